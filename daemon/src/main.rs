@@ -1,0 +1,2 @@
+//! The topup daemon.
+fn main() {}

@@ -1,0 +1,28 @@
+//! A private Redis: a `redis-server` child process on a unix socket in a folder of its own.
+//!
+//! Nothing usable speaks Redis inside the process, so this starts the real one: without persistence, reachable
+//! by this user only, not touched by the terminal's Ctrl-C, and gone when its [`RedisServer`] is dropped or its
+//! parent process ends, however that ends (`kill -9` included).
+//!
+//! ```
+//! # fn main() -> Result<(), topup_embedded::Error> {
+//! let server = topup_embedded::RedisServer::start()?;
+//! assert!(server.url().starts_with("redis+unix:///"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The calls block (a start takes some 10 ms): from async code, wrap them in `spawn_blocking`. Linux only.
+
+mod builder;
+mod clock;
+mod error;
+mod folder;
+mod keeper;
+mod ping;
+mod port;
+mod server;
+
+pub use builder::Builder;
+pub use error::Error;
+pub use server::RedisServer;

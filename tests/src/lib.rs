@@ -1,0 +1,1 @@
+//! topup-tests

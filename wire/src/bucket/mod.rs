@@ -1,0 +1,119 @@
+//! The life of a bucket, with time as an argument: the twin of `scripts/bucket.lua` and the scripts upon it.
+//!
+//! Redis decides; this is the executable specification that the scripts are tested against.
+
+mod record;
+mod time;
+
+pub use record::{Former, Record};
+pub use time::{NEVER, Pace};
+
+use crate::reply::{Settled, Verdict};
+
+/// What a bucket holds and the instant up to which it has been credited, as last written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Tokens; below 0 is debt left by takes that found nothing.
+    pub tokens: i64,
+    /// The instant up to which it has been credited, in µs of Redis `TIME`.
+    pub score: u64,
+    /// Not yet carried over the last change of terms.
+    pub former: bool,
+}
+
+/// One bucket: absent from Redis, or held there.
+pub type Bucket = Option<Held>;
+
+/// What to do with a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Take so many tokens, all or nothing.
+    Take(u64),
+    /// Look, and change nothing.
+    Peek,
+    /// Give so many tokens back, up to capacity.
+    Refund(u64),
+    /// Fill it.
+    Reset,
+}
+
+// === impl Operation ===
+
+impl Operation {
+    /// The operation as scripts name it, and its count.
+    pub(crate) const fn as_args(self) -> (&'static str, u64) {
+        match self {
+            Self::Take(count) => ("take", count),
+            Self::Peek => ("peek", 0),
+            Self::Refund(count) => ("refund", count),
+            Self::Reset => ("reset", 0),
+        }
+    }
+}
+
+/// The bare `DECR`, also of a key that is not there.
+pub fn decrement(bucket: &mut Bucket, stray: &mut i64) -> i64 {
+    let tokens = bucket.as_mut().map_or(stray, |held| &mut held.tokens);
+    *tokens -= 1;
+    *tokens
+}
+
+/// `settle.lua`.
+pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u64) -> Settled {
+    let written = *bucket;
+    let (mut tokens, score) = match written {
+        None => record.absent(now),
+        Some(held) => {
+            let (tokens, score) = record.carried(held);
+            if record.catch_up { record.credit(tokens, score, now) } else { (tokens, score) }
+        }
+    };
+    let capacity = record.capacity;
+    let (mut verdict, mut wait) = (Verdict::Allowed, 0);
+    match operation {
+        Operation::Take(count) if count > capacity => verdict = Verdict::ExceedsCapacity,
+        Operation::Take(count) if tokens >= count => tokens -= count,
+        Operation::Take(count) => {
+            verdict = Verdict::Denied;
+            wait = record.time_to(score, count - tokens, now);
+            if !record.catch_up {
+                wait = wait.max((score + record.tick).saturating_sub(now)).max(1_000);
+            }
+        }
+        Operation::Refund(count) => tokens = tokens.saturating_add(count).min(capacity),
+        Operation::Reset => tokens = capacity,
+        Operation::Peek => {}
+    }
+    let moved = written.is_none_or(|held| held.score != score);
+    let changed = verdict == Verdict::Allowed || (verdict == Verdict::Denied && moved);
+    if operation != Operation::Peek && changed {
+        *bucket = record.stored(tokens, score, now);
+    }
+    Settled { verdict, tokens, capacity, wait, headroom: record.headroom(score, tokens, now), now }
+}
+
+/// `refill.lua`, for one bucket: whether it was credited.
+pub fn refill(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
+    let Some(held) = bucket.filter(|held| !held.former) else { return false };
+    let due = now.saturating_sub(held.score) >= record.tick && now >= held.score;
+    if !due && held.score <= now + 2 {
+        return false;
+    }
+    let (tokens, score) = record.credit(held.tokens.max(0) as u64, held.score, now);
+    if score == held.score {
+        return false;
+    }
+    *bucket = record.stored(tokens, score, now);
+    true
+}
+
+/// `carry.lua`, for one bucket: whether it was carried over.
+pub fn carry(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
+    let Some(held) = bucket.filter(|held| held.former) else { return false };
+    let (mut tokens, mut score) = record.carried(held);
+    if record.catch_up {
+        (tokens, score) = record.credit(tokens, score, now);
+    }
+    *bucket = record.stored(tokens, score, now);
+    true
+}

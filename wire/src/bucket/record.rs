@@ -1,0 +1,165 @@
+//! A limit's record as the scripts see it, and what it makes of a bucket's tokens.
+
+use super::{Bucket, Held, Pace};
+use crate::limit::{Limit, OnChange, Supply};
+
+/// The terms of before the last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// Capacity before the change.
+    pub capacity: u64,
+    /// Pace before the change.
+    pub pace: Pace,
+}
+
+/// One shard's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Most tokens a bucket holds.
+    pub capacity: u64,
+    /// How tokens come with time.
+    pub pace: Pace,
+    /// Whether a settling take credits what is owed.
+    pub catch_up: bool,
+    /// The refill period, in µs.
+    pub tick: u64,
+    /// What a change does with tokens.
+    pub on_change: OnChange,
+    /// When a calendar quota was last filled; 0 for a rate.
+    pub filled: u64,
+    /// When a calendar quota is filled next; 0 for a rate.
+    pub fills: u64,
+    /// The instant from which these terms apply.
+    pub since: u64,
+    /// What an absent bucket held at `anchored`.
+    pub anchor: u64,
+    /// The instant `anchor` speaks of.
+    pub anchored: u64,
+    /// The terms before the last change, if there was one.
+    pub before: Option<Former>,
+}
+
+// === impl Record ===
+
+impl Record {
+    /// The record of a limit published for the first time.
+    pub fn new(limit: &Limit, now: u64) -> Self {
+        let (n, p) = limit.terms.supply.lowest_terms();
+        let capacity = limit.terms.capacity.get();
+        let (filled, fills) = match limit.terms.supply {
+            Supply::Rate(_) => (0, 0),
+            Supply::Period(period) => (period.since, period.next),
+        };
+        Self {
+            capacity,
+            pace: Pace { n, p },
+            catch_up: limit.catch_up,
+            tick: limit.tick.as_micros() as u64,
+            on_change: limit.on_change,
+            filled,
+            fills,
+            since: now,
+            anchor: capacity,
+            anchored: now,
+            before: None,
+        }
+    }
+
+    /// `publish.lua` over a record without former buckets: the record after, as of `at`.
+    #[must_use]
+    pub fn changed(&self, limit: &Limit, at: u64) -> Self {
+        let fresh = Self::new(limit, at);
+        if (fresh.capacity, fresh.pace) == (self.capacity, self.pace) {
+            let Self { since, anchor, anchored, before, .. } = *self;
+            return Self { since, anchor, anchored, before, ..fresh };
+        }
+        let (level, _) = self.absent(at);
+        let anchor = converted(level, self.capacity, fresh.capacity, fresh.on_change);
+        Self { anchor, before: Some(Former { capacity: self.capacity, pace: self.pace }), ..fresh }
+    }
+
+    pub(super) fn last_filled(&self, now: u64) -> u64 {
+        if self.fills > 0 && now >= self.fills { self.fills } else { self.filled }
+    }
+
+    fn fresh(&self, now: u64) -> u64 {
+        if self.pace.n == 0 { now.max(self.last_filled(now)) } else { self.pace.start(now) }
+    }
+
+    pub(super) fn credit(&self, tokens: u64, score: u64, now: u64) -> (u64, u64) {
+        if self.pace.n == 0 {
+            let filled = score < self.last_filled(now);
+            return if filled {
+                (self.capacity, self.fresh(now))
+            } else {
+                (tokens.min(self.capacity), score)
+            };
+        }
+        if score > now + 2 {
+            return (tokens.min(self.capacity), self.fresh(now));
+        }
+        let (k, at) = self.pace.owed(score, now);
+        if u128::from(tokens) + k >= u128::from(self.capacity) {
+            return (self.capacity, self.fresh(now));
+        }
+        (tokens + k as u64, at)
+    }
+
+    pub(super) fn absent(&self, now: u64) -> (u64, u64) {
+        if self.anchor >= self.capacity {
+            return (self.capacity, self.fresh(now));
+        }
+        self.credit(self.anchor, self.anchored, now)
+    }
+
+    /// Tokens and score as last written, under the present terms.
+    pub(super) fn carried(&self, held: Held) -> (u64, u64) {
+        let tokens = held.tokens.max(0) as u64;
+        let Some(before) = self.before.filter(|_| held.former) else { return (tokens, held.score) };
+        let (k, at) = before.pace.owed(held.score, self.since);
+        let (tokens, part) = if u128::from(tokens) + k >= u128::from(before.capacity) {
+            (before.capacity, 0.0)
+        } else if at < self.since && before.pace.n > 0 {
+            // Doubles, as in Lua: a share of one token, once per change.
+            let part = (self.since - at) as f64 * before.pace.n as f64 / before.pace.p as f64;
+            (tokens + k as u64, part.min(1.0))
+        } else {
+            (tokens + k as u64, 0.0)
+        };
+        let mut from = held.score.max(self.since);
+        if self.pace.n > 0 {
+            from -= (part * self.pace.p as f64 / self.pace.n as f64) as u64;
+        }
+        (converted(tokens, before.capacity, self.capacity, self.on_change), self.pace.start(from))
+    }
+
+    pub(super) fn time_to(&self, score: u64, k: u64, now: u64) -> u64 {
+        if self.pace.n > 0 {
+            return self.pace.instant(score, k).saturating_sub(now);
+        }
+        if self.fills > now { self.fills - now } else { 1_000_000 }
+    }
+
+    pub(super) fn headroom(&self, score: u64, tokens: u64, now: u64) -> u64 {
+        let full =
+            if self.pace.n > 0 { self.pace.instant(score, self.capacity - tokens) } else { self.fills };
+        full.saturating_sub(now)
+    }
+
+    /// A bucket as it is written; one that is full is absent.
+    pub(super) fn stored(&self, tokens: u64, score: u64, now: u64) -> Bucket {
+        let vanishes = tokens >= self.capacity && self.absent(now).0 >= self.capacity;
+        (!vanishes).then_some(Held { tokens: tokens as i64, score, former: false })
+    }
+}
+
+/// Tokens under a new capacity of a bucket that holds `tokens` of `capacity`.
+fn converted(tokens: u64, capacity: u64, new: u64, on_change: OnChange) -> u64 {
+    match on_change {
+        OnChange::Reset => new,
+        OnChange::Proportional if tokens >= capacity => new,
+        // Doubles, as in Lua.
+        OnChange::Proportional => (tokens as f64 * new as f64 / capacity as f64) as u64,
+        OnChange::Keep => tokens.min(new),
+    }
+}

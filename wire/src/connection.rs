@@ -1,0 +1,59 @@
+//! The way to Redis.
+
+use std::time::Duration;
+
+use redis::{
+    Client, IntoConnectionInfo, RedisError, RedisResult,
+    aio::{ConnectionManager, ConnectionManagerConfig},
+    io::tcp::TcpSettings,
+};
+
+/// A connection shared by many tasks: commands of all are pipelined, and it comes back by itself.
+pub type Connection = ConnectionManager;
+
+/// The longest one attempt to connect may take.
+///
+/// A host that answers at all does so within a few round trips; a second also covers a lost packet.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A connection to the Redis at `url` (`redis://`, `unix://`), made at its first command.
+///
+/// Commands have no time limit of their own: whoever waits for one sets a deadline.
+///
+/// # Errors
+/// When `url` is not one of a Redis server.
+pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
+    let info = url.into_connection_info()?;
+    // Without this a small command waits for the acknowledgement of the one before.
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    // One attempt for each command that finds no connection: the caller knows when to try again.
+    let config = ConnectionManagerConfig::new()
+        .set_number_of_retries(0)
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(None);
+    ConnectionManager::new_lazy_with_config(Client::open(info)?, config)
+}
+
+/// Whether the same request may succeed later, as it is: Redis was away, starting, failing over or out of memory.
+pub fn is_transient(error: &RedisError) -> bool {
+    let passing = |code: &str| {
+        matches!(
+            code,
+            "LOADING"
+                | "BUSY"
+                | "TRYAGAIN"
+                | "MASTERDOWN"
+                | "READONLY"
+                | "CLUSTERDOWN"
+                | "OOM"
+                | "NOREPLICAS"
+                | "MISCONF"
+                | "UNBLOCKED"
+                | "NOSCRIPT"
+        )
+    };
+    error.is_io_error()
+        || error.is_timeout()
+        || error.is_connection_dropped()
+        || error.code().is_some_and(passing)
+}

@@ -1,0 +1,185 @@
+//! Everything a published limit says.
+
+use std::{fmt, num::NonZeroU16, str::FromStr, time::Duration};
+
+use super::{Capacity, LimitName, Rate};
+
+/// How a limit decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// A counter in Redis, topped up by the daemon, taken from with `DECR`.
+    #[default]
+    TokenBucket,
+    /// A bucket refilled by the script of each take; needs no daemon.
+    LazyTokenBucket,
+}
+
+/// What a change of capacity does with the tokens a bucket holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnChange {
+    /// Tokens stay, clamped to a lower capacity.
+    #[default]
+    Keep,
+    /// A bucket stays as full as it was: tokens are scaled by new over old capacity, rounded down.
+    Proportional,
+    /// Every bucket is full at the new capacity.
+    Reset,
+}
+
+/// The time a calendar quota stands for, in µs of Redis `TIME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// The instant at which buckets were last filled.
+    pub since: u64,
+    /// The instant at which they will be filled next.
+    pub next: u64,
+}
+
+/// Where tokens come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supply {
+    /// Steadily, at a rate.
+    Rate(Rate),
+    /// All at once, at calendar instants.
+    Period(Period),
+}
+
+/// The number of hash tags a limit's buckets are spread over: 1 to 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shards(NonZeroU16);
+
+/// A number of shards outside 1 to 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a limit has 1 to 1024 shards, not {0}")]
+pub struct ShardsError(pub u64);
+
+/// What a limit promises: the part of it that may change while buckets live on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The most tokens a bucket holds.
+    pub capacity: Capacity,
+    /// Where its tokens come from.
+    pub supply: Supply,
+}
+
+/// A limit as the daemon publishes it and workers read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Its name.
+    pub name: LimitName,
+    /// One bucket per key, or one for all.
+    pub keyed: bool,
+    /// How it decides.
+    pub algorithm: Algorithm,
+    /// Capacity and supply.
+    pub terms: Terms,
+    /// Whether an empty bucket is credited at the take that finds it empty.
+    pub catch_up: bool,
+    /// What becomes of tokens when the terms change.
+    pub on_change: OnChange,
+    /// The refill period.
+    pub tick: Duration,
+    /// How many hash tags its buckets are spread over.
+    pub shards: Shards,
+}
+
+/// A word that names no variant of the type asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is not known here: write one of {known}")]
+pub struct UnknownWord {
+    /// The word as given.
+    pub given: String,
+    /// The words that would do.
+    pub known: &'static str,
+}
+
+// === impl Algorithm ===
+
+impl Algorithm {
+    /// The word in config, records and status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token-bucket",
+            Self::LazyTokenBucket => "lazy-token-bucket",
+        }
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        match word {
+            "token-bucket" => Ok(Self::TokenBucket),
+            "lazy-token-bucket" => Ok(Self::LazyTokenBucket),
+            _ => {
+                Err(UnknownWord { given: word.to_owned(), known: "\"token-bucket\", \"lazy-token-bucket\"" })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+// === impl OnChange ===
+
+impl OnChange {
+    /// The word in config and records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Proportional => "proportional",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+impl FromStr for OnChange {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        match word {
+            "keep" => Ok(Self::Keep),
+            "proportional" => Ok(Self::Proportional),
+            "reset" => Ok(Self::Reset),
+            _ => Err(UnknownWord { given: word.to_owned(), known: "\"keep\", \"proportional\", \"reset\"" }),
+        }
+    }
+}
+
+// === impl Shards ===
+
+impl Shards {
+    /// One hash tag: the whole limit on one node.
+    pub const ONE: Self = Self(NonZeroU16::MIN);
+
+    /// `count` hash tags.
+    ///
+    /// # Errors
+    /// When `count` is outside 1 to 1024.
+    pub fn new(count: u64) -> Result<Self, ShardsError> {
+        let checked = u16::try_from(count).ok().filter(|n| *n <= 1024).and_then(NonZeroU16::new);
+        checked.map(Self).ok_or(ShardsError(count))
+    }
+
+    /// How many.
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+// === impl Supply ===
+
+impl Supply {
+    /// `(n, p)`: n tokens every p µs in lowest terms; `(0, 1)` for a calendar quota, which has none between its instants.
+    pub const fn lowest_terms(self) -> (u64, u64) {
+        match self {
+            Self::Rate(rate) => rate.lowest_terms(),
+            Self::Period(_) => (0, 1),
+        }
+    }
+}

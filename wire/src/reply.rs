@@ -1,0 +1,165 @@
+//! What the scripts answer.
+
+use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
+
+/// What a script made of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A take was allowed, or another operation is done.
+    Allowed,
+    /// A take was denied.
+    Denied,
+    /// No such limit is published, or it is of another algorithm.
+    Unknown,
+    /// A take of more tokens than the bucket ever holds.
+    ExceedsCapacity,
+}
+
+/// The reply of `settle.lua` and of each algorithm's script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Tokens in the bucket after it.
+    pub tokens: u64,
+    /// The most it holds.
+    pub capacity: u64,
+    /// µs until a denied take would be allowed; 0 otherwise.
+    pub wait: u64,
+    /// µs for which the bucket stays below full if nothing more is taken, so that a bare `DECR` is right.
+    pub headroom: u64,
+    /// The instant Redis decided, in µs of its `TIME`.
+    pub now: u64,
+}
+
+/// The reply of `refill.lua`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refilled {
+    /// Buckets credited.
+    pub credited: u64,
+    /// Those of them that became full.
+    pub full: u64,
+    /// Tokens given.
+    pub tokens: u64,
+    /// The instant of Redis, in µs.
+    pub now: u64,
+}
+
+/// The reply of `carry.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Buckets carried over by this call.
+    pub carried: u64,
+    /// Buckets still to be carried over.
+    pub left: u64,
+    /// The instant of Redis, in µs.
+    pub now: u64,
+}
+
+/// What came of publishing one shard of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It said so already.
+    Unchanged,
+    /// It says so now.
+    Changed,
+    /// It is new.
+    Created,
+    /// Buckets of an earlier change are still to be carried over or swept: ask again after.
+    Busy,
+}
+
+/// The reply of `heartbeat.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The instant of Redis, in µs.
+    pub now: u64,
+    /// The generation published, `None` when nothing is.
+    pub generation: Option<u64>,
+}
+
+/// The reply of `poll.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// The instant of Redis, in µs.
+    pub now: u64,
+    /// The generation published, `None` when nothing is.
+    pub generation: Option<u64>,
+    /// Daemons whose heartbeat is still good.
+    pub daemons: u64,
+}
+
+/// `N` whole numbers, as every script of ours answers.
+fn numbers<const N: usize>(value: Value) -> Result<[i64; N], ParsingError> {
+    let numbers: Vec<i64> = from_redis_value(value)?;
+    let given = numbers.len();
+    numbers.try_into().map_err(|_| ParsingError::from(format!("{N} numbers expected, {given} given")))
+}
+
+/// A count, which is never negative.
+fn count(number: i64) -> Result<u64, ParsingError> {
+    u64::try_from(number).map_err(|_| ParsingError::from(format!("{number} is not a count")))
+}
+
+/// A generation, where -1 says that there is none.
+fn generation(number: i64) -> Option<u64> {
+    u64::try_from(number).ok()
+}
+
+// === impl FromRedisValue ===
+
+impl FromRedisValue for Settled {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let [verdict, tokens, capacity, wait, headroom, now] = numbers(value)?;
+        let verdict = match verdict {
+            1 => Verdict::Allowed,
+            0 => Verdict::Denied,
+            -1 => Verdict::Unknown,
+            -2 => Verdict::ExceedsCapacity,
+            other => return Err(ParsingError::from(format!("{other} is no verdict"))),
+        };
+        let [tokens, capacity, wait] = [count(tokens)?, count(capacity)?, count(wait)?];
+        Ok(Self { verdict, tokens, capacity, wait, headroom: count(headroom)?, now: count(now)? })
+    }
+}
+
+impl FromRedisValue for Refilled {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let [credited, full, tokens, now] = numbers(value)?;
+        Ok(Self { credited: count(credited)?, full: count(full)?, tokens: count(tokens)?, now: count(now)? })
+    }
+}
+
+impl FromRedisValue for Carried {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let [carried, left, now] = numbers(value)?;
+        Ok(Self { carried: count(carried)?, left: count(left)?, now: count(now)? })
+    }
+}
+
+impl FromRedisValue for Published {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let [outcome, _now] = numbers(value)?;
+        match outcome {
+            0 => Ok(Self::Unchanged),
+            1 => Ok(Self::Changed),
+            2 => Ok(Self::Created),
+            3 => Ok(Self::Busy),
+            other => Err(ParsingError::from(format!("{other} is no outcome of publishing"))),
+        }
+    }
+}
+
+impl FromRedisValue for Beat {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let [now, gen_] = numbers(value)?;
+        Ok(Self { now: count(now)?, generation: generation(gen_) })
+    }
+}
+
+impl FromRedisValue for Polled {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let [now, gen_, daemons] = numbers(value)?;
+        Ok(Self { now: count(now)?, generation: generation(gen_), daemons: count(daemons)? })
+    }
+}

@@ -1,0 +1,109 @@
+-- The state of a bucket, prepended after time.lua to every script that decides. Its twin is bucket/mod.rs.
+--
+-- A bucket is in the due index with the instant up to which it has been credited, or it is absent and full. After a
+-- change of terms the due index of before is the former index until each of its buckets has been carried over (law 6).
+-- An absent bucket held `anchor` tokens at the instant `anchored` and grows from there: after a capacity was raised,
+-- "full" begins as what it was before.
+
+local function microseconds()
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+-- Whole numbers as text: the server's own conversion may write large ones with an exponent.
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- What the record says, or nil when it is not there or not of this algorithm.
+local function read_terms(record, algorithm)
+  local f = redis.call('HMGET', record, 'algorithm', 'capacity', 'n', 'p', 'catch_up', 'tick', 'anchor', 'anchored',
+    'former', 'filled', 'fills')
+  if f[1] ~= algorithm then return nil end
+  return {
+    capacity = tonumber(f[2]), n = tonumber(f[3]), p = tonumber(f[4]), catch_up = f[5] == '1', tick = tonumber(f[6]),
+    anchor = tonumber(f[7]), anchored = tonumber(f[8]), former = f[9] == '1', filled = tonumber(f[10]),
+    fills = tonumber(f[11]),
+  }
+end
+
+-- The terms of before the last change.
+local function read_former_terms(record)
+  local f = redis.call('HMGET', record, 'since', 'on_change', 'was_capacity', 'was_n', 'was_p')
+  return {
+    since = tonumber(f[1]), on_change = f[2], capacity = tonumber(f[3]), n = tonumber(f[4]), p = tonumber(f[5]),
+  }
+end
+
+-- When a calendar quota was last filled: at `fills` too, should no daemon have been there to announce it.
+local function last_filled(terms, now)
+  if terms.fills > 0 and now >= terms.fills then return terms.fills end
+  return terms.filled
+end
+
+-- The score of a bucket that stops being full at `now`.
+local function fresh(terms, now)
+  if terms.n == 0 then return math.max(now, last_filled(terms, now)) end
+  return start(now, terms.n, terms.p)
+end
+
+-- Tokens and score of a bucket as of `now`.
+local function credit(terms, tokens, score, now)
+  if terms.n == 0 then
+    if score < last_filled(terms, now) then return terms.capacity, fresh(terms, now) end
+    return math.min(tokens, terms.capacity), score
+  end
+  if score > now + 2 then
+    -- The clock stepped back: what is owed cannot be known, so count from now.
+    return math.min(tokens, terms.capacity), fresh(terms, now)
+  end
+  local k, at = owed(score, now, terms.n, terms.p)
+  if tokens + k >= terms.capacity then return terms.capacity, fresh(terms, now) end
+  return tokens + k, at
+end
+
+-- Tokens and score of an absent bucket as of `now`.
+local function absent(terms, now)
+  if terms.anchor >= terms.capacity then return terms.capacity, fresh(terms, now) end
+  return credit(terms, terms.anchor, terms.anchored, now)
+end
+
+-- Tokens under new terms of a bucket that holds `tokens` of `capacity`.
+local function converted(tokens, capacity, new_capacity, on_change)
+  if on_change == 'reset' then return new_capacity end
+  if on_change == 'proportional' then
+    if tokens >= capacity then return new_capacity end
+    return math.floor(tokens * new_capacity / capacity)
+  end
+  return math.min(tokens, new_capacity)
+end
+
+-- Tokens and score under the present terms of a bucket last credited under the terms of before.
+local function carry(before, terms, tokens, score)
+  local k, at = owed(score, before.since, before.n, before.p)
+  local part = 0
+  if tokens + k >= before.capacity then
+    tokens = before.capacity
+  else
+    tokens = tokens + k
+    -- The token under way keeps the share of it that has come.
+    if at < before.since and before.n > 0 then part = math.min(1, (before.since - at) * before.n / before.p) end
+  end
+  local from = math.max(score, before.since)
+  if terms.n > 0 then from = from - math.floor(part * terms.p / terms.n) end
+  return converted(tokens, before.capacity, terms.capacity, before.on_change), start(from, terms.n, terms.p)
+end
+
+-- µs from `now` until k more tokens have come.
+local function time_to(terms, score, k, now)
+  if terms.n > 0 then return math.max(0, instant(score, k, terms.n, terms.p) - now) end
+  if terms.fills > now then return terms.fills - now end
+  -- A quota whose next filling no daemon has announced yet: worth asking again in a second.
+  return 1000000
+end
+
+-- µs from `now` for which the bucket stays below full if nothing more is taken.
+local function headroom(terms, score, tokens, now)
+  if terms.n > 0 then return math.max(0, instant(score, terms.capacity - tokens, terms.n, terms.p) - now) end
+  return math.max(0, terms.fills - now)
+end

@@ -1,0 +1,37 @@
+-- Carries one slice of buckets over a change of terms: credited under the terms of before up to the change, under the
+-- present ones since. Runs after time.lua and bucket.lua.
+-- KEYS  1 record  2 due index  3 former index  4... counters of the buckets in the slice
+-- ARGV  1 bytes before the member in a counter's key
+-- Reply {carried, left, now}: buckets carried by this call, buckets still in the former index, the instant of Redis.
+-- Laws  3 6. A bucket no longer in the former index is left alone; a worker may have settled it meanwhile.
+assert(#KEYS >= 3 and #ARGV == 1, 'carry takes at least 3 keys and 1 argument')
+local record, due, former, prefix = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
+
+local now = microseconds()
+local terms = read_terms(record, 'token-bucket')
+local carried = 0
+if terms and terms.former then
+  local before = read_former_terms(record)
+  local may_vanish = absent(terms, now) >= terms.capacity
+  for i = 4, #KEYS do
+    local member = string.sub(KEYS[i], prefix + 1)
+    local score = redis.call('ZSCORE', former, member)
+    if score then
+      local tokens = math.max(0, tonumber(redis.call('GET', KEYS[i]) or 0))
+      local at
+      tokens, at = carry(before, terms, tokens, tonumber(score))
+      if terms.catch_up then tokens, at = credit(terms, tokens, at, now) end
+      if tokens >= terms.capacity and may_vanish then
+        redis.call('UNLINK', KEYS[i])
+      else
+        redis.call('SET', KEYS[i], whole(tokens))
+        redis.call('ZADD', due, whole(at), member)
+      end
+      redis.call('ZREM', former, member)
+      carried = carried + 1
+    end
+  end
+end
+local left = redis.call('ZCARD', former)
+if left == 0 and terms and terms.former then redis.call('HSET', record, 'former', 0) end
+return {carried, left, now}

@@ -1,0 +1,41 @@
+//! Carrying buckets over a change of terms.
+
+use std::sync::LazyLock;
+
+use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
+
+use super::script;
+use crate::{keyspace::ShardKeys, reply::Carried};
+
+static CARRY: LazyLock<Script> = script!("carry.lua");
+
+/// The first `most` buckets not yet carried over the last change.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn list_former(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    most: usize,
+) -> RedisResult<Vec<String>> {
+    Cmd::zrange(&keys.former, 0, most.saturating_sub(1) as isize).query_async(connection).await
+}
+
+/// Carries the buckets `members` over the last change, those of them that still are to be, in one step.
+///
+/// May be sent again without harm.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn carry(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    members: &[String],
+) -> RedisResult<Carried> {
+    let mut call = CARRY.prepare_invoke();
+    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    for member in members {
+        call.key(keys.counter(member));
+    }
+    call.arg(keys.counters.len()).invoke_async(connection).await
+}

@@ -1,0 +1,57 @@
+-- The lazy token bucket: refilled by the script of each operation, nothing else needed. Runs after time.lua and
+-- bucket.lua. State is a hash {tokens, at, since}: tokens, the instant up to which they have been credited, and the
+-- instant since which the terms they were credited under apply. A full bucket has no key.
+-- KEYS  1 record  2 state
+-- ARGV  1 operation: take, peek, refund or reset  2 count (take: 1 to 2^53, all or nothing; refund: likewise)
+-- Reply as settle.lua's, with no headroom: nothing but this script may take.
+-- Laws  1 (with no tick) 2 3 4 5 6 7.
+assert(#KEYS == 2 and #ARGV == 2, 'lazy takes 2 keys and 2 arguments')
+local record, state = KEYS[1], KEYS[2]
+local operation, count = ARGV[1], tonumber(ARGV[2])
+
+local now = microseconds()
+local terms = read_terms(record, 'lazy-token-bucket')
+if not terms then
+  redis.call('DEL', state)
+  return {-1, 0, 0, 0, 0, now}
+end
+
+local since = redis.call('HGET', record, 'since')
+local held = redis.call('HMGET', state, 'tokens', 'at', 'since')
+local tokens, at
+if held[1] then
+  tokens, at = tonumber(held[1]), tonumber(held[2])
+  if held[3] ~= since then tokens, at = carry(read_former_terms(record), terms, tokens, at) end
+  tokens, at = credit(terms, tokens, at, now)
+else
+  tokens, at = absent(terms, now)
+end
+
+local verdict, wait = 1, 0
+if operation == 'take' then
+  if count > terms.capacity then
+    verdict = -2
+  elseif tokens >= count then
+    tokens = tokens - count
+  else
+    verdict, wait = 0, time_to(terms, at, count - tokens, now)
+  end
+elseif operation == 'refund' then
+  tokens = math.min(terms.capacity, tokens + count)
+elseif operation == 'reset' then
+  tokens = terms.capacity
+end
+
+-- A denial that credited nothing writes nothing.
+local changed = verdict == 1 or (verdict == 0 and (whole(at) ~= held[2] or since ~= held[3]))
+if operation ~= 'peek' and changed then
+  if tokens >= terms.capacity and absent(terms, now) >= terms.capacity then
+    redis.call('DEL', state)
+  else
+    redis.call('HSET', state, 'tokens', whole(tokens), 'at', whole(at), 'since', since)
+    -- Once full it needs no key.
+    local full = instant(at, terms.capacity - tokens, terms.n, terms.p)
+    redis.call('PEXPIREAT', state, whole(math.ceil(full / 1000)))
+  end
+end
+return {verdict, tokens, terms.capacity, wait, 0, now}

@@ -1,0 +1,26 @@
+//! The lazy token bucket.
+
+use std::sync::LazyLock;
+
+use redis::{RedisResult, Script, aio::ConnectionLike};
+
+use super::script;
+use crate::{bucket::Operation, keyspace::ShardKeys, reply::Settled};
+
+static LAZY: LazyLock<Script> = script!("lazy.lua");
+
+/// `operation` on the lazy bucket `member` of the shard `keys`, in one step and exactly.
+///
+/// # Errors
+/// Those of Redis. The operation may have been carried out all the same.
+pub async fn lazy(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    member: &str,
+    operation: Operation,
+) -> RedisResult<Settled> {
+    let (word, count) = operation.as_args();
+    let mut call = LAZY.prepare_invoke();
+    call.key(&keys.record).key(keys.lazy_state(member));
+    call.arg(word).arg(count).invoke_async(connection).await
+}

@@ -1,0 +1,35 @@
+//! Every request to Redis, each script beside the code that calls it.
+//!
+//! Functions take the connection as `&mut impl ConnectionLike`; a clone of a shared connection is cheap.
+
+mod carry;
+mod daemons;
+mod lazy;
+mod publish;
+mod refill;
+mod registry;
+mod settle;
+mod sweep;
+
+pub use carry::{carry, list_former};
+pub use daemons::{DaemonStatus, Health, daemons, heartbeat, poll, retire};
+pub use lazy::lazy;
+pub use publish::{publish, read_limit};
+pub use refill::{count_active, list_due, list_future, refill};
+pub use registry::{announce, forget, generation, published_limits, register};
+pub use settle::{decrement, settle};
+pub use sweep::{drop_record, sweep_counters, sweep_lazy, touch_lazy};
+
+/// The source of a script: the shared parts it is written upon, then itself.
+macro_rules! script {
+    ($file:literal) => {
+        std::sync::LazyLock::new(|| {
+            redis::Script::new(concat!(
+                include_str!("time.lua"),
+                include_str!("bucket.lua"),
+                include_str!($file)
+            ))
+        })
+    };
+}
+use script;

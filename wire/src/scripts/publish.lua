@@ -1,0 +1,52 @@
+-- Publishes one shard of a limit. Runs after time.lua and bucket.lua.
+-- KEYS  1 record  2 due index  3 former index
+-- ARGV  1 the instant from which the terms apply (µs; 0: now)  2... the record's fields and values
+-- Reply {outcome, now}: outcome 0 as it was, 1 changed, 2 created, 3 busy: buckets of an earlier change or another
+--       algorithm are still to be carried over or swept; nothing was changed, ask again after.
+-- Laws  6. A change costs the same however many buckets there are: the due index becomes the former index.
+assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'publish takes 3 keys, an instant and pairs of fields and values')
+local record, due, former = KEYS[1], KEYS[2], KEYS[3]
+
+local now = microseconds()
+local given, names = {}, {}
+for i = 2, #ARGV, 2 do
+  names[#names + 1] = ARGV[i]
+  given[ARGV[i]] = ARGV[i + 1]
+end
+local held = redis.call('HMGET', record, unpack(names))
+local created, same = redis.call('EXISTS', record) == 0, true
+local before = {}
+for i = 1, #names do
+  before[names[i]] = held[i]
+  if held[i] ~= given[names[i]] then same = false end
+end
+if same then return {0, now} end
+
+local capacity = tonumber(given.capacity)
+local since = tonumber(redis.call('HGET', record, 'since') or 0)
+local at = tonumber(ARGV[1])
+if at == 0 or at > now then at = now end
+if at < since and since <= now then at = since end
+
+local anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', '0', 'since', whole(at)}
+if created or before.algorithm ~= given.algorithm then
+  -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
+  local leftovers = redis.call('EXISTS', due, former) > 0
+  if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
+  redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p')
+  redis.call('HSET', record, unpack(anew))
+elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= given.p then
+  local terms = read_terms(record, before.algorithm)
+  if terms.former then return {3, now} end
+  local level = absent(terms, at)
+  level = converted(level, terms.capacity, capacity, given.on_change)
+  anew[2] = whole(level)
+  redis.call('HSET', record, 'was_capacity', before.capacity, 'was_n', before.n, 'was_p', before.p, unpack(anew))
+  if redis.call('EXISTS', due) == 1 then
+    redis.call('RENAME', due, former)
+    redis.call('HSET', record, 'former', 1)
+  end
+end
+redis.call('HSET', record, unpack(ARGV, 2))
+redis.call('HINCRBY', record, 'generation', 1)
+return {created and 2 or 1, now}

@@ -1,0 +1,61 @@
+//! Which limits are published, and that something changed.
+
+use std::collections::BTreeMap;
+
+use redis::{Cmd, RedisResult, aio::ConnectionLike};
+
+use crate::{
+    keyspace::{GENERATION, LIMITS},
+    limit::{LimitName, Shards},
+};
+
+/// The published limits and the most shards each has had; entries this version cannot read are left out.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn published_limits(
+    connection: &mut impl ConnectionLike,
+) -> RedisResult<BTreeMap<LimitName, Shards>> {
+    let entries: BTreeMap<String, u64> = Cmd::hgetall(LIMITS).query_async(connection).await?;
+    Ok(entries
+        .into_iter()
+        .filter_map(|(name, shards)| Some((name.parse().ok()?, Shards::new(shards).ok()?)))
+        .collect())
+}
+
+/// Notes that `name` has keys in `shards` shards. Done before the first of them is written, so that whoever finds a
+/// half-made limit knows what to remove.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn register(
+    connection: &mut impl ConnectionLike,
+    name: &LimitName,
+    shards: Shards,
+) -> RedisResult<()> {
+    Cmd::hset(LIMITS, name.as_str(), shards.get()).query_async(connection).await
+}
+
+/// Notes that `name` has no keys left.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn forget(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<()> {
+    Cmd::hdel(LIMITS, name.as_str()).query_async(connection).await
+}
+
+/// Tells workers and other daemons to read again what is published: the new generation.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn announce(connection: &mut impl ConnectionLike) -> RedisResult<u64> {
+    Cmd::incr(GENERATION, 1).query_async(connection).await
+}
+
+/// The generation published, `None` when nothing is.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn generation(connection: &mut impl ConnectionLike) -> RedisResult<Option<u64>> {
+    Cmd::get(GENERATION).query_async(connection).await
+}

@@ -1,0 +1,69 @@
+-- Every operation on one bucket but the bare DECR: a worker that does not know the bucket to be below full, or has
+-- seen it empty, settles it here. Runs after time.lua and bucket.lua.
+-- KEYS  1 record  2 due index  3 former index  4 counter
+-- ARGV  1 member  2 operation: take, peek, refund or reset  3 count (take: 1 to 2^53, all or nothing; refund: likewise)
+-- Reply {verdict, tokens, capacity, wait, headroom, now}: verdict 1 allowed or done, 0 denied, -1 no such limit, -2
+--       count above capacity; wait: µs until a denied take would be allowed; headroom: µs for which the bucket stays
+--       below full if nothing more is taken.
+-- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
+assert(#KEYS == 4 and #ARGV == 3, 'settle takes 4 keys and 3 arguments')
+local record, due, former, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local member, operation, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local now = microseconds()
+local terms = read_terms(record, 'token-bucket')
+if not terms then
+  redis.call('DEL', counter)
+  return {-1, 0, 0, 0, 0, now}
+end
+
+-- As last written ...
+local tokens, score, found = nil, redis.call('ZSCORE', due, member), 'due'
+if not score and terms.former then
+  score, found = redis.call('ZSCORE', former, member), 'former'
+end
+if score then
+  -- A missing counter was evicted: empty, not full. Below 0 is debt, which is nobody's.
+  tokens, score = math.max(0, tonumber(redis.call('GET', counter) or 0)), tonumber(score)
+end
+-- ... and as of now.
+local written = score
+if not score then
+  tokens, score = absent(terms, now)
+  found = 'absent'
+else
+  if found == 'former' then tokens, score = carry(read_former_terms(record), terms, tokens, score) end
+  if terms.catch_up then tokens, score = credit(terms, tokens, score, now) end
+end
+
+local verdict, wait = 1, 0
+if operation == 'take' then
+  if count > terms.capacity then
+    verdict = -2
+  elseif tokens >= count then
+    tokens = tokens - count
+  else
+    verdict = 0
+    wait = time_to(terms, score, count - tokens, now)
+    -- Without catch-up, tokens come at the daemon's ticks only.
+    if not terms.catch_up then wait = math.max(wait, score + terms.tick - now, 1000) end
+  end
+elseif operation == 'refund' then
+  tokens = math.min(terms.capacity, tokens + count)
+elseif operation == 'reset' then
+  tokens = terms.capacity
+end
+
+-- What was refused and credited nothing is left as it is, debt included: whoever credits next clamps it.
+local changed = verdict == 1 or (verdict == 0 and score ~= written)
+if operation ~= 'peek' and changed then
+  if found == 'former' then redis.call('ZREM', former, member) end
+  if tokens >= terms.capacity and absent(terms, now) >= terms.capacity then
+    redis.call('DEL', counter)
+    if found == 'due' then redis.call('ZREM', due, member) end
+  else
+    redis.call('SET', counter, whole(tokens))
+    if found ~= 'due' or score ~= written then redis.call('ZADD', due, whole(score), member) end
+  end
+end
+return {verdict, tokens, terms.capacity, wait, headroom(terms, score, tokens, now), now}

@@ -1,0 +1,36 @@
+//! Taking from a bucket, and every other operation on one.
+
+use std::sync::LazyLock;
+
+use redis::{RedisResult, Script, aio::ConnectionLike};
+
+use super::script;
+use crate::{bucket::Operation, keyspace::ShardKeys, reply::Settled};
+
+static SETTLE: LazyLock<Script> = script!("settle.lua");
+
+/// The bare `DECR` of a counter: the tokens left, below 0 when there was none to take.
+///
+/// Right only for a bucket known to be below full; anything below 0 must be settled.
+///
+/// # Errors
+/// Those of Redis. The command may have been carried out all the same.
+pub async fn decrement(connection: &mut impl ConnectionLike, counter: &str) -> RedisResult<i64> {
+    redis::Cmd::decr(counter, 1).query_async(connection).await
+}
+
+/// `operation` on the bucket `member` of the shard `keys`, in one step and exactly.
+///
+/// # Errors
+/// Those of Redis. The operation may have been carried out all the same.
+pub async fn settle(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    member: &str,
+    operation: Operation,
+) -> RedisResult<Settled> {
+    let (word, count) = operation.as_args();
+    let mut call = SETTLE.prepare_invoke();
+    call.key(&keys.record).key(&keys.due).key(&keys.former).key(keys.counter(member));
+    call.arg(member).arg(word).arg(count).invoke_async(connection).await
+}
