@@ -29,8 +29,8 @@ pub type Bucket = Option<Held>;
 pub enum Operation {
     /// Take so many tokens, all or nothing.
     Take(u64),
-    /// Look, and change nothing.
-    Peek,
+    /// What a take of so many would be told; changes nothing.
+    Peek(u64),
     /// Give so many tokens back, up to capacity.
     Refund(u64),
     /// Fill it.
@@ -44,7 +44,7 @@ impl Operation {
     pub(crate) const fn as_args(self) -> (&'static str, u64) {
         match self {
             Self::Take(count) => ("take", count),
-            Self::Peek => ("peek", 0),
+            Self::Peek(count) => ("peek", count),
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
         }
@@ -71,22 +71,24 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
     let capacity = record.capacity;
     let (mut verdict, mut wait) = (Verdict::Allowed, 0);
     match operation {
-        Operation::Take(count) if count > capacity => verdict = Verdict::ExceedsCapacity,
-        Operation::Take(count) if tokens >= count => tokens -= count,
-        Operation::Take(count) => {
+        Operation::Take(count) | Operation::Peek(count) if count > capacity => {
+            verdict = Verdict::ExceedsCapacity;
+        }
+        Operation::Take(count) | Operation::Peek(count) if tokens < count => {
             verdict = Verdict::Denied;
             wait = record.time_to(score, count - tokens, now);
             if !record.catch_up {
                 wait = wait.max((score + record.tick).saturating_sub(now)).max(1_000);
             }
         }
+        Operation::Take(count) => tokens -= count,
+        Operation::Peek(_) => {}
         Operation::Refund(count) => tokens = tokens.saturating_add(count).min(capacity),
         Operation::Reset => tokens = capacity,
-        Operation::Peek => {}
     }
     let moved = written.is_none_or(|held| held.score != score);
     let changed = verdict == Verdict::Allowed || (verdict == Verdict::Denied && moved);
-    if operation != Operation::Peek && changed {
+    if !matches!(operation, Operation::Peek(_)) && changed {
         *bucket = record.stored(tokens, score, now);
     }
     Settled { verdict, tokens, capacity, wait, headroom: record.headroom(score, tokens, now), now }

@@ -2,7 +2,7 @@
 -- bucket.lua. State is a hash {tokens, at, since}: tokens, the instant up to which they have been credited, and the
 -- instant since which the terms they were credited under apply. A full bucket has no key.
 -- KEYS  1 record  2 state
--- ARGV  1 operation: take, peek, refund or reset  2 count (take: 1 to 2^53, all or nothing; refund: likewise)
+-- ARGV  1 operation: take, peek, refund or reset  2 count, up to 2^53, as settle.lua's
 -- Reply as settle.lua's, with no headroom: nothing but this script may take.
 -- Laws  1 (with no tick) 2 3 4 5 6 7.
 assert(#KEYS == 2 and #ARGV == 2, 'lazy takes 2 keys and 2 arguments')
@@ -28,11 +28,11 @@ else
 end
 
 local verdict, wait = 1, 0
-if operation == 'take' then
+if operation == 'take' or operation == 'peek' then
   if count > terms.capacity then
     verdict = -2
   elseif tokens >= count then
-    tokens = tokens - count
+    if operation == 'take' then tokens = tokens - count end
   else
     verdict, wait = 0, time_to(terms, at, count - tokens, now)
   end

@@ -1,7 +1,8 @@
 -- Every operation on one bucket but the bare DECR: a worker that does not know the bucket to be below full, or has
 -- seen it empty, settles it here. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 former index  4 counter
--- ARGV  1 member  2 operation: take, peek, refund or reset  3 count (take: 1 to 2^53, all or nothing; refund: likewise)
+-- ARGV  1 member  2 operation: take, peek, refund or reset  3 count, up to 2^53 (take is all or nothing; peek: what a take
+--       would be told)
 -- Reply {verdict, tokens, capacity, wait, headroom, now}: verdict 1 allowed or done, 0 denied, -1 no such limit, -2
 --       count above capacity; wait: µs until a denied take would be allowed; headroom: µs for which the bucket stays
 --       below full if nothing more is taken.
@@ -37,11 +38,11 @@ else
 end
 
 local verdict, wait = 1, 0
-if operation == 'take' then
+if operation == 'take' or operation == 'peek' then
   if count > terms.capacity then
     verdict = -2
   elseif tokens >= count then
-    tokens = tokens - count
+    if operation == 'take' then tokens = tokens - count end
   else
     verdict = 0
     wait = time_to(terms, score, count - tokens, now)

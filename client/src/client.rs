@@ -1,0 +1,141 @@
+//! The client: one per process is enough.
+
+use std::{sync::Arc, time::Duration};
+
+use topup_wire::{
+    connection::{self, Connection},
+    limit::LimitName,
+    scripts,
+};
+
+use crate::{
+    bucket::Bucket,
+    clock::Clock,
+    error::Error,
+    memory::Memory,
+    published::{Cache, Published},
+    watch::Watch,
+};
+
+/// The longest a call waits for Redis unless told otherwise.
+const DEADLINE: Duration = Duration::from_millis(250);
+/// The longest the first answer of Redis may take: a connection has to be made for it.
+const FIRST_DEADLINE: Duration = Duration::from_secs(2);
+
+/// A worker's way to its limits. Cheap to clone; clones share one connection and one memory.
+///
+/// # Examples
+/// ```no_run
+/// # async fn example() -> Result<(), topup::Error> {
+/// let topup = topup::Client::connect("redis://127.0.0.1:6379").await?;
+/// let decision = topup.limit("user").key("alice").take(1).await?;
+/// if let Some(wait) = decision.retry_after() {
+///     println!("denied, come back in {wait:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Shared>);
+
+/// What clones share.
+pub(crate) struct Shared {
+    pub(crate) connection: Connection,
+    pub(crate) clock: Clock,
+    pub(crate) memory: Memory,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) deadline: Duration,
+    limits: Cache,
+}
+
+/// Settings of a [`Client`], from [`Client::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    deadline: Duration,
+}
+
+// === impl Client ===
+
+impl Client {
+    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`.
+    ///
+    /// # Errors
+    /// When `url` is not of that form, or Redis does not answer within two seconds.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::builder().connect(url).await
+    }
+
+    /// Settings to choose before connecting.
+    pub fn builder() -> Builder {
+        Builder { deadline: DEADLINE }
+    }
+
+    /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
+    pub fn limit(&self, name: impl Into<String>) -> Bucket {
+        Bucket::new(self.clone(), name.into())
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0
+    }
+}
+
+// === impl Builder ===
+
+impl Builder {
+    /// The longest any call waits for Redis; 250 ms unless set.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Connects to the Redis at `url`, as [`Client::connect`] does.
+    ///
+    /// # Errors
+    /// When `url` is not of a Redis, or Redis does not answer within two seconds.
+    pub async fn connect(self, url: &str) -> Result<Client, Error> {
+        let connection = connection::connect_lazily(url)?;
+        let watch = Arc::new(Watch::default());
+        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
+        watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
+        watch.start(connection.clone(), self.deadline);
+        Ok(Client(Arc::new(Shared {
+            connection,
+            clock: Clock::start(),
+            memory: Memory::new(),
+            watch,
+            deadline: self.deadline,
+            limits: Cache::default(),
+        })))
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// The limit `name` as published now.
+    pub(crate) async fn published(&self, name: &str) -> Result<Arc<Published>, Error> {
+        let epoch = self.watch.epoch();
+        if let Some(published) = self.limits.get(name, epoch) {
+            return Ok(published);
+        }
+        let checked: LimitName = name.parse()?;
+        let limit = scripts::read_limit(&mut self.connection.clone(), &checked).await?;
+        let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_owned() })?;
+        let published = Arc::new(Published::new(limit, epoch));
+        self.limits.put(published.clone());
+        Ok(published)
+    }
+
+    /// Reads the limit `name` anew when it is next asked for.
+    pub(crate) fn forget_limit(&self, name: &str) {
+        self.limits.forget(name);
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("deadline", &self.deadline).field("watch", &self.watch).finish_non_exhaustive()
+    }
+}

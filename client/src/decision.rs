@@ -1,0 +1,56 @@
+//! The answer to a take.
+
+use std::time::Duration;
+
+/// The answer to a take: a denial is an answer, not an error.
+#[must_use = "a decision that nobody looks at limits nothing"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The tokens are yours.
+    Allowed {
+        /// Tokens left in the bucket.
+        remaining: u64,
+        /// The most the bucket holds.
+        capacity: u64,
+    },
+    /// Nothing was taken.
+    Denied {
+        /// Tokens in the bucket, too few for this take.
+        remaining: u64,
+        /// The most the bucket holds.
+        capacity: u64,
+        /// How long until the bucket has enough, if nobody else takes meanwhile.
+        retry_after: Duration,
+    },
+}
+
+// === impl Decision ===
+
+impl Decision {
+    /// Whether the caller may go on.
+    pub const fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed { .. })
+    }
+
+    /// Tokens left in the bucket.
+    pub const fn remaining(&self) -> u64 {
+        match *self {
+            Self::Allowed { remaining, .. } | Self::Denied { remaining, .. } => remaining,
+        }
+    }
+
+    /// The most the bucket holds.
+    pub const fn capacity(&self) -> u64 {
+        match *self {
+            Self::Allowed { capacity, .. } | Self::Denied { capacity, .. } => capacity,
+        }
+    }
+
+    /// How long until a denied take would succeed, if nobody else takes meanwhile; `None` when allowed.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match *self {
+            Self::Allowed { .. } => None,
+            Self::Denied { retry_after, .. } => Some(retry_after),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a worker keeps an eye on: is a daemon alive, and has anything been published?
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use topup_wire::{connection::Connection, reply::Polled, scripts};
+
+/// Between two looks. A change reaches workers within this and a tick; half a second keeps that under the second
+/// promised, and costs Redis a few µs.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// What was seen at the last look. Shared by all tasks of a worker, written by one.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    generation: AtomicU64,
+    /// Moves when anything published changes, or is published again after a flush.
+    epoch: AtomicU64,
+    daemon_alive: AtomicBool,
+}
+
+// === impl Watch ===
+
+impl Watch {
+    /// Everything learned under another epoch is out of date.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// Whether buckets are being topped up, so that a bare `DECR` may be trusted.
+    pub(crate) fn daemon_alive(&self) -> bool {
+        self.daemon_alive.load(Relaxed)
+    }
+
+    /// Takes note of a look.
+    pub(crate) fn note(&self, polled: &Polled) {
+        // Generations begin at 1; a flushed Redis has none.
+        let generation = polled.generation.unwrap_or(0);
+        if self.generation.swap(generation, Relaxed) != generation {
+            self.epoch.fetch_add(1, Relaxed);
+        }
+        self.daemon_alive.store(polled.daemons > 0, Relaxed);
+    }
+
+    /// Looks again and again, until no client is left.
+    pub(crate) async fn keep(this: Weak<Self>, connection: Connection, deadline: Duration) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(watch) = this.upgrade() else { return };
+            let looked = tokio::time::timeout(deadline, scripts::poll(&mut connection.clone())).await;
+            match looked {
+                Ok(Ok(polled)) => watch.note(&polled),
+                // Nothing known is nothing to rely on: takes go by script until Redis answers again.
+                Ok(Err(_)) | Err(_) => watch.daemon_alive.store(false, Relaxed),
+            }
+        }
+    }
+
+    /// Starts looking; ends by itself when the last client is dropped.
+    pub(crate) fn start(self: &Arc<Self>, connection: Connection, deadline: Duration) {
+        tokio::spawn(Self::keep(Arc::downgrade(self), connection, deadline));
+    }
+}
