@@ -1,1 +1,27 @@
-//! topup-tests
+//! The harness of the end-to-end tests: one real Redis per test, the daemon as a child process.
+//!
+//! Nothing is shared between tests and nothing sleeps to wait: every wait has a condition and a deadline. What
+//! goes wrong in the harness fails the test in hand, with what the daemon or Redis said last.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a harness fails the test it serves")]
+
+pub mod daemon;
+pub mod eventually;
+pub mod notify;
+pub mod redis;
+pub mod seed;
+
+mod cargo;
+mod lines;
+
+pub use crate::daemon::{Daemon, Launch};
+pub use crate::eventually::eventually;
+pub use crate::notify::NotifySocket;
+pub use crate::redis::Redis;
+pub use crate::seed::Seed;
+pub use rustix::process::Signal;
+
+use std::time::Duration;
+
+/// A deadline for what takes milliseconds on an idle machine: generous, because a test machine is not idle.
+pub const SOON: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! A cron expression: the local times it names, whatever the time zone.
 
-use std::str::FromStr;
+use std::{str::FromStr, sync::Arc};
 
 use chrono::{Datelike, NaiveDate, NaiveDateTime};
 use croner::{
@@ -15,7 +15,8 @@ const YEARS: std::ops::RangeInclusive<i32> = 1970..=2255;
 /// A cron expression of six fields, seconds first (a seventh may name years), that fires at least once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
-    cron: Cron,
+    /// Some hundreds of bytes, cloned with every copy of a config.
+    cron: Arc<Cron>,
     text: String,
     every_hour: bool,
 }
@@ -87,7 +88,7 @@ impl FromStr for Expression {
             return Err(ExpressionError::Never { text: shown() });
         }
         let every_hour = (0..24).all(|hour| cron.pattern.hour_match(hour).unwrap_or(false));
-        Ok(Self { cron, text: text.to_owned(), every_hour })
+        Ok(Self { cron: Arc::new(cron), text: text.to_owned(), every_hour })
     }
 }
 

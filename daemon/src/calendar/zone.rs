@@ -42,7 +42,9 @@ impl FromStr for Zone {
     type Err = ZoneError;
 
     fn from_str(name: &str) -> Result<Self, ZoneError> {
-        name.parse().map(Self).map_err(|_| ZoneError { given: name.chars().take(80).collect(), near: near(name) })
+        name.parse()
+            .map(Self)
+            .map_err(|_| ZoneError { given: name.chars().take(80).collect(), near: near(name) })
     }
 }
 

@@ -85,3 +85,14 @@ pub async fn daemons(connection: &mut impl ConnectionLike) -> RedisResult<Vec<Da
     }
     Ok(alive)
 }
+
+/// The server's `maxmemory-policy` when it may evict keys; `None` when it may not, or will not say.
+///
+/// # Errors
+/// Those of Redis; some hosted ones refuse the question.
+pub async fn eviction_policy(connection: &mut impl ConnectionLike) -> RedisResult<Option<String>> {
+    let mut ask = Cmd::new();
+    ask.arg("CONFIG").arg("GET").arg("maxmemory-policy");
+    let answer: HashMap<String, String> = ask.query_async(connection).await?;
+    Ok(answer.into_values().next().filter(|policy| policy != "noeviction"))
+}

@@ -1,6 +1,6 @@
 -- Publishes one shard of a limit. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 former index
--- ARGV  1 the instant from which the terms apply (µs; 0: now)  2... the record's fields and values
+-- ARGV  1 the instant from which the terms apply (µs; now, unless it lies between the last change and now)  2... the record's fields and values
 -- Reply {outcome, now}: outcome 0 as it was, 1 changed, 2 created, 3 busy: buckets of an earlier change or another
 --       algorithm are still to be carried over or swept; nothing was changed, ask again after.
 -- Laws  6. A change costs the same however many buckets there are: the due index becomes the former index.
@@ -25,8 +25,8 @@ if same then return {0, now} end
 local capacity = tonumber(given.capacity)
 local since = tonumber(redis.call('HGET', record, 'since') or 0)
 local at = tonumber(ARGV[1])
-if at == 0 or at > now then at = now end
-if at < since and since <= now then at = since end
+-- An instant that has been published under already, or is still to come, says nothing of this change.
+if at <= since or at > now then at = now end
 
 local anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', '0', 'since', whole(at)}
 if created or before.algorithm ~= given.algorithm then

@@ -73,3 +73,12 @@ pub async fn refill(
     }
     call.arg(keys.counters.len()).invoke_async(connection).await
 }
+
+/// The instant up to which the bucket waiting longest is credited, in µs of Redis `TIME`; `None` when all are full.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn earliest(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<Option<u64>> {
+    let mut first: Vec<(String, f64)> = Cmd::zrange_withscores(&keys.due, 0, 0).query_async(connection).await?;
+    Ok(first.pop().map(|(_, score)| score as u64))
+}

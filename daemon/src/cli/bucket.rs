@@ -1,0 +1,185 @@
+//! `topupd take`, `peek` and `reset`: one bucket, by script, each answer exact.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use topup_wire::{
+    bucket::Operation,
+    connection::{Connection, connect_lazily},
+    keyspace::{ShardKeys, shard_of},
+    limit::{Algorithm, Key, Limit, LimitName},
+    reply::{Settled, Verdict},
+    scripts,
+};
+
+use super::{
+    Bucket, Connect, Exit, Peek, Reset, Take,
+    exit::{answer, complain},
+};
+use crate::{app::default_config, clock::Moment, config::Config, source::Source};
+
+/// A person waits for this at most.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no answer.
+pub(super) enum Failure {
+    Usage(anyhow::Error),
+    Config(String),
+    Undecided(anyhow::Error),
+}
+
+pub(super) fn take(args: &Take) -> Exit {
+    ended(on_runtime(async {
+        let place = Place::find(&args.bucket).await?;
+        let begun = Moment::now();
+        let longest = args.wait.unwrap_or_default();
+        loop {
+            let settled = place.operate(Operation::Take(args.count)).await?;
+            let wait = Duration::from_micros(settled.wait);
+            if settled.verdict == Verdict::Allowed || begun.elapsed() + wait > longest {
+                answer(&told(&settled, args.bucket.json));
+                return Ok(if settled.verdict == Verdict::Allowed { Exit::Done } else { Exit::Denied });
+            }
+            // A change of the limit may end a long denial early.
+            sleep(wait.min(Duration::from_secs(1))).await;
+        }
+    }))
+}
+
+pub(super) fn peek(args: &Peek) -> Exit {
+    ended(on_runtime(async {
+        let settled = Place::find(&args.bucket).await?.operate(Operation::Peek(1)).await?;
+        answer(&told(&settled, args.bucket.json));
+        Ok(Exit::Done)
+    }))
+}
+
+pub(super) fn reset(args: &Reset) -> Exit {
+    ended(on_runtime(async {
+        let settled = Place::find(&args.bucket).await?.operate(Operation::Reset).await?;
+        answer(&told(&settled, args.bucket.json));
+        Ok(Exit::Done)
+    }))
+}
+
+/// Where a bucket is.
+struct Place {
+    connection: Connection,
+    limit: Limit,
+    keys: ShardKeys,
+    member: String,
+}
+
+// === impl Place ===
+
+impl Place {
+    async fn find(bucket: &Bucket) -> Result<Self, Failure> {
+        let name: LimitName = bucket.limit.parse().map_err(|error| Failure::Usage(anyhow::Error::new(error)))?;
+        if let Some(key) = &bucket.key {
+            Key::new(key).map_err(|error| Failure::Usage(error.into()))?;
+        }
+        let mut connection = connect(&bucket.connect)?;
+        let limit = asked(scripts::read_limit(&mut connection, &name)).await?;
+        let unknown = || anyhow!("no limit {name} is published: is topupd running, and is [limit.{name}] in its config?");
+        let limit = limit.ok_or_else(|| Failure::Undecided(unknown()))?;
+        let member = match (&bucket.key, limit.keyed) {
+            (Some(key), true) => key.clone(),
+            (None, false) => String::new(),
+            (None, true) => return Err(Failure::Usage(anyhow!("limit {name} is keyed: say whose bucket with --key"))),
+            (Some(_), false) => {
+                return Err(Failure::Usage(anyhow!("limit {name} has one bucket for all: leave --key out")));
+            }
+        };
+        let shard = if limit.keyed { shard_of(&member, limit.shards) } else { 0 };
+        Ok(Self { connection, keys: ShardKeys::new(&name, shard), limit, member })
+    }
+
+    async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {
+        let mut connection = self.connection.clone();
+        let settled = match self.limit.algorithm {
+            Algorithm::TokenBucket => {
+                asked(scripts::settle(&mut connection, &self.keys, &self.member, operation)).await?
+            }
+            Algorithm::LazyTokenBucket => {
+                asked(scripts::lazy(&mut connection, &self.keys, &self.member, operation)).await?
+            }
+        };
+        match settled.verdict {
+            Verdict::Allowed | Verdict::Denied => Ok(settled),
+            Verdict::Unknown => {
+                Err(Failure::Undecided(anyhow!("limit {} was changed just now: try again", self.limit.name)))
+            }
+            Verdict::ExceedsCapacity => {
+                let (name, capacity) = (&self.limit.name, settled.capacity);
+                Err(Failure::Usage(anyhow!("limit {name} holds at most {capacity} tokens: take no more than that")))
+            }
+        }
+    }
+}
+
+/// A connection to the Redis the command line, environment or config names.
+pub(super) fn connect(connect: &Connect) -> Result<Connection, Failure> {
+    let file = connect.config.config.clone();
+    let source = Source { file: file.clone().unwrap_or_else(default_config), redis: connect.redis.clone() };
+    // Without a config there is the default Redis; one that was named has to be there.
+    let config = match source.load() {
+        Ok(config) => config,
+        Err(problems) if file.is_some() || source.file.exists() => return Err(Failure::Config(problems.to_string())),
+        Err(_) => Config::default(),
+    };
+    let url = source.redis_url(&config).map_err(|error| Failure::Config(format!("{error:#}")))?;
+    connect_lazily(url.as_str()).context("the Redis URL").map_err(|error| Failure::Config(format!("{error:#}")))
+}
+
+/// The answer of Redis, waited for as long as a person would.
+pub(super) async fn asked<T>(request: impl Future<Output = redis::RedisResult<T>>) -> Result<T, Failure> {
+    match timeout(PATIENCE, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Failure::Undecided(anyhow::Error::new(error).context("Redis"))),
+        Err(_) => Err(Failure::Undecided(anyhow!("Redis did not answer within {PATIENCE:?}"))),
+    }
+}
+
+pub(super) fn on_runtime(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Undecided(error.into()))?.block_on(command)
+}
+
+#[allow(clippy::print_stderr, reason = "the place for it")]
+pub(super) fn ended(result: Result<Exit, Failure>) -> Exit {
+    match result {
+        Ok(exit) => exit,
+        Err(Failure::Usage(error)) => {
+            complain(&error);
+            Exit::Usage
+        }
+        Err(Failure::Config(problems)) => {
+            eprintln!("{problems}");
+            Exit::Config
+        }
+        Err(Failure::Undecided(error)) => {
+            complain(&error);
+            Exit::Undecided
+        }
+    }
+}
+
+fn told(settled: &Settled, json: bool) -> String {
+    let Settled { tokens, capacity, wait, .. } = *settled;
+    let allowed = settled.verdict == Verdict::Allowed;
+    if json {
+        let retry_after_ms = (!allowed).then(|| wait as f64 / 1e3);
+        let answer = json!({
+            "allowed": allowed, "remaining": tokens, "capacity": capacity, "retry_after_ms": retry_after_ms,
+        });
+        return answer.to_string();
+    }
+    if allowed {
+        format!("allowed, {tokens} of {capacity} left")
+    } else {
+        let wait = humantime::format_duration(Duration::from_millis(wait.div_ceil(1000)));
+        format!("denied, {tokens} of {capacity} left, retry after {wait}")
+    }
+}

@@ -1,0 +1,148 @@
+//! `topupd status`.
+
+use serde::Serialize;
+use topup_wire::{
+    bucket::Operation,
+    connection::Connection,
+    keyspace::ShardKeys,
+    limit::{Algorithm, Limit, Supply},
+    reply::Verdict,
+    scripts,
+};
+
+use super::{
+    Exit, Status,
+    bucket::{Failure, asked, connect, ended, on_runtime},
+    exit::answer,
+};
+
+/// Everything there is to say.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Counts publications; absent when nothing is published.
+    generation: Option<u64>,
+    daemons: Vec<Daemon>,
+    limits: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Daemon {
+    id: String,
+    version: String,
+    lag_ms: f64,
+    credited: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    algorithm: &'static str,
+    keyed: bool,
+    capacity: u64,
+    /// Tokens per interval; absent for a calendar quota.
+    rate: Option<String>,
+    /// Tokens in the bucket of an unkeyed limit.
+    tokens: Option<u64>,
+    /// Buckets that are not full; absent where only a scan would tell.
+    active: Option<u64>,
+}
+
+pub(super) fn main(args: &Status) -> Exit {
+    ended(on_runtime(async {
+        let report = Report::gather(connect(&args.connect)?).await?;
+        if args.json {
+            let text = serde_json::to_string_pretty(&report);
+            answer(&text.map_err(|error| Failure::Undecided(error.into()))?);
+        } else {
+            answer(&report.as_text());
+        }
+        Ok(Exit::Done)
+    }))
+}
+
+// === impl Report ===
+
+impl Report {
+    async fn gather(mut connection: Connection) -> Result<Self, Failure> {
+        let generation = asked(scripts::generation(&mut connection)).await?;
+        let alive = asked(scripts::daemons(&mut connection)).await?;
+        let daemons = alive.into_iter().map(|daemon| Daemon {
+            id: daemon.id,
+            version: daemon.health.version,
+            lag_ms: daemon.health.lag.as_secs_f64() * 1e3,
+            credited: daemon.health.credited,
+        });
+        let mut limits = Vec::new();
+        for name in asked(scripts::published_limits(&mut connection)).await?.keys() {
+            if let Some(limit) = asked(scripts::read_limit(&mut connection, name)).await? {
+                limits.push(row(&mut connection, &limit).await?);
+            }
+        }
+        Ok(Self { generation, daemons: daemons.collect(), limits })
+    }
+
+    fn as_text(&self) -> String {
+        let mut lines = Vec::new();
+        match self.generation {
+            Some(generation) => lines.push(format!("generation {generation}")),
+            None => lines.push("nothing is published: is topupd running?".to_owned()),
+        }
+        lines.push(match self.daemons.len() {
+            0 => "no daemon alive: workers take by script".to_owned(),
+            1 => "1 daemon alive".to_owned(),
+            n => format!("{n} daemons alive"),
+        });
+        for daemon in &self.daemons {
+            let Daemon { id, version, lag_ms, credited } = daemon;
+            lines.push(format!("  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited"));
+        }
+        let width = self.limits.iter().map(|row| row.name.len()).max().unwrap_or(0).max(5);
+        lines.push(String::new());
+        lines.push(format!(
+            "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}",
+            "limit", "algorithm", "capacity", "rate", "tokens", "active"
+        ));
+        for row in &self.limits {
+            let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+            let rate = row.rate.as_deref().unwrap_or("calendar");
+            let (tokens, active) = (number(row.tokens), number(row.active));
+            lines.push(format!(
+                "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}",
+                row.name, row.algorithm, row.capacity, rate, tokens, active
+            ));
+        }
+        lines.join("\n")
+    }
+}
+
+async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure> {
+    let counted = limit.algorithm == Algorithm::TokenBucket;
+    let mut active = counted.then_some(0);
+    for shard in 0..limit.shards.get() {
+        let keys = ShardKeys::new(&limit.name, shard);
+        if let Some(active) = &mut active {
+            *active += asked(scripts::count_active(connection, &keys)).await?;
+        }
+    }
+    let mut tokens = None;
+    if !limit.keyed {
+        let (keys, peek) = (ShardKeys::new(&limit.name, 0), Operation::Peek(1));
+        let settled = match limit.algorithm {
+            Algorithm::TokenBucket => asked(scripts::settle(connection, &keys, "", peek)).await?,
+            Algorithm::LazyTokenBucket => asked(scripts::lazy(connection, &keys, "", peek)).await?,
+        };
+        tokens = (settled.verdict != Verdict::Unknown).then_some(settled.tokens);
+    }
+    Ok(Row {
+        name: limit.name.to_string(),
+        algorithm: limit.algorithm.as_str(),
+        keyed: limit.keyed,
+        capacity: limit.terms.capacity.get(),
+        rate: match limit.terms.supply {
+            Supply::Rate(rate) => Some(rate.to_string()),
+            Supply::Period(_) => None,
+        },
+        tokens,
+        active,
+    })
+}

@@ -1,0 +1,44 @@
+//! Every key a config may hold.
+
+/// A key of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    /// How it is written, for advice in problems.
+    pub(super) example: &'static str,
+}
+
+const fn key(name: &'static str, example: &'static str) -> Key {
+    Key { name, example }
+}
+
+pub(super) const ROOT: &[Key] =
+    &[key("redis", "[redis]"), key("daemon", "[daemon]"), key("limit", "[limit.api]")];
+
+pub(super) const REDIS: &[Key] = &[key("url", r#"url = "redis://127.0.0.1:6379""#)];
+
+pub(super) const DAEMON: &[Key] = &[key("tick", r#"tick = "100ms""#)];
+
+pub(super) const LIMIT: &[Key] = &[
+    key("capacity", "capacity = 100"),
+    key("rate", r#"rate = "50/s""#),
+    key("refill", r#"refill = { cron = "0 0 0 1 * *", timezone = "Europe/Berlin" }"#),
+    key("keyed", "keyed = true"),
+    key("algorithm", r#"algorithm = "token-bucket""#),
+    key("catch_up", "catch_up = true"),
+    key("on_change", r#"on_change = "keep""#),
+    key("shards", "shards = 8"),
+    key("schedule", "[[limit.api.schedule]]"),
+];
+
+pub(super) const REFILL: &[Key] = &[CRON, TIMEZONE];
+
+pub(super) const SCHEDULE: &[Key] =
+    &[CRON, TIMEZONE, key("rate", r#"rate = "200/s""#), key("capacity", "capacity = 400")];
+
+const CRON: Key = key("cron", r#"cron = "0 0 22 * * *""#);
+const TIMEZONE: Key = key("timezone", r#"timezone = "Europe/Berlin""#);
+
+/// All tables, for the tests that keep documents and examples complete.
+#[cfg(test)]
+pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, REFILL, SCHEDULE];

@@ -1,0 +1,82 @@
+//! The address of a Redis.
+
+use std::{fmt, str::FromStr};
+
+use redis::IntoConnectionInfo;
+
+/// A Redis URL this build can connect to: `redis://` or `unix://`. Shown without its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisUrl(String);
+
+/// Why a text is no [`RedisUrl`]. Says nothing of the text, which may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RedisUrlError {
+    /// A scheme that asks for TLS.
+    #[error(
+        "this build has no TLS: write redis:// and let a local TLS proxy (such as stunnel) reach the server, or unix://"
+    )]
+    Tls,
+    /// Another scheme, or none.
+    #[error("not a Redis URL: write \"redis://127.0.0.1:6379\" or \"unix:///run/redis/redis.sock\"")]
+    Scheme,
+    /// The part behind the scheme.
+    #[error(
+        "not a Redis URL ({reason}): write redis://user:password@host:port/database or unix:///path?db=database"
+    )]
+    Form {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+// === impl RedisUrl ===
+
+impl RedisUrl {
+    /// The URL with its password, for connecting only.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for RedisUrl {
+    fn default() -> Self {
+        Self("redis://127.0.0.1:6379".to_owned())
+    }
+}
+
+impl FromStr for RedisUrl {
+    type Err = RedisUrlError;
+
+    fn from_str(text: &str) -> Result<Self, RedisUrlError> {
+        match text.split_once("://") {
+            Some(("redis" | "unix" | "redis+unix", _)) => {}
+            Some(("rediss" | "valkeys", _)) => return Err(RedisUrlError::Tls),
+            _ => return Err(RedisUrlError::Scheme),
+        }
+        match text.into_connection_info() {
+            Ok(_) => Ok(Self(text.to_owned())),
+            Err(error) => {
+                let reason = error.to_string();
+                Err(RedisUrlError::Form { reason: reason.split(" - ").next().unwrap_or_default().to_owned() })
+            }
+        }
+    }
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
+        // A password stands before the last @, or for unix:// in the query.
+        let address = rest.split_once('?').map_or(rest, |(address, _)| address);
+        match address.rsplit_once('@').filter(|_| scheme == "redis") {
+            Some((_, host)) => f.pad(&format!("{scheme}://***@{host}")),
+            None => f.pad(&format!("{scheme}://{address}")),
+        }
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisUrl({self})")
+    }
+}

@@ -1,0 +1,45 @@
+//! The refill period as written.
+
+use std::{str::FromStr, time::Duration};
+
+use topup_wire::limit::Rate;
+
+/// The shortest tick.
+pub const MIN_TICK: Duration = Duration::from_millis(1);
+/// The longest tick: with a longer one, people would wait minutes for tokens they are owed.
+pub const MAX_TICK: Duration = Duration::from_secs(60);
+
+/// A refill period of [`MIN_TICK`] to [`MAX_TICK`], 100 ms unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tick(Duration);
+
+/// A text that is no tick.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a tick of 1ms to 60s: write a number and ms or s, such as \"100ms\"")]
+pub(super) struct TickError(String);
+
+// === impl Tick ===
+
+impl Tick {
+    pub(super) const fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for Tick {
+    fn default() -> Self {
+        Self(Duration::from_millis(100))
+    }
+}
+
+impl FromStr for Tick {
+    type Err = TickError;
+
+    fn from_str(text: &str) -> Result<Self, TickError> {
+        // Written like the interval of a rate, so that times have one notation; but never without a number.
+        let numbered = text.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        let interval = format!("1/{text}").parse::<Rate>().ok().filter(|_| numbered).map(Rate::interval);
+        let legal = interval.filter(|interval| (MIN_TICK..=MAX_TICK).contains(interval));
+        legal.map(Self).ok_or_else(|| TickError(text.chars().take(80).collect()))
+    }
+}

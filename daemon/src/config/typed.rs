@@ -1,0 +1,153 @@
+//! A limit as typed, and the rules between its keys.
+
+use std::time::Duration;
+
+use topup_wire::limit::{Algorithm, Capacity, LimitName, OnChange, Rate, Shards};
+
+use super::{
+    Entry, LimitConfig, Source, keys,
+    table::{Found, Table},
+    warnings,
+};
+use crate::calendar::{Calendar, Expression, Zone};
+
+/// The shards of a keyed limit that names no number: enough to spread it over a small cluster.
+const KEYED_SHARDS: u64 = 8;
+
+/// The keys of a limit; `None` for what is absent or, as reported, wrong.
+#[derive(Debug)]
+pub(super) struct Limit {
+    keyed: Option<Found<bool>>,
+    algorithm: Option<Found<Algorithm>>,
+    capacity: Option<Found<Capacity>>,
+    rate: Option<Found<Rate>>,
+    refill: Option<Calendar>,
+    catch_up: Option<Found<bool>>,
+    on_change: Option<Found<OnChange>>,
+    shards: Option<Found<Shards>>,
+    schedule: Vec<Found<Entry>>,
+}
+
+// === impl Limit ===
+
+impl Limit {
+    /// Reads every key of `table`.
+    pub(super) fn read(table: &Table<'_>) -> Self {
+        table.require("capacity", "");
+        let refills = table.given("refill").is_some();
+        if !refills {
+            table.require("rate", ", or refill = { cron = \"0 0 0 1 * *\" } to fill the bucket at that time");
+        }
+        let schedule = table.tables("schedule", keys::SCHEDULE);
+        Self {
+            keyed: table.flag("keyed"),
+            algorithm: table.text("algorithm"),
+            capacity: table.whole("capacity", Capacity::new),
+            rate: table.text("rate"),
+            refill: table.table("refill", keys::REFILL).as_ref().and_then(calendar),
+            catch_up: table.flag("catch_up"),
+            on_change: table.text("on_change"),
+            shards: table.whole("shards", Shards::new),
+            schedule: schedule.iter().filter_map(|entry| read_entry(entry, refills)).collect(),
+        }
+    }
+
+    /// The limit, when it has a `name` and its keys go together; else the reasons are reported.
+    pub(super) fn check(
+        self,
+        table: &Table<'_>,
+        name: Option<LimitName>,
+        tick: Duration,
+    ) -> Option<LimitConfig> {
+        self.check_refill(table);
+        self.check_algorithm(table);
+        self.check_shards(table);
+        let keyed = self.keyed.is_some_and(|keyed| keyed.value);
+        let source = match (&self.rate, self.refill) {
+            (_, Some(calendar)) => Source::Calendar(calendar),
+            (Some(rate), None) => Source::Rate(rate.value),
+            (None, None) => return None,
+        };
+        let default_shards = if keyed { Shards::new(KEYED_SHARDS).ok()? } else { Shards::ONE };
+        let limit = LimitConfig {
+            name: name?,
+            keyed,
+            algorithm: self.algorithm.map(|found| found.value).unwrap_or_default(),
+            capacity: self.capacity?.value,
+            source,
+            catch_up: self.catch_up.is_none_or(|found| found.value),
+            on_change: self.on_change.map(|found| found.value).unwrap_or_default(),
+            shards: self.shards.map_or(default_shards, |found| found.value),
+            schedule: self.schedule.iter().map(|found| found.value.clone()).collect(),
+        };
+        let places: Vec<_> = self.schedule.into_iter().map(|found| found.place).collect();
+        warnings::warn(&limit, table, self.rate.as_ref().map(|rate| &rate.place), &places, tick);
+        Some(limit)
+    }
+
+    fn check_refill(&self, table: &Table<'_>) {
+        let Some(refill) = table.given("refill") else { return };
+        if table.given("rate").is_some() {
+            table.error(&refill, "a limit has rate or refill, never both: remove one of them");
+        }
+        if let Some(off) = self.catch_up.as_ref().filter(|catch_up| !catch_up.value) {
+            table.error(&off.place, "a limit with refill has no rate to catch up with: remove catch_up");
+        }
+    }
+
+    fn check_algorithm(&self, table: &Table<'_>) {
+        let lazy = |found: &&Found<Algorithm>| found.value == Algorithm::LazyTokenBucket;
+        let Some(lazy) = self.algorithm.as_ref().filter(lazy) else { return };
+        if table.given("refill").is_some() {
+            let advice = "the daemon does not fill lazy buckets: write algorithm = \"token-bucket\", or a rate for refill";
+            table.error(&lazy.place, advice);
+        }
+        if let Some(off) = self.catch_up.as_ref().filter(|catch_up| !catch_up.value) {
+            table.error(
+                &off.place,
+                "a lazy bucket is credited at every take: remove catch_up, or write algorithm = \"token-bucket\"",
+            );
+        }
+    }
+
+    fn check_shards(&self, table: &Table<'_>) {
+        // A wrong value of `keyed` is reported already, and might have meant true.
+        let unkeyed = if table.given("keyed").is_some() {
+            self.keyed.as_ref().is_some_and(|keyed| !keyed.value)
+        } else {
+            true
+        };
+        if let Some(place) = table.given("shards").filter(|_| unkeyed) {
+            let problem = "an unkeyed limit has one bucket, which cannot be spread: remove shards, or write keyed = true";
+            table.error(&place, problem);
+        }
+    }
+}
+
+/// `cron` and `timezone` of a table.
+fn calendar(table: &Table<'_>) -> Option<Calendar> {
+    table.require("cron", "");
+    let (cron, zone) = (table.text::<Expression>("cron"), table.text::<Zone>("timezone"));
+    Some(Calendar::new(cron?.value, zone.map(|zone| zone.value).unwrap_or_default()))
+}
+
+/// One table of a schedule; with its place, for warnings.
+fn read_entry(table: &Table<'_>, refills: bool) -> Option<Found<Entry>> {
+    let rate = table.given("rate");
+    if rate.is_none() && table.given("capacity").is_none() {
+        table.require(
+            if refills { "capacity" } else { "rate" },
+            if refills { "" } else { ", capacity = 400, or both" },
+        );
+    }
+    if let Some(place) = rate.filter(|_| refills) {
+        table.error(
+            &place,
+            "a limit with refill has no rate to change: remove this one, or write capacity = 400",
+        );
+    }
+    let (rate, capacity) = (table.text("rate"), table.whole("capacity", Capacity::new));
+    let (rate, capacity) = (rate.map(|found| found.value), capacity.map(|found| found.value));
+    let value = Entry { calendar: calendar(table)?, rate, capacity };
+    Some(Found { value, place: table.place().clone() })
+}

@@ -1,0 +1,137 @@
+//! What a new config changes: a pure diff.
+
+use std::fmt;
+
+use topup_wire::limit::LimitName;
+
+use crate::config::{Config, Entry, LimitConfig, Source};
+
+/// One difference between two configs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A limit that is new.
+    Added(LimitConfig),
+    /// A limit that is gone.
+    Removed(LimitName),
+    /// A limit that says something else.
+    Altered {
+        /// What it said.
+        from: LimitConfig,
+        /// What it says.
+        to: LimitConfig,
+    },
+    /// Another refill period.
+    Tick(std::time::Duration),
+}
+
+/// What turns `old` into `new`, in order of names; nothing for the same config.
+pub fn changes(old: &Config, new: &Config) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if old.tick != new.tick {
+        changes.push(Change::Tick(new.tick));
+    }
+    let gone = old.limits.keys().filter(|name| !new.limits.contains_key(*name));
+    changes.extend(gone.cloned().map(Change::Removed));
+    for (name, to) in &new.limits {
+        match old.limits.get(name) {
+            None => changes.push(Change::Added(to.clone())),
+            Some(from) if from != to => changes.push(Change::Altered { from: from.clone(), to: to.clone() }),
+            Some(_) => {}
+        }
+    }
+    changes
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added(limit) => {
+                write!(f, "limit {}: new, capacity {}, {}", limit.name, limit.capacity, source(&limit.source))
+            }
+            Self::Removed(name) => write!(f, "limit {name}: removed"),
+            Self::Tick(tick) => write!(f, "tick: {tick:?}"),
+            Self::Altered { from, to } => {
+                let differences: Vec<String> =
+                    described(from).into_iter().zip(described(to)).filter(|(from, to)| from != to).map(arrow).collect();
+                write!(f, "limit {}: {}", to.name, differences.join(", "))
+            }
+        }
+    }
+}
+
+fn arrow(((what, from), (_, to)): ((&'static str, String), (&'static str, String))) -> String {
+    format!("{what} {from} -> {to}")
+}
+
+/// Everything a limit says, as text.
+fn described(limit: &LimitConfig) -> [(&'static str, String); 8] {
+    [
+        ("capacity", limit.capacity.to_string()),
+        ("source", source(&limit.source)),
+        ("keyed", limit.keyed.to_string()),
+        ("algorithm", limit.algorithm.to_string()),
+        ("catch_up", limit.catch_up.to_string()),
+        ("on_change", limit.on_change.as_str().to_owned()),
+        ("shards", limit.shards.get().to_string()),
+        ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
+    ]
+}
+
+fn source(source: &Source) -> String {
+    match source {
+        Source::Rate(rate) => format!("rate {rate}"),
+        Source::Calendar(calendar) => format!("refill at {:?} {}", calendar.text(), calendar.zone()),
+    }
+}
+
+fn entry(entry: &Entry) -> String {
+    let rate = entry.rate.map(|rate| format!(" rate {rate}")).unwrap_or_default();
+    let capacity = entry.capacity.map(|capacity| format!(" capacity {capacity}")).unwrap_or_default();
+    format!("from {:?} {}{rate}{capacity}", entry.calendar.text(), entry.calendar.zone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, "config.toml").unwrap()
+    }
+
+    /// `old + diff`.
+    fn applied(old: &Config, changes: &[Change]) -> Config {
+        let mut config = old.clone();
+        for change in changes {
+            match change {
+                Change::Added(to) | Change::Altered { to, .. } => {
+                    config.limits.insert(to.name.clone(), to.clone());
+                }
+                Change::Removed(name) => {
+                    config.limits.remove(name);
+                }
+                Change::Tick(tick) => config.tick = *tick,
+            }
+        }
+        config
+    }
+
+    #[test]
+    fn old_and_the_changes_make_new() {
+        let old = config("[limit.a]\ncapacity = 1\nrate = \"1/s\"\n[limit.b]\ncapacity = 1\nrate = \"1/s\"");
+        let new = config(
+            "[daemon]\ntick = \"50ms\"\n[limit.b]\ncapacity = 2\nrate = \"1/s\"\n[limit.c]\ncapacity = 1\nrate = \"1/s\"",
+        );
+        let found = changes(&old, &new);
+        assert_eq!(applied(&old, &found), new);
+        let said: Vec<String> = found.iter().map(Change::to_string).collect();
+        let expected =
+            ["tick: 50ms", "limit a: removed", "limit b: capacity 1 -> 2", "limit c: new, capacity 1, rate 1/s"];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn the_same_config_changes_nothing() {
+        let config = config("[limit.a]\ncapacity = 1\nrate = \"60/min\"");
+        assert_eq!(changes(&config, &config), []);
+    }
+}

@@ -1,0 +1,160 @@
+//! Making Redis say what the config says.
+
+mod change;
+mod remove;
+
+use std::collections::BTreeMap;
+
+use futures_util::future;
+use redis::{RedisResult, aio::ConnectionLike};
+use topup_wire::{
+    keyspace::ShardKeys,
+    limit::{Algorithm, Limit, LimitName, Shards},
+    reply::Published,
+    scripts,
+};
+
+pub use change::{Change, changes};
+use remove::{remove, sweep_lazy, sweep_shard, touch_lazy};
+
+/// A limit to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// What it is to say.
+    pub limit: Limit,
+    /// The instant of the schedule from which it is to say so, in µs of Redis `TIME`; `None`: from now.
+    pub at: Option<u64>,
+}
+
+/// Buckets handled by one script or command: some hundred µs of Redis, so that takes pass between.
+pub(crate) const SLICE: usize = 500;
+
+/// Publishes `wanted`, and with `alone` removes whatever else is published: whether anything changed.
+///
+/// A crash at any point leaves something that the next call puts right.
+///
+/// # Errors
+/// Those of Redis. May be called again without harm.
+pub async fn publish<C>(connection: &C, wanted: &[Wanted], alone: bool) -> RedisResult<bool>
+where
+    C: ConnectionLike + Clone,
+{
+    let registered = scripts::published_limits(&mut connection.clone()).await?;
+    let mut changed = false;
+    if alone {
+        for (name, shards) in &registered {
+            if !wanted.iter().any(|wanted| wanted.limit.name == *name) {
+                remove(connection, name, *shards).await?;
+                changed = true;
+            }
+        }
+    }
+    let each = wanted.iter().map(|wanted| publish_limit(connection, wanted, &registered));
+    changed |= future::try_join_all(each).await?.contains(&true);
+    // The last word: who reads the new generation reads everything new. A flushed Redis counts from the beginning.
+    if changed || scripts::generation(&mut connection.clone()).await?.is_none() {
+        scripts::announce(&mut connection.clone()).await?;
+        changed = true;
+    }
+    Ok(changed)
+}
+
+/// Publishes one limit: whether anything changed.
+async fn publish_limit<C>(
+    connection: &C,
+    wanted: &Wanted,
+    registered: &BTreeMap<LimitName, Shards>,
+) -> RedisResult<bool>
+where
+    C: ConnectionLike + Clone,
+{
+    let Wanted { limit, at } = wanted;
+    let conn = &mut connection.clone();
+    let had = registered.get(&limit.name).map_or(0, |shards| shards.get());
+    if had < limit.shards.get() {
+        scripts::register(conn, &limit.name, limit.shards).await?;
+    }
+    let before = scripts::read_limit(conn, &limit.name).await?;
+    let mut changed = false;
+    for shard in 0..limit.shards.get() {
+        changed |= publish_shard(connection, &ShardKeys::new(&limit.name, shard), limit, *at).await?;
+    }
+    if changed {
+        tidy_lazy(connection, limit, before.as_ref()).await?;
+    }
+    // Shards beyond those now wanted go last, so that no bucket of theirs is still taken from.
+    for shard in limit.shards.get()..had {
+        let keys = ShardKeys::new(&limit.name, shard);
+        scripts::drop_record(conn, &keys).await?;
+        sweep_shard(connection, &keys).await?;
+        changed = true;
+    }
+    if had > limit.shards.get() {
+        scripts::register(conn, &limit.name, limit.shards).await?;
+    }
+    Ok(changed)
+}
+
+/// Publishes one shard, working off first what an earlier change has left: whether it changed.
+async fn publish_shard<C>(connection: &C, keys: &ShardKeys, limit: &Limit, at: Option<u64>) -> RedisResult<bool>
+where
+    C: ConnectionLike + Clone,
+{
+    let conn = &mut connection.clone();
+    loop {
+        match scripts::publish(conn, keys, limit, at).await? {
+            Published::Unchanged => return Ok(false),
+            Published::Changed | Published::Created => {
+                if limit.algorithm != Algorithm::TokenBucket {
+                    sweep_shard(connection, keys).await?;
+                }
+                return Ok(true);
+            }
+            Published::Busy => {
+                let carried = carry_all(connection, keys).await?;
+                // Nothing to carry: what is in the way belongs to another algorithm, or to a limit half removed.
+                if carried == 0 {
+                    sweep_shard(connection, keys).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Carries every bucket of a shard over its last change: how many there were.
+pub(crate) async fn carry_all<C>(connection: &C, keys: &ShardKeys) -> RedisResult<u64>
+where
+    C: ConnectionLike + Clone,
+{
+    let conn = &mut connection.clone();
+    let mut carried = 0;
+    loop {
+        let members = scripts::list_former(conn, keys, SLICE).await?;
+        if members.is_empty() {
+            return Ok(carried);
+        }
+        let slice = scripts::carry(conn, keys, &members).await?;
+        if slice.carried == 0 {
+            return Ok(carried);
+        }
+        carried += slice.carried;
+    }
+}
+
+/// Removes or adapts the lazy buckets of before.
+async fn tidy_lazy<C>(connection: &C, limit: &Limit, before: Option<&Limit>) -> RedisResult<()>
+where
+    C: ConnectionLike + Clone,
+{
+    if before.is_none_or(|before| before.algorithm != Algorithm::LazyTokenBucket) {
+        return Ok(());
+    }
+    for shard in 0..limit.shards.get() {
+        let keys = ShardKeys::new(&limit.name, shard);
+        match limit.algorithm {
+            Algorithm::LazyTokenBucket => touch_lazy(connection, &keys).await?,
+            Algorithm::TokenBucket => sweep_lazy(connection, &keys).await?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Removing what left the config.
+
+use redis::{RedisResult, aio::ConnectionLike};
+use topup_wire::{
+    keyspace::ShardKeys,
+    limit::{Algorithm, LimitName, Shards},
+    scripts,
+};
+
+use super::SLICE;
+
+/// Removes every key of the limit `name`.
+pub(super) async fn remove<C>(connection: &C, name: &LimitName, shards: Shards) -> RedisResult<()>
+where
+    C: ConnectionLike + Clone,
+{
+    let conn = &mut connection.clone();
+    // A record this version cannot read, or none: whatever kind of limit it was, leave nothing.
+    let limit = scripts::read_limit(conn, name).await.ok().flatten();
+    let may_be_lazy = limit.is_none_or(|limit| limit.algorithm == Algorithm::LazyTokenBucket);
+    let keys = || (0..shards.get()).map(|shard| ShardKeys::new(name, shard));
+    // First the records: from then on nothing is added.
+    for keys in keys() {
+        scripts::drop_record(conn, &keys).await?;
+    }
+    for keys in keys() {
+        sweep_shard(connection, &keys).await?;
+        if may_be_lazy {
+            sweep_lazy(connection, &keys).await?;
+        }
+    }
+    // Last the entry by which a removal cut short is found again.
+    scripts::forget(conn, name).await
+}
+
+/// Removes every counter of a shard whose record no longer allows any.
+pub(super) async fn sweep_shard<C>(connection: &C, keys: &ShardKeys) -> RedisResult<()>
+where
+    C: ConnectionLike + Clone,
+{
+    let conn = &mut connection.clone();
+    while scripts::sweep_counters(conn, keys, SLICE).await? > 0 {}
+    Ok(())
+}
+
+/// Removes every lazy bucket of a shard; without an index they are found by scanning.
+pub(super) async fn sweep_lazy<C>(connection: &C, keys: &ShardKeys) -> RedisResult<()>
+where
+    C: ConnectionLike + Clone,
+{
+    let mut cursor = 0;
+    loop {
+        scripts::sweep_lazy(&mut connection.clone(), keys, &mut cursor).await?;
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Brings every lazy bucket of a shard up to the present terms, so that it expires when it is full under these.
+pub(super) async fn touch_lazy<C>(connection: &C, keys: &ShardKeys) -> RedisResult<()>
+where
+    C: ConnectionLike + Clone,
+{
+    let mut cursor = 0;
+    loop {
+        scripts::touch_lazy(&mut connection.clone(), keys, &mut cursor).await?;
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
+}

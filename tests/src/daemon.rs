@@ -1,0 +1,201 @@
+//! The daemon as a child process.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::lines::Lines;
+use crate::{NotifySocket, Redis, cargo};
+
+/// What the caller's environment must not decide in a test.
+const NOT_INHERITED: [&str; 6] = [
+    "TOPUP_REDIS_URL",
+    "CREDENTIALS_DIRECTORY",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "RUST_LOG",
+];
+
+/// How a daemon is to be started, with a `config.toml` in a temp folder of its own.
+#[derive(Debug)]
+#[must_use = "nothing runs before `run` or `check`"]
+pub struct Launch {
+    command: Command,
+    dir: TempDir,
+}
+
+/// A running `topupd run`; killed on drop.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    stderr: Lines,
+    dir: TempDir,
+}
+
+// === impl Launch ===
+
+impl Launch {
+    /// A daemon with this configuration. Its Redis is the one the text names, unless [`redis`](Self::redis) is
+    /// called.
+    ///
+    /// # Panics
+    ///
+    /// When `topupd` does not build or the file cannot be written.
+    pub fn new(config: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temp folder");
+        write(&config_path(&dir), config);
+        let mut command = Command::new(cargo::topupd());
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
+        command.env("NO_COLOR", "1").stdin(Stdio::null()).kill_on_drop(true);
+        Self { command, dir }
+    }
+
+    /// Uses this Redis, by `TOPUP_REDIS_URL`, which wins over the configuration.
+    pub fn redis(self, redis: &Redis) -> Self {
+        self.env("TOPUP_REDIS_URL", redis.url())
+    }
+
+    /// Tells the daemon that systemd listens here.
+    pub fn notify(self, socket: &NotifySocket) -> Self {
+        self.env("NOTIFY_SOCKET", socket.path())
+    }
+
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
+        self.command.env(name, value.into());
+        self
+    }
+
+    /// The path of its configuration.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        config_path(&self.dir)
+    }
+
+    /// Starts `topupd run`; must be called inside a runtime. It may not be ready when this returns.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[must_use]
+    pub fn run(mut self) -> Daemon {
+        let config = self.config();
+        self.command.args([OsStr::new("run"), OsStr::new("--config"), config.as_os_str()]);
+        self.command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("topupd cannot be run: {error}"));
+        let stderr = Lines::of(child.stderr.take().expect("its stderr is piped"));
+        Daemon { child, stderr, dir: self.dir }
+    }
+
+    /// Runs `topupd check` to its end.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started, or does not end within `deadline`.
+    pub async fn check(mut self, deadline: Duration) -> Output {
+        let config = self.config();
+        self.command.args([OsStr::new("check"), OsStr::new("--config"), config.as_os_str()]);
+        let output = timeout(deadline, self.command.output()).await;
+        output
+            .unwrap_or_else(|_| panic!("`topupd check` did not end within {deadline:?}"))
+            .unwrap_or_else(|error| panic!("topupd cannot be run: {error}"))
+    }
+}
+
+// === impl Daemon ===
+
+impl Daemon {
+    /// Starts a daemon with this configuration on this Redis.
+    #[must_use]
+    pub fn spawn(config: &str, redis: &Redis) -> Self {
+        Launch::new(config).redis(redis).run()
+    }
+
+    /// The program itself, built when it is not yet.
+    #[must_use]
+    pub fn program() -> &'static Path {
+        cargo::topupd()
+    }
+
+    /// The next line on its stderr with `text` in it; lines up to the one found last are not looked at again.
+    ///
+    /// # Panics
+    ///
+    /// When `deadline` passes or the daemon ends first; the message holds its whole output.
+    pub async fn wait_for_line(&mut self, text: &str, deadline: Duration) -> String {
+        self.stderr.wait_for(text, deadline).await
+    }
+
+    /// All it has written to stderr so far.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.stderr.all()
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    ///
+    /// When it has been awaited already.
+    pub fn signal(&self, signal: Signal) {
+        let pid = self.pid().cast_signed();
+        let pid = Pid::from_raw(pid).expect("a child has a pid");
+        kill_process(pid, signal).unwrap_or_else(|error| panic!("{signal:?} not sent: {error}"));
+    }
+
+    /// Its process id.
+    ///
+    /// # Panics
+    ///
+    /// When it has been awaited already.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the daemon should be running")
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    ///
+    /// When `deadline` passes first; the message holds its whole output.
+    pub async fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
+        match timeout(deadline, self.child.wait()).await {
+            Ok(status) => status.expect("a child can be awaited"),
+            Err(_) => panic!("it runs still after {deadline:?}; its output:\n{}", self.lines().join("\n")),
+        }
+    }
+
+    /// The path of its configuration.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        config_path(&self.dir)
+    }
+
+    /// Replaces its configuration in one step, as editors do; the daemon is not told.
+    ///
+    /// # Panics
+    ///
+    /// When the file cannot be written.
+    pub fn rewrite_config(&self, text: &str) {
+        let new = self.dir.path().join("config.toml.new");
+        write(&new, text);
+        std::fs::rename(&new, self.config()).unwrap_or_else(|error| panic!("{}: {error}", new.display()));
+    }
+}
+
+fn config_path(dir: &TempDir) -> PathBuf {
+    dir.path().join("config.toml")
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}

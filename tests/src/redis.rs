@@ -1,0 +1,104 @@
+//! A Redis of a test's own, and what it can be asked.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, FromRedisValue};
+use topup_embedded::{Builder, RedisServer};
+
+/// A private Redis with a connection to it, for the test's own questions.
+#[derive(Debug)]
+pub struct Redis {
+    /// The server, for faults: stop, kill, restart, pause. They block for milliseconds.
+    pub server: RedisServer,
+    connection: MultiplexedConnection,
+}
+
+// === impl Redis ===
+
+impl Redis {
+    /// A Redis on a unix socket.
+    pub async fn start() -> Self {
+        Self::with(RedisServer::builder()).await
+    }
+
+    /// A Redis on a free loopback port, for faults of the network.
+    pub async fn tcp() -> Self {
+        Self::with(RedisServer::builder().tcp()).await
+    }
+
+    /// A Redis as the builder says.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub async fn with(builder: Builder) -> Self {
+        let start = tokio::task::spawn_blocking(|| builder.start());
+        let server = start.await.expect("a start does not panic").unwrap_or_else(|error| panic!("{error}"));
+        let connection = connect(server.url()).await;
+        Self { server, connection }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.server.url()
+    }
+
+    /// Connects the test's own connection again, after a restart.
+    pub async fn reconnect(&mut self) {
+        self.connection = connect(self.server.url()).await;
+    }
+
+    /// The test's own connection.
+    #[must_use]
+    pub fn connection(&self) -> MultiplexedConnection {
+        self.connection.clone()
+    }
+
+    /// Sends one command: `redis.ask(&["GET", key])`.
+    ///
+    /// # Panics
+    ///
+    /// When Redis refuses it or replies with something else than `T`.
+    pub async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let reply = Cmd::new().arg(words).query_async(&mut self.connection()).await;
+        reply.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// How many keys there are.
+    pub async fn dbsize(&self) -> u64 {
+        self.ask(&["DBSIZE"]).await
+    }
+
+    /// How often `command` (`decr`, `evalsha`) has been called since the start or the last reset.
+    pub async fn command_calls(&self, command: &str) -> u64 {
+        self.command_stat(command, "calls").await.map_or(0, whole)
+    }
+
+    /// How many microseconds of Redis those calls took in all.
+    pub async fn command_usec(&self, command: &str) -> u64 {
+        self.command_stat(command, "usec").await.map_or(0, whole)
+    }
+
+    /// Starts counting commands anew.
+    pub async fn reset_stats(&self) {
+        self.ask::<()>(&["CONFIG", "RESETSTAT"]).await;
+    }
+
+    async fn command_stat(&self, command: &str, field: &str) -> Option<String> {
+        let info: String = self.ask(&["INFO", "commandstats"]).await;
+        // cmdstat_decr:calls=3,usec=5,usec_per_call=1.67,rejected_calls=0,failed_calls=0
+        let start = format!("cmdstat_{command}:");
+        let stats = info.lines().find_map(|line| line.strip_prefix(&start))?;
+        stats.split(',').find_map(|stat| stat.strip_prefix(field)?.strip_prefix('=')).map(str::to_owned)
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_or")]
+fn whole(number: String) -> u64 {
+    number.parse().expect("Redis counts in whole numbers")
+}
+
+async fn connect(url: &str) -> MultiplexedConnection {
+    let client = Client::open(url).expect("the server's own URL");
+    client.get_multiplexed_async_connection().await.unwrap_or_else(|error| panic!("{url}: {error}"))
+}

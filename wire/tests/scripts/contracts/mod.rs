@@ -1,0 +1,3 @@
+//! What the headers of the scripts promise.
+
+mod publishing;

@@ -1,0 +1,107 @@
+//! Random limits, and the seeds they are drawn from.
+
+use std::{ops::Range, time::Duration};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use topup_wire::limit::{
+    Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Shards, Supply, Terms,
+};
+
+/// Rates that do not divide evenly, come faster than the clock, or hardly at all.
+const NASTY: [&str; 16] = [
+    "1/366d",
+    "1/7d",
+    "999999/d",
+    "1000/h",
+    "7/min",
+    "60/min",
+    "1/s",
+    "3/s",
+    "997/s",
+    "999983/s",
+    "1000003/s",
+    "7919/3ms",
+    "999/ms",
+    "1001/ms",
+    "9007199254740991/s",
+    "9007199254740992/ms",
+];
+
+/// Says which seed it was when a test fails.
+pub(crate) struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("replay with TOPUP_TEST_SEED={}", self.0);
+        }
+    }
+}
+
+/// The seeds to run: `count` of them, unless TOPUP_TEST_SEED names one or a range.
+pub(crate) fn seeds(count: u64) -> impl Iterator<Item = (Seed, StdRng)> {
+    let range = std::env::var("TOPUP_TEST_SEED").map_or(0..count, |text| range(&text));
+    range.map(|seed| (Seed(seed), StdRng::seed_from_u64(seed)))
+}
+
+fn range(text: &str) -> Range<u64> {
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    text.split_once("..").map_or_else(|| number(text)..number(text) + 1, |(from, to)| number(from)..number(to))
+}
+
+/// A token bucket: `capacity` tokens, `rate`.
+pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
+    Limit {
+        name: "mail".parse().unwrap(),
+        keyed: true,
+        algorithm: Algorithm::TokenBucket,
+        terms: Terms {
+            capacity: Capacity::new(capacity).unwrap(),
+            supply: Supply::Rate(rate.parse().unwrap()),
+        },
+        catch_up: true,
+        on_change: OnChange::Keep,
+        tick: Duration::from_millis(100),
+        shards: Shards::ONE,
+    }
+}
+
+/// A whole number of any size up to `most`: the small as likely as the large.
+pub(crate) fn any_size(rng: &mut StdRng, most: u64) -> u64 {
+    let bits = rng.random_range(0..=63 - most.leading_zeros().min(63));
+    rng.random_range(0..=(2_u64 << bits) - 1).min(most)
+}
+
+pub(crate) fn capacity(rng: &mut StdRng) -> Capacity {
+    let tokens = if rng.random_bool(0.1) { MAX_TOKENS } else { any_size(rng, MAX_TOKENS).max(1) };
+    Capacity::new(tokens).unwrap()
+}
+
+pub(crate) fn rate(rng: &mut StdRng) -> Rate {
+    if rng.random_bool(0.6) {
+        return NASTY.choose(rng).unwrap().parse().unwrap();
+    }
+    let micros = any_size(rng, 366 * 86_400_000_000).max(1_000);
+    Rate::new(any_size(rng, MAX_TOKENS).max(1), Duration::from_micros(micros)).unwrap()
+}
+
+/// A calendar quota around `now`; now and then one that no daemon has kept up to date.
+pub(crate) fn period(rng: &mut StdRng, now: u64) -> Period {
+    let (past, future) = (any_size(rng, 1 << 45), any_size(rng, 1 << 45).max(1));
+    let next = match rng.random_range(0..10) {
+        0 => 1 << 53,
+        1 => now.saturating_sub(any_size(rng, past.max(1))),
+        _ => now + future,
+    };
+    Period { since: if rng.random_bool(0.1) { 0 } else { now - past }, next }
+}
+
+pub(crate) fn terms(rng: &mut StdRng, now: u64) -> Terms {
+    let supply =
+        if rng.random_bool(0.2) { Supply::Period(period(rng, now)) } else { Supply::Rate(rate(rng)) };
+    Terms { capacity: capacity(rng), supply }
+}
+
+pub(crate) fn on_change(rng: &mut StdRng) -> OnChange {
+    *[OnChange::Keep, OnChange::Proportional, OnChange::Reset].choose(rng).unwrap()
+}

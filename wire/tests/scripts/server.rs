@@ -1,0 +1,85 @@
+//! One private Redis per test, and what is in it.
+
+use std::collections::BTreeMap;
+
+use redis::{FromRedisValue, Script, ScriptInvocation, Value, aio::MultiplexedConnection};
+use topup_embedded::RedisServer;
+
+/// A private Redis and a connection to it.
+pub(crate) struct Redis {
+    pub(crate) connection: MultiplexedConnection,
+    _server: RedisServer,
+    seen: Script,
+}
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Text(String),
+    Fields(BTreeMap<String, String>),
+    Scores(BTreeMap<String, u64>),
+    Other(String),
+}
+
+/// A whole keyspace.
+pub(crate) type Keyspace = BTreeMap<String, Content>;
+
+// === impl Redis ===
+
+impl Redis {
+    /// The `redis-server` on the PATH, or the program that TOPUP_TEST_REDIS_SERVER names.
+    pub(crate) async fn start() -> Self {
+        let program = std::env::var_os("TOPUP_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+        let server = RedisServer::builder().program(program).start().unwrap();
+        let client = redis::Client::open(server.url()).unwrap();
+        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        Self { connection, _server: server, seen: Script::new(include_str!("keyspace.lua")) }
+    }
+
+    /// The answer to a command.
+    pub(crate) async fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
+        self.try_ask(words).await.unwrap()
+    }
+
+    /// The answer to a command that may fail.
+    pub(crate) async fn try_ask<T: FromRedisValue>(&mut self, words: &[&str]) -> redis::RedisResult<T> {
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(word);
+        }
+        command.query_async(&mut self.connection).await
+    }
+
+    /// The answer of a script of the tests' own.
+    pub(crate) async fn call<T: FromRedisValue>(&mut self, call: &ScriptInvocation<'_>) -> T {
+        call.invoke_async(&mut self.connection).await.unwrap()
+    }
+
+    /// The instant, in µs of Redis `TIME`.
+    pub(crate) async fn time(&mut self) -> u64 {
+        instant(self.ask(&["TIME"]).await)
+    }
+
+    /// Everything there is.
+    pub(crate) async fn keyspace(&mut self) -> Keyspace {
+        let seen: Vec<Vec<Value>> = self.seen.invoke_async(&mut self.connection).await.unwrap();
+        seen.into_iter().map(entry).collect()
+    }
+}
+
+/// A reply of `TIME`, in µs.
+pub(crate) fn instant((seconds, micros): (u64, u64)) -> u64 {
+    seconds * 1_000_000 + micros
+}
+
+/// One key, of what `keyspace.lua` answers.
+fn entry(row: Vec<Value>) -> (String, Content) {
+    let [key, kind, content] = row.try_into().unwrap();
+    let content = match String::from_redis_value(kind).unwrap().as_str() {
+        "string" => Content::Text(FromRedisValue::from_redis_value(content).unwrap()),
+        "hash" => Content::Fields(FromRedisValue::from_redis_value(content).unwrap()),
+        "zset" => Content::Scores(FromRedisValue::from_redis_value(content).unwrap()),
+        other => Content::Other(other.to_owned()),
+    };
+    (FromRedisValue::from_redis_value(key).unwrap(), content)
+}
