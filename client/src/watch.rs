@@ -46,6 +46,13 @@ impl Watch {
         self.daemon_alive.store(polled.daemons > 0, Relaxed);
     }
 
+    /// Nothing known is nothing to rely on: takes go by script until Redis answers again, and whatever it says then is
+    /// new, since it may have been another one.
+    fn lose_sight(&self) {
+        self.daemon_alive.store(false, Relaxed);
+        self.generation.store(u64::MAX, Relaxed);
+    }
+
     /// Looks again and again, until no client is left.
     pub(crate) async fn keep(this: Weak<Self>, connection: Connection, deadline: Duration) {
         let mut ticks = tokio::time::interval(EVERY);
@@ -56,8 +63,7 @@ impl Watch {
             let looked = tokio::time::timeout(deadline, scripts::poll(&mut connection.clone())).await;
             match looked {
                 Ok(Ok(polled)) => watch.note(&polled),
-                // Nothing known is nothing to rely on: takes go by script until Redis answers again.
-                Ok(Err(_)) | Err(_) => watch.daemon_alive.store(false, Relaxed),
+                Ok(Err(_)) | Err(_) => watch.lose_sight(),
             }
         }
     }

@@ -29,8 +29,12 @@ impl Alarm {
     pub async fn set(config: &Config, engine: &mpsc::Sender<Command>) -> anyhow::Result<Self> {
         let scheduler = JobScheduler::new().await.context("cannot start the scheduler")?;
         // Limits that change together share a job.
-        let calendars: BTreeSet<(&str, &str)> =
-            config.limits.values().flat_map(calendars).map(|calendar| (calendar.text(), calendar.zone())).collect();
+        let calendars: BTreeSet<(&str, &str)> = config
+            .limits
+            .values()
+            .flat_map(calendars)
+            .map(|calendar| (calendar.text(), calendar.zone()))
+            .collect();
         for (cron, zone) in calendars {
             let engine = engine.clone();
             let zone = Tz::from_str(zone).with_context(|| format!("time zone {zone}"))?;

@@ -130,7 +130,9 @@ impl App {
             tracing::warn!("{warning}");
         }
         if config.redis_url != self.config.redis_url {
-            tracing::warn!("redis.url has changed: that takes a restart; the limits are obeyed where they are");
+            tracing::warn!(
+                "redis.url has changed: that takes a restart; the limits are obeyed where they are"
+            );
         }
         let changes = changes(&self.config, &config);
         if changes.is_empty() {

@@ -40,7 +40,8 @@ impl Source {
         if let Some(given) = env::var(URL_VARIABLE).ok().filter(|given| !given.is_empty()) {
             return given.parse().context(URL_VARIABLE);
         }
-        let credential = env::var_os("CREDENTIALS_DIRECTORY").map(|folder| PathBuf::from(folder).join("redis-url"));
+        let credential =
+            env::var_os("CREDENTIALS_DIRECTORY").map(|folder| PathBuf::from(folder).join("redis-url"));
         if let Some(path) = credential.filter(|path| path.exists()) {
             let given = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
             return given.trim().parse().context("the credential redis-url");

@@ -9,7 +9,12 @@ use crate::{
 
 /// The limits of `config` that `which` picks, as they apply at `now` (µs of Redis `TIME`).
 pub fn wanted(config: &Config, now: u64, which: impl Fn(&LimitConfig) -> bool) -> Vec<Wanted> {
-    config.limits.values().filter(|limit| which(limit)).map(|limit| wanted_limit(config, limit, now)).collect()
+    config
+        .limits
+        .values()
+        .filter(|limit| which(limit))
+        .map(|limit| wanted_limit(config, limit, now))
+        .collect()
 }
 
 /// The next instant, in µs of Redis `TIME`, at which a schedule or quota of `config` changes something.

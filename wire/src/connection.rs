@@ -16,6 +16,11 @@ pub type Connection = ConnectionManager;
 /// A host that answers at all does so within a few round trips; a second also covers a lost packet.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A connection on which nothing has been acknowledged for this long is given up and made anew: a host that vanished
+/// without a word is noticed within it, as something is asked at least every second.
+#[cfg(target_os = "linux")]
+const VANISHED: Duration = Duration::from_secs(5);
+
 /// A connection to the Redis at `url` (`redis://`, `unix://`), made at its first command.
 ///
 /// Commands have no time limit of their own: whoever waits for one sets a deadline.
@@ -24,8 +29,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// When `url` is not one of a Redis server.
 pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
     let info = url.into_connection_info()?;
-    // Without this a small command waits for the acknowledgement of the one before.
-    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    // Without nodelay a small command waits for the acknowledgement of the one before.
+    let tcp = TcpSettings::default().set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let tcp = tcp.set_user_timeout(VANISHED);
+    let info = info.set_tcp_settings(tcp);
     // One attempt for each command that finds no connection: the caller knows when to try again.
     let config = ConnectionManagerConfig::new()
         .set_number_of_retries(0)

@@ -76,18 +76,23 @@ struct Place {
 
 impl Place {
     async fn find(bucket: &Bucket) -> Result<Self, Failure> {
-        let name: LimitName = bucket.limit.parse().map_err(|error| Failure::Usage(anyhow::Error::new(error)))?;
+        let name: LimitName =
+            bucket.limit.parse().map_err(|error| Failure::Usage(anyhow::Error::new(error)))?;
         if let Some(key) = &bucket.key {
             Key::new(key).map_err(|error| Failure::Usage(error.into()))?;
         }
         let mut connection = connect(&bucket.connect)?;
         let limit = asked(scripts::read_limit(&mut connection, &name)).await?;
-        let unknown = || anyhow!("no limit {name} is published: is topupd running, and is [limit.{name}] in its config?");
+        let unknown = || {
+            anyhow!("no limit {name} is published: is topupd running, and is [limit.{name}] in its config?")
+        };
         let limit = limit.ok_or_else(|| Failure::Undecided(unknown()))?;
         let member = match (&bucket.key, limit.keyed) {
             (Some(key), true) => key.clone(),
             (None, false) => String::new(),
-            (None, true) => return Err(Failure::Usage(anyhow!("limit {name} is keyed: say whose bucket with --key"))),
+            (None, true) => {
+                return Err(Failure::Usage(anyhow!("limit {name} is keyed: say whose bucket with --key")));
+            }
             (Some(_), false) => {
                 return Err(Failure::Usage(anyhow!("limit {name} has one bucket for all: leave --key out")));
             }
@@ -113,7 +118,9 @@ impl Place {
             }
             Verdict::ExceedsCapacity => {
                 let (name, capacity) = (&self.limit.name, settled.capacity);
-                Err(Failure::Usage(anyhow!("limit {name} holds at most {capacity} tokens: take no more than that")))
+                Err(Failure::Usage(anyhow!(
+                    "limit {name} holds at most {capacity} tokens: take no more than that"
+                )))
             }
         }
     }
@@ -126,11 +133,15 @@ pub(super) fn connect(connect: &Connect) -> Result<Connection, Failure> {
     // Without a config there is the default Redis; one that was named has to be there.
     let config = match source.load() {
         Ok(config) => config,
-        Err(problems) if file.is_some() || source.file.exists() => return Err(Failure::Config(problems.to_string())),
+        Err(problems) if file.is_some() || source.file.exists() => {
+            return Err(Failure::Config(problems.to_string()));
+        }
         Err(_) => Config::default(),
     };
     let url = source.redis_url(&config).map_err(|error| Failure::Config(format!("{error:#}")))?;
-    connect_lazily(url.as_str()).context("the Redis URL").map_err(|error| Failure::Config(format!("{error:#}")))
+    connect_lazily(url.as_str())
+        .context("the Redis URL")
+        .map_err(|error| Failure::Config(format!("{error:#}")))
 }
 
 /// The answer of Redis, waited for as long as a person would.

@@ -12,7 +12,11 @@ pub(super) fn main(args: Check) -> Exit {
                 eprintln!("warning: {warning}");
             }
             let limits = config.limits.len();
-            answer(&format!("{}: {limits} limit{}, no errors", file.display(), if limits == 1 { "" } else { "s" }));
+            answer(&format!(
+                "{}: {limits} limit{}, no errors",
+                file.display(),
+                if limits == 1 { "" } else { "s" }
+            ));
             Exit::Done
         }
         Err(problems) => {

@@ -157,9 +157,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn parse_url(text: &str) -> Result<RedisUrl, String> {
-    text.parse().map_err(|error: crate::config::RedisUrlError| format!("{error} ({URL_VARIABLE} may hold it too)"))
+    text.parse()
+        .map_err(|error: crate::config::RedisUrlError| format!("{error} ({URL_VARIABLE} may hold it too)"))
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}: write a number and a unit, such as 500ms or 2s"))
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}: write a number and a unit, such as 500ms or 2s"))
 }

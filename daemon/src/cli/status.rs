@@ -103,7 +103,8 @@ impl Report {
             "limit", "algorithm", "capacity", "rate", "tokens", "active"
         ));
         for row in &self.limits {
-            let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+            let number =
+                |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
             let rate = row.rate.as_deref().unwrap_or("calendar");
             let (tokens, active) = (number(row.tokens), number(row.active));
             lines.push(format!(

@@ -51,8 +51,12 @@ impl fmt::Display for Change {
             Self::Removed(name) => write!(f, "limit {name}: removed"),
             Self::Tick(tick) => write!(f, "tick: {tick:?}"),
             Self::Altered { from, to } => {
-                let differences: Vec<String> =
-                    described(from).into_iter().zip(described(to)).filter(|(from, to)| from != to).map(arrow).collect();
+                let differences: Vec<String> = described(from)
+                    .into_iter()
+                    .zip(described(to))
+                    .filter(|(from, to)| from != to)
+                    .map(arrow)
+                    .collect();
                 write!(f, "limit {}: {}", to.name, differences.join(", "))
             }
         }
@@ -124,8 +128,12 @@ mod tests {
         let found = changes(&old, &new);
         assert_eq!(applied(&old, &found), new);
         let said: Vec<String> = found.iter().map(Change::to_string).collect();
-        let expected =
-            ["tick: 50ms", "limit a: removed", "limit b: capacity 1 -> 2", "limit c: new, capacity 1, rate 1/s"];
+        let expected = [
+            "tick: 50ms",
+            "limit a: removed",
+            "limit b: capacity 1 -> 2",
+            "limit c: new, capacity 1, rate 1/s",
+        ];
         assert_eq!(said, expected);
     }
 

@@ -96,7 +96,12 @@ where
 }
 
 /// Publishes one shard, working off first what an earlier change has left: whether it changed.
-async fn publish_shard<C>(connection: &C, keys: &ShardKeys, limit: &Limit, at: Option<u64>) -> RedisResult<bool>
+async fn publish_shard<C>(
+    connection: &C,
+    keys: &ShardKeys,
+    limit: &Limit,
+    at: Option<u64>,
+) -> RedisResult<bool>
 where
     C: ConnectionLike + Clone,
 {

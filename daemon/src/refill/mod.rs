@@ -1,7 +1,10 @@
 //! The refill engine: publishes, refills every tick, says that it is alive.
 
 mod engine;
+mod passes;
+mod patience;
 mod presence;
+mod publication;
 mod shard;
 
 pub use engine::{Command, Engine, Settings};

@@ -123,7 +123,9 @@ impl Errand {
             Some(period) if period.next > self.now => period.next,
             Some(_) => self.now + self.period,
             // A bucket that stops being full from now on is not due before a period has passed.
-            None => scripts::earliest(conn, &self.keys).await?.unwrap_or(self.now).min(self.now) + self.period,
+            None => {
+                scripts::earliest(conn, &self.keys).await?.unwrap_or(self.now).min(self.now) + self.period
+            }
         };
         Ok(done)
     }

@@ -1,0 +1,172 @@
+//! Passes over all shards: each shard at its own time, none waiting for another, none more than one pass behind.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::RedisResult;
+use topup_wire::connection::Connection;
+
+use super::{
+    patience::{InFlight, LONGEST_TICK},
+    shard::{Done, Errand, Shard},
+};
+use crate::clock::Moment;
+
+/// Looks at shards with nothing due, per tick: what many idle limits cost stays flat, each being looked at less often.
+const IDLE_LOOKS: usize = 100;
+/// However slow its limit, a shard is looked at this often, in µs.
+const LOOK_EVERY: u64 = 1_000_000;
+/// A lag is worth a word no more often than this.
+const SAY_LAG_EVERY: Duration = Duration::from_secs(10);
+
+/// The shards being refilled.
+pub(super) struct Passes {
+    connection: Connection,
+    tick: Duration,
+    shards: Vec<Shard>,
+    /// Tells passes over the shards as they are from passes over those of before.
+    version: u64,
+    in_flight: FuturesUnordered<InFlight<Ended>>,
+    /// Shards not looked at since they were published.
+    unseen: usize,
+    said_lag: Option<Moment>,
+    stop: Arc<AtomicBool>,
+}
+
+/// A pass over one shard that has ended.
+pub(super) struct Ended {
+    version: u64,
+    index: usize,
+    done: RedisResult<Done>,
+}
+
+/// What a pass came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// Buckets credited.
+    pub(super) credited: u64,
+    /// How far behind its time it was.
+    pub(super) lag: Duration,
+}
+
+// === impl Passes ===
+
+impl Passes {
+    pub(super) fn new(connection: Connection, tick: Duration) -> Self {
+        Self {
+            connection,
+            tick,
+            shards: Vec::new(),
+            version: 0,
+            in_flight: FuturesUnordered::new(),
+            unseen: 0,
+            said_lag: None,
+            stop: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// Refills these shards from now on.
+    pub(super) fn replace(&mut self, shards: Vec<Shard>, tick: Duration) {
+        self.version += 1;
+        self.unseen = shards.len();
+        (self.shards, self.tick) = (shards, tick);
+    }
+
+    /// How many shards there are.
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Whether each shard has been looked at since it was published.
+    pub(super) fn all_seen(&self) -> bool {
+        self.unseen == 0
+    }
+
+    /// Looks at every shard with the next tick, also for scores that a clock stepping back has left in the future.
+    pub(super) fn clock_stepped_back(&mut self) {
+        for shard in &mut self.shards {
+            (shard.future, shard.next) = (true, 0);
+        }
+    }
+
+    /// Begins a pass over each shard whose time has come at `now`, in µs of Redis `TIME`.
+    pub(super) fn begin(&mut self, now: u64) {
+        for (index, shard) in self.shards.iter_mut().enumerate() {
+            if shard.busy || shard.next > now {
+                continue;
+            }
+            shard.busy = true;
+            let errand = Errand {
+                keys: shard.keys.clone(),
+                period: shard.period,
+                quota: shard.quota,
+                former: std::mem::take(&mut shard.former),
+                future: std::mem::take(&mut shard.future),
+                now,
+                stop: self.stop.clone(),
+            };
+            let (version, connection) = (self.version, self.connection.clone());
+            let pass = async move { Ended { version, index, done: errand.run(connection).await } };
+            self.in_flight.push(Box::pin(pass));
+        }
+    }
+
+    /// The next pass to end; never ready while there is none.
+    pub(super) async fn next(&mut self) -> Option<Ended> {
+        self.in_flight.next().await
+    }
+
+    /// Takes note of a pass that ended at `now`, in µs of Redis `TIME`.
+    pub(super) fn ended(&mut self, ended: Ended, now: u64) -> Tally {
+        let idle = self.tick.as_micros() as u64 * (self.shards.len() / IDLE_LOOKS) as u64;
+        let Ended { version, index, done } = ended;
+        let Some(shard) = self.shards.get_mut(index).filter(|_| version == self.version) else {
+            return Tally { credited: done.map_or(0, |done| done.credited), lag: Duration::ZERO };
+        };
+        shard.busy = false;
+        match done {
+            Ok(done) => {
+                // Its time having come, a shard waits for the next tick at most: what is above that is behind.
+                let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next) };
+                let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LONGEST_TICK));
+                shard.next = if done.credited == 0 { done.next.max(now + idle) } else { done.next };
+                shard.next = shard.next.min(now + LOOK_EVERY.max(idle));
+                if !std::mem::replace(&mut shard.seen, true) {
+                    self.unseen -= 1;
+                }
+                self.say_lag(lag);
+                Tally { credited: done.credited, lag }
+            }
+            Err(error) => {
+                // The others go on; this one is tried again with the next tick, as if it had never been looked at.
+                tracing::warn!("refilling {} failed ({error}); trying again", shard.keys.due);
+                (shard.former, shard.future) = (true, true);
+                shard.next = now + self.tick.as_micros() as u64;
+                Tally::default()
+            }
+        }
+    }
+
+    /// Ends the slices at hand, and no more.
+    pub(super) async fn drain(&mut self) {
+        self.stop.store(true, Relaxed);
+        while self.in_flight.next().await.is_some() {}
+    }
+
+    fn say_lag(&mut self, lag: Duration) {
+        let quiet = self.said_lag.is_some_and(|said| said.elapsed() < SAY_LAG_EVERY);
+        if lag > self.tick && !quiet {
+            self.said_lag = Some(Moment::now());
+            let tick = self.tick;
+            tracing::warn!(
+                "refilling is {lag:?} behind its tick of {tick:?}: Redis or this machine is overloaded"
+            );
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Waiting for Redis, but not for ever.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+
+/// The longest one request to Redis may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// However long the refill period, the loop comes round this often.
+pub(super) const LONGEST_TICK: Duration = Duration::from_millis(250);
+
+/// Something under way.
+pub(super) type InFlight<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A request that fails when it takes too long.
+pub(super) async fn patiently<T>(request: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    let late = || RedisError::from((ErrorKind::Io, "no answer", format!("within {PATIENCE:?}")));
+    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// What has finished, taken out of its place; never ready while there is nothing.
+pub(super) async fn finished<T>(running: &mut Option<InFlight<T>>) -> Option<T> {
+    let done = running.as_mut()?.await;
+    *running = None;
+    Some(done)
+}
+
+/// Turns of the loop for a refill period: looking more often than a limit is refilled does no harm, saying nothing for
+/// long would.
+pub(super) fn ticks(tick: Duration) -> Interval {
+    let mut ticks = interval(tick.min(LONGEST_TICK));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
+}
