@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Kind};
@@ -90,5 +90,16 @@ impl Builder {
 
     pub(crate) fn program_name(&self) -> String {
         self.program.to_string_lossy().into_owned()
+    }
+
+    /// Whether the program is a file there is. The error of a failed start does not tell: it is "permission denied"
+    /// also for a program that is nowhere, when some folder of the PATH may not be entered.
+    pub(crate) fn is_installed(&self) -> bool {
+        let program = Path::new(&self.program);
+        if program.components().count() > 1 {
+            return program.exists();
+        }
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path).any(|folder| folder.join(program).exists())
     }
 }

@@ -171,9 +171,12 @@ impl RedisServer {
         let command = self
             .command()
             .map_err(|source| Kind::Folder { parent: self.folder.path().to_owned(), source })?;
-        let child = self.child.insert(self.keeper.spawn(command).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Kind::NotInstalled { program: program.clone() },
-            _ => Kind::Spawn { program: program.clone(), source },
+        let child = self.child.insert(self.keeper.spawn(command).map_err(|source| {
+            if self.choices.is_installed() {
+                Kind::Spawn { program: program.clone(), source }
+            } else {
+                Kind::NotInstalled { program: program.clone() }
+            }
         })?);
         let within = self.choices.start_within;
         let deadline = Deadline::after(within);

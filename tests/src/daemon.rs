@@ -14,13 +14,14 @@ use crate::lines::Lines;
 use crate::{NotifySocket, Redis, cargo};
 
 /// What the caller's environment must not decide in a test.
-const NOT_INHERITED: [&str; 6] = [
+pub(crate) const NOT_INHERITED: [&str; 7] = [
     "TOPUP_REDIS_URL",
+    "TOPUP_LOG",
     "CREDENTIALS_DIRECTORY",
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",
-    "RUST_LOG",
+    "JOURNAL_STREAM",
 ];
 
 /// How a daemon is to be started, with a `config.toml` in a temp folder of its own.
@@ -28,6 +29,7 @@ const NOT_INHERITED: [&str; 6] = [
 #[must_use = "nothing runs before `run` or `check`"]
 pub struct Launch {
     command: Command,
+    args: Vec<OsString>,
     dir: TempDir,
 }
 
@@ -56,7 +58,7 @@ impl Launch {
             command.env_remove(name);
         }
         command.env("NO_COLOR", "1").stdin(Stdio::null()).kill_on_drop(true);
-        Self { command, dir }
+        Self { command, args: Vec::new(), dir }
     }
 
     /// Uses this Redis, by `TOPUP_REDIS_URL`, which wins over the configuration.
@@ -75,6 +77,12 @@ impl Launch {
         self
     }
 
+    /// Adds an argument behind `--config`.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
     /// The path of its configuration.
     #[must_use]
     pub fn config(&self) -> PathBuf {
@@ -88,8 +96,7 @@ impl Launch {
     /// When it cannot be started.
     #[must_use]
     pub fn run(mut self) -> Daemon {
-        let config = self.config();
-        self.command.args([OsStr::new("run"), OsStr::new("--config"), config.as_os_str()]);
+        self.say("run");
         self.command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap_or_else(|error| panic!("topupd cannot be run: {error}"));
         let stderr = Lines::of(child.stderr.take().expect("its stderr is piped"));
@@ -102,12 +109,15 @@ impl Launch {
     ///
     /// When it cannot be started, or does not end within `deadline`.
     pub async fn check(mut self, deadline: Duration) -> Output {
-        let config = self.config();
-        self.command.args([OsStr::new("check"), OsStr::new("--config"), config.as_os_str()]);
+        self.say("check");
         let output = timeout(deadline, self.command.output()).await;
         output
             .unwrap_or_else(|_| panic!("`topupd check` did not end within {deadline:?}"))
             .unwrap_or_else(|error| panic!("topupd cannot be run: {error}"))
+    }
+
+    fn say(&mut self, word: &str) {
+        self.command.arg(word).arg("--config").arg(config_path(&self.dir)).args(&self.args);
     }
 }
 

@@ -5,20 +5,29 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a harness fails the test it serves")]
 
+pub mod attempt;
+pub mod cli;
+pub mod clock;
 pub mod daemon;
 pub mod eventually;
 pub mod notify;
+pub mod proxy;
 pub mod redis;
 pub mod seed;
+pub mod workers;
 
 mod cargo;
 mod lines;
 
+pub use crate::attempt::{Answer, Attempt, work};
+pub use crate::cli::{Cli, Ended};
 pub use crate::daemon::{Daemon, Launch};
 pub use crate::eventually::eventually;
 pub use crate::notify::NotifySocket;
+pub use crate::proxy::Proxy;
 pub use crate::redis::Redis;
 pub use crate::seed::Seed;
+pub use crate::workers::Workers;
 pub use rustix::process::Signal;
 
 use std::time::Duration;

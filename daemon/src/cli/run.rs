@@ -23,6 +23,15 @@ pub(super) fn main(args: Run) -> Exit {
             return Exit::Config;
         }
     };
+    if !args.embedded {
+        match source.redis_url(&config) {
+            Ok(url) => source.redis = Some(url),
+            Err(error) => {
+                complain(&error);
+                return Exit::Config;
+            }
+        }
+    }
     logging::start();
     for warning in &config.warnings {
         tracing::warn!("{warning}");

@@ -6,8 +6,8 @@ use redis::RedisError;
 
 use crate::clock::Moment;
 
-/// The longest pause between two attempts.
-const LONGEST: Duration = Duration::from_secs(2);
+/// The longest pause between two attempts: how long a Redis that is back may wait for its daemon.
+const LONGEST: Duration = Duration::from_secs(1);
 /// While Redis stays away, that is said again this often.
 const SAY_AGAIN: Duration = Duration::from_secs(30);
 
