@@ -107,7 +107,11 @@ impl Bucket {
         match shared.memory.advise(&counter, asked) {
             Advice::Deny(denial) => {
                 let retry_after = Duration::from_micros(denial.wait);
-                return Ok(Decision::Denied { remaining: denial.tokens, capacity: denial.capacity, retry_after });
+                return Ok(Decision::Denied {
+                    remaining: denial.tokens,
+                    capacity: denial.capacity,
+                    retry_after,
+                });
             }
             Advice::Decrement { capacity } if shared.watch.daemon_alive() && is_counter(&published) => {
                 let left = scripts::decrement(&mut shared.connection.clone(), &counter).await?;
@@ -124,22 +128,26 @@ impl Bucket {
     /// Asks by script, and remembers the answer.
     async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
         let shared = self.client.shared();
-        let mut again = true;
+        let mut unknown = 0;
         loop {
             let published = shared.published(&self.limit).await?;
             let (keys, member) = published.place(self.key.as_deref())?;
             let sent = shared.clock.now();
             let connection = &mut shared.connection.clone();
-            let settled = match published.limit.algorithm {
+            // A change of kind reaches one shard after another: this one may not be yet what the first, which is read,
+            // says; and may be by the time it is asked as what it was.
+            let said = published.limit.algorithm;
+            let settled = match if unknown == 2 { other(said) } else { said } {
                 Algorithm::TokenBucket => scripts::settle(connection, keys, member, operation).await?,
                 Algorithm::LazyTokenBucket => scripts::lazy(connection, keys, member, operation).await?,
             };
             let counter = keys.counter(member);
             match (settled.verdict, operation) {
                 (Verdict::Unknown, _) => {
-                    // Removed, or changed in kind since we read it. Nothing was done: once more is safe.
+                    // Removed, or changed in kind since we read it. Nothing was done: asking again is safe.
                     shared.forget_limit(&self.limit);
-                    if !std::mem::take(&mut again) {
+                    unknown += 1;
+                    if unknown == MOST_UNKNOWN {
                         return Err(Error::UnknownLimit { limit: self.limit.clone() });
                     }
                 }
@@ -167,12 +175,22 @@ impl Bucket {
     }
 }
 
+/// A limit that is still unknown when asked for the fourth time is: see [`Bucket::settle`].
+const MOST_UNKNOWN: u32 = 4;
 /// The longest a waiter sleeps before it looks again.
 const LONGEST_NAP: Duration = Duration::from_millis(500);
 
 /// Whether the limit's buckets are counters, so that `DECR` takes from them.
 fn is_counter(published: &Published) -> bool {
     published.limit.algorithm == Algorithm::TokenBucket
+}
+
+/// What a limit is in a shard where it is not `algorithm`.
+const fn other(algorithm: Algorithm) -> Algorithm {
+    match algorithm {
+        Algorithm::TokenBucket => Algorithm::LazyTokenBucket,
+        Algorithm::LazyTokenBucket => Algorithm::TokenBucket,
+    }
 }
 
 fn checked(count: u64) -> Result<(), Error> {

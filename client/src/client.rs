@@ -136,6 +136,9 @@ impl Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("deadline", &self.deadline).field("watch", &self.watch).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("deadline", &self.deadline)
+            .field("watch", &self.watch)
+            .finish_non_exhaustive()
     }
 }

@@ -23,6 +23,8 @@ const TRUST: Micros = 1_000_000;
 pub(crate) struct Known {
     /// The generation of what is published that this is known under.
     epoch: u64,
+    /// When the script was asked that told what follows.
+    sent: Micros,
     /// Below full until then, whoever credits: a bare `DECR` is right.
     below_full_until: Micros,
     /// When the bucket would be full if it had been emptied: each token it holds brings that nearer by one token's time.
@@ -87,6 +89,7 @@ impl Known {
         let below_full_until = sent.saturating_add(settled.headroom);
         let mut known = Self {
             epoch,
+            sent,
             below_full_until,
             empty_until_full: below_full_until.saturating_add(time_of(settled.tokens, pace)),
             tokens: settled.tokens,
@@ -101,15 +104,22 @@ impl Known {
         known
     }
 
-    /// What the answer `tokens` of a bare `DECR` tells. True of the bucket whenever it was: the later instant stands.
-    fn taken(&mut self, tokens: u64, pace: Pace) {
+    /// What the answer `tokens` of a bare `DECR`, sent at `sent`, tells. True of the bucket whenever it was, so that the
+    /// later instant stands; but not of a bucket that the script, asked later, has credited since.
+    fn taken(&mut self, tokens: u64, pace: Pace, sent: Micros) {
+        if sent < self.sent {
+            return;
+        }
         self.tokens = tokens;
-        let until = self.empty_until_full.saturating_sub(time_of(tokens, pace));
+        // A µs less, as that time is rounded down.
+        let until = self.empty_until_full.saturating_sub(time_of(tokens, pace).saturating_add(1));
         self.below_full_until = self.below_full_until.max(until);
     }
 
     fn advise(&self, count: u64, pace: Pace, now: Micros) -> Advice {
-        if now < self.denial_trusted_until && count >= self.denied_count {
+        // More than fits is refused, not denied: Redis says so.
+        let comparable = self.denied_count <= count && count <= self.capacity;
+        if now < self.denial_trusted_until && comparable {
             let more = time_of(count - self.denied_count, pace);
             let wait = self.denied_until.saturating_add(more) - now;
             return Advice::Deny(Denial { tokens: self.tokens, capacity: self.capacity, wait });
@@ -162,7 +172,7 @@ impl Memory {
     /// Learns from the answer of a bare `DECR`.
     pub(crate) fn taken(&self, bucket: &str, tokens: u64, asked: Asked) {
         if let Some(known) = self.part(bucket).get_mut(bucket).filter(|known| known.epoch == asked.epoch) {
-            known.taken(tokens, asked.pace);
+            known.taken(tokens, asked.pace, asked.sent);
         }
     }
 
@@ -172,9 +182,12 @@ impl Memory {
     }
 
     fn part(&self, bucket: &str) -> MutexGuard<'_, LruCache<Box<str>, Known>> {
-        // The last bytes differ between buckets of one limit; neighbours spread well enough over so few parts.
-        let mixed = bucket.bytes().rev().take(4).fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        // All of its bytes: keys may have beginnings or endings in common.
+        let mixed = bucket.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         // A panic elsewhere leaves at worst what was known before.
         self.parts[mixed % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

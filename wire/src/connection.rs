@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{
-    Client, IntoConnectionInfo, RedisError, RedisResult,
+    Client, ErrorKind, IntoConnectionInfo, RedisError, RedisResult,
     aio::{ConnectionManager, ConnectionManagerConfig},
     io::tcp::TcpSettings,
 };
@@ -64,4 +64,10 @@ pub fn is_transient(error: &RedisError) -> bool {
         || error.is_timeout()
         || error.is_connection_dropped()
         || error.code().is_some_and(passing)
+        || is_cut_off(error)
+}
+
+/// Whether a connection ended in the middle of an answer: the redis crate has only the parser's words for that.
+fn is_cut_off(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Parse && error.to_string().contains("Unexpected end of input")
 }

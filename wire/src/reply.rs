@@ -39,7 +39,7 @@ pub struct Refilled {
     pub credited: u64,
     /// Those of them that became full.
     pub full: u64,
-    /// Tokens given.
+    /// Tokens given; 2^53 when more.
     pub tokens: u64,
     /// The instant of Redis, in µs.
     pub now: u64,

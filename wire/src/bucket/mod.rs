@@ -60,8 +60,35 @@ pub fn decrement(bucket: &mut Bucket, stray: &mut i64) -> i64 {
 
 /// `settle.lua`.
 pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u64) -> Settled {
-    let written = *bucket;
-    let (mut tokens, score) = match written {
+    let (settled, score) = operate(record, *bucket, operation, now);
+    let moved = bucket.is_none_or(|held| held.score != score);
+    if writes(operation, settled.verdict, moved) {
+        *bucket = record.stored(settled.tokens, score, now);
+    }
+    settled
+}
+
+/// `lazy.lua`: `former` are the buckets last written under other terms.
+pub fn lazy(record: &Record, bucket: &mut Bucket, operation: Operation, now: u64) -> Settled {
+    let record = &Record { catch_up: true, ..*record };
+    let held = bucket.filter(|held| !held.former || record.before.is_some());
+    let (settled, score) = operate(record, held, operation, now);
+    let moved = bucket.is_none_or(|held| held.score != score || held.former);
+    if writes(operation, settled.verdict, moved) {
+        *bucket = record.stored(settled.tokens, score, now);
+    }
+    Settled { headroom: 0, ..settled }
+}
+
+/// The instant at which a lazy bucket just written needs its key no longer, in ms since the Unix epoch.
+pub fn expiry(record: &Record, held: Held) -> u64 {
+    let full = record.pace.instant(held.score, record.capacity - held.tokens.max(0) as u64);
+    full.max(record.absent_full()).div_ceil(1_000)
+}
+
+/// What comes of an operation on a bucket as last written, and its score then.
+fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Settled, u64) {
+    let (mut tokens, score) = match held {
         None => record.absent(now),
         Some(held) => {
             let (tokens, score) = record.carried(held);
@@ -78,7 +105,8 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
             verdict = Verdict::Denied;
             wait = record.time_to(score, count - tokens, now);
             if !record.catch_up {
-                wait = wait.max((score + record.tick).saturating_sub(now)).max(1_000);
+                let soon = (record.tick / 4).clamp(1_000, 250_000);
+                wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
             }
         }
         Operation::Take(count) => tokens -= count,
@@ -86,12 +114,13 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
         Operation::Refund(count) => tokens = tokens.saturating_add(count).min(capacity),
         Operation::Reset => tokens = capacity,
     }
-    let moved = written.is_none_or(|held| held.score != score);
+    (Settled { verdict, tokens, capacity, wait, headroom: record.headroom(score, tokens, now), now }, score)
+}
+
+/// Whether the bucket is written; what was refused and credited nothing is left as it is.
+fn writes(operation: Operation, verdict: Verdict, moved: bool) -> bool {
     let changed = verdict == Verdict::Allowed || (verdict == Verdict::Denied && moved);
-    if !matches!(operation, Operation::Peek(_)) && changed {
-        *bucket = record.stored(tokens, score, now);
-    }
-    Settled { verdict, tokens, capacity, wait, headroom: record.headroom(score, tokens, now), now }
+    changed && !matches!(operation, Operation::Peek(_))
 }
 
 /// `refill.lua`, for one bucket: whether it was credited.

@@ -3,13 +3,17 @@
 use super::{Bucket, Held, Pace};
 use crate::limit::{Limit, OnChange, Supply};
 
-/// The terms of before the last change.
+/// The terms of before the last change, and what it does with tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Former {
     /// Capacity before the change.
     pub capacity: u64,
     /// Pace before the change.
     pub pace: Pace,
+    /// When a calendar quota was last filled before the change; 0 for a rate.
+    pub filled: u64,
+    /// What the change does with tokens.
+    pub on_change: OnChange,
 }
 
 /// One shard's record.
@@ -23,7 +27,7 @@ pub struct Record {
     pub catch_up: bool,
     /// The refill period, in µs.
     pub tick: u64,
-    /// What a change does with tokens.
+    /// What the next change does with tokens.
     pub on_change: OnChange,
     /// When a calendar quota was last filled; 0 for a rate.
     pub filled: u64,
@@ -73,9 +77,12 @@ impl Record {
             let Self { since, anchor, anchored, before, .. } = *self;
             return Self { since, anchor, anchored, before, ..fresh };
         }
-        let (level, _) = self.absent(at);
-        let anchor = converted(level, self.capacity, fresh.capacity, fresh.on_change);
-        Self { anchor, before: Some(Former { capacity: self.capacity, pace: self.pace }), ..fresh }
+        let (filled, on_change) = (self.last_filled(at), fresh.on_change);
+        let before = Former { capacity: self.capacity, pace: self.pace, filled, on_change };
+        let changed = Self { before: Some(before), ..fresh };
+        let absent = Held { tokens: self.anchor as i64, score: self.anchored, former: true };
+        let (anchor, anchored) = changed.carried(absent);
+        Self { anchor, anchored, ..changed }
     }
 
     pub(super) fn last_filled(&self, now: u64) -> u64 {
@@ -87,13 +94,8 @@ impl Record {
     }
 
     pub(super) fn credit(&self, tokens: u64, score: u64, now: u64) -> (u64, u64) {
-        if self.pace.n == 0 {
-            let filled = score < self.last_filled(now);
-            return if filled {
-                (self.capacity, self.fresh(now))
-            } else {
-                (tokens.min(self.capacity), score)
-            };
+        if self.pace.n == 0 && score < self.last_filled(now) {
+            return (self.capacity, self.fresh(now));
         }
         if score > now + 2 {
             return (tokens.min(self.capacity), self.fresh(now));
@@ -112,25 +114,34 @@ impl Record {
         self.credit(self.anchor, self.anchored, now)
     }
 
+    /// The instant from which an absent bucket is full.
+    pub(super) fn absent_full(&self) -> u64 {
+        if self.anchor >= self.capacity {
+            return 0;
+        }
+        self.pace.instant(self.anchored, self.capacity - self.anchor)
+    }
+
     /// Tokens and score as last written, under the present terms.
     pub(super) fn carried(&self, held: Held) -> (u64, u64) {
         let tokens = held.tokens.max(0) as u64;
         let Some(before) = self.before.filter(|_| held.former) else { return (tokens, held.score) };
         let (k, at) = before.pace.owed(held.score, self.since);
-        let (tokens, part) = if u128::from(tokens) + k >= u128::from(before.capacity) {
-            (before.capacity, 0.0)
-        } else if at < self.since && before.pace.n > 0 {
-            // Doubles, as in Lua: a share of one token, once per change.
-            let part = (self.since - at) as f64 * before.pace.n as f64 / before.pace.p as f64;
-            (tokens + k as u64, part.min(1.0))
-        } else {
-            (tokens + k as u64, 0.0)
-        };
+        let (tokens, part) =
+            if u128::from(tokens) + k >= u128::from(before.capacity) || held.score < before.filled {
+                (before.capacity, 0.0)
+            } else if at < self.since && before.pace.n > 0 {
+                // Doubles, as in Lua: a share of one token, once per change.
+                let part = (self.since - at) as f64 * before.pace.n as f64 / before.pace.p as f64;
+                (tokens + k as u64, part.min(1.0))
+            } else {
+                (tokens + k as u64, 0.0)
+            };
         let mut from = held.score.max(self.since);
         if self.pace.n > 0 {
             from -= (part * self.pace.p as f64 / self.pace.n as f64) as u64;
         }
-        (converted(tokens, before.capacity, self.capacity, self.on_change), self.pace.start(from))
+        (converted(tokens, before.capacity, self.capacity, before.on_change), self.pace.start(from))
     }
 
     pub(super) fn time_to(&self, score: u64, k: u64, now: u64) -> u64 {

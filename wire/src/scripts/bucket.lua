@@ -10,9 +10,12 @@ local function microseconds()
   return t[1] * 1000000 + t[2]
 end
 
--- Whole numbers as text: the server's own conversion may write large ones with an exponent.
+-- Whole numbers as text: the server's own conversion may write large ones with an exponent. %d is the fastest, and
+-- wrong where Redis was built for 32 bits.
+local format = string.format
+local WHOLE = format('%d', EXACT) == '9007199254740992' and '%d' or '%.0f'
 local function whole(number)
-  return string.format('%.0f', number)
+  return format(WHOLE, number)
 end
 
 -- What the record says, or nil when it is not there or not of this algorithm.
@@ -27,11 +30,12 @@ local function read_terms(record, algorithm)
   }
 end
 
--- The terms of before the last change.
+-- The terms of before the last change, when it was, and what it does with tokens.
 local function read_former_terms(record)
-  local f = redis.call('HMGET', record, 'since', 'on_change', 'was_capacity', 'was_n', 'was_p')
+  local f = redis.call('HMGET', record, 'since', 'change', 'was_capacity', 'was_n', 'was_p', 'was_filled')
   return {
-    since = tonumber(f[1]), on_change = f[2], capacity = tonumber(f[3]), n = tonumber(f[4]), p = tonumber(f[5]),
+    since = tonumber(f[1]), change = f[2], capacity = tonumber(f[3]), n = tonumber(f[4]), p = tonumber(f[5]),
+    filled = tonumber(f[6]),
   }
 end
 
@@ -49,10 +53,7 @@ end
 
 -- Tokens and score of a bucket as of `now`.
 local function credit(terms, tokens, score, now)
-  if terms.n == 0 then
-    if score < last_filled(terms, now) then return terms.capacity, fresh(terms, now) end
-    return math.min(tokens, terms.capacity), score
-  end
+  if terms.n == 0 and score < last_filled(terms, now) then return terms.capacity, fresh(terms, now) end
   if score > now + 2 then
     -- The clock stepped back: what is owed cannot be known, so count from now.
     return math.min(tokens, terms.capacity), fresh(terms, now)
@@ -69,9 +70,9 @@ local function absent(terms, now)
 end
 
 -- Tokens under new terms of a bucket that holds `tokens` of `capacity`.
-local function converted(tokens, capacity, new_capacity, on_change)
-  if on_change == 'reset' then return new_capacity end
-  if on_change == 'proportional' then
+local function converted(tokens, capacity, new_capacity, change)
+  if change == 'reset' then return new_capacity end
+  if change == 'proportional' then
     if tokens >= capacity then return new_capacity end
     return math.floor(tokens * new_capacity / capacity)
   end
@@ -82,7 +83,7 @@ end
 local function carry(before, terms, tokens, score)
   local k, at = owed(score, before.since, before.n, before.p)
   local part = 0
-  if tokens + k >= before.capacity then
+  if tokens + k >= before.capacity or score < before.filled then
     tokens = before.capacity
   else
     tokens = tokens + k
@@ -91,7 +92,7 @@ local function carry(before, terms, tokens, score)
   end
   local from = math.max(score, before.since)
   if terms.n > 0 then from = from - math.floor(part * terms.p / terms.n) end
-  return converted(tokens, before.capacity, terms.capacity, before.on_change), start(from, terms.n, terms.p)
+  return converted(tokens, before.capacity, terms.capacity, before.change), start(from, terms.n, terms.p)
 end
 
 -- µs from `now` until k more tokens have come.

@@ -19,11 +19,13 @@ end
 local since = redis.call('HGET', record, 'since')
 local held = redis.call('HMGET', state, 'tokens', 'at', 'since')
 local tokens, at
-if held[1] then
+local before = held[1] and held[3] ~= since and read_former_terms(record)
+if held[1] and (not before or before.capacity) then
   tokens, at = tonumber(held[1]), tonumber(held[2])
-  if held[3] ~= since then tokens, at = carry(read_former_terms(record), terms, tokens, at) end
+  if before then tokens, at = carry(before, terms, tokens, at) end
   tokens, at = credit(terms, tokens, at, now)
 else
+  -- Full; or left by a limit of this name that has been removed, which says nothing of this one.
   tokens, at = absent(terms, now)
 end
 
@@ -49,8 +51,11 @@ if operation ~= 'peek' and changed then
     redis.call('DEL', state)
   else
     redis.call('HSET', state, 'tokens', whole(tokens), 'at', whole(at), 'since', since)
-    -- Once full it needs no key.
+    -- Once full it needs no key, unless one without is not full yet.
     local full = instant(at, terms.capacity - tokens, terms.n, terms.p)
+    if terms.anchor < terms.capacity then
+      full = math.max(full, instant(terms.anchored, terms.capacity - terms.anchor, terms.n, terms.p))
+    end
     redis.call('PEXPIREAT', state, whole(math.ceil(full / 1000)))
   end
 end

@@ -1,6 +1,7 @@
 -- Publishes one shard of a limit. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 former index
--- ARGV  1 the instant from which the terms apply (µs; now, unless it lies between the last change and now)  2... the record's fields and values
+-- ARGV  1 the instant from which the terms apply (µs; now, unless it lies between the last change and now)
+--       2... the record's fields and values
 -- Reply {outcome, now}: outcome 0 as it was, 1 changed, 2 created, 3 busy: buckets of an earlier change or another
 --       algorithm are still to be carried over or swept; nothing was changed, ask again after.
 -- Laws  6. A change costs the same however many buckets there are: the due index becomes the former index.
@@ -33,15 +34,19 @@ if created or before.algorithm ~= given.algorithm then
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
   local leftovers = redis.call('EXISTS', due, former) > 0
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
-  redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p')
+  redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
   redis.call('HSET', record, unpack(anew))
 elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= given.p then
   local terms = read_terms(record, before.algorithm)
-  if terms.former then return {3, now} end
-  local level = absent(terms, at)
-  level = converted(level, terms.capacity, capacity, given.on_change)
-  anew[2] = whole(level)
-  redis.call('HSET', record, 'was_capacity', before.capacity, 'was_n', before.n, 'was_p', before.p, unpack(anew))
+  -- Workers may have carried the last of them over themselves.
+  if terms.former and redis.call('EXISTS', former) == 1 then return {3, now} end
+  terms.since, terms.change, terms.filled = at, given.on_change, last_filled(terms, at)
+  local changed = {capacity = capacity, n = tonumber(given.n), p = tonumber(given.p)}
+  -- An absent bucket is carried over here, once for all of them.
+  local anchor, anchored = carry(terms, changed, terms.anchor, terms.anchored)
+  anew[2], anew[4] = whole(anchor), whole(anchored)
+  redis.call('HSET', record, 'was_capacity', before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled',
+    whole(terms.filled), 'change', given.on_change, unpack(anew))
   if redis.call('EXISTS', due) == 1 then
     redis.call('RENAME', due, former)
     redis.call('HSET', record, 'former', 1)

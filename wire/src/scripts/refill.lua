@@ -2,7 +2,7 @@
 -- KEYS  1 record  2 due index  3... counters of the buckets in the slice
 -- ARGV  1 bytes before the member in a counter's key
 -- Reply {credited, full, tokens, now}: buckets credited, those of them that became full and lost their keys, tokens
---       given, and the instant of Redis.
+--       given (2^53 when more), and the instant of Redis.
 -- Laws  1 3 4 5. A bucket not in the index, or not due (a tick has passed and a token is owed), is left alone, so any
 --       number of daemons may send any slice at any time.
 assert(#KEYS >= 3 and #ARGV == 1, 'refill takes at least 3 keys and 1 argument')
@@ -12,36 +12,36 @@ local now = microseconds()
 local terms = read_terms(record, 'token-bucket')
 if not terms then return {0, 0, 0, now} end
 
-local members = {}
-for i = 3, #KEYS do members[i - 2] = string.sub(KEYS[i], prefix + 1) end
+-- Once per bucket, so what is looked up each time has a name of its own here.
+local members, sub = {}, string.sub
+for i = 3, #KEYS do members[i - 2] = sub(KEYS[i], prefix + 1) end
 local scores = redis.call('ZMSCORE', due, unpack(members))
 local counts = redis.call('MGET', unpack(KEYS, 3))
 
-local capacity = terms.capacity
+local tonumber, capacity, tick = tonumber, terms.capacity, terms.tick
 local may_vanish = absent(terms, now) >= capacity
-local given, kept, moved, full, gone = 0, {}, {}, {}, {}
+local given, k, kept, moved, full, gone = 0, 0, {}, {}, {}, {}
 for i = 1, #members do
   local score = tonumber(scores[i])
   -- Due after a tick; a score in the future is a clock that stepped back, and waits for nothing.
-  if score and (now - score >= terms.tick or score > now + 2) then
+  if score and (now - score >= tick or score > now + 2) then
     local before = tonumber(counts[i] or 0)
     if before < 0 then before = 0 end
     local tokens, at = credit(terms, before, score, now)
     if at ~= score then
-      given = given + math.max(0, tokens - before)
+      if tokens > before then given = given + tokens - before end
       if tokens >= capacity and may_vanish then
         full[#full + 1] = members[i]
         gone[#gone + 1] = KEYS[i + 2]
       else
-        kept[#kept + 1] = KEYS[i + 2]
-        kept[#kept + 1] = whole(tokens)
-        moved[#moved + 1] = whole(at)
-        moved[#moved + 1] = members[i]
+        kept[k + 1], kept[k + 2] = KEYS[i + 2], whole(tokens)
+        moved[k + 1], moved[k + 2] = whole(at), members[i]
+        k = k + 2
       end
     end
   end
 end
-if #kept > 0 then
+if k > 0 then
   redis.call('MSET', unpack(kept))
   redis.call('ZADD', due, unpack(moved))
 end
@@ -49,4 +49,4 @@ if #full > 0 then
   redis.call('UNLINK', unpack(gone))
   redis.call('ZREM', due, unpack(full))
 end
-return {#kept / 2 + #full, #full, given, now}
+return {k / 2 + #full, #full, math.min(given, EXACT), now}

@@ -79,6 +79,7 @@ pub async fn refill(
 /// # Errors
 /// Those of Redis.
 pub async fn earliest(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<Option<u64>> {
-    let mut first: Vec<(String, f64)> = Cmd::zrange_withscores(&keys.due, 0, 0).query_async(connection).await?;
+    let mut first: Vec<(String, f64)> =
+        Cmd::zrange_withscores(&keys.due, 0, 0).query_async(connection).await?;
     Ok(first.pop().map(|(_, score)| score as u64))
 }

@@ -1,8 +1,8 @@
 -- Every operation on one bucket but the bare DECR: a worker that does not know the bucket to be below full, or has
 -- seen it empty, settles it here. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 former index  4 counter
--- ARGV  1 member  2 operation: take, peek, refund or reset  3 count, up to 2^53 (take is all or nothing; peek: what a take
---       would be told)
+-- ARGV  1 member  2 operation: take, peek, refund or reset  3 count, up to 2^53 (take is all or nothing; peek: what a
+--       take would be told)
 -- Reply {verdict, tokens, capacity, wait, headroom, now}: verdict 1 allowed or done, 0 denied, -1 no such limit, -2
 --       count above capacity; wait: µs until a denied take would be allowed; headroom: µs for which the bucket stays
 --       below full if nothing more is taken.
@@ -46,8 +46,12 @@ if operation == 'take' or operation == 'peek' then
   else
     verdict = 0
     wait = time_to(terms, score, count - tokens, now)
-    -- Without catch-up, tokens come at the daemon's ticks only.
-    if not terms.catch_up then wait = math.max(wait, score + terms.tick - now, 1000) end
+    -- Without catch-up, tokens come at the daemon's ticks only. Once they are due it comes within a tick, and never
+    -- should it be dead: a quarter of one is soon enough to ask again.
+    if not terms.catch_up then
+      local soon = math.max(1000, math.min(250000, math.floor(terms.tick / 4)))
+      wait = math.max(wait, score + terms.tick - now, soon)
+    end
   end
 elseif operation == 'refund' then
   tokens = math.min(terms.capacity, tokens + count)

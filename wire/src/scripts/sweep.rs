@@ -1,9 +1,13 @@
 //! Removing what a limit no longer needs, in slices.
 
-use redis::{Cmd, RedisResult, aio::ConnectionLike};
+use std::sync::LazyLock;
+
+use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use super::lazy;
 use crate::{bucket::Operation, keyspace::ShardKeys};
+
+static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep.lua")));
 
 /// Removes the record of a shard: from here on no script writes to it.
 ///
@@ -13,7 +17,8 @@ pub async fn drop_record(connection: &mut impl ConnectionLike, keys: &ShardKeys)
     Cmd::unlink(&keys.record).query_async(connection).await
 }
 
-/// Removes up to `most` counters of a shard whose record no longer allows any: how many were there.
+/// Removes up to `most` counters of a shard whose record no longer allows any: how many buckets there were, and 0 while
+/// the record allows them.
 ///
 /// # Errors
 /// Those of Redis. May be sent again without harm.
@@ -28,10 +33,12 @@ pub async fn sweep_counters(
         if members.is_empty() {
             continue;
         }
-        let counters: Vec<String> = members.iter().map(|member| keys.counter(member)).collect();
-        // Counters first: should this be cut short, the index still knows what is left.
-        redis::pipe().unlink(counters).ignore().zrem(index, &members).ignore().exec_async(connection).await?;
-        return Ok(members.len());
+        let mut call = SWEEP.prepare_invoke();
+        call.key(&keys.record).key(index);
+        for member in &members {
+            call.key(keys.counter(member));
+        }
+        return call.arg(keys.counters.len()).invoke_async(connection).await;
     }
     Ok(0)
 }

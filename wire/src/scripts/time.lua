@@ -1,10 +1,10 @@
--- The arithmetic of time and tokens, prepended to every script that credits. Its twin is bucket/beat.rs.
+-- The arithmetic of time and tokens, prepended to every script that credits. Its twin is bucket/time.rs.
 --
 -- A rate in lowest terms gives n tokens every p µs. Its tokens fall on whole µs: within a span of p µs that begins at
 -- a multiple of p, token i (0 <= i < n) falls on ceil(i * p / n). A bucket is somewhere between two of these
 -- instants, `d` µs after the last one, and stays at that distance: its next tokens come `d` µs after the next
 -- instants. So one whole number, the score, holds the exact phase of any rate for ever, and nothing drifts.
--- All numbers here are whole and below 2^53, where doubles are exact.
+-- All numbers here are whole and below 2^53, where doubles are exact, and so is `%`.
 
 local EXACT = 9007199254740992
 
@@ -12,16 +12,15 @@ local EXACT = 9007199254740992
 local function muldiv(a, b, c)
   local product = a * b
   if product < EXACT then
-    local rest = math.fmod(product, c)
+    local rest = product % c
     return (product - rest) / c, rest
   end
   -- Too large for a double: long division, 7 bits of b at a time.
   local quotient, rest, unit = 0, 0, 562949953421312
   while unit >= 1 do
-    local digit = math.floor(b / unit)
-    b = b - digit * unit
-    local partial = rest * 128 + a * digit
-    rest = math.fmod(partial, c)
+    local lower = b % unit
+    local partial = rest * 128 + a * ((b - lower) / unit)
+    b, rest = lower, partial % c
     quotient = quotient * 128 + (partial - rest) / c
     unit = unit / 128
   end
@@ -41,12 +40,12 @@ local function falls(i, n, p)
   return at
 end
 
--- Where t is: the start of its span, the last token of the span at or before t, and µs since that token.
+-- Where t is: the start of its span, the last token of the span at or before t, and whole µs since that token.
 local function locate(t, n, p)
-  local into = math.fmod(t, p)
-  local i = muldiv(into, n, p)
-  if n > p then return t - into, i, 0 end
-  return t - into, i, into - falls(i, n, p)
+  local into = t % p
+  local i, rest = muldiv(into, n, p)
+  -- `rest` is how far beyond token i we are, where a µs counts n; at more than a token every µs it is less than one.
+  return t - into, i, (rest - rest % n) / n
 end
 
 -- The score of a bucket that stops being full at `now`: never early, at most 2 µs late.
@@ -54,7 +53,7 @@ local function start(now, n, p)
   if n <= 1 then return now end
   if n > p then return now + 1 end
   local _, _, d = locate(now + 1, n, p)
-  if d >= math.floor(p / n) then return now + 2 end
+  if d >= (p - p % n) / n then return now + 2 end
   return now + 1
 end
 
@@ -62,21 +61,22 @@ end
 local function owed(score, now, n, p)
   if now <= score or n == 0 then return 0, score end
   if n == 1 then
-    local k = math.floor((now - score) / p)
-    return k, score + k * p
+    local rest = (now - score) % p
+    return (now - score - rest) / p, now - rest
   end
   local base, i, d = locate(score, n, p)
-  local base_now, i_now = locate(now - d, n, p)
-  local k = (base_now - base) / p * n + i_now - i
-  if n > p then return k, now end
-  return k, base_now + falls(i_now, n, p) + d
+  local base_now, i_now, rest = locate(now - d, n, p)
+  local k = i_now - i
+  -- Summed up so that nothing on the way is larger than the outcome, which is exact as far as doubles are.
+  if base_now > base then k = ((base_now - base) / p - 1) * n + (n - i) + i_now end
+  return k, now - rest
 end
 
 -- The instant by which k more tokens have come; 2^53 when that is beyond all reckoning or never.
 local function instant(score, k, n, p)
   if n == 0 then return EXACT end
   local base, i, d = locate(score, n, p)
-  local rest = math.fmod(k, n)
+  local rest = k % n
   local spans = (k - rest) / n
   if i >= n - rest then
     i, spans = i - (n - rest), spans + 1

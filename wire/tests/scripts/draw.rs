@@ -3,8 +3,9 @@
 use std::{ops::Range, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
-use topup_wire::limit::{
-    Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Shards, Supply, Terms,
+use topup_wire::{
+    bucket::Record,
+    limit::{Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Shards, Supply, Terms},
 };
 
 /// Rates that do not divide evenly, come faster than the clock, or hardly at all.
@@ -27,6 +28,9 @@ const NASTY: [&str; 16] = [
     "9007199254740992/ms",
 ];
 
+/// 25 years, in µs: instants moved by no more stay instants.
+pub(crate) const FAR: i64 = 25 * 366 * 86_400_000_000;
+
 /// Says which seed it was when a test fails.
 pub(crate) struct Seed(u64);
 
@@ -46,7 +50,8 @@ pub(crate) fn seeds(count: u64) -> impl Iterator<Item = (Seed, StdRng)> {
 
 fn range(text: &str) -> Range<u64> {
     let number = |text: &str| text.parse::<u64>().unwrap();
-    text.split_once("..").map_or_else(|| number(text)..number(text) + 1, |(from, to)| number(from)..number(to))
+    text.split_once("..")
+        .map_or_else(|| number(text)..number(text) + 1, |(from, to)| number(from)..number(to))
 }
 
 /// A token bucket: `capacity` tokens, `rate`.
@@ -104,4 +109,28 @@ pub(crate) fn terms(rng: &mut StdRng, now: u64) -> Terms {
 
 pub(crate) fn on_change(rng: &mut StdRng) -> OnChange {
     *[OnChange::Keep, OnChange::Proportional, OnChange::Reset].choose(rng).unwrap()
+}
+
+/// So many tokens: any, about the capacity, or none.
+pub(crate) fn count(record: &Record, rng: &mut StdRng) -> u64 {
+    let capacity = record.capacity;
+    match rng.random_range(0..10) {
+        0 => 0,
+        1 => (capacity + rng.random_range(0..2)).min(MAX_TOKENS),
+        2 => any_size(rng, MAX_TOKENS),
+        _ => any_size(rng, capacity),
+    }
+}
+
+/// Some µs: next to none, about a token's time, about the time until full, or any.
+pub(crate) fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
+    let (n, p) = (u128::from(record.pace.n.max(1)), u128::from(record.pace.p));
+    let tokens = match rng.random_range(0..4) {
+        0 => return rng.random_range(0..5),
+        1 => return any_size(rng, FAR as u64) as i64,
+        2 => u128::from(rng.random_range(1..4_u64)),
+        _ => u128::from(any_size(rng, record.capacity)),
+    };
+    let by = i64::try_from(tokens * p / n).unwrap_or(FAR).min(FAR);
+    by + rng.random_range(-2..3).max(-by)
 }

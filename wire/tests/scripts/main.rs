@@ -8,4 +8,7 @@
 
 mod contracts;
 mod draw;
+mod laws;
 mod server;
+mod travel;
+mod twin;

@@ -1,3 +1,9 @@
 //! What the headers of the scripts promise.
 
+mod arity;
+mod flushed;
+mod leftovers;
+mod listing;
 mod publishing;
+mod sources;
+mod wrong_types;

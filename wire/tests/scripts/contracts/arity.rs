@@ -1,0 +1,51 @@
+//! A wrong number of keys or arguments is an error, and changes nothing.
+
+use redis::{Script, Value};
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, scripts};
+
+use super::sources;
+use crate::{draw::limit, server::Redis};
+
+/// Right numbers of keys and arguments.
+fn takes(script: &str, keys: usize, arguments: usize) -> bool {
+    match script {
+        "settle" => (keys, arguments) == (4, 3),
+        "lazy" => (keys, arguments) == (2, 2),
+        "refill" | "carry" | "sweep" => keys >= 3 && arguments == 1,
+        "publish" => keys == 3 && arguments >= 3 && arguments % 2 == 1,
+        "heartbeat" => keys == 3 && arguments >= 2 && arguments.is_multiple_of(2),
+        "poll" => (keys, arguments) == (2, 0),
+        other => panic!("what does {other} take?"),
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
+    let mut redis = Redis::start().await;
+    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let conn = &mut redis.connection;
+    scripts::publish(conn, &keys, &limit(3, "1/s"), None).await.unwrap();
+    scripts::settle(conn, &keys, "a", Operation::Take(1)).await.unwrap();
+    let before = redis.keyspace().await;
+    for source in sources::scripts() {
+        let script = Script::new(&source.whole());
+        for (given_keys, arguments) in (0..6).flat_map(|keys| (0..7).map(move |arguments| (keys, arguments)))
+        {
+            if takes(&source.name, given_keys, arguments) {
+                continue;
+            }
+            let mut call = script.prepare_invoke();
+            for key in
+                [&keys.record, &keys.due, &keys.former, &keys.counter("a"), "x"].iter().take(given_keys)
+            {
+                call.key(*key);
+            }
+            for argument in ["a", "take", "1", "b", "c", "d"].iter().take(arguments) {
+                call.arg(*argument);
+            }
+            let error = call.invoke_async::<Value>(&mut redis.connection).await.unwrap_err().to_string();
+            assert!(error.contains(&format!("{} takes ", source.name)), "{}: {error}", source.name);
+        }
+    }
+    assert_eq!(redis.keyspace().await, before);
+}

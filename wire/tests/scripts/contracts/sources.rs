@@ -1,0 +1,93 @@
+//! The scripts as text.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
+const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PEXPIRE PEXPIREAT RENAME SET TIME \
+     UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZREM ZREMRANGEBYSCORE ZSCORE";
+
+/// What others are written upon, and answers nothing itself.
+const SHARED: [&str; 2] = ["bucket", "time"];
+
+/// A script: its name, and its text without what it runs after.
+pub(super) struct Source {
+    pub(super) name: String,
+    text: String,
+}
+
+/// Every script there is.
+pub(super) fn scripts() -> Vec<Source> {
+    all().into_iter().filter(|source| !SHARED.contains(&source.name.as_str())).collect()
+}
+
+fn all() -> Vec<Source> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let scripts = files.filter(|path| path.extension().is_some_and(|ending| ending == "lua"));
+    scripts.map(|path| Source::read(&path)).collect()
+}
+
+// === impl Source ===
+
+impl Source {
+    fn read(path: &Path) -> Self {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        Self { name, text: fs::read_to_string(path).unwrap() }
+    }
+
+    /// The comment it begins with.
+    fn header(&self) -> String {
+        self.text.lines().take_while(|line| line.starts_with("--")).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What Redis is given to run.
+    pub(super) fn whole(&self) -> String {
+        let upon = if self.header().contains("Runs after time.lua and") {
+            ["time", "bucket"].as_slice()
+        } else {
+            &[]
+        };
+        let all = all();
+        let parts = upon.iter().map(|name| &all.iter().find(|source| source.name == **name).unwrap().text);
+        parts.chain([&self.text]).cloned().collect()
+    }
+
+    /// The commands it calls.
+    fn commands(&self) -> BTreeSet<&str> {
+        let calls = self.text.split("redis.call(").skip(1);
+        calls.map(|call| call.split('\'').nth(1).unwrap()).collect()
+    }
+}
+
+#[test]
+fn every_script_says_what_it_takes_and_answers() {
+    let scripts = scripts();
+    assert!(scripts.len() >= 8);
+    for script in scripts {
+        let header = script.header();
+        for word in ["-- KEYS  1 ", "\n-- ARGV  1 ", "\n-- Reply "] {
+            let none = word.contains("ARGV") && script.text.contains("#ARGV == 0");
+            assert!(none || header.contains(word), "{}: no {word:?}", script.name);
+        }
+        assert!(script.text.contains("\nassert(#KEYS "), "{}: takes anything", script.name);
+    }
+}
+
+#[test]
+fn no_script_needs_a_redis_newer_than_6_2() {
+    for source in all() {
+        for command in source.commands() {
+            let known = COMMANDS.split(' ').any(|known| known == command);
+            assert!(known, "{}: is {command} older than 6.2?", source.name);
+        }
+    }
+}
+
+#[test]
+fn no_line_is_too_long_to_read() {
+    for source in all() {
+        for line in source.text.lines() {
+            assert!(line.chars().count() <= 120, "{}: {line}", source.name);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A key of another type than it should be is an error, and stays as it is.
+
+use redis::RedisResult;
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, scripts};
+
+use crate::{draw::limit, server::Redis};
+
+const TAKE: Operation = Operation::Take(1);
+
+fn assert_wrong_type<T: std::fmt::Debug>(result: RedisResult<T>) {
+    let error = result.unwrap_err();
+    // Redis 6.2 wraps the error of a command in one of the script.
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
+    let mut redis = Redis::start().await;
+    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let members = ["a".to_owned()];
+    for key in [keys.record.clone(), keys.due.clone(), keys.counter("a")] {
+        scripts::publish(&mut redis.connection, &keys, &limit(5, "1/d"), None).await.unwrap();
+        scripts::settle(&mut redis.connection, &keys, "a", TAKE).await.unwrap();
+        redis.ask::<()>(&["DEL", &key]).await;
+        redis.ask::<()>(&["RPUSH", &key, "not ours"]).await;
+        let before = redis.keyspace().await;
+        let conn = &mut redis.connection;
+        assert_wrong_type(scripts::settle(conn, &keys, "a", TAKE).await);
+        if key == keys.counter("a") {
+            assert_wrong_type(scripts::decrement(conn, &key).await);
+        } else {
+            assert_wrong_type(scripts::refill(conn, &keys, &members).await);
+        }
+        if key == keys.record {
+            assert_wrong_type(scripts::publish(conn, &keys, &limit(6, "1/d"), None).await);
+            assert_wrong_type(scripts::read_limit(conn, &"mail".parse().unwrap()).await);
+            assert_wrong_type(scripts::carry(conn, &keys, &members).await);
+        }
+        assert_eq!(redis.keyspace().await, before);
+        redis.ask::<()>(&["FLUSHALL"]).await;
+    }
+}
+
+/// One such counter must not keep a whole slice from being refilled, pass after pass.
+#[tokio::test]
+async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
+    let mut redis = Redis::start().await;
+    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let conn = &mut redis.connection;
+    scripts::publish(conn, &keys, &limit(5, "1/s"), None).await.unwrap();
+    for member in ["a", "b"] {
+        scripts::settle(conn, &keys, member, Operation::Take(5)).await.unwrap();
+    }
+    let counter = keys.counter("a");
+    redis.ask::<()>(&["DEL", &counter]).await;
+    redis.ask::<()>(&["RPUSH", &counter, "not ours"]).await;
+    crate::travel::travel(&mut redis, &keys, &[], 2_000_000).await;
+    let members = ["a", "b"].map(str::to_owned);
+    let refilled = scripts::refill(&mut redis.connection, &keys, &members).await.unwrap();
+    assert_eq!((refilled.credited, refilled.tokens), (2, 4));
+    let settled = scripts::settle(&mut redis.connection, &keys, "a", Operation::Peek(1)).await.unwrap();
+    assert_eq!(settled.tokens, 2);
+}
+
+#[tokio::test]
+async fn a_lazy_state_of_a_wrong_type_is_an_error_and_stays() {
+    let mut redis = Redis::start().await;
+    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let mut lazy = limit(5, "1/s");
+    lazy.algorithm = topup_wire::limit::Algorithm::LazyTokenBucket;
+    scripts::publish(&mut redis.connection, &keys, &lazy, None).await.unwrap();
+    redis.ask::<()>(&["SET", &keys.lazy_state("a"), "not ours"]).await;
+    let before = redis.keyspace().await;
+    assert_wrong_type(scripts::lazy(&mut redis.connection, &keys, "a", TAKE).await);
+    assert_eq!(redis.keyspace().await, before);
+}

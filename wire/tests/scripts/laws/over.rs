@@ -1,0 +1,163 @@
+//! Law 1: never over, in any window.
+
+use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
+
+use topup_wire::limit::Limit;
+
+use super::{
+    oracle::Oracle,
+    scene::Scene,
+    worker::{Answer, Worker},
+};
+use crate::{
+    draw::{limit, seeds},
+    server::Redis,
+};
+
+const RUNS: u64 = 25;
+const STEPS: usize = 120;
+const WORKERS: usize = 3;
+const RATES: [&str; 9] = ["1/s", "3/s", "7/min", "1000/h", "50/s", "997/s", "999999/d", "1/d", "1000003/s"];
+
+/// What a pass itself may take, in µs: generous, for a machine that is busy.
+const A_PASS: u64 = 100_000;
+
+/// Who tops the buckets up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Daemon {
+    /// Nobody.
+    Gone,
+    /// A daemon that keeps its tick.
+    Steady,
+    /// A daemon, whenever it likes.
+    Unsteady,
+}
+
+/// The bound holds without the tick that the law allows, and without a daemon: a worker that could find a bucket full
+/// settles, and what a full bucket cannot hold is lost then.
+#[tokio::test]
+async fn what_is_admitted_is_at_most_capacity_and_rate() {
+    for daemon in [Daemon::Gone, Daemon::Unsteady] {
+        let mut redis = Redis::start().await;
+        for (_seed, mut rng) in seeds(RUNS) {
+            let mut run = Run::new(redis, tight(&mut rng)).await;
+            for _ in 0..STEPS {
+                run.step(&mut rng, daemon, 0).await;
+            }
+            // The way to Redis takes real time here too, and may end just after the bucket was full.
+            run.assert_at_most(run.late(), daemon);
+            redis = run.scene.redis;
+        }
+    }
+}
+
+/// A command that is on its way while the bucket becomes full takes what would have been lost: at most what comes in
+/// that time, however many workers there are.
+#[tokio::test]
+async fn a_slow_way_to_redis_gives_what_comes_meanwhile_at_most() {
+    let mut redis = Redis::start().await;
+    for (_seed, mut rng) in seeds(RUNS) {
+        let mut run = Run::new(redis, tight(&mut rng)).await;
+        let (n, p) = run.scene.pace();
+        let slow = (p / n * rng.random_range(1..5)).max(1);
+        for _ in 0..STEPS {
+            run.step(&mut rng, Daemon::Gone, slow).await;
+        }
+        run.assert_at_most(run.late(), Daemon::Gone);
+        redis = run.scene.redis;
+    }
+}
+
+/// Without catch-up tokens come at the daemon's ticks, those of two at once to a bucket that was not due at the first: so
+/// many more a window may have.
+#[tokio::test]
+async fn the_pure_form_gives_two_ticks_more_at_most() {
+    let mut redis = Redis::start().await;
+    for (_seed, mut rng) in seeds(RUNS) {
+        let mut pure = limit(rng.random_range(1..=1_000), RATES.choose(&mut rng).unwrap());
+        pure.catch_up = false;
+        let tick = pure.tick.as_micros() as u64;
+        let mut run = Run::new(redis, pure).await;
+        let mut left = tick;
+        let mut passes = vec![run.scene.now().await; 2];
+        for _ in 0..STEPS {
+            let by = rng.random_range(0..=left);
+            run.scene.pass(by).await;
+            left -= by;
+            if rng.random_bool(0.5) {
+                run.scene.pass(left).await;
+                passes.push(run.scene.now().await);
+                run.scene.refill(1).await;
+                left = tick;
+            }
+            run.step(&mut rng, Daemon::Steady, 0).await;
+        }
+        passes.push(run.scene.now().await);
+        let two_ticks = passes.windows(3).map(|pass| pass[2] - pass[0]).max().unwrap();
+        run.assert_at_most(two_ticks + A_PASS, Daemon::Steady);
+        redis = run.scene.redis;
+    }
+}
+
+/// One bucket and those who take from it.
+struct Run {
+    scene: Scene,
+    oracle: Oracle,
+    workers: [Worker; WORKERS],
+}
+
+/// A limit whose bucket is soon empty and soon full.
+fn tight(rng: &mut StdRng) -> Limit {
+    let most = *[2, 10, 50].choose(rng).unwrap();
+    limit(rng.random_range(1..=most), RATES.choose(rng).unwrap())
+}
+
+// === impl Run ===
+
+impl Run {
+    async fn new(redis: Redis, limit: Limit) -> Self {
+        let capacity = limit.terms.capacity.get();
+        let scene = Scene::set(redis, limit).await;
+        let oracle = Oracle::new(capacity, scene.pace());
+        Self { scene, oracle, workers: Default::default() }
+    }
+
+    async fn step(&mut self, rng: &mut StdRng, daemon: Daemon, slow: u64) {
+        let capacity = self.scene.limit.terms.capacity.get();
+        match rng.random_range(0..10) {
+            0..6 => {
+                for _ in 0..rng.random_range(1..=capacity) {
+                    let count = if rng.random_bool(0.8) { 1 } else { rng.random_range(1..=capacity) };
+                    let on_its_way = if slow > 0 { rng.random_range(0..=slow) } else { 0 };
+                    let worker = &mut self.workers[rng.random_range(0..WORKERS)];
+                    let answer = worker.take(&mut self.scene, "a", count, on_its_way).await;
+                    let Answer::Admitted(from, to) = answer else { break };
+                    self.oracle.admitted(from, to, count);
+                }
+            }
+            6..8 if daemon == Daemon::Unsteady => drop(self.scene.refill(1).await),
+            _ if daemon == Daemon::Steady => {}
+            _ => {
+                // Mostly until the bucket is about full, where windows are tight.
+                let (n, p) = self.scene.pace();
+                let until_full = u128::from(capacity) * u128::from(p) / u128::from(n);
+                self.scene.pass_about(rng.random_range(0..=until_full as u64 + p / n)).await;
+            }
+        }
+    }
+
+    /// The latest bare `DECR`, in µs after the bucket could have been full.
+    fn late(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.late).max().unwrap_or(0)
+    }
+
+    fn assert_at_most(&self, micros: u64, daemon: Daemon) {
+        let (over, allowed) = (self.oracle.over(), micros + self.scene.slips);
+        let tokens = self.oracle.tokens(over);
+        let limit = &self.scene.limit.terms;
+        assert!(
+            over <= i128::from(allowed),
+            "{over} µs ({tokens} tokens) over, not {allowed}: {limit:?}, {daemon:?}"
+        );
+    }
+}

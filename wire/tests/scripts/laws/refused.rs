@@ -1,0 +1,98 @@
+//! Law 7: what is refused changes nothing.
+
+use topup_wire::{
+    bucket::Operation,
+    limit::{Algorithm, Key, LimitName, MAX_TOKENS},
+    reply::Verdict,
+    scripts,
+};
+
+use super::scene::Scene;
+use crate::{
+    draw::limit,
+    server::{Keyspace, Redis},
+};
+
+const OPERATIONS: [Operation; 5] = [
+    Operation::Take(1),
+    Operation::Take(MAX_TOKENS),
+    Operation::Peek(1),
+    Operation::Refund(1),
+    Operation::Reset,
+];
+
+#[tokio::test]
+async fn an_unknown_limit_leaves_no_key() {
+    let mut scene = Scene::set(Redis::start().await, limit(1, "1/s")).await;
+    scene.redis.ask::<()>(&["FLUSHALL"]).await;
+    let conn = &mut scene.redis.connection;
+    for operation in OPERATIONS {
+        let settled = scripts::settle(conn, &scene.keys, "a", operation).await.unwrap();
+        assert_eq!(settled.verdict, Verdict::Unknown);
+        let settled = scripts::lazy(conn, &scene.keys, "a", operation).await.unwrap();
+        assert_eq!(settled.verdict, Verdict::Unknown);
+    }
+    let members = ["a".to_owned()];
+    assert_eq!(scripts::refill(conn, &scene.keys, &members).await.unwrap().credited, 0);
+    assert_eq!(scripts::carry(conn, &scene.keys, &members).await.unwrap().left, 0);
+    assert_eq!(scripts::read_limit(conn, &scene.limit.name).await.unwrap(), None);
+    assert_eq!(scene.redis.keyspace().await, Keyspace::new());
+}
+
+#[tokio::test]
+async fn a_limit_of_another_algorithm_is_unknown_and_stays_as_it_is() {
+    let mut redis = Redis::start().await;
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LazyTokenBucket] {
+        let mut of_that = limit(3, "1/s");
+        of_that.algorithm = algorithm;
+        let mut scene = Scene::set(redis, of_that).await;
+        let before = scene.redis.keyspace().await;
+        let conn = &mut scene.redis.connection;
+        for operation in OPERATIONS {
+            let settled = match algorithm {
+                Algorithm::TokenBucket => scripts::lazy(conn, &scene.keys, "a", operation).await.unwrap(),
+                Algorithm::LazyTokenBucket => {
+                    scripts::settle(conn, &scene.keys, "a", operation).await.unwrap()
+                }
+            };
+            assert_eq!(settled.verdict, Verdict::Unknown);
+        }
+        assert_eq!(scene.redis.keyspace().await, before);
+        redis = scene.redis;
+    }
+}
+
+#[tokio::test]
+async fn a_take_of_more_than_the_capacity_changes_nothing() {
+    let mut scene = Scene::set(Redis::start().await, limit(3, "1/s")).await;
+    scene.take("held", 2).await;
+    scene.pass(1_500_000).await;
+    let before = scene.redis.keyspace().await;
+    for member in ["held", "absent"] {
+        for count in [4, 1_000, MAX_TOKENS] {
+            for operation in [Operation::Take(count), Operation::Peek(count)] {
+                let settled = scene.settle(member, operation).await;
+                assert_eq!((settled.verdict, settled.capacity), (Verdict::ExceedsCapacity, 3));
+            }
+        }
+    }
+    assert_eq!(scene.redis.keyspace().await, before);
+}
+
+#[tokio::test]
+async fn a_take_of_nothing_leaves_no_key() {
+    let mut scene = Scene::set(Redis::start().await, limit(3, "1/s")).await;
+    let before = scene.redis.keyspace().await;
+    assert_eq!(scene.settle("a", Operation::Take(0)).await.verdict, Verdict::Allowed);
+    assert_eq!(scene.redis.keyspace().await, before);
+}
+
+#[test]
+fn bad_names_and_keys_are_refused_before_redis_hears_of_them() {
+    for name in ["", "a:b", "a b", "a{b}", "ä", &"n".repeat(65)] {
+        name.parse::<LimitName>().unwrap_err();
+    }
+    for key in ["", &"k".repeat(257)] {
+        Key::new(key).unwrap_err();
+    }
+}

@@ -1,0 +1,127 @@
+//! One limit in one Redis, with time that passes when it is told to.
+
+use topup_wire::{
+    bucket::Operation,
+    keyspace::ShardKeys,
+    limit::{Limit, Supply},
+    reply::{Published, Refilled, Settled, Verdict},
+    scripts,
+};
+
+use crate::{server::Redis, travel::travel};
+
+/// One limit in one Redis.
+pub(crate) struct Scene {
+    pub(crate) redis: Redis,
+    pub(crate) keys: ShardKeys,
+    pub(crate) limit: Limit,
+    /// µs that have been made to pass.
+    pub(crate) passed: i64,
+    /// Tokens fall on whole µs from an instant on that does not move: a bucket that is moved by other than whole spans
+    /// of its rate may have its next token a µs earlier or later. So often that has happened.
+    pub(crate) slips: u64,
+}
+
+// === impl Scene ===
+
+impl Scene {
+    /// `limit`, published in `redis`, which is emptied first.
+    pub(crate) async fn set(mut redis: Redis, limit: Limit) -> Self {
+        redis.ask::<()>(&["FLUSHALL"]).await;
+        let mut scene = Self { redis, keys: ShardKeys::new(&limit.name, 0), limit, passed: 0, slips: 0 };
+        let limit = scene.limit.clone();
+        assert_eq!(scene.publish(limit, None).await, Published::Created);
+        scene
+    }
+
+    /// The limit's pace: n tokens every p µs.
+    pub(crate) fn pace(&self) -> (u64, u64) {
+        self.limit.terms.supply.lowest_terms()
+    }
+
+    /// An instant of Redis as one of the scene, where time has passed that did not.
+    pub(crate) fn instant(&self, of_redis: u64) -> u64 {
+        of_redis.checked_add_signed(self.passed).unwrap()
+    }
+
+    /// The instant.
+    pub(crate) async fn now(&mut self) -> u64 {
+        let now = self.redis.time().await;
+        self.instant(now)
+    }
+
+    /// About `by` µs pass: whole spans of the rate, where a µs makes a difference.
+    pub(crate) async fn pass_about(&mut self, by: u64) {
+        let (n, p) = self.pace();
+        self.pass(if n > p / 1_000 { by.next_multiple_of(p) } else { by }).await;
+    }
+
+    /// `by` µs pass.
+    pub(crate) async fn pass(&mut self, by: u64) {
+        self.passed += by as i64;
+        self.step_clock(by as i64).await;
+    }
+
+    /// The clock of Redis steps by so many µs, and no time passes.
+    pub(crate) async fn step_clock(&mut self, by: i64) {
+        let (n, p) = self.pace();
+        self.slips += u64::from(n > 1 && !by.unsigned_abs().is_multiple_of(p));
+        travel(&mut self.redis, &self.keys, &[], by).await;
+    }
+
+    pub(crate) async fn publish(&mut self, limit: Limit, at: Option<u64>) -> Published {
+        self.limit = limit;
+        if let Supply::Period(period) = &mut self.limit.terms.supply {
+            // The oracle's instants, as those of Redis.
+            period.since = period.since.saturating_add_signed(-self.passed);
+            period.next = period.next.saturating_add_signed(-self.passed);
+        }
+        scripts::publish(&mut self.redis.connection, &self.keys, &self.limit, at).await.unwrap()
+    }
+
+    /// The reply, its instant as one of the scene.
+    pub(crate) async fn settle(&mut self, member: &str, operation: Operation) -> Settled {
+        let conn = &mut self.redis.connection;
+        let settled = scripts::settle(conn, &self.keys, member, operation).await.unwrap();
+        Settled { now: self.instant(settled.now), ..settled }
+    }
+
+    /// What is in a bucket now.
+    pub(crate) async fn tokens(&mut self, member: &str) -> u64 {
+        self.settle(member, Operation::Peek(1)).await.tokens
+    }
+
+    /// Takes `count` tokens, which must be there: those left.
+    pub(crate) async fn take(&mut self, member: &str, count: u64) -> u64 {
+        let settled = self.settle(member, Operation::Take(count)).await;
+        assert_eq!(settled.verdict, Verdict::Allowed);
+        settled.tokens
+    }
+
+    /// A daemon's pass: every bucket that may be due, `slice` of them at a time.
+    pub(crate) async fn refill(&mut self, slice: usize) -> Refilled {
+        let conn = &mut self.redis.connection;
+        let mut sum = Refilled::default();
+        for member in
+            scripts::list_due(conn, &self.keys, u64::MAX >> 11, usize::MAX >> 1).await.unwrap().chunks(slice)
+        {
+            let refilled = scripts::refill(conn, &self.keys, member).await.unwrap();
+            sum.credited += refilled.credited;
+            sum.full += refilled.full;
+            sum.tokens += refilled.tokens;
+            sum.now = refilled.now;
+        }
+        sum
+    }
+
+    /// Carries every bucket over the last change, `slice` of them at a time.
+    pub(crate) async fn carry(&mut self, slice: usize) {
+        let conn = &mut self.redis.connection;
+        loop {
+            let members = scripts::list_former(conn, &self.keys, slice).await.unwrap();
+            if scripts::carry(conn, &self.keys, &members).await.unwrap().left == 0 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+-- Makes time pass: every instant kept in Redis moves back, or forward when the clock is to step back.
+-- KEYS  1 record  2 due index  3 former index  4... states of lazy buckets, whose expiry is not touched
+-- ARGV  1 µs to pass
+local by = tonumber(ARGV[1])
+local function earlier(instant) return string.format('%.0f', instant - by) end
+
+for i = 2, 3 do
+  local scored = redis.call('ZRANGE', KEYS[i], 0, -1, 'WITHSCORES')
+  for j = 1, #scored, 2 do redis.call('ZADD', KEYS[i], earlier(scored[j + 1]), scored[j]) end
+end
+for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) do
+  local instant = tonumber(redis.call('HGET', KEYS[1], field) or 0)
+  -- 0 is none, and 2^53 never.
+  if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, earlier(instant)) end
+end
+for i = 4, #KEYS do
+  local held = redis.call('HMGET', KEYS[i], 'at', 'since')
+  if held[1] then
+    redis.call('HSET', KEYS[i], 'at', earlier(held[1]), 'since', earlier(held[2]))
+  end
+end
+return redis.status_reply('OK')

@@ -1,0 +1,44 @@
+//! Making time pass without waiting for it.
+
+use redis::Script;
+use topup_wire::{
+    bucket::{Bucket, Record},
+    keyspace::ShardKeys,
+    limit::{Limit, Supply},
+};
+
+use crate::server::Redis;
+
+/// Makes `by` µs pass for one shard, or steps its clock back when `by` is below 0.
+pub(crate) async fn travel(redis: &mut Redis, keys: &ShardKeys, lazy: &[String], by: i64) {
+    let script = Script::new(include_str!("travel.lua"));
+    let mut call = script.prepare_invoke();
+    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    for state in lazy {
+        call.key(state);
+    }
+    redis.call::<()>(call.arg(by)).await;
+}
+
+/// The same for the twin.
+pub(crate) fn travel_twin(limit: &mut Limit, record: &mut Record, buckets: &mut [Bucket], by: i64) {
+    let earlier = |instant: &mut u64| {
+        // 0 is none, and 2^53 never.
+        if *instant > 0 && *instant < 1 << 53 {
+            *instant = instant.checked_add_signed(-by).unwrap();
+        }
+    };
+    if let Supply::Period(period) = &mut limit.terms.supply {
+        earlier(&mut period.since);
+        earlier(&mut period.next);
+    }
+    for instant in [&mut record.filled, &mut record.fills, &mut record.since, &mut record.anchored] {
+        earlier(instant);
+    }
+    if let Some(before) = &mut record.before {
+        earlier(&mut before.filled);
+    }
+    for held in buckets.iter_mut().flatten() {
+        earlier(&mut held.score);
+    }
+}

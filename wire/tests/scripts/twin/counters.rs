@@ -1,0 +1,82 @@
+//! Token buckets: settled, decremented, refilled, carried over, evicted.
+
+use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
+use topup_wire::{bucket::Operation, limit::Supply};
+
+use super::world::{MEMBERS, World};
+use crate::{
+    draw::{FAR, any_size, capacity, count, limit, on_change, period, seeds, some_time, terms},
+    server::Redis,
+};
+
+const WORLDS: u64 = 120;
+const STEPS: usize = 160;
+
+#[tokio::test]
+async fn the_scripts_do_what_their_twin_does() {
+    let mut redis = Redis::start().await;
+    for (_seed, mut rng) in seeds(WORLDS) {
+        let mut first = limit(capacity(&mut rng).get(), "1/s");
+        let now = redis.time().await;
+        first.terms = terms(&mut rng, now);
+        first.catch_up = rng.random_bool(0.8);
+        first.on_change = on_change(&mut rng);
+        let mut world = World::new(redis, first).await;
+        for _ in 0..STEPS {
+            step(&mut world, &mut rng).await;
+            world.compare().await;
+        }
+        redis = world.redis;
+    }
+}
+
+async fn step(world: &mut World, rng: &mut StdRng) {
+    let i = rng.random_range(0..MEMBERS.len());
+    match rng.random_range(0..100) {
+        0..30 => drop(world.settle(i, Operation::Take(1)).await),
+        30..45 => {
+            let count = count(&world.twin.record, rng);
+            let operation = [Operation::Take, Operation::Peek, Operation::Refund].choose(rng).unwrap();
+            world.settle(i, operation(count)).await;
+        }
+        45..47 => drop(world.settle(i, Operation::Reset).await),
+        47..65 => {
+            // A worker that crashes here leaves debt.
+            if world.decrement(i).await < 0 && rng.random_bool(0.8) {
+                world.settle(i, Operation::Take(1)).await;
+            }
+        }
+        65..75 => world.refill(&slice(rng)).await,
+        75..88 => {
+            let by = some_time(&world.twin.record, rng);
+            let by = if rng.random_bool(0.2) { -by } else { by };
+            if (world.travelled + by).abs() < FAR {
+                world.travel(by).await;
+            }
+        }
+        88..91 => change(world, rng).await,
+        91..97 => world.carry(&slice(rng)).await,
+        _ => world.evict(i).await,
+    }
+}
+
+/// Some of the buckets, in any order.
+fn slice(rng: &mut StdRng) -> Vec<usize> {
+    let most = rng.random_range(1..=MEMBERS.len());
+    rand::seq::index::sample(rng, MEMBERS.len(), most).into_vec()
+}
+
+async fn change(world: &mut World, rng: &mut StdRng) {
+    let now = world.redis.time().await;
+    let mut limit = world.twin.limit.clone();
+    match rng.random_range(0..6) {
+        0 => limit.terms = terms(rng, now),
+        1 => limit.terms.capacity = capacity(rng),
+        2 => limit.terms.supply = Supply::Period(period(rng, now)),
+        3 => limit.on_change = on_change(rng),
+        4 => limit.catch_up = !limit.catch_up,
+        _ => {}
+    }
+    let at = rng.random_bool(0.5).then(|| (now + 1_000_000_000).saturating_sub(any_size(rng, 1 << 40)));
+    world.publish(limit, at).await;
+}

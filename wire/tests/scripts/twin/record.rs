@@ -1,0 +1,109 @@
+//! A published limit, twice.
+
+use std::collections::BTreeMap;
+
+use topup_wire::{
+    bucket::Record,
+    keyspace::ShardKeys,
+    limit::{Limit, Supply},
+    reply::Published,
+    scripts,
+};
+
+use crate::server::{Content, Redis};
+
+/// A limit as published, and its record as the twin has it.
+pub(crate) struct Twin {
+    pub(crate) keys: ShardKeys,
+    pub(crate) limit: Limit,
+    pub(crate) record: Record,
+    /// Whether the record says that there are buckets to be carried over.
+    pub(crate) former: bool,
+    generation: u64,
+}
+
+// === impl Twin ===
+
+impl Twin {
+    /// Publishes `limit` on an emptied Redis.
+    pub(crate) async fn new(redis: &mut Redis, limit: Limit) -> Self {
+        redis.ask::<()>(&["FLUSHALL"]).await;
+        let keys = ShardKeys::new(&limit.name, 0);
+        let published = scripts::publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
+        assert_eq!(published, Published::Created);
+        let since = redis.ask(&["HGET", &keys.record, "since"]).await;
+        Self { record: Record::new(&limit, since), keys, limit, former: false, generation: 1 }
+    }
+
+    /// Publishes `limit` from `at` on, `waiting` when buckets are still to be carried over: whether its terms changed.
+    pub(crate) async fn publish(
+        &mut self,
+        redis: &mut Redis,
+        limit: Limit,
+        at: Option<u64>,
+        waiting: bool,
+    ) -> bool {
+        let earliest = redis.time().await;
+        let reply = scripts::publish(&mut redis.connection, &self.keys, &limit, at).await.unwrap();
+        let terms = |limit: &Limit| (limit.terms.capacity, limit.terms.supply.lowest_terms());
+        let changed = terms(&limit) != terms(&self.limit);
+        // As written: 60/min equals 1/s, and reads otherwise.
+        let same = format!("{limit:?}") == format!("{:?}", self.limit);
+        let expected = match (same, changed && waiting) {
+            (true, _) => Published::Unchanged,
+            (_, true) => Published::Busy,
+            _ => Published::Changed,
+        };
+        assert_eq!(reply, expected, "{limit:?} after {:?}", self.limit);
+        if reply != Published::Changed {
+            return false;
+        }
+        self.generation += 1;
+        self.limit = limit;
+        let since = redis.ask(&["HGET", &self.keys.record, "since"]).await;
+        match at {
+            _ if !changed => assert_eq!(since, self.record.since),
+            Some(at) if at > self.record.since && at <= earliest => assert_eq!(since, at),
+            _ => assert!(since >= earliest),
+        }
+        self.record = self.record.changed(&self.limit, since);
+        changed
+    }
+
+    /// The record, as it should be in Redis.
+    pub(crate) fn content(&self) -> (String, Content) {
+        let Self { limit, record, .. } = self;
+        let rate = match limit.terms.supply {
+            Supply::Rate(rate) => rate.to_string(),
+            Supply::Period(_) => String::new(),
+        };
+        let mut fields = BTreeMap::from([
+            ("algorithm", limit.algorithm.to_string()),
+            ("keyed", u8::from(limit.keyed).to_string()),
+            ("shards", limit.shards.get().to_string()),
+            ("rate", rate),
+            ("capacity", record.capacity.to_string()),
+            ("n", record.pace.n.to_string()),
+            ("p", record.pace.p.to_string()),
+            ("catch_up", u8::from(record.catch_up).to_string()),
+            ("tick", record.tick.to_string()),
+            ("on_change", record.on_change.as_str().to_owned()),
+            ("filled", record.filled.to_string()),
+            ("fills", record.fills.to_string()),
+            ("since", record.since.to_string()),
+            ("anchor", record.anchor.to_string()),
+            ("anchored", record.anchored.to_string()),
+            ("former", u8::from(self.former).to_string()),
+            ("generation", self.generation.to_string()),
+        ]);
+        if let Some(before) = record.before {
+            fields.insert("was_capacity", before.capacity.to_string());
+            fields.insert("was_n", before.pace.n.to_string());
+            fields.insert("was_p", before.pace.p.to_string());
+            fields.insert("was_filled", before.filled.to_string());
+            fields.insert("change", before.on_change.as_str().to_owned());
+        }
+        let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
+        (self.keys.record.clone(), Content::Fields(fields))
+    }
+}
