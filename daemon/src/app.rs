@@ -8,16 +8,16 @@ use tokio::{
     task::JoinHandle,
     time::{interval, timeout},
 };
-use topup_wire::connection;
 
 use crate::{
     alarm::Alarm,
-    config::Config,
+    config::{Config, RedisUrl},
     publish::changes,
     refill::{Command, Engine, Settings, Status},
     signals::{Request, Requests},
     source::Source,
     systemd,
+    text::counted,
 };
 
 /// A stopping daemon is gone within a second, whatever Redis does.
@@ -29,12 +29,16 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct App {
     source: Source,
+    /// The Redis being served.
+    url: RedisUrl,
     config: Arc<Config>,
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<Status>,
     stop: watch::Sender<bool>,
     engine: JoinHandle<()>,
     alarm: Alarm,
+    /// Every bucket has been looked at once.
+    ready: bool,
     /// The problems of the file, while it is worse than what runs.
     bad_since: Option<String>,
 }
@@ -48,15 +52,16 @@ impl App {
     /// When the Redis URL is none, or the scheduler cannot start. A Redis that is away is waited for.
     pub async fn start(source: Source, config: Config, id: String) -> anyhow::Result<Self> {
         let url = source.redis_url(&config)?;
-        let connection = connection::connect_lazily(url.as_str()).context("redis.url")?;
-        tracing::info!("topupd {} serves {} limits on {url}", env!("CARGO_PKG_VERSION"), config.limits.len());
+        let limits = counted(config.limits.len(), "limit");
+        tracing::info!("topupd {} serves {limits} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
-        let (engine, status) = Engine::new(connection, Settings { id, config: config.clone() });
+        let settings = Settings { id, url: url.clone(), config: config.clone() };
+        let (engine, status) = Engine::new(settings).context("redis.url")?;
         let (commands, received) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(false);
         let alarm = Alarm::set(&config, &commands).await?;
         let engine = tokio::spawn(engine.run(received, stopped));
-        Ok(Self { source, config, commands, status, stop, engine, alarm, bad_since: None })
+        Ok(Self { source, url, config, commands, status, stop, engine, alarm, ready: false, bad_since: None })
     }
 
     /// Serves until a signal ends it.
@@ -65,7 +70,7 @@ impl App {
     /// When the engine ends by itself, which it never should.
     pub async fn serve(mut self, mut requests: Requests) -> anyhow::Result<()> {
         let mut signs_of_life = interval(SIGN_OF_LIFE);
-        let (mut ready, mut ticks) = (false, 0);
+        let mut ticks = 0;
         let mut status = self.status.clone();
         loop {
             tokio::select! {
@@ -74,10 +79,10 @@ impl App {
                     Request::Reload => self.reload().await?,
                     Request::Report => tracing::info!("{}", self.report()),
                 },
-                changed = status.changed(), if !ready => {
+                changed = status.changed(), if !self.ready => {
                     changed.context("the engine ended by itself")?;
                     if status.borrow().ready {
-                        ready = true;
+                        self.ready = true;
                         tracing::info!("ready: every bucket has been looked at");
                         systemd::ready(&self.report());
                     }
@@ -109,7 +114,10 @@ impl App {
 
     /// Obeys the config as it is now, or keeps the one in force when it is bad.
     async fn reload(&mut self) -> anyhow::Result<()> {
-        systemd::reloading();
+        // To systemd, the end of a reload is that of a start as well: until then it hears of neither.
+        if self.ready {
+            systemd::reloading();
+        }
         match self.source.load() {
             Err(problems) => {
                 for problem in problems.to_string().lines() {
@@ -120,7 +128,9 @@ impl App {
             }
             Ok(config) => self.obey(config).await?,
         }
-        systemd::ready(&self.report());
+        if self.ready {
+            systemd::ready(&self.report());
+        }
         Ok(())
     }
 
@@ -129,7 +139,8 @@ impl App {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        if config.redis_url != self.config.redis_url {
+        // One that is no URL any more is told at that restart.
+        if self.source.redis_url(&config).is_ok_and(|url| url != self.url) {
             tracing::warn!(
                 "redis.url has changed: that takes a restart; the limits are obeyed where they are"
             );
@@ -153,11 +164,11 @@ impl App {
         let redis = if status.connected { "connected" } else { "Redis is away" };
         let bad = self.bad_since.as_ref().map(|problem| format!(", config on disk refused: {problem}"));
         format!(
-            "{redis}, {} limits, generation {}, {} shards, {} buckets credited, lag {:.1} ms{}",
-            self.config.limits.len(),
+            "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",
+            counted(self.config.limits.len(), "limit"),
             status.generation,
-            status.shards,
-            status.credited,
+            counted(status.shards, "shard"),
+            counted(status.credited as usize, "bucket"),
             status.lag.as_secs_f64() * 1e3,
             bad.unwrap_or_default(),
         )

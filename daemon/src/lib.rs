@@ -12,4 +12,5 @@ pub mod refill;
 pub mod signals;
 pub mod source;
 pub mod systemd;
+pub mod text;
 pub mod wanted;

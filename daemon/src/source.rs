@@ -34,18 +34,26 @@ impl Source {
     /// # Errors
     /// When the first of these that is there is not the URL of a Redis.
     pub fn redis_url(&self, config: &Config) -> anyhow::Result<RedisUrl> {
+        Ok(self.given_redis_url()?.unwrap_or_else(|| config.redis_url.clone()))
+    }
+
+    /// The same without the config; `None` when it is for the config to say.
+    ///
+    /// # Errors
+    /// As [`redis_url`](Self::redis_url).
+    pub fn given_redis_url(&self) -> anyhow::Result<Option<RedisUrl>> {
         if let Some(given) = &self.redis {
-            return Ok(given.clone());
+            return Ok(Some(given.clone()));
         }
         if let Some(given) = env::var(URL_VARIABLE).ok().filter(|given| !given.is_empty()) {
-            return given.parse().context(URL_VARIABLE);
+            return given.parse().map(Some).context(URL_VARIABLE);
         }
         let credential =
             env::var_os("CREDENTIALS_DIRECTORY").map(|folder| PathBuf::from(folder).join("redis-url"));
         if let Some(path) = credential.filter(|path| path.exists()) {
             let given = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
-            return given.trim().parse().context("the credential redis-url");
+            return given.trim().parse().map(Some).context("the credential redis-url");
         }
-        Ok(config.redis_url.clone())
+        Ok(None)
     }
 }

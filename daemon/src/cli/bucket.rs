@@ -16,9 +16,9 @@ use topup_wire::{
 
 use super::{
     Bucket, Connect, Exit, Peek, Reset, Take,
-    exit::{answer, complain},
+    exit::{answer, complain, note},
 };
-use crate::{app::default_config, clock::Moment, config::Config, source::Source};
+use crate::{app::default_config, clock::Moment, source::Source};
 
 /// A person waits for this at most.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -130,18 +130,19 @@ impl Place {
 pub(super) fn connect(connect: &Connect) -> Result<Connection, Failure> {
     let file = connect.config.config.clone();
     let source = Source { file: file.clone().unwrap_or_else(default_config), redis: connect.redis.clone() };
-    // Without a config there is the default Redis; one that was named has to be there.
-    let config = match source.load() {
-        Ok(config) => config,
-        Err(problems) if file.is_some() || source.file.exists() => {
-            return Err(Failure::Config(problems.to_string()));
-        }
-        Err(_) => Config::default(),
+    let wrong = |error: anyhow::Error| Failure::Config(format!("topupd: {error:#}"));
+    let url = match source.given_redis_url().map_err(wrong)? {
+        // The daemon's config is then not needed, and whoever asks may not be allowed to read it.
+        Some(given) if file.is_none() => given,
+        given => match source.load() {
+            Ok(config) => given.unwrap_or(config.redis_url),
+            Err(problems) if file.is_some() || source.file.exists() => {
+                return Err(Failure::Config(problems.to_string()));
+            }
+            Err(_) => given.unwrap_or_default(),
+        },
     };
-    let url = source.redis_url(&config).map_err(|error| Failure::Config(format!("{error:#}")))?;
-    connect_lazily(url.as_str())
-        .context("the Redis URL")
-        .map_err(|error| Failure::Config(format!("{error:#}")))
+    connect_lazily(url.as_str()).context("the Redis URL").map_err(wrong)
 }
 
 /// The answer of Redis, waited for as long as a person would.
@@ -158,7 +159,6 @@ pub(super) fn on_runtime(command: impl Future<Output = Result<Exit, Failure>>) -
     runtime.map_err(|error| Failure::Undecided(error.into()))?.block_on(command)
 }
 
-#[allow(clippy::print_stderr, reason = "the place for it")]
 pub(super) fn ended(result: Result<Exit, Failure>) -> Exit {
     match result {
         Ok(exit) => exit,
@@ -167,7 +167,7 @@ pub(super) fn ended(result: Result<Exit, Failure>) -> Exit {
             Exit::Usage
         }
         Err(Failure::Config(problems)) => {
-            eprintln!("{problems}");
+            note(&problems);
             Exit::Config
         }
         Err(Failure::Undecided(error)) => {

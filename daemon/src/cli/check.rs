@@ -1,26 +1,23 @@
 //! `topupd check`.
 
-use super::{Check, Exit, exit::answer};
-use crate::{app::default_config, config::Config};
+use super::{
+    Check, Exit,
+    exit::{answer, note},
+};
+use crate::{app::default_config, config::Config, text::counted};
 
-#[allow(clippy::print_stderr, reason = "the place for it")]
 pub(super) fn main(args: Check) -> Exit {
     let file = args.config.config.unwrap_or_else(default_config);
     match Config::load(&file) {
         Ok(config) => {
             for warning in &config.warnings {
-                eprintln!("warning: {warning}");
+                note(&format!("warning: {warning}"));
             }
-            let limits = config.limits.len();
-            answer(&format!(
-                "{}: {limits} limit{}, no errors",
-                file.display(),
-                if limits == 1 { "" } else { "s" }
-            ));
+            answer(&format!("{}: {}, no errors", file.display(), counted(config.limits.len(), "limit")));
             Exit::Done
         }
         Err(problems) => {
-            eprintln!("{problems}");
+            note(&problems.to_string());
             Exit::Config
         }
     }

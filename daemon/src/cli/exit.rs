@@ -1,6 +1,6 @@
 //! Exit codes, chosen here and nowhere else.
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +30,17 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Says what went wrong, on standard error.
-#[allow(clippy::print_stderr, reason = "the place for it")]
+/// Says what went wrong.
 pub(super) fn complain(error: &anyhow::Error) {
-    eprintln!("topupd: {error:#}");
+    note(&format!("topupd: {error:#}"));
+}
+
+/// Tells on standard error; a reader that has gone is no error.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Answers, on standard output; a reader that has gone is no error.
 pub(super) fn answer(text: &str) {
-    use std::io::Write;
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

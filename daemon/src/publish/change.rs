@@ -1,6 +1,6 @@
 //! What a new config changes: a pure diff.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use topup_wire::limit::LimitName;
 
@@ -21,14 +21,19 @@ pub enum Change {
         to: LimitConfig,
     },
     /// Another refill period.
-    Tick(std::time::Duration),
+    Tick {
+        /// What it was.
+        from: Duration,
+        /// What it is.
+        to: Duration,
+    },
 }
 
 /// What turns `old` into `new`, in order of names; nothing for the same config.
 pub fn changes(old: &Config, new: &Config) -> Vec<Change> {
     let mut changes = Vec::new();
     if old.tick != new.tick {
-        changes.push(Change::Tick(new.tick));
+        changes.push(Change::Tick { from: old.tick, to: new.tick });
     }
     let gone = old.limits.keys().filter(|name| !new.limits.contains_key(*name));
     changes.extend(gone.cloned().map(Change::Removed));
@@ -46,10 +51,11 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Added(limit) => {
-                write!(f, "limit {}: new, capacity {}, {}", limit.name, limit.capacity, source(&limit.source))
+                let (what, text) = source(&limit.source);
+                write!(f, "limit {}: new, capacity {}, {what} {text}", limit.name, limit.capacity)
             }
             Self::Removed(name) => write!(f, "limit {name}: removed"),
-            Self::Tick(tick) => write!(f, "tick: {tick:?}"),
+            Self::Tick { from, to } => write!(f, "tick {from:?} -> {to:?}"),
             Self::Altered { from, to } => {
                 let differences: Vec<String> = described(from)
                     .into_iter()
@@ -63,15 +69,15 @@ impl fmt::Display for Change {
     }
 }
 
-fn arrow(((what, from), (_, to)): ((&'static str, String), (&'static str, String))) -> String {
-    format!("{what} {from} -> {to}")
+fn arrow(((what, from), (other, to)): ((&'static str, String), (&'static str, String))) -> String {
+    if what == other { format!("{what} {from} -> {to}") } else { format!("{what} {from} -> {other} {to}") }
 }
 
 /// Everything a limit says, as text.
 fn described(limit: &LimitConfig) -> [(&'static str, String); 8] {
     [
         ("capacity", limit.capacity.to_string()),
-        ("source", source(&limit.source)),
+        source(&limit.source),
         ("keyed", limit.keyed.to_string()),
         ("algorithm", limit.algorithm.to_string()),
         ("catch_up", limit.catch_up.to_string()),
@@ -81,10 +87,10 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 8] {
     ]
 }
 
-fn source(source: &Source) -> String {
+fn source(source: &Source) -> (&'static str, String) {
     match source {
-        Source::Rate(rate) => format!("rate {rate}"),
-        Source::Calendar(calendar) => format!("refill at {:?} {}", calendar.text(), calendar.zone()),
+        Source::Rate(rate) => ("rate", rate.to_string()),
+        Source::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
     }
 }
 
@@ -113,7 +119,7 @@ mod tests {
                 Change::Removed(name) => {
                     config.limits.remove(name);
                 }
-                Change::Tick(tick) => config.tick = *tick,
+                Change::Tick { to, .. } => config.tick = *to,
             }
         }
         config
@@ -129,7 +135,7 @@ mod tests {
         assert_eq!(applied(&old, &found), new);
         let said: Vec<String> = found.iter().map(Change::to_string).collect();
         let expected = [
-            "tick: 50ms",
+            "tick 100ms -> 50ms",
             "limit a: removed",
             "limit b: capacity 1 -> 2",
             "limit c: new, capacity 1, rate 1/s",

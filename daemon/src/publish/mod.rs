@@ -6,7 +6,7 @@ mod remove;
 use std::collections::BTreeMap;
 
 use futures_util::future;
-use redis::{RedisResult, aio::ConnectionLike};
+use redis::{ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
 use topup_wire::{
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, LimitName, Shards},
@@ -70,11 +70,20 @@ where
 {
     let Wanted { limit, at } = wanted;
     let conn = &mut connection.clone();
-    let had = registered.get(&limit.name).map_or(0, |shards| shards.get());
+    let mut had = registered.get(&limit.name).map_or(0, |shards| shards.get());
+    let mut before = match scripts::read_limit(conn, &limit.name).await {
+        Err(error) if is_unreadable(&error) => None,
+        read => read?,
+    };
+    let other = before.as_ref().is_some_and(|before| before.keyed != limit.keyed);
+    if let Some(shards) = registered.get(&limit.name).filter(|_| other) {
+        // Buckets of keys are none of a limit that has one for all, nor the other way round.
+        remove(connection, &limit.name, *shards).await?;
+        (had, before) = (0, None);
+    }
     if had < limit.shards.get() {
         scripts::register(conn, &limit.name, limit.shards).await?;
     }
-    let before = scripts::read_limit(conn, &limit.name).await?;
     let mut changed = false;
     for shard in 0..limit.shards.get() {
         changed |= publish_shard(connection, &ShardKeys::new(&limit.name, shard), limit, *at).await?;
@@ -87,12 +96,20 @@ where
         let keys = ShardKeys::new(&limit.name, shard);
         scripts::drop_record(conn, &keys).await?;
         sweep_shard(connection, &keys).await?;
+        if before.as_ref().is_none_or(|before| before.algorithm == Algorithm::LazyTokenBucket) {
+            sweep_lazy(connection, &keys).await?;
+        }
         changed = true;
     }
     if had > limit.shards.get() {
         scripts::register(conn, &limit.name, limit.shards).await?;
     }
     Ok(changed)
+}
+
+/// Whether `error` says that a record is there and is not of this version.
+pub(crate) fn is_unreadable(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Parse
 }
 
 /// Publishes one shard, working off first what an earlier change has left: whether it changed.

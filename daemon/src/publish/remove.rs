@@ -18,7 +18,8 @@ where
     // A record this version cannot read, or none: whatever kind of limit it was, leave nothing.
     let limit = scripts::read_limit(conn, name).await.ok().flatten();
     let may_be_lazy = limit.is_none_or(|limit| limit.algorithm == Algorithm::LazyTokenBucket);
-    let keys = || (0..shards.get()).map(|shard| ShardKeys::new(name, shard));
+    // Of the first shard last: by its record a removal cut short is still known for what it is.
+    let keys = || (0..shards.get()).rev().map(|shard| ShardKeys::new(name, shard));
     // First the records: from then on nothing is added.
     for keys in keys() {
         scripts::drop_record(conn, &keys).await?;

@@ -3,20 +3,26 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
+use redis::{RedisError, RedisResult};
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
-    connection::Connection,
+    connection::{Connection, connect_lazily},
+    limit::{Limit, LimitName},
     scripts::{self, Health},
 };
 
 use super::{
     Presence, Status,
     passes::{Ended, Passes},
-    patience::{patiently, ticks},
+    patience::{NowAndThen, patiently, ticks},
     publication::Publication,
     shard::Shard,
 };
-use crate::{clock::RedisTime, config::Config};
+use crate::{
+    clock::RedisTime,
+    config::{Config, RedisUrl},
+    publish::is_unreadable,
+};
 
 /// How long a heartbeat is good: four of the longest turns of the loop. Shorter, and a busy machine's hiccup would send
 /// all workers to the scripts; longer, and they would trust a dead daemon.
@@ -40,6 +46,8 @@ pub enum Command {
 pub struct Settings {
     /// Names this daemon among others.
     pub id: String,
+    /// Where Redis is.
+    pub url: RedisUrl,
     /// What to publish.
     pub config: Arc<Config>,
 }
@@ -47,12 +55,14 @@ pub struct Settings {
 /// The refill engine.
 pub struct Engine {
     connection: Connection,
+    url: RedisUrl,
     id: String,
     tick: Duration,
     presence: Presence,
     time: Option<RedisTime>,
     publication: Publication,
     passes: Passes,
+    unread: NowAndThen,
     status: watch::Sender<Status>,
 }
 
@@ -60,20 +70,25 @@ pub struct Engine {
 
 impl Engine {
     /// An engine at rest, and its status to watch.
-    pub fn new(connection: Connection, settings: Settings) -> (Self, watch::Receiver<Status>) {
+    ///
+    /// # Errors
+    /// When the URL is not one of a Redis.
+    pub fn new(settings: Settings) -> RedisResult<(Self, watch::Receiver<Status>)> {
         let (status, watched) = watch::channel(Status::default());
         let tick = settings.config.tick;
         let engine = Self {
-            passes: Passes::new(connection.clone(), tick),
-            connection,
+            passes: Passes::new(tick),
+            connection: connect_lazily(settings.url.as_str())?,
+            url: settings.url,
             id: settings.id,
             tick,
             presence: Presence::default(),
             time: None,
             publication: Publication::new(settings.config),
+            unread: NowAndThen::default(),
             status,
         };
-        (engine, watched)
+        Ok((engine, watched))
     }
 
     /// Runs until `stop` says so; then ends the slices at hand and takes the heartbeat back.
@@ -113,7 +128,7 @@ impl Engine {
         }
         let Some(now) = self.time.map(RedisTime::now) else { return };
         self.publication.begin(&self.connection, now);
-        self.passes.begin(now);
+        self.passes.begin(&self.connection, now);
     }
 
     /// Says that this daemon is alive, and hears what time it is: whether Redis answered.
@@ -128,6 +143,7 @@ impl Engine {
             Err(error) => {
                 self.presence.lost(&error, self.tick);
                 self.status.send_modify(|status| status.connected = false);
+                self.connect_anew(&error);
                 return false;
             }
         };
@@ -150,10 +166,22 @@ impl Engine {
                 );
                 self.publication.again();
             }
+            Some(generation) if generation < status.generation => {
+                tracing::warn!("Redis has fallen back to what was published before: publishing again");
+                self.publication.again();
+            }
             Some(generation) if generation != status.generation => self.read_published(generation).await,
             Some(_) => {}
         }
         true
+    }
+
+    /// A connection that was refused (a wrong password, too many clients) is never tried again by itself; and behind the
+    /// same address there may be another Redis, one that does not refuse.
+    fn connect_anew(&mut self, error: &RedisError) {
+        if let (false, Ok(connection)) = (error.is_io_error(), connect_lazily(self.url.as_str())) {
+            self.connection = connection;
+        }
     }
 
     async fn published(&mut self) {
@@ -161,7 +189,7 @@ impl Engine {
         match patiently(scripts::generation(&mut self.connection.clone())).await {
             Ok(generation) => self.read_published(generation.unwrap_or(0)).await,
             // The next heartbeat tells that the generation is not the one known.
-            Err(error) => self.presence.lost(&error, self.tick),
+            Err(error) => self.could_not_read(&error),
         }
     }
 
@@ -172,7 +200,7 @@ impl Engine {
             let names = scripts::published_limits(&mut connection).await?;
             let each = names.keys().map(|name| {
                 let mut connection = connection.clone();
-                async move { scripts::read_limit(&mut connection, name).await }
+                async move { readable(name, scripts::read_limit(&mut connection, name).await) }
             });
             let limits = try_join_all(each).await?;
             Ok(limits.iter().flatten().flat_map(Shard::of).collect::<Vec<_>>())
@@ -186,7 +214,14 @@ impl Engine {
                     status.ready |= ready;
                 });
             }
-            Err(error) => self.presence.lost(&error, self.tick),
+            Err(error) => self.could_not_read(&error),
+        }
+    }
+
+    /// Left to the next heartbeat, which also tells whether Redis is there at all.
+    fn could_not_read(&mut self, error: &RedisError) {
+        if self.unread.is_news() {
+            tracing::warn!("what is published could not be read ({error}); trying again");
         }
     }
 
@@ -213,6 +248,17 @@ impl std::fmt::Debug for Engine {
 async fn asked_to_stop(stop: &mut watch::Receiver<bool>) {
     // A sender that is gone has nobody left to serve either.
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// A limit as published; one that a newer daemon or a hand has written otherwise stops no other.
+fn readable(name: &LimitName, read: RedisResult<Option<Limit>>) -> RedisResult<Option<Limit>> {
+    match read {
+        Err(error) if is_unreadable(&error) => {
+            tracing::warn!("limit {name} is not refilled: what is published of it cannot be read ({error})");
+            Ok(None)
+        }
+        read => read,
+    }
 }
 
 /// Says so when this Redis may throw away what limits rely on. An evicted counter counts as empty, but an evicted due

@@ -13,21 +13,17 @@ use redis::RedisResult;
 use topup_wire::connection::Connection;
 
 use super::{
-    patience::{InFlight, LONGEST_TICK},
+    patience::{InFlight, LONGEST_TICK, NowAndThen},
     shard::{Done, Errand, Shard},
 };
-use crate::clock::Moment;
 
 /// Looks at shards with nothing due, per tick: what many idle limits cost stays flat, each being looked at less often.
 const IDLE_LOOKS: usize = 100;
 /// However slow its limit, a shard is looked at this often, in µs.
 const LOOK_EVERY: u64 = 1_000_000;
-/// A lag is worth a word no more often than this.
-const SAY_LAG_EVERY: Duration = Duration::from_secs(10);
 
 /// The shards being refilled.
 pub(super) struct Passes {
-    connection: Connection,
     tick: Duration,
     shards: Vec<Shard>,
     /// Tells passes over the shards as they are from passes over those of before.
@@ -35,7 +31,8 @@ pub(super) struct Passes {
     in_flight: FuturesUnordered<InFlight<Ended>>,
     /// Shards not looked at since they were published.
     unseen: usize,
-    said_lag: Option<Moment>,
+    behind: NowAndThen,
+    failures: NowAndThen,
     stop: Arc<AtomicBool>,
 }
 
@@ -58,15 +55,15 @@ pub(super) struct Tally {
 // === impl Passes ===
 
 impl Passes {
-    pub(super) fn new(connection: Connection, tick: Duration) -> Self {
+    pub(super) fn new(tick: Duration) -> Self {
         Self {
-            connection,
             tick,
             shards: Vec::new(),
             version: 0,
             in_flight: FuturesUnordered::new(),
             unseen: 0,
-            said_lag: None,
+            behind: NowAndThen::default(),
+            failures: NowAndThen::default(),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -96,7 +93,7 @@ impl Passes {
     }
 
     /// Begins a pass over each shard whose time has come at `now`, in µs of Redis `TIME`.
-    pub(super) fn begin(&mut self, now: u64) {
+    pub(super) fn begin(&mut self, connection: &Connection, now: u64) {
         for (index, shard) in self.shards.iter_mut().enumerate() {
             if shard.busy || shard.next > now {
                 continue;
@@ -111,7 +108,7 @@ impl Passes {
                 now,
                 stop: self.stop.clone(),
             };
-            let (version, connection) = (self.version, self.connection.clone());
+            let (version, connection) = (self.version, connection.clone());
             let pass = async move { Ended { version, index, done: errand.run(connection).await } };
             self.in_flight.push(Box::pin(pass));
         }
@@ -144,10 +141,12 @@ impl Passes {
                 Tally { credited: done.credited, lag }
             }
             Err(error) => {
-                // The others go on; this one is tried again with the next tick, as if it had never been looked at.
-                tracing::warn!("refilling {} failed ({error}); trying again", shard.keys.due);
+                // The others go on; this one is tried again in a while, as if it had never been looked at.
+                if self.failures.is_news() {
+                    tracing::warn!("refilling {} failed ({error}); trying again", shard.keys.due);
+                }
                 (shard.former, shard.future) = (true, true);
-                shard.next = now + self.tick.as_micros() as u64;
+                shard.next = now + self.tick.max(LONGEST_TICK).as_micros() as u64;
                 Tally::default()
             }
         }
@@ -160,9 +159,7 @@ impl Passes {
     }
 
     fn say_lag(&mut self, lag: Duration) {
-        let quiet = self.said_lag.is_some_and(|said| said.elapsed() < SAY_LAG_EVERY);
-        if lag > self.tick && !quiet {
-            self.said_lag = Some(Moment::now());
+        if lag > self.tick && self.behind.is_news() {
             let tick = self.tick;
             tracing::warn!(
                 "refilling is {lag:?} behind its tick of {tick:?}: Redis or this machine is overloaded"

@@ -5,13 +5,35 @@ use std::{future::Future, pin::Pin, time::Duration};
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
+use crate::clock::Moment;
+
 /// The longest one request to Redis may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// However long the refill period, the loop comes round this often.
+/// However long the refill period, the loop comes round this often; however short, what failed is tried again no sooner.
 pub(super) const LONGEST_TICK: Duration = Duration::from_millis(250);
+
+/// What goes on is worth a word no more often than this.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// Something that is said now and then, however often it happens.
+#[derive(Debug, Default)]
+pub(super) struct NowAndThen(Option<Moment>);
 
 /// Something under way.
 pub(super) type InFlight<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+// === impl NowAndThen ===
+
+impl NowAndThen {
+    /// It happens: whether that is to be said.
+    pub(super) fn is_news(&mut self) -> bool {
+        if self.0.is_some_and(|said| said.elapsed() < SAY_EVERY) {
+            return false;
+        }
+        self.0 = Some(Moment::now());
+        true
+    }
+}
 
 /// A request that fails when it takes too long.
 pub(super) async fn patiently<T>(request: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 
 use crate::clock::Moment;
 
@@ -42,7 +42,7 @@ impl Presence {
         let now = Moment::now();
         match &mut self.0 {
             None => {
-                tracing::warn!("Redis is away ({error}); trying again until it is back");
+                tracing::warn!("{}; trying again", trouble(error));
                 let pause = first_pause.min(LONGEST);
                 self.0 = Some(Absence { since: now, said: now, attempts: 1, pause_from: now, pause });
             }
@@ -53,7 +53,7 @@ impl Presence {
                 if absence.said.elapsed() >= SAY_AGAIN {
                     absence.said = now;
                     let (attempts, away) = (absence.attempts, absence.since.elapsed().as_secs());
-                    tracing::warn!("Redis is still away after {away} s and {attempts} attempts ({error})");
+                    tracing::warn!("{}; still, after {away} s and {attempts} attempts", trouble(error));
                 }
             }
         }
@@ -64,5 +64,21 @@ impl Presence {
         let Some(absence) = self.0.take() else { return false };
         tracing::info!("Redis is back after {:.1} s", absence.since.elapsed().as_secs_f64());
         true
+    }
+}
+
+/// What is wrong, in an operator's words.
+fn trouble(error: &RedisError) -> String {
+    // Before the password it takes no more than ten arguments, and says that instead of NOAUTH.
+    let unknown = error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+        || error.to_string().contains("unauthenticated");
+    if unknown {
+        let places = "redis.url, TOPUP_REDIS_URL or the credential redis-url";
+        format!("Redis refuses ({error}): the password in {places} is missing or wrong")
+    } else if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
+        format!("Redis is away ({error})")
+    } else {
+        format!("Redis refuses ({error})")
     }
 }

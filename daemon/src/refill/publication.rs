@@ -5,8 +5,9 @@ use std::sync::Arc;
 use redis::RedisResult;
 use topup_wire::connection::Connection;
 
-use super::patience::{InFlight, finished};
+use super::patience::{InFlight, LONGEST_TICK, NowAndThen, finished};
 use crate::{
+    clock::Moment,
     config::Config,
     publish::publish,
     wanted::{has_calendar, next_boundary, wanted},
@@ -30,23 +31,35 @@ pub(super) struct Publication {
     /// When a schedule changes something next, in µs of Redis `TIME`.
     boundary: Option<u64>,
     running: Option<InFlight<RedisResult<bool>>>,
+    /// What was pending when that began.
+    began: Pending,
+    failed: Option<Moment>,
+    failures: NowAndThen,
 }
 
 // === impl Publication ===
 
 impl Publication {
     pub(super) fn new(config: Arc<Config>) -> Self {
-        Self { config, pending: Pending::Scheduled, boundary: None, running: None }
+        Self {
+            config,
+            pending: Pending::Scheduled,
+            boundary: None,
+            running: None,
+            began: Pending::Nothing,
+            failed: None,
+            failures: NowAndThen::default(),
+        }
     }
 
     /// Publishes another config, from now.
     pub(super) fn replace(&mut self, config: Arc<Config>) {
-        (self.config, self.pending) = (config, Pending::Now);
+        (self.config, self.pending, self.failed) = (config, Pending::Now, None);
     }
 
-    /// Publishes everything again.
+    /// Publishes everything again, as at the start.
     pub(super) fn again(&mut self) {
-        self.pending = Pending::Now;
+        self.pending = Pending::Scheduled;
     }
 
     /// Looks with the next tick whether a schedule has changed something.
@@ -61,7 +74,7 @@ impl Publication {
 
     /// Begins to publish what there is to publish at `now`, in µs of Redis `TIME`.
     pub(super) fn begin(&mut self, connection: &Connection, now: u64) {
-        if self.running.is_some() {
+        if self.running.is_some() || self.failed.is_some_and(|failed| failed.elapsed() < LONGEST_TICK) {
             return;
         }
         let crossed = self.boundary.is_some_and(|boundary| boundary <= now);
@@ -75,7 +88,7 @@ impl Publication {
             Pending::Nothing if crossed => (wanted(&self.config, now, has_calendar), false),
             Pending::Nothing => return,
         };
-        self.pending = Pending::Nothing;
+        self.began = std::mem::replace(&mut self.pending, Pending::Nothing);
         self.boundary = next_boundary(&self.config, now);
         let connection = connection.clone();
         self.running = Some(Box::pin(async move { publish(&connection, &limits, alone).await }));
@@ -84,11 +97,20 @@ impl Publication {
     /// Whether publishing succeeded, when it ends; never ready while it does not run.
     pub(super) async fn ended(&mut self) -> Option<bool> {
         match finished(&mut self.running).await? {
-            Ok(_) => Some(true),
+            Ok(_) => {
+                self.failed = None;
+                Some(true)
+            }
             Err(error) => {
-                tracing::warn!("publishing was cut short ({error}); doing it again");
-                if self.pending == Pending::Nothing {
-                    self.pending = Pending::Scheduled;
+                if self.failures.is_news() {
+                    tracing::warn!("publishing was cut short ({error}); doing it again");
+                }
+                self.failed = Some(Moment::now());
+                match self.began {
+                    // A boundary was crossed.
+                    Pending::Nothing => self.look(),
+                    began if self.pending == Pending::Nothing => self.pending = began,
+                    _ => {}
                 }
                 Some(false)
             }
