@@ -1,1 +1,0 @@
-//! topup-demo
