@@ -2,5 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it unwraps")]
 
+mod daemon;
 mod harness;
+mod service;
 mod systemd;
+mod workers;

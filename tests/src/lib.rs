@@ -14,6 +14,7 @@ pub mod notify;
 pub mod proxy;
 pub mod redis;
 pub mod seed;
+pub mod stalls;
 pub mod workers;
 
 mod cargo;
@@ -27,6 +28,7 @@ pub use crate::notify::NotifySocket;
 pub use crate::proxy::Proxy;
 pub use crate::redis::Redis;
 pub use crate::seed::Seed;
+pub use crate::stalls::Stalls;
 pub use crate::workers::Workers;
 pub use rustix::process::Signal;
 

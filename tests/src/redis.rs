@@ -1,8 +1,10 @@
 //! A Redis of a test's own, and what it can be asked.
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, FromRedisValue};
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue};
 use topup_embedded::{Builder, RedisServer};
+
+use crate::SOON;
 
 /// A private Redis with a connection to it, for the test's own questions.
 #[derive(Debug)]
@@ -100,5 +102,9 @@ fn whole(number: String) -> u64 {
 
 async fn connect(url: &str) -> MultiplexedConnection {
     let client = Client::open(url).expect("the server's own URL");
-    client.get_multiplexed_async_connection().await.unwrap_or_else(|error| panic!("{url}: {error}"))
+    // The half second it has by itself is too little on a busy machine.
+    let patient =
+        AsyncConnectionConfig::new().set_response_timeout(Some(SOON)).set_connection_timeout(Some(SOON));
+    let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
+    connection.unwrap_or_else(|error| panic!("{url}: {error}"))
 }

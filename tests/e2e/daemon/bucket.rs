@@ -1,0 +1,80 @@
+//! One bucket, as a worker and as Redis see it.
+
+use redis::aio::MultiplexedConnection;
+use topup_tests::Redis;
+use topup_wire::{
+    bucket::Operation,
+    keyspace::{ShardKeys, shard_of},
+    limit::Shards,
+    reply::{Settled, Verdict},
+    scripts,
+};
+
+/// A bucket of a token bucket limit.
+pub(super) struct Bucket {
+    connection: MultiplexedConnection,
+    pub(super) keys: ShardKeys,
+    member: String,
+}
+
+/// What Redis holds of it: tokens, and the instant up to which it has been credited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) tokens: i64,
+    pub(super) score: u64,
+}
+
+// === impl Bucket ===
+
+impl Bucket {
+    /// The one bucket of an unkeyed limit.
+    pub(super) fn of(redis: &Redis, limit: &str) -> Self {
+        let keys = ShardKeys::new(&limit.parse().unwrap(), 0);
+        Self { connection: redis.connection(), keys, member: String::new() }
+    }
+
+    /// The bucket of `key`, of a limit with so many shards.
+    pub(super) fn keyed(redis: &Redis, limit: &str, key: &str, shards: u64) -> Self {
+        let shard = shard_of(key, Shards::new(shards).unwrap());
+        let keys = ShardKeys::new(&limit.parse().unwrap(), shard);
+        Self { connection: redis.connection(), keys, member: key.to_owned() }
+    }
+
+    pub(super) async fn operate(&self, operation: Operation) -> Settled {
+        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation).await.unwrap()
+    }
+
+    pub(super) async fn take(&self, count: u64) -> Settled {
+        self.operate(Operation::Take(count)).await
+    }
+
+    /// Takes everything there is.
+    pub(super) async fn drain(&self) -> Settled {
+        let full = self.peek().await;
+        let drained = self.take(full.tokens).await;
+        assert_eq!(drained.verdict, Verdict::Allowed);
+        drained
+    }
+
+    pub(super) async fn peek(&self) -> Settled {
+        self.operate(Operation::Peek(1)).await
+    }
+
+    /// What the bare `DECRBY` answers.
+    pub(super) async fn decrement(&self, by: i64) -> i64 {
+        redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await.unwrap()
+    }
+
+    /// What Redis holds of it, at one instant; `None` when it is full.
+    pub(super) async fn held(&self) -> Option<Held> {
+        let mut both = redis::pipe();
+        both.atomic().get(self.counter()).zscore(&self.keys.due, &self.member);
+        let (tokens, score): (Option<i64>, Option<f64>) =
+            both.query_async(&mut self.connection.clone()).await.unwrap();
+        score.map(|score| Held { tokens: tokens.unwrap_or(0), score: score as u64 })
+    }
+
+    pub(super) fn counter(&self) -> String {
+        self.keys.counter(&self.member)
+    }
+}

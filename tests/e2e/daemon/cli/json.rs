@@ -1,0 +1,66 @@
+//! `--json`: the shapes that scripts rely on.
+
+use serde_json::{Value, json};
+use topup_tests::{Cli, Redis};
+
+use super::LIMITS;
+use crate::daemon::ready;
+
+async fn told(redis: &Redis, args: &[&str]) -> Value {
+    let told = Cli::new(args).arg("--json").redis(redis).run().await;
+    assert_eq!(told.stderr, "", "{args:?}");
+    serde_json::from_str(&told.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_decision_has_one_shape() {
+    let redis = Redis::start().await;
+    let _daemon = ready(LIMITS, &redis).await;
+    let allowed = |remaining: u64| json!({"allowed": true, "remaining": remaining, "capacity": 3, "retry_after_ms": null});
+    assert_eq!(told(&redis, &["peek", "api"]).await, allowed(3));
+    assert_eq!(told(&redis, &["take", "api", "--count", "3"]).await, allowed(0));
+    for word in ["take", "peek"] {
+        let mut denied = told(&redis, &[word, "api"]).await;
+        let wait = denied["retry_after_ms"].take().as_f64().unwrap();
+        assert!((3_500_000.0..=3_600_000.0).contains(&wait), "{wait}");
+        assert_eq!(denied, json!({"allowed": false, "remaining": 0, "capacity": 3, "retry_after_ms": null}));
+    }
+    assert_eq!(told(&redis, &["reset", "api"]).await, allowed(3));
+}
+
+#[tokio::test]
+async fn status_has_one_shape() {
+    let redis = Redis::start().await;
+    assert_eq!(told(&redis, &["status"]).await, json!({"generation": null, "daemons": [], "limits": []}));
+    let daemon = ready(LIMITS, &redis).await;
+    told(&redis, &["take", "api"]).await;
+    told(&redis, &["take", "user", "--key", "alice"]).await;
+    told(&redis, &["take", "user", "--key", "bob"]).await;
+    told(&redis, &["take", "lazy"]).await;
+    let status = told(&redis, &["status"]).await;
+    let row = |name: &str, algorithm: &str, keyed: bool, tokens: Option<u64>, active: Option<u64>| {
+        json!({
+            "name": name, "algorithm": algorithm, "keyed": keyed, "capacity": 3, "rate": "1/h", "tokens": tokens,
+            "active": active,
+        })
+    };
+    let rows = [
+        row("api", "token-bucket", false, Some(2), Some(1)),
+        row("lazy", "lazy-token-bucket", false, Some(2), None),
+        row("user", "token-bucket", true, None, Some(2)),
+    ];
+    assert_eq!((&status["generation"], &status["limits"]), (&json!(1), &json!(rows)));
+    let [alive] = status["daemons"].as_array().unwrap().as_slice() else { panic!("{status}") };
+    assert!(alive["id"].as_str().unwrap().ends_with(&format!(":{}", daemon.pid())), "{alive}");
+    assert_eq!(alive["version"], env!("CARGO_PKG_VERSION"));
+    assert!(alive["lag_ms"].is_f64() && alive["credited"].is_u64(), "{alive}");
+}
+
+#[tokio::test]
+async fn a_calendar_quota_has_no_rate() {
+    let redis = Redis::start().await;
+    let _daemon = ready("[limit.export]\ncapacity = 3\nrefill = { cron = \"0 0 0 1 * *\" }\n", &redis).await;
+    assert_eq!(told(&redis, &["status"]).await["limits"][0]["rate"], Value::Null);
+    let text = Cli::new(&["status"]).redis(&redis).run().await.stdout;
+    assert!(text.contains("1 daemon alive") && text.contains("calendar"), "{text}");
+}

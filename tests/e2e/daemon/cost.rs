@@ -1,0 +1,73 @@
+//! Cost follows active buckets and the tokens they get, never the tick and never what is configured.
+
+use std::fmt::Write;
+
+use topup_tests::{Redis, SOON, eventually};
+
+use super::{bucket::Bucket, looked, now, ready};
+
+/// What Redis has been asked in a second, what scripts ask included.
+async fn commands_in_a_second(redis: &Redis) -> u64 {
+    let begun = now(redis).await;
+    redis.reset_stats().await;
+    let mut ours = 0;
+    eventually(SOON, async || {
+        ours += 1;
+        now(redis).await > begun + 1_000_000
+    })
+    .await;
+    let stats: String = redis.ask(&["INFO", "stats"]).await;
+    let all = stats.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    all.unwrap().trim().parse::<u64>().unwrap() - ours
+}
+
+#[tokio::test]
+async fn an_idle_daemon_asks_little() {
+    let redis = Redis::start().await;
+    let _daemon = ready("[limit.api]\ncapacity = 10\nrate = \"5/s\"\n", &redis).await;
+    let commands = commands_in_a_second(&redis).await;
+    assert!((10..=250).contains(&commands), "{commands}");
+}
+
+#[tokio::test]
+async fn a_hundred_idle_limits_cost_little_more() {
+    let redis = Redis::start().await;
+    let config = (0..100).fold(String::new(), |mut config, limit| {
+        let _ = write!(config, "[limit.user{limit}]\nkeyed = true\ncapacity = 10\nrate = \"100/s\"\n");
+        config
+    });
+    let _daemon = ready(&config, &redis).await;
+    let commands = commands_in_a_second(&redis).await;
+    assert!(commands <= 4_000, "{commands}");
+}
+
+/// `zmscore` is asked by the refill script alone, once a call.
+#[tokio::test]
+async fn a_slow_limit_is_touched_once_a_token() {
+    let redis = Redis::start().await;
+    let limit = "[daemon]\ntick = \"10ms\"\n[limit.api]\ncapacity = 3\nrate = \"4/s\"\n";
+    let _daemon = ready(limit, &redis).await;
+    redis.reset_stats().await;
+    let bucket = Bucket::of(&redis, "api");
+    bucket.drain().await;
+    eventually(SOON, async || bucket.held().await.is_none()).await;
+    assert_eq!(redis.command_calls("zmscore").await, 3);
+    looked(&redis, 3).await;
+    assert_eq!(redis.command_calls("zmscore").await, 3, "none for a full bucket");
+}
+
+/// One script for all that are due, not one for each.
+#[tokio::test]
+async fn buckets_are_credited_in_slices() {
+    let redis = Redis::start().await;
+    let limit =
+        "[daemon]\ntick = \"10ms\"\n[limit.user]\nkeyed = true\nshards = 1\ncapacity = 10\nrate = \"4/s\"\n";
+    let _daemon = ready(limit, &redis).await;
+    for key in 0..300 {
+        Bucket::keyed(&redis, "user", &key.to_string(), 1).take(1).await;
+    }
+    redis.reset_stats().await;
+    eventually(SOON, async || redis.ask::<u64>(&["EXISTS", "topup:{user:0}:due"]).await == 0).await;
+    let scripts = redis.command_calls("zmscore").await;
+    assert!(scripts <= 30, "{scripts} scripts for 300 buckets");
+}

@@ -1,0 +1,58 @@
+//! The daemon as a process on a real Redis: what it does on signals, reloads, faults and crashes, by the calendar, and
+//! on the command line.
+
+mod away;
+mod bucket;
+mod changes;
+mod cli;
+mod cost;
+mod crash;
+mod embedded;
+mod keys;
+mod notify;
+mod quota;
+mod refill;
+mod refused;
+mod reload;
+mod schedule;
+mod shipped;
+mod signals;
+mod together;
+mod traffic;
+
+use std::time::Duration;
+
+use topup_tests::{Daemon, Redis, SOON, Signal, eventually};
+
+/// A daemon that ends at all ends within a second; one more is for a busy machine.
+const GONE: Duration = Duration::from_secs(2);
+
+/// A daemon that has said it is ready.
+async fn ready(config: &str, redis: &Redis) -> Daemon {
+    let mut daemon = Daemon::spawn(config, redis);
+    daemon.wait_for_line("ready", SOON).await;
+    daemon
+}
+
+/// Gives a daemon another config and waits until it has read it.
+async fn reload(daemon: &mut Daemon, config: &str) {
+    daemon.rewrite_config(config);
+    daemon.signal(Signal::HUP);
+    daemon.wait_for_line("reloaded: ", SOON).await;
+}
+
+/// The instant of Redis, in µs.
+async fn now(redis: &Redis) -> u64 {
+    let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]).await;
+    seconds * 1_000_000 + micros
+}
+
+/// Waits until the daemons have looked at buckets `times` more: long enough for whatever should not happen to happen.
+async fn looked(redis: &Redis, times: u64) {
+    let before = redis.command_calls("zrangebyscore").await;
+    eventually(SOON, async || {
+        let looks = redis.command_calls("zrangebyscore").await - before;
+        if looks >= times { Ok(()) } else { Err(looks) }
+    })
+    .await;
+}

@@ -1,0 +1,85 @@
+//! A calendar quota is filled at its instant, once, and at no other.
+
+use topup_tests::{Redis, SOON, eventually};
+use topup_wire::{bucket::Operation, reply::Verdict};
+
+use super::{
+    bucket::Bucket,
+    looked, now, ready,
+    schedule::{boundary_in, cron},
+};
+
+const SECOND: u64 = 1_000_000;
+const CAPACITY: u64 = 7;
+
+fn config(at: u64) -> String {
+    format!(
+        "[daemon]\ntick = \"20ms\"\n[limit.export]\nkeyed = true\ncapacity = {CAPACITY}\nrefill = {{ cron = \"{}\" }}\n",
+        cron(at)
+    )
+}
+
+/// Takes one by one until denied: how many there were.
+async fn take_all(bucket: &Bucket) -> u64 {
+    let mut taken = 0;
+    while bucket.take(1).await.verdict == Verdict::Allowed {
+        taken += 1;
+    }
+    taken
+}
+
+#[tokio::test]
+async fn two_daemons_fill_it_once_at_its_instant() {
+    let redis = Redis::start().await;
+    let instant = boundary_in(&redis, 2).await;
+    let config = config(instant);
+    let (_one, _other) = (ready(&config, &redis).await, ready(&config, &redis).await);
+    let bucket = Bucket::keyed(&redis, "export", "alice", 8);
+    assert_eq!(take_all(&bucket).await, CAPACITY);
+    let denied = bucket.take(1).await;
+    assert!(denied.now < instant, "a machine this slow proves nothing");
+    assert_eq!(denied.now + denied.wait, instant, "the denial says when");
+
+    let mut taken = 0;
+    while now(&redis).await <= instant {
+        taken += take_all(&bucket).await;
+    }
+    eventually(SOON, async || {
+        taken += take_all(&bucket).await;
+        taken > 0
+    })
+    .await;
+    for _ in 0..4 {
+        looked(&redis, 5).await;
+        taken += take_all(&bucket).await;
+    }
+    assert_eq!(taken, CAPACITY);
+    let denied = bucket.take(1).await;
+    assert_eq!(denied.now + denied.wait, instant + 86_400 * SECOND, "tomorrow at the same time");
+}
+
+#[tokio::test]
+async fn it_fills_a_bucket_that_nobody_asks_for() {
+    let redis = Redis::start().await;
+    let instant = boundary_in(&redis, 2).await;
+    let _daemon = ready(&config(instant), &redis).await;
+    let keys = redis.dbsize().await;
+    let bucket = Bucket::keyed(&redis, "export", "alice", 8);
+    assert_eq!(take_all(&bucket).await, CAPACITY);
+    looked(&redis, 20).await;
+    let held = bucket.held().await;
+    assert!(now(&redis).await >= instant || held.is_some_and(|held| held.tokens == 0), "{held:?}");
+    eventually(SOON, async || redis.dbsize().await == keys).await;
+    assert!(now(&redis).await >= instant);
+}
+
+#[tokio::test]
+async fn a_partly_used_one_gets_no_token_before_its_instant() {
+    let redis = Redis::start().await;
+    let far = boundary_in(&redis, 3_600).await;
+    let _daemon = ready(&config(far), &redis).await;
+    let bucket = Bucket::keyed(&redis, "export", "alice", 8);
+    bucket.take(3).await;
+    looked(&redis, 10).await;
+    assert_eq!(bucket.operate(Operation::Peek(1)).await.tokens, CAPACITY - 3);
+}

@@ -1,0 +1,94 @@
+//! A worker that takes as fast as it is allowed, and counts.
+
+use topup_tests::Redis;
+use topup_wire::reply::{Settled, Verdict};
+
+use super::bucket::{Bucket, Held};
+
+/// What one worker has had of one bucket with `rate` tokens a second; the rate divides a million.
+pub(super) struct Traffic {
+    bucket: Bucket,
+    rate: u64,
+    capacity: u64,
+    admitted: u64,
+    /// When the bucket stopped being full, in µs of Redis.
+    first: u64,
+    /// Tokens at the last answer.
+    left: u64,
+}
+
+// === impl Traffic ===
+
+impl Traffic {
+    /// Begins with everything there is, so that a bare `DECR` is right from then on.
+    pub(super) async fn begin(redis: &Redis, limit: &str, rate: u64) -> Self {
+        let bucket = Bucket::of(redis, limit);
+        let drained = bucket.drain().await;
+        Self {
+            bucket,
+            rate,
+            capacity: drained.capacity,
+            admitted: drained.capacity,
+            first: drained.now,
+            left: 0,
+        }
+    }
+
+    /// Asks for one token as workers do: `DECR` while there is something left, else by script. Ends when denied.
+    pub(super) async fn take_what_there_is(&mut self) -> Settled {
+        loop {
+            if self.left > 0 {
+                self.left = u64::try_from(self.bucket.decrement(1).await).map_or(0, |left| {
+                    self.admitted += 1;
+                    left
+                });
+                continue;
+            }
+            let settled = self.bucket.take(1).await;
+            if settled.verdict != Verdict::Allowed {
+                return settled;
+            }
+            self.admitted += 1;
+            self.left = settled.tokens;
+        }
+    }
+
+    /// The same with a bare `DECR` only: what is there was credited by a daemon, and what is not is debt.
+    pub(super) async fn decrement_what_there_is(&mut self) {
+        while self.bucket.decrement(1).await >= 0 {
+            self.admitted += 1;
+        }
+    }
+
+    pub(super) fn admitted(&self) -> u64 {
+        self.admitted
+    }
+
+    pub(super) async fn held(&self) -> Held {
+        self.bucket.held().await.expect("below full all the time")
+    }
+
+    /// Law 3: every µs was credited once. As the bucket was never full, nothing was lost: what was taken and what is
+    /// left make up what it began with and what its time is worth.
+    pub(super) async fn audit(&self) {
+        let Held { tokens, score } = self.held().await;
+        let credited = (score - self.first) / (1_000_000 / self.rate);
+        let left = u64::try_from(tokens).unwrap_or(0);
+        assert_eq!(
+            self.admitted + left,
+            self.capacity + credited,
+            "{} admitted, {tokens} left",
+            self.admitted
+        );
+    }
+
+    /// Laws 1 and 2 over the whole time, up to an answer that was a denial.
+    pub(super) fn within_bounds(&self, denied: &Settled, tick: u64) {
+        let rate_times = |micros: u64| micros as f64 * self.rate as f64 / 1e6;
+        let elapsed = denied.now - self.first;
+        let most = self.capacity as f64 + rate_times(elapsed + tick);
+        let least = rate_times(elapsed) - 1.0;
+        let admitted = self.admitted as f64;
+        assert!((least..=most).contains(&admitted), "{admitted} admitted, {least} to {most} in {elapsed} µs");
+    }
+}

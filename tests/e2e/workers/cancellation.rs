@@ -1,0 +1,96 @@
+//! Takes given up at any point: no token is given twice, and the client goes on.
+
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tokio::time::{sleep, timeout};
+use topup_tests::{Attempt, SOON, Seed, clock, eventually};
+
+use super::{
+    oracle::{Oracle, no_errors},
+    stage::{Stage, Tasks},
+};
+
+const CONFIG: &str = r#"
+[limit.api]
+capacity = 20
+rate = "100/s"
+
+[limit.slow]
+capacity = 2
+rate = "1/60s"
+
+[limit.user]
+keyed = true
+capacity = 2
+rate = "20/s"
+"#;
+
+#[tokio::test]
+async fn takes_given_up_at_any_point_give_no_token_twice() {
+    let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
+    let mut rng = StdRng::seed_from_u64(seed.number());
+    let (mut attempts, mut given_up, begun) = (Vec::new(), 0, clock::now());
+    while clock::now() - begun < 2_000_000 {
+        // A take is some 50 µs on an idle machine: about half of them are cut short.
+        let patience = Duration::from_micros(rng.random_range(0..200));
+        let bucket = stage.bucket("api");
+        match timeout_by_polls(&bucket, patience).await {
+            Some(attempt) => attempts.push(attempt),
+            None => given_up += 1,
+        }
+    }
+    println!("{given_up} given up, {} not", attempts.len());
+    no_errors(&attempts);
+    Oracle::new(20, 100.0).judge(&attempts).never_over();
+    let tasks = Tasks::start([stage.bucket("api")], Duration::from_millis(2));
+    sleep(Duration::from_millis(500)).await;
+    let after = tasks.stop().await;
+    no_errors(&after);
+    assert!(after.iter().filter(|attempt| attempt.is_allowed()).count() >= 20, "the client goes on");
+}
+
+/// A take that is dropped after `patience`, finer than the runtime's timer.
+async fn timeout_by_polls(bucket: &topup::Bucket, patience: Duration) -> Option<Attempt> {
+    let begun = clock::now();
+    let mut take = std::pin::pin!(Attempt::make(bucket));
+    loop {
+        tokio::select! {
+            biased;
+            attempt = &mut take => return Some(attempt),
+            () = tokio::task::yield_now() => {
+                if clock::now() - begun >= patience.as_micros() as u64 {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn takes_given_up_leave_no_key_once_the_buckets_are_full() {
+    let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
+    let mut rng = StdRng::seed_from_u64(seed.number());
+    for _ in 0..2_000 {
+        let bucket = stage.bucket("user").key(rng.random_range(0..50).to_string());
+        let patience = Duration::from_micros(rng.random_range(0..200));
+        let _ = timeout_by_polls(&bucket, patience).await;
+    }
+    eventually(SOON, async || {
+        let keys = stage.bucket_keys().await;
+        if keys.is_empty() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_gives_up_takes_nothing() {
+    let stage = Stage::set(CONFIG).await;
+    let slow = stage.bucket("slow");
+    assert!(slow.take(1).await.unwrap().is_allowed());
+    for _ in 0..20 {
+        let waited = timeout(Duration::from_millis(1), slow.wait(2, Duration::from_secs(600))).await;
+        assert!(waited.is_err(), "the second token takes a minute");
+    }
+    assert_eq!(slow.peek().await.unwrap().remaining(), 1);
+}

@@ -1,0 +1,153 @@
+//! A change of the configuration while workers are at it: law 6.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use topup_tests::{Attempt, Redis, SOON, Signal, clock, eventually};
+
+use super::{
+    oracle::{Oracle, no_errors},
+    stage::{Stage, Tasks},
+};
+
+fn api(capacity: u32, rate: &str) -> String {
+    format!("[limit.api]\ncapacity = {capacity}\nrate = \"{rate}\"\n")
+}
+
+/// The instant, by this machine's clock, from which the terms in force apply.
+async fn in_force_since(redis: &Redis) -> u64 {
+    let since: u64 = redis.ask(&["HGET", "topup:{api:0}:limit", "since"]).await;
+    let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]).await;
+    clock::now() - (seconds * 1_000_000 + micros - since)
+}
+
+#[tokio::test]
+async fn workers_get_the_new_rate_at_once_and_every_token_once() {
+    let mut stage = Stage::set(&api(10, "50/s")).await;
+    let workers = stage.workers(4, "api", Duration::from_millis(5)).await;
+    sleep(Duration::from_millis(1_500)).await;
+    let asked = clock::now();
+    stage.reload(&api(10, "200/s")).await;
+    sleep(Duration::from_millis(2_500)).await;
+    let attempts = workers.stop().await;
+    no_errors(&attempts);
+    let changed = in_force_since(&stage.redis).await;
+    assert!(
+        (asked..asked + 1_000_000).contains(&changed),
+        "in force {} µs after the signal",
+        changed - asked
+    );
+
+    let oracle = Oracle::new(10, 50.0).then(changed, 200.0);
+    let judgement = oracle.judge(&attempts).never_over().within(0.01);
+    let (from, until) = (asked + 1_200_000, asked + 2_200_000);
+    let within = |at: u64| (from..until).contains(&at);
+    let after: Vec<_> = attempts.iter().filter(|attempt| within(attempt.received)).cloned().collect();
+    let allowed = after.iter().filter(|attempt| attempt.is_allowed()).count();
+    println!("{judgement:?}; in force after {} µs; then {allowed} a second", changed - asked);
+    let ideal = oracle.ideal(0.0, from, &after);
+    assert!(
+        allowed.abs_diff(ideal) * 100 <= ideal * 5,
+        "{allowed} in the second second, {ideal} could be had"
+    );
+}
+
+#[tokio::test]
+async fn a_capacity_may_go_down_and_up_under_load() {
+    let mut stage = Stage::set(&api(100, "1/60s")).await;
+    let bucket = stage.bucket("api");
+    assert_eq!(bucket.take(10).await.unwrap().remaining(), 90);
+    stage.reload(&api(40, "1/60s")).await;
+    eventually(SOON, async || bucket.peek().await.unwrap().capacity() == 40).await;
+    assert_eq!(bucket.peek().await.unwrap().remaining(), 40, "clamped to the lower capacity");
+    assert_eq!(bucket.take(15).await.unwrap().remaining(), 25);
+    stage.reload(&api(200, "1/60s")).await;
+    eventually(SOON, async || bucket.peek().await.unwrap().capacity() == 200).await;
+    assert_eq!(
+        bucket.peek().await.unwrap().remaining(),
+        25,
+        "tokens are kept, and a higher capacity brings none"
+    );
+}
+
+#[tokio::test]
+async fn no_token_appears_or_vanishes_while_the_capacity_swings() {
+    let mut stage = Stage::set(&api(30, "100/s")).await;
+    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
+    // An overloaded bucket is nearly empty, so that from here on its capacity does not matter.
+    eventually(SOON, async || stage.bucket("api").peek().await.unwrap().remaining() == 0).await;
+    let drained = clock::now();
+    for capacity in [10, 60, 20, 30] {
+        stage.reload(&api(capacity, "100/s")).await;
+        sleep(Duration::from_millis(600)).await;
+    }
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    let after: Vec<Attempt> = attempts.into_iter().filter(|attempt| attempt.sent >= drained).collect();
+    let allowed = after.iter().filter(|attempt| attempt.is_allowed()).count();
+    // The same, unless the machine stalls for so long that the smallest bucket fills.
+    let [least, most] = [10, 60].map(|capacity| Oracle::new(capacity, 100.0).ideal(0.0, drained, &after));
+    assert!(
+        (least * 98 / 100 - 1..=most * 102 / 100 + 1).contains(&allowed),
+        "{allowed}, not {least} to {most}"
+    );
+}
+
+#[tokio::test]
+async fn an_invalid_edit_changes_nothing() {
+    let mut stage = Stage::set(&api(10, "100/s")).await;
+    let generation: u64 = stage.redis.ask(&["GET", "topup:{topup}:generation"]).await;
+    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
+    stage.daemon.rewrite_config(&api(0, "9999/s"));
+    stage.daemon.signal(Signal::HUP);
+    stage.daemon.wait_for_line("refused as a whole", SOON).await;
+    sleep(Duration::from_millis(1_200)).await;
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    Oracle::new(10, 100.0).judge(&attempts).never_over().within(0.01);
+    assert_eq!(stage.redis.ask::<u64>(&["GET", "topup:{topup}:generation"]).await, generation);
+}
+
+#[tokio::test]
+async fn a_change_of_algorithm_reaches_workers_without_an_error() {
+    let config = |algorithm: &str| format!("{}algorithm = \"{algorithm}\"\n", api(10, "100/s"));
+    let mut stage = Stage::set(&config("token-bucket")).await;
+    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(2));
+    for algorithm in ["lazy-token-bucket", "token-bucket", "lazy-token-bucket", "token-bucket"] {
+        stage.reload(&config(algorithm)).await;
+        eventually(SOON, async || {
+            let published: String = stage.redis.ask(&["HGET", "topup:{api:0}:limit", "algorithm"]).await;
+            published == algorithm
+        })
+        .await;
+        sleep(Duration::from_millis(300)).await;
+    }
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    // Each algorithm begins with full buckets: four changes, four times the capacity.
+    let judgement = Oracle::new(50, 100.0).judge(&attempts).never_over();
+    assert!(judgement.allowed as f64 >= 0.95 * (judgement.supply - 40.0), "{judgement:?}");
+}
+
+#[tokio::test]
+async fn a_change_of_algorithm_reaches_keys_of_every_shard_without_an_error() {
+    let config = |algorithm: &str| {
+        format!("[limit.user]\nkeyed = true\ncapacity = 10\nrate = \"1/60s\"\nalgorithm = \"{algorithm}\"\n")
+    };
+    let mut stage = Stage::set(&config("token-bucket")).await;
+    for key in 0..4_000 {
+        assert!(stage.bucket("user").key(format!("idle {key}")).take(1).await.unwrap().is_allowed());
+    }
+    let keys = (0..32).map(|key| stage.bucket("user").key(key.to_string()));
+    let tasks = Tasks::start(keys, Duration::from_millis(2));
+    for algorithm in ["lazy-token-bucket", "token-bucket", "lazy-token-bucket", "token-bucket"] {
+        stage.reload(&config(algorithm)).await;
+        eventually(SOON, async || {
+            let published: String = stage.redis.ask(&["HGET", "topup:{user:7}:limit", "algorithm"]).await;
+            published == algorithm
+        })
+        .await;
+        sleep(Duration::from_millis(100)).await;
+    }
+    no_errors(&tasks.stop().await);
+}

@@ -1,0 +1,196 @@
+//! What a take is told, and every other operation on one bucket.
+
+use std::time::Duration;
+
+use topup::{Bucket, Client, Decision};
+use topup_tests::{SOON, clock, eventually};
+
+use super::stage::{Stage, patient};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+const CONFIG: &str = r#"
+[limit.slow]
+capacity = 3
+rate = "1/60s"
+
+[limit.wide]
+capacity = 10
+rate = "1/60s"
+
+[limit.quick]
+capacity = 2
+rate = "1/250ms"
+
+[limit.steady]
+capacity = 20
+rate = "10/s"
+"#;
+
+/// A client is shared by the tasks of a worker as it is, and its calls may move between threads.
+const fn shared<T: Clone + Send + Sync>() {}
+const _: () = {
+    shared::<Client>();
+    shared::<Bucket>();
+    shared::<Decision>();
+};
+
+#[tokio::test]
+async fn each_take_leaves_one_less_until_there_is_none() {
+    let stage = Stage::set(CONFIG).await;
+    let slow = stage.bucket("slow");
+    for remaining in [2, 1, 0] {
+        assert_eq!(slow.take(1).await.unwrap(), Decision::Allowed { remaining, capacity: 3 });
+    }
+    let denied = slow.take(1).await.unwrap();
+    assert!(!denied.is_allowed());
+    assert_eq!((denied.remaining(), denied.capacity()), (0, 3));
+    let wait = denied.retry_after().unwrap();
+    assert!(wait <= MINUTE && wait > MINUTE / 2, "{wait:?}");
+}
+
+#[tokio::test]
+async fn a_take_of_many_is_all_or_nothing() {
+    let stage = Stage::set(CONFIG).await;
+    let wide = stage.bucket("wide");
+    assert_eq!(wide.take(7).await.unwrap().remaining(), 3);
+    let denied = wide.take(5).await.unwrap();
+    assert_eq!((denied.is_allowed(), denied.remaining()), (false, 3));
+    let wait = denied.retry_after().unwrap();
+    assert!(wait <= 2 * MINUTE && wait > MINUTE, "two more tokens: {wait:?}");
+    assert_eq!(wide.take(3).await.unwrap().remaining(), 0, "what there is can still be taken");
+}
+
+#[tokio::test]
+async fn a_denial_from_memory_counts_down_and_says_more_for_more() {
+    let stage = Stage::set(CONFIG).await;
+    let wide = stage.bucket("wide");
+    assert!(wide.take(10).await.unwrap().is_allowed());
+    let [one, again, two] = [wide.take(1).await, wide.take(1).await, wide.take(2).await]
+        .map(|told| told.unwrap().retry_after().unwrap());
+    assert!(again <= one, "{again:?} after {one:?}");
+    assert!(two > one && two <= one + MINUTE, "{two:?} for two, {one:?} for one");
+}
+
+#[tokio::test]
+async fn a_denied_take_is_allowed_when_it_was_said_to_be() {
+    let stage = Stage::set(CONFIG).await;
+    let quick = stage.bucket("quick");
+    assert!(quick.take(2).await.unwrap().is_allowed());
+    let from = clock::now();
+    for token in 1..=4 {
+        let wait = quick.take(1).await.unwrap().retry_after().expect("asked too early");
+        assert!(wait <= Duration::from_millis(250), "{wait:?}");
+        tokio::time::sleep(wait).await;
+        assert!(quick.take(1).await.unwrap().is_allowed(), "token {token}");
+    }
+    assert!(clock::now() - from >= 990_000, "four tokens take a second");
+}
+
+/// Empties a bucket of 20 at 10 a second; then each token is promised for the instant it is due, to the end.
+pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
+    /// Between the instant of Redis and ours, and for clocks that drift.
+    const SLACK: u64 = 2_000;
+    let first = clock::now();
+    assert!(bucket.take(20).await.unwrap().is_allowed());
+    let last = clock::now();
+    let mut taken = 0;
+    while taken < 15 {
+        let sent = clock::now();
+        let told = bucket.take(1).await.unwrap();
+        let received = clock::now();
+        let Some(wait) = told.retry_after() else {
+            taken += 1;
+            continue;
+        };
+        let (due, wait) = ((taken + 1) * 100_000, wait.as_micros() as u64);
+        assert!(sent + wait <= last + due + SLACK, "token {taken} comes late");
+        assert!(received + wait + SLACK >= first + due, "token {taken} comes early");
+        tokio::time::sleep(told.retry_after().unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn no_time_is_lost_between_tokens() {
+    let stage = Stage::set(CONFIG).await;
+    assert_no_time_is_lost(&stage.bucket("steady")).await;
+}
+
+#[tokio::test]
+async fn a_look_changes_nothing() {
+    let stage = Stage::set(CONFIG).await;
+    let slow = stage.bucket("slow");
+    assert_eq!(slow.peek().await.unwrap(), Decision::Allowed { remaining: 3, capacity: 3 });
+    assert_eq!(stage.bucket_keys().await, [""; 0], "a full bucket that was looked at has no key");
+    assert!(slow.take(2).await.unwrap().is_allowed());
+    for _ in 0..2 {
+        assert_eq!(slow.peek().await.unwrap(), Decision::Allowed { remaining: 1, capacity: 3 });
+    }
+    assert!(slow.take(1).await.unwrap().is_allowed());
+    let told = slow.peek().await.unwrap();
+    assert!(told.retry_after().is_some_and(|wait| wait <= MINUTE), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_refund_fills_no_further_than_the_brim() {
+    let stage = Stage::set(CONFIG).await;
+    let wide = stage.bucket("wide");
+    assert!(wide.take(6).await.unwrap().is_allowed());
+    assert_eq!(wide.refund(2).await.unwrap(), 6);
+    assert_eq!(wide.peek().await.unwrap().remaining(), 6);
+    assert_eq!(wide.refund(1 << 53).await.unwrap(), 10);
+    assert_eq!(stage.bucket_keys().await, [""; 0], "a full bucket has no key");
+    assert_eq!(wide.refund(1).await.unwrap(), 10, "nor does a full bucket get fuller");
+    assert_eq!(wide.take(10).await.unwrap().remaining(), 0);
+}
+
+#[tokio::test]
+async fn a_refund_and_a_reset_end_a_denial_that_is_remembered() {
+    let stage = Stage::set(CONFIG).await;
+    let slow = stage.bucket("slow");
+    assert!(slow.take(3).await.unwrap().is_allowed());
+    assert!(!slow.take(1).await.unwrap().is_allowed());
+    slow.refund(1).await.unwrap();
+    assert!(slow.take(1).await.unwrap().is_allowed());
+    assert!(!slow.take(1).await.unwrap().is_allowed());
+    slow.reset().await.unwrap();
+    assert_eq!(stage.bucket_keys().await, [""; 0], "a full bucket has no key");
+    assert_eq!(slow.take(1).await.unwrap().remaining(), 2);
+}
+
+#[tokio::test]
+async fn what_one_client_takes_is_gone_for_all() {
+    let stage = Stage::set(CONFIG).await;
+    let other = patient(stage.redis.url()).await;
+    assert!(stage.bucket("slow").take(1).await.unwrap().is_allowed());
+    let clone = stage.topup.clone();
+    let taken = tokio::spawn(async move { clone.limit("slow").take(1).await });
+    assert!(taken.await.unwrap().unwrap().is_allowed());
+    assert_eq!(other.limit("slow").take(1).await.unwrap().remaining(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn takes_at_once_share_what_there_is() {
+    let stage = Stage::set(CONFIG).await;
+    let mut takes = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let wide = stage.bucket("wide");
+        takes.spawn(async move { wide.take(1).await.unwrap().is_allowed() });
+    }
+    let allowed = takes.join_all().await.into_iter().filter(|allowed| *allowed).count();
+    assert_eq!(allowed, 10);
+}
+
+#[tokio::test]
+async fn a_client_that_is_dropped_leaves_no_connection() {
+    let stage = Stage::set(CONFIG).await;
+    let connections = async || stage.redis.ask::<String>(&["CLIENT", "LIST"]).await.lines().count();
+    let before = connections().await;
+    let other = patient(stage.redis.url()).await;
+    let bucket = other.limit("slow");
+    drop(other);
+    assert!(bucket.take(1).await.unwrap().is_allowed(), "a bucket keeps its client");
+    assert_eq!(connections().await, before + 1);
+    drop(bucket);
+    eventually(SOON, async || connections().await == before).await;
+}

@@ -1,0 +1,96 @@
+//! A Redis that forgets: flushed, its scripts gone, a counter evicted, in the middle of traffic.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use topup_tests::{Answer, Attempt, SOON, Stalls, clock, eventually};
+
+use super::{
+    oracle::{Oracle, no_errors},
+    stage::{Stage, Tasks},
+};
+
+const CONFIG: &str = "[limit.api]\ncapacity = 10\nrate = \"100/s\"\n";
+const ROOMY: &str = "[limit.api]\ncapacity = 1000\nrate = \"100/s\"\n";
+
+fn busy(stage: &Stage) -> Tasks {
+    Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8))
+}
+
+#[tokio::test]
+async fn after_a_flush_all_buckets_are_full_and_the_laws_hold_from_there() {
+    let stage = Stage::set(CONFIG).await;
+    let tasks = busy(&stage);
+    sleep(Duration::from_millis(700)).await;
+    stage.redis.ask::<()>(&["FLUSHALL"]).await;
+    let flushed = clock::now();
+    let _ = eventually(SOON, async || stage.bucket("api").peek().await).await;
+    let published = clock::now();
+    sleep(Duration::from_millis(1_500)).await;
+    let attempts = tasks.stop().await;
+
+    let (before, after): (Vec<_>, Vec<_>) = attempts.into_iter().partition(|attempt| attempt.sent < flushed);
+    Oracle::new(10, 100.0).judge(&before[..before.len() - 4]).never_over();
+    let forgotten = |attempt: &&Attempt| attempt.error().is_some_and(|error| error.contains("no limit"));
+    let (errors, told): (Vec<_>, Vec<_>) = after.iter().partition(|attempt| attempt.error().is_some());
+    assert!(errors.iter().all(forgotten), "{errors:?}");
+    let late = errors.iter().filter(|error| error.sent > published).count();
+    assert_eq!(late, 0, "once it is published again, all is well: {errors:?}");
+    let told: Vec<Attempt> = told.into_iter().cloned().collect();
+    Oracle::new(10, 100.0).judge(&told).never_over().within(0.02);
+}
+
+#[tokio::test]
+async fn scripts_that_are_gone_are_sent_again() {
+    let (stage, stalls) = (Stage::set(CONFIG).await, Stalls::watch());
+    let tasks = busy(&stage);
+    for _ in 0..10 {
+        sleep(Duration::from_millis(100)).await;
+        stage.redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
+    }
+    let attempts = tasks.stop().await;
+    // Unless the next flush comes between sending the script and calling it.
+    let (errors, attempts): (Vec<_>, Vec<_>) =
+        attempts.into_iter().partition(|attempt| attempt.error().is_some());
+    assert!(errors.is_empty() || stalls.worst() > 20_000, "{errors:?}");
+    assert!(errors.iter().all(|error| matches!(error.answer, Answer::Transient(_))), "{errors:?}");
+    Oracle::new(10, 100.0).judge(&attempts).never_over().within(0.02);
+}
+
+#[tokio::test]
+async fn an_evicted_counter_is_an_empty_bucket_not_a_full_one() {
+    let stage = Stage::set(ROOMY).await;
+    let bucket = stage.bucket("api");
+    assert_eq!(bucket.take(1).await.unwrap().remaining(), 999);
+    let counters: Vec<String> = stage.redis.ask(&["KEYS", "*}:b:*"]).await;
+    assert_eq!(stage.redis.ask::<u64>(&["DEL", &counters[0]]).await, 1);
+    let told = bucket.take(1).await.unwrap();
+    assert!(told.remaining() < 900, "{told:?}");
+}
+
+#[tokio::test]
+async fn evictions_in_mid_traffic_only_ever_cost_tokens() {
+    let stage = Stage::set(CONFIG).await;
+    let tasks = busy(&stage);
+    for _ in 0..20 {
+        sleep(Duration::from_millis(50)).await;
+        stage.redis.ask::<u64>(&["DEL", "topup:{api:0}:b:"]).await;
+    }
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    let judgement = Oracle::new(10, 100.0).judge(&attempts).never_over();
+    assert!(judgement.share() >= 0.5, "{judgement:?}");
+}
+
+#[tokio::test]
+async fn a_lost_due_index_makes_its_buckets_full_and_no_fuller() {
+    let stage = Stage::set(CONFIG).await;
+    let tasks = busy(&stage);
+    sleep(Duration::from_millis(500)).await;
+    stage.redis.ask::<u64>(&["DEL", "topup:{api:0}:due"]).await;
+    sleep(Duration::from_millis(500)).await;
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    // What an evicted index costs: one capacity more, once.
+    Oracle::new(20, 100.0).judge(&attempts).never_over();
+}

@@ -1,0 +1,100 @@
+//! `lazy-token-bucket`: the same contract from the same client, and no daemon needed.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use topup::{Decision, Error};
+use topup_tests::{SOON, eventually};
+
+use super::{
+    contract::assert_no_time_is_lost,
+    oracle::{Oracle, no_errors},
+    stage::Stage,
+};
+
+const CONFIG: &str = r#"
+[limit.api]
+algorithm = "lazy-token-bucket"
+capacity = 10
+rate = "100/s"
+
+[limit.slow]
+algorithm = "lazy-token-bucket"
+capacity = 10
+rate = "1/60s"
+
+[limit.steady]
+algorithm = "lazy-token-bucket"
+capacity = 20
+rate = "10/s"
+
+[limit.user]
+algorithm = "lazy-token-bucket"
+keyed = true
+capacity = 5
+rate = "10/s"
+"#;
+
+/// A daemon has published these limits and is gone.
+async fn orphaned() -> Stage {
+    let mut stage = Stage::set(CONFIG).await;
+    stage.kill_daemon().await;
+    stage
+}
+
+#[tokio::test]
+async fn the_contract_is_the_same() {
+    let stage = orphaned().await;
+    let slow = stage.bucket("slow");
+    assert_eq!(slow.peek().await.unwrap(), Decision::Allowed { remaining: 10, capacity: 10 });
+    assert_eq!(stage.bucket_keys().await, [""; 0]);
+    for remaining in (1..10).rev() {
+        assert_eq!(slow.take(1).await.unwrap(), Decision::Allowed { remaining, capacity: 10 });
+    }
+    let denied = slow.take(3).await.unwrap();
+    assert_eq!((denied.is_allowed(), denied.remaining()), (false, 1));
+    let wait = denied.retry_after().unwrap().as_secs();
+    assert!((100..=120).contains(&wait), "two more tokens: {wait} s");
+    assert!(slow.take(1).await.unwrap().is_allowed(), "one is there");
+    assert_eq!(slow.refund(4).await.unwrap(), 4);
+    assert_eq!(slow.peek().await.unwrap().remaining(), 4);
+    assert_eq!(slow.refund(40).await.unwrap(), 10);
+    assert!(slow.take(10).await.unwrap().is_allowed());
+    assert!(!slow.take(1).await.unwrap().is_allowed());
+    slow.reset().await.unwrap();
+    assert_eq!(stage.bucket_keys().await, [""; 0], "a full bucket has no key");
+    assert!(matches!(slow.take(11).await, Err(Error::ExceedsCapacity { capacity: 10, .. })));
+    assert!(matches!(stage.bucket("user").take(1).await, Err(Error::KeyRequired { .. })));
+    assert_eq!(stage.bucket_keys().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn takes_are_exact_with_no_daemon() {
+    let stage = orphaned().await;
+    let workers = stage.workers(4, "api", Duration::from_millis(8)).await;
+    sleep(Duration::from_millis(2_500)).await;
+    let attempts = workers.stop().await;
+    no_errors(&attempts);
+    Oracle::new(10, 100.0).judge(&attempts).never_over().within(0.01);
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_token_is_kept() {
+    let stage = orphaned().await;
+    assert_no_time_is_lost(&stage.bucket("steady")).await;
+}
+
+#[tokio::test]
+async fn a_key_lives_until_its_bucket_is_full() {
+    let stage = orphaned().await;
+    let (slow, user) = (stage.bucket("slow"), stage.bucket("user").key("alice"));
+    assert!(slow.take(3).await.unwrap().is_allowed());
+    let keys = stage.bucket_keys().await;
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    let millis: i64 = stage.redis.ask(&["PTTL", &keys[0]]).await;
+    assert!((160_000..=180_001).contains(&millis), "three tokens' time: {millis} ms");
+    slow.reset().await.unwrap();
+    assert!(user.take(5).await.unwrap().is_allowed());
+    eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
+    assert_eq!(user.take(1).await.unwrap().remaining(), 4, "no key is a full bucket");
+}

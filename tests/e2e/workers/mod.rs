@@ -1,0 +1,21 @@
+//! Workers: what the client promises, on a real Redis with a real daemon, and what holds when those fail.
+
+#![allow(clippy::print_stdout, reason = "figures for whoever asks for them with --nocapture")]
+
+mod cancellation;
+mod changes;
+mod commands;
+mod contract;
+mod errors;
+mod fallback;
+mod forgetful;
+mod keys;
+mod lazy;
+mod network;
+mod oracle;
+mod outage;
+mod overload;
+mod pure;
+mod stage;
+mod urls;
+mod waiting;

@@ -1,0 +1,141 @@
+//! A network that delays, hangs, loses answers and tears connections apart, between a client and Redis.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use topup::Client;
+use topup_tests::{Answer, Attempt, Proxy, SOON, Stalls, clock, eventually};
+
+use super::{
+    oracle::{Oracle, no_errors},
+    stage::{Stage, Tasks, patient},
+};
+
+const CONFIG: &str = "[limit.api]\ncapacity = 20\nrate = \"100/s\"\n";
+
+/// The default deadline is 250 ms; the rest, and what the machine stalls, is for one that is busy with other tests.
+const IN_TIME: u64 = 250_000 + 400_000;
+
+struct Far {
+    stage: Stage,
+    proxy: Proxy,
+    topup: Client,
+    stalls: Stalls,
+}
+
+// === impl Far ===
+
+impl Far {
+    async fn set() -> Self {
+        let stage = Stage::set(CONFIG).await;
+        let proxy = Proxy::before(&stage.redis).await;
+        let topup = Client::connect(proxy.url()).await.unwrap();
+        Self { stage, proxy, topup, stalls: Stalls::watch() }
+    }
+
+    fn busy(&self) -> Tasks {
+        Tasks::start((0..4).map(|_| self.topup.limit("api")), Duration::from_millis(8))
+    }
+
+    async fn back(&self) -> u64 {
+        let bucket = self.topup.limit("api");
+        let _ = eventually(SOON, async || bucket.peek().await).await;
+        clock::now()
+    }
+
+    /// All answers in time, no error that would not pass, and law 1; since `back` no error at all, and tokens.
+    #[track_caller]
+    fn assert_orderly(&self, attempts: &[Attempt], back: u64) {
+        let stalled = self.stalls.worst();
+        for attempt in attempts {
+            assert!(!matches!(attempt.answer, Answer::Failed(_)), "{attempt:?}");
+            assert!(
+                attempt.received - attempt.sent <= IN_TIME + stalled,
+                "{attempt:?}, {stalled} µs stalled"
+            );
+        }
+        Oracle::new(20, 100.0).judge(attempts).never_over();
+        let after: Vec<Attempt> = attempts.iter().filter(|attempt| attempt.sent >= back).cloned().collect();
+        assert!(after.iter().any(Attempt::is_allowed));
+        // A machine that stalls for as long as a deadline makes errors of its own.
+        if stalled < 100_000 {
+            no_errors(&after);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slow_network_costs_no_token() {
+    let far = Far::set().await;
+    far.proxy.delay(Duration::from_millis(20));
+    let topup = patient(far.proxy.url()).await;
+    let tasks = Tasks::start((0..4).map(|_| topup.limit("api")), Duration::from_millis(8));
+    sleep(Duration::from_millis(2_500)).await;
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    let judgement = Oracle::new(20, 100.0).judge(&attempts).never_over();
+    println!("{judgement:?}");
+    assert!(judgement.share() >= 0.9, "{judgement:?}");
+}
+
+#[tokio::test]
+async fn cut_connections_are_made_again() {
+    let far = Far::set().await;
+    let tasks = far.busy();
+    for _ in 0..20 {
+        sleep(Duration::from_millis(50)).await;
+        far.proxy.cut();
+    }
+    let back = far.back().await;
+    sleep(Duration::from_millis(500)).await;
+    let attempts = tasks.stop().await;
+    far.assert_orderly(&attempts, back);
+}
+
+#[tokio::test]
+async fn commands_torn_in_the_middle_give_no_token_twice() {
+    let far = Far::set().await;
+    far.proxy.tear(7);
+    let tasks = far.busy();
+    sleep(Duration::from_millis(1_500)).await;
+    far.proxy.pass();
+    let back = far.back().await;
+    sleep(Duration::from_millis(500)).await;
+    let attempts = tasks.stop().await;
+    assert!(
+        attempts.iter().filter(|attempt| attempt.error().is_some()).count() > 10,
+        "hardly anything was torn"
+    );
+    far.assert_orderly(&attempts, back);
+}
+
+#[tokio::test]
+async fn a_network_that_hangs_holds_nobody_up() {
+    let far = Far::set().await;
+    let tasks = far.busy();
+    sleep(Duration::from_millis(300)).await;
+    far.proxy.hang();
+    sleep(Duration::from_millis(700)).await;
+    far.proxy.pass();
+    let back = far.back().await;
+    sleep(Duration::from_millis(500)).await;
+    let attempts = tasks.stop().await;
+    far.assert_orderly(&attempts, back);
+}
+
+#[tokio::test]
+async fn lost_answers_cost_tokens_and_give_none() {
+    let far = Far::set().await;
+    let tasks = far.busy();
+    sleep(Duration::from_millis(300)).await;
+    far.proxy.lose_answers();
+    sleep(Duration::from_millis(600)).await;
+    // What was lost is lost: only a new connection can be understood again.
+    far.proxy.cut();
+    far.proxy.pass();
+    let back = far.back().await;
+    sleep(Duration::from_millis(500)).await;
+    let attempts = tasks.stop().await;
+    far.assert_orderly(&attempts, back);
+    assert!(far.stage.bucket("api").peek().await.is_ok());
+}

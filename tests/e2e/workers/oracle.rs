@@ -1,0 +1,172 @@
+//! Judges what workers were told by the laws alone: it knows nothing of counters, ticks or scripts.
+
+use topup_tests::Attempt;
+
+/// A rate in tokens a second from an instant on, in µs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) from: u64,
+    pub(super) rate: f64,
+}
+
+/// One bucket for all attempts, and how its rate went.
+#[derive(Clone, Debug)]
+pub(super) struct Oracle {
+    pub(super) capacity: f64,
+    /// Tokens that may come early: what one tick brings.
+    pub(super) early: f64,
+    pub(super) steps: Vec<Step>,
+}
+
+/// What the attempts came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judgement {
+    /// Takes allowed.
+    pub(super) allowed: usize,
+    /// From the first to the last take allowed, in s.
+    pub(super) seconds: f64,
+    /// Capacity and what came in that time.
+    pub(super) supply: f64,
+    /// What a perfect bucket had given to the same attempts.
+    pub(super) ideal: usize,
+    /// The most tokens by which any window was above capacity and what came in it; below 0 when all had less.
+    pub(super) excess: f64,
+}
+
+// === impl Oracle ===
+
+impl Oracle {
+    pub(super) fn new(capacity: u32, rate: f64) -> Self {
+        Self { capacity: capacity.into(), early: 0.0, steps: vec![Step { from: 0, rate }] }
+    }
+
+    /// A rate that changes at `from`.
+    pub(super) fn then(mut self, from: u64, rate: f64) -> Self {
+        self.steps.push(Step { from, rate });
+        self
+    }
+
+    pub(super) fn judge(&self, attempts: &[Attempt]) -> Judgement {
+        let allowed: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.is_allowed()).collect();
+        let first = allowed.iter().map(|attempt| attempt.sent).min().unwrap_or(0);
+        let last = allowed.iter().map(|attempt| attempt.received).max().unwrap_or(0);
+        Judgement {
+            allowed: allowed.len(),
+            seconds: (last - first) as f64 / 1e6,
+            supply: self.capacity + self.tokens(first, last),
+            ideal: self.ideal(self.capacity, first, attempts),
+            excess: self.excess(&allowed),
+        }
+    }
+
+    /// Tokens that come between two instants.
+    pub(super) fn tokens(&self, from: u64, until: u64) -> f64 {
+        let ends = self.steps.iter().skip(1).map(|step| step.from).chain([u64::MAX]);
+        let share = |(step, end): (&Step, u64)| {
+            let micros = until.min(end).saturating_sub(from.max(step.from));
+            micros as f64 / 1e6 * step.rate
+        };
+        self.steps.iter().zip(ends).map(share).sum()
+    }
+
+    /// What a perfect bucket that holds `level` tokens at `at` gives when it is asked at the instants of these attempts,
+    /// sorted by `received`.
+    pub(super) fn ideal(&self, mut level: f64, mut at: u64, attempts: &[Attempt]) -> usize {
+        let mut given = 0;
+        for attempt in attempts {
+            level = (level + self.tokens(at, attempt.received)).min(self.capacity);
+            at = attempt.received;
+            if level >= 1.0 {
+                (level, given) = (level - 1.0, given + 1);
+            }
+        }
+        given
+    }
+
+    /// Law 1 in every window that begins with one take and ends with another. Only takes that were sent and answered
+    /// within it surely happened within it.
+    fn excess(&self, allowed: &[&Attempt]) -> f64 {
+        let mut by_answer = allowed.to_vec();
+        by_answer.sort_by_key(|attempt| attempt.received);
+        let mut worst = f64::NEG_INFINITY;
+        for first in allowed {
+            let mut taken = 0.0;
+            for last in by_answer.iter().filter(|last| last.sent >= first.sent) {
+                taken += 1.0;
+                worst =
+                    worst.max(taken - self.capacity - self.early - self.tokens(first.sent, last.received));
+            }
+        }
+        worst
+    }
+}
+
+// === impl Judgement ===
+
+impl Judgement {
+    /// What was allowed, as a share of what could have been.
+    pub(super) fn share(&self) -> f64 {
+        self.allowed as f64 / self.ideal as f64
+    }
+
+    /// Law 1: never over, in any window.
+    #[track_caller]
+    pub(super) fn never_over(self) -> Self {
+        // A µs of Redis's clock and one of ours end at different instants.
+        assert!(self.excess <= 0.01, "law 1: {self:?}");
+        self
+    }
+
+    /// Law 2: not starved of more than this share of what a perfect bucket had given, nor given more.
+    #[track_caller]
+    pub(super) fn within(self, share: f64) -> Self {
+        // One token more or less is a matter of which instant within a take counts.
+        let off = (self.allowed as f64 - self.ideal as f64).abs() - 1.0;
+        assert!(off <= share * self.ideal as f64, "law 2: {self:?}");
+        self
+    }
+}
+
+/// No attempt may have ended in an error.
+#[track_caller]
+pub(super) fn no_errors(attempts: &[Attempt]) {
+    let errors: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.error().is_some()).collect();
+    assert!(errors.is_empty(), "{} of {}, the first {:?}", errors.len(), attempts.len(), errors[0]);
+}
+
+mod tests {
+    use topup_tests::Answer;
+
+    use super::*;
+
+    fn allowed(millis: impl IntoIterator<Item = u64>) -> Vec<Attempt> {
+        let at = |ms: u64| Attempt { sent: ms * 1_000, received: ms * 1_000 + 10, answer: Answer::Allowed };
+        millis.into_iter().map(at).collect()
+    }
+
+    #[test]
+    fn a_steady_rate_is_neither_over_nor_starved() {
+        let judgement = Oracle::new(2, 10.0).judge(&allowed((0..50).map(|i| i * 100)));
+        judgement.never_over().within(0.0);
+    }
+
+    #[test]
+    #[should_panic(expected = "law 1")]
+    fn one_token_too_many_anywhere_is_found() {
+        Oracle::new(2, 10.0).judge(&allowed([0, 1, 500, 2000, 2001, 2002, 3000])).never_over();
+    }
+
+    #[test]
+    #[should_panic(expected = "law 2")]
+    fn a_token_withheld_is_found() {
+        let mut attempts = allowed((0..20).map(|i| i * 100));
+        attempts[4..8].iter_mut().for_each(|attempt| attempt.answer = Answer::Denied);
+        Oracle::new(1, 10.0).judge(&attempts).within(0.1);
+    }
+
+    #[test]
+    fn a_change_of_rate_counts_from_its_instant() {
+        let oracle = Oracle::new(1, 10.0).then(1_000_000, 100.0);
+        assert_eq!(oracle.tokens(500_000, 1_500_000), 55.0);
+    }
+}

@@ -1,0 +1,138 @@
+//! Redis away, restarted, hung: calls fail in time and in kind, and all is well again by itself.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use topup::{Bucket, Client, Error};
+use topup_tests::{Answer, Attempt, Redis, SOON, Stalls, clock, eventually};
+
+use super::{
+    oracle::Oracle,
+    stage::{Stage, Tasks},
+};
+
+const CONFIG: &str = "[limit.api]\ncapacity = 10\nrate = \"100/s\"\n[limit.lazy]\ncapacity = 10\nrate = \"100/s\"\n\
+                      algorithm = \"lazy-token-bucket\"\n";
+
+/// The default deadline is 250 ms; the rest, and what the machine stalls, is for one that is busy with other tests.
+const IN_TIME: u64 = 250_000 + 400_000;
+
+/// A stage whose client has the deadline it has unless told otherwise.
+async fn impatient(redis: Redis) -> Stage {
+    let stage = Stage::on(redis, CONFIG).await;
+    let topup = Client::connect(stage.redis.url()).await.unwrap();
+    Stage { topup, ..stage }
+}
+
+/// Every operation there is fails with an error that may pass, in time.
+async fn assert_away(bucket: &Bucket, stalls: &Stalls) {
+    let sent = clock::now();
+    let told: [Result<(), Error>; 5] = [
+        bucket.take(1).await.map(drop),
+        bucket.peek().await.map(drop),
+        bucket.refund(1).await.map(drop),
+        bucket.reset().await,
+        bucket.wait(1, SOON).await.map(drop),
+    ];
+    let took = clock::now() - sent;
+    assert!(took <= 5 * (IN_TIME + stalls.worst()), "{took} µs");
+    for told in told {
+        let error = told.unwrap_err();
+        assert!(error.is_transient(), "{error}");
+    }
+}
+
+fn in_time_and_transient(attempts: &[Attempt], stalls: &Stalls) {
+    for attempt in attempts {
+        assert!(!matches!(attempt.answer, Answer::Failed(_)), "{attempt:?}");
+        assert!(attempt.received - attempt.sent <= IN_TIME + stalls.worst(), "{attempt:?}, {stalls:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_killed_redis_is_told_at_once_and_found_again() {
+    let (mut stage, stalls) = (impatient(Redis::tcp().await).await, Stalls::watch());
+    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
+    sleep(Duration::from_millis(300)).await;
+    stage.redis.server.kill().unwrap();
+    eventually(SOON, async || stage.bucket("api").peek().await.is_err()).await;
+    for limit in ["api", "lazy"] {
+        assert_away(&stage.bucket(limit), &stalls).await;
+    }
+    stage.redis.server.restart().unwrap();
+    // The same client: nobody connects it again by hand.
+    for limit in ["api", "lazy"] {
+        let _ = eventually(SOON, async || stage.bucket(limit).take(1).await).await;
+    }
+    let back = clock::now();
+    sleep(Duration::from_millis(500)).await;
+    let attempts = tasks.stop().await;
+    let unknown = |attempt: &Attempt| attempt.error().is_some_and(|error| error.contains("no limit"));
+    let known: Vec<Attempt> = attempts.iter().filter(|attempt| !unknown(attempt)).cloned().collect();
+    in_time_and_transient(&known, &stalls);
+    let after: Vec<Attempt> = attempts.into_iter().filter(|attempt| attempt.sent > back).collect();
+    assert!(after.iter().any(Attempt::is_allowed));
+    let failed = after.iter().filter(|attempt| attempt.error().is_some()).count();
+    assert!(failed == 0 || stalls.worst() > 100_000, "{failed} after it was back");
+}
+
+#[tokio::test]
+async fn a_hung_redis_holds_nobody_up() {
+    let (stage, stalls) = (impatient(Redis::start().await).await, Stalls::watch());
+    let bucket = stage.bucket("api");
+    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
+    sleep(Duration::from_millis(300)).await;
+    stage.redis.server.pause().unwrap();
+    for limit in ["api", "lazy"] {
+        // From memory a denial may still be told, for as long as it holds.
+        eventually(SOON, async || stage.bucket(limit).take(1).await.is_err()).await;
+    }
+    assert_away(&stage.bucket("lazy"), &stalls).await;
+    stage.redis.server.resume().unwrap();
+    let _ = eventually(SOON, async || bucket.peek().await).await;
+    sleep(Duration::from_millis(500)).await;
+    let attempts = tasks.stop().await;
+    in_time_and_transient(&attempts, &stalls);
+    // Takes that were given up may have been carried out: tokens may be lost to them, none is given twice.
+    Oracle::new(10, 100.0).judge(&attempts).never_over();
+    let last =
+        attempts.iter().filter(|attempt| attempt.error().is_some()).map(|attempt| attempt.received).max();
+    assert!(
+        attempts.iter().any(|attempt| attempt.is_allowed() && Some(attempt.sent) > last),
+        "it goes on after"
+    );
+}
+
+#[tokio::test]
+async fn a_deadline_is_as_short_as_it_is_set() {
+    let stage = Stage::set(CONFIG).await;
+    let topup =
+        Client::builder().deadline(Duration::from_millis(20)).connect(stage.redis.url()).await.unwrap();
+    assert!(topup.limit("lazy").take(1).await.unwrap().is_allowed());
+    stage.redis.server.pause().unwrap();
+    let (sent, stalls) = (clock::now(), Stalls::watch());
+    let error = topup.limit("lazy").take(1).await.unwrap_err();
+    let took = clock::now() - sent;
+    stage.redis.server.resume().unwrap();
+    assert!(
+        matches!(error, Error::DeadlineExceeded { deadline } if deadline == Duration::from_millis(20)),
+        "{error}"
+    );
+    assert!((20_000..220_000 + stalls.worst()).contains(&took), "{took} µs");
+}
+
+#[tokio::test]
+async fn a_redis_that_is_full_or_a_replica_may_be_asked_again() {
+    let stage = Stage::set(CONFIG).await;
+    stage.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let error = stage.bucket("lazy").take(1).await.unwrap_err();
+    assert!(error.is_transient() && error.to_string().contains("OOM"), "{error}");
+    stage.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    stage.redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    for limit in ["api", "lazy"] {
+        let error = stage.bucket(limit).take(1).await.unwrap_err();
+        assert!(error.is_transient(), "{error}");
+    }
+    stage.redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    assert!(stage.bucket("lazy").take(1).await.unwrap().is_allowed());
+}

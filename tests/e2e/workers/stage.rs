@@ -1,0 +1,115 @@
+//! What most of these tests begin with: a Redis, a daemon that is ready, a client.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use topup::{Bucket, Client};
+use topup_tests::{Attempt, Daemon, Redis, SOON, Signal, Workers, work};
+
+/// A Redis with the daemon that serves it, and a client of its own.
+pub(super) struct Stage {
+    pub(super) redis: Redis,
+    pub(super) daemon: Daemon,
+    pub(super) topup: Client,
+}
+
+/// Tasks that take from buckets until they are told to stop.
+pub(super) struct Tasks {
+    stop: watch::Sender<bool>,
+    running: JoinSet<Vec<Attempt>>,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// A daemon with this configuration, ready, and a client that waits long for answers.
+    pub(super) async fn set(config: &str) -> Self {
+        Self::on(Redis::start().await, config).await
+    }
+
+    /// The same on a Redis of the test's choice.
+    pub(super) async fn on(redis: Redis, config: &str) -> Self {
+        let daemon = ready(config, &redis).await;
+        let topup = patient(redis.url()).await;
+        Self { redis, daemon, topup }
+    }
+
+    pub(super) fn bucket(&self, limit: &str) -> Bucket {
+        self.topup.limit(limit)
+    }
+
+    /// Has the daemon obey another configuration, and waits until it says so.
+    pub(super) async fn reload(&mut self, config: &str) {
+        self.daemon.rewrite_config(config);
+        self.daemon.signal(Signal::HUP);
+        self.daemon.wait_for_line("reloaded: ", SOON).await;
+    }
+
+    /// Ends the daemon without a word of farewell.
+    pub(super) async fn kill_daemon(&mut self) {
+        self.daemon.signal(Signal::KILL);
+        self.daemon.wait_exit(SOON).await;
+    }
+
+    /// Starts worker processes on `limit`, each asking every `every`.
+    pub(super) async fn workers(&self, count: usize, limit: &str, every: Duration) -> Workers {
+        Workers::start(env!("CARGO_BIN_EXE_worker"), count, self.redis.url(), limit, every).await
+    }
+
+    /// The keys of buckets there are, of either algorithm.
+    pub(super) async fn bucket_keys(&self) -> Vec<String> {
+        bucket_keys(&self.redis).await
+    }
+}
+
+/// A client that no stall of the machine makes give up.
+pub(super) async fn patient(url: &str) -> Client {
+    Client::builder().deadline(SOON).connect(url).await.unwrap()
+}
+
+pub(super) async fn bucket_keys(redis: &Redis) -> Vec<String> {
+    let mut keys = Vec::new();
+    for pattern in ["*}:b:*", "*}:l:*", "*}:due", "*}:former"] {
+        keys.extend(redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
+    }
+    keys
+}
+
+/// A daemon on `redis` that has published this configuration and looked at every bucket.
+pub(super) async fn ready(config: &str, redis: &Redis) -> Daemon {
+    let mut daemon = Daemon::spawn(config, redis);
+    daemon.wait_for_line("ready", SOON).await;
+    daemon
+}
+
+// === impl Tasks ===
+
+impl Tasks {
+    /// Starts a task for each bucket, each asking every `every`.
+    pub(super) fn start(buckets: impl IntoIterator<Item = Bucket>, every: Duration) -> Self {
+        let (stop, told) = watch::channel(false);
+        let mut running = JoinSet::new();
+        for bucket in buckets {
+            let mut told = told.clone();
+            running.spawn(async move {
+                let told_to_stop = async {
+                    let _ = told.wait_for(|stop| *stop).await;
+                };
+                work(&bucket, every, told_to_stop).await
+            });
+        }
+        Self { stop, running }
+    }
+
+    /// Stops them: all they have tried, in the order in which they were answered.
+    pub(super) async fn stop(mut self) -> Vec<Attempt> {
+        self.stop.send_replace(true);
+        let mut attempts: Vec<Attempt> = Vec::new();
+        while let Some(told) = self.running.join_next().await {
+            attempts.extend(told.unwrap());
+        }
+        attempts.sort_by_key(|attempt| attempt.received);
+        attempts
+    }
+}

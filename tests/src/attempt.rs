@@ -1,0 +1,133 @@
+//! What a worker asked and was told, kept so that a test can judge all of it afterwards.
+
+use std::fmt;
+use std::pin::pin;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+use topup::{Bucket, Decision, Error};
+
+use crate::clock;
+
+/// One take of one token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Just before it, in µs of [`clock::now`].
+    pub sent: u64,
+    /// Just after it.
+    pub received: u64,
+    /// What came of it.
+    pub answer: Answer,
+}
+
+/// The answer to a take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The token was given.
+    Allowed,
+    /// There was none.
+    Denied,
+    /// An error that may pass.
+    Transient(String),
+    /// Any other error.
+    Failed(String),
+}
+
+/// Takes one token of `bucket` every `every` until `stop` is done; what is late is left out, not made up for.
+pub async fn work(bucket: &Bucket, every: Duration, stop: impl Future<Output = ()>) -> Vec<Attempt> {
+    let (mut stop, mut turns, mut attempts) = (pin!(stop), interval(every), Vec::new());
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut stop => return attempts,
+            _ = turns.tick() => attempts.push(Attempt::make(bucket).await),
+        }
+    }
+}
+
+// === impl Attempt ===
+
+impl Attempt {
+    /// Takes one token of `bucket` now.
+    pub async fn make(bucket: &Bucket) -> Self {
+        let sent = clock::now();
+        let answer = Answer::from(bucket.take(1).await);
+        Self { sent, received: clock::now(), answer }
+    }
+
+    /// Whether the token was given.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.answer == Answer::Allowed
+    }
+
+    /// What went wrong, if anything did.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match &self.answer {
+            Answer::Allowed | Answer::Denied => None,
+            Answer::Transient(error) | Answer::Failed(error) => Some(error),
+        }
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, error) = match &self.answer {
+            Answer::Allowed => ("allowed", ""),
+            Answer::Denied => ("denied", ""),
+            Answer::Transient(error) => ("transient", error.as_str()),
+            Answer::Failed(error) => ("failed", error.as_str()),
+        };
+        write!(f, "{} {} {word} {}", self.sent, self.received, error.replace('\n', " "))
+    }
+}
+
+impl FromStr for Attempt {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let wrong = || format!("{line:?} is no attempt");
+        let mut words = line.splitn(4, ' ');
+        let mut word = || words.next().ok_or_else(wrong);
+        let [sent, received] = [word()?, word()?].map(|number| number.parse().map_err(|_| wrong()));
+        let answer = match (word()?, word()?.to_owned()) {
+            ("allowed", _) => Answer::Allowed,
+            ("denied", _) => Answer::Denied,
+            ("transient", error) => Answer::Transient(error),
+            ("failed", error) => Answer::Failed(error),
+            _ => return Err(wrong()),
+        };
+        Ok(Self { sent: sent?, received: received?, answer })
+    }
+}
+
+// === impl Answer ===
+
+impl From<Result<Decision, Error>> for Answer {
+    fn from(taken: Result<Decision, Error>) -> Self {
+        match taken {
+            Ok(decision) if decision.is_allowed() => Self::Allowed,
+            Ok(_) => Self::Denied,
+            Err(error) if error.is_transient() => Self::Transient(error.to_string()),
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_read_as_it_was_written() {
+        let error = || "no answer, in time".to_owned();
+        for answer in [Answer::Allowed, Answer::Denied, Answer::Transient(error()), Answer::Failed(error())] {
+            let attempt = Attempt { sent: 3, received: 5, answer };
+            assert_eq!(attempt.to_string().parse(), Ok(attempt));
+        }
+        assert!("3 5 maybe ".parse::<Attempt>().is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! One run of a `topupd` command to its end.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+
+use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::daemon::NOT_INHERITED;
+use crate::{Redis, SOON, cargo};
+
+/// A command line of `topupd`, run in an empty folder and without the caller's environment.
+#[derive(Debug)]
+#[must_use = "nothing runs before `run`"]
+pub struct Cli {
+    command: Command,
+    dir: TempDir,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it answered.
+    pub stdout: String,
+    /// What it complained of.
+    pub stderr: String,
+}
+
+// === impl Cli ===
+
+impl Cli {
+    /// `topupd` with these arguments.
+    ///
+    /// # Panics
+    ///
+    /// When `topupd` does not build.
+    pub fn new(args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a temp folder");
+        let mut command = Command::new(cargo::topupd());
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
+        command.args(args).env("NO_COLOR", "1").current_dir(dir.path()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, dir }
+    }
+
+    /// Uses this Redis, by `TOPUP_REDIS_URL`.
+    pub fn redis(self, redis: &Redis) -> Self {
+        self.env("TOPUP_REDIS_URL", redis.url())
+    }
+
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.command.env(name, value.into());
+        self
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl AsRef<Path>) -> Self {
+        self.command.arg(arg.as_ref());
+        self
+    }
+
+    /// Writes a file into the folder it runs in.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be written.
+    pub fn file(self, name: &str, text: &str) -> Self {
+        std::fs::write(self.dir.path().join(name), text).expect("a file in a temp folder");
+        self
+    }
+
+    /// Lets standard output go elsewhere.
+    pub fn stdout(mut self, to: impl Into<Stdio>) -> Self {
+        self.command.stdout(to);
+        self
+    }
+
+    /// Lets standard error go elsewhere.
+    pub fn stderr(mut self, to: impl Into<Stdio>) -> Self {
+        self.command.stderr(to);
+        self
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started, or does not end soon.
+    pub async fn run(mut self) -> Ended {
+        let child = self.command.spawn().expect("topupd can be run");
+        let output = timeout(SOON, child.wait_with_output()).await;
+        let output = output.expect("a command ends soon").expect("its output can be read");
+        let text = |bytes| String::from_utf8(bytes).expect("topupd writes UTF-8");
+        Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}

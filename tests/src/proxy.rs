@@ -1,0 +1,193 @@
+//! A proxy between clients and Redis that breaks the way as networks do.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use crate::Redis;
+
+/// A proxy in front of a Redis, on a loopback port of its own; gone on drop, with its connections.
+#[derive(Debug)]
+pub struct Proxy {
+    url: String,
+    way: watch::Sender<Way>,
+    requests: Arc<AtomicU64>,
+    listening: AbortHandle,
+}
+
+/// How the way to Redis is at the moment.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    mode: Mode,
+    /// Connections made under another number are cut.
+    age: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Pass,
+    /// Everything comes later, either way.
+    Delay(Duration),
+    /// Connections stay, nothing comes through.
+    Hang,
+    /// Requests arrive, answers do not.
+    LoseAnswers,
+    /// Every so manieth piece of data, either way, is the last of its connection and comes through by half.
+    Tear(u64),
+}
+
+/// One direction of one connection.
+struct Pipe {
+    way: watch::Receiver<Way>,
+    answers: bool,
+    /// Requests that went through: the pieces of all pipes, for [`Mode::Tear`], are counted here too.
+    requests: Arc<AtomicU64>,
+    pieces: Arc<AtomicU64>,
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    /// A proxy in front of `redis` that lets everything through.
+    ///
+    /// # Panics
+    ///
+    /// When there is no port for it.
+    pub async fn before(redis: &Redis) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("redis://{}", listener.local_addr().expect("it is bound"));
+        let (way, watched) = watch::channel(Way { mode: Mode::Pass, age: 0 });
+        let requests = Arc::new(AtomicU64::new(0));
+        let serve = serve(listener, redis.server.socket(), watched, requests.clone());
+        Self { url, way, requests, listening: tokio::spawn(serve).abort_handle() }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// How many requests have gone through to Redis. No argument may begin with `*`.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
+    }
+
+    /// Lets everything through again.
+    pub fn pass(&self) {
+        self.set(Mode::Pass);
+    }
+
+    /// Holds everything up by `delay`, either way.
+    pub fn delay(&self, delay: Duration) {
+        self.set(Mode::Delay(delay));
+    }
+
+    /// Lets nothing through; what comes meanwhile goes through afterwards.
+    pub fn hang(&self) {
+        self.set(Mode::Hang);
+    }
+
+    /// Lets requests through and loses the answers.
+    pub fn lose_answers(&self) {
+        self.set(Mode::LoseAnswers);
+    }
+
+    /// Cuts connections in the middle of every `nth` piece of data.
+    pub fn tear(&self, nth: u64) {
+        self.set(Mode::Tear(nth));
+    }
+
+    /// Cuts all connections; new ones are served.
+    pub fn cut(&self) {
+        self.way.send_modify(|way| way.age += 1);
+    }
+
+    fn set(&self, mode: Mode) {
+        self.way.send_modify(|way| way.mode = mode);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // The connections end with `way`, which they watch.
+        self.listening.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, redis: PathBuf, way: watch::Receiver<Way>, requests: Arc<AtomicU64>) {
+    let pieces = Arc::new(AtomicU64::new(0));
+    while let Ok((client, _)) = listener.accept().await {
+        let pipe =
+            |answers| Pipe { way: way.clone(), answers, requests: requests.clone(), pieces: pieces.clone() };
+        tokio::spawn(connect(client, redis.clone(), pipe(false), pipe(true)));
+    }
+}
+
+/// Serves one connection; when this ends, both its ends are closed.
+async fn connect(mut client: TcpStream, redis: PathBuf, requests: Pipe, answers: Pipe) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut server = UnixStream::connect(redis).await?;
+    let (mut way, age) = (requests.way.clone(), requests.way.borrow().age);
+    let ((client_reads, client_writes), (server_reads, server_writes)) = (client.split(), server.split());
+    tokio::select! {
+        _ = way.wait_for(|way| way.age != age) => Ok(()),
+        ended = requests.run(client_reads, server_writes) => ended,
+        ended = answers.run(server_reads, client_writes) => ended,
+    }
+}
+
+// === impl Pipe ===
+
+impl Pipe {
+    async fn run(
+        mut self,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+    ) -> io::Result<()> {
+        let (mut piece, mut last_byte) = (vec![0; 65_536], b'\n');
+        loop {
+            let length = from.read(&mut piece).await?;
+            let mode = self.passable().await;
+            let data = &piece[..length];
+            if length == 0 {
+                return Ok(());
+            }
+            if !self.answers {
+                self.requests.fetch_add(commands(last_byte, data), Relaxed);
+                last_byte = data[length - 1];
+            }
+            match mode {
+                Mode::Delay(delay) => sleep(delay).await,
+                Mode::LoseAnswers if self.answers => continue,
+                Mode::Tear(nth) if (self.pieces.fetch_add(1, Relaxed) + 1).is_multiple_of(nth) => {
+                    return to.write_all(&data[..length / 2]).await;
+                }
+                _ => {}
+            }
+            to.write_all(data).await?;
+        }
+    }
+
+    /// How the way is once it does not hang.
+    async fn passable(&mut self) -> Mode {
+        // A proxy that is gone lets nothing through: its connections are just being cut.
+        self.way.wait_for(|way| way.mode != Mode::Hang).await.map_or(Mode::Pass, |way| way.mode)
+    }
+}
+
+/// How many commands begin in `data`, which follows on `last`: each is an array, `*3\r\n...`.
+fn commands(last: u8, data: &[u8]) -> u64 {
+    let before = std::iter::once(last).chain(data.iter().copied());
+    let begun = before.zip(data).filter(|(before, byte)| (*before, **byte) == (b'\n', b'*'));
+    begun.count() as u64
+}
