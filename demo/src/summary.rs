@@ -158,7 +158,7 @@ fn told(change: &Change) -> Option<String> {
 fn columns([limit, held, window, allowed, bound, tick]: [&str; 6]) -> String {
     // Colours have a width of their own in the eyes of a formatter.
     let held = if held.is_empty() { "      " } else { held };
-    format!("{limit:6}{held}  {window:31}{allowed:>8}{bound:>16}{tick:>8}")
+    format!("{limit:6}{held}  {window:31}{allowed:>8}{bound:>16}{tick:>8}").trim_end().to_owned()
 }
 
 fn held(held: bool, looks: Looks) -> String {
