@@ -128,7 +128,9 @@ impl Engine {
         }
         let Some(now) = self.time.map(RedisTime::now) else { return };
         self.publication.begin(&self.connection, now);
-        self.passes.begin(&self.connection, now);
+        if !self.publication.is_crossing() {
+            self.passes.begin(&self.connection, now);
+        }
     }
 
     /// Says that this daemon is alive, and hears what time it is: whether Redis answered.

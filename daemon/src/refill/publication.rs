@@ -72,6 +72,11 @@ impl Publication {
         self.running.is_some() || self.pending != Pending::Nothing
     }
 
+    /// Whether a boundary is being crossed: what is refilled meanwhile would get the rate before it for time behind it.
+    pub(super) fn is_crossing(&self) -> bool {
+        self.running.is_some() && self.began == Pending::Nothing
+    }
+
     /// Begins to publish what there is to publish at `now`, in µs of Redis `TIME`.
     pub(super) fn begin(&mut self, connection: &Connection, now: u64) {
         if self.running.is_some() || self.failed.is_some_and(|failed| failed.elapsed() < LONGEST_TICK) {
