@@ -114,7 +114,7 @@ impl Bucket {
                 });
             }
             Advice::Decrement { capacity } if shared.watch.daemon_alive() && is_counter(&published) => {
-                let left = scripts::decrement(&mut shared.connection.clone(), &counter).await?;
+                let left = scripts::decrement(&mut shared.connection(), &counter).await?;
                 if let Ok(remaining) = u64::try_from(left) {
                     shared.memory.taken(&counter, remaining, asked);
                     return Ok(Decision::Allowed { remaining, capacity });
@@ -133,7 +133,7 @@ impl Bucket {
             let published = shared.published(&self.limit).await?;
             let (keys, member) = published.place(self.key.as_deref())?;
             let sent = shared.clock.now();
-            let connection = &mut shared.connection.clone();
+            let connection = &mut shared.connection();
             // A change of kind reaches one shard after another: this one may not be yet what the first, which is read,
             // says; and may be by the time it is asked as what it was.
             let said = published.limit.algorithm;

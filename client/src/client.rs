@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use topup_wire::{
-    connection::{self, Connection},
+    connection::{Connection, Link},
     limit::LimitName,
     scripts,
 };
@@ -40,7 +40,7 @@ pub struct Client(Arc<Shared>);
 
 /// What clones share.
 pub(crate) struct Shared {
-    pub(crate) connection: Connection,
+    link: Arc<Link>,
     pub(crate) clock: Clock,
     pub(crate) memory: Memory,
     pub(crate) watch: Arc<Watch>,
@@ -95,13 +95,13 @@ impl Builder {
     /// # Errors
     /// When `url` is not of a Redis, or Redis does not answer within two seconds.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
-        let connection = connection::connect_lazily(url)?;
+        let link = Arc::new(Link::open(url)?);
         let watch = Arc::new(Watch::default());
-        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
+        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut link.get())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
-        watch.start(connection.clone(), self.deadline);
+        watch.start(link.clone(), self.deadline);
         Ok(Client(Arc::new(Shared {
-            connection,
+            link,
             clock: Clock::start(),
             memory: Memory::new(),
             watch,
@@ -114,6 +114,11 @@ impl Builder {
 // === impl Shared ===
 
 impl Shared {
+    /// The connection, pipelined among all tasks.
+    pub(crate) fn connection(&self) -> Connection {
+        self.link.get()
+    }
+
     /// The limit `name` as published now.
     pub(crate) async fn published(&self, name: &str) -> Result<Arc<Published>, Error> {
         let epoch = self.watch.epoch();
@@ -121,7 +126,7 @@ impl Shared {
             return Ok(published);
         }
         let checked: LimitName = name.parse()?;
-        let limit = scripts::read_limit(&mut self.connection.clone(), &checked).await?;
+        let limit = scripts::read_limit(&mut self.connection(), &checked).await?;
         let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_owned() })?;
         let published = Arc::new(Published::new(limit, epoch));
         self.limits.put(published.clone());

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use topup_wire::{connection::Connection, reply::Polled, scripts};
+use topup_wire::{connection::Link, reply::Polled, scripts};
 
 /// Between two looks. A change reaches workers within this and a tick; half a second keeps that under the second
 /// promised, and costs Redis a few µs.
@@ -54,22 +54,26 @@ impl Watch {
     }
 
     /// Looks again and again, until no client is left.
-    pub(crate) async fn keep(this: Weak<Self>, connection: Connection, deadline: Duration) {
+    pub(crate) async fn keep(this: Weak<Self>, link: Arc<Link>, deadline: Duration) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let Some(watch) = this.upgrade() else { return };
-            let looked = tokio::time::timeout(deadline, scripts::poll(&mut connection.clone())).await;
+            let looked = tokio::time::timeout(deadline, scripts::poll(&mut link.get())).await;
             match looked {
                 Ok(Ok(polled)) => watch.note(&polled),
-                Ok(Err(_)) | Err(_) => watch.lose_sight(),
+                Ok(Err(error)) => {
+                    link.mend(&error);
+                    watch.lose_sight();
+                }
+                Err(_) => watch.lose_sight(),
             }
         }
     }
 
     /// Starts looking; ends by itself when the last client is dropped.
-    pub(crate) fn start(self: &Arc<Self>, connection: Connection, deadline: Duration) {
-        tokio::spawn(Self::keep(Arc::downgrade(self), connection, deadline));
+    pub(crate) fn start(self: &Arc<Self>, link: Arc<Link>, deadline: Duration) {
+        tokio::spawn(Self::keep(Arc::downgrade(self), link, deadline));
     }
 }

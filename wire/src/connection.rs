@@ -1,6 +1,10 @@
 //! The way to Redis.
 
-use std::time::Duration;
+use std::{
+    fmt,
+    sync::{PoisonError, RwLock},
+    time::Duration,
+};
 
 use redis::{
     Client, ErrorKind, IntoConnectionInfo, RedisError, RedisResult,
@@ -40,6 +44,46 @@ pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(None);
     ConnectionManager::new_lazy_with_config(Client::open(info)?, config)
+}
+
+/// The way to one Redis: a connection, and another when that one is no good any more.
+///
+/// A connection comes back by itself after a break. But one that was refused (a wrong password, too many clients) never
+/// tries again, and one to a server that no longer takes writes stays with it.
+pub struct Link {
+    url: String,
+    current: RwLock<Connection>,
+}
+
+// === impl Link ===
+
+impl Link {
+    /// A link to the Redis at `url`, see [`connect_lazily`].
+    ///
+    /// # Errors
+    /// When `url` is not one of a Redis server.
+    pub fn open(url: &str) -> RedisResult<Self> {
+        Ok(Self { url: url.to_owned(), current: RwLock::new(connect_lazily(url)?) })
+    }
+
+    /// The connection.
+    pub fn get(&self) -> Connection {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Connects anew with the next command if `error` is not one that passes on the connection there is.
+    pub fn mend(&self, error: &RedisError) {
+        if let (false, Ok(connection)) = (error.is_io_error(), connect_lazily(&self.url)) {
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = connection;
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may hold a password.
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
 }
 
 /// Whether the same request may succeed later, as it is: Redis was away, starting, failing over or out of memory.

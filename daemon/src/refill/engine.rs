@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use redis::{RedisError, RedisResult};
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
-    connection::{Connection, connect_lazily},
+    connection::{Connection, Link},
     limit::{Limit, LimitName},
     scripts::{self, Health},
 };
@@ -54,8 +54,7 @@ pub struct Settings {
 
 /// The refill engine.
 pub struct Engine {
-    connection: Connection,
-    url: RedisUrl,
+    link: Link,
     id: String,
     tick: Duration,
     presence: Presence,
@@ -78,8 +77,7 @@ impl Engine {
         let tick = settings.config.tick;
         let engine = Self {
             passes: Passes::new(tick),
-            connection: connect_lazily(settings.url.as_str())?,
-            url: settings.url,
+            link: Link::open(settings.url.as_str())?,
             id: settings.id,
             tick,
             presence: Presence::default(),
@@ -113,7 +111,7 @@ impl Engine {
             }
         }
         self.passes.drain().await;
-        if self.presence.is_present() && scripts::retire(&mut self.connection, &self.id).await.is_err() {
+        if self.presence.is_present() && scripts::retire(&mut self.link.get(), &self.id).await.is_err() {
             tracing::warn!("the heartbeat could not be taken back: workers will notice by themselves");
         }
     }
@@ -127,9 +125,9 @@ impl Engine {
             return;
         }
         let Some(now) = self.time.map(RedisTime::now) else { return };
-        self.publication.begin(&self.connection, now);
+        self.publication.begin(&self.link.get(), now);
         if !self.publication.is_crossing() {
-            self.passes.begin(&self.connection, now);
+            self.passes.begin(&self.link.get(), now);
         }
     }
 
@@ -139,18 +137,18 @@ impl Engine {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let health = Health { lag: status.lag, credited: status.credited, version };
         let expected = self.time.map_or(0, RedisTime::now);
-        let mut connection = self.connection.clone();
+        let mut connection = self.link.get();
         let beat = match patiently(scripts::heartbeat(&mut connection, &self.id, GOOD_FOR, &health)).await {
             Ok(beat) => beat,
             Err(error) => {
                 self.presence.lost(&error, self.tick);
                 self.status.send_modify(|status| status.connected = false);
-                self.connect_anew(&error);
+                self.link.mend(&error);
                 return false;
             }
         };
         if self.presence.found() || self.time.is_none() {
-            warn_of_eviction(self.connection.clone());
+            warn_of_eviction(self.link.get());
         }
         if beat.now + STEP < expected {
             let back = Duration::from_micros(expected - beat.now);
@@ -178,17 +176,9 @@ impl Engine {
         true
     }
 
-    /// A connection that was refused (a wrong password, too many clients) is never tried again by itself; and behind the
-    /// same address there may be another Redis, one that does not refuse.
-    fn connect_anew(&mut self, error: &RedisError) {
-        if let (false, Ok(connection)) = (error.is_io_error(), connect_lazily(self.url.as_str())) {
-            self.connection = connection;
-        }
-    }
-
     async fn published(&mut self) {
         self.status.send_modify(|status| status.applied += 1);
-        match patiently(scripts::generation(&mut self.connection.clone())).await {
+        match patiently(scripts::generation(&mut self.link.get())).await {
             Ok(generation) => self.read_published(generation.unwrap_or(0)).await,
             // The next heartbeat tells that the generation is not the one known.
             Err(error) => self.could_not_read(&error),
@@ -197,7 +187,7 @@ impl Engine {
 
     /// Refills from now on what is published as `generation`, whichever daemon published it.
     async fn read_published(&mut self, generation: u64) {
-        let mut connection = self.connection.clone();
+        let mut connection = self.link.get();
         let read = patiently(async {
             let names = scripts::published_limits(&mut connection).await?;
             let each = names.keys().map(|name| {

@@ -11,9 +11,9 @@ local function microseconds()
 end
 
 -- Whole numbers as text: the server's own conversion may write large ones with an exponent. %d is the fastest, and
--- wrong where Redis was built for 32 bits.
+-- too short where Redis was built for 32 bits.
 local format = string.format
-local WHOLE = format('%d', EXACT) == '9007199254740992' and '%d' or '%.0f'
+local WHOLE = struct.size('l') == 8 and '%d' or '%.0f'
 local function whole(number)
   return format(WHOLE, number)
 end
