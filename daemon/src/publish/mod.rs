@@ -26,8 +26,8 @@ pub struct Wanted {
     pub at: Option<u64>,
 }
 
-/// Buckets handled by one script or command: some hundred µs of Redis, so that takes pass between.
-pub(crate) const SLICE: usize = 500;
+/// Buckets handled by one script or command: about a millisecond of Redis, so that takes pass between.
+pub(crate) const SLICE: usize = 250;
 
 /// Publishes `wanted`, and with `alone` removes whatever else is published: whether anything changed.
 ///

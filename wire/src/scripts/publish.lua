@@ -29,13 +29,13 @@ local at = tonumber(ARGV[1])
 -- An instant that has been published under already, or is still to come, says nothing of this change.
 if at <= since or at > now then at = now end
 
-local anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', '0', 'since', whole(at)}
+local anew = {}
 if created or before.algorithm ~= given.algorithm then
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
   local leftovers = redis.call('EXISTS', due, former) > 0
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
   redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
-  redis.call('HSET', record, unpack(anew))
+  anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at)}
 elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= given.p then
   local terms = read_terms(record, before.algorithm)
   -- Workers may have carried the last of them over themselves.
@@ -44,14 +44,13 @@ elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= g
   local changed = {capacity = capacity, n = tonumber(given.n), p = tonumber(given.p)}
   -- An absent bucket is carried over here, once for all of them.
   local anchor, anchored = carry(terms, changed, terms.anchor, terms.anchored)
-  anew[2], anew[4] = whole(anchor), whole(anchored)
-  redis.call('HSET', record, 'was_capacity', before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled',
-    whole(terms.filled), 'change', given.on_change, unpack(anew))
-  if redis.call('EXISTS', due) == 1 then
-    redis.call('RENAME', due, former)
-    redis.call('HSET', record, 'former', 1)
-  end
+  local active = redis.call('EXISTS', due)
+  if active == 1 then redis.call('RENAME', due, former) end
+  anew = {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(at), 'was_capacity',
+    before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change}
 end
+-- What every take reads is given first, and so found first: Redis searches a small hash from its beginning.
 redis.call('HSET', record, unpack(ARGV, 2))
+if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
 redis.call('HINCRBY', record, 'generation', 1)
 return {created and 2 or 1, now}

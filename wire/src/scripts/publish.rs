@@ -56,18 +56,19 @@ fn fields(limit: &Limit) -> [(&'static str, String); 12] {
         Supply::Period(period) => (String::new(), period.since, period.next),
     };
     [
+        // The order matters to `publish.lua`.
         ("algorithm", limit.algorithm.to_string()),
-        ("keyed", flag(limit.keyed)),
-        ("shards", limit.shards.get().to_string()),
         ("capacity", limit.terms.capacity.to_string()),
-        ("rate", rate),
         ("n", n.to_string()),
         ("p", p.to_string()),
         ("catch_up", flag(limit.catch_up)),
         ("tick", limit.tick.as_micros().to_string()),
-        ("on_change", limit.on_change.as_str().to_owned()),
         ("filled", filled.to_string()),
         ("fills", fills.to_string()),
+        ("on_change", limit.on_change.as_str().to_owned()),
+        ("keyed", flag(limit.keyed)),
+        ("shards", limit.shards.get().to_string()),
+        ("rate", rate),
     ]
 }
 
