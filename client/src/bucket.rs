@@ -155,7 +155,7 @@ impl Bucket {
                     let (limit, capacity) = (self.limit.clone(), settled.capacity);
                     return Err(Error::ExceedsCapacity { limit, count, capacity });
                 }
-                (_, Operation::Take(count)) => {
+                (_, Operation::Take(count) | Operation::Share(count)) => {
                     let asked = Asked { count, sent, pace: published.pace, epoch: published.epoch };
                     shared.memory.settled(&counter, &settled, asked);
                     return Ok(settled);

@@ -24,12 +24,14 @@ pub struct Settled {
     pub tokens: u64,
     /// The most it holds.
     pub capacity: u64,
-    /// µs until a denied take would be allowed; 0 otherwise.
+    /// µs until a denied take would be allowed; when none is left, until the next token. 0 otherwise.
     pub wait: u64,
     /// µs for which the bucket stays below full if nothing more is taken, so that a bare `DECR` is right.
     pub headroom: u64,
     /// The instant Redis decided, in µs of its `TIME`.
     pub now: u64,
+    /// Tokens taken.
+    pub granted: u64,
 }
 
 /// The reply of `refill.lua`.
@@ -110,7 +112,7 @@ fn generation(number: i64) -> Option<u64> {
 
 impl FromRedisValue for Settled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [verdict, tokens, capacity, wait, headroom, now] = numbers(value)?;
+        let [verdict, tokens, capacity, wait, headroom, now, granted] = numbers(value)?;
         let verdict = match verdict {
             1 => Verdict::Allowed,
             0 => Verdict::Denied,
@@ -119,7 +121,8 @@ impl FromRedisValue for Settled {
             other => return Err(ParsingError::from(format!("{other} is no verdict"))),
         };
         let [tokens, capacity, wait] = [count(tokens)?, count(capacity)?, count(wait)?];
-        Ok(Self { verdict, tokens, capacity, wait, headroom: count(headroom)?, now: count(now)? })
+        let [headroom, now, granted] = [count(headroom)?, count(now)?, count(granted)?];
+        Ok(Self { verdict, tokens, capacity, wait, headroom, now, granted })
     }
 }
 

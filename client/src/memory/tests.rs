@@ -193,6 +193,7 @@ fn denied() -> Settled {
         capacity: 5,
         wait: 500_000,
         headroom: 5_000_000,
+        granted: 0,
         now: EPOCH,
     }
 }

@@ -31,6 +31,8 @@ pub enum Operation {
     Take(u64),
     /// What a take of so many would be told; changes nothing.
     Peek(u64),
+    /// Take one token each for so many, as far as they go.
+    Share(u64),
     /// Give so many tokens back, up to capacity.
     Refund(u64),
     /// Fill it.
@@ -45,6 +47,7 @@ impl Operation {
         match self {
             Self::Take(count) => ("take", count),
             Self::Peek(count) => ("peek", count),
+            Self::Share(count) => ("share", count),
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
         }
@@ -96,25 +99,40 @@ fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Se
         }
     };
     let capacity = record.capacity;
-    let (mut verdict, mut wait) = (Verdict::Allowed, 0);
+    let (mut verdict, mut granted, mut missing) = (Verdict::Allowed, 0, 0);
     match operation {
         Operation::Take(count) | Operation::Peek(count) if count > capacity => {
             verdict = Verdict::ExceedsCapacity;
         }
         Operation::Take(count) | Operation::Peek(count) if tokens < count => {
-            verdict = Verdict::Denied;
-            wait = record.time_to(score, count - tokens, now);
-            if !record.catch_up {
-                let soon = (record.tick / 4).clamp(1_000, 250_000);
-                wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
+            (verdict, missing) = (Verdict::Denied, count - tokens);
+        }
+        Operation::Take(count) => granted = count,
+        Operation::Share(count) => {
+            granted = count.min(tokens);
+            if tokens == 0 {
+                verdict = Verdict::Denied;
             }
         }
-        Operation::Take(count) => tokens -= count,
         Operation::Peek(_) => {}
         Operation::Refund(count) => tokens = tokens.saturating_add(count).min(capacity),
         Operation::Reset => tokens = capacity,
     }
-    (Settled { verdict, tokens, capacity, wait, headroom: record.headroom(score, tokens, now), now }, score)
+    tokens -= granted;
+    let takes = matches!(operation, Operation::Take(_) | Operation::Share(_));
+    if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
+        missing = missing.max(1);
+    }
+    let mut wait = 0;
+    if missing > 0 {
+        wait = record.time_to(score, missing, now);
+        if !record.catch_up {
+            let soon = (record.tick / 4).clamp(1_000, 250_000);
+            wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
+        }
+    }
+    let headroom = record.headroom(score, tokens, now);
+    (Settled { verdict, tokens, capacity, wait, headroom, now, granted }, score)
 }
 
 /// Whether the bucket is written; what was refused and credited nothing is left as it is.

@@ -108,3 +108,19 @@ local function headroom(terms, score, tokens, now)
   if terms.n > 0 then return math.max(0, instant(score, terms.capacity - tokens, terms.n, terms.p) - now) end
   return math.max(0, terms.fills - now)
 end
+
+-- What an operation makes of a bucket that holds `tokens`: the tokens after it, the verdict, the tokens taken, and how
+-- many more it would take for the take that was denied, or for one of a single token now that none is left.
+local function operate(terms, tokens, operation, count)
+  if operation == 'refund' then return math.min(terms.capacity, tokens + count), 1, 0, 0 end
+  if operation == 'reset' then return terms.capacity, 1, 0, 0 end
+  if operation == 'share' then
+    local granted = math.min(tokens, count)
+    if granted < tokens then return tokens - granted, 1, granted, 0 end
+    return 0, granted > 0 and 1 or 0, granted, 1
+  end
+  if count > terms.capacity then return tokens, -2, 0, 0 end
+  if tokens < count then return tokens, 0, 0, count - tokens end
+  if operation == 'peek' then return tokens, 1, 0, 0 end
+  return tokens - count, 1, count, tokens == count and 1 or 0
+end

@@ -2,7 +2,7 @@
 -- bucket.lua. State is a hash {tokens, at, since}: tokens, the instant up to which they have been credited, and the
 -- instant since which the terms they were credited under apply. A full bucket has no key.
 -- KEYS  1 record  2 state
--- ARGV  1 operation: take, peek, refund or reset  2 count, up to 2^53, as settle.lua's
+-- ARGV  1 operation: take, peek, share, refund or reset  2 count, up to 2^53, as settle.lua's
 -- Reply as settle.lua's, with no headroom: nothing but this script may take.
 -- Laws  1 (with no tick) 2 3 4 5 6 7.
 assert(#KEYS == 2 and #ARGV == 2, 'lazy takes 2 keys and 2 arguments')
@@ -13,7 +13,7 @@ local now = microseconds()
 local terms = read_terms(record, 'lazy-token-bucket')
 if not terms then
   redis.call('DEL', state)
-  return {-1, 0, 0, 0, 0, now}
+  return {-1, 0, 0, 0, 0, now, 0}
 end
 
 local since = redis.call('HGET', record, 'since')
@@ -29,20 +29,10 @@ else
   tokens, at = absent(terms, now)
 end
 
-local verdict, wait = 1, 0
-if operation == 'take' or operation == 'peek' then
-  if count > terms.capacity then
-    verdict = -2
-  elseif tokens >= count then
-    if operation == 'take' then tokens = tokens - count end
-  else
-    verdict, wait = 0, time_to(terms, at, count - tokens, now)
-  end
-elseif operation == 'refund' then
-  tokens = math.min(terms.capacity, tokens + count)
-elseif operation == 'reset' then
-  tokens = terms.capacity
-end
+local verdict, granted, missing
+tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+local wait = 0
+if missing > 0 then wait = time_to(terms, at, missing, now) end
 
 -- A denial that credited nothing writes nothing.
 local changed = verdict == 1 or (verdict == 0 and (whole(at) ~= held[2] or since ~= held[3]))
@@ -59,4 +49,4 @@ if operation ~= 'peek' and changed then
     redis.call('PEXPIREAT', state, whole(math.ceil(full / 1000)))
   end
 end
-return {verdict, tokens, terms.capacity, wait, 0, now}
+return {verdict, tokens, terms.capacity, wait, 0, now, granted}

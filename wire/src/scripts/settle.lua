@@ -1,11 +1,12 @@
 -- Every operation on one bucket but the bare DECR: a worker that does not know the bucket to be below full, or has
 -- seen it empty, settles it here. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 former index  4 counter
--- ARGV  1 member  2 operation: take, peek, refund or reset  3 count, up to 2^53 (take is all or nothing; peek: what a
---       take would be told)
--- Reply {verdict, tokens, capacity, wait, headroom, now}: verdict 1 allowed or done, 0 denied, -1 no such limit, -2
---       count above capacity; wait: µs until a denied take would be allowed; headroom: µs for which the bucket stays
---       below full if nothing more is taken.
+-- ARGV  1 member  2 operation: take, peek, share, refund or reset  3 count, up to 2^53 (take is all or nothing; peek:
+--       what a take would be told; share: one token each for so many, as far as they go)
+-- Reply {verdict, tokens, capacity, wait, headroom, now, granted}: verdict 1 allowed or done, 0 denied, -1 no such
+--       limit, -2 count above capacity; wait: µs until a denied take would be allowed, or, when none is left, the next
+--       of one token; headroom: µs for which the bucket stays below full if nothing more is taken; granted: tokens
+--       taken.
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
 assert(#KEYS == 4 and #ARGV == 3, 'settle takes 4 keys and 3 arguments')
 local record, due, former, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -15,7 +16,7 @@ local now = microseconds()
 local terms = read_terms(record, 'token-bucket')
 if not terms then
   redis.call('DEL', counter)
-  return {-1, 0, 0, 0, 0, now}
+  return {-1, 0, 0, 0, 0, now, 0}
 end
 
 -- As last written ...
@@ -37,26 +38,17 @@ else
   if terms.catch_up then tokens, score = credit(terms, tokens, score, now) end
 end
 
-local verdict, wait = 1, 0
-if operation == 'take' or operation == 'peek' then
-  if count > terms.capacity then
-    verdict = -2
-  elseif tokens >= count then
-    if operation == 'take' then tokens = tokens - count end
-  else
-    verdict = 0
-    wait = time_to(terms, score, count - tokens, now)
-    -- Without catch-up, tokens come at the daemon's ticks only. Once they are due it comes within a tick, and never
-    -- should it be dead: a quarter of one is soon enough to ask again.
-    if not terms.catch_up then
-      local soon = math.max(1000, math.min(250000, math.floor(terms.tick / 4)))
-      wait = math.max(wait, score + terms.tick - now, soon)
-    end
+local verdict, granted, missing
+tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+local wait = 0
+if missing > 0 then
+  wait = time_to(terms, score, missing, now)
+  -- Without catch-up, tokens come at the daemon's ticks only. Once they are due it comes within a tick, and never
+  -- should it be dead: a quarter of one is soon enough to ask again.
+  if not terms.catch_up then
+    local soon = math.max(1000, math.min(250000, math.floor(terms.tick / 4)))
+    wait = math.max(wait, score + terms.tick - now, soon)
   end
-elseif operation == 'refund' then
-  tokens = math.min(terms.capacity, tokens + count)
-elseif operation == 'reset' then
-  tokens = terms.capacity
 end
 
 -- What was refused and credited nothing is left as it is, debt included: whoever credits next clamps it.
@@ -71,4 +63,4 @@ if operation ~= 'peek' and changed then
     if found ~= 'due' or score ~= written then redis.call('ZADD', due, whole(score), member) end
   end
 end
-return {verdict, tokens, terms.capacity, wait, headroom(terms, score, tokens, now), now}
+return {verdict, tokens, terms.capacity, wait, headroom(terms, score, tokens, now), now, granted}

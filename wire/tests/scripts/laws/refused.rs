@@ -13,10 +13,11 @@ use crate::{
     server::{Keyspace, Redis},
 };
 
-const OPERATIONS: [Operation; 5] = [
+const OPERATIONS: [Operation; 6] = [
     Operation::Take(1),
     Operation::Take(MAX_TOKENS),
     Operation::Peek(1),
+    Operation::Share(3),
     Operation::Refund(1),
     Operation::Reset,
 ];

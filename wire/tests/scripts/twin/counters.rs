@@ -36,7 +36,8 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         0..30 => drop(world.settle(i, Operation::Take(1)).await),
         30..45 => {
             let count = count(&world.twin.record, rng);
-            let operation = [Operation::Take, Operation::Peek, Operation::Refund].choose(rng).unwrap();
+            let operation =
+                [Operation::Take, Operation::Share, Operation::Peek, Operation::Refund].choose(rng).unwrap();
             world.settle(i, operation(count)).await;
         }
         45..47 => drop(world.settle(i, Operation::Reset).await),

@@ -65,7 +65,9 @@ impl World {
             0..4 => self.operate(i, Operation::Take(1)).await,
             4..7 => {
                 let count = count(&self.twin.record, rng);
-                let operation = [Operation::Take, Operation::Peek, Operation::Refund].choose(rng).unwrap();
+                let operation = [Operation::Take, Operation::Share, Operation::Peek, Operation::Refund]
+                    .choose(rng)
+                    .unwrap();
                 self.operate(i, operation(count)).await;
             }
             7 if rng.random_bool(0.3) => self.operate(i, Operation::Reset).await,
