@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! topup:{api:0}:limit      hash    the record of limit "api", shard 0
-//! topup:{api:0}:due        zset    its buckets that are not full, scored by the instant they are credited up to
+//! topup:{api:0}:due        zset    its buckets that have a counter, scored by the instant they are credited up to
 //! topup:{api:0}:former     zset    those not yet carried over the last change of terms
 //! topup:{api:0}:b:         string  tokens of the one bucket of an unkeyed limit
 //! topup:{user:3}:b:alice   string  tokens of the bucket of key "alice"

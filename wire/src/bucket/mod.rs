@@ -95,7 +95,8 @@ fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Se
         None => record.absent(now),
         Some(held) => {
             let (tokens, score) = record.carried(held);
-            if record.catch_up { record.credit(tokens, score, now) } else { (tokens, score) }
+            let credits = record.catch_up || tokens >= record.capacity;
+            if credits { record.credit(tokens, score, now) } else { (tokens, score) }
         }
     };
     let capacity = record.capacity;
@@ -148,11 +149,12 @@ pub fn refill(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
     if !due && held.score <= now + 2 {
         return false;
     }
-    let (tokens, score) = record.credit(held.tokens.max(0) as u64, held.score, now);
+    let before = held.tokens.max(0) as u64;
+    let (tokens, score) = record.credit(before, held.score, now);
     if score == held.score {
         return false;
     }
-    *bucket = record.stored(tokens, score, now);
+    *bucket = record.refilled(record.capacity.saturating_sub(before), tokens, score, now);
     true
 }
 
@@ -163,6 +165,7 @@ pub fn carry(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
     if record.catch_up {
         (tokens, score) = record.credit(tokens, score, now);
     }
-    *bucket = record.stored(tokens, score, now);
+    let capacity = record.before.map_or(record.capacity, |before| before.capacity);
+    *bucket = record.refilled(capacity.saturating_sub(held.tokens.max(0) as u64), tokens, score, now);
     true
 }

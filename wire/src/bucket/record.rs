@@ -162,6 +162,13 @@ impl Record {
         let vanishes = tokens >= self.capacity && self.absent(now).0 >= self.capacity;
         (!vanishes).then_some(Held { tokens: tokens as i64, score, former: false })
     }
+
+    /// The same after a pass that found it `missing` so many tokens: one that was in use is kept, full, for a tick.
+    pub(super) fn refilled(&self, missing: u64, tokens: u64, score: u64, now: u64) -> Bucket {
+        let in_use = missing > 1 && self.pace.n > 0;
+        let kept = Held { tokens: tokens as i64, score, former: false };
+        if in_use { Some(kept) } else { self.stored(tokens, score, now) }
+    }
 }
 
 /// Tokens under a new capacity of a bucket that holds `tokens` of `capacity`.

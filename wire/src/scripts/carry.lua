@@ -13,15 +13,16 @@ local carried = 0
 if terms and terms.former then
   local before = read_former_terms(record)
   local may_vanish = absent(terms, now) >= terms.capacity
+  local unused = terms.n == 0 and before.capacity or 1
   for i = 4, #KEYS do
     local member = string.sub(KEYS[i], prefix + 1)
     local score = redis.call('ZSCORE', former, member)
     if score then
-      local tokens = math.max(0, tonumber(redis.call('GET', KEYS[i]) or 0))
-      local at
-      tokens, at = carry(before, terms, tokens, tonumber(score))
+      local held = math.max(0, tonumber(redis.call('GET', KEYS[i]) or 0))
+      local tokens, at = carry(before, terms, held, tonumber(score))
       if terms.catch_up then tokens, at = credit(terms, tokens, at, now) end
-      if tokens >= terms.capacity and may_vanish then
+      -- One that was in use keeps its key for now, as in refill.lua.
+      if tokens >= terms.capacity and may_vanish and before.capacity - held <= unused then
         redis.call('UNLINK', KEYS[i])
       else
         redis.call('SET', KEYS[i], whole(tokens))

@@ -35,7 +35,8 @@ if not score then
   found = 'absent'
 else
   if found == 'former' then tokens, score = carry(read_former_terms(record), terms, tokens, score) end
-  if terms.catch_up then tokens, score = credit(terms, tokens, score, now) end
+  -- A full bucket that still has a key counts from now, as one without does.
+  if terms.catch_up or tokens >= terms.capacity then tokens, score = credit(terms, tokens, score, now) end
 end
 
 local verdict, granted, missing

@@ -16,6 +16,7 @@ use crate::{
 
 const RUNS: u64 = 10;
 const HOUR: u64 = 3_600_000_000;
+const TICK: u64 = 100_000;
 
 /// The keys there are.
 async fn keys(scene: &mut Scene) -> Vec<String> {
@@ -49,8 +50,51 @@ async fn a_full_bucket_has_no_key() {
         scene.settle("user-2", Operation::Take(1)).await;
         scene.settle("user-2", Operation::Refund(1)).await;
         scene.refill(7).await;
+        scene.pass(TICK).await;
+        scene.refill(7).await;
         assert_eq!(keys(&mut scene).await, [scene.keys.record.as_str()]);
         redis = scene.redis;
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_was_in_use_keeps_its_key_for_one_more_tick() {
+    let mut scene = Scene::set(Redis::start().await, limit(10, "1000/s")).await;
+    for (count, kept) in [(1, false), (2, true), (10, true)] {
+        scene.take("a", count).await;
+        scene.pass(TICK).await;
+        assert_eq!(scene.refill(1).await.full, u64::from(!kept), "missing {count}");
+        let counter = scene.keys.counter("a");
+        assert_eq!(keys(&mut scene).await.contains(&counter), kept, "missing {count}");
+        // Not due again before a tick has passed, and gone then, unless it is taken from meanwhile.
+        assert_eq!(scene.refill(1).await.credited, 0);
+        for _ in 0..2 {
+            if kept {
+                scene.pass(TICK).await;
+                scripts::decrement(&mut scene.redis.connection, &counter).await.unwrap();
+                scripts::decrement(&mut scene.redis.connection, &counter).await.unwrap();
+                assert_eq!(scene.refill(1).await.full, 0);
+            }
+        }
+        scene.pass(TICK).await;
+        assert_eq!(scene.refill(1).await.full, u64::from(kept));
+        assert_eq!(keys(&mut scene).await, [scene.keys.record.as_str()]);
+    }
+}
+
+#[tokio::test]
+async fn a_full_bucket_with_a_key_loses_what_falls_as_one_without_does() {
+    for catch_up in [true, false] {
+        let mut limit = limit(10, "1/s");
+        limit.catch_up = catch_up;
+        let mut scene = Scene::set(Redis::start().await, limit).await;
+        scene.take("a", 5).await;
+        scene.pass(HOUR).await;
+        assert_eq!(scene.refill(1).await.full, 0);
+        scene.pass(950_000).await;
+        assert_eq!(scene.take("a", 1).await, 9);
+        scene.pass(900_000).await;
+        assert_eq!((scene.refill(1).await.tokens, scene.tokens("a").await), (0, 9));
     }
 }
 
