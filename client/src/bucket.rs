@@ -1,6 +1,9 @@
 //! One bucket, and what can be done with it.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use topup_wire::{
     bucket::Operation,
@@ -14,8 +17,9 @@ use crate::{
     clock::micros,
     decision::Decision,
     error::Error,
-    memory::{Advice, Asked},
-    published::Published,
+    known::Asked,
+    published::Place,
+    slot::{Slot, Told},
 };
 
 /// The bucket of a limit, or of one key of a keyed limit. From [`Client::limit`]; cheap to make, anew or once.
@@ -24,23 +28,31 @@ pub struct Bucket {
     client: Client,
     limit: String,
     key: Option<String>,
+    slot: OnceLock<Arc<Slot>>,
 }
 
 // === impl Bucket ===
 
 impl Bucket {
     pub(crate) fn new(client: Client, limit: String) -> Self {
-        Self { client, limit, key: None }
+        Self { client, limit, key: None, slot: OnceLock::new() }
+    }
+
+    /// The bucket of `slot`.
+    pub(crate) fn of(client: &Client, slot: &Arc<Slot>) -> Self {
+        let (limit, key) = (slot.limit().to_string(), slot.key().map(str::to_owned));
+        Self { client: client.clone(), limit, key, slot: slot.clone().into() }
     }
 
     /// The bucket of `key`: any UTF-8 text of 1 to 256 bytes. For keyed limits only.
     #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
+    pub fn key(self, key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), slot: OnceLock::new(), ..self }
     }
 
     /// Takes `count` tokens, all or nothing.
+    ///
+    /// Takes of one token that are made while another is under way share one command, each in its turn.
     ///
     /// # Errors
     /// [`Error::UnknownLimit`] until a daemon has published the limit; [`Error::ExceedsCapacity`] when the bucket
@@ -48,26 +60,40 @@ impl Bucket {
     /// ever retried: a take that failed may have been carried out.
     pub async fn take(&self, count: u64) -> Result<Decision, Error> {
         checked(count)?;
-        self.within_deadline(self.decide(count)).await
+        let slot = self.slot()?;
+        if count == 1 {
+            return match self.told(|| slot.take(&self.client)).await? {
+                Told::Later(pending) => pending.await,
+                Told::Now(decision) => Ok(decision),
+                Told::Misplaced => Err(self.unknown()),
+            };
+        }
+        if let Some(decision) = slot.remembered(count, &self.client) {
+            return Ok(decision);
+        }
+        Ok(decision(&self.within_deadline(self.settle(Operation::Take(count))).await?))
     }
 
     /// Takes `count` tokens, waiting for them for at most `longest`.
     ///
-    /// Denied at once when they cannot be there in time.
+    /// Whoever has waited longer in this process is served first; denied at once when it cannot be this one's turn in
+    /// time. However many wait, Redis is asked about once for each token that comes.
     ///
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
-        let clock = self.client.shared().clock;
-        let until = clock.now().saturating_add(micros(longest));
-        loop {
-            let decision = self.take(count).await?;
-            let Some(retry_after) = decision.retry_after() else { return Ok(decision) };
-            if clock.now().saturating_add(micros(retry_after)) > until {
-                return Ok(decision);
-            }
-            // A change of the limit may end a long denial early.
-            tokio::time::sleep(retry_after.min(LONGEST_NAP)).await;
+        checked(count)?;
+        let slot = self.slot()?;
+        let until = self.client.shared().clock.now().saturating_add(micros(longest));
+        let pending = match self.told(|| slot.wait(count, until, &self.client)).await? {
+            Told::Later(pending) => pending,
+            Told::Now(decision) => return Ok(decision),
+            Told::Misplaced => return Err(self.unknown()),
+        };
+        match tokio::time::timeout(longest, pending).await {
+            Ok(told) => told,
+            // Out of patience; what it would be told now is not worth less.
+            Err(_) => self.take(count).await,
         }
     }
 
@@ -86,7 +112,9 @@ impl Bucket {
     /// As [`Bucket::take`].
     pub async fn refund(&self, count: u64) -> Result<u64, Error> {
         checked(count)?;
-        Ok(self.within_deadline(self.settle(Operation::Refund(count))).await?.tokens)
+        let refunded = self.within_deadline(self.settle(Operation::Refund(count))).await?;
+        self.slot()?.look_again(&self.client);
+        Ok(refunded.tokens)
     }
 
     /// Fills the bucket.
@@ -94,82 +122,90 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn reset(&self) -> Result<(), Error> {
-        self.within_deadline(self.settle(Operation::Reset)).await.map(drop)
-    }
-
-    /// The way of a take: from memory, by a bare `DECR`, or by script.
-    async fn decide(&self, count: u64) -> Result<Decision, Error> {
-        let shared = self.client.shared();
-        let published = shared.published(&self.limit).await?;
-        let (keys, member) = published.place(self.key.as_deref())?;
-        let counter = keys.counter(member);
-        let asked = Asked { count, sent: shared.clock.now(), pace: published.pace, epoch: published.epoch };
-        match shared.memory.advise(&counter, asked) {
-            Advice::Deny(denial) => {
-                let retry_after = Duration::from_micros(denial.wait);
-                return Ok(Decision::Denied {
-                    remaining: denial.tokens,
-                    capacity: denial.capacity,
-                    retry_after,
-                });
-            }
-            Advice::Decrement { capacity } if shared.watch.daemon_alive() && is_counter(&published) => {
-                let left = scripts::decrement(&mut shared.connection(), &counter).await?;
-                if let Ok(remaining) = u64::try_from(left) {
-                    shared.memory.taken(&counter, remaining, asked);
-                    return Ok(Decision::Allowed { remaining, capacity });
-                }
-            }
-            Advice::Decrement { .. } | Advice::Settle => {}
-        }
-        Ok(decision(&self.settle(Operation::Take(count)).await?))
+        self.within_deadline(self.settle(Operation::Reset)).await?;
+        self.slot()?.look_again(&self.client);
+        Ok(())
     }
 
     /// Asks by script, and remembers the answer.
-    async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
-        let shared = self.client.shared();
+    pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
+        let (shared, slot) = (self.client.shared(), self.slot()?);
         let mut unknown = 0;
         loop {
-            let published = shared.published(&self.limit).await?;
-            let (keys, member) = published.place(self.key.as_deref())?;
-            let sent = shared.clock.now();
-            let connection = &mut shared.connection();
+            let place = self.place(slot).await?;
+            let count = if let Operation::Take(count) = operation { count } else { 1 };
+            let (terms, epoch) = (place.published.terms, place.published.epoch);
+            let asked = Asked { count, sent: shared.clock.now(), terms, epoch };
+            let (connection, keys, member) = (&mut shared.connection(), place.keys(), place.member());
             // A change of kind reaches one shard after another: this one may not be yet what the first, which is read,
             // says; and may be by the time it is asked as what it was.
-            let said = published.limit.algorithm;
+            let said = place.published.limit.algorithm;
             let settled = match if unknown == 2 { other(said) } else { said } {
                 Algorithm::TokenBucket => scripts::settle(connection, keys, member, operation).await?,
                 Algorithm::LazyTokenBucket => scripts::lazy(connection, keys, member, operation).await?,
             };
-            let counter = keys.counter(member);
-            match (settled.verdict, operation) {
-                (Verdict::Unknown, _) => {
+            match settled.verdict {
+                Verdict::Unknown => {
                     // Removed, or changed in kind since we read it. Nothing was done: asking again is safe.
                     shared.forget_limit(&self.limit);
+                    slot.displace();
                     unknown += 1;
                     if unknown == MOST_UNKNOWN {
-                        return Err(Error::UnknownLimit { limit: self.limit.clone() });
+                        return Err(self.unknown());
                     }
                 }
-                (Verdict::ExceedsCapacity, Operation::Take(count)) => {
+                Verdict::ExceedsCapacity if !matches!(operation, Operation::Peek(_)) => {
                     let (limit, capacity) = (self.limit.clone(), settled.capacity);
                     return Err(Error::ExceedsCapacity { limit, count, capacity });
                 }
-                (_, Operation::Take(count) | Operation::Share(count)) => {
-                    let asked = Asked { count, sent, pace: published.pace, epoch: published.epoch };
-                    shared.memory.settled(&counter, &settled, asked);
+                _ => {
+                    slot.learn(&settled, operation, asked, shared.clock.now());
                     return Ok(settled);
                 }
-                (_, Operation::Refund(_) | Operation::Reset) => {
-                    shared.memory.forget(&counter);
-                    return Ok(settled);
-                }
-                (_, Operation::Peek(_)) => return Ok(settled),
             }
         }
     }
 
-    async fn within_deadline<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    /// What this worker has of the bucket.
+    fn slot(&self) -> Result<&Arc<Slot>, Error> {
+        if let Some(slot) = self.slot.get() {
+            return Ok(slot);
+        }
+        let slot = self.client.shared().slots.get(&self.limit, self.key.as_deref())?;
+        Ok(self.slot.get_or_init(|| slot))
+    }
+
+    /// Where the bucket is, by what is published now.
+    async fn place(&self, slot: &Slot) -> Result<Place, Error> {
+        if let Some(place) = slot.place(&self.client) {
+            return Ok(place);
+        }
+        let published = self.client.shared().published(slot.limit()).await?;
+        let place = Place::new(published, self.key.as_deref())?;
+        slot.put(place.clone());
+        Ok(place)
+    }
+
+    /// What `ask` is told once it is known where the bucket is.
+    async fn told(&self, mut ask: impl FnMut() -> Told) -> Result<Told, Error> {
+        // Published again and again while it is read, it is unknown in the end.
+        for _ in 1..MOST_UNKNOWN {
+            match ask() {
+                Told::Misplaced => drop(self.within_deadline(self.place(self.slot()?)).await?),
+                told => return Ok(told),
+            }
+        }
+        Ok(ask())
+    }
+
+    fn unknown(&self) -> Error {
+        Error::UnknownLimit { limit: self.limit.clone() }
+    }
+
+    pub(crate) async fn within_deadline<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let deadline = self.client.shared().deadline;
         tokio::time::timeout(deadline, call).await.unwrap_or(Err(Error::DeadlineExceeded { deadline }))
     }
@@ -177,13 +213,6 @@ impl Bucket {
 
 /// A limit that is still unknown when asked for the fourth time is: see [`Bucket::settle`].
 const MOST_UNKNOWN: u32 = 4;
-/// The longest a waiter sleeps before it looks again.
-const LONGEST_NAP: Duration = Duration::from_millis(500);
-
-/// Whether the limit's buckets are counters, so that `DECR` takes from them.
-fn is_counter(published: &Published) -> bool {
-    published.limit.algorithm == Algorithm::TokenBucket
-}
 
 /// What a limit is in a shard where it is not `algorithm`.
 const fn other(algorithm: Algorithm) -> Algorithm {

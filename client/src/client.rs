@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use topup_wire::{
     connection::{Connection, Link},
+    lane::Lane,
     limit::LimitName,
     scripts,
 };
@@ -11,9 +12,11 @@ use topup_wire::{
 use crate::{
     bucket::Bucket,
     clock::Clock,
+    deadline,
     error::Error,
-    memory::Memory,
     published::{Cache, Published},
+    slot::Ticket,
+    slots::Slots,
     watch::Watch,
 };
 
@@ -42,7 +45,8 @@ pub struct Client(Arc<Shared>);
 pub(crate) struct Shared {
     link: Arc<Link>,
     pub(crate) clock: Clock,
-    pub(crate) memory: Memory,
+    pub(crate) lane: Lane<Ticket>,
+    pub(crate) slots: Slots,
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
     limits: Cache,
@@ -78,6 +82,10 @@ impl Client {
     pub(crate) fn shared(&self) -> &Shared {
         &self.0
     }
+
+    pub(crate) const fn of(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
 }
 
 // === impl Builder ===
@@ -100,14 +108,17 @@ impl Builder {
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut link.get())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
         watch.start(link.clone(), self.deadline);
-        Ok(Client(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             link,
             clock: Clock::start(),
-            memory: Memory::new(),
+            lane: Lane::open(url)?,
+            slots: Slots::new(),
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
-        })))
+        });
+        deadline::keep(&shared);
+        Ok(Client(shared))
     }
 }
 
@@ -120,14 +131,13 @@ impl Shared {
     }
 
     /// The limit `name` as published now.
-    pub(crate) async fn published(&self, name: &str) -> Result<Arc<Published>, Error> {
+    pub(crate) async fn published(&self, name: &LimitName) -> Result<Arc<Published>, Error> {
         let epoch = self.watch.epoch();
-        if let Some(published) = self.limits.get(name, epoch) {
+        if let Some(published) = self.limits.get(name.as_str(), epoch) {
             return Ok(published);
         }
-        let checked: LimitName = name.parse()?;
-        let limit = scripts::read_limit(&mut self.connection(), &checked).await?;
-        let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_owned() })?;
+        let limit = scripts::read_limit(&mut self.connection(), name).await?;
+        let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_string() })?;
         let published = Arc::new(Published::new(limit, epoch));
         self.limits.put(published.clone());
         Ok(published)

@@ -8,7 +8,7 @@ use topup_wire::{
 };
 
 /// Why a call gave no answer. A denial is not among these: it is a [`Decision`](crate::Decision).
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No limit of this name is published: the daemon has not started yet, or its config has no such limit.

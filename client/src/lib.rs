@@ -29,10 +29,13 @@
 mod bucket;
 mod client;
 mod clock;
+mod deadline;
 mod decision;
 mod error;
-mod memory;
+mod known;
 mod published;
+mod slot;
+mod slots;
 mod watch;
 
 pub use bucket::Bucket;

@@ -1,4 +1,4 @@
-//! Limits as published, read once per generation.
+//! Limits as published, read once per generation, and where their buckets are.
 
 use std::{
     collections::HashMap,
@@ -6,21 +6,32 @@ use std::{
 };
 
 use topup_wire::{
-    bucket::Pace,
+    bucket::{Operation, Pace},
     keyspace::{ShardKeys, shard_of},
-    limit::{Key, Limit},
+    limit::{Algorithm, Key, Limit},
+    scripts,
 };
 
-use crate::error::Error;
+use crate::{clock::micros, error::Error, known::Terms};
 
 /// A published limit and where its buckets are.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) limit: Limit,
-    pub(crate) pace: Pace,
+    pub(crate) terms: Terms,
     /// What was published when it was read.
     pub(crate) epoch: u64,
     shards: Vec<ShardKeys>,
+}
+
+/// Where a bucket is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) published: Arc<Published>,
+    shard: usize,
+    /// The key of its state in Redis; its member of the due index is the end of it.
+    state: Box<str>,
+    mislaid: bool,
 }
 
 /// The limits read so far.
@@ -32,21 +43,69 @@ pub(crate) struct Cache(RwLock<HashMap<String, Arc<Published>>>);
 impl Published {
     pub(crate) fn new(limit: Limit, epoch: u64) -> Self {
         let (n, p) = limit.terms.supply.lowest_terms();
+        // Tokens of the pure form come at ticks, and those of a quota at once: there is no leeway in them.
+        let tick = if limit.catch_up && n > 0 { micros(limit.tick) } else { 0 };
         let shards = (0..limit.shards.get()).map(|shard| ShardKeys::new(&limit.name, shard)).collect();
-        Self { pace: Pace { n, p }, shards, limit, epoch }
+        Self { terms: Terms { pace: Pace { n, p }, tick }, shards, limit, epoch }
     }
 
-    /// The shard and member of the bucket for `key`.
-    pub(crate) fn place<'a>(&self, key: Option<&'a str>) -> Result<(&ShardKeys, &'a str), Error> {
-        let limit = || self.limit.name.to_string();
-        match (self.limit.keyed, key) {
-            (true, None) => Err(Error::KeyRequired { limit: limit() }),
-            (false, Some(_)) => Err(Error::KeyUnexpected { limit: limit() }),
-            (false, None) => Ok((&self.shards[0], "")),
+    /// Whether buckets are counters, so that `DECR` takes from them.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.limit.algorithm == Algorithm::TokenBucket
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    /// The bucket for `key`.
+    pub(crate) fn new(published: Arc<Published>, key: Option<&str>) -> Result<Self, Error> {
+        let limit = || published.limit.name.to_string();
+        let (shard, member) = match (published.limit.keyed, key) {
+            (true, None) => return Err(Error::KeyRequired { limit: limit() }),
+            (false, Some(_)) => return Err(Error::KeyUnexpected { limit: limit() }),
+            (false, None) => (0, ""),
             (true, Some(key)) => {
                 let key = Key::new(key)?.as_str();
-                Ok((&self.shards[usize::from(shard_of(key, self.limit.shards))], key))
+                (usize::from(shard_of(key, published.limit.shards)), key)
             }
+        };
+        let keys = &published.shards[shard];
+        let state = if published.is_counted() { keys.counter(member) } else { keys.lazy_state(member) };
+        Ok(Self { shard, state: state.into(), mislaid: false, published })
+    }
+
+    pub(crate) fn keys(&self) -> &ShardKeys {
+        &self.published.shards[self.shard]
+    }
+
+    /// No epoch finds it any more.
+    pub(crate) fn mislay(&mut self) {
+        self.mislaid = true;
+    }
+
+    /// Whether it is still there, for all that is known under `epoch`.
+    pub(crate) fn is_current(&self, epoch: u64) -> bool {
+        self.published.epoch == epoch && !self.mislaid
+    }
+
+    /// Its member of the due index.
+    pub(crate) fn member(&self) -> &str {
+        &self.state[self.keys().counters.len()..]
+    }
+
+    /// Appends the command that takes `by` tokens from its counter unseen.
+    pub(crate) fn ask_decrement(&self, out: &mut Vec<u8>, by: u64) {
+        scripts::ask_decrement(out, &self.state, by);
+    }
+
+    /// Appends the command that settles it.
+    pub(crate) fn ask(&self, out: &mut Vec<u8>, operation: Operation) {
+        match self.published.limit.algorithm {
+            Algorithm::TokenBucket => {
+                scripts::ask_settle(out, self.keys(), &self.state, self.member(), operation);
+            }
+            Algorithm::LazyTokenBucket => scripts::ask_lazy(out, self.keys(), &self.state, operation),
         }
     }
 }

@@ -18,12 +18,12 @@ pub type Connection = ConnectionManager;
 /// The longest one attempt to connect may take.
 ///
 /// A host that answers at all does so within a few round trips; a second also covers a lost packet.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection on which nothing has been acknowledged for this long is given up and made anew: a host that vanished
 /// without a word is noticed within it, as something is asked at least every second.
 #[cfg(target_os = "linux")]
-const VANISHED: Duration = Duration::from_secs(5);
+pub(crate) const VANISHED: Duration = Duration::from_secs(5);
 
 /// A connection to the Redis at `url` (`redis://`, `unix://`), made at its first command.
 ///

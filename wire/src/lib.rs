@@ -4,6 +4,7 @@
 pub mod bucket;
 pub mod connection;
 pub mod keyspace;
+pub mod lane;
 pub mod limit;
 pub mod reply;
 pub mod scripts;

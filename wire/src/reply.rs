@@ -93,7 +93,10 @@ pub struct Polled {
 
 /// `N` whole numbers, as every script of ours answers.
 fn numbers<const N: usize>(value: Value) -> Result<[i64; N], ParsingError> {
-    let numbers: Vec<i64> = from_redis_value(value)?;
+    exactly(from_redis_value(value)?)
+}
+
+fn exactly<const N: usize>(numbers: Vec<i64>) -> Result<[i64; N], ParsingError> {
     let given = numbers.len();
     numbers.try_into().map_err(|_| ParsingError::from(format!("{N} numbers expected, {given} given")))
 }
@@ -110,9 +113,10 @@ fn generation(number: i64) -> Option<u64> {
 
 // === impl FromRedisValue ===
 
-impl FromRedisValue for Settled {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [verdict, tokens, capacity, wait, headroom, now, granted] = numbers(value)?;
+impl Settled {
+    /// What the numbers of a reply say.
+    fn read(numbers: [i64; 7]) -> Result<Self, ParsingError> {
+        let [verdict, tokens, capacity, wait, headroom, now, granted] = numbers;
         let verdict = match verdict {
             1 => Verdict::Allowed,
             0 => Verdict::Denied,
@@ -123,6 +127,20 @@ impl FromRedisValue for Settled {
         let [tokens, capacity, wait] = [count(tokens)?, count(capacity)?, count(wait)?];
         let [headroom, now, granted] = [count(headroom)?, count(now)?, count(granted)?];
         Ok(Self { verdict, tokens, capacity, wait, headroom, now, granted })
+    }
+}
+
+impl FromRedisValue for Settled {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        Self::read(numbers(value)?)
+    }
+}
+
+impl TryFrom<Vec<i64>> for Settled {
+    type Error = ParsingError;
+
+    fn try_from(numbers: Vec<i64>) -> Result<Self, ParsingError> {
+        Self::read(exactly(numbers)?)
     }
 }
 

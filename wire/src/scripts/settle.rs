@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use super::script;
-use crate::{bucket::Operation, keyspace::ShardKeys, reply::Settled};
+use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, reply::Settled};
 
-static SETTLE: LazyLock<Script> = script!("settle.lua");
+pub(super) static SETTLE: LazyLock<Script> = script!("settle.lua");
 
 /// The bare `DECR` of a counter: the tokens left, below 0 when there was none to take.
 ///
@@ -20,6 +20,20 @@ pub async fn decrement(connection: &mut impl ConnectionLike, counter: &str) -> R
     let mut take = Cmd::new();
     take.arg("DECR").arg(counter);
     take.query_async(connection).await
+}
+
+/// Appends the command that takes `by` tokens from a counter unseen, see [`decrement`].
+pub fn ask_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
+    Command::Decrement { key: counter.as_bytes(), by }.encode(out);
+}
+
+/// Appends the command that [`settle`] sends.
+pub fn ask_settle(out: &mut Vec<u8>, keys: &ShardKeys, counter: &str, member: &str, operation: Operation) {
+    let (word, count) = operation.as_args();
+    let count = count.to_string();
+    let keys = [&keys.record, &keys.due, &keys.former, counter].map(str::as_bytes);
+    let args = [member.as_bytes(), word.as_bytes(), count.as_bytes()];
+    Command::Script { hash: SETTLE.get_hash(), keys: &keys, args: &args }.encode(out);
 }
 
 /// `operation` on the bucket `member` of the shard `keys`, in one step and exactly.

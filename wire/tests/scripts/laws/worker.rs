@@ -1,4 +1,4 @@
-//! A worker that takes as the client does, as far as the laws can tell: see `memory.rs` there.
+//! A worker that takes as the client does where the law leaves no leeway: see `known.rs` there.
 
 use topup_wire::{
     bucket::Operation,

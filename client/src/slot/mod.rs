@@ -1,0 +1,182 @@
+//! One bucket as this worker sees it: what is known of it, and who waits for its tokens.
+//!
+//! Takes of one token that come while a command for the bucket is under way wait for its answer and then go together,
+//! as one command: `DECRBY k`, or one script. Nobody waits for company; order is kept. Those who are willing to wait
+//! for tokens stand in a queue of their own and are served first, each in turn.
+
+mod alarm;
+mod flight;
+mod line;
+mod outcome;
+mod pending;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use topup_wire::{bucket::Operation, limit::LimitName, reply::Settled};
+
+use crate::{
+    client::Client,
+    clock::Micros,
+    decision::Decision,
+    error::Error,
+    known::{Asked, Known},
+    published::Place,
+};
+
+pub(crate) use flight::Ticket;
+pub(crate) use outcome::Outcome;
+pub(crate) use pending::Pending;
+
+use flight::Flight;
+use line::{Line, Taker};
+
+/// A bucket of a limit.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    limit: LimitName,
+    key: Option<Box<str>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Where it is, once that has been read.
+    place: Option<Place>,
+    known: Known,
+    /// Those who want a token now.
+    takers: Line,
+    /// Those who wait for tokens.
+    waiters: Line,
+    /// The command under way.
+    flight: Option<Flight>,
+    /// Commands so far.
+    flights: u32,
+    /// Someone will look at the waiters again.
+    alarm: bool,
+}
+
+/// An answer, or where it will be.
+pub(crate) enum Told {
+    Now(Decision),
+    Later(Pending),
+    /// Not before it is known where the bucket is.
+    Misplaced,
+}
+
+// === impl Slot ===
+
+impl Slot {
+    pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
+        Self { limit, key: key.map(Box::from), state: Mutex::default() }
+    }
+
+    pub(crate) fn limit(&self) -> &LimitName {
+        &self.limit
+    }
+
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// Where the bucket is by what is published now, if that has been read.
+    pub(crate) fn place(&self, client: &Client) -> Option<Place> {
+        self.lock().placed(client.shared().watch.epoch()).cloned()
+    }
+
+    pub(crate) fn put(&self, place: Place) {
+        self.lock().place = Some(place);
+    }
+
+    /// Forgets where the bucket is: it is not there.
+    pub(crate) fn displace(&self) {
+        if let Some(place) = &mut self.lock().place {
+            place.mislay();
+        }
+    }
+
+    /// Takes one token.
+    pub(crate) fn take(self: &Arc<Self>, client: &Client) -> Told {
+        let mut state = self.lock();
+        let Some(asked) = state.asked_in_place(1, client) else { return Told::Misplaced };
+        if let Some(denial) = state.known.denial(asked) {
+            return Told::Now(denial.into());
+        }
+        let (taker, pending) = Taker::new(1, asked.sent, None, client, self);
+        state.takers.push(taker);
+        self.launch(&mut state, client);
+        Told::Later(pending)
+    }
+
+    /// Takes `count` tokens when they are there, and all who waited before have theirs; denied at once when that cannot
+    /// be by `until`.
+    pub(crate) fn wait(self: &Arc<Self>, count: u64, until: Micros, client: &Client) -> Told {
+        let mut state = self.lock();
+        let Some(asked) = state.asked_in_place(count, client) else { return Told::Misplaced };
+        if let Some(denial) = state.turn(state.waiters.tokens(), asked)
+            && asked.sent.saturating_add(denial.wait) > until
+        {
+            return Told::Now(denial.into());
+        }
+        let (taker, pending) = Taker::new(count, asked.sent, Some(until), client, self);
+        state.waiters.push(taker);
+        self.go_on(&mut state, client);
+        Told::Later(pending)
+    }
+
+    /// What is remembered of a denial of `count` tokens.
+    pub(crate) fn remembered(&self, count: u64, client: &Client) -> Option<Decision> {
+        let state = self.lock();
+        state.known.denial(state.asked_in_place(count, client)?).map(Decision::from)
+    }
+
+    /// Learns from the answer of a script to `operation`, here since `received`.
+    pub(crate) fn learn(&self, settled: &Settled, operation: Operation, asked: Asked, received: Micros) {
+        match operation {
+            Operation::Take(_) | Operation::Share(_) => {
+                self.lock().known = Known::learned(settled, asked, received);
+            }
+            Operation::Refund(_) | Operation::Reset => self.lock().known = Known::default(),
+            Operation::Peek(_) => {}
+        }
+    }
+
+    /// Tells whoever waits that there may be tokens now.
+    pub(crate) fn look_again(self: &Arc<Self>, client: &Client) {
+        self.go_on(&mut self.lock(), client);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves at worst what was known before.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Where the bucket is, if that was read under `epoch`.
+    fn placed(&self, epoch: u64) -> Option<&Place> {
+        self.place.as_ref().filter(|place| place.is_current(epoch))
+    }
+
+    /// A question asked now; `None` when it is not known where.
+    fn asked_in_place(&self, count: u64, client: &Client) -> Option<Asked> {
+        let epoch = client.shared().watch.epoch();
+        self.placed(epoch).map(|place| Self::question(place, count, epoch, client))
+    }
+
+    /// The same, where the bucket was when that was last read.
+    fn asked(&self, count: u64, client: &Client) -> Option<Asked> {
+        let place = self.place.as_ref()?;
+        Some(Self::question(place, count, client.shared().watch.epoch(), client))
+    }
+
+    fn question(place: &Place, count: u64, epoch: u64, client: &Client) -> Asked {
+        Asked { count, sent: client.shared().clock.now(), terms: place.published.terms, epoch }
+    }
+}
+
+/// What cannot be answered any more: its client is gone.
+fn given_up() -> Error {
+    Error::Redis(redis::RedisError::from((redis::ErrorKind::Io, "the client was dropped")))
+}

@@ -1,0 +1,126 @@
+//! The task that carries a lane's commands to Redis and the answers back.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{sleep, timeout},
+};
+
+use super::{
+    Request, Shared,
+    reply::parse,
+    stream::{Reader, Writer, connect},
+};
+use crate::connection::CONNECT_TIMEOUT;
+
+/// Between attempts to connect in vain: the first, and the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// Room for the answers to some thousand commands.
+const READ_ROOM: usize = 64 * 1024;
+/// A buffer grown by a burst is not kept larger than this.
+const KEEP: usize = 256 * 1024;
+
+/// Carries until the lane is dropped. A connection that breaks is made anew with the next request.
+pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>, info: ConnectionInfo) {
+    let mut backoff = BACKOFF.0;
+    loop {
+        // What is asked while nobody is connected is worth a connection.
+        match shared.wants_more() {
+            None => return,
+            Some(false) => shared.filled.notified().await,
+            Some(true) => {
+                let connected = timeout(CONNECT_TIMEOUT, connect(&info)).await;
+                match connected.unwrap_or_else(|_| Err(late())) {
+                    Ok((reader, writer)) => {
+                        backoff = BACKOFF.0;
+                        match serve(&shared, reader, writer).await {
+                            Ok(()) => return,
+                            Err(error) => shared.fail(&error),
+                        }
+                    }
+                    Err(error) => {
+                        shared.fail(&error);
+                        sleep(backoff).await;
+                        backoff = (2 * backoff).min(BACKOFF.1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Carries over one connection until it breaks, or (`Ok`) the lane is dropped and all is answered.
+async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -> RedisResult<()> {
+    tokio::select! {
+        ended = write(shared, writer) => ended,
+        ended = read(shared, reader) => ended,
+    }
+}
+
+async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResult<()> {
+    let mut batch = Vec::new();
+    loop {
+        match shared.wants_more() {
+            None if shared.lock().waiting.is_empty() => return Ok(()),
+            None | Some(false) => {
+                shared.filled.notified().await;
+                // Tasks that are ready now may have something to ask as well: one turn of the others, never a wait.
+                tokio::task::yield_now().await;
+            }
+            Some(true) => {
+                shared.encode(&mut batch);
+                writer.write_all(&batch).await?;
+                batch.clear();
+                if batch.capacity() > KEEP {
+                    batch = Vec::new();
+                }
+            }
+        }
+    }
+}
+
+async fn read<R: Request>(shared: &Shared<R>, mut reader: Reader) -> RedisResult<()> {
+    let mut bytes = Vec::with_capacity(READ_ROOM);
+    let mut answers = Vec::new();
+    loop {
+        if reader.read_buf(&mut bytes).await? == 0 {
+            return Err(RedisError::from((ErrorKind::Io, "Redis closed the connection")));
+        }
+        let mut at = 0;
+        while let Some((answer, length)) = parse(&bytes[at..])? {
+            answers.push(answer);
+            at += length;
+        }
+        bytes.drain(..at);
+        let requests: Vec<R> = {
+            let mut queue = shared.lock();
+            // More answers than questions: nothing later could be told apart.
+            if queue.waiting.len() < answers.len() {
+                return Err(RedisError::from((ErrorKind::Parse, "more answers than questions")));
+            }
+            queue.waiting.drain(..answers.len()).collect()
+        };
+        let mut demoted = None;
+        for (request, answer) in requests.into_iter().zip(answers.drain(..)) {
+            if let Err(error) = &answer
+                && error.code() == Some("READONLY")
+            {
+                demoted = Some(error.clone());
+            }
+            request.complete(answer);
+        }
+        // A server that no longer takes writes will not again: another one may answer to its name by now.
+        if let Some(error) = demoted {
+            return Err(error);
+        }
+        if shared.lock().closed {
+            shared.filled.notify_one();
+        }
+    }
+}
+
+fn late() -> RedisError {
+    RedisError::from((ErrorKind::Io, "no connection", format!("within {CONNECT_TIMEOUT:?}")))
+}

@@ -1,0 +1,104 @@
+//! The commands that travel in a lane, encoded.
+
+use std::io::Write;
+
+/// A command that travels in a lane.
+#[derive(Clone, Copy, Debug)]
+pub enum Command<'a> {
+    /// `DECRBY key by`, or `DECR key` when `by` is 1.
+    Decrement {
+        /// The counter.
+        key: &'a [u8],
+        /// How much.
+        by: u64,
+    },
+    /// `EVALSHA hash`, with keys and arguments.
+    Script {
+        /// The script's SHA-1, in hex.
+        hash: &'a str,
+        /// Its keys.
+        keys: &'a [&'a [u8]],
+        /// Its arguments.
+        args: &'a [&'a [u8]],
+    },
+}
+
+// === impl Command ===
+
+impl Command<'_> {
+    /// Appends the command as RESP.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Decrement { key, by: 1 } => {
+                out.extend_from_slice(b"*2\r\n$4\r\nDECR\r\n");
+                bulk(out, key);
+            }
+            Self::Decrement { key, by } => {
+                out.extend_from_slice(b"*3\r\n$6\r\nDECRBY\r\n");
+                bulk(out, key);
+                number(out, by);
+            }
+            Self::Script { hash, keys, args } => {
+                header(out, b'*', 3 + keys.len() + args.len());
+                out.extend_from_slice(b"$7\r\nEVALSHA\r\n");
+                bulk(out, hash.as_bytes());
+                number(out, keys.len() as u64);
+                keys.iter().chain(args).for_each(|text| bulk(out, text));
+            }
+        }
+    }
+}
+
+fn header(out: &mut Vec<u8>, kind: u8, count: usize) {
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{}{count}\r\n", char::from(kind));
+}
+
+fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    header(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0_u8; 20];
+    let mut rest = number;
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    bulk(out, &digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(command: &Command<'_>) -> String {
+        let mut out = Vec::new();
+        command.encode(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn commands_are_what_redis_reads() {
+        let key: &[u8] = b"topup:{a:0}:b:";
+        assert_eq!(
+            encoded(&Command::Decrement { key, by: 1 }),
+            "*2\r\n$4\r\nDECR\r\n$14\r\ntopup:{a:0}:b:\r\n"
+        );
+        assert_eq!(
+            encoded(&Command::Decrement { key, by: 120 }),
+            "*3\r\n$6\r\nDECRBY\r\n$14\r\ntopup:{a:0}:b:\r\n$3\r\n120\r\n"
+        );
+        assert_eq!(
+            encoded(&Command::Script { hash: "ab", keys: &[b"k"], args: &[b"", b"x y"] }),
+            "*6\r\n$7\r\nEVALSHA\r\n$2\r\nab\r\n$1\r\n1\r\n$1\r\nk\r\n$0\r\n\r\n$3\r\nx y\r\n"
+        );
+    }
+}
