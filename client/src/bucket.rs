@@ -62,6 +62,9 @@ impl Bucket {
         checked(count)?;
         let slot = self.slot()?;
         if count == 1 {
+            if let Some(decision) = slot.spend(&self.client) {
+                return Ok(decision);
+            }
             return match self.told(|| slot.take(&self.client)).await? {
                 Told::Later(pending) => pending.await,
                 Told::Now(decision) => Ok(decision),
@@ -72,6 +75,19 @@ impl Bucket {
             return Ok(decision);
         }
         Ok(decision(&self.within_deadline(self.settle(Operation::Take(count))).await?))
+    }
+
+    /// Takes one token if that can be decided without Redis: from tokens taken ahead, where the limit has a `lease`, or
+    /// because a denial is remembered. `None` when Redis has to be asked: [`Bucket::take`] does.
+    ///
+    /// Where the limit has a lease and nothing is left of it, the next one is asked for meanwhile.
+    pub fn try_take(&self) -> Option<Decision> {
+        let slot = self.slot().ok()?;
+        let decision = slot.spend(&self.client).or_else(|| slot.remembered(1, &self.client));
+        if decision.is_none() {
+            slot.take_ahead(&self.client);
+        }
+        decision
     }
 
     /// Takes `count` tokens, waiting for them for at most `longest`.

@@ -79,6 +79,11 @@ impl Client {
         Bucket::new(self.clone(), name.into())
     }
 
+    /// Tokens this client has taken ahead and may still spend, of limits with a `lease`: so many are missing elsewhere.
+    pub fn tokens_held(&self) -> u64 {
+        self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.0
     }

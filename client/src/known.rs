@@ -133,8 +133,9 @@ impl Known {
         Some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
     }
 
-    /// Whether a bare `DECR` is right, also for so many takes of one token at once, asked as said.
-    pub(crate) fn below_full(&self, takes: u64, asked: Asked) -> bool {
+    /// Whether a bare `DECR` is right, also for so many takes of one token at once, asked as said. For tokens that are
+    /// not spent at once there is no leeway: it is needed when they are.
+    pub(crate) fn below_full(&self, takes: u64, asked: Asked, ahead: bool) -> bool {
         let Asked { sent: now, terms, epoch, .. } = asked;
         // An emptied bucket is asked for by script: only that credits what is owed right now.
         if epoch != self.epoch || self.tokens < takes {
@@ -142,9 +143,21 @@ impl Known {
         }
         let missing = self.capacity.saturating_sub(self.tokens);
         now < self.full_at
-            || (now < self.stays_until
+            || (!ahead
+                && now < self.stays_until
                 && (now < self.full_at.saturating_add(terms.tick / 2)
                     || missing.saturating_add(takes) <= terms.leeway()))
+    }
+
+    /// Until when `ahead` tokens taken of it may be spent: until it would be full if it still had them, and half a tick.
+    pub(crate) fn lent_until(&self, ahead: u64, terms: Terms) -> Micros {
+        let held = terms.time_of(self.tokens.saturating_add(ahead));
+        self.empty_full_at.saturating_sub(cautious(held).saturating_add(2)).saturating_add(terms.tick / 2)
+    }
+
+    /// Tokens in the bucket at the last answer.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
     }
 
     /// The most the bucket holds.

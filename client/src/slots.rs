@@ -49,6 +49,15 @@ impl Slots {
         Ok(slot)
     }
 
+    /// Every slot there is.
+    pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
+        let slots = |part: &Mutex<LruCache<_, Arc<Slot>>>| {
+            let part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            part.iter().map(|(_, slot)| slot.clone()).collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(slots).collect()
+    }
+
     fn part(&self, name: &str) -> MutexGuard<'_, LruCache<Box<str>, Arc<Slot>>> {
         // All of its bytes: keys may have beginnings or endings in common.
         let mixed = name.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));

@@ -39,6 +39,7 @@ fn wanted_limit(config: &Config, limit: &LimitConfig, now: u64) -> Wanted {
             on_change: limit.on_change,
             tick: config.tick,
             shards: limit.shards,
+            lease: limit.lease,
         },
         at: in_force.since,
     }

@@ -84,6 +84,7 @@ impl World {
             on_change: OnChange::Keep,
             tick: std::time::Duration::from_micros(tick),
             shards: Shards::ONE,
+            lease: None,
         };
         let record = Record::new(&limit, EPOCH);
         Self {
@@ -135,7 +136,7 @@ impl World {
             self.decided[1] += 1;
             return;
         }
-        let bare = count == 1 && known.below_full(takes, asked);
+        let bare = count == 1 && known.below_full(takes, asked, false);
         self.decided[if bare { 0 } else { 2 }] += 1;
         self.sent.push_back(Request { worker, asked, tokens: count.max(takes), bare, sent: self.now });
         let under_way = self.sent.iter().filter(|request| request.bare).map(|request| request.tokens).sum();
@@ -348,7 +349,7 @@ fn an_answer_that_a_later_one_has_overtaken_tells_nothing_of_now() {
     let allowed = Settled { verdict: Verdict::Allowed, tokens: 4, wait: 0, headroom: 1_000_000, ..denied() };
     let mut known = Known::learned(&allowed, Asked { sent: 50, ..asked(1) }, 90);
     known.taken(0, Asked { sent: 10, ..asked(1) });
-    let bare = |known: Known, sent| known.below_full(1, Asked { sent, ..asked(1) });
+    let bare = |known: Known, sent| known.below_full(1, Asked { sent, ..asked(1) }, false);
     assert!(bare(known, 984_000));
     assert!(!bare(known, 1_034_500), "half a tick later the law allows no more");
     known.taken(3, Asked { sent: 60, ..asked(1) });

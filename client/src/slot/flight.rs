@@ -34,6 +34,8 @@ struct Sent {
     operation: Operation,
     /// How many waiters and takers it is for.
     aboard: (usize, usize),
+    /// Tokens to be taken ahead.
+    ahead: u64,
 }
 
 /// What travels in the lane.
@@ -56,19 +58,23 @@ impl Slot {
         let Some(asked) = state.asked(1, client) else { return self.launch(state, client) };
         if let Some(denial) = state.known.denial(asked) {
             state.deny(usize::MAX, denial);
+            state.hungry = false;
         }
         state.deny_late_turns(asked);
         state.waiters.close_up();
         let first = state.waiters.first().map(|first| Asked { count: first.count, ..asked });
         match first.and_then(|first| state.known.denial(first)) {
-            Some(denial) if state.takers.is_empty() => self.set_alarm(state, client, denial.wait),
+            Some(denial) if state.takers.is_empty() && !state.hungry => {
+                self.set_alarm(state, client, denial.wait)
+            }
             _ => self.launch(state, client),
         }
     }
 
     /// Sends a command for everyone there, unless one is under way: they go with the next.
     pub(super) fn launch(self: &Arc<Self>, state: &mut State, client: &Client) {
-        if state.flight.is_some() || (state.takers.is_empty() && state.waiters.is_empty()) {
+        let nobody = state.takers.is_empty() && state.waiters.is_empty() && !state.hungry;
+        if state.flight.is_some() || nobody {
             return;
         }
         state.flights = state.flights.wrapping_add(1);
@@ -100,7 +106,7 @@ impl Slot {
     /// The flight `number`, which wanted so many tokens, has come to this.
     fn landed(self: &Arc<Self>, number: u32, wanted: u64, outcome: Result<Outcome, Error>, client: &Client) {
         let mut state = self.lock();
-        let Some(Sent { asked, aboard, .. }) =
+        let Some(Sent { asked, aboard, ahead, .. }) =
             state.flight.take_if(|flight| flight.number == number).and_then(|flight| flight.sent)
         else {
             drop(state);
@@ -121,6 +127,9 @@ impl Slot {
                     state.deny(unserved, Denial { tokens, capacity, wait });
                 }
             }
+        }
+        if ahead > 0 {
+            spare -= self.lend(&mut state, spare.min(ahead), asked);
         }
         if spare > 0 {
             // Some have left, and others come.
@@ -171,30 +180,31 @@ impl Request for Ticket {
         }
         state.takers.close_up();
         state.waiters.close_up();
-        let (Some(place), Some(mut asked)) = (&state.place, state.asked(1, &self.client)) else {
-            return false;
-        };
+        let Some(mut asked) = state.asked(1, &self.client) else { return false };
         let many = state.waiters.first().map(|first| first.count).filter(|count| *count > 1);
-        let (operation, aboard) = match many {
-            Some(count) => (Operation::Take(count), (1, 0)),
-            None => {
-                let aboard = (state.waiters.singles(), state.takers.len());
-                (Operation::Share((aboard.0 + aboard.1) as u64), aboard)
-            }
+        let (aboard, ahead) = match many {
+            Some(_) => ((1, 0), 0),
+            None => ((state.waiters.singles(), state.takers.len()), self.slot.wish(state, asked)),
         };
-        let (Operation::Take(wanted) | Operation::Share(wanted)) = operation else { return false };
+        let wanted = many.unwrap_or((aboard.0 + aboard.1) as u64 + ahead);
+        let operation = if many.is_some() { Operation::Take(wanted) } else { Operation::Share(wanted) };
         if wanted == 0 {
             state.flight = None;
             return false;
         }
         asked.count = many.unwrap_or(1);
+        let Some(place) = &state.place else { return false };
         let counted = many.is_none() && place.published.is_counted() && place.is_current(asked.epoch);
-        if counted && self.client.shared().watch.daemon_alive() && state.known.below_full(wanted, asked) {
+        if counted
+            && self.client.shared().watch.daemon_alive()
+            && state.known.below_full(wanted, asked, ahead > 0)
+        {
             place.ask_decrement(out, wanted);
         } else {
             place.ask(out, operation);
         }
-        state.flight = Some(Flight { number: self.flight, sent: Some(Sent { asked, operation, aboard }) });
+        state.flight =
+            Some(Flight { number: self.flight, sent: Some(Sent { asked, operation, aboard, ahead }) });
         self.wanted = wanted;
         true
     }

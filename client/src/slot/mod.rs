@@ -6,6 +6,7 @@
 
 mod alarm;
 mod flight;
+mod lease;
 mod line;
 mod outcome;
 mod pending;
@@ -24,6 +25,7 @@ use crate::{
 };
 
 pub(crate) use flight::Ticket;
+use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;
 
@@ -35,6 +37,7 @@ use line::{Line, Taker};
 pub(crate) struct Slot {
     limit: LimitName,
     key: Option<Box<str>>,
+    lease: Lease,
     state: Mutex<State>,
 }
 
@@ -53,6 +56,10 @@ struct State {
     flights: u32,
     /// Someone will look at the waiters again.
     alarm: bool,
+    /// How much to take ahead.
+    appetite: Appetite,
+    /// More is to be taken ahead.
+    hungry: bool,
 }
 
 /// An answer, or where it will be.
@@ -67,7 +74,7 @@ pub(crate) enum Told {
 
 impl Slot {
     pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
-        Self { limit, key: key.map(Box::from), state: Mutex::default() }
+        Self { limit, key: key.map(Box::from), lease: Lease::default(), state: Mutex::default() }
     }
 
     pub(crate) fn limit(&self) -> &LimitName {
@@ -92,6 +99,39 @@ impl Slot {
         if let Some(place) = &mut self.lock().place {
             place.mislay();
         }
+    }
+
+    /// Spends a token taken ahead, if there is one.
+    pub(crate) fn spend(self: &Arc<Self>, client: &Client) -> Option<Decision> {
+        if self.lease.is_empty() {
+            return None;
+        }
+        let shared = client.shared();
+        match self.lease.spend(shared.clock.now(), shared.watch.epoch()) {
+            Spent::Nothing => None,
+            Spent::Token(decision, few) => {
+                if few {
+                    self.take_ahead(client);
+                }
+                Some(decision)
+            }
+        }
+    }
+
+    /// Takes tokens ahead, if the limit is leased.
+    pub(crate) fn take_ahead(self: &Arc<Self>, client: &Client) {
+        let mut state = self.lock();
+        let leased = |place: &Place| place.published.limit.lease.is_some();
+        if state.placed(client.shared().watch.epoch()).is_some_and(leased) {
+            state.hungry = true;
+            self.launch(&mut state, client);
+        }
+    }
+
+    /// Tokens taken ahead that are still good.
+    pub(crate) fn held(&self, client: &Client) -> u64 {
+        let shared = client.shared();
+        if self.lease.is_over(shared.clock.now(), shared.watch.epoch()) { 0 } else { self.lease.left() }
     }
 
     /// Takes one token.

@@ -28,10 +28,13 @@ pub(super) const LIMIT: &[Key] = &[
     key("catch_up", "catch_up = true"),
     key("on_change", r#"on_change = "keep""#),
     key("shards", "shards = 8"),
+    key("lease", r#"lease = { max = 100, ttl = "1s" }"#),
     key("schedule", "[[limit.api.schedule]]"),
 ];
 
 pub(super) const REFILL: &[Key] = &[CRON, TIMEZONE];
+
+pub(super) const LEASE: &[Key] = &[key("max", "max = 100"), key("ttl", r#"ttl = "1s""#)];
 
 pub(super) const SCHEDULE: &[Key] =
     &[CRON, TIMEZONE, key("rate", r#"rate = "200/s""#), key("capacity", "capacity = 400")];
@@ -41,4 +44,4 @@ const TIMEZONE: Key = key("timezone", r#"timezone = "Europe/Berlin""#);
 
 /// All tables, for the tests that keep documents and examples complete.
 #[cfg(test)]
-pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, REFILL, SCHEDULE];
+pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, REFILL, LEASE, SCHEDULE];

@@ -1,6 +1,6 @@
 //! A limit as checked.
 
-use topup_wire::limit::{Algorithm, Capacity, LimitName, OnChange, Rate, Shards};
+use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards};
 
 use crate::calendar::Calendar;
 
@@ -43,6 +43,8 @@ pub struct LimitConfig {
     pub on_change: OnChange,
     /// How many hash tags its buckets are spread over; one when unkeyed.
     pub shards: Shards,
+    /// What a worker may take ahead, if anything.
+    pub lease: Option<Lease>,
     /// What else applies and when, in the order of the file.
     pub schedule: Vec<Entry>,
 }

@@ -1,8 +1,8 @@
-//! The refill period as written.
+//! The refill period, and the time a lease lasts, as written.
 
 use std::{str::FromStr, time::Duration};
 
-use topup_wire::limit::Rate;
+use topup_wire::limit::{Lease, Rate};
 
 /// The shortest tick.
 pub const MIN_TICK: Duration = Duration::from_millis(1);
@@ -17,6 +17,15 @@ pub(super) struct Tick(Duration);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a tick of 1ms to 60s: write a number and ms or s, such as \"100ms\"")]
 pub(super) struct TickError(String);
+
+/// The longest that a worker keeps tokens it has taken ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ttl(Duration);
+
+/// A text that is no such time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a time of 10ms to 60s: write a number and ms or s, such as \"1s\"")]
+pub(super) struct TtlError(String);
 
 // === impl Tick ===
 
@@ -36,10 +45,30 @@ impl FromStr for Tick {
     type Err = TickError;
 
     fn from_str(text: &str) -> Result<Self, TickError> {
-        // Written like the interval of a rate, so that times have one notation; but never without a number.
-        let numbered = text.trim_start().starts_with(|c: char| c.is_ascii_digit());
-        let interval = format!("1/{text}").parse::<Rate>().ok().filter(|_| numbered).map(Rate::interval);
-        let legal = interval.filter(|interval| (MIN_TICK..=MAX_TICK).contains(interval));
+        let legal = duration(text).filter(|tick| (MIN_TICK..=MAX_TICK).contains(tick));
         legal.map(Self).ok_or_else(|| TickError(text.chars().take(80).collect()))
     }
+}
+
+// === impl Ttl ===
+
+impl Ttl {
+    pub(super) const fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl FromStr for Ttl {
+    type Err = TtlError;
+
+    fn from_str(text: &str) -> Result<Self, TtlError> {
+        let legal = duration(text).filter(|ttl| Lease::new(1, *ttl).is_ok());
+        legal.map(Self).ok_or_else(|| TtlError(text.chars().take(80).collect()))
+    }
+}
+
+/// Written like the interval of a rate, so that times have one notation; but never without a number.
+fn duration(text: &str) -> Option<Duration> {
+    let numbered = text.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    format!("1/{text}").parse::<Rate>().ok().filter(|_| numbered).map(Rate::interval)
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use topup_wire::limit::{Algorithm, Capacity, LimitName, OnChange, Rate, Shards};
+use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards};
 
 use super::{
     Entry, LimitConfig, Source, keys,
     table::{Found, Table},
+    tick::Ttl,
     warnings,
 };
 use crate::calendar::{Calendar, Expression, Zone};
@@ -25,6 +26,7 @@ pub(super) struct Limit {
     catch_up: Option<Found<bool>>,
     on_change: Option<Found<OnChange>>,
     shards: Option<Found<Shards>>,
+    lease: Option<Found<Lease>>,
     schedule: Vec<Found<Entry>>,
 }
 
@@ -48,6 +50,7 @@ impl Limit {
             catch_up: table.flag("catch_up"),
             on_change: table.text("on_change"),
             shards: table.whole("shards", Shards::new),
+            lease: table.table("lease", keys::LEASE).as_ref().and_then(lease),
             schedule: schedule.iter().filter_map(|entry| read_entry(entry, refills)).collect(),
         }
     }
@@ -62,6 +65,7 @@ impl Limit {
         self.check_refill(table);
         self.check_algorithm(table);
         self.check_shards(table);
+        self.check_lease(table);
         let keyed = self.keyed.is_some_and(|keyed| keyed.value);
         let source = match (&self.rate, self.refill) {
             (_, Some(calendar)) => Source::Calendar(calendar),
@@ -78,6 +82,7 @@ impl Limit {
             catch_up: self.catch_up.is_none_or(|found| found.value),
             on_change: self.on_change.map(|found| found.value).unwrap_or_default(),
             shards: self.shards.map_or(default_shards, |found| found.value),
+            lease: self.lease.map(|found| found.value),
             schedule: self.schedule.iter().map(|found| found.value.clone()).collect(),
         };
         let places: Vec<_> = self.schedule.into_iter().map(|found| found.place).collect();
@@ -110,6 +115,31 @@ impl Limit {
         }
     }
 
+    fn check_lease(&self, table: &Table<'_>) {
+        let Some(lease) = &self.lease else { return };
+        if self.algorithm.as_ref().is_some_and(|found| found.value != Algorithm::TokenBucket) {
+            table.error(
+                &lease.place,
+                "only token buckets are leased: remove lease, or write algorithm = \"token-bucket\"",
+            );
+        }
+        if table.given("refill").is_some() {
+            table.error(
+                &lease.place,
+                "a limit with refill cannot be leased: remove lease, or write a rate for refill",
+            );
+        }
+        if let Some(capacity) = &self.capacity
+            && lease.value.max() > capacity.value.get()
+        {
+            let capacity = capacity.value;
+            table.error(
+                &lease.place,
+                format!("the bucket holds {capacity} tokens at most: write max = {capacity} or less"),
+            );
+        }
+    }
+
     fn check_shards(&self, table: &Table<'_>) {
         // A wrong value of `keyed` is reported already, and might have meant true.
         let unkeyed = if table.given("keyed").is_some() {
@@ -122,6 +152,17 @@ impl Limit {
             table.error(&place, problem);
         }
     }
+}
+
+/// `max` and `ttl` of a table.
+fn lease(table: &Table<'_>) -> Option<Found<Lease>> {
+    table.require("max", "");
+    let ttl = match table.given("ttl") {
+        Some(_) => table.text::<Ttl>("ttl")?.value.get(),
+        None => Lease::DEFAULT_TTL,
+    };
+    let max = table.whole("max", |max| Lease::new(max, ttl))?;
+    Some(Found { value: max.value, place: table.place().clone() })
 }
 
 /// `cron` and `timezone` of a table.

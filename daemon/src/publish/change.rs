@@ -74,7 +74,7 @@ fn arrow(((what, from), (other, to)): ((&'static str, String), (&'static str, St
 }
 
 /// Everything a limit says, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 8] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 9] {
     [
         ("capacity", limit.capacity.to_string()),
         source(&limit.source),
@@ -83,6 +83,12 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 8] {
         ("catch_up", limit.catch_up.to_string()),
         ("on_change", limit.on_change.as_str().to_owned()),
         ("shards", limit.shards.get().to_string()),
+        (
+            "lease",
+            limit
+                .lease
+                .map_or_else(|| "none".to_owned(), |lease| format!("{} for {:?}", lease.max(), lease.ttl())),
+        ),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }

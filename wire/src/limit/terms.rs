@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroU16, str::FromStr, time::Duration};
 
-use super::{Capacity, LimitName, Rate};
+use super::{Capacity, Lease, LimitName, Rate};
 
 /// How a limit decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -81,6 +81,8 @@ pub struct Limit {
     pub tick: Duration,
     /// How many hash tags its buckets are spread over.
     pub shards: Shards,
+    /// What a worker may take ahead, if anything.
+    pub lease: Option<Lease>,
 }
 
 /// A word that names no variant of the type asked for.

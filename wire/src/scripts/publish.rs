@@ -7,7 +7,7 @@ use redis::{Cmd, ParsingError, RedisResult, Script, aio::ConnectionLike};
 use super::script;
 use crate::{
     keyspace::ShardKeys,
-    limit::{Capacity, Limit, LimitName, Period, Shards, Supply, Terms},
+    limit::{Capacity, Lease, Limit, LimitName, Period, Shards, Supply, Terms},
     reply::Published,
 };
 
@@ -48,7 +48,7 @@ pub async fn read_limit(
 }
 
 /// A record's fields, as text. What only the scripts compute with (the anchor, the former terms) is theirs to write.
-fn fields(limit: &Limit) -> [(&'static str, String); 12] {
+fn fields(limit: &Limit) -> [(&'static str, String); 14] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let (rate, filled, fills) = match limit.terms.supply {
@@ -69,6 +69,8 @@ fn fields(limit: &Limit) -> [(&'static str, String); 12] {
         ("keyed", flag(limit.keyed)),
         ("shards", limit.shards.get().to_string()),
         ("rate", rate),
+        ("lease", limit.lease.map_or(0, Lease::max).to_string()),
+        ("lease_ttl", limit.lease.map_or(0, |lease| lease.ttl().as_micros()).to_string()),
     ]
 }
 
@@ -85,6 +87,13 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
         "" => Supply::Period(Period { since: number("filled")?, next: number("fills")? }),
         rate => Supply::Rate(rate.parse().map_err(|e| wrong("rate", &e))?),
     };
+    let lease = match number("lease")? {
+        0 => None,
+        max => {
+            let ttl = Duration::from_micros(number("lease_ttl")?);
+            Some(Lease::new(max, ttl).map_err(|e| wrong("lease", &e))?)
+        }
+    };
     Ok(Limit {
         name: name.clone(),
         keyed: number("keyed")? == 1,
@@ -97,6 +106,7 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
         on_change: text("on_change")?.parse().map_err(|e| wrong("on_change", &e))?,
         tick: Duration::from_micros(number("tick")?),
         shards: Shards::new(number("shards")?).map_err(|e| wrong("shards", &e))?,
+        lease,
     })
 }
 
@@ -116,6 +126,7 @@ mod tests {
                 on_change: crate::limit::OnChange::Proportional,
                 tick: Duration::from_millis(250),
                 shards: Shards::new(8).unwrap(),
+                lease: Some(Lease::new(100, Duration::from_millis(500)).unwrap()),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));

@@ -68,6 +68,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         on_change: OnChange::Keep,
         tick: Duration::from_millis(100),
         shards: Shards::ONE,
+        lease: None,
     }
 }
 

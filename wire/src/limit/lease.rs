@@ -1,0 +1,54 @@
+//! Tokens that workers take ahead.
+
+use std::time::Duration;
+
+use super::MAX_TOKENS;
+
+/// How many tokens a worker may take ahead, to spend them from memory, and for how long it may keep them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    max: u64,
+    ttl: Duration,
+}
+
+/// A lease nobody can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// Of no tokens, or of more than 2^53.
+    #[error("a lease is of 1 to 9007199254740992 (2^53) tokens, not {0}")]
+    Max(u64),
+    /// Too short to be of use, or so long that tokens are missing elsewhere.
+    #[error("a lease lasts 10ms to 1min, not {0:?}")]
+    Ttl(Duration),
+}
+
+// === impl Lease ===
+
+impl Lease {
+    /// How long a lease lasts when its config does not say.
+    pub const DEFAULT_TTL: Duration = Duration::from_secs(1);
+
+    /// At most `max` tokens for at most `ttl`.
+    ///
+    /// # Errors
+    /// When `max` is not 1 to 2^53, or `ttl` not 10 ms to a minute.
+    pub fn new(max: u64, ttl: Duration) -> Result<Self, LeaseError> {
+        if max == 0 || max > MAX_TOKENS {
+            return Err(LeaseError::Max(max));
+        }
+        if ttl < Duration::from_millis(10) || ttl > Duration::from_secs(60) {
+            return Err(LeaseError::Ttl(ttl));
+        }
+        Ok(Self { max, ttl })
+    }
+
+    /// The most tokens a worker holds of one bucket.
+    pub const fn max(self) -> u64 {
+        self.max
+    }
+
+    /// The longest it keeps them unspent.
+    pub const fn ttl(self) -> Duration {
+        self.ttl
+    }
+}
