@@ -15,7 +15,7 @@ pub use carry::{carry, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
 pub use lazy::lazy;
 pub use publish::{publish, read_limit};
-pub use refill::{count_active, earliest, list_due, list_future, refill};
+pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, published_limits, register};
 pub use settle::{decrement, settle};
 pub use sweep::{drop_record, sweep_counters, sweep_lazy, touch_lazy};

@@ -20,17 +20,18 @@ if not terms then
 end
 
 -- As last written ...
-local tokens, score, found = nil, redis.call('ZSCORE', due, member), 'due'
-if not score and terms.former then
-  score, found = redis.call('ZSCORE', former, member), 'former'
+local tokens, stood, found = nil, redis.call('ZSCORE', due, member), 'due'
+if not stood and terms.former then
+  stood, found = redis.call('ZSCORE', former, member), 'former'
 end
-if score then
+if stood then
   -- A missing counter was evicted: empty, not full. Below 0 is debt, which is nobody's.
-  tokens, score = math.max(0, tonumber(redis.call('GET', counter) or 0)), tonumber(score)
+  tokens = math.max(0, tonumber(redis.call('GET', counter) or 0))
 end
 -- ... and as of now.
-local written = score
-if not score then
+local written = stood and score_at(stood)
+local score = written
+if not stood then
   tokens, score = absent(terms, now)
   found = 'absent'
 else
@@ -61,7 +62,8 @@ if operation ~= 'peek' and changed then
     if found == 'due' then redis.call('ZREM', due, member) end
   else
     redis.call('SET', counter, whole(tokens))
-    if found ~= 'due' or score ~= written then redis.call('ZADD', due, whole(score), member) end
+    local stands = place(terms, tokens, score)
+    if found ~= 'due' or stands ~= tonumber(stood) then redis.call('ZADD', due, whole(stands), member) end
   end
 end
 return {verdict, tokens, terms.capacity, wait, headroom(terms, score, tokens, now), now, granted}

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PEXPIRE PEXPIREAT RENAME SET TIME \
-     UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZREM ZREMRANGEBYSCORE ZSCORE";
+     UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
 const SHARED: [&str; 2] = ["bucket", "time"];
