@@ -153,3 +153,14 @@ local function operate(terms, tokens, operation, count)
   if operation == 'peek' then return tokens, 1, 0, 0 end
   return tokens - count, 1, count, tokens == count and 1 or 0
 end
+
+-- The terms in one field of the record, for quick.lua: empty unless they are such as it reckons with. Under them an
+-- absent bucket is full, and a rate's span of µs times its tokens is exact.
+local function quick_terms(algorithm, terms, since)
+  local plain = terms.n > 0 and terms.n <= terms.p and terms.n * terms.p < EXACT and terms.anchor >= terms.capacity
+  local near = 5 * math.ceil(period_of(terms) * terms.n / terms.p)
+  if not plain or near >= EXACT then return '' end
+  local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' ' .. whole(near)
+  if algorithm ~= 'token-bucket' then return numbers .. ' l' .. since end
+  return terms.catch_up and not terms.former and numbers .. ' t' or ''
+end

@@ -34,5 +34,8 @@ if terms and terms.former then
   end
 end
 local left = redis.call('ZCARD', former)
-if left == 0 and terms and terms.former then redis.call('HSET', record, 'former', 0) end
+if left == 0 and terms and terms.former then
+  terms.former = false
+  redis.call('HSET', record, 'former', 0, 'quick', quick_terms('token-bucket', terms))
+end
 return {carried, left, now}

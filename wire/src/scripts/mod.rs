@@ -20,11 +20,13 @@ pub use registry::{announce, forget, generation, published_limits, register};
 pub use settle::{decrement, settle};
 pub use sweep::{drop_record, sweep_counters, sweep_lazy, touch_lazy};
 
-/// The source of a script: the shared parts it is written upon, then itself.
+/// The source of a script: the shared parts it is written upon, then itself. What answers the common case comes `after`
+/// which nothing else is needed: making the shared parts' functions would cost it more than its own work.
 macro_rules! script {
-    ($file:literal) => {
+    ($file:literal $(, after $quick:literal)?) => {
         std::sync::LazyLock::new(|| {
             redis::Script::new(concat!(
+                $(include_str!($quick),)?
                 include_str!("time.lua"),
                 include_str!("bucket.lua"),
                 include_str!($file)

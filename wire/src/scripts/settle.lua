@@ -1,5 +1,5 @@
 -- Every operation on one bucket but the bare DECR: a worker that does not know the bucket to be below full, or has
--- seen it empty, settles it here. Runs after time.lua and bucket.lua.
+-- seen it empty, settles it here. Runs after quick.lua, time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 former index  4 counter
 -- ARGV  1 member  2 operation: take, peek, share, refund or reset  3 count, up to 2^53 (take is all or nothing; peek:
 --       what a take would be told; share: one token each for so many, as far as they go)
