@@ -39,12 +39,14 @@ pub struct Settled {
 pub struct Refilled {
     /// Buckets credited.
     pub credited: u64,
-    /// Those of them that became full.
+    /// Those of them that are full and lost their keys.
     pub full: u64,
     /// Tokens given; 2^53 when more.
     pub tokens: u64,
     /// The instant of Redis, in µs.
     pub now: u64,
+    /// When the next of the buckets there are is due, in µs of Redis `TIME`; `now` when there may be more already.
+    pub again: u64,
 }
 
 /// The reply of `carry.lua`.
@@ -146,8 +148,9 @@ impl TryFrom<Vec<i64>> for Settled {
 
 impl FromRedisValue for Refilled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [credited, full, tokens, now] = numbers(value)?;
-        Ok(Self { credited: count(credited)?, full: count(full)?, tokens: count(tokens)?, now: count(now)? })
+        let [credited, full, tokens, now, again] = numbers(value)?;
+        let [credited, full, tokens] = [count(credited)?, count(full)?, count(tokens)?];
+        Ok(Self { credited, full, tokens, now: count(now)?, again: count(again)? })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The refill engine: publishes, refills every tick, says that it is alive.
 
 mod engine;
+mod lane;
 mod passes;
 mod patience;
 mod presence;

@@ -13,6 +13,7 @@ use redis::RedisResult;
 use topup_wire::connection::Connection;
 
 use super::{
+    lane::Lane,
     patience::{InFlight, LONGEST_TICK, NowAndThen},
     shard::{Done, Errand, Shard},
 };
@@ -20,7 +21,7 @@ use super::{
 /// Looks at shards with nothing due, per tick: what many idle limits cost stays flat, each being looked at less often.
 const IDLE_LOOKS: usize = 100;
 /// However slow its limit, a shard is looked at this often, in µs.
-const LOOK_EVERY: u64 = 1_000_000;
+pub(super) const LOOK_EVERY: u64 = 1_000_000;
 
 /// The shards being refilled.
 pub(super) struct Passes {
@@ -33,6 +34,7 @@ pub(super) struct Passes {
     unseen: usize,
     behind: NowAndThen,
     failures: NowAndThen,
+    lane: Lane,
     stop: Arc<AtomicBool>,
 }
 
@@ -40,6 +42,7 @@ pub(super) struct Passes {
 pub(super) struct Ended {
     version: u64,
     index: usize,
+    began: u64,
     done: RedisResult<Done>,
 }
 
@@ -64,6 +67,7 @@ impl Passes {
             unseen: 0,
             behind: NowAndThen::default(),
             failures: NowAndThen::default(),
+            lane: Lane::new(),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -88,7 +92,7 @@ impl Passes {
     /// Looks at every shard with the next tick, also for scores that a clock stepping back has left in the future.
     pub(super) fn clock_stepped_back(&mut self) {
         for shard in &mut self.shards {
-            (shard.future, shard.next) = (true, 0);
+            (shard.anew, shard.next) = (true, 0);
         }
     }
 
@@ -101,15 +105,14 @@ impl Passes {
             shard.busy = true;
             let errand = Errand {
                 keys: shard.keys.clone(),
-                period: shard.period,
-                quota: shard.quota,
-                former: std::mem::take(&mut shard.former),
-                future: std::mem::take(&mut shard.future),
-                now,
+                expected: shard.expected,
+                anew: std::mem::take(&mut shard.anew),
+                lane: self.lane.clone(),
                 stop: self.stop.clone(),
             };
             let (version, connection) = (self.version, connection.clone());
-            let pass = async move { Ended { version, index, done: errand.run(connection).await } };
+            let pass =
+                async move { Ended { version, index, began: now, done: errand.run(connection).await } };
             self.in_flight.push(Box::pin(pass));
         }
     }
@@ -122,7 +125,7 @@ impl Passes {
     /// Takes note of a pass that ended at `now`, in µs of Redis `TIME`.
     pub(super) fn ended(&mut self, ended: Ended, now: u64) -> Tally {
         let idle = self.tick.as_micros() as u64 * (self.shards.len() / IDLE_LOOKS) as u64;
-        let Ended { version, index, done } = ended;
+        let Ended { version, index, began, done } = ended;
         let Some(shard) = self.shards.get_mut(index).filter(|_| version == self.version) else {
             return Tally { credited: done.map_or(0, |done| done.credited), lag: Duration::ZERO };
         };
@@ -132,8 +135,9 @@ impl Passes {
                 // Its time having come, a shard waits for the next tick at most: what is above that is behind.
                 let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next) };
                 let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LONGEST_TICK));
-                shard.next = if done.credited == 0 { done.next.max(now + idle) } else { done.next };
-                shard.next = shard.next.min(now + LOOK_EVERY.max(idle));
+                let look = if done.credited == 0 { shard.period.max(idle) } else { shard.period };
+                shard.expected = done.credited;
+                shard.next = done.due.min(began + look).min(now + LOOK_EVERY.max(idle));
                 if !std::mem::replace(&mut shard.seen, true) {
                     self.unseen -= 1;
                 }
@@ -145,7 +149,7 @@ impl Passes {
                 if self.failures.is_news() {
                     tracing::warn!("refilling {} failed ({error}); trying again", shard.keys.due);
                 }
-                (shard.former, shard.future) = (true, true);
+                shard.anew = true;
                 shard.next = now + self.tick.max(LONGEST_TICK).as_micros() as u64;
                 Tally::default()
             }

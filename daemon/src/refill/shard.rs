@@ -8,30 +8,32 @@ use std::sync::{
 use redis::{RedisResult, aio::ConnectionLike};
 use topup_wire::{
     keyspace::ShardKeys,
-    limit::{Algorithm, Limit, Period, Supply},
-    scripts,
+    limit::{Algorithm, Limit, Supply},
+    scripts::{self, Look},
 };
 
-use crate::publish::{SLICE, carry_all};
+use super::{lane::Lane, passes::LOOK_EVERY};
+use crate::publish::carry_all;
+
+/// Buckets in one slice, should the script be unable to tell the time: little more than a millisecond of Redis.
+const MOST: usize = 500;
 
 /// One shard of a published token bucket, and when to look at it next.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) keys: Arc<ShardKeys>,
-    /// The shortest time, in µs, from being credited to being due again: a tick, or a token's time if that is longer.
+    /// How soon, in µs, a bucket that stops being full can be due: a tick, or a token's time if that is longer.
     pub(crate) period: u64,
-    /// Of a calendar quota: when it was and will be filled.
-    pub(crate) quota: Option<Period>,
+    /// Buckets credited by the last pass.
+    pub(crate) expected: u64,
     /// When to look at it next, in µs of Redis `TIME`.
     pub(crate) next: u64,
     /// Looked at since it was published.
     pub(crate) seen: bool,
     /// Being refilled now; a shard is never more than one pass behind.
     pub(crate) busy: bool,
-    /// Buckets may still have to be carried over a change.
-    pub(crate) former: bool,
-    /// The clock stepped back: scores in the future have to be found.
-    pub(crate) future: bool,
+    /// Nothing is known of its buckets: some may have to be carried over a change, or be ahead of the clock.
+    pub(crate) anew: bool,
 }
 
 /// What a pass over one shard came to.
@@ -39,20 +41,19 @@ pub(crate) struct Shard {
 pub(crate) struct Done {
     /// Buckets credited.
     pub(crate) credited: u64,
-    /// When the next bucket can be due, in µs of Redis `TIME`.
-    pub(crate) next: u64,
+    /// When the next of the buckets there are is due, in µs of Redis `TIME`; those that stop being full come on top.
+    pub(crate) due: u64,
 }
 
 /// What to do in a pass over one shard.
 #[derive(Clone, Debug)]
 pub(crate) struct Errand {
     pub(crate) keys: Arc<ShardKeys>,
-    pub(crate) period: u64,
-    pub(crate) quota: Option<Period>,
-    pub(crate) former: bool,
-    pub(crate) future: bool,
-    /// The instant of the pass, in µs of Redis `TIME`.
-    pub(crate) now: u64,
+    /// Buckets credited by the last pass: as many may be due now.
+    pub(crate) expected: u64,
+    pub(crate) anew: bool,
+    /// Where slices queue.
+    pub(crate) lane: Lane,
     /// Set when the daemon stops: the slice at hand is the last.
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -66,22 +67,22 @@ impl Shard {
             return Vec::new();
         }
         let tick = limit.tick.as_micros() as u64;
-        let (period, quota) = match limit.terms.supply {
+        let period = match limit.terms.supply {
             Supply::Rate(rate) => {
                 let (n, p) = rate.lowest_terms();
-                (tick.max(p.div_ceil(n)), None)
+                tick.max(p.div_ceil(n))
             }
-            Supply::Period(period) => (tick, Some(period)),
+            // Of a quota it is known when they are.
+            Supply::Period(_) => LOOK_EVERY,
         };
         let shard = |number| Self {
             keys: Arc::new(ShardKeys::new(&limit.name, number)),
             period,
-            quota,
+            expected: 0,
             next: 0,
             seen: false,
             busy: false,
-            former: true,
-            future: true,
+            anew: true,
         };
         (0..limit.shards.get()).map(shard).collect()
     }
@@ -96,46 +97,24 @@ impl Errand {
         C: ConnectionLike + Clone,
     {
         let conn = &mut connection.clone();
-        let mut done = Done::default();
-        if self.former {
+        if self.anew {
             carry_all(&connection, &self.keys).await?;
         }
-        if self.future {
-            let ahead = scripts::list_future(conn, &self.keys, self.now, SLICE).await?;
-            if !ahead.is_empty() {
-                scripts::refill(conn, &self.keys, &ahead).await?;
-            }
+        let mut done = Done { credited: 0, due: u64::MAX };
+        if !scripts::is_active(conn, &self.keys).await? {
+            return Ok(done);
         }
-        let bound = self.bound();
+        let look = if self.anew { Look::All } else { Look::Due };
+        let mut expected = self.expected;
         while !self.stop.load(Relaxed) {
-            let members = scripts::list_due(conn, &self.keys, bound, SLICE).await?;
-            if members.is_empty() {
+            let slice = self.lane.pass(expected, scripts::refill(conn, &self.keys, MOST, look)).await?;
+            done.credited += slice.credited;
+            done.due = slice.again;
+            if slice.again > slice.now {
                 break;
             }
-            let refilled = scripts::refill(conn, &self.keys, &members).await?;
-            done.credited += refilled.credited;
-            // Another daemon was here first, or there is no more: the rest can wait for the next pass.
-            if refilled.credited == 0 || members.len() < SLICE {
-                break;
-            }
+            expected = slice.credited;
         }
-        done.next = match self.quota {
-            Some(period) if period.next > self.now => period.next,
-            Some(_) => self.now + self.period,
-            // A bucket that stops being full from now on is not due before a period has passed.
-            None => {
-                scripts::earliest(conn, &self.keys).await?.unwrap_or(self.now).min(self.now) + self.period
-            }
-        };
         Ok(done)
-    }
-
-    /// The latest instant up to which a bucket that is due is credited.
-    fn bound(&self) -> u64 {
-        match self.quota {
-            Some(period) if period.next > 0 && self.now >= period.next => period.next - 1,
-            Some(period) => period.since.saturating_sub(1),
-            None => self.now.saturating_sub(self.period),
-        }
     }
 }

@@ -3,7 +3,7 @@
 use redis::aio::MultiplexedConnection;
 use topup_tests::Redis;
 use topup_wire::{
-    bucket::Operation,
+    bucket::{FAR, Operation},
     keyspace::{ShardKeys, shard_of},
     limit::Shards,
     reply::{Settled, Verdict},
@@ -71,7 +71,8 @@ impl Bucket {
         both.atomic().get(self.counter()).zscore(&self.keys.due, &self.member);
         let (tokens, score): (Option<i64>, Option<f64>) =
             both.query_async(&mut self.connection.clone()).await.unwrap();
-        score.map(|score| Held { tokens: tokens.unwrap_or(0), score: score as u64 })
+        // Far from full, it stands farther on in the index.
+        score.map(|score| Held { tokens: tokens.unwrap_or(0), score: score as u64 % FAR })
     }
 
     pub(super) fn counter(&self) -> String {

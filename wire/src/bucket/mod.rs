@@ -17,9 +17,16 @@ pub struct Held {
     pub tokens: i64,
     /// The instant up to which it has been credited, in µs of Redis `TIME`.
     pub score: u64,
+    /// How far from full it was when written, 0 to [`FARTHEST`]: the farther, the less often it is looked at.
+    pub distance: u32,
     /// Not yet carried over the last change of terms.
     pub former: bool,
 }
+
+/// The farthest a bucket can be from full, as far as refilling is concerned.
+pub const FARTHEST: u32 = 2;
+/// The index is ordered by score: so many times this, a bucket far from full stands behind all that are nearer.
+pub const FAR: u64 = 3_000_000_000_000_000;
 
 /// One bucket: absent from Redis, or held there.
 pub type Bucket = Option<Held>;
@@ -142,20 +149,34 @@ fn writes(operation: Operation, verdict: Verdict, moved: bool) -> bool {
     changed && !matches!(operation, Operation::Peek(_))
 }
 
-/// `refill.lua`, for one bucket: whether it was credited.
-pub fn refill(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
-    let Some(held) = bucket.filter(|held| !held.former) else { return false };
-    let due = now.saturating_sub(held.score) >= record.tick && now >= held.score;
-    if !due && held.score <= now + 2 {
-        return false;
+/// Whether a pass of `refill.lua` is for a bucket; with `all`, however far from full it is.
+pub fn is_due(record: &Record, held: Held, all: bool, now: u64) -> bool {
+    if held.former || held.score > now + 2 {
+        return all && !held.former;
     }
+    if record.pace.n == 0 {
+        return held.score < record.last_filled(now) && held.score + record.tick <= now;
+    }
+    let stride = if all { 1 } else { 4_u64.pow(held.distance) };
+    held.score + record.period() * stride <= now
+}
+
+/// `refill.lua`, for one bucket: whether it was due, however far from full, and so credited.
+pub fn refill(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
+    let Some(held) = bucket.filter(|held| is_due(record, *held, true, now)) else { return false };
     let before = held.tokens.max(0) as u64;
     let (tokens, score) = record.credit(before, held.score, now);
-    if score == held.score {
-        return false;
-    }
     *bucket = record.refilled(record.capacity.saturating_sub(before), tokens, score, now);
     true
+}
+
+/// When the next bucket is due, for a `refill.lua` that has left none that is.
+pub fn again(record: &Record, buckets: impl Iterator<Item = Held>, now: u64) -> u64 {
+    if record.pace.n == 0 {
+        return if record.fills > now { record.fills } else { now + record.tick };
+    }
+    let due = |held: Held| held.score + record.period() * 4_u64.pow(held.distance);
+    buckets.filter(|held| !held.former).map(due).fold(NEVER, u64::min)
 }
 
 /// `carry.lua`, for one bucket: whether it was carried over.

@@ -80,7 +80,7 @@ impl Record {
         let (filled, on_change) = (self.last_filled(at), fresh.on_change);
         let before = Former { capacity: self.capacity, pace: self.pace, filled, on_change };
         let changed = Self { before: Some(before), ..fresh };
-        let absent = Held { tokens: self.anchor as i64, score: self.anchored, former: true };
+        let absent = Held { tokens: self.anchor as i64, score: self.anchored, distance: 0, former: true };
         let (anchor, anchored) = changed.carried(absent);
         Self { anchor, anchored, ..changed }
     }
@@ -160,14 +160,34 @@ impl Record {
     /// A bucket as it is written; one that is full is absent.
     pub(super) fn stored(&self, tokens: u64, score: u64, now: u64) -> Bucket {
         let vanishes = tokens >= self.capacity && self.absent(now).0 >= self.capacity;
-        (!vanishes).then_some(Held { tokens: tokens as i64, score, former: false })
+        (!vanishes).then_some(self.held(tokens, score))
     }
 
     /// The same after a pass that found it `missing` so many tokens: one that was in use is kept, full, for a tick.
     pub(super) fn refilled(&self, missing: u64, tokens: u64, score: u64, now: u64) -> Bucket {
         let in_use = missing > 1 && self.pace.n > 0;
-        let kept = Held { tokens: tokens as i64, score, former: false };
-        if in_use { Some(kept) } else { self.stored(tokens, score, now) }
+        if in_use { Some(self.held(tokens, score)) } else { self.stored(tokens, score, now) }
+    }
+
+    fn held(&self, tokens: u64, score: u64) -> Held {
+        let distance = self.distance(tokens);
+        Held { tokens: tokens as i64, score, distance, former: false }
+    }
+
+    /// The shortest time, in µs, from being credited to being due again.
+    pub fn period(&self) -> u64 {
+        if self.pace.n == 0 { self.tick } else { self.tick.max(self.pace.p.div_ceil(self.pace.n)) }
+    }
+
+    /// How far from full a bucket is: at 1 it cannot be full for 5 periods, at 2 for 20.
+    fn distance(&self, tokens: u64) -> u32 {
+        if self.pace.n == 0 || !self.catch_up {
+            return 0;
+        }
+        // Doubles, as in Lua.
+        let in_a_period = (self.period() as f64 * self.pace.n as f64 / self.pace.p as f64).ceil();
+        let missing = (self.capacity - tokens) as f64;
+        u32::from(missing > 5.0 * in_a_period) + u32::from(missing > 20.0 * in_a_period)
     }
 }
 

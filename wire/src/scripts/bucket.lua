@@ -109,6 +109,35 @@ local function headroom(terms, score, tokens, now)
   return math.max(0, terms.fills - now)
 end
 
+-- The shortest time from being credited to being due again: a tick, or a token's time where that is longer.
+local function period_of(terms)
+  if terms.n == 0 then return terms.tick end
+  return math.max(terms.tick, math.ceil(terms.p / terms.n))
+end
+
+-- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 5
+-- periods, every 4 (distance 1); not for 20, every 16 (distance 2). The index is ordered by score, where it would stand
+-- before those that are due sooner. So its place there is its score and so many times FAR, which is beyond all instants
+-- until 2065. Without catch-up, takers would see the difference.
+local FAR, FARTHEST = 3000000000000000, 2
+
+local function distance_of(terms, tokens)
+  if terms.n == 0 or not terms.catch_up then return 0 end
+  local missing, in_a_period = terms.capacity - tokens, math.ceil(period_of(terms) * terms.n / terms.p)
+  if missing <= 5 * in_a_period then return 0 end
+  return missing <= 20 * in_a_period and 1 or 2
+end
+
+-- Where a bucket stands in the index.
+local function place(terms, tokens, score)
+  return score + distance_of(terms, tokens) * FAR
+end
+
+-- The score of a bucket that stands there.
+local function score_at(place)
+  return place % FAR
+end
+
 -- What an operation makes of a bucket that holds `tokens`: the tokens after it, the verdict, the tokens taken, and how
 -- many more it would take for the take that was denied, or for one of a single token now that none is left.
 local function operate(terms, tokens, operation, count)
@@ -123,4 +152,15 @@ local function operate(terms, tokens, operation, count)
   if tokens < count then return tokens, 0, 0, count - tokens end
   if operation == 'peek' then return tokens, 1, 0, 0 end
   return tokens - count, 1, count, tokens == count and 1 or 0
+end
+
+-- The terms in one field of the record, for quick.lua: empty unless they are such as it reckons with. Under them an
+-- absent bucket is full, and a rate's span of µs times its tokens is exact.
+local function quick_terms(algorithm, terms, since)
+  local plain = terms.n > 0 and terms.n <= terms.p and terms.n * terms.p < EXACT and terms.anchor >= terms.capacity
+  local near = 5 * math.ceil(period_of(terms) * terms.n / terms.p)
+  if not plain or near >= EXACT then return '' end
+  local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' ' .. whole(near)
+  if algorithm ~= 'token-bucket' then return numbers .. ' l' .. since end
+  return terms.catch_up and not terms.former and numbers .. ' t' or ''
 end

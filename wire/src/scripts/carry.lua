@@ -16,17 +16,17 @@ if terms and terms.former then
   local unused = terms.n == 0 and before.capacity or 1
   for i = 4, #KEYS do
     local member = string.sub(KEYS[i], prefix + 1)
-    local score = redis.call('ZSCORE', former, member)
-    if score then
+    local stood = redis.call('ZSCORE', former, member)
+    if stood then
       local held = math.max(0, tonumber(redis.call('GET', KEYS[i]) or 0))
-      local tokens, at = carry(before, terms, held, tonumber(score))
+      local tokens, at = carry(before, terms, held, score_at(stood))
       if terms.catch_up then tokens, at = credit(terms, tokens, at, now) end
       -- One that was in use keeps its key for now, as in refill.lua.
       if tokens >= terms.capacity and may_vanish and before.capacity - held <= unused then
         redis.call('UNLINK', KEYS[i])
       else
         redis.call('SET', KEYS[i], whole(tokens))
-        redis.call('ZADD', due, whole(at), member)
+        redis.call('ZADD', due, whole(place(terms, tokens, at)), member)
       end
       redis.call('ZREM', former, member)
       carried = carried + 1
@@ -34,5 +34,8 @@ if terms and terms.former then
   end
 end
 local left = redis.call('ZCARD', former)
-if left == 0 and terms and terms.former then redis.call('HSET', record, 'former', 0) end
+if left == 0 and terms and terms.former then
+  terms.former = false
+  redis.call('HSET', record, 'former', 0, 'quick', quick_terms('token-bucket', terms))
+end
 return {carried, left, now}

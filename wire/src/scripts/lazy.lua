@@ -1,5 +1,5 @@
--- The lazy token bucket: refilled by the script of each operation, nothing else needed. Runs after time.lua and
--- bucket.lua. State is a hash {tokens, at, since}: tokens, the instant up to which they have been credited, and the
+-- The lazy token bucket: refilled by the script of each operation, nothing else needed. Runs after quick.lua, time.lua
+-- and bucket.lua. State is a hash {tokens, at, since}: tokens, the instant up to which they have been credited, and the
 -- instant since which the terms they were credited under apply. A full bucket has no key.
 -- KEYS  1 record  2 state
 -- ARGV  1 operation: take, peek, share, refund or reset  2 count, up to 2^53, as settle.lua's

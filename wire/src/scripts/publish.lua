@@ -49,8 +49,10 @@ elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= g
   anew = {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(at), 'was_capacity',
     before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change}
 end
--- What every take reads is given first, and so found first: Redis searches a small hash from its beginning.
-redis.call('HSET', record, unpack(ARGV, 2))
+-- What every take reads is written first, and so found first: Redis searches a small hash from its beginning.
+redis.call('HSET', record, 'quick', '', unpack(ARGV, 2))
 if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
+local from = redis.call('HGET', record, 'since')
+redis.call('HSET', record, 'quick', quick_terms(given.algorithm, read_terms(record, given.algorithm), from))
 redis.call('HINCRBY', record, 'generation', 1)
 return {created and 2 or 1, now}

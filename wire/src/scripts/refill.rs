@@ -1,4 +1,4 @@
-//! The daemon's pass over the buckets that are not full.
+//! The daemon's pass over the buckets that have a counter.
 
 use std::sync::LazyLock;
 
@@ -9,38 +9,16 @@ use crate::{keyspace::ShardKeys, reply::Refilled};
 
 static REFILL: LazyLock<Script> = script!("refill.lua");
 
-/// The first `most` buckets credited up to `bound` (µs of Redis `TIME`) at the latest, the longest-waiting first, each
-/// with the instant it is credited up to.
-///
-/// # Errors
-/// Those of Redis.
-pub async fn list_due(
-    connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
-    bound: u64,
-    most: usize,
-) -> RedisResult<Vec<String>> {
-    let mut list = Cmd::new();
-    list.arg("ZRANGEBYSCORE").arg(&keys.due).arg("-inf").arg(bound).arg("LIMIT").arg(0).arg(most);
-    list.query_async(connection).await
+/// Which buckets a pass is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Those that are due; the farther a bucket is from full, the less often it is.
+    Due,
+    /// All to which a token is owed, and those ahead of a clock that stepped back.
+    All,
 }
 
-/// The first `most` buckets credited up to an instant after `now`: only a clock that stepped back leaves any.
-///
-/// # Errors
-/// Those of Redis.
-pub async fn list_future(
-    connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
-    now: u64,
-    most: usize,
-) -> RedisResult<Vec<String>> {
-    let mut list = Cmd::new();
-    list.arg("ZRANGEBYSCORE").arg(&keys.due).arg(format!("({now}")).arg("+inf").arg("LIMIT").arg(0).arg(most);
-    list.query_async(connection).await
-}
-
-/// How many buckets of the shard are not full.
+/// How many buckets of the shard have a counter.
 ///
 /// # Errors
 /// Those of Redis.
@@ -55,7 +33,15 @@ pub async fn count_active(connection: &mut impl ConnectionLike, keys: &ShardKeys
     Ok(due + former)
 }
 
-/// Credits the buckets `members`, those of them that are due, in one step.
+/// Whether any bucket of the shard has a counter: what most shards are asked most of the time, far cheaper than a pass.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn is_active(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
+    Cmd::exists(&keys.due).query_async(connection).await
+}
+
+/// Credits buckets of the shard in one step of about a millisecond, `most` at most.
 ///
 /// May be sent again without harm: time is credited once.
 ///
@@ -64,22 +50,10 @@ pub async fn count_active(connection: &mut impl ConnectionLike, keys: &ShardKeys
 pub async fn refill(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
-    members: &[String],
+    most: usize,
+    look: Look,
 ) -> RedisResult<Refilled> {
     let mut call = REFILL.prepare_invoke();
-    call.key(&keys.record).key(&keys.due);
-    for member in members {
-        call.key(keys.counter(member));
-    }
-    call.arg(keys.counters.len()).invoke_async(connection).await
-}
-
-/// The instant up to which the bucket waiting longest is credited, in µs of Redis `TIME`; `None` when all are full.
-///
-/// # Errors
-/// Those of Redis.
-pub async fn earliest(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<Option<u64>> {
-    let mut first: Vec<(String, f64)> =
-        Cmd::zrange_withscores(&keys.due, 0, 0).query_async(connection).await?;
-    Ok(first.pop().map(|(_, score)| score as u64))
+    call.key(&keys.record).key(&keys.due).key(&keys.counters);
+    call.arg(most).arg(u8::from(look == Look::All)).invoke_async(connection).await
 }

@@ -1,5 +1,5 @@
 -- Every operation on one bucket but the bare DECR: a worker that does not know the bucket to be below full, or has
--- seen it empty, settles it here. Runs after time.lua and bucket.lua.
+-- seen it empty, settles it here. Runs after quick.lua, time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 former index  4 counter
 -- ARGV  1 member  2 operation: take, peek, share, refund or reset  3 count, up to 2^53 (take is all or nothing; peek:
 --       what a take would be told; share: one token each for so many, as far as they go)
@@ -20,17 +20,18 @@ if not terms then
 end
 
 -- As last written ...
-local tokens, score, found = nil, redis.call('ZSCORE', due, member), 'due'
-if not score and terms.former then
-  score, found = redis.call('ZSCORE', former, member), 'former'
+local tokens, stood, found = nil, redis.call('ZSCORE', due, member), 'due'
+if not stood and terms.former then
+  stood, found = redis.call('ZSCORE', former, member), 'former'
 end
-if score then
+if stood then
   -- A missing counter was evicted: empty, not full. Below 0 is debt, which is nobody's.
-  tokens, score = math.max(0, tonumber(redis.call('GET', counter) or 0)), tonumber(score)
+  tokens = math.max(0, tonumber(redis.call('GET', counter) or 0))
 end
 -- ... and as of now.
-local written = score
-if not score then
+local written = stood and score_at(stood)
+local score = written
+if not stood then
   tokens, score = absent(terms, now)
   found = 'absent'
 else
@@ -61,7 +62,8 @@ if operation ~= 'peek' and changed then
     if found == 'due' then redis.call('ZREM', due, member) end
   else
     redis.call('SET', counter, whole(tokens))
-    if found ~= 'due' or score ~= written then redis.call('ZADD', due, whole(score), member) end
+    local stands = place(terms, tokens, score)
+    if found ~= 'due' or stands ~= tonumber(stood) then redis.call('ZADD', due, whole(stands), member) end
   end
 end
 return {verdict, tokens, terms.capacity, wait, headroom(terms, score, tokens, now), now, granted}

@@ -13,6 +13,10 @@ for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) d
   -- 0 is none, and 2^53 never.
   if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, earlier(instant)) end
 end
+local quick = string.gsub(redis.call('HGET', KEYS[1], 'quick') or '', 'l(%d+)$', function(since)
+  return 'l' .. earlier(since)
+end)
+redis.call('HSET', KEYS[1], 'quick', quick)
 for i = 4, #KEYS do
   local held = redis.call('HMGET', KEYS[i], 'at', 'since')
   if held[1] then

@@ -5,7 +5,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     reply::{Published, Verdict},
-    scripts::{self, Health},
+    scripts::{self, Health, Look},
 };
 
 use crate::{
@@ -28,7 +28,7 @@ async fn forgotten_scripts_are_sent_again() {
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::settle(&mut redis.connection, &keys, "a", TAKE).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        scripts::refill(&mut redis.connection, &keys, &members).await.unwrap();
+        scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::carry(&mut redis.connection, &keys, &members).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
@@ -59,9 +59,9 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
             let conn = &mut redis.connection;
             let member = members.choose(&mut rng).unwrap();
             match rng.random_range(0..6) {
-                0 => drop(scripts::refill(conn, &keys, &members).await.unwrap()),
+                0 => drop(scripts::refill(conn, &keys, 9, Look::Due).await.unwrap()),
                 1 => drop(scripts::carry(conn, &keys, &members).await.unwrap()),
-                2 => drop(scripts::list_due(conn, &keys, u64::MAX >> 11, 10).await.unwrap()),
+                2 => drop(scripts::refill(conn, &keys, 9, Look::All).await.unwrap()),
                 way => {
                     // A worker that still believes the bucket to be below full.
                     if way == 3 && scripts::decrement(conn, &keys.counter(member)).await.unwrap() >= 0 {

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PEXPIRE PEXPIREAT RENAME SET TIME \
-     UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZREM ZREMRANGEBYSCORE ZSCORE";
+     UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 2] = ["bucket", "time"];
+const SHARED: [&str; 3] = ["bucket", "quick", "time"];
 
 /// A script: its name, and its text without what it runs after.
 pub(super) struct Source {
@@ -42,10 +42,14 @@ impl Source {
 
     /// What Redis is given to run.
     pub(super) fn whole(&self) -> String {
-        let upon = if self.header().contains("Runs after time.lua and") {
-            ["time", "bucket"].as_slice()
-        } else {
-            &[]
+        // A header's lines are broken anywhere.
+        let header = self.header().replace("\n--", "");
+        let upon = match () {
+            () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
+            () if header.contains("Runs after quick.lua, time.lua and bucket.lua.") => {
+                &["quick", "time", "bucket"]
+            }
+            () => &[],
         };
         let all = all();
         let parts = upon.iter().map(|name| &all.iter().find(|source| source.name == **name).unwrap().text);

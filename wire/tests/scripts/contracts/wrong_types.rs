@@ -1,7 +1,11 @@
 //! A key of another type than it should be is an error, and stays as it is.
 
 use redis::RedisResult;
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, scripts};
+use topup_wire::{
+    bucket::Operation,
+    keyspace::ShardKeys,
+    scripts::{self, Look},
+};
 
 use crate::{draw::limit, server::Redis};
 
@@ -29,7 +33,7 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
         if key == keys.counter("a") {
             assert_wrong_type(scripts::decrement(conn, &key).await);
         } else {
-            assert_wrong_type(scripts::refill(conn, &keys, &members).await);
+            assert_wrong_type(scripts::refill(conn, &keys, 9, Look::Due).await);
         }
         if key == keys.record {
             assert_wrong_type(scripts::publish(conn, &keys, &limit(6, "1/d"), None).await);
@@ -55,8 +59,7 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     redis.ask::<()>(&["DEL", &counter]).await;
     redis.ask::<()>(&["RPUSH", &counter, "not ours"]).await;
     crate::travel::travel(&mut redis, &keys, &[], 2_000_000).await;
-    let members = ["a", "b"].map(str::to_owned);
-    let refilled = scripts::refill(&mut redis.connection, &keys, &members).await.unwrap();
+    let refilled = scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap();
     assert_eq!((refilled.credited, refilled.tokens), (2, 4));
     let settled = scripts::settle(&mut redis.connection, &keys, "a", Operation::Peek(1)).await.unwrap();
     assert_eq!(settled.tokens, 2);

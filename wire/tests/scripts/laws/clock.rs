@@ -36,7 +36,7 @@ async fn a_quota_filled_by_a_clock_that_was_ahead_is_filled_again_when_it_is_tim
     // ... and the daemon publishes what is the case.
     quota.terms.supply = Supply::Period(Period { since: start - HOUR, next: start + HOUR });
     scene.publish(quota, None).await;
-    scene.refill(10).await;
+    scene.refill_all(10).await;
     assert_eq!((scene.tokens("settled").await, scene.tokens("refilled").await), (0, 0));
     scene.pass(HOUR).await;
     assert_eq!(scene.tokens("settled").await, 10);
@@ -68,7 +68,7 @@ async fn a_step_back_stalls_no_bucket_for_longer_than_a_token_and_gives_nothing(
             };
             scene.step_clock(-(back as i64)).await;
             if rng.random_bool(0.3) {
-                scene.refill(1).await;
+                scene.refill_all(1).await;
             }
             for _ in 0..rng.random_range(0..=capacity) {
                 let Answer::Admitted(from, to) = worker.take(&mut scene, "a", 1, 0).await else { break };

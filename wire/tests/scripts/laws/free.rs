@@ -50,7 +50,7 @@ async fn a_full_bucket_has_no_key() {
         scene.settle("user-2", Operation::Take(1)).await;
         scene.settle("user-2", Operation::Refund(1)).await;
         scene.refill(7).await;
-        scene.pass(TICK).await;
+        scene.pass(2 * TICK).await;
         scene.refill(7).await;
         assert_eq!(keys(&mut scene).await, [scene.keys.record.as_str()]);
         redis = scene.redis;

@@ -1,7 +1,10 @@
 //! Law 3: time is credited once, however many daemons there are and wherever they crash.
 
 use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
-use topup_wire::{bucket::Operation, scripts};
+use topup_wire::{
+    bucket::Operation,
+    scripts::{self, Look},
+};
 
 use super::scene::Scene;
 use crate::{
@@ -15,12 +18,6 @@ const BUCKETS: usize = 20;
 /// More than any bucket gets here, so that none is ever full.
 const CAPACITY: u64 = 1 << 50;
 const RATES: [&str; 8] = ["1/s", "3/s", "7/min", "50/s", "997/s", "999999/d", "1000003/s", "1001/ms"];
-
-/// A daemon in the midst of a pass.
-#[derive(Default)]
-struct Daemon {
-    listed: Vec<String>,
-}
 
 /// What a bucket has had.
 struct Account {
@@ -41,10 +38,9 @@ async fn time_is_credited_once() {
             let settled = scene.settle(member, Operation::Take(CAPACITY - tokens)).await;
             accounts.push(Account { since: settled.now, tokens, taken: 0 });
         }
-        let mut daemons: [Daemon; 3] = Default::default();
         for _ in 0..STEPS {
             match rng.random_range(0..10) {
-                0..6 => daemons[rng.random_range(0..3)].step(&mut scene, &mut rng).await,
+                0..6 => slice(&mut scene, &mut rng).await,
                 6..8 => scene.pass_about(rng.random_range(0..3_000_000)).await,
                 _ => {
                     let i = rng.random_range(0..BUCKETS);
@@ -60,26 +56,11 @@ async fn time_is_credited_once() {
     }
 }
 
-// === impl Daemon ===
-
-impl Daemon {
-    async fn step(&mut self, scene: &mut Scene, rng: &mut StdRng) {
-        let conn = &mut scene.redis.connection;
-        match rng.random_range(0..10) {
-            0..4 => {
-                let (bound, most) = (u64::MAX >> 11, rng.random_range(1..=BUCKETS));
-                self.listed = scripts::list_due(conn, &scene.keys, bound, most).await.unwrap();
-            }
-            4 => self.listed.clear(),
-            // The answer never came: sent again, or given up, or done by another a while ago.
-            _ if self.listed.is_empty() => {}
-            5..7 => drop(scripts::refill(conn, &scene.keys, &self.listed).await.unwrap()),
-            _ => {
-                let slice: Vec<_> = self.listed.drain(..self.listed.len().div_ceil(2)).collect();
-                scripts::refill(conn, &scene.keys, &slice).await.unwrap();
-            }
-        }
-    }
+/// A slice of some daemon's pass; whether its answer comes, and what it does then, makes no difference.
+async fn slice(scene: &mut Scene, rng: &mut StdRng) {
+    let look = if rng.random_bool(0.3) { Look::All } else { Look::Due };
+    let most = rng.random_range(1..=BUCKETS);
+    scripts::refill(&mut scene.redis.connection, &scene.keys, most, look).await.unwrap();
 }
 
 /// A bucket has what fell into it, less what was taken: to the token.

@@ -34,7 +34,7 @@ async fn an_unknown_limit_leaves_no_key() {
         assert_eq!(settled.verdict, Verdict::Unknown);
     }
     let members = ["a".to_owned()];
-    assert_eq!(scripts::refill(conn, &scene.keys, &members).await.unwrap().credited, 0);
+    assert_eq!(scripts::refill(conn, &scene.keys, 9, scripts::Look::All).await.unwrap().credited, 0);
     assert_eq!(scripts::carry(conn, &scene.keys, &members).await.unwrap().left, 0);
     assert_eq!(scripts::read_limit(conn, &scene.limit.name).await.unwrap(), None);
     assert_eq!(scene.redis.keyspace().await, Keyspace::new());

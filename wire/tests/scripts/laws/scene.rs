@@ -5,7 +5,7 @@ use topup_wire::{
     keyspace::ShardKeys,
     limit::{Limit, Supply},
     reply::{Published, Refilled, Settled, Verdict},
-    scripts,
+    scripts::{self, Look},
 };
 
 use crate::{server::Redis, travel::travel};
@@ -98,20 +98,31 @@ impl Scene {
         settled.tokens
     }
 
-    /// A daemon's pass: every bucket that may be due, `slice` of them at a time.
+    /// A daemon's pass: every bucket that is due, `slice` of them at a time.
     pub(crate) async fn refill(&mut self, slice: usize) -> Refilled {
+        self.look(slice, Look::Due).await
+    }
+
+    /// A pass over every bucket that is owed a token, and those ahead of the clock.
+    pub(crate) async fn refill_all(&mut self, slice: usize) -> Refilled {
+        self.look(slice, Look::All).await
+    }
+
+    async fn look(&mut self, slice: usize, look: Look) -> Refilled {
         let conn = &mut self.redis.connection;
         let mut sum = Refilled::default();
-        for member in
-            scripts::list_due(conn, &self.keys, u64::MAX >> 11, usize::MAX >> 1).await.unwrap().chunks(slice)
-        {
-            let refilled = scripts::refill(conn, &self.keys, member).await.unwrap();
-            sum.credited += refilled.credited;
-            sum.full += refilled.full;
-            sum.tokens += refilled.tokens;
-            sum.now = refilled.now;
+        loop {
+            let refilled = scripts::refill(conn, &self.keys, slice, look).await.unwrap();
+            sum = Refilled {
+                credited: sum.credited + refilled.credited,
+                full: sum.full + refilled.full,
+                tokens: sum.tokens + refilled.tokens,
+                ..refilled
+            };
+            if refilled.again > refilled.now {
+                return sum;
+            }
         }
-        sum
     }
 
     /// Carries every bucket over the last change, `slice` of them at a time.

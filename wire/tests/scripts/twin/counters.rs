@@ -1,7 +1,7 @@
 //! Token buckets: settled, decremented, refilled, carried over, evicted.
 
 use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
-use topup_wire::{bucket::Operation, limit::Supply};
+use topup_wire::{bucket::Operation, limit::Supply, scripts::Look};
 
 use super::world::{MEMBERS, World};
 use crate::{
@@ -47,7 +47,10 @@ async fn step(world: &mut World, rng: &mut StdRng) {
                 world.settle(i, Operation::Take(1)).await;
             }
         }
-        65..75 => world.refill(&slice(rng)).await,
+        65..75 => {
+            let look = if rng.random_bool(0.5) { Look::Due } else { Look::All };
+            world.refill(rng.random_range(1..=MEMBERS.len() + 1), look).await;
+        }
         75..88 => {
             let by = some_time(&world.twin.record, rng);
             let by = if rng.random_bool(0.2) { -by } else { by };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use topup_wire::{
-    bucket::Record,
+    bucket::{Pace, Record},
     keyspace::ShardKeys,
-    limit::{Limit, Supply},
+    limit::{Algorithm, Limit, Supply},
     reply::Published,
     scripts,
 };
@@ -78,6 +78,7 @@ impl Twin {
             Supply::Period(_) => String::new(),
         };
         let mut fields = BTreeMap::from([
+            ("quick", self.quick()),
             ("algorithm", limit.algorithm.to_string()),
             ("keyed", u8::from(limit.keyed).to_string()),
             ("shards", limit.shards.get().to_string()),
@@ -105,5 +106,19 @@ impl Twin {
         }
         let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
         (self.keys.record.clone(), Content::Fields(fields))
+    }
+
+    /// The field that quick.lua reads: where it would reckon wrongly, empty.
+    fn quick(&self) -> String {
+        let Record { capacity, pace: Pace { n, p }, anchor, since, .. } = self.record;
+        let period = self.record.period() as f64;
+        let near = 5.0 * (period * n as f64 / p as f64).ceil();
+        let plain = n > 0 && n <= p && u128::from(n) * u128::from(p) < 1 << 53 && near < 2_f64.powi(53);
+        let kind = match self.limit.algorithm {
+            Algorithm::LazyTokenBucket => format!("l{since}"),
+            Algorithm::TokenBucket if self.limit.catch_up && !self.former => "t".to_owned(),
+            Algorithm::TokenBucket => return String::new(),
+        };
+        if plain && anchor >= capacity { format!("{capacity} {n} {p} {near} {kind}") } else { String::new() }
     }
 }

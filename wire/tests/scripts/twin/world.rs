@@ -6,7 +6,7 @@ use topup_wire::{
     bucket::{self, Bucket, Operation},
     limit::{Limit, MAX_TOKENS},
     reply::{Carried, Refilled, Settled, Verdict},
-    scripts,
+    scripts::{self, Look},
 };
 
 use super::record::Twin;
@@ -62,23 +62,32 @@ impl World {
         left
     }
 
-    pub(crate) async fn refill(&mut self, slice: &[usize]) {
-        let members: Vec<String> = slice.iter().map(|i| MEMBERS[*i].to_owned()).collect();
-        let refilled = scripts::refill(&mut self.redis.connection, &self.twin.keys, &members).await.unwrap();
-        let mut expected = Refilled { now: refilled.now, ..Refilled::default() };
-        for &i in slice {
-            let before = self.buckets[i];
-            if !bucket::refill(&self.twin.record, &mut self.buckets[i], refilled.now) {
-                continue;
+    pub(crate) async fn refill(&mut self, most: usize, look: Look) {
+        let conn = &mut self.redis.connection;
+        let refilled = scripts::refill(conn, &self.twin.keys, most, look).await.unwrap();
+        let (now, all, record) = (refilled.now, look == Look::All, &self.twin.record);
+        let mut due: Vec<(u32, bool, u64, &str, usize)> = Vec::new();
+        for (i, held) in self.buckets.iter().enumerate() {
+            if let Some(held) = held.filter(|held| bucket::is_due(record, *held, all, now)) {
+                due.push((held.distance, held.score > now, held.score, MEMBERS[i], i));
             }
+        }
+        due.sort_unstable();
+        let mut expected = Refilled { now, again: now, ..Refilled::default() };
+        for &(.., i) in due.iter().take(most) {
+            let before = self.buckets[i];
+            assert!(bucket::refill(record, &mut self.buckets[i], now));
             self.evicted[i] = false;
             expected.credited += 1;
             expected.full += u64::from(self.buckets[i].is_none());
             let held = before.map_or(0, |held| held.tokens.max(0) as u64);
-            let holds = self.buckets[i].map_or(self.twin.record.capacity, |held| held.tokens as u64);
+            let holds = self.buckets[i].map_or(record.capacity, |held| held.tokens as u64);
             expected.tokens = (expected.tokens + holds.saturating_sub(held)).min(MAX_TOKENS);
         }
-        assert_eq!(refilled, expected, "{slice:?} under {:?}", self.twin.record);
+        if due.len() < most {
+            expected.again = bucket::again(record, self.buckets.iter().flatten().copied(), now);
+        }
+        assert_eq!(refilled, expected, "{look:?} under {record:?}");
     }
 
     pub(crate) async fn carry(&mut self, slice: &[usize]) {
@@ -136,7 +145,9 @@ impl World {
             let held = MEMBERS.iter().zip(self.buckets).filter_map(|(member, held)| Some((*member, held?)));
             let scores: BTreeMap<_, _> = held
                 .filter(|(_, held)| held.former == former)
-                .map(|(member, held)| (member.to_owned(), held.score))
+                .map(|(member, held)| {
+                    (member.to_owned(), held.score + u64::from(held.distance) * bucket::FAR)
+                })
                 .collect();
             if !scores.is_empty() {
                 keyspace.insert(index.clone(), Content::Scores(scores));
