@@ -121,16 +121,17 @@ end
 -- until 2065. Without catch-up, takers would see the difference.
 local FAR, FARTHEST = 3000000000000000, 2
 
-local function distance_of(terms, tokens)
-  if terms.n == 0 or not terms.catch_up then return 0 end
-  local missing, in_a_period = terms.capacity - tokens, math.ceil(period_of(terms) * terms.n / terms.p)
-  if missing <= 5 * in_a_period then return 0 end
-  return missing <= 20 * in_a_period and 1 or 2
+-- The tokens of 5 periods: a bucket that misses no more is near.
+local function near_of(terms)
+  if terms.n == 0 or not terms.catch_up then return EXACT end
+  return 5 * math.ceil(period_of(terms) * terms.n / terms.p)
 end
 
 -- Where a bucket stands in the index.
 local function place(terms, tokens, score)
-  return score + distance_of(terms, tokens) * FAR
+  local missing, near = terms.capacity - tokens, near_of(terms)
+  if missing <= near then return score end
+  return score + (missing > 4 * near and 2 * FAR or FAR)
 end
 
 -- The score of a bucket that stands there.
@@ -158,9 +159,8 @@ end
 -- absent bucket is full, and a rate's span of µs times its tokens is exact.
 local function quick_terms(algorithm, terms, since)
   local plain = terms.n > 0 and terms.n <= terms.p and terms.n * terms.p < EXACT and terms.anchor >= terms.capacity
-  local near = 5 * math.ceil(period_of(terms) * terms.n / terms.p)
-  if not plain or near >= EXACT then return '' end
-  local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' ' .. whole(near)
-  if algorithm ~= 'token-bucket' then return numbers .. ' l' .. since end
-  return terms.catch_up and not terms.former and numbers .. ' t' or ''
+  local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' '
+  if plain and algorithm ~= 'token-bucket' then return numbers .. '0 l' .. since end
+  local near = near_of(terms)
+  return plain and near < EXACT and not terms.former and numbers .. whole(near) .. ' t' or ''
 end

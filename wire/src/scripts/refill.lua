@@ -26,7 +26,7 @@ local function spent()
 end
 
 local capacity, n, p, period = terms.capacity, terms.n, terms.p, period_of(terms)
-local fresh_now, may_vanish = fresh(terms, now), absent(terms, now) >= capacity
+local fresh_now, may_vanish, near = fresh(terms, now), absent(terms, now) >= capacity, near_of(terms)
 -- A bucket that missed more than this was in use: it is kept for a tick after it is full, so that its workers may go on
 -- with bare DECRs. A quota's filling is one for all, and nobody looks at its buckets a tick later.
 local unused = n == 0 and capacity or 1
@@ -39,7 +39,7 @@ local function batch(distance, from, to, count)
   local offset = distance * FAR
   local rows = redis.call('ZRANGEBYSCORE', due, from, to, 'WITHSCORES', 'LIMIT', 0, count)
   if #rows == 0 then return 0 end
-  local tonumber, format = tonumber, format
+  local tonumber, format, WHOLE, capacity, n, p = tonumber, format, WHOLE, capacity, n, p
   local keys, j = {}, 0
   for i = 1, #rows, 2 do
     j = j + 1
@@ -73,8 +73,11 @@ local function batch(distance, from, to, count)
     if tokens >= capacity and may_vanish and capacity - before <= unused then
       leaving[#leaving + 1], gone[#gone + 1] = rows[2 * i - 1], keys[i]
     else
+      -- As `place` does.
+      local missing = capacity - tokens
+      if missing > near then at = at + (missing > 4 * near and 2 * FAR or FAR) end
       kept[k + 1], kept[k + 2] = keys[i], format(WHOLE, tokens)
-      moved[k + 1], moved[k + 2] = format(WHOLE, place(terms, tokens, at)), rows[2 * i - 1]
+      moved[k + 1], moved[k + 2] = format(WHOLE, at), rows[2 * i - 1]
       k = k + 2
     end
   end

@@ -113,12 +113,14 @@ impl Twin {
         let Record { capacity, pace: Pace { n, p }, anchor, since, .. } = self.record;
         let period = self.record.period() as f64;
         let near = 5.0 * (period * n as f64 / p as f64).ceil();
-        let plain = n > 0 && n <= p && u128::from(n) * u128::from(p) < 1 << 53 && near < 2_f64.powi(53);
-        let kind = match self.limit.algorithm {
-            Algorithm::LazyTokenBucket => format!("l{since}"),
-            Algorithm::TokenBucket if self.limit.catch_up && !self.former => "t".to_owned(),
-            Algorithm::TokenBucket => return String::new(),
-        };
-        if plain && anchor >= capacity { format!("{capacity} {n} {p} {near} {kind}") } else { String::new() }
+        let plain = n > 0 && n <= p && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
+        match self.limit.algorithm {
+            _ if !plain => String::new(),
+            Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 l{since}"),
+            Algorithm::TokenBucket if self.limit.catch_up && !self.former && near < 2_f64.powi(53) => {
+                format!("{capacity} {n} {p} {near} t")
+            }
+            Algorithm::TokenBucket => String::new(),
+        }
     }
 }
