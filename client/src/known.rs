@@ -43,6 +43,9 @@ pub(crate) struct Terms {
     pub(crate) pace: Pace,
     /// The refill period; 0 where there is no leeway.
     pub(crate) tick: Micros,
+    /// A bucket no farther from full than the leeway keeps its counter for so long after it was written, and any bucket
+    /// that misses two tokens.
+    pub(crate) stay: Micros,
 }
 
 /// What was asked, and when.
@@ -85,7 +88,7 @@ impl Known {
             sent,
             full_at,
             empty_full_at: sent.saturating_add(cautious(empty)),
-            stays_until: full_at.max(score.saturating_add(cautious(terms.tick))),
+            stays_until: full_at.max(score.saturating_add(cautious(terms.stay))),
             tokens,
             capacity,
             ..Self::default()
@@ -110,9 +113,9 @@ impl Known {
         let until = self.empty_full_at.saturating_sub(cautious(terms.time_of(tokens)).saturating_add(2));
         self.full_at = self.full_at.max(until);
         self.stays_until = self.stays_until.max(self.full_at);
-        // A daemon that finds a bucket in use, two tokens below full or more, fills it and comes again a tick later.
+        // A daemon that finds a bucket in use, two tokens below full or more, fills it and comes again later.
         if self.capacity.saturating_sub(tokens) >= 2 {
-            self.stays_until = self.stays_until.max(sent.saturating_add(cautious(terms.tick)));
+            self.stays_until = self.stays_until.max(sent.saturating_add(cautious(terms.stay)));
         }
     }
 

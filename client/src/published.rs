@@ -6,7 +6,7 @@ use std::{
 };
 
 use topup_wire::{
-    bucket::{Operation, Pace},
+    bucket::{Operation, Pace, Record},
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Key, Limit},
     scripts,
@@ -46,7 +46,8 @@ impl Published {
         // Tokens of the pure form come at ticks, and those of a quota at once: there is no leeway in them.
         let tick = if limit.catch_up && n > 0 { micros(limit.tick) } else { 0 };
         let shards = (0..limit.shards.get()).map(|shard| ShardKeys::new(&limit.name, shard)).collect();
-        Self { terms: Terms { pace: Pace { n, p }, tick }, shards, limit, epoch }
+        let stay = Record::new(&limit, 0).stay();
+        Self { terms: Terms { pace: Pace { n, p }, tick, stay }, shards, limit, epoch }
     }
 
     /// Whether buckets are counters, so that `DECR` takes from them.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use topup_wire::{
-    bucket::{Bucket, Operation, Record, decrement, refill, settle},
+    bucket::{Bucket, Operation, Record, decrement, is_due, refill, settle},
     limit::{Algorithm, Capacity, Limit, OnChange, Rate, Shards, Supply, Terms as Wanted},
 };
 
@@ -89,7 +89,7 @@ impl World {
         let record = Record::new(&limit, EPOCH);
         Self {
             record,
-            terms: Terms { pace: record.pace, tick },
+            terms: Terms { pace: record.pace, tick, stay: record.stay() },
             bucket: None,
             stray: 0,
             now: EPOCH,
@@ -108,7 +108,7 @@ impl World {
         match step {
             Step::Pass(thousandths) => self.now += 1 + self.terms.time_of(thousandths) / 1_000,
             Step::Wait(thousandths) => self.now += self.record.tick * thousandths / 1_000,
-            Step::Refill => drop(refill(&self.record, &mut self.bucket, self.now)),
+            Step::Refill => self.refill(),
             Step::Rival(count) => drop(self.settle(Operation::Take(count))),
             Step::Ask(worker, count) => self.ask(worker, count, 1),
             Step::Together(worker, takes) => self.ask(worker, 1, takes),
@@ -122,6 +122,12 @@ impl World {
     fn clock(&self) -> Micros {
         let passed = (self.now - EPOCH) as i64;
         (passed + passed / 1_000 * self.fast) as Micros
+    }
+
+    fn refill(&mut self) {
+        if self.bucket.is_some_and(|held| is_due(&self.record, held, false, self.now)) {
+            refill(&self.record, &mut self.bucket, self.now);
+        }
     }
 
     fn ask(&mut self, worker: usize, count: u64, takes: u64) {
@@ -152,7 +158,9 @@ impl World {
             self.replies.push((request, Reply::Settled(settled)));
             return;
         }
-        self.late = self.late.max(self.now - request.sent);
+        let late = self.now - request.sent;
+        assert!(late > 0 || self.bucket.is_some(), "a bare command finds its counter");
+        self.late = self.late.max(late);
         let mut left = 0;
         for _ in 0..tokens {
             left = decrement(&mut self.bucket, &mut self.stray);
@@ -308,7 +316,7 @@ fn a_worker_by_itself_decides_by_decr_and_by_memory() {
 }
 
 fn asked(count: u64) -> Asked {
-    let terms = Terms { pace: Pace { n: 1, p: 1_000_000 }, tick: 100_000 };
+    let terms = Terms { pace: Pace { n: 1, p: 1_000_000 }, tick: 100_000, stay: 100_000 };
     Asked { count, sent: 0, terms, epoch: 0 }
 }
 

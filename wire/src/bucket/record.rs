@@ -1,6 +1,6 @@
 //! A limit's record as the scripts see it, and what it makes of a bucket's tokens.
 
-use super::{Bucket, Held, Pace};
+use super::{Bucket, FARTHEST, Held, Pace};
 use crate::limit::{Limit, OnChange, Supply};
 
 /// The terms of before the last change, and what it does with tokens.
@@ -15,6 +15,9 @@ pub struct Former {
     /// What the change does with tokens.
     pub on_change: OnChange,
 }
+
+/// A bucket so near full that filling it is of no use is looked at again after this at the latest, in µs.
+const LINGER: u64 = 2_000_000;
 
 /// One shard's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,14 +182,34 @@ impl Record {
         if self.pace.n == 0 { self.tick } else { self.tick.max(self.pace.p.div_ceil(self.pace.n)) }
     }
 
-    /// How far from full a bucket is: at 1 it cannot be full for 5 periods, at 2 for 20.
-    fn distance(&self, tokens: u64) -> u32 {
+    /// The tokens of half a tick: a bucket that misses no more is as good as full. Doubles, as in Lua.
+    pub fn ease(&self) -> f64 {
+        (self.tick as f64 * self.pace.n as f64 / (2.0 * self.pace.p as f64)).floor()
+    }
+
+    /// For how long, in µs, a bucket with catch-up keeps its counter at least: one just settled, and one that misses two
+    /// tokens or more. The time of a token less, which is up to a tick, since its score is so much older.
+    pub fn stay(&self) -> u64 {
+        if self.ease() >= 1.0 { self.period() * 4_u64.pow(self.off()) - self.tick } else { self.tick }
+    }
+
+    /// How far off a bucket stands that is as good as full.
+    pub fn off(&self) -> u32 {
+        (0..=FARTHEST).rev().find(|far| self.period() * 4_u64.pow(*far) <= LINGER).unwrap_or(0)
+    }
+
+    /// How far off the next pass is: at 1 the bucket cannot be full for 5 periods, at 2 for 20; or it is so near full that
+    /// filling it is of no use.
+    pub fn distance(&self, tokens: u64) -> u32 {
         if self.pace.n == 0 || !self.catch_up {
             return 0;
         }
         // Doubles, as in Lua.
         let in_a_period = (self.period() as f64 * self.pace.n as f64 / self.pace.p as f64).ceil();
         let missing = (self.capacity - tokens) as f64;
+        if self.ease() >= 1.0 && missing <= self.ease() {
+            return self.off();
+        }
         u32::from(missing > 5.0 * in_a_period) + u32::from(missing > 20.0 * in_a_period)
     }
 }

@@ -121,15 +121,21 @@ end
 -- until 2065. Without catch-up, takers would see the difference.
 local FAR, FARTHEST = 3000000000000000, 2
 
--- The tokens of 5 periods: a bucket that misses no more is near.
+-- The tokens of 5 periods: a bucket that misses no more is near. And those of half a tick: workers take from a bucket
+-- that misses no more by bare DECR whether it is full or not, as law 1 allows, so that its key is of use and filling it
+-- is not; then, how far off it stands: up to two seconds, so that a bucket taken from every second or so keeps its key.
 local function near_of(terms)
-  if terms.n == 0 or not terms.catch_up then return EXACT end
-  return 5 * math.ceil(period_of(terms) * terms.n / terms.p)
+  if terms.n == 0 or not terms.catch_up then return EXACT, -1, 0 end
+  local period, ease = period_of(terms), math.floor(terms.tick * terms.n / (2 * terms.p))
+  local off = period * 16 <= 2000000 and 2 * FAR or period * 4 <= 2000000 and FAR or 0
+  return 5 * math.ceil(period * terms.n / terms.p), ease >= 1 and ease or -1, off
 end
 
 -- Where a bucket stands in the index.
 local function place(terms, tokens, score)
-  local missing, near = terms.capacity - tokens, near_of(terms)
+  local missing = terms.capacity - tokens
+  local near, ease, off = near_of(terms)
+  if missing <= ease then return score + off end
   if missing <= near then return score end
   return score + (missing > 4 * near and 2 * FAR or FAR)
 end
@@ -160,7 +166,8 @@ end
 local function quick_terms(algorithm, terms, since)
   local plain = terms.n > 0 and terms.n <= terms.p and terms.n * terms.p < EXACT and terms.anchor >= terms.capacity
   local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' '
-  if plain and algorithm ~= 'token-bucket' then return numbers .. '0 l' .. since end
-  local near = near_of(terms)
-  return plain and near < EXACT and not terms.former and numbers .. whole(near) .. ' t' or ''
+  if plain and algorithm ~= 'token-bucket' then return numbers .. '0 0 0 l' .. since end
+  local near, ease, off = near_of(terms)
+  numbers = numbers .. whole(near) .. ' ' .. whole(math.max(0, ease)) .. ' ' .. whole(off) .. ' t'
+  return plain and near < EXACT and not terms.former and numbers or ''
 end

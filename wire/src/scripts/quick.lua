@@ -6,8 +6,8 @@ local counted = #KEYS == 4 and #ARGV == 3
 local operation, count, counter = ARGV[#ARGV - 1], tonumber(ARGV[#ARGV]), KEYS[#KEYS]
 local quick = (counted or #KEYS == 2 and #ARGV == 2) and (operation == 'take' or operation == 'share')
   and redis.call('HGET', KEYS[1], 'quick')
-local pattern = counted and '^(%d+) (%d+) (%d+) (%d+) t' or '^(%d+) (%d+) (%d+) (%d+) l(%d+)'
-local capacity, n, p, near, since = string.match(quick or '', pattern)
+local pattern = counted and '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) t' or '^(%d+) (%d+) (%d+) (0) (0) (0) l(%d+)'
+local capacity, n, p, near, ease, off, since = string.match(quick or '', pattern)
 if capacity then
   capacity, n, p, near = tonumber(capacity), tonumber(n), tonumber(p), tonumber(near)
   local tokens, written, stood
@@ -76,9 +76,11 @@ if capacity then
       local text = struct.size('l') == 8 and '%d' or '%.0f'
       if not since then
         redis.call('SET', counter, string.format(text, tokens))
-        local place = score
-        if capacity - tokens > near then
-          place = score + (capacity - tokens > 4 * near and 6000000000000000 or 3000000000000000)
+        local place, missed = score, capacity - tokens
+        if missed <= tonumber(ease) then
+          place = score + off
+        elseif missed > near then
+          place = score + (missed > 4 * near and 6000000000000000 or 3000000000000000)
         end
         if place ~= tonumber(stood) then redis.call('ZADD', KEYS[2], string.format(text, place), ARGV[1]) end
       else

@@ -26,7 +26,8 @@ local function spent()
 end
 
 local capacity, n, p, period = terms.capacity, terms.n, terms.p, period_of(terms)
-local fresh_now, may_vanish, near = fresh(terms, now), absent(terms, now) >= capacity, near_of(terms)
+local fresh_now, may_vanish = fresh(terms, now), absent(terms, now) >= capacity
+local near, ease, off = near_of(terms)
 -- A bucket that missed more than this was in use: it is kept for a tick after it is full, so that its workers may go on
 -- with bare DECRs. A quota's filling is one for all, and nobody looks at its buckets a tick later.
 local unused = n == 0 and capacity or 1
@@ -75,7 +76,11 @@ local function batch(distance, from, to, count)
     else
       -- As `place` does.
       local missing = capacity - tokens
-      if missing > near then at = at + (missing > 4 * near and 2 * FAR or FAR) end
+      if missing <= ease then
+        at = at + off
+      elseif missing > near then
+        at = at + (missing > 4 * near and 2 * FAR or FAR)
+      end
       kept[k + 1], kept[k + 2] = keys[i], format(WHOLE, tokens)
       moved[k + 1], moved[k + 2] = format(WHOLE, at), rows[2 * i - 1]
       k = k + 2

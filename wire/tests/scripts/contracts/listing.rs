@@ -41,7 +41,7 @@ async fn the_farther_from_full_the_less_often_a_bucket_is_credited() {
     assert!((170..250).contains(&scene.tokens("farthest").await));
     // All are, once, when what was known of them may be wrong.
     scene.pass(TICK).await;
-    assert_eq!(scene.refill_all(1).await.credited, 2);
+    assert_eq!(scene.refill_all(1).await.credited, 3);
 }
 
 /// More than a slice may take are left to the next.

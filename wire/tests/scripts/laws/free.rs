@@ -58,25 +58,27 @@ async fn a_full_bucket_has_no_key() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_was_in_use_keeps_its_key_for_one_more_tick() {
+async fn a_bucket_that_was_in_use_keeps_its_key_for_one_more_turn() {
+    // So near full, its turn comes every 16 ticks.
+    const TURN: u64 = 16 * TICK;
     let mut scene = Scene::set(Redis::start().await, limit(10, "1000/s")).await;
     for (count, kept) in [(1, false), (2, true), (10, true)] {
         scene.take("a", count).await;
-        scene.pass(TICK).await;
+        scene.pass(TURN).await;
         assert_eq!(scene.refill(1).await.full, u64::from(!kept), "missing {count}");
         let counter = scene.keys.counter("a");
         assert_eq!(keys(&mut scene).await.contains(&counter), kept, "missing {count}");
-        // Not due again before a tick has passed, and gone then, unless it is taken from meanwhile.
+        // Not due again before it is its turn, and gone then, unless it is taken from meanwhile.
         assert_eq!(scene.refill(1).await.credited, 0);
         for _ in 0..2 {
             if kept {
-                scene.pass(TICK).await;
+                scene.pass(TURN).await;
                 scripts::decrement(&mut scene.redis.connection, &counter).await.unwrap();
                 scripts::decrement(&mut scene.redis.connection, &counter).await.unwrap();
                 assert_eq!(scene.refill(1).await.full, 0);
             }
         }
-        scene.pass(TICK).await;
+        scene.pass(TURN).await;
         assert_eq!(scene.refill(1).await.full, u64::from(kept));
         assert_eq!(keys(&mut scene).await, [scene.keys.record.as_str()]);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use topup_wire::{
-    bucket::{Pace, Record},
+    bucket::{FAR, Pace, Record},
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
     reply::Published,
@@ -92,6 +92,8 @@ impl Twin {
             ("filled", record.filled.to_string()),
             ("fills", record.fills.to_string()),
             ("since", record.since.to_string()),
+            ("lease", "0".to_owned()),
+            ("lease_ttl", "0".to_owned()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.former).to_string()),
@@ -116,9 +118,11 @@ impl Twin {
         let plain = n > 0 && n <= p && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
         match self.limit.algorithm {
             _ if !plain => String::new(),
-            Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 l{since}"),
+            Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 0 0 l{since}"),
             Algorithm::TokenBucket if self.limit.catch_up && !self.former && near < 2_f64.powi(53) => {
-                format!("{capacity} {n} {p} {near} t")
+                let ease = self.record.ease();
+                let off = u64::from(self.record.off()) * FAR;
+                format!("{capacity} {n} {p} {near} {ease} {off} t")
             }
             Algorithm::TokenBucket => String::new(),
         }
