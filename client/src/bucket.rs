@@ -182,6 +182,15 @@ impl Bucket {
         }
     }
 
+    /// Finds out where the bucket is, for the next who asks.
+    pub(crate) async fn search(&self) {
+        if let Ok(slot) = self.slot() {
+            // An error is for whoever waits for an answer, and nobody does.
+            let _ = self.within_deadline(self.place(slot)).await;
+            slot.searched();
+        }
+    }
+
     /// What this worker has of the bucket.
     fn slot(&self) -> Result<&Arc<Slot>, Error> {
         if let Some(slot) = self.slot.get() {

@@ -186,7 +186,7 @@ impl Terms {
     }
 
     /// Tokens that come in half a tick.
-    fn leeway(self) -> u64 {
+    pub(crate) fn leeway(self) -> u64 {
         let tokens = u128::from(self.tick / 2) * u128::from(self.pace.n) / u128::from(self.pace.p);
         u64::try_from(tokens).unwrap_or(u64::MAX)
     }

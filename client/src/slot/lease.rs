@@ -3,7 +3,8 @@
 //! A token in a worker's hands is one the bucket does not hold, so that time could bring another in its place: then the
 //! two could be spent at once, and a window would have more than the limit allows. A lease is therefore good only as
 //! long as the bucket, were the leased tokens still in it, would not be full (and half the tick that law 1 allows):
-//! after that, a full bucket would have lost them.
+//! after that, a full bucket would have lost them. Of a few tokens, a small part of what law 1 allows, that matters
+//! little: they are good to the end of the lease.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -16,6 +17,9 @@ use crate::{
     decision::Decision,
     known::Asked,
 };
+
+/// So many workers may spend a few tokens each that a full bucket would have lost.
+const MOST_LESSEES: u64 = 64;
 
 /// What is left of the tokens taken ahead. Spent by many tasks at once, changed by whoever holds the bucket's state.
 #[derive(Debug, Default)]
@@ -129,8 +133,9 @@ impl Slot {
     pub(super) fn lend(&self, state: &mut State, tokens: u64, asked: Asked) -> u64 {
         let lease = state.placed(asked.epoch).and_then(|place| place.published.limit.lease);
         let (Some(lease), 1..) = (lease, tokens) else { return 0 };
-        let until =
-            asked.sent.saturating_add(micros(lease.ttl())).min(state.known.lent_until(tokens, asked.terms));
+        let end = asked.sent.saturating_add(micros(lease.ttl()));
+        let few = tokens.saturating_add(self.lease.left()) <= asked.terms.leeway() / MOST_LESSEES;
+        let until = if few { end } else { end.min(state.known.lent_until(tokens, asked.terms)) };
         let (beyond, capacity) = (state.known.tokens(), state.known.capacity());
         self.lease.add(Taken { tokens, until, epoch: asked.epoch, beyond, capacity });
         tokens

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use topup_wire::{bucket::Operation, limit::LimitName, reply::Settled};
 
 use crate::{
+    bucket::Bucket,
     client::Client,
     clock::Micros,
     decision::Decision,
@@ -60,6 +61,8 @@ struct State {
     appetite: Appetite,
     /// More is to be taken ahead.
     hungry: bool,
+    /// Someone is finding out where the bucket is.
+    searched: bool,
 }
 
 /// An answer, or where it will be.
@@ -121,11 +124,24 @@ impl Slot {
     /// Takes tokens ahead, if the limit is leased.
     pub(crate) fn take_ahead(self: &Arc<Self>, client: &Client) {
         let mut state = self.lock();
-        let leased = |place: &Place| place.published.limit.lease.is_some();
-        if state.placed(client.shared().watch.epoch()).is_some_and(leased) {
-            state.hungry = true;
-            self.launch(&mut state, client);
+        match state.placed(client.shared().watch.epoch()) {
+            Some(place) if place.published.limit.lease.is_none() => {}
+            Some(_) => {
+                state.hungry = true;
+                self.launch(&mut state, client);
+            }
+            None if state.searched => {}
+            None => {
+                state.searched = true;
+                let bucket = Bucket::of(client, self);
+                tokio::spawn(async move { bucket.search().await });
+            }
         }
+    }
+
+    /// Ends a search for where the bucket is.
+    pub(crate) fn searched(&self) {
+        self.lock().searched = false;
     }
 
     /// Tokens taken ahead that are still good.

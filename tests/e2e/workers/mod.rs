@@ -4,6 +4,7 @@
 
 mod cancellation;
 mod changes;
+mod combined;
 mod commands;
 mod contract;
 mod errors;
@@ -11,6 +12,7 @@ mod fallback;
 mod forgetful;
 mod keys;
 mod lazy;
+mod leases;
 mod network;
 mod oracle;
 mod outage;

@@ -1,0 +1,152 @@
+//! Takes of many tasks that share their commands.
+
+use std::{sync::Arc, time::Duration};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tokio::{sync::Mutex, task::JoinSet, time::timeout};
+use topup_tests::{Proxy, Redis, SOON, Seed, clock};
+
+use super::stage::{Stage, patient};
+
+/// Longer than any test: who waits it out has failed.
+const LONG: Duration = Duration::from_secs(600);
+
+const CONFIG: &str = r#"
+[limit.roomy]
+capacity = 1_000_000
+rate = "1/h"
+
+[limit.few]
+capacity = 1_000
+rate = "1/h"
+
+[limit.busy]
+capacity = 1
+rate = "500/s"
+
+[limit.wide]
+capacity = 5
+rate = "100/s"
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_want_the_same_bucket_share_commands_and_get_a_token_each() {
+    const TASKS: u64 = 256;
+    const TAKES: u64 = 100;
+    let stage = Stage::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&stage.redis).await;
+    let topup = patient(proxy.url()).await;
+    let (roomy, before) = (topup.limit("roomy"), proxy.requests());
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let roomy = roomy.clone();
+        tasks.spawn(async move {
+            let mut last = u64::MAX;
+            for _ in 0..TAKES {
+                let told = roomy.take(1).await.unwrap();
+                assert!(told.is_allowed() && told.remaining() < last, "{told:?} after {last}");
+                last = told.remaining();
+            }
+        });
+    }
+    tasks.join_all().await;
+    let sent = proxy.requests() - before;
+    println!("{sent} commands for {} takes", TASKS * TAKES);
+    assert!(sent * 10 <= TASKS * TAKES * 3, "{sent}");
+    assert_eq!(roomy.peek().await.unwrap().remaining(), 1_000_000 - TASKS * TAKES);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_there_is_not_enough_of_is_given_to_so_many_as_there_are() {
+    let stage = Stage::set(CONFIG).await;
+    let others = [patient(stage.redis.url()).await, patient(stage.redis.url()).await];
+    let mut tasks = JoinSet::new();
+    for task in 0..300 {
+        let few = [&stage.topup, &others[0], &others[1]][task % 3].limit("few");
+        tasks.spawn(async move {
+            let mut allowed = 0;
+            for _ in 0..10 {
+                allowed += u64::from(few.take(1).await.unwrap().is_allowed());
+            }
+            allowed
+        });
+    }
+    assert_eq!(tasks.join_all().await.into_iter().sum::<u64>(), 1_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn takes_given_up_while_others_go_on_lose_no_token() {
+    const TASKS: u64 = 40;
+    let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let roomy = stage.bucket("roomy");
+        let mut rng = StdRng::seed_from_u64(seed.number() + task);
+        tasks.spawn(async move {
+            let mut allowed = 0;
+            for _ in 0..200 {
+                let patience = Duration::from_micros(rng.random_range(0..400));
+                if let Ok(told) = timeout(patience, roomy.take(1)).await {
+                    allowed += u64::from(told.unwrap().is_allowed());
+                }
+            }
+            allowed
+        });
+    }
+    let allowed: u64 = tasks.join_all().await.into_iter().sum();
+    println!("{allowed} of {} not given up", TASKS * 200);
+    // Tokens of those who left go to others, or back.
+    topup_tests::eventually(SOON, async || {
+        let left = stage.bucket("roomy").peek().await.unwrap().remaining();
+        if left == 1_000_000 - allowed { Ok(()) } else { Err(left) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_waits_longest_is_served_first_for_a_command_a_token() {
+    const WAITERS: usize = 1_000;
+    let stage = Stage::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&stage.redis).await;
+    let topup = patient(proxy.url()).await;
+    let busy = topup.limit("busy");
+    assert!(busy.take(1).await.unwrap().is_allowed());
+    let (before, begun) = (proxy.requests(), clock::now());
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = JoinSet::new();
+    for number in 0..WAITERS {
+        let (busy, served) = (busy.clone(), served.clone());
+        waiters.spawn(async move {
+            assert!(busy.wait(1, LONG).await.unwrap().is_allowed());
+            served.lock().await.push(number);
+        });
+    }
+    waiters.join_all().await;
+    let (sent, took) = (proxy.requests() - before, clock::now() - begun);
+    println!("{sent} commands for {WAITERS} tokens in {took} µs");
+    assert!(served.lock().await.is_sorted(), "each in turn");
+    assert!(sent <= 3 * WAITERS as u64, "{sent} commands");
+    assert!(took >= 1_990_000, "1,000 tokens at 500 a second came in {took} µs");
+}
+
+#[tokio::test]
+async fn waiters_who_leave_make_way_for_those_behind() {
+    let stage = Stage::set(CONFIG).await;
+    let wide = stage.bucket("wide");
+    assert!(wide.take(5).await.unwrap().is_allowed());
+    let waiter = |count| {
+        let wide = wide.clone();
+        tokio::spawn(async move { wide.wait(count, LONG).await.unwrap().is_allowed() })
+    };
+    let first: Vec<_> = [5, 1, 5, 2].map(waiter).into();
+    let last = waiter(3);
+    tokio::task::yield_now().await;
+    for waiter in &first {
+        waiter.abort();
+    }
+    let begun = clock::now();
+    assert!(timeout(SOON, last).await.unwrap().unwrap());
+    assert!(clock::now() - begun < 1_000_000, "13 tokens ahead, which nobody wants any more");
+    // None of theirs is lost.
+    topup_tests::eventually(SOON, async || wide.peek().await.unwrap().remaining() == 5).await;
+}

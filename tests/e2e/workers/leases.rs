@@ -1,0 +1,110 @@
+//! Tokens taken ahead: fast, and never more than the limit allows.
+
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tokio::{task::JoinSet, time::sleep};
+use topup::Client;
+use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, clock, eventually};
+
+use super::{
+    oracle::{Oracle, no_errors},
+    stage::{Stage, patient},
+};
+
+const CONFIG: &str = r#"
+[limit.api]
+capacity = 100
+rate = "200/s"
+lease = { max = 50, ttl = "1s" }
+
+[limit.roomy]
+capacity = 1_000_000
+rate = "1000/s"
+lease = { max = 1000 }
+
+[limit.brief]
+capacity = 1000
+rate = "1/h"
+lease = { max = 100, ttl = "100ms" }
+"#;
+
+/// What law 1 leaves near full: a tick's credit.
+const TICK: f64 = 20.0;
+
+#[tokio::test]
+async fn most_takes_of_a_leased_bucket_cost_nothing() {
+    const TAKES: u64 = 20_000;
+    let stage = Stage::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&stage.redis).await;
+    let topup = patient(proxy.url()).await;
+    let (roomy, before) = (topup.limit("roomy"), proxy.requests());
+    for _ in 0..TAKES {
+        assert!(roomy.take(1).await.unwrap().is_allowed());
+    }
+    let sent = proxy.requests() - before;
+    println!("{sent} commands for {TAKES} takes");
+    assert!(sent * 20 <= TAKES, "{sent}");
+    assert!(topup.tokens_held() <= 1_000, "{} held", topup.tokens_held());
+}
+
+#[tokio::test]
+async fn a_leased_token_is_taken_without_waiting() {
+    let stage = Stage::set(CONFIG).await;
+    let roomy = stage.bucket("roomy");
+    // Nothing is there yet, but will be soon.
+    eventually(SOON, async || roomy.try_take().is_some_and(|told| told.is_allowed())).await;
+    let slow = stage.topup.limit("no such limit");
+    assert_eq!(slow.try_take(), None);
+}
+
+#[tokio::test]
+async fn worker_processes_with_leases_keep_the_law_under_overload() {
+    let stage = Stage::set(CONFIG).await;
+    let workers = stage.workers(4, "api", Duration::from_millis(2)).await;
+    sleep(Duration::from_secs(4)).await;
+    let attempts = workers.stop().await;
+    no_errors(&attempts);
+    let judgement = Oracle { early: TICK, ..Oracle::new(100, 200.0) }.judge(&attempts).never_over();
+    println!("{judgement:?}");
+    assert!(judgement.share() >= 0.9, "{judgement:?}");
+}
+
+#[tokio::test]
+async fn clients_with_leases_keep_the_law_in_bursts() {
+    let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
+    let mut clients = JoinSet::new();
+    let end = clock::now() + 6_000_000;
+    for number in 0..4 {
+        let topup: Client = patient(stage.redis.url()).await;
+        let mut rng = StdRng::seed_from_u64(seed.number() + number);
+        clients.spawn(async move {
+            let bucket = topup.limit("api");
+            let mut attempts = Vec::new();
+            while clock::now() < end {
+                // A few takes, a pause in which the bucket fills, and then all there is.
+                for _ in 0..rng.random_range(1..60) {
+                    attempts.push(Attempt::make(&bucket).await);
+                }
+                sleep(Duration::from_millis(rng.random_range(0..900))).await;
+            }
+            attempts
+        });
+    }
+    let mut attempts = clients.join_all().await.concat();
+    attempts.sort_by_key(|attempt| attempt.received);
+    no_errors(&attempts);
+    let judgement = Oracle { early: TICK, ..Oracle::new(100, 200.0) }.judge(&attempts).never_over();
+    println!("{judgement:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_held_for_longer_than_said() {
+    let stage = Stage::set(CONFIG).await;
+    let brief = stage.bucket("brief");
+    for _ in 0..20 {
+        assert!(brief.take(1).await.unwrap().is_allowed());
+    }
+    assert!(stage.topup.tokens_held() > 0);
+    eventually(SOON, async || stage.topup.tokens_held() == 0).await;
+}
