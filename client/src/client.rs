@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::runtime::Handle;
 use topup_wire::{
     connection::{Connection, Link},
     lane::Lane,
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
     limits: Cache,
+    /// What runs the client's own tasks, wherever it is called from.
+    pub(crate) runtime: Handle,
 }
 
 /// Settings of a [`Client`], from [`Client::builder`].
@@ -121,6 +124,7 @@ impl Builder {
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
+            runtime: Handle::current(),
         });
         deadline::keep(&shared);
         Ok(Client(shared))

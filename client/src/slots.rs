@@ -1,6 +1,7 @@
 //! The buckets this worker has to do with.
 
 use std::{
+    cell::RefCell,
     num::NonZeroUsize,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -34,16 +35,24 @@ impl Slots {
     /// # Errors
     /// When there can be no such bucket: nothing is remembered of it.
     pub(crate) fn get(&self, limit: &str, key: Option<&str>) -> Result<Arc<Slot>, Error> {
-        // Neither part of it holds a 0.
-        let name = [limit, "\0", key.unwrap_or_default()].concat();
-        let mut part = self.part(&name);
-        if let Some(slot) = part.get(&*name) {
+        let Some(key) = key else { return self.named(limit, limit, None) };
+        Key::new(key)?;
+        // Asked for with each take: a text of its own would take longer to make than to look up.
+        thread_local!(static NAME: RefCell<String> = const { RefCell::new(String::new()) });
+        NAME.with_borrow_mut(|name| {
+            name.clear();
+            // Neither part of it holds a 0.
+            name.extend([limit, "\0", key]);
+            self.named(name, limit, Some(key))
+        })
+    }
+
+    fn named(&self, name: &str, limit: &str, key: Option<&str>) -> Result<Arc<Slot>, Error> {
+        let mut part = self.part(name);
+        if let Some(slot) = part.get(name) {
             return Ok(slot.clone());
         }
         let checked: LimitName = limit.parse()?;
-        if let Some(key) = key {
-            Key::new(key)?;
-        }
         let slot = Arc::new(Slot::new(checked, key));
         part.put(name.into(), slot.clone());
         Ok(slot)

@@ -17,8 +17,8 @@ impl Slot {
             return;
         }
         state.alarm = true;
-        let (slot, client) = (self.clone(), client.clone());
-        tokio::spawn(async move {
+        let (slot, client, runtime) = (self.clone(), client.clone(), &client.shared().runtime);
+        runtime.spawn(async move {
             tokio::time::sleep(Duration::from_micros(wait.min(LONGEST))).await;
             let mut state = slot.lock();
             state.alarm = false;

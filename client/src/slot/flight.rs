@@ -163,7 +163,8 @@ impl Ticket {
             flight.and_then(|flight| flight.sent).map(|sent| sent.operation)
         };
         let Some(operation) = operation else { return };
-        tokio::spawn(async move {
+        let runtime = self.client.shared().runtime.clone();
+        runtime.spawn(async move {
             let bucket = Bucket::of(&self.client, &self.slot);
             let outcome = bucket.within_deadline(bucket.settle(operation)).await.map(Outcome::Settled);
             self.slot.landed(self.flight, self.wanted, outcome, &self.client);

@@ -134,7 +134,7 @@ impl Slot {
             None => {
                 state.searched = true;
                 let bucket = Bucket::of(client, self);
-                tokio::spawn(async move { bucket.search().await });
+                client.shared().runtime.spawn(async move { bucket.search().await });
             }
         }
     }

@@ -54,8 +54,8 @@ impl Drop for Pending {
 /// Gives back tokens that were taken for nobody. What cannot be given back is lost to the bucket, which is never more
 /// than it may give.
 pub(super) fn give_back(client: &Client, slot: &Arc<Slot>, tokens: u64) {
-    if let (1.., Ok(runtime)) = (tokens, tokio::runtime::Handle::try_current()) {
+    if tokens > 0 {
         let bucket = Bucket::of(client, slot);
-        runtime.spawn(async move { bucket.refund(tokens).await.map(drop) });
+        client.shared().runtime.spawn(async move { bucket.refund(tokens).await.map(drop) });
     }
 }
