@@ -15,7 +15,7 @@ use topup_wire::{
 };
 
 pub use change::{Change, changes};
-use remove::{remove, sweep_lazy, sweep_shard, touch_lazy};
+use remove::{remove, sweep_shard};
 
 /// A limit to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ where
         scripts::drop_record(conn, &keys).await?;
         sweep_shard(connection, &keys).await?;
         if before.as_ref().is_none_or(|before| before.algorithm == Algorithm::LazyTokenBucket) {
-            sweep_lazy(connection, &keys).await?;
+            scripts::sweep_lazy(conn, &keys).await?;
         }
         changed = true;
     }
@@ -171,11 +171,12 @@ where
     if before.is_none_or(|before| before.algorithm != Algorithm::LazyTokenBucket) {
         return Ok(());
     }
+    let conn = &mut connection.clone();
     for shard in 0..limit.shards.get() {
         let keys = ShardKeys::new(&limit.name, shard);
         match limit.algorithm {
-            Algorithm::LazyTokenBucket => touch_lazy(connection, &keys).await?,
-            Algorithm::TokenBucket => sweep_lazy(connection, &keys).await?,
+            Algorithm::LazyTokenBucket => scripts::touch_lazy(conn, &keys).await?,
+            Algorithm::TokenBucket => scripts::sweep_lazy(conn, &keys).await?,
         }
     }
     Ok(())

@@ -27,7 +27,7 @@ where
     for keys in keys() {
         sweep_shard(connection, &keys).await?;
         if may_be_lazy {
-            sweep_lazy(connection, &keys).await?;
+            scripts::sweep_lazy(conn, &keys).await?;
         }
     }
     // Last the entry by which a removal cut short is found again.
@@ -42,32 +42,4 @@ where
     let conn = &mut connection.clone();
     while scripts::sweep_counters(conn, keys, SLICE).await? > 0 {}
     Ok(())
-}
-
-/// Removes every lazy bucket of a shard; without an index they are found by scanning.
-pub(super) async fn sweep_lazy<C>(connection: &C, keys: &ShardKeys) -> RedisResult<()>
-where
-    C: ConnectionLike + Clone,
-{
-    let mut cursor = 0;
-    loop {
-        scripts::sweep_lazy(&mut connection.clone(), keys, &mut cursor).await?;
-        if cursor == 0 {
-            return Ok(());
-        }
-    }
-}
-
-/// Brings every lazy bucket of a shard up to the present terms, so that it expires when it is full under these.
-pub(super) async fn touch_lazy<C>(connection: &C, keys: &ShardKeys) -> RedisResult<()>
-where
-    C: ConnectionLike + Clone,
-{
-    let mut cursor = 0;
-    loop {
-        scripts::touch_lazy(&mut connection.clone(), keys, &mut cursor).await?;
-        if cursor == 0 {
-            return Ok(());
-        }
-    }
 }

@@ -107,20 +107,19 @@ local function done(distance, from, to)
   end
 end
 
-local again = EXACT
-if n == 0 then again = terms.fills > now and terms.fills or now + terms.tick end
 for distance = 0, FARTHEST do
-  local offset, stride = distance * FAR, period * 4 ^ distance
-  local bound = now - (all and period or stride)
-  if n == 0 then bound = math.min(now - terms.tick, last_filled(terms, now) - 1) end
-  if not done(distance, whole(offset), whole(offset + bound)) then
-    return {credited, full, math.min(given, EXACT), now, now}
-  end
-  if all and not done(distance, '(' .. whole(offset + now + 2), '(' .. whole(offset + FAR)) then
-    return {credited, full, math.min(given, EXACT), now, now}
-  end
-  local first = n > 0 and redis.call('ZRANGEBYSCORE', due, whole(offset), '(' .. whole(offset + FAR), 'WITHSCORES',
-    'LIMIT', 0, 1)
-  if first and first[2] then again = math.min(again, first[2] - offset + stride) end
+  local offset, bound = distance * FAR, now - period * (all and 1 or 4 ^ distance)
+  if n == 0 then bound = math.min(now - period, last_filled(terms, now) - 1) end
+  local ended = done(distance, whole(offset), whole(offset + bound))
+    and (not all or done(distance, '(' .. whole(offset + now + 2), '(' .. whole(offset + FAR)))
+  if not ended then return {credited, full, math.min(given, EXACT), now, now} end
+end
+
+local again = EXACT
+if n == 0 then again = terms.fills > now and terms.fills or now + period end
+for distance = 0, n > 0 and FARTHEST or -1 do
+  local offset = distance * FAR
+  local first = redis.call('ZRANGEBYSCORE', due, whole(offset), '(' .. whole(offset + FAR), 'WITHSCORES', 'LIMIT', 0, 1)
+  if first[2] then again = math.min(again, first[2] - offset + period * 4 ^ distance) end
 end
 return {credited, full, math.min(given, EXACT), now, again}

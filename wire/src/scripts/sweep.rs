@@ -43,48 +43,47 @@ pub async fn sweep_counters(
     Ok(0)
 }
 
-/// Removes the lazy buckets that one step of a scan of the keyspace finds; give `cursor` back until it is 0.
+/// Removes every lazy bucket of a shard; without an index they are found by a scan of the keyspace.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
-pub async fn sweep_lazy(
-    connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
-    cursor: &mut u64,
-) -> RedisResult<()> {
-    let found = scan_lazy(connection, keys, cursor).await?;
-    if found.is_empty() {
-        return Ok(());
-    }
-    Cmd::unlink(found).query_async(connection).await
-}
-
-/// Brings the lazy buckets that one step of a scan finds up to the present terms, so that each expires when it is
-/// full under these; give `cursor` back until it is 0.
-///
-/// # Errors
-/// Those of Redis. May be sent again without harm.
-pub async fn touch_lazy(
-    connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
-    cursor: &mut u64,
-) -> RedisResult<()> {
-    for state in scan_lazy(connection, keys, cursor).await? {
-        lazy(connection, keys, &state[keys.lazy.len()..], Operation::Refund(0)).await?;
+/// Those of Redis. May be called again without harm.
+pub async fn sweep_lazy(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<()> {
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        let found;
+        (found, cursor) = scan_lazy(connection, keys, from).await?;
+        if !found.is_empty() {
+            Cmd::unlink(found).exec_async(connection).await?;
+        }
     }
     Ok(())
 }
 
-/// One step of a scan for the states of lazy buckets.
+/// Brings every lazy bucket of a shard up to the present terms, so that each expires when it is full under these.
+///
+/// # Errors
+/// Those of Redis. May be called again without harm.
+pub async fn touch_lazy(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<()> {
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        let found;
+        (found, cursor) = scan_lazy(connection, keys, from).await?;
+        for state in found {
+            lazy(connection, keys, &state[keys.lazy.len()..], Operation::Refund(0)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// One step of a scan for the states of lazy buckets, and where the next one begins.
 async fn scan_lazy(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
-    cursor: &mut u64,
-) -> RedisResult<Vec<String>> {
+    from: u64,
+) -> RedisResult<(Vec<String>, Option<u64>)> {
     // A name has no character that a pattern takes for more than itself.
     let mut scan = Cmd::new();
-    scan.arg("SCAN").arg(*cursor).arg("MATCH").arg(format!("{}*", keys.lazy)).arg("COUNT").arg(1_000);
-    let (next, found): (u64, Vec<String>) = scan.query_async(connection).await?;
-    *cursor = next;
-    Ok(found)
+    scan.arg("SCAN").arg(from).arg("MATCH").arg(format!("{}*", keys.lazy)).arg("COUNT").arg(1_000);
+    let (next, found): (u64, _) = scan.query_async(connection).await?;
+    Ok((found, (next > 0).then_some(next)))
 }

@@ -170,12 +170,6 @@ async fn lazy_buckets_of_a_removed_limit_are_swept() {
         scripts::lazy(conn, &scene.keys, &format!("user-{i}"), Operation::Take(1)).await.unwrap();
     }
     scripts::drop_record(conn, &scene.keys).await.unwrap();
-    let mut cursor = 0;
-    loop {
-        scripts::sweep_lazy(conn, &scene.keys, &mut cursor).await.unwrap();
-        if cursor == 0 {
-            break;
-        }
-    }
+    scripts::sweep_lazy(conn, &scene.keys).await.unwrap();
     assert_eq!(keys(&mut scene).await, [""; 0]);
 }
