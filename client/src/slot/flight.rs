@@ -97,6 +97,8 @@ impl Slot {
         let Some(flight) = state.flight.take_if(|flight| flight.number == number) else { return };
         let aboard = flight.sent.map_or((state.waiters.len(), state.takers.len()), |sent| sent.aboard);
         state.fail(aboard, error);
+        // It may still be carried out, and then there is less than is known.
+        state.known = Known::default();
         while state.takers.first().is_some_and(|taker| taker.since <= overdue) {
             state.fail((0, 1), error);
         }

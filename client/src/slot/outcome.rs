@@ -92,6 +92,10 @@ impl State {
 
     /// Tells those who have come since the last denial and whose turn comes too late for them.
     pub(super) fn deny_late_turns(&mut self, asked: Asked) {
+        let first = self.waiters.first().map_or(1, |first| first.count);
+        if [1, first].iter().all(|count| self.known.denial(Asked { count: *count, ..asked }).is_none()) {
+            return;
+        }
         let mut stay = Vec::new();
         while let Some(mut taker) = self.waiters.pop_last() {
             if !taker.fresh {

@@ -75,7 +75,7 @@ async fn takes_are_exact_with_no_daemon() {
     sleep(Duration::from_millis(2_500)).await;
     let attempts = workers.stop().await;
     no_errors(&attempts);
-    Oracle::new(10, 100.0).judge(&attempts).never_over().within(0.01);
+    Oracle::new(10, 100.0).strict().judge(&attempts).never_over().within(0.01);
 }
 
 #[tokio::test]
