@@ -150,16 +150,17 @@ where
 {
     let conn = &mut connection.clone();
     let mut carried = 0;
+    if !scripts::is_carrying(conn, keys).await? {
+        return Ok(carried);
+    }
     loop {
         let members = scripts::list_former(conn, keys, SLICE).await?;
-        if members.is_empty() {
-            return Ok(carried);
-        }
+        // Also without any: workers may have carried the last of them, and the record does not say so yet.
         let slice = scripts::carry(conn, keys, &members).await?;
-        if slice.carried == 0 {
+        carried += slice.carried;
+        if slice.carried == 0 || slice.left == 0 {
             return Ok(carried);
         }
-        carried += slice.carried;
     }
 }
 

@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// However long the refill period, the loop comes round this often; however short, what failed is tried again no sooner.
 pub(super) const LONGEST_TICK: Duration = Duration::from_millis(250);
 
+/// However short the refill period, the loop comes round no more often than this, or than once a tick.
+const SHORTEST_TURN: Duration = Duration::from_millis(5);
+
 /// What goes on is worth a word no more often than this.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
@@ -48,10 +51,11 @@ pub(super) async fn finished<T>(running: &mut Option<InFlight<T>>) -> Option<T> 
     Some(done)
 }
 
-/// Turns of the loop for a refill period: looking more often than a limit is refilled does no harm, saying nothing for
-/// long would.
+/// Turns of the loop for a refill period: four to a tick, so that a bucket is credited soon after it is due, and the work
+/// of a tick is spread over it. Looking more often than a limit is refilled does no harm, saying nothing for long would.
 pub(super) fn ticks(tick: Duration) -> Interval {
-    let mut ticks = interval(tick.min(LONGEST_TICK));
+    let turn = (tick / 4).clamp(SHORTEST_TURN.min(tick), LONGEST_TICK);
+    let mut ticks = interval(turn);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     ticks
 }

@@ -9,6 +9,15 @@ use crate::{keyspace::ShardKeys, reply::Carried};
 
 static CARRY: LazyLock<Script> = script!("carry.lua");
 
+/// Whether the record says that buckets may still have to be carried over the last change.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn is_carrying(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
+    let former: Option<u8> = Cmd::hget(&keys.record, "former").query_async(connection).await?;
+    Ok(former == Some(1))
+}
+
 /// The first `most` buckets not yet carried over the last change.
 ///
 /// # Errors
@@ -21,7 +30,8 @@ pub async fn list_former(
     Cmd::zrange(&keys.former, 0, most.saturating_sub(1) as isize).query_async(connection).await
 }
 
-/// Carries the buckets `members` over the last change, those of them that still are to be, in one step.
+/// Carries the buckets `members` over the last change, those of them that still are to be, in one step; when none is
+/// left after it, the record no longer says so.
 ///
 /// May be sent again without harm.
 ///

@@ -13,7 +13,7 @@ mod registry;
 mod settle;
 mod sweep;
 
-pub use carry::{carry, list_former};
+pub use carry::{carry, is_carrying, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
 pub use lazy::{ask_lazy, lazy};
 pub use publish::{publish, read_limit};

@@ -33,7 +33,7 @@ local near, ease, off = near_of(terms)
 local unused = n == 0 and capacity or 1
 -- Rates for which a span's tokens times its µs are exact need no long division, and no call.
 local plain = n > 0 and n <= p and n * p < EXACT
-local credited, full, given = 0, 0, 0
+local credited, full, given, nearer = 0, 0, 0, EXACT
 
 -- Credits up to `count` buckets whose places are `from` to `to` and `distance` away: how many there were.
 local function batch(distance, from, to, count)
@@ -81,6 +81,8 @@ local function batch(distance, from, to, count)
       elseif missing > near then
         at = at + (missing > 4 * near and 2 * FAR or FAR)
       end
+      -- Now nearer than where this pass still looks for those due next.
+      if at < offset and n > 0 then nearer = math.min(nearer, at % FAR + period * (at < FAR and 1 or 4)) end
       kept[k + 1], kept[k + 2] = keys[i], format(WHOLE, tokens)
       moved[k + 1], moved[k + 2] = format(WHOLE, at), rows[2 * i - 1]
       k = k + 2
@@ -107,19 +109,27 @@ local function done(distance, from, to)
   end
 end
 
-for distance = 0, FARTHEST do
-  local offset, bound = distance * FAR, now - period * (all and 1 or 4 ^ distance)
-  if n == 0 then bound = math.min(now - period, last_filled(terms, now) - 1) end
-  local ended = done(distance, whole(offset), whole(offset + bound))
-    and (not all or done(distance, '(' .. whole(offset + now + 2), '(' .. whole(offset + FAR)))
-  if not ended then return {credited, full, math.min(given, EXACT), now, now} end
+-- The first place taken, so far away or farther.
+local function first(distance)
+  return tonumber(redis.call('ZRANGEBYSCORE', due, whole(distance * FAR), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
-local again = EXACT
-if n == 0 then again = terms.fills > now and terms.fills or now + period end
-for distance = 0, n > 0 and FARTHEST or -1 do
-  local offset = distance * FAR
-  local first = redis.call('ZRANGEBYSCORE', due, whole(offset), '(' .. whole(offset + FAR), 'WITHSCORES', 'LIMIT', 0, 1)
-  if first[2] then again = math.min(again, first[2] - offset + period * 4 ^ distance) end
+-- From place to place, so that distances at which no bucket is cost nothing.
+local from, again = 0, n == 0 and (terms.fills > now and terms.fills or now + period) or EXACT
+while from <= FARTHEST do
+  local place = first(from)
+  if not place then break end
+  local distance = math.floor(place / FAR)
+  local offset, stride = distance * FAR, period * 4 ^ distance
+  local bound = now - (all and period or stride)
+  if n == 0 then bound = math.min(now - period, last_filled(terms, now) - 1) end
+  if all or place <= offset + bound then
+    local ended = done(distance, whole(offset), whole(offset + bound))
+      and (not all or done(distance, '(' .. whole(offset + now + 2), '(' .. whole(offset + FAR)))
+    if not ended then return {credited, full, math.min(given, EXACT), now, now} end
+    place = first(distance)
+  end
+  if n > 0 and place and place < offset + FAR then again = math.min(again, place - offset + stride) end
+  from = distance + 1
 end
-return {credited, full, math.min(given, EXACT), now, again}
+return {credited, full, math.min(given, EXACT), now, math.min(again, nearer)}

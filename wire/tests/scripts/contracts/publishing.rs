@@ -22,6 +22,10 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     let changed = scripts::publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(changed, Published::Changed);
     assert_eq!(scripts::settle(conn, &keys, "a", TAKE).await.unwrap().tokens, 7);
+    // The record says so as soon as a daemon has looked.
+    assert!(scripts::is_carrying(conn, &keys).await.unwrap());
+    assert_eq!(scripts::carry(conn, &keys, &[]).await.unwrap().left, 0);
+    assert!(!scripts::is_carrying(conn, &keys).await.unwrap());
 }
 
 #[tokio::test]
