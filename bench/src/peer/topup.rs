@@ -1,0 +1,41 @@
+//! topup, as a worker uses it: the handle of a bucket made anew for every take.
+
+use topup::Client;
+
+use super::{Contend, Names};
+use crate::worker::Load;
+
+#[derive(Debug)]
+pub(crate) struct Topup {
+    client: Client,
+    limit: String,
+    /// Absent where one bucket serves all.
+    names: Option<Names>,
+}
+
+// === impl Topup ===
+
+impl Topup {
+    pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
+        Ok(Self {
+            client: Client::connect(&load.redis).await?,
+            limit: load.rule.limit(load.keys > 0, leased),
+            names: (load.keys > 0).then_some(names),
+        })
+    }
+}
+
+impl Contend for Topup {
+    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
+        let limit = self.client.limit(self.limit.as_str());
+        let bucket = match &self.names {
+            Some(names) => limit.key(names[key].as_str()),
+            None => limit,
+        };
+        #[cfg(feature = "lease")]
+        if let Some(decision) = bucket.try_take() {
+            return Ok(decision.is_allowed());
+        }
+        Ok(bucket.take(1).await?.is_allowed())
+    }
+}
