@@ -1,4 +1,10 @@
-//! What a decision costs that needs no Redis: one thread, one bucket.
+//! What a decision costs that needs no Redis: one thread, one bucket. `TOPUPD` names the daemon's program:
+//! `TOPUPD=target/release/topupd cargo bench --manifest-path bench/Cargo.toml`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a benchmark that cannot run may end as it likes"
+)]
 
 use std::path::PathBuf;
 

@@ -7,8 +7,10 @@ use clap::ValueEnum;
 /// A rule: so many at once, so many a second in the long run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rule {
-    /// Far more tokens than are ever taken: every bucket is below full for good.
+    /// Far more tokens than are ever taken, and one more each second: asked more often, a bucket is below full for good.
     Draining,
+    /// The same, with one more each hour: below full for good however many keys share the load.
+    Deep,
     /// Refilled faster than anybody takes: every bucket is full again before its next take.
     Under,
     /// 100 a second for each key.
@@ -29,23 +31,33 @@ pub(crate) const CROWD_TAKE: u64 = 900_000;
 // === impl Rule ===
 
 impl Rule {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Draining, Self::Under, Self::Steady, Self::Tight, Self::Few, Self::Slow, Self::Crowd];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Draining,
+        Self::Deep,
+        Self::Under,
+        Self::Steady,
+        Self::Tight,
+        Self::Few,
+        Self::Slow,
+        Self::Crowd,
+    ];
 
     pub(crate) const fn capacity(self) -> u64 {
         match self {
-            Self::Draining => 1_000_000_000,
-            Self::Under | Self::Steady | Self::Crowd => 1_000_000,
+            Self::Draining | Self::Deep | Self::Under => 1_000_000_000,
+            Self::Steady | Self::Crowd => 1_000_000,
             Self::Tight => 1_000,
             Self::Few => 10,
             Self::Slow => 1,
         }
     }
 
+    /// Tokens a second, in whole numbers.
     pub(crate) const fn per_second(self) -> u64 {
         match self {
+            Self::Deep => 0,
             Self::Draining | Self::Slow => 1,
-            Self::Under => 1_000_000,
+            Self::Under => 1_000_000_000,
             Self::Steady => 100,
             Self::Tight | Self::Crowd => 1_000,
             Self::Few => 10,
@@ -55,6 +67,7 @@ impl Rule {
     const fn name(self) -> &'static str {
         match self {
             Self::Draining => "draining",
+            Self::Deep => "deep",
             Self::Under => "under",
             Self::Steady => "steady",
             Self::Tight => "tight",
@@ -79,12 +92,14 @@ pub(crate) fn config(url: &str) -> String {
         for (keyed, &leased) in
             [true, false].into_iter().flat_map(|keyed| leased.iter().map(move |l| (keyed, l)))
         {
-            let (name, capacity, rate) = (rule.limit(keyed, leased), rule.capacity(), rule.per_second());
+            let (name, capacity) = (rule.limit(keyed, leased), rule.capacity());
+            let rate = match rule.per_second() {
+                0 => "1/h".to_owned(),
+                rate => format!("{rate}/s"),
+            };
             // Writing to a string cannot fail.
-            let _ = write!(
-                text,
-                "\n[limit.{name}]\nkeyed = {keyed}\ncapacity = {capacity}\nrate = \"{rate}/s\"\n"
-            );
+            let _ =
+                write!(text, "\n[limit.{name}]\nkeyed = {keyed}\ncapacity = {capacity}\nrate = \"{rate}\"\n");
             if leased {
                 text.push_str("lease = { max = 10000, ttl = \"1s\" }\n");
             }

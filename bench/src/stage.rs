@@ -16,7 +16,7 @@ use tokio::{
 use topup::Client;
 use topup_embedded::RedisServer;
 
-use crate::{cpu, leash, meter::Meter, rules};
+use crate::{cpu, leash, meter::Meter, peer, rules};
 
 /// A daemon publishes within some 10 ms; this is for 10,000 limits on a machine that is busy with something else.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -46,7 +46,8 @@ impl Stage {
         }
         let redis = builder.start()?;
         cpu::pin_redis(redis.pid().context("Redis has ended")?)?;
-        let connection = redis::Client::open(redis.url())?.get_multiplexed_async_connection().await?;
+        // Without a time limit: emptying a Redis of a million keys takes a while.
+        let connection = peer::connect(redis.url()).await?;
         let mut stage = Self { daemon: None, topupd: topupd.to_owned(), connection, redis };
         stage.start_daemon(&rules::config(stage.url())).await?;
         Ok(stage)

@@ -96,10 +96,10 @@ impl Worker {
 fn program(found: &Programs, peer: Peer) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     let foreign = |name: &str| found.foreign.as_ref().map(|folder| folder.join(name)).context("no --foreign");
     Ok(match peer {
-        Peer::Limits => (found.python.clone().context("no --python")?, vec![foreign("limits.py")?]),
+        Peer::Limits => (found.python.clone().context("no --python")?, vec![foreign("python_limits.py")?]),
         Peer::RateLimiterFlexible => {
             let modules = found.node.clone().context("no --node")?;
-            ("node".into(), vec![foreign("rate-limiter-flexible.cjs")?, "--modules".into(), modules])
+            ("node".into(), vec![foreign("node_rate_limiter_flexible.cjs")?, "--modules".into(), modules])
         }
         _ => (std::env::current_exe()?, vec!["worker".into()]),
     })

@@ -11,6 +11,8 @@ mod trypema;
 
 use std::sync::Arc;
 
+pub(crate) use raw::connect;
+
 use clap::ValueEnum;
 
 use crate::{cli::Programs, worker::Load};

@@ -27,7 +27,7 @@ impl Contend for Raw {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let mut decr = redis::cmd("DECR");
         let left: i64 = decr.arg(&self.names[key]).query_async(&mut self.connection.clone()).await?;
-        // From 0 downwards: this limits nothing.
+        // Counted down from nothing: this limits nobody.
         Ok(left < 0)
     }
 }

@@ -1,9 +1,14 @@
 //! topup, as a worker uses it: the handle of a bucket made anew for every take.
 
+use std::time::Duration;
+
 use topup::Client;
 
 use super::{Contend, Names};
 use crate::worker::Load;
+
+/// Longer than its default: where thousands ask at once through one connection, what is late is to be measured as such.
+const DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Topup {
@@ -18,7 +23,7 @@ pub(crate) struct Topup {
 impl Topup {
     pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
         Ok(Self {
-            client: Client::connect(&load.redis).await?,
+            client: Client::builder().deadline(DEADLINE).connect(&load.redis).await?,
             limit: load.rule.limit(load.keys > 0, leased),
             names: (load.keys > 0).then_some(names),
         })

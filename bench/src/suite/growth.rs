@@ -16,9 +16,9 @@ use super::{Bench, KEYS, refill};
 
 /// Whose curves are drawn.
 const CURVES: [(Peer, Rule, &str); 4] = [
-    (Peer::Raw, Rule::Draining, "raw"),
-    (Peer::Topup, Rule::Draining, "topup, below full"),
-    (Peer::Topup, Rule::Under, "topup, 1,000,000/s"),
+    (Peer::Raw, Rule::Deep, "raw"),
+    (Peer::Topup, Rule::Deep, "topup, below full"),
+    (Peer::Topup, Rule::Under, "topup, back to full"),
     (Peer::LuaLazy, Rule::Under, "token bucket, Lua"),
 ];
 
@@ -48,7 +48,7 @@ async fn curve(
     cell: impl Fn(Peer, Rule, usize) -> Cell,
 ) -> Table {
     let header: Vec<&str> = std::iter::once(what).chain(CURVES.map(|(_, _, name)| name)).collect();
-    let note = "Decisions a second, all allowed; p99 in µs.";
+    let note = "Decisions a second, all allowed; p99 in µs. All processes share the CPUs that Redis leaves.";
     let mut table = Table::new(&format!("By {what}"), note, &header);
     for &size in sizes {
         tell(&format!("growth: {size} {what}"));

@@ -12,7 +12,7 @@ use super::{Bench, KEYS};
 const ROWS: [(Peer, Rule, &str); 6] = [
     (Peer::Raw, Rule::Draining, ""),
     (Peer::Topup, Rule::Draining, ", below full"),
-    (Peer::Topup, Rule::Under, ", 1,000,000/s a key"),
+    (Peer::Topup, Rule::Under, ", back to full"),
     (Peer::TopupLeased, Rule::Draining, ""),
     (Peer::RedisCell, Rule::Under, ""),
     (Peer::LuaLazy, Rule::Under, ""),

@@ -47,7 +47,8 @@ pub(crate) fn run(choices: &Choices) -> anyhow::Result<ExitCode> {
 
 async fn all(choices: &Choices) -> anyhow::Result<()> {
     let mut stage = Stage::set(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
-    let wanted = Peer::value_variants().iter().filter(|peer| choices.wants(**peer));
+    // The curves are of what is always there.
+    let wanted = Peer::value_variants().iter().filter(|peer| choices.wants(**peer) && !choices.growth);
     let left_out =
         wanted.filter_map(|peer| Some(format!("{} ({})", peer.name(), peer.absent(&choices.found)?)));
     let around = Surroundings { redis: stage.redis_version().await?, left_out: left_out.collect() };

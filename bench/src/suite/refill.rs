@@ -8,6 +8,8 @@ use topup::Client;
 
 use crate::{
     cell::Cell,
+    clock::Stopwatch,
+    meter::Meter,
     peer::Peer,
     report::{Table, short, tell},
     rules::{CROWD_TAKE, Rule},
@@ -18,6 +20,12 @@ use crate::{
 use super::{Bench, KEYS};
 
 const BUCKETS: usize = 100_000;
+/// Many ticks.
+const AT_LEAST: Duration = Duration::from_secs(4);
+/// A pass over a million buckets takes some ten seconds.
+const AT_MOST: Duration = Duration::from_secs(40);
+/// Between two looks at the daemon's account.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What the daemon's work on so many buckets comes to, while nobody asks.
 #[derive(Clone, Copy, Debug)]
@@ -70,19 +78,29 @@ pub(super) async fn fill(stage: &mut Stage, buckets: usize) -> anyhow::Result<()
     Ok(takes.buffer_unordered(256).try_collect::<()>().await?)
 }
 
-/// Looks at the daemon's work for some seconds.
+/// Looks at the daemon's work for some seconds, from the end of one pass to that of another.
 pub(super) async fn cost(stage: &mut Stage) -> anyhow::Result<Cost> {
-    const SECONDS: u64 = 4;
-    // Its own account is written now and then.
-    sleep(Duration::from_secs(1)).await;
-    let (meter, (credited, _)) = (stage.meter().await?, stage.credited().await?);
-    sleep(Duration::from_secs(SECONDS)).await;
-    let (spent, (now, lag_ms)) = (stage.meter().await?.since(meter), stage.credited().await?);
-    let credited = now - credited;
+    let (_, credited, before) = pass_ends(stage, Duration::ZERO).await?;
+    let watch = Stopwatch::start();
+    let (lag_ms, now, after) = pass_ends(stage, AT_LEAST).await?;
+    let (seconds, credited, spent) = (watch.elapsed().as_secs_f64(), now - credited, after.since(before));
     Ok(Cost {
-        each: spent.refilling / credited,
-        credited: credited / SECONDS as f64,
-        share: spent.cpu / 1e6 / SECONDS as f64,
+        each: spent.refilling / credited.max(1.0),
+        credited: credited / seconds,
+        share: spent.cpu / 1e6 / seconds,
         lag_ms,
     })
+}
+
+/// Waits until a pass ends, not before `earliest` has passed: its lag, buckets credited so far, and Redis's counters.
+async fn pass_ends(stage: &mut Stage, earliest: Duration) -> anyhow::Result<(f64, f64, Meter)> {
+    let watch = Stopwatch::start();
+    let (before, _) = stage.credited().await?;
+    loop {
+        sleep(LOOK_EVERY).await;
+        let (credited, lag_ms) = stage.credited().await?;
+        if (credited > before && watch.elapsed() >= earliest) || watch.elapsed() > AT_MOST {
+            return Ok((lag_ms, credited, stage.meter().await?));
+        }
+    }
 }
