@@ -49,11 +49,13 @@ async function main() {
       if (granted) allowed += 1;
     }
   };
-  const started = performance.now();
+  const [started, usedBefore] = [performance.now(), process.cpuUsage()];
   const running = Array.from({ length: tasks }, ask);
   await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   stop = true;
-  const seen = { decisions: latencies.length, allowed, seconds: (performance.now() - started) / 1000 };
+  const used = process.cpuUsage(usedBefore);
+  const [cpu, elapsed] = [(used.user + used.system) / 1e6, (performance.now() - started) / 1000];
+  const seen = { decisions: latencies.length, allowed, seconds: elapsed, cpu };
   await Promise.all(running);
   latencies.sort((a, b) => a - b);
   const at = (part) => (latencies[Math.min(Math.floor(part * latencies.length), latencies.length - 1)] ?? 0) * 1000;

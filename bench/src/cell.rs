@@ -25,6 +25,8 @@ pub(crate) struct Seen {
     pub(crate) decisions: u64,
     pub(crate) allowed: u64,
     pub(crate) seconds: f64,
+    /// CPU seconds used.
+    pub(crate) cpu: f64,
     /// µs.
     pub(crate) p50: f64,
     /// µs.
@@ -40,6 +42,8 @@ pub(crate) struct Found {
     pub(crate) seen: Seen,
     /// What Redis did for it.
     pub(crate) redis: Meter,
+    /// CPUs that other programs had meanwhile.
+    pub(crate) others: f64,
 }
 
 // === impl Cell ===
@@ -58,17 +62,18 @@ impl Cell {
 // === impl Found ===
 
 impl Found {
-    pub(crate) fn new(workers: &[Seen], redis: Meter) -> Self {
+    pub(crate) fn new(workers: &[Seen], redis: Meter, others: f64) -> Self {
         let most = |of: fn(&Seen) -> f64| workers.iter().map(of).fold(0.0, f64::max);
         let seen = Seen {
             decisions: workers.iter().map(|seen| seen.decisions).sum(),
             allowed: workers.iter().map(|seen| seen.allowed).sum(),
             seconds: most(|seen| seen.seconds),
+            cpu: workers.iter().map(|seen| seen.cpu).sum(),
             p50: most(|seen| seen.p50),
             p99: most(|seen| seen.p99),
             p999: most(|seen| seen.p999),
         };
-        Self { seen, redis }
+        Self { seen, redis, others }
     }
 
     /// Decisions a second.
@@ -79,6 +84,11 @@ impl Found {
     /// Redis CPU µs for each decision.
     pub(crate) fn cpu(&self) -> f64 {
         self.redis.cpu / self.decisions()
+    }
+
+    /// CPU µs of the asking process for each decision.
+    pub(crate) fn client_cpu(&self) -> f64 {
+        self.seen.cpu * 1e6 / self.decisions()
     }
 
     /// Commands for each decision.

@@ -39,7 +39,7 @@ pub(crate) struct Choices {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Seconds for each figure of each round
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 1.0)]
     pub(crate) seconds: f64,
     /// One round of half a second each
     #[arg(long)]
@@ -72,6 +72,9 @@ pub(crate) struct Programs {
     /// A folder whose node_modules hold rate-limiter-flexible
     #[arg(long)]
     pub(crate) node: Option<PathBuf>,
+    /// Name and version of something else that is compared
+    #[arg(long = "version-of", value_name = "NAME VERSION")]
+    pub(crate) versions: Vec<String>,
     /// The folder of the programs in other languages
     #[arg(long)]
     pub(crate) foreign: Option<PathBuf>,

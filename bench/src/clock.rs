@@ -1,6 +1,8 @@
-//! The one place that reads this machine's clock.
+//! The one place that reads this machine's clocks.
 
 use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Time since it was made.
 #[derive(Clone, Copy, Debug)]
@@ -22,4 +24,11 @@ impl Stopwatch {
     pub(crate) fn nanos(self) -> u64 {
         self.elapsed().as_nanos() as u64
     }
+}
+
+/// CPU time of this process.
+pub(crate) fn cpu_time() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    // Counted from the start of the process: never negative.
+    Duration::new(used.tv_sec.cast_unsigned(), used.tv_nsec.cast_unsigned() as u32)
 }

@@ -5,6 +5,7 @@ mod cli;
 mod clock;
 mod cpu;
 mod leash;
+mod machine;
 mod meter;
 mod peer;
 mod report;

@@ -16,7 +16,7 @@ use tokio::{
 use topup::Client;
 use topup_embedded::RedisServer;
 
-use crate::{cpu, leash, meter::Meter, peer, rules};
+use crate::{cpu, leash, machine, meter::Meter, peer, rules};
 
 /// A daemon publishes within some 10 ms; this is for 10,000 limits on a machine that is busy with something else.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -119,6 +119,13 @@ impl Stage {
         if let Some(daemon) = self.daemon.take() {
             leash::end(daemon).await;
         }
+    }
+
+    /// CPU seconds that the daemon has used.
+    pub(crate) fn daemon_used(&self) -> f64 {
+        let pid = self.daemon.as_ref().and_then(Child::id);
+        // None when it does not run: then it uses nothing.
+        pid.and_then(|pid| machine::used_by(pid).ok()).unwrap_or(0.0)
     }
 
     /// Buckets credited so far, and how far the last refill was behind its time in ms, as the daemon itself says.

@@ -12,7 +12,8 @@ use tokio::{
 use crate::{
     cell::{Cell, Found, Seen},
     cli::Programs,
-    leash,
+    clock::Stopwatch,
+    leash, machine,
     peer::Peer,
     stage::Stage,
 };
@@ -53,7 +54,8 @@ pub(crate) async fn measure_as_it_is(
             timeout(READY_WITHIN, worker.output.next_line()).await.context("it does not get ready")??;
         ensure!(line.as_deref() == Some("ready"), "it failed before it was ready");
     }
-    let before = stage.meter().await?;
+    let (before, busy, daemon) = (stage.meter().await?, machine::busy()?, stage.daemon_used());
+    let watch = Stopwatch::start();
     for worker in &mut workers {
         worker.input.write_all(b"go\n").await?;
     }
@@ -62,11 +64,13 @@ pub(crate) async fn measure_as_it_is(
         let line = timeout(cell.time + SLACK, worker.output.next_line()).await.context("it hangs")??;
         seen.push(serde_json::from_str(&line.context("it failed")?)?);
     }
-    let redis = stage.meter().await?.since(before);
+    let (redis, busy) = (stage.meter().await?.since(before), machine::busy()? - busy);
+    let ours = redis.cpu / 1e6 + seen.iter().map(|seen| seen.cpu).sum::<f64>() + stage.daemon_used() - daemon;
+    let others = ((busy - ours) / watch.elapsed().as_secs_f64()).max(0.0);
     for worker in workers {
         leash::end(worker.child).await;
     }
-    Ok(Found::new(&seen, redis))
+    Ok(Found::new(&seen, redis, others))
 }
 
 // === impl Worker ===

@@ -19,7 +19,7 @@ use tokio::{task, time};
 use crate::{
     cell::Seen,
     cli::Work,
-    clock::Stopwatch,
+    clock::{Stopwatch, cpu_time},
     peer::{Contend, Names},
     rules::Rule,
 };
@@ -74,14 +74,14 @@ impl Load {
         task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
 
         let shared = Arc::new(Shared::new()?);
-        let started = Stopwatch::start();
+        let (started, used) = (Stopwatch::start(), cpu_time());
         let tasks: Vec<_> = (0..self.tasks)
             .map(|seed| tokio::spawn(ask(contender.clone(), shared.clone(), keys, seed as u64)))
             .collect();
         time::sleep(self.time).await;
         shared.stop.store(true, Relaxed);
         let seconds = started.elapsed().as_secs_f64();
-        let seen = shared.seen(seconds);
+        let seen = shared.seen(seconds, (cpu_time() - used).as_secs_f64());
         for task in tasks {
             task.await??;
         }
@@ -154,13 +154,14 @@ impl Shared {
         })
     }
 
-    fn seen(&self, seconds: f64) -> Seen {
+    fn seen(&self, seconds: f64, cpu: f64) -> Seen {
         let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         let micros = |quantile: f64| latencies.value_at_quantile(quantile) as f64 / 1e3;
         Seen {
             decisions: self.decisions.load(Relaxed),
             allowed: self.allowed.load(Relaxed),
             seconds,
+            cpu,
             p50: micros(0.5),
             p99: micros(0.99),
             p999: micros(0.999),

@@ -40,7 +40,8 @@ impl Page {
         if !choices.only.is_empty() {
             add(format!("--only {}", choices.only.join(",")));
         }
-        let versions: Vec<String> = COMPARED.iter().filter_map(|name| version(name)).collect();
+        let mut versions: Vec<String> = COMPARED.iter().filter_map(|name| version(name)).collect();
+        versions.extend_from_slice(&choices.found.versions);
         let mut text = format!(
             "{preface}\nWritten by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux \
              {kernel}.\n",
@@ -55,6 +56,11 @@ impl Page {
             text.push_str(&format!("Left out: {}.\n", around.left_out.join("; ")));
         }
         Self { text }
+    }
+
+    /// Adds a sentence.
+    pub(crate) fn say(&mut self, sentence: &str) {
+        self.text.push_str(&format!("{sentence}\n"));
     }
 
     pub(crate) fn add(&mut self, table: &Table) {

@@ -11,7 +11,7 @@ use crate::{
 
 use super::{Bench, KEYS};
 
-const HEADER: [&str; 9] = [
+const HEADER: [&str; 10] = [
     "",
     "÷ raw (min–max)",
     "decisions/s",
@@ -19,6 +19,7 @@ const HEADER: [&str; 9] = [
     "p99 µs",
     "p999 µs",
     "Redis CPU µs",
+    "own CPU µs",
     "commands",
     "scripts",
 ];
@@ -87,7 +88,11 @@ async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
 }
 
 fn table(name: &str, rounds: &[Round]) -> Table {
-    let mut table = Table::new(&format!("{name}, all allowed"), "256 tasks ask at once.", &HEADER);
+    let mut table = Table::new(
+        &format!("{name}, all allowed"),
+        "256 tasks ask at once. *Own CPU* is that of the process that asks.",
+        &HEADER,
+    );
     for (row, (peer, _, rule)) in ROWS.iter().enumerate() {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
         let figures = |of: &dyn Fn(&Found) -> f64| Spread::of(found().map(|(found, _)| of(found)));
@@ -109,6 +114,7 @@ fn table(name: &str, rounds: &[Round]) -> Table {
                 median(&|found| found.seen.p99, short),
                 median(&|found| found.seen.p999, short),
                 median(&Found::cpu, short),
+                median(&Found::client_cpu, short),
                 median(&Found::commands, short),
                 median(&Found::scripts, short),
             ],
