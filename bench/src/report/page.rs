@@ -7,6 +7,8 @@ use crate::{cli::Choices, cpu};
 
 /// The lockfile that this program was built with: it knows the versions of what is compared.
 const LOCK: &str = include_str!("../../Cargo.lock");
+/// As all docs here.
+const WIDTH: usize = 120;
 const COMPARED: [&str; 6] = ["topup", "redis", "limitador", "trypema", "governor", "tokio"];
 
 /// What the figures depend on.
@@ -42,9 +44,9 @@ impl Page {
         }
         let mut versions: Vec<String> = COMPARED.iter().filter_map(|name| version(name)).collect();
         versions.extend_from_slice(&choices.found.versions);
-        let mut text = format!(
-            "{preface}\nWritten by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux \
-             {kernel}.\n",
+        let written = format!(
+            "Written by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux \
+             {kernel}.",
             date = output("date", &["-u", "+%Y-%m-%d"]),
             redis = around.redis,
             versions = versions.join(", "),
@@ -52,17 +54,20 @@ impl Page {
             model = cpu_model(),
             kernel = output("uname", &["-r"]),
         );
+        let mut page = Self { text: format!("{preface}\n") };
+        page.say(&written);
         if !around.left_out.is_empty() {
-            text.push_str(&format!("Left out: {}.\n", around.left_out.join("; ")));
+            page.say(&format!("Left out: {}.", around.left_out.join("; ")));
         }
-        Self { text }
+        page
     }
 
-    /// Adds a sentence.
+    /// Adds a paragraph's worth of words.
     pub(crate) fn say(&mut self, sentence: &str) {
-        self.text.push_str(&format!("{sentence}\n"));
+        self.text.push_str(&wrapped(sentence));
     }
 
+    /// Adds a table.
     pub(crate) fn add(&mut self, table: &Table) {
         self.text.push_str(&format!("\n{table}"));
     }
@@ -71,6 +76,24 @@ impl Page {
     pub(crate) fn write(&self, docs: &Path, name: &str) -> anyhow::Result<()> {
         Ok(fs::write(docs.join(name), &self.text)?)
     }
+}
+
+/// In lines no longer than those of the other docs.
+pub(super) fn wrapped(words: &str) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            text.push('\n');
+            width = 0;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += length;
+    }
+    text + "\n"
 }
 
 fn version(package: &str) -> Option<String> {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::page::wrapped;
+
 /// A titled table. The first column is text, the others are figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
@@ -41,7 +43,7 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "## {}\n\n{}\n", self.title, self.note)?;
+        writeln!(f, "## {}\n\n{}", self.title, wrapped(&self.note))?;
         self.line(f, &self.header)?;
         for column in 0..self.header.len() {
             let dashes = "-".repeat(self.width(column) + 1);
