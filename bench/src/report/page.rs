@@ -113,3 +113,20 @@ fn cpu_model() -> String {
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     model.map_or_else(|| "of unknown model".to_owned(), |(_, name)| name.trim().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_wrapped_between_words() {
+        let (short, long) = ("a  b", "x".repeat(WIDTH));
+        assert_eq!(wrapped(short), "a b\n");
+        assert_eq!(wrapped(&format!("{long} y")), format!("{long}\ny\n"));
+    }
+
+    #[test]
+    fn versions_are_those_of_the_lockfile() {
+        assert!(COMPARED.iter().all(|name| version(name).is_some()));
+    }
+}
