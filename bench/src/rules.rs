@@ -87,11 +87,9 @@ impl Rule {
 /// topup's config for all rules.
 pub(crate) fn config(url: &str) -> String {
     let mut text = format!("[redis]\nurl = \"{url}\"\n");
-    let leased: &[bool] = if cfg!(feature = "lease") { &[false, true] } else { &[false] };
+    let kinds = [(true, false), (true, true), (false, false), (false, true)];
     for rule in Rule::ALL {
-        for (keyed, &leased) in
-            [true, false].into_iter().flat_map(|keyed| leased.iter().map(move |l| (keyed, l)))
-        {
+        for (keyed, leased) in kinds {
             let (name, capacity) = (rule.limit(keyed, leased), rule.capacity());
             let rate = match rule.per_second() {
                 0 => "1/h".to_owned(),
@@ -101,7 +99,7 @@ pub(crate) fn config(url: &str) -> String {
             let _ =
                 write!(text, "\n[limit.{name}]\nkeyed = {keyed}\ncapacity = {capacity}\nrate = \"{rate}\"\n");
             if leased {
-                text.push_str("lease = { max = 10000, ttl = \"1s\" }\n");
+                let _ = writeln!(text, "lease = {{ max = {}, ttl = \"1s\" }}", capacity.min(10_000));
             }
         }
     }

@@ -83,7 +83,6 @@ impl Peer {
     /// Why it cannot be measured here, if it cannot.
     pub(crate) fn absent(self, found: &Programs) -> Option<&'static str> {
         match self {
-            Self::TopupLeased if !cfg!(feature = "lease") => Some("leases are not part of this topup"),
             Self::Limitador | Self::LimitadorCached if !cfg!(feature = "limitador") => {
                 Some("limitador needs OpenSSL's headers: install libssl-dev and pkg-config")
             }
@@ -100,7 +99,6 @@ impl Peer {
         match self {
             Self::Raw => load.put_on(raw::Raw::new(load, names).await?).await,
             Self::Topup => load.put_on(topup::Topup::new(load, names, false).await?).await,
-            #[cfg(feature = "lease")]
             Self::TopupLeased => load.put_on(topup::Topup::new(load, names, true).await?).await,
             Self::RedisCell => load.put_on(redis_cell::RedisCell::new(load, names).await?).await,
             Self::LuaLazy => load.put_on(lua::Script::lazy(load, names).await?).await,

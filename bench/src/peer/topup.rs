@@ -14,6 +14,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 pub(crate) struct Topup {
     client: Client,
     limit: String,
+    leased: bool,
     /// Absent where one bucket serves all.
     names: Option<Names>,
 }
@@ -24,6 +25,7 @@ impl Topup {
     pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
         Ok(Self {
             client: Client::builder().deadline(DEADLINE).connect(&load.redis).await?,
+            leased,
             limit: load.rule.limit(load.keys > 0, leased),
             names: (load.keys > 0).then_some(names),
         })
@@ -37,8 +39,10 @@ impl Contend for Topup {
             Some(names) => limit.key(names[key].as_str()),
             None => limit,
         };
-        #[cfg(feature = "lease")]
-        if let Some(decision) = bucket.try_take() {
+        // As its documentation says of limits with a lease: what needs no Redis needs no task.
+        if self.leased
+            && let Some(decision) = bucket.try_take()
+        {
             return Ok(decision.is_allowed());
         }
         Ok(bucket.take(1).await?.is_allowed())
