@@ -92,6 +92,8 @@ impl Stage {
                 match bucket.peek().await {
                     Ok(_) => return anyhow::Ok(()),
                     Err(topup::Error::UnknownLimit { .. }) => sleep(Duration::from_millis(2)).await,
+                    // A machine that is busy with something else.
+                    Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error.into()),
                 }
             }
