@@ -1,0 +1,107 @@
+//! One measurement: who decides, under which rule, asked how.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{meter::Meter, peer::Peer, rules::Rule};
+
+/// What is to be measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cell {
+    pub(crate) peer: Peer,
+    pub(crate) rule: Rule,
+    /// One bucket for each of so many keys; 0 for one bucket for all.
+    pub(crate) keys: usize,
+    /// Tasks that ask, in each process.
+    pub(crate) tasks: usize,
+    pub(crate) processes: usize,
+    pub(crate) time: Duration,
+}
+
+/// What one worker process saw.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) decisions: u64,
+    pub(crate) allowed: u64,
+    pub(crate) seconds: f64,
+    /// CPU seconds used.
+    pub(crate) cpu: f64,
+    /// µs.
+    pub(crate) p50: f64,
+    /// µs.
+    pub(crate) p99: f64,
+    /// µs.
+    pub(crate) p999: f64,
+}
+
+/// What a measurement came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// All workers together; quantiles are those of the worst.
+    pub(crate) seen: Seen,
+    /// What Redis did for it.
+    pub(crate) redis: Meter,
+    /// CPUs that other programs had meanwhile.
+    pub(crate) others: f64,
+}
+
+// === impl Cell ===
+
+impl Cell {
+    /// `peer` under `rule`, as throughput is measured: 256 tasks of one process.
+    pub(crate) const fn new(peer: Peer, rule: Rule, keys: usize, time: Duration) -> Self {
+        Self { peer, rule, keys, tasks: 256, processes: 1, time }
+    }
+
+    pub(crate) const fn keyed(&self) -> bool {
+        self.keys > 0
+    }
+}
+
+// === impl Found ===
+
+impl Found {
+    pub(crate) fn new(workers: &[Seen], redis: Meter, others: f64) -> Self {
+        let most = |of: fn(&Seen) -> f64| workers.iter().map(of).fold(0.0, f64::max);
+        let seen = Seen {
+            decisions: workers.iter().map(|seen| seen.decisions).sum(),
+            allowed: workers.iter().map(|seen| seen.allowed).sum(),
+            seconds: most(|seen| seen.seconds),
+            cpu: workers.iter().map(|seen| seen.cpu).sum(),
+            p50: most(|seen| seen.p50),
+            p99: most(|seen| seen.p99),
+            p999: most(|seen| seen.p999),
+        };
+        Self { seen, redis, others }
+    }
+
+    /// Decisions a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.seen.decisions as f64 / self.seen.seconds
+    }
+
+    /// Redis CPU µs for each decision.
+    pub(crate) fn cpu(&self) -> f64 {
+        self.redis.cpu / self.decisions()
+    }
+
+    /// CPU µs of the asking process for each decision.
+    pub(crate) fn client_cpu(&self) -> f64 {
+        self.seen.cpu * 1e6 / self.decisions()
+    }
+
+    /// Commands for each decision.
+    pub(crate) fn commands(&self) -> f64 {
+        self.redis.commands / self.decisions()
+    }
+
+    /// Scripts for each decision.
+    pub(crate) fn scripts(&self) -> f64 {
+        self.redis.scripts / self.decisions()
+    }
+
+    fn decisions(&self) -> f64 {
+        self.seen.decisions.max(1) as f64
+    }
+}

@@ -1,0 +1,140 @@
+//! The command line. People use `scripts/bench`, which builds, finds what can be compared, and passes their options on.
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Args, Parser, Subcommand, error::ErrorKind};
+
+use crate::{leash, peer::Peer, rules::Rule, suite, worker};
+
+#[derive(Debug, Parser)]
+#[command(name = "topup-bench", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure
+    Run(Choices),
+    /// Ask one limiter, as told
+    #[command(hide = true)]
+    Worker(Work),
+    /// Become a program that ends with its parent
+    #[command(hide = true)]
+    Leash {
+        parent: i32,
+        #[arg(long)]
+        avoid_redis: bool,
+        program: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
+
+/// What to measure, and how long.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Choices {
+    /// Rounds; each figure is the median of as many
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Seconds for each figure of each round
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// One round of half a second each
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these limiters, and raw
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// How costs grow, in place of the comparison
+    #[arg(long)]
+    pub(crate) growth: bool,
+    /// The folder to write the tables to
+    #[arg(long)]
+    pub(crate) docs: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) found: Programs,
+}
+
+/// What scripts/bench has found or built.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Programs {
+    /// The daemon
+    #[arg(long)]
+    pub(crate) topupd: PathBuf,
+    /// The Redis module redis-cell
+    #[arg(long)]
+    pub(crate) redis_cell: Option<PathBuf>,
+    /// A Python that has the package limits
+    #[arg(long)]
+    pub(crate) python: Option<PathBuf>,
+    /// A folder whose node_modules hold rate-limiter-flexible
+    #[arg(long)]
+    pub(crate) node: Option<PathBuf>,
+    /// Name and version of something else that is compared
+    #[arg(long = "version-of", value_name = "NAME VERSION")]
+    pub(crate) versions: Vec<String>,
+    /// The folder of the programs in other languages
+    #[arg(long)]
+    pub(crate) foreign: Option<PathBuf>,
+}
+
+/// What a worker process is told.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Work {
+    #[arg(long)]
+    pub(crate) redis: String,
+    #[arg(long)]
+    pub(crate) peer: Peer,
+    #[arg(long)]
+    pub(crate) rule: Rule,
+    #[arg(long)]
+    pub(crate) keys: usize,
+    #[arg(long)]
+    pub(crate) tasks: usize,
+    #[arg(long)]
+    pub(crate) seconds: f64,
+}
+
+// === impl Choices ===
+
+impl Choices {
+    pub(crate) fn rounds(&self) -> u32 {
+        if self.quick { 1 } else { self.rounds }
+    }
+
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_secs_f64(if self.quick { 0.5 } else { self.seconds.clamp(0.1, 60.0) })
+    }
+
+    /// Whether `peer` was asked for.
+    pub(crate) fn wants(&self, peer: Peer) -> bool {
+        let named = |name: &String| peer.name() == *name || peer.name().starts_with(&format!("{name}-"));
+        self.only.is_empty() || peer == Peer::Raw || self.only.iter().any(named)
+    }
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let _ = error.print();
+            // sysexits.h: EX_USAGE.
+            return ExitCode::from(if asked { 0 } else { 64 });
+        }
+    };
+    let ended = match cli.command {
+        Command::Run(choices) => suite::run(&choices),
+        Command::Worker(work) => worker::run(&work).map(|()| ExitCode::SUCCESS),
+        Command::Leash { parent, avoid_redis, program, args } => {
+            leash::become_program(parent, avoid_redis, &program, &args).map(|never| match never {})
+        }
+    };
+    ended.unwrap_or_else(|error| {
+        crate::report::tell(&format!("topup-bench: {error:#}"));
+        ExitCode::from(2)
+    })
+}

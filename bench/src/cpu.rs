@@ -1,0 +1,39 @@
+//! Which CPU runs what: Redis has one of its own, whatever loads it has the others.
+//!
+//! Without that, a figure would tell where the kernel happened to put things.
+
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
+
+/// The CPUs this process may use: the first, for Redis, and the others. Nothing when there is but one.
+fn split() -> Option<(CpuSet, CpuSet)> {
+    let mut rest = sched_getaffinity(None).ok()?;
+    let first = (0..CpuSet::MAX_CPU).find(|&cpu| rest.is_set(cpu))?;
+    rest.unset(first);
+    let mut redis = CpuSet::new();
+    redis.set(first);
+    (rest.count() > 0).then_some((redis, rest))
+}
+
+/// How many CPUs there are to run on.
+pub(crate) fn count() -> u32 {
+    sched_getaffinity(None).map_or(1, |cpus| cpus.count())
+}
+
+/// Gives the process `pid`, a Redis, the first CPU.
+pub(crate) fn pin_redis(pid: u32) -> anyhow::Result<()> {
+    if let Some((redis, _)) = split() {
+        sched_setaffinity(Pid::from_raw(pid.cast_signed()), &redis)?;
+    }
+    Ok(())
+}
+
+/// Leaves the first CPU to Redis, from now on, for this process and what it becomes.
+pub(crate) fn avoid_redis() -> anyhow::Result<()> {
+    if let Some((_, rest)) = split() {
+        sched_setaffinity(None, &rest)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Who is compared. Each asks for one token of one key, the way its own documentation says.
+
+mod governor;
+#[cfg(feature = "limitador")]
+mod limitador;
+mod lua;
+mod raw;
+mod redis_cell;
+mod topup;
+mod trypema;
+
+use std::sync::Arc;
+
+pub(crate) use raw::connect;
+
+use clap::ValueEnum;
+
+use crate::{cli::Programs, worker::Load};
+
+/// A limiter, or what one is measured against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    /// A bare DECR: nothing that asks Redis can be faster.
+    Raw,
+    /// topup, every take asked of Redis or known to be denied.
+    Topup,
+    /// topup, with tokens taken in advance.
+    TopupLeased,
+    /// The Redis module.
+    RedisCell,
+    /// A token bucket refilled by the script of each take, as usually written.
+    LuaLazy,
+    /// A log of every allowed request in a sorted set, as usually written.
+    LuaLog,
+    Limitador,
+    LimitadorCached,
+    Trypema,
+    TrypemaHybrid,
+    /// In memory: no other process shares the limit.
+    Governor,
+    /// Python.
+    Limits,
+    /// Node.
+    RateLimiterFlexible,
+}
+
+/// A limiter, ready to be asked.
+pub(crate) trait Contend: Send + Sync + 'static {
+    /// One token of the key numbered `key`: whether it is granted.
+    fn decide(&self, key: usize) -> impl Future<Output = anyhow::Result<bool>> + Send;
+}
+
+/// The names of the keys.
+pub(crate) type Names = Arc<[String]>;
+
+// === impl Peer ===
+
+impl Peer {
+    /// As given on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// For tables.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Raw => "raw DECR",
+            Self::Topup => "**topup**",
+            Self::TopupLeased => "**topup, leased**",
+            Self::RedisCell => "redis-cell",
+            Self::LuaLazy => "token bucket, Lua",
+            Self::LuaLog => "sliding log, Lua",
+            Self::Limitador => "limitador, redis",
+            Self::LimitadorCached => "limitador, cached",
+            Self::Trypema => "trypema, redis",
+            Self::TrypemaHybrid => "trypema, hybrid",
+            Self::Governor => "governor (in memory)",
+            Self::Limits => "limits (Python)",
+            Self::RateLimiterFlexible => "rate-limiter-flexible (Node)",
+        }
+    }
+
+    /// Why it cannot be measured here, if it cannot.
+    pub(crate) fn absent(self, found: &Programs) -> Option<&'static str> {
+        match self {
+            Self::Limitador | Self::LimitadorCached if !cfg!(feature = "limitador") => {
+                Some("limitador needs OpenSSL's headers: install libssl-dev and pkg-config")
+            }
+            Self::RedisCell if found.redis_cell.is_none() => Some("the module could not be built"),
+            Self::Limits if found.python.is_none() => Some("no Python with the package limits"),
+            Self::RateLimiterFlexible if found.node.is_none() => Some("no Node with rate-limiter-flexible"),
+            _ => None,
+        }
+    }
+
+    /// Makes it and loads it with `load`.
+    pub(crate) async fn meet(self, load: &Load) -> anyhow::Result<()> {
+        let names = load.names();
+        match self {
+            Self::Raw => load.put_on(raw::Raw::new(load, names).await?).await,
+            Self::Topup => load.put_on(topup::Topup::new(load, names, false).await?).await,
+            Self::TopupLeased => load.put_on(topup::Topup::new(load, names, true).await?).await,
+            Self::RedisCell => load.put_on(redis_cell::RedisCell::new(load, names).await?).await,
+            Self::LuaLazy => load.put_on(lua::Script::lazy(load, names).await?).await,
+            Self::LuaLog => load.put_on(lua::Script::log(load, names).await?).await,
+            #[cfg(feature = "limitador")]
+            Self::Limitador => load.put_on(limitador::Limitador::redis(load, names).await?).await,
+            #[cfg(feature = "limitador")]
+            Self::LimitadorCached => load.put_on(limitador::Limitador::cached(load, names).await?).await,
+            Self::Trypema => load.put_on(trypema::Redis::new(load, &names).await?).await,
+            Self::TrypemaHybrid => load.put_on(trypema::Hybrid::new(load, &names).await?).await,
+            Self::Governor => load.put_on(governor::Governor::new(load)?).await,
+            _ => anyhow::bail!("{} is no part of this program", self.name()),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A bare `DECR` of one counter per key over one pipelined connection: the ceiling of whatever asks Redis each time.
+
+use redis::{
+    Client, IntoConnectionInfo,
+    aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection},
+    io::tcp::TcpSettings,
+};
+
+use super::{Contend, Names};
+use crate::worker::Load;
+
+#[derive(Debug)]
+pub(crate) struct Raw {
+    connection: MultiplexedConnection,
+    names: Names,
+}
+
+// === impl Raw ===
+
+impl Raw {
+    pub(crate) async fn new(load: &Load, names: Names) -> anyhow::Result<Self> {
+        Ok(Self { connection: connect(&load.redis).await?, names })
+    }
+}
+
+impl Contend for Raw {
+    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
+        let mut decr = redis::cmd("DECR");
+        let left: i64 = decr.arg(&self.names[key]).query_async(&mut self.connection.clone()).await?;
+        // Counted down from nothing: this limits nobody.
+        Ok(left < 0)
+    }
+}
+
+/// Connected as topup's client does, nodelay, for everybody who lets us choose.
+fn client(url: &str) -> anyhow::Result<Client> {
+    let info = url.into_connection_info()?;
+    Ok(Client::open(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))?)
+}
+
+pub(crate) async fn connect(url: &str) -> anyhow::Result<MultiplexedConnection> {
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    Ok(client(url)?.get_multiplexed_async_connection_with_config(&config).await?)
+}
+
+pub(crate) async fn manager(url: &str) -> anyhow::Result<ConnectionManager> {
+    let config = ConnectionManagerConfig::new().set_response_timeout(None);
+    Ok(ConnectionManager::new_with_config(client(url)?, config).await?)
+}

@@ -1,0 +1,21 @@
+//! What people read: progress while it runs, tables at the end, the same tables in docs.
+
+mod number;
+mod page;
+mod table;
+
+pub(crate) use number::{Spread, count, short};
+pub(crate) use page::{Page, Surroundings};
+pub(crate) use table::Table;
+
+/// A line of progress, for whoever waits.
+#[allow(clippy::print_stderr, reason = "the one place")]
+pub(crate) fn tell(line: &str) {
+    eprintln!("{line}");
+}
+
+/// What was asked for.
+#[allow(clippy::print_stdout, reason = "the one place")]
+pub(crate) fn answer(text: &str) {
+    println!("{text}");
+}

@@ -1,0 +1,132 @@
+//! A page of docs: what was run, on what, when, and the tables.
+
+use std::{fs, path::Path, process::Command};
+
+use super::Table;
+use crate::{cli::Choices, cpu};
+
+/// The lockfile that this program was built with: it knows the versions of what is compared.
+const LOCK: &str = include_str!("../../Cargo.lock");
+/// As all docs here.
+const WIDTH: usize = 120;
+const COMPARED: [&str; 6] = ["topup", "redis", "limitador", "trypema", "governor", "tokio"];
+
+/// What the figures depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) redis: String,
+    /// What could not be measured, and why.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A page in the making.
+#[derive(Debug)]
+pub(crate) struct Page {
+    text: String,
+}
+
+// === impl Page ===
+
+impl Page {
+    pub(crate) fn new(preface: &str, choices: &Choices, around: &Surroundings) -> Self {
+        let mut command = "scripts/bench".to_owned();
+        let mut add = |option: String| command.push_str(&format!(" {option}"));
+        if choices.growth {
+            add("--growth".to_owned());
+        }
+        if choices.quick {
+            add("--quick".to_owned());
+        } else if !choices.growth {
+            add(format!("--rounds {} --seconds {}", choices.rounds, choices.seconds));
+        }
+        if !choices.only.is_empty() {
+            add(format!("--only {}", choices.only.join(",")));
+        }
+        let mut versions: Vec<String> = COMPARED.iter().filter_map(|name| version(name)).collect();
+        versions.extend_from_slice(&choices.found.versions);
+        let written = format!(
+            "Written by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux \
+             {kernel}.",
+            date = output("date", &["-u", "+%Y-%m-%d"]),
+            redis = around.redis,
+            versions = versions.join(", "),
+            cpus = cpu::count(),
+            model = cpu_model(),
+            kernel = output("uname", &["-r"]),
+        );
+        let mut page = Self { text: format!("{preface}\n") };
+        page.say(&written);
+        if !around.left_out.is_empty() {
+            page.say(&format!("Left out: {}.", around.left_out.join("; ")));
+        }
+        page
+    }
+
+    /// Adds a paragraph's worth of words.
+    pub(crate) fn say(&mut self, sentence: &str) {
+        self.text.push_str(&wrapped(sentence));
+    }
+
+    /// Adds a table.
+    pub(crate) fn add(&mut self, table: &Table) {
+        self.text.push_str(&format!("\n{table}"));
+    }
+
+    /// Writes it to `name` in `docs`.
+    pub(crate) fn write(&self, docs: &Path, name: &str) -> anyhow::Result<()> {
+        Ok(fs::write(docs.join(name), &self.text)?)
+    }
+}
+
+/// In lines no longer than those of the other docs.
+pub(super) fn wrapped(words: &str) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            text.push('\n');
+            width = 0;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += length;
+    }
+    text + "\n"
+}
+
+fn version(package: &str) -> Option<String> {
+    let entry = LOCK.split("[[package]]").filter(|entry| entry.contains(&format!("name = \"{package}\"\n")));
+    // The newest, where there are several: the others are somebody's dependency.
+    let versions = entry.filter_map(|entry| entry.split("version = \"").nth(1)?.split('"').next());
+    Some(format!("{package} {}", versions.last()?))
+}
+
+fn output(program: &str, args: &[&str]) -> String {
+    let said = Command::new(program).args(args).output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&said).trim().to_owned()
+}
+
+fn cpu_model() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or_else(|| "of unknown model".to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_wrapped_between_words() {
+        let (short, long) = ("a  b", "x".repeat(WIDTH));
+        assert_eq!(wrapped(short), "a b\n");
+        assert_eq!(wrapped(&format!("{long} y")), format!("{long}\ny\n"));
+    }
+
+    #[test]
+    fn versions_are_those_of_the_lockfile() {
+        assert!(COMPARED.iter().all(|name| version(name).is_some()));
+    }
+}

@@ -1,0 +1,107 @@
+//! The rules that are measured: what each limiter is told, and topup's config that says the same.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+
+/// A rule: so many at once, so many a second in the long run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rule {
+    /// Far more tokens than are ever taken, and one more each second: asked more often, a bucket is below full for good.
+    Draining,
+    /// The same, with one more each hour: below full for good however many keys share the load.
+    Deep,
+    /// Refilled faster than anybody takes: every bucket is full again before its next take.
+    Under,
+    /// 100 a second for each key.
+    Steady,
+    /// 1,000 a second, and the load asks for all it can get.
+    Tight,
+    /// 10 a second for each key, and the load asks for more.
+    Few,
+    /// One token, and another a second later: denied as good as always.
+    Slow,
+    /// Buckets that are kept below full while the daemon tops them up at every tick.
+    Crowd,
+}
+
+/// Tokens emptied from a bucket of [`Rule::Crowd`]: it stays below full for a quarter of an hour.
+pub(crate) const CROWD_TAKE: u64 = 900_000;
+
+// === impl Rule ===
+
+impl Rule {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Draining,
+        Self::Deep,
+        Self::Under,
+        Self::Steady,
+        Self::Tight,
+        Self::Few,
+        Self::Slow,
+        Self::Crowd,
+    ];
+
+    pub(crate) const fn capacity(self) -> u64 {
+        match self {
+            Self::Draining | Self::Deep | Self::Under => 1_000_000_000,
+            Self::Steady | Self::Crowd => 1_000_000,
+            Self::Tight => 1_000,
+            Self::Few => 10,
+            Self::Slow => 1,
+        }
+    }
+
+    /// Tokens a second, in whole numbers.
+    pub(crate) const fn per_second(self) -> u64 {
+        match self {
+            Self::Deep => 0,
+            Self::Draining | Self::Slow => 1,
+            Self::Under => 1_000_000_000,
+            Self::Steady => 100,
+            Self::Tight | Self::Crowd => 1_000,
+            Self::Few => 10,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Draining => "draining",
+            Self::Deep => "deep",
+            Self::Under => "under",
+            Self::Steady => "steady",
+            Self::Tight => "tight",
+            Self::Few => "few",
+            Self::Slow => "slow",
+            Self::Crowd => "crowd",
+        }
+    }
+
+    /// The name of the topup limit that says this.
+    pub(crate) fn limit(self, keyed: bool, leased: bool) -> String {
+        let (keyed, leased) = (if keyed { "keyed" } else { "hot" }, if leased { "-leased" } else { "" });
+        format!("{}-{keyed}{leased}", self.name())
+    }
+}
+
+/// topup's config for all rules.
+pub(crate) fn config(url: &str) -> String {
+    let mut text = format!("[redis]\nurl = \"{url}\"\n");
+    let kinds = [(true, false), (true, true), (false, false), (false, true)];
+    for rule in Rule::ALL {
+        for (keyed, leased) in kinds {
+            let (name, capacity) = (rule.limit(keyed, leased), rule.capacity());
+            let rate = match rule.per_second() {
+                0 => "1/h".to_owned(),
+                rate => format!("{rate}/s"),
+            };
+            // Writing to a string cannot fail.
+            let _ =
+                write!(text, "\n[limit.{name}]\nkeyed = {keyed}\ncapacity = {capacity}\nrate = \"{rate}\"\n");
+            if leased {
+                let _ = writeln!(text, "lease = {{ max = {}, ttl = \"1s\" }}", capacity.min(10_000));
+            }
+        }
+    }
+    text
+}

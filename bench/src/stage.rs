@@ -1,0 +1,142 @@
+//! What everything is measured on: a private Redis on a CPU of its own, and the daemon.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use redis::aio::MultiplexedConnection;
+use tokio::{
+    process::{Child, Command},
+    time::{sleep, timeout},
+};
+use topup::Client;
+use topup_embedded::RedisServer;
+
+use crate::{cpu, leash, machine, meter::Meter, peer, rules};
+
+/// A daemon publishes within some 10 ms; this is for 10,000 limits on a machine that is busy with something else.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// What of the user's environment would make this daemon another than its config says.
+const NOT_INHERITED: [&str; 4] = ["TOPUP_REDIS_URL", "TOPUP_LOG", "NOTIFY_SOCKET", "WATCHDOG_USEC"];
+
+/// A private Redis and `topupd` on it; both end with this.
+#[derive(Debug)]
+pub struct Stage {
+    daemon: Option<Child>,
+    topupd: PathBuf,
+    connection: MultiplexedConnection,
+    redis: RedisServer,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Starts both; `module` is loaded into Redis.
+    ///
+    /// # Errors
+    /// When either does not start.
+    pub async fn set(topupd: &Path, module: Option<&Path>) -> anyhow::Result<Self> {
+        let mut builder = RedisServer::builder().tcp();
+        if let Some(module) = module {
+            builder = builder.arg("--loadmodule", module);
+        }
+        let redis = builder.start()?;
+        cpu::pin_redis(redis.pid().context("Redis has ended")?)?;
+        // Without a time limit: emptying a Redis of a million keys takes a while.
+        let connection = peer::connect(redis.url()).await?;
+        let mut stage = Self { daemon: None, topupd: topupd.to_owned(), connection, redis };
+        stage.start_daemon(&rules::config(stage.url())).await?;
+        Ok(stage)
+    }
+
+    /// Where the Redis listens.
+    pub fn url(&self) -> &str {
+        self.redis.url()
+    }
+
+    /// Its version.
+    pub(crate) async fn redis_version(&mut self) -> anyhow::Result<String> {
+        let info: String = redis::cmd("INFO").arg("server").query_async(&mut self.connection).await?;
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
+        Ok(version.unwrap_or("of unknown version").trim().to_owned())
+    }
+
+    /// What Redis has done so far.
+    pub(crate) async fn meter(&mut self) -> anyhow::Result<Meter> {
+        Meter::read(&mut self.connection).await
+    }
+
+    /// Empties Redis: what one measurement leaves behind is not to burden the next.
+    pub(crate) async fn clear(&mut self) -> anyhow::Result<()> {
+        redis::cmd("FLUSHALL").arg("SYNC").exec_async(&mut self.connection).await?;
+        Ok(())
+    }
+
+    /// Returns when the daemon has published the limit `name`.
+    ///
+    /// # Errors
+    /// When it has not in time.
+    pub async fn published(&self, name: &str, key: Option<&str>) -> anyhow::Result<()> {
+        let client = Client::connect(self.url()).await?;
+        let bucket = client.limit(name);
+        let bucket = match key {
+            Some(key) => bucket.key(key),
+            None => bucket,
+        };
+        let looking = async {
+            loop {
+                match bucket.peek().await {
+                    Ok(_) => return anyhow::Ok(()),
+                    Err(topup::Error::UnknownLimit { .. }) => sleep(Duration::from_millis(2)).await,
+                    // A machine that is busy with something else.
+                    Err(error) if error.is_transient() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
+        timeout(READY_WITHIN, looking).await.with_context(|| format!("topupd does not publish {name}"))?
+    }
+
+    /// Starts the daemon, in place of one that runs.
+    pub(crate) async fn start_daemon(&mut self, config: &str) -> anyhow::Result<()> {
+        self.stop_daemon().await;
+        ensure!(self.topupd.exists(), "{} is missing: scripts/bench builds it", self.topupd.display());
+        let (path, log) = (self.redis.folder().join("config.toml"), self.redis.folder().join("topupd.log"));
+        fs::write(&path, config)?;
+        let mut command = leash::command(&self.topupd, false)?;
+        command.args(["run", "--config"]).arg(&path).env("NO_COLOR", "1").stdin(Stdio::null());
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
+        self.daemon = Some(command.stdout(Stdio::null()).stderr(File::create(log)?).spawn()?);
+        Ok(())
+    }
+
+    /// Kills the daemon.
+    pub(crate) async fn stop_daemon(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            leash::end(daemon).await;
+        }
+    }
+
+    /// CPU seconds that the daemon has used.
+    pub(crate) fn daemon_used(&self) -> f64 {
+        let pid = self.daemon.as_ref().and_then(Child::id);
+        // None when it does not run: then it uses nothing.
+        pid.and_then(|pid| machine::used_by(pid).ok()).unwrap_or(0.0)
+    }
+
+    /// Buckets credited so far, and how far the last refill was behind its time in ms, as the daemon itself says.
+    pub(crate) async fn credited(&self) -> anyhow::Result<(f64, f64)> {
+        let asked = Command::new(&self.topupd).args(["status", "--json", "--redis", self.url()]).output();
+        let status: serde_json::Value = serde_json::from_slice(&asked.await?.stdout)?;
+        let daemon = &status["daemons"][0];
+        let number =
+            |name: &str| daemon[name].as_f64().with_context(|| format!("topupd status has no {name}"));
+        Ok((number("credited")?, number("lag_ms")?))
+    }
+}

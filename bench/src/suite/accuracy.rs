@@ -1,0 +1,57 @@
+//! Whether a limit is a limit: four processes, one bucket, each asking for all it can get.
+
+use std::time::Duration;
+
+use crate::{
+    cell::{Cell, Found},
+    peer::Peer,
+    report::{Spread, Table, count, tell},
+    rules::Rule,
+};
+
+use super::Bench;
+
+const PEERS: [Peer; 8] = [
+    Peer::Topup,
+    Peer::TopupLeased,
+    Peer::RedisCell,
+    Peer::LuaLazy,
+    Peer::Limitador,
+    Peer::LimitadorCached,
+    Peer::Trypema,
+    Peer::TrypemaHybrid,
+];
+const SECONDS: u64 = 5;
+const PROCESSES: usize = 4;
+
+pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
+    let note = "Four processes of 64 tasks hammer one limit of 1,000 at once and 1,000/s for 5 s. The most that a \
+                perfect limiter allows is capacity + rate × time; the least, where the warm-up emptied the bucket, rate \
+                × time. Where windows are fixed or sliding there is no burst beside the rate.";
+    let mut table = Table::new(
+        "Accuracy",
+        note,
+        &["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"],
+    );
+    let time = if bench.choices.quick { Duration::from_secs(1) } else { Duration::from_secs(SECONDS) };
+    for peer in PEERS.into_iter().filter(|peer| bench.has(*peer)).collect::<Vec<_>>() {
+        tell(&format!("accuracy: {}", peer.name()));
+        let cell = Cell { tasks: 64, processes: PROCESSES, ..Cell::new(peer, Rule::Tight, 0, time) };
+        let mut found: Vec<Found> = Vec::new();
+        for _ in 0..bench.choices.rounds().min(3) {
+            found.extend(bench.measure(&cell).await);
+        }
+        let rate = Rule::Tight.per_second() as f64;
+        let part = |extra: f64| {
+            let parts = found.iter().map(move |f| f.seen.allowed as f64 / (rate * f.seen.seconds + extra));
+            Spread::of(parts).map_or_else(String::new, Spread::text)
+        };
+        let median = |of: &dyn Fn(&Found) -> f64| {
+            Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| count(spread.median))
+        };
+        let allowed = median(&|found| found.seen.allowed as f64);
+        let rates = median(&Found::rate);
+        table.row(peer.label(), [allowed, part(Rule::Tight.capacity() as f64), part(0.0), rates]);
+    }
+    Ok(table)
+}

@@ -1,0 +1,125 @@
+//! What is measured, in which order.
+
+mod accuracy;
+mod growth;
+mod latency;
+mod overload;
+mod refill;
+mod speed;
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    cell::{Cell, Found},
+    cli::Choices,
+    peer::Peer,
+    report::{Page, Spread, Surroundings, Table, answer, tell},
+    stage::Stage,
+    team,
+};
+
+/// CPUs that other programs may have while a figure is taken.
+const QUIET: f64 = 0.1;
+/// How often a figure is taken before the quietest has to do.
+const ATTEMPTS: u32 = 3;
+/// As many keys as in every comparison.
+const KEYS: usize = 10_000;
+
+/// One measurement after another.
+#[derive(Debug)]
+struct Bench<'a> {
+    stage: Stage,
+    choices: &'a Choices,
+    /// CPUs that other programs had, for each figure taken.
+    others: Vec<f64>,
+}
+
+pub(crate) fn run(choices: &Choices) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        // Whatever runs is dropped, and with it everything that was started.
+        tokio::select! {
+            done = all(choices) => done.map(|()| ExitCode::SUCCESS),
+            _ = interrupt.recv() => Ok(ExitCode::from(130)),
+            _ = terminate.recv() => Ok(ExitCode::from(143)),
+        }
+    })
+}
+
+async fn all(choices: &Choices) -> anyhow::Result<()> {
+    let mut stage = Stage::set(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
+    // The curves are of what is always there.
+    let wanted = Peer::value_variants().iter().filter(|peer| choices.wants(**peer) && !choices.growth);
+    let left_out =
+        wanted.filter_map(|peer| Some(format!("{} ({})", peer.name(), peer.absent(&choices.found)?)));
+    let around = Surroundings { redis: stage.redis_version().await?, left_out: left_out.collect() };
+    for peer in &around.left_out {
+        tell(&format!("left out: {peer}"));
+    }
+    let (preface, name) = if choices.growth {
+        (include_str!("../report/growth.md"), "growth.md")
+    } else {
+        (include_str!("../report/preface.md"), "benchmarks.md")
+    };
+    let mut page = Page::new(preface, choices, &around);
+    let mut bench = Bench { stage, choices, others: Vec::new() };
+    let tables = if choices.growth { growth::all(&mut bench).await? } else { bench.compare().await? };
+    if let Some(others) = Spread::of(bench.others) {
+        page.say(&format!("Other programs had {} CPUs meanwhile.", others.text()));
+    }
+    for table in &tables {
+        answer(&table.to_string());
+        page.add(table);
+    }
+    if let Some(docs) = &choices.docs {
+        page.write(docs, name)?;
+        tell(&format!("written: docs/{name}"));
+    }
+    Ok(())
+}
+
+// === impl Bench ===
+
+impl Bench<'_> {
+    async fn compare(&mut self) -> anyhow::Result<Vec<Table>> {
+        let mut tables = speed::all(self).await?;
+        tables.push(latency::table(self).await?);
+        tables.push(overload::table(self).await?);
+        tables.push(accuracy::table(self).await?);
+        tables.push(refill::table(self).await?);
+        Ok(tables)
+    }
+
+    /// Whether `peer` is to be measured, and can be.
+    fn has(&self, peer: Peer) -> bool {
+        self.choices.wants(peer) && peer.absent(&self.choices.found).is_none()
+    }
+
+    /// Measures `cell` on an empty Redis; again, when other programs had more of this machine than they should, and the
+    /// quietest counts. A limiter that fails is left out of the table, with a word.
+    async fn measure(&mut self, cell: &Cell) -> Option<Found> {
+        let mut quietest: Option<Found> = None;
+        for _ in 0..ATTEMPTS {
+            match team::measure(&mut self.stage, &self.choices.found, cell).await {
+                Ok(found) if quietest.is_none_or(|quietest| found.others < quietest.others) => {
+                    quietest = Some(found);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tell(&format!("{}: {error:#}", cell.peer.name()));
+                    break;
+                }
+            }
+            if self.choices.quick || quietest.is_some_and(|quietest| quietest.others < QUIET) {
+                break;
+            }
+        }
+        self.others.extend(quietest.map(|found| found.others));
+        quietest
+    }
+}

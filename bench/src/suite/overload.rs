@@ -1,0 +1,82 @@
+//! What denials cost: far more is asked for than is allowed.
+
+use crate::{
+    cell::{Cell, Found},
+    peer::Peer,
+    report::{Spread, Table, count, short, tell},
+    rules::Rule,
+};
+
+use super::Bench;
+
+const PEERS: [Peer; 8] = [
+    Peer::Raw,
+    Peer::Topup,
+    Peer::TopupLeased,
+    Peer::RedisCell,
+    Peer::LuaLazy,
+    Peer::LuaLog,
+    Peer::Limitador,
+    Peer::Trypema,
+];
+/// One bucket of 1,000/s, and 1,000 of 10/s.
+const SHAPES: [(Rule, usize, &str); 2] =
+    [(Rule::Tight, 0, ", one key of 1,000/s"), (Rule::Few, 1_000, ", 1,000 keys of 10/s")];
+
+pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
+    let note = "256 tasks ask without a pause for what is seldom there. *CPU per allowed* is Redis CPU µs for each \
+                allowed decision: denials, refills and daemon included. *÷ most* is what was allowed, divided by capacity + \
+                rate × time: the most that a perfect token bucket allows. Windows have no burst beside their rate.";
+    let header = [
+        "",
+        "÷ raw",
+        "decisions/s",
+        "commands per decision",
+        "scripts per decision",
+        "CPU per allowed",
+        "÷ most",
+    ];
+    let mut table = Table::new("Overload", note, &header);
+    for (rule, keys, name) in SHAPES {
+        let mut found = vec![Vec::new(); PEERS.len()];
+        for round in 1..=bench.choices.rounds().min(3) {
+            tell(&format!("overload{name}, round {round}"));
+            for (peer, found) in PEERS.iter().zip(&mut found) {
+                if bench.has(*peer) {
+                    found.extend(bench.measure(&Cell::new(*peer, rule, keys, bench.choices.time())).await);
+                }
+            }
+        }
+        let (capacity, per_second) = (rule.capacity() as f64, rule.per_second() as f64);
+        let most = |seconds: f64| keys.max(1) as f64 * (capacity + per_second * seconds);
+        let raw = Spread::of(found[0].iter().map(Found::rate)).map_or(0.0, |spread| spread.median);
+        for (peer, found) in PEERS.iter().zip(&found) {
+            let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
+                Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| text(spread.median))
+            };
+            if found.is_empty() {
+                continue;
+            }
+            table.row(
+                &format!("{}{name}", peer.label()),
+                [
+                    median(&|found| found.rate() / raw, short),
+                    median(&Found::rate, count),
+                    median(&Found::commands, short),
+                    median(&Found::scripts, short),
+                    limits(*peer, median(&|found| found.redis.cpu / found.seen.allowed.max(1) as f64, short)),
+                    limits(
+                        *peer,
+                        median(&|found| found.seen.allowed as f64 / most(found.seen.seconds), short),
+                    ),
+                ],
+            );
+        }
+    }
+    Ok(table)
+}
+
+/// A figure of whoever limits anything.
+fn limits(peer: Peer, figure: String) -> String {
+    if peer == Peer::Raw { String::new() } else { figure }
+}

@@ -1,0 +1,124 @@
+//! Decisions a second, latencies and what they cost Redis: all limiters, everything allowed.
+
+use anyhow::Context;
+
+use crate::{
+    cell::{Cell, Found},
+    peer::Peer,
+    report::{Spread, Table, count, short, tell},
+    rules::Rule,
+};
+
+use super::{Bench, KEYS};
+
+const HEADER: [&str; 10] = [
+    "",
+    "÷ raw (min–max)",
+    "decisions/s",
+    "p50 µs",
+    "p99 µs",
+    "p999 µs",
+    "Redis CPU µs",
+    "own CPU µs",
+    "commands",
+    "scripts",
+];
+
+/// Who, under which rule, and what the rule means where that matters.
+const ROWS: [(Peer, Rule, &str); 15] = [
+    (Peer::Raw, Rule::Draining, ""),
+    (Peer::Topup, Rule::Draining, ", below full"),
+    (Peer::Topup, Rule::Steady, ", 100/s a key"),
+    (Peer::Topup, Rule::Under, ", back to full"),
+    (Peer::TopupLeased, Rule::Draining, ""),
+    (Peer::RedisCell, Rule::Under, ""),
+    (Peer::LuaLazy, Rule::Under, ""),
+    (Peer::LuaLog, Rule::Under, ""),
+    (Peer::Limitador, Rule::Under, ""),
+    (Peer::LimitadorCached, Rule::Under, ""),
+    (Peer::Trypema, Rule::Under, ""),
+    (Peer::TrypemaHybrid, Rule::Under, ""),
+    (Peer::Governor, Rule::Under, ""),
+    (Peer::Limits, Rule::Under, ""),
+    (Peer::RateLimiterFlexible, Rule::Under, ""),
+];
+
+/// Rows between two measurements of raw: the nearer in time, the fairer the pair, should the machine be busy elsewhere.
+const RAW_EVERY: usize = 3;
+
+/// One round: what each row came to, and the decisions a second of the raw measured just before.
+type Round = Vec<Option<(Found, f64)>>;
+
+/// Many keys, and one for all.
+pub(super) async fn all(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
+    let shapes = [(KEYS, "10,000 keys"), (0, "One key for all")];
+    let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
+    // Interleaved, so that an hour of a busy neighbour is everybody's.
+    for round in 1..=bench.choices.rounds() {
+        for ((keys, name), rounds) in shapes.iter().zip(&mut rounds) {
+            tell(&format!("round {round} of {}: {name}", bench.choices.rounds()));
+            rounds.push(measure(bench, *keys).await?);
+        }
+    }
+    Ok(shapes.iter().zip(&rounds).map(|((_, name), rounds)| table(name, rounds)).collect())
+}
+
+async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
+    let (mut round, mut raw, mut since) = (Vec::new(), None, 0);
+    for (peer, rule, _) in ROWS {
+        if !bench.has(peer) {
+            round.push(None);
+            continue;
+        }
+        if since % RAW_EVERY == 0 {
+            let cell = Cell::new(Peer::Raw, Rule::Draining, keys, bench.choices.time());
+            raw = Some(bench.measure(&cell).await.context("raw cannot be measured")?);
+        }
+        since += 1;
+        let found = match (peer, raw) {
+            (Peer::Raw, raw) => raw,
+            _ => bench.measure(&Cell::new(peer, rule, keys, bench.choices.time())).await,
+        };
+        if let Some(found) = &found {
+            tell(&format!("  {}: {}/s", peer.name(), count(found.rate())));
+        }
+        round.push(found.zip(raw.map(|raw| raw.rate())));
+    }
+    Ok(round)
+}
+
+fn table(name: &str, rounds: &[Round]) -> Table {
+    let mut table = Table::new(
+        &format!("{name}, all allowed"),
+        "256 tasks ask at once. *Own CPU* is that of the process that asks.",
+        &HEADER,
+    );
+    for (row, (peer, _, rule)) in ROWS.iter().enumerate() {
+        let found = || rounds.iter().filter_map(|round| round[row].as_ref());
+        let figures = |of: &dyn Fn(&Found) -> f64| Spread::of(found().map(|(found, _)| of(found)));
+        let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
+            figures(of).map_or_else(String::new, |spread| text(spread.median))
+        };
+        let Some(ratio) = Spread::of(found().map(|(found, raw)| found.rate() / raw)) else { continue };
+        // A limiter that denies here is faster than it should be, or limits what it was not told to.
+        let allowed = figures(&|found| found.seen.allowed as f64 / found.seen.decisions.max(1) as f64);
+        let allowed = allowed.map_or(1.0, |spread| spread.median);
+        let but =
+            if allowed < 0.999 { format!(", {} % allowed", short(allowed * 100.0)) } else { String::new() };
+        table.row(
+            &format!("{}{rule}{but}", peer.label()),
+            [
+                ratio.text(),
+                median(&Found::rate, count),
+                median(&|found| found.seen.p50, short),
+                median(&|found| found.seen.p99, short),
+                median(&|found| found.seen.p999, short),
+                median(&Found::cpu, short),
+                median(&Found::client_cpu, short),
+                median(&Found::commands, short),
+                median(&Found::scripts, short),
+            ],
+        );
+    }
+    table
+}

@@ -1,0 +1,176 @@
+//! A worker process: so many tasks that ask one limiter again and again, for so long.
+//!
+//! It says `ready` when it has asked for every key once, waits for `go`, and then says what it saw, in JSON. Programs in
+//! other languages say the same.
+
+use std::{
+    io::Write,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use anyhow::Context;
+use hdrhistogram::Histogram;
+use tokio::{task, time};
+
+use crate::{
+    cell::Seen,
+    cli::Work,
+    clock::{Stopwatch, cpu_time},
+    peer::{Contend, Names},
+    rules::Rule,
+};
+
+/// One decision in so many is timed: reading the clock for each would be a good part of what is measured in memory.
+const SAMPLE: u64 = 8;
+/// A task lets others run after so many decisions, for where it is never made to wait for Redis.
+const YIELD: u64 = 64;
+/// Asking for every key once ends after this: of a million keys, some then stay untouched.
+const LONGEST_WARM_UP: Duration = Duration::from_secs(10);
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) redis: String,
+    pub(crate) rule: Rule,
+    pub(crate) keys: usize,
+    tasks: usize,
+    time: Duration,
+}
+
+/// What the tasks of a worker share.
+#[derive(Debug)]
+struct Shared {
+    stop: AtomicBool,
+    decisions: AtomicU64,
+    allowed: AtomicU64,
+    /// ns.
+    latencies: Mutex<Histogram<u32>>,
+}
+
+pub(crate) fn run(work: &Work) -> anyhow::Result<()> {
+    let Work { redis, peer, rule, keys, tasks, seconds } = work.clone();
+    let load = Load { redis, rule, keys, tasks, time: Duration::from_secs_f64(seconds) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(peer.meet(&load))
+}
+
+// === impl Load ===
+
+impl Load {
+    /// The names of all keys, at least one.
+    pub(crate) fn names(&self) -> Names {
+        (0..self.keys.max(1)).map(|key| format!("key-{key}")).collect()
+    }
+
+    /// Asks `contender`, as described above.
+    pub(crate) async fn put_on(&self, contender: impl Contend) -> anyhow::Result<()> {
+        let (contender, keys) = (Arc::new(contender), self.keys.max(1));
+        self.warm_up(&contender, keys).await?;
+        say("ready")?;
+        task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+
+        let shared = Arc::new(Shared::new()?);
+        let (started, used) = (Stopwatch::start(), cpu_time());
+        let tasks: Vec<_> = (0..self.tasks)
+            .map(|seed| tokio::spawn(ask(contender.clone(), shared.clone(), keys, seed as u64)))
+            .collect();
+        time::sleep(self.time).await;
+        shared.stop.store(true, Relaxed);
+        let seconds = started.elapsed().as_secs_f64();
+        let seen = shared.seen(seconds, (cpu_time() - used).as_secs_f64());
+        for task in tasks {
+            task.await??;
+        }
+        say(&serde_json::to_string(&seen)?)?;
+        // Connections and background tasks need no farewell.
+        std::process::exit(0)
+    }
+
+    async fn warm_up(&self, contender: &Arc<impl Contend>, keys: usize) -> anyhow::Result<()> {
+        let (started, step) = (Stopwatch::start(), self.tasks.max(16));
+        let tasks: Vec<_> = (0..step)
+            .map(|first| {
+                let contender = contender.clone();
+                tokio::spawn(async move {
+                    for key in (first..keys).step_by(step) {
+                        if started.elapsed() > LONGEST_WARM_UP {
+                            break;
+                        }
+                        contender.decide(key).await?;
+                    }
+                    anyhow::Ok(())
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await??;
+        }
+        Ok(())
+    }
+}
+
+async fn ask(
+    contender: Arc<impl Contend>,
+    shared: Arc<Shared>,
+    keys: usize,
+    seed: u64,
+) -> anyhow::Result<()> {
+    let mut random = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for turn in 0_u64.. {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let key = (random % keys as u64) as usize;
+        let watch = (turn % SAMPLE == seed % SAMPLE).then(Stopwatch::start);
+        let allowed = contender.decide(key).await?;
+        if shared.stop.load(Relaxed) {
+            break;
+        }
+        if let Some(watch) = watch {
+            shared.latencies.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(watch.nanos());
+        }
+        shared.decisions.fetch_add(1, Relaxed);
+        shared.allowed.fetch_add(allowed.into(), Relaxed);
+        if turn % YIELD == YIELD - 1 {
+            task::yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            stop: AtomicBool::new(false),
+            decisions: AtomicU64::new(0),
+            allowed: AtomicU64::new(0),
+            latencies: Mutex::new(Histogram::new_with_bounds(1, 60_000_000_000, 3)?),
+        })
+    }
+
+    fn seen(&self, seconds: f64, cpu: f64) -> Seen {
+        let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let micros = |quantile: f64| latencies.value_at_quantile(quantile) as f64 / 1e3;
+        Seen {
+            decisions: self.decisions.load(Relaxed),
+            allowed: self.allowed.load(Relaxed),
+            seconds,
+            cpu,
+            p50: micros(0.5),
+            p99: micros(0.99),
+            p999: micros(0.999),
+        }
+    }
+}
+
+/// One line, to whoever started this.
+fn say(line: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).context("nobody listens")
+}
