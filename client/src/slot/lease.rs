@@ -11,6 +11,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use topup_wire::limit;
+
 use super::{Slot, State};
 use crate::{
     clock::{Micros, micros},
@@ -126,7 +128,24 @@ impl Slot {
         if self.lease.is_over(asked.sent, asked.epoch) {
             state.appetite.left_over(self.lease.empty());
         }
-        state.appetite.next(self.lease.left(), lease.max())
+        // Only where several takes are to be expected while the tokens are good: else a bare command each is cheaper.
+        let (good_for, max) = self.prospect(state, lease, asked);
+        let apart = asked.sent - std::mem::replace(&mut state.asked_at, asked.sent).min(asked.sent);
+        // As many as come in a quarter of that time, if they come on as they did.
+        let left = self.lease.left();
+        let spent = state.appetite.size.saturating_sub(left) + state.takers.len() as u64;
+        let expected = (good_for / 4).saturating_mul(spent) / apart.max(1);
+        if expected == 0 {
+            return 0;
+        }
+        state.appetite.next(left, max, expected)
+    }
+
+    /// For how long tokens taken now would be good, and how many.
+    fn prospect(&self, state: &State, lease: limit::Lease, asked: Asked) -> (Micros, u64) {
+        let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.leeway() / MOST_LESSEES);
+        let good_for = |tokens| state.known.lent_until(tokens, asked.terms).saturating_sub(asked.sent);
+        if few == 0 || good_for(max) >= ttl { (good_for(1).min(ttl), max) } else { (ttl, few.min(max)) }
     }
 
     /// Keeps `tokens` taken ahead, just now: how many of them.
@@ -145,9 +164,10 @@ impl Slot {
 // === impl Appetite ===
 
 impl Appetite {
-    /// How many tokens to take ahead, with `left` of the last ones: twice as many as were enough for too short a time.
-    pub(super) fn next(&mut self, left: u64, max: u64) -> u64 {
-        self.size = self.size.saturating_mul(2).clamp(1, max);
+    /// How many tokens to take ahead, with `left` of the last ones: what is expected, or more than were enough for too
+    /// short a time.
+    pub(super) fn next(&mut self, left: u64, max: u64, expected: u64) -> u64 {
+        self.size = self.size.saturating_mul(4).max(expected).clamp(1, max);
         self.size.min(max - left.min(max))
     }
 
@@ -207,14 +227,15 @@ mod tests {
     #[test]
     fn what_is_taken_ahead_follows_what_is_spent() {
         let mut appetite = Appetite::default();
-        let sizes: Vec<u64> = (0..8).map(|_| appetite.next(0, 50)).collect();
-        assert_eq!(sizes, [1, 2, 4, 8, 16, 32, 50, 50]);
-        assert_eq!(appetite.next(30, 50), 20, "no more than so many in one hand");
+        let sizes: Vec<u64> = (0..8).map(|_| appetite.next(0, 50, 0)).collect();
+        assert_eq!(sizes, [1, 4, 16, 50, 50, 50, 50, 50]);
+        assert_eq!(Appetite::default().next(0, 50, 30), 30, "what is expected");
+        assert_eq!(appetite.next(30, 50, 0), 20, "no more than so many in one hand");
         appetite.left_over(48);
-        assert_eq!(appetite.next(0, 50), 2);
+        assert_eq!(appetite.next(0, 50, 0), 4);
         for _ in 0..8 {
             appetite.left_over(1);
         }
-        assert_eq!(appetite.next(0, 50), 1);
+        assert_eq!(appetite.next(0, 50, 0), 1);
     }
 }

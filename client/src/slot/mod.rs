@@ -59,6 +59,8 @@ struct State {
     alarm: bool,
     /// How much to take ahead.
     appetite: Appetite,
+    /// When tokens were last asked for.
+    asked_at: Micros,
     /// More is to be taken ahead.
     hungry: bool,
     /// Someone is finding out where the bucket is.
@@ -78,6 +80,11 @@ pub(crate) enum Told {
 impl Slot {
     pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
         Self { limit, key: key.map(Box::from), lease: Lease::default(), state: Mutex::default() }
+    }
+
+    /// Whether it is the bucket of `limit`, or of its `key`.
+    pub(crate) fn is_of(&self, limit: &str, key: Option<&str>) -> bool {
+        self.limit.as_str() == limit && self.key() == key
     }
 
     pub(crate) fn limit(&self) -> &LimitName {

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     Request, Shared,
-    reply::parse,
+    reply::{Reply, parse},
     stream::{Reader, Writer, connect},
 };
 use crate::connection::CONNECT_TIMEOUT;
@@ -19,6 +19,9 @@ use crate::connection::CONNECT_TIMEOUT;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// Room for the answers to some thousand commands.
 const READ_ROOM: usize = 64 * 1024;
+/// So many answers are handed out at once: those who get them ask again while Redis works on what was asked by others,
+/// instead of all waiting for Redis, and then Redis for all.
+const CHUNK: usize = 64;
 /// A buffer grown by a burst is not kept larger than this.
 const KEEP: usize = 256 * 1024;
 
@@ -89,36 +92,50 @@ async fn read<R: Request>(shared: &Shared<R>, mut reader: Reader) -> RedisResult
             return Err(RedisError::from((ErrorKind::Io, "Redis closed the connection")));
         }
         let mut at = 0;
-        while let Some((answer, length)) = parse(&bytes[at..])? {
-            answers.push(answer);
-            at += length;
+        loop {
+            while answers.len() < CHUNK
+                && let Some((answer, length)) = parse(&bytes[at..])?
+            {
+                answers.push(answer);
+                at += length;
+            }
+            if answers.is_empty() {
+                break;
+            }
+            let full = answers.len() == CHUNK;
+            hand_out(shared, &mut answers)?;
+            if full {
+                tokio::task::yield_now().await;
+            }
         }
         bytes.drain(..at);
-        let requests: Vec<R> = {
-            let mut queue = shared.lock();
-            // More answers than questions: nothing later could be told apart.
-            if queue.waiting.len() < answers.len() {
-                return Err(RedisError::from((ErrorKind::Parse, "more answers than questions")));
-            }
-            queue.waiting.drain(..answers.len()).collect()
-        };
-        let mut demoted = None;
-        for (request, answer) in requests.into_iter().zip(answers.drain(..)) {
-            if let Err(error) = &answer
-                && error.code() == Some("READONLY")
-            {
-                demoted = Some(error.clone());
-            }
-            request.complete(answer);
-        }
-        // A server that no longer takes writes will not again: another one may answer to its name by now.
-        if let Some(error) = demoted {
-            return Err(error);
-        }
         if shared.lock().closed {
             shared.filled.notify_one();
         }
     }
+}
+
+/// Hands `answers` to those who wait the longest.
+fn hand_out<R: Request>(shared: &Shared<R>, answers: &mut Vec<RedisResult<Reply>>) -> RedisResult<()> {
+    let requests: Vec<R> = {
+        let mut queue = shared.lock();
+        // More answers than questions: nothing later could be told apart.
+        if queue.waiting.len() < answers.len() {
+            return Err(RedisError::from((ErrorKind::Parse, "more answers than questions")));
+        }
+        queue.waiting.drain(..answers.len()).collect()
+    };
+    let mut demoted = None;
+    for (request, answer) in requests.into_iter().zip(answers.drain(..)) {
+        if let Err(error) = &answer
+            && error.code() == Some("READONLY")
+        {
+            demoted = Some(error.clone());
+        }
+        request.complete(answer);
+    }
+    // A server that no longer takes writes will not again: another one may answer to its name by now.
+    demoted.map_or(Ok(()), Err)
 }
 
 fn late() -> RedisError {
