@@ -129,8 +129,8 @@ impl Known {
         }
         let more = match count - self.denied_count {
             0 => 0,
-            // Rounded down, and each bucket's tokens fall a µs sooner or later than the rate says.
-            more => terms.time_of(more).saturating_add(2),
+            // Rounded down, unless a token takes whole µs.
+            more => terms.time_of(more).saturating_add(u64::from(terms.pace.n > 1)),
         };
         let wait = self.promised_at.saturating_add(more).saturating_sub(now);
         Some(Denial { tokens: self.tokens, capacity: self.capacity, wait })

@@ -337,7 +337,7 @@ fn a_denial_ends_with_its_time_and_with_another_epoch() {
     // Promised for when the answer came and so much later.
     let denial = Denial { tokens: 0, capacity: 5, wait: 500_009 };
     assert_eq!(known.denial(asked(2)), Some(denial));
-    assert_eq!(known.denial(asked(3)), Some(Denial { wait: 1_500_011, ..denial }));
+    assert_eq!(known.denial(asked(3)), Some(Denial { wait: 1_500_009, ..denial }));
     assert_eq!(known.denial(asked(1)), None, "fewer may be there");
     assert_eq!(known.denial(asked(6)), None, "more than fits is for Redis to refuse");
     assert_eq!(known.denial(Asked { sent: 500_000, ..asked(2) }), None);

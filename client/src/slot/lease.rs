@@ -121,7 +121,8 @@ impl Lease {
 impl Slot {
     /// How many tokens to take ahead with the command that is about to be sent.
     pub(super) fn wish(&self, state: &mut State, asked: Asked) -> u64 {
-        let wanted = std::mem::take(&mut state.hungry) || !state.takers.is_empty();
+        let hungry = std::mem::take(&mut state.hungry);
+        let wanted = hungry || !state.takers.is_empty();
         let terms =
             state.placed(asked.epoch).and_then(|place| place.published.limit.lease).filter(|_| wanted);
         let Some(lease) = terms else { return 0 };
@@ -136,7 +137,8 @@ impl Slot {
         let spent = state.appetite.size.saturating_sub(left) + state.takers.len() as u64;
         let expected = (good_for / 4).saturating_mul(spent) / apart.max(1);
         if expected == 0 {
-            return 0;
+            // Whoever tries without waiting comes again; whoever waits has its own.
+            return u64::from(hungry && left == 0);
         }
         state.appetite.next(left, max, expected)
     }
