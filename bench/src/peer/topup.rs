@@ -1,8 +1,8 @@
-//! topup, as a worker uses it: the handle of a bucket made anew for every take.
+//! topup, as a worker uses it: the one bucket of a limit kept, that of a key made anew for every take.
 
 use std::time::Duration;
 
-use topup::Client;
+use topup::{Bucket, Client};
 
 use super::{Contend, Names};
 use crate::worker::Load;
@@ -15,7 +15,9 @@ pub(crate) struct Topup {
     client: Client,
     limit: String,
     leased: bool,
-    /// Absent where one bucket serves all.
+    /// The bucket that serves all.
+    one: Bucket,
+    /// Absent where it does.
     names: Option<Names>,
 }
 
@@ -23,22 +25,13 @@ pub(crate) struct Topup {
 
 impl Topup {
     pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
-        Ok(Self {
-            client: Client::builder().deadline(DEADLINE).connect(&load.redis).await?,
-            leased,
-            limit: load.rule.limit(load.keys > 0, leased),
-            names: (load.keys > 0).then_some(names),
-        })
+        let client = Client::builder().deadline(DEADLINE).connect(&load.redis).await?;
+        let limit = load.rule.limit(load.keys > 0, leased);
+        let one = client.limit(limit.as_str());
+        Ok(Self { client, leased, limit, one, names: (load.keys > 0).then_some(names) })
     }
-}
 
-impl Contend for Topup {
-    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
-        let limit = self.client.limit(self.limit.as_str());
-        let bucket = match &self.names {
-            Some(names) => limit.key(names[key].as_str()),
-            None => limit,
-        };
+    async fn take(&self, bucket: &Bucket) -> anyhow::Result<bool> {
         // As its documentation says of limits with a lease: what needs no Redis needs no task.
         if self.leased
             && let Some(decision) = bucket.try_take()
@@ -46,5 +39,14 @@ impl Contend for Topup {
             return Ok(decision.is_allowed());
         }
         Ok(bucket.take(1).await?.is_allowed())
+    }
+}
+
+impl Contend for Topup {
+    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
+        match &self.names {
+            Some(names) => self.take(&self.client.limit(self.limit.as_str()).key(names[key].as_str())).await,
+            None => self.take(&self.one).await,
+        }
     }
 }
