@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 /// Small slices under way at once. Each costs Redis less than 0.2 ms; more of them would only wait in Redis instead.
 const ABREAST: u32 = 8;
 /// Buckets that a small slice credits at most.
-const SMALL: u64 = 60;
+const SMALL: u64 = 15;
 
 /// Places for slices, and a queue: who waits longest is next, so that no shard waits for all of another.
 #[derive(Clone, Debug)]

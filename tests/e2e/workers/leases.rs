@@ -102,9 +102,13 @@ async fn clients_with_leases_keep_the_law_in_bursts() {
 async fn nothing_is_held_for_longer_than_said() {
     let stage = Stage::set(CONFIG).await;
     let brief = stage.bucket("brief");
-    for _ in 0..20 {
-        assert!(brief.take(1).await.unwrap().is_allowed());
-    }
-    assert!(stage.topup.tokens_held() > 0);
+    // A lease may just be used up, or over on a machine that stalls: then there is another.
+    eventually(SOON, async || {
+        for _ in 0..7 {
+            assert!(brief.take(1).await.unwrap().is_allowed());
+        }
+        stage.topup.tokens_held() > 0
+    })
+    .await;
     eventually(SOON, async || stage.topup.tokens_held() == 0).await;
 }

@@ -1,5 +1,5 @@
--- Credits the buckets of a shard that are due, as of now and as many as a millisecond allows: a slice of the daemon's
--- pass. Runs after time.lua and bucket.lua.
+-- Credits the buckets of a shard that are due, as of now and as many as a fraction of a millisecond allows: a slice of
+-- the daemon's pass. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 what the key of a counter begins with; the members of the index follow it
 -- ARGV  1 most buckets  2 1: also those not due yet for being far from full, and those ahead of a clock stepped back
 -- Reply {credited, full, tokens, now, again}: buckets credited, those of them that are full and lost their keys, tokens
@@ -17,7 +17,7 @@ if not terms then return {0, 0, 0, now, EXACT} end
 
 -- So many buckets at a time, and no more once this many µs have been spent. Where TIME stands still while a script runs
 -- there is another clock; where there is none, `most` is the bound.
-local BATCH, BUDGET = 100, 700
+local BATCH, BUDGET = 40, 150
 local os = rawget(_G, 'os')
 local begun = os and os.clock()
 local function spent()

@@ -46,7 +46,7 @@ async fn the_farther_from_full_the_less_often_a_bucket_is_credited() {
 
 /// More than a slice may take are left to the next.
 #[tokio::test]
-async fn a_slice_ends_after_about_a_millisecond() {
+async fn a_slice_ends_by_itself() {
     let mut scene = Scene::set(Redis::start().await, limit(10, "100/s")).await;
     for i in 0..5_000 {
         scene.take(&format!("user-{i}"), 10).await;
@@ -55,7 +55,7 @@ async fn a_slice_ends_after_about_a_millisecond() {
     let (keys, look) = (scene.keys.clone(), scripts::Look::Due);
     let slice = scripts::refill(&mut scene.redis.connection, &keys, 4_000, look).await.unwrap();
     // Redis 7.2 to 7.4 have no clock that goes on while a script runs, and end with the most they were asked for.
-    assert!((100..=4_000).contains(&slice.credited), "{slice:?}");
+    assert!((40..=4_000).contains(&slice.credited), "{slice:?}");
     assert_eq!(slice.again, slice.now);
     assert_eq!(scene.refill(5_000).await.credited, 5_000 - slice.credited);
 }
