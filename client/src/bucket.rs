@@ -17,7 +17,7 @@ use crate::{
     clock::micros,
     decision::Decision,
     error::Error,
-    known::Asked,
+    known::{Asked, Denial},
     published::Place,
     slot::{Slot, Told},
 };
@@ -255,6 +255,6 @@ fn decision(settled: &Settled) -> Decision {
     let Settled { tokens: remaining, capacity, .. } = *settled;
     match settled.verdict {
         Verdict::Allowed => Decision::Allowed { remaining, capacity },
-        _ => Decision::Denied { remaining, capacity, retry_after: Duration::from_micros(settled.wait) },
+        _ => Denial::from(settled).into(),
     }
 }

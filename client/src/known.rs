@@ -43,6 +43,8 @@ pub(crate) struct Terms {
     pub(crate) pace: Pace,
     /// The refill period; 0 where there is no leeway.
     pub(crate) tick: Micros,
+    /// Tokens that come in half of it.
+    pub(crate) leeway: u64,
     /// A bucket no farther from full than the leeway keeps its counter for so long after it was written, and any bucket
     /// that misses two tokens.
     pub(crate) stay: Micros,
@@ -67,6 +69,15 @@ pub(crate) struct Denial {
     pub(crate) tokens: u64,
     pub(crate) capacity: u64,
     pub(crate) wait: Micros,
+}
+
+// === impl Denial ===
+
+impl From<&Settled> for Denial {
+    fn from(settled: &Settled) -> Self {
+        let &Settled { tokens, capacity, wait, .. } = settled;
+        Self { tokens, capacity, wait }
+    }
 }
 
 // === impl Known ===
@@ -149,7 +160,7 @@ impl Known {
             || (!ahead
                 && now < self.stays_until
                 && (now < self.full_at.saturating_add(terms.tick / 2)
-                    || missing.saturating_add(takes) <= terms.leeway()))
+                    || missing.saturating_add(takes) <= terms.leeway))
     }
 
     /// Until when `ahead` tokens taken of it may be spent: until it would be full if it still had them, and half a tick.
@@ -183,12 +194,6 @@ impl Terms {
         }
         let micros = u128::from(tokens) * u128::from(p) / u128::from(n);
         Micros::try_from(micros).unwrap_or(Micros::MAX)
-    }
-
-    /// Tokens that come in half a tick.
-    pub(crate) fn leeway(self) -> u64 {
-        let tokens = u128::from(self.tick / 2) * u128::from(self.pace.n) / u128::from(self.pace.p);
-        u64::try_from(tokens).unwrap_or(u64::MAX)
     }
 }
 

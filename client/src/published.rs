@@ -6,7 +6,7 @@ use std::{
 };
 
 use topup_wire::{
-    bucket::{Operation, Pace, Record},
+    bucket::{Operation, Record},
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Key, Limit},
     scripts,
@@ -42,12 +42,13 @@ pub(crate) struct Cache(RwLock<HashMap<String, Arc<Published>>>);
 
 impl Published {
     pub(crate) fn new(limit: Limit, epoch: u64) -> Self {
-        let (n, p) = limit.terms.supply.lowest_terms();
         // Tokens of the pure form come at ticks, and those of a quota at once: there is no leeway in them.
-        let tick = if limit.catch_up && n > 0 { micros(limit.tick) } else { 0 };
+        let record = Record::new(&limit, 0);
+        let eased = limit.catch_up && record.pace.n > 0;
+        let (tick, leeway) = if eased { (micros(limit.tick), record.ease()) } else { (0, 0) };
         let shards = (0..limit.shards.get()).map(|shard| ShardKeys::new(&limit.name, shard)).collect();
-        let stay = Record::new(&limit, 0).stay();
-        Self { terms: Terms { pace: Pace { n, p }, tick, stay }, shards, limit, epoch }
+        let terms = Terms { pace: record.pace, tick, leeway, stay: record.stay() };
+        Self { terms, shards, limit, epoch }
     }
 
     /// Whether buckets are counters, so that `DECR` takes from them.

@@ -125,8 +125,8 @@ impl Slot {
                 state.learn(outcome, asked, client.shared().clock.now());
                 let unserved;
                 (spare, unserved) = state.serve(aboard, outcome.granted(wanted), outcome);
-                if let Outcome::Settled(Settled { tokens, capacity, wait, .. }) = outcome {
-                    state.deny(unserved, Denial { tokens, capacity, wait });
+                if let Outcome::Settled(settled) = &outcome {
+                    state.deny(unserved, Denial::from(settled));
                 }
             }
         }

@@ -145,7 +145,7 @@ impl Slot {
 
     /// For how long tokens taken now would be good, and how many.
     fn prospect(&self, state: &State, lease: limit::Lease, asked: Asked) -> (Micros, u64) {
-        let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.leeway() / MOST_LESSEES);
+        let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.leeway / MOST_LESSEES);
         let good_for = |tokens| state.known.lent_until(tokens, asked.terms).saturating_sub(asked.sent);
         if few == 0 || good_for(max) >= ttl { (good_for(1).min(ttl), max) } else { (ttl, few.min(max)) }
     }
@@ -155,7 +155,7 @@ impl Slot {
         let lease = state.placed(asked.epoch).and_then(|place| place.published.limit.lease);
         let (Some(lease), 1..) = (lease, tokens) else { return 0 };
         let end = asked.sent.saturating_add(micros(lease.ttl()));
-        let few = tokens.saturating_add(self.lease.left()) <= asked.terms.leeway() / MOST_LESSEES;
+        let few = tokens.saturating_add(self.lease.left()) <= asked.terms.leeway / MOST_LESSEES;
         let until = if few { end } else { end.min(state.known.lent_until(tokens, asked.terms)) };
         let (beyond, capacity) = (state.known.tokens(), state.known.capacity());
         self.lease.add(Taken { tokens, until, epoch: asked.epoch, beyond, capacity });

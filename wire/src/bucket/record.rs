@@ -183,14 +183,14 @@ impl Record {
     }
 
     /// The tokens of half a tick: a bucket that misses no more is as good as full. Doubles, as in Lua.
-    pub fn ease(&self) -> f64 {
-        (self.tick as f64 * self.pace.n as f64 / (2.0 * self.pace.p as f64)).floor()
+    pub fn ease(&self) -> u64 {
+        (self.tick as f64 * self.pace.n as f64 / (2.0 * self.pace.p as f64)) as u64
     }
 
     /// For how long, in µs, a bucket with catch-up keeps its counter at least: one just settled, and one that misses two
     /// tokens or more. The time of a token less, which is up to a tick, since its score is so much older.
     pub fn stay(&self) -> u64 {
-        if self.ease() >= 1.0 { self.period() * 4_u64.pow(self.off()) - self.tick } else { self.tick }
+        if self.ease() >= 1 { self.period() * 4_u64.pow(self.off()) - self.tick } else { self.tick }
     }
 
     /// How far off a bucket stands that is as good as full.
@@ -207,7 +207,7 @@ impl Record {
         // Doubles, as in Lua.
         let in_a_period = (self.period() as f64 * self.pace.n as f64 / self.pace.p as f64).ceil();
         let missing = (self.capacity - tokens) as f64;
-        if self.ease() >= 1.0 && missing <= self.ease() {
+        if self.ease() >= 1 && missing <= self.ease() as f64 {
             return self.off();
         }
         u32::from(missing > 5.0 * in_a_period) + u32::from(missing > 20.0 * in_a_period)
