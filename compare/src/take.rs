@@ -1,0 +1,60 @@
+//! What was asked of a limiter, and what it said.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Micros;
+
+/// A take. It was decided at an instant that only Redis knows, somewhere between `sent` and `received`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Take {
+    /// Whose bucket, as a number.
+    pub bucket: u32,
+    /// Tokens asked for.
+    pub count: u32,
+    /// Just before the limiter was asked.
+    pub sent: Micros,
+    /// Just after it answered.
+    pub received: Micros,
+    /// What it said.
+    pub answer: Answer,
+}
+
+/// A limiter's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// Go on.
+    Allowed,
+    /// Not now.
+    Denied {
+        /// In so many µs, if the limiter says so.
+        retry_after: Option<Micros>,
+    },
+    /// None: Redis was away, or late.
+    Failed,
+}
+
+// === impl Take ===
+
+impl Take {
+    /// Whether it was allowed.
+    pub const fn is_allowed(&self) -> bool {
+        matches!(self.answer, Answer::Allowed)
+    }
+
+    /// Whether it was denied.
+    pub const fn is_denied(&self) -> bool {
+        matches!(self.answer, Answer::Denied { .. })
+    }
+
+    /// The instant at which it is taken to have been decided, where one has to be chosen.
+    pub const fn middle(&self) -> Micros {
+        self.sent + (self.received - self.sent) / 2
+    }
+}
+
+/// The takes of each bucket by itself, in the order in which they were answered.
+pub fn by_bucket(takes: &[Take]) -> Vec<Vec<Take>> {
+    let mut sorted = takes.to_vec();
+    sorted.sort_by_key(|take| (take.bucket, take.received, take.sent));
+    sorted.chunk_by(|a, b| a.bucket == b.bucket).map(<[Take]>::to_vec).collect()
+}
