@@ -6,6 +6,7 @@ use crate::clock::Micros;
 
 /// A take. It was decided at an instant that only Redis knows, somewhere between `sent` and `received`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Row", from = "Row")]
 pub struct Take {
     /// Whose bucket, as a number.
     pub bucket: u32,
@@ -20,7 +21,7 @@ pub struct Take {
 }
 
 /// A limiter's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Go on.
     Allowed,
@@ -33,7 +34,38 @@ pub enum Answer {
     Failed,
 }
 
+/// A take in few bytes, as workers report it: bucket, count, sent, time to the answer, and the answer as a number.
+type Row = (u32, u32, Micros, Micros, i64);
+
+const ALLOWED: i64 = -1;
+const DENIED: i64 = -2;
+const FAILED: i64 = -3;
+
 // === impl Take ===
+
+impl From<Take> for Row {
+    fn from(take: Take) -> Self {
+        let answer = match take.answer {
+            Answer::Allowed => ALLOWED,
+            Answer::Denied { retry_after: None } => DENIED,
+            Answer::Denied { retry_after: Some(wait) } => i64::try_from(wait).unwrap_or(i64::MAX),
+            Answer::Failed => FAILED,
+        };
+        (take.bucket, take.count, take.sent, take.received - take.sent, answer)
+    }
+}
+
+impl From<Row> for Take {
+    fn from((bucket, count, sent, way, answer): Row) -> Self {
+        let answer = match answer {
+            ALLOWED => Answer::Allowed,
+            DENIED => Answer::Denied { retry_after: None },
+            FAILED => Answer::Failed,
+            wait => Answer::Denied { retry_after: Some(wait.unsigned_abs()) },
+        };
+        Self { bucket, count, sent, received: sent + way, answer }
+    }
+}
 
 impl Take {
     /// Whether it was allowed.

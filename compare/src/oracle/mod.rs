@@ -71,6 +71,13 @@ const fn grace(time: Micros) -> Micros {
     CLOCK_STEP + time / CLOCK_DRIFT
 }
 
+// === impl Ideal ===
+
+impl Ideal {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Bucket, Self::Sliding, Self::Fixed, Self::FixedByFirst];
+}
+
 // === impl Oracle ===
 
 impl Oracle {

@@ -32,7 +32,8 @@ pub struct Score {
     pub denied: u64,
     /// Takes that got no answer.
     pub failed: u64,
-    /// Tokens that a perfect limiter of its kind would have admitted.
+    /// Tokens that a perfect limiter of its kind would have admitted. Takes were decided somewhere between sending and
+    /// answer: this is the figure nearest to `admitted` that a perfect limiter can have reached meanwhile.
     pub ideal: u64,
     /// The window in which most was admitted above capacity and rate.
     pub excess: Excess,
@@ -87,7 +88,8 @@ impl Score {
     pub fn of(played: &Played, takes: &[Take]) -> Self {
         let oracle = &played.oracle;
         let (mut wrong, mut excess) = (Wrong::default(), Excess::default());
-        let (mut ideal, mut histogram) = (Vec::new(), Histogram::default());
+        let (mut ideal, mut bounds) = (Vec::new(), [0; 2]);
+        let mut histogram = Histogram::default();
         let mut promises = promise::Seen::default();
         for bucket in by_bucket(takes) {
             wrong = wrong.plus(oracle.judge(&bucket));
@@ -95,19 +97,27 @@ impl Score {
                 histogram.count(worst.tokens());
                 excess = excess.or(&worst, played.from, &oracle.rule);
             }
-            ideal.extend(admitted_ideally(oracle, &bucket));
+            ideal.extend(admitted_ideally(oracle, &bucket, Take::middle));
+            for (bound, at) in
+                bounds.iter_mut().zip([(|take| take.sent) as fn(&Take) -> Micros, |take| take.received])
+            {
+                *bound += tokens(&admitted_ideally(oracle, &bucket, at));
+            }
             if played.promises {
                 promises.judge(oracle, &bucket);
             }
         }
+        let middle = tokens(&ideal);
+        let (least, most) = (bounds[0].min(bounds[1]).min(middle), bounds[0].max(bounds[1]).max(middle));
         let allowed = || takes.iter().filter(|take| take.is_allowed());
         let at = |time: Micros| time.saturating_sub(played.from) as f64 / SECOND as f64;
+        let admitted: u64 = allowed().map(|take| u64::from(take.count)).sum();
         Self {
             asked: takes.len() as u64,
-            admitted: allowed().map(|take| u64::from(take.count)).sum(),
+            admitted,
             denied: takes.iter().filter(|take| take.is_denied()).count() as u64,
             failed: takes.iter().filter(|take| !take.is_allowed() && !take.is_denied()).count() as u64,
-            ideal: ideal.iter().map(|(_, count)| count).sum(),
+            ideal: admitted.clamp(least, most),
             excess,
             wrongly_allowed: wrong.allowed,
             wrongly_denied: wrong.denied,
@@ -140,11 +150,14 @@ impl Excess {
     }
 }
 
-/// When a perfect limiter would have admitted how much of the same takes.
-fn admitted_ideally(oracle: &Oracle, takes: &[Take]) -> Vec<(Micros, u64)> {
-    let mut asked: Vec<(Micros, u64)> =
-        takes.iter().map(|take| (take.middle(), u64::from(take.count))).collect();
+/// When a perfect limiter would have admitted how much of the same takes, each decided at `at`.
+fn admitted_ideally(oracle: &Oracle, takes: &[Take], at: fn(&Take) -> Micros) -> Vec<(Micros, u64)> {
+    let mut asked: Vec<(Micros, u64)> = takes.iter().map(|take| (at(take), u64::from(take.count))).collect();
     asked.sort_unstable_by_key(|(at, _)| *at);
     let path = oracle.path(asked.iter().copied());
     asked.into_iter().zip(path).filter_map(|(asked, allowed)| allowed.then_some(asked)).collect()
+}
+
+fn tokens(admitted: &[(Micros, u64)]) -> u64 {
+    admitted.iter().map(|(_, count)| count).sum()
 }

@@ -1,0 +1,5 @@
+//! x
+/// x
+pub fn page(_: &crate::comparison::Comparison) -> String {
+    String::new()
+}
