@@ -69,6 +69,13 @@ struct Run {
     /// Leave costs out: accuracy only
     #[arg(long)]
     no_costs: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// In what form.
+#[derive(Clone, Debug, Args)]
+struct Output {
     /// Answer in JSON
     #[arg(long)]
     json: bool,

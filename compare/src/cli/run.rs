@@ -1,19 +1,24 @@
 //! `topup-compare` itself, and what it starts itself as.
 
-use std::{ffi::OsString, fs, process::ExitCode};
+use std::{ffi::OsString, fs, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
-use super::{Run, Where};
+use super::{Output, Run, Where};
 use crate::{
+    comparison::Comparison,
     limiter::{Limiter, rival::Refill},
-    report::{answer, complain, tell, terminal},
-    stage::{Server, follow},
+    report::{answer, page, tell, terminal},
+    stage::{Server, Stage, follow},
     suite::{self, Choices},
     worker::{READY, hear, say},
 };
+
+/// Removing what was written takes milliseconds; a Redis that hangs is not waited for longer.
+const CLEAR_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn compare(run: &Run) -> anyhow::Result<ExitCode> {
     let choices = Choices {
@@ -24,20 +29,22 @@ pub(super) fn compare(run: &Run) -> anyhow::Result<ExitCode> {
         costs: !run.no_costs,
         quick: run.quick,
         workers: run.workers,
-        command: std::env::args()
-            .map(|arg| arg.rsplit('/').next().unwrap_or(&arg).to_owned())
-            .collect::<Vec<_>>()
-            .join(" "),
+        command: command_line(),
     };
-    until_signalled(async {
-        let comparison = suite::run(run.place.server().await?, &choices).await?;
-        if let Some(path) = &run.html {
-            fs::write(path, crate::report::page(&comparison)).with_context(|| path.display().to_string())?;
-            tell(&format!("written to {}", path.display()));
-        }
-        answer(&if run.json { serde_json::to_string_pretty(&comparison)? } else { terminal(&comparison) });
-        Ok(())
+    on_stage(&run.place, run.workers, async |stage| {
+        let comparison = suite::run(stage, &choices).await?;
+        show(&comparison, &run.output)
     })
+}
+
+/// Says what was found, as it was asked for.
+pub(super) fn show(comparison: &Comparison, output: &Output) -> anyhow::Result<()> {
+    if let Some(path) = &output.html {
+        fs::write(path, page(comparison)).with_context(|| path.display().to_string())?;
+        tell(&format!("written to {}", path.display()));
+    }
+    answer(&if output.json { serde_json::to_string_pretty(comparison)? } else { terminal(comparison) });
+    Ok(())
 }
 
 /// Those named, or all.
@@ -45,9 +52,19 @@ fn limiters(only: &[Limiter]) -> Vec<Limiter> {
     Limiter::all().iter().filter(|limiter| only.is_empty() || only.contains(limiter)).copied().collect()
 }
 
-/// Does `work` unless a signal comes first; children end with this process. One thread only: the kernel ends children
-/// with the thread that started them.
-pub(super) fn until_signalled(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
+/// The command line, without the folder of this program.
+pub(super) fn command_line() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("topup-compare {}", words.join(" ")).trim().to_owned()
+}
+
+/// Does `work` on a stage at `place` unless a signal comes first; in either case, whatever was started is ended and
+/// whatever was written removed. One thread only: the kernel ends children with the thread that started them.
+pub(super) fn on_stage(
+    place: &Where,
+    workers: u32,
+    work: impl AsyncFnOnce(&mut Stage) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut interrupt, mut terminate, mut hangup) = (
@@ -55,14 +72,17 @@ pub(super) fn until_signalled(work: impl Future<Output = anyhow::Result<()>>) ->
             signal(SignalKind::terminate())?,
             signal(SignalKind::hangup())?,
         );
-        let signal = tokio::select! {
-            worked = work => return worked.map(|()| ExitCode::SUCCESS),
-            _ = interrupt.recv() => 2,
-            _ = terminate.recv() => 15,
-            _ = hangup.recv() => 1,
+        let mut stage = Stage::new(place.server().await?, workers);
+        let ended = tokio::select! {
+            worked = work(&mut stage) => worked.map(|()| ExitCode::SUCCESS),
+            _ = interrupt.recv() => Ok(ExitCode::from(130)),
+            _ = terminate.recv() => Ok(ExitCode::from(143)),
+            _ = hangup.recv() => Ok(ExitCode::from(129)),
         };
-        complain("topup-compare: ended early");
-        Ok(ExitCode::from(128 + signal))
+        let cleared = timeout(CLEAR_WITHIN, stage.end()).await.context("Redis does not answer");
+        let ended = ended?;
+        cleared??;
+        Ok(ended)
     })
 }
 

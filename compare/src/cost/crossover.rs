@@ -16,9 +16,9 @@ const LIMITERS: [Limiter; 3] = [Limiter::TokenBucket, Limiter::LazyTokenBucket, 
 /// What each bucket allows: some of the rates below are under it, some over.
 const RULE: Rule = Rule::per_second(20, 10);
 /// Takes per bucket and second.
-const RATES: [f64; 7] = [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0];
+const RATES: [f64; 8] = [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0];
 /// The same, of a quick run.
-const FEW: [f64; 3] = [0.5, 2.0, 10.0];
+const FEW: [f64; 3] = [1.0, 10.0, 40.0];
 
 /// Cost over load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,10 +84,10 @@ async fn point(stage: &mut Stage, limiter: Limiter, rate: f64, pace: &Pace) -> a
         quick: true,
     };
     let contender = Contender::new(limiter, RULE, "crossover");
-    let act = stage.play_metered(&traffic, contender).await?;
-    let (_, micros) = act.of(commands(limiter));
+    let (_, meter) = stage.play_metered(&traffic, contender).await?;
+    let (_, micros) = meter.of(commands(limiter));
     let each = f64::from(pace.keys) * pace.point;
-    Ok((micros / each, act.cpu / each))
+    Ok((micros / each, meter.cpu / each))
 }
 
 /// Where the first line falls below the second for good, between two points in proportion.

@@ -108,5 +108,5 @@ pub async fn upkeep(stage: &mut Stage, buckets: u32, time: Duration) -> anyhow::
     let (after, until) = (stage.server().meter().await?, stage.refillers().daemon_cpu());
     let (_, micros) = after.since(&before).of(commands(Limiter::TokenBucket));
     let seconds = time.as_secs_f64();
-    Ok(Upkeep { buckets, redis: micros / seconds, daemon: (until - used) * 1e6 / seconds })
+    Ok(Upkeep { buckets, redis: micros / seconds, daemon: (until - used) / seconds })
 }

@@ -24,7 +24,7 @@ pub struct Pace {
 }
 
 /// The commands that workers of `limiter`, and what refills it, send: what scripts call is part of the script.
-const fn commands(limiter: Limiter) -> &'static [&'static str] {
+pub const fn commands(limiter: Limiter) -> &'static [&'static str] {
     match limiter {
         Limiter::FixedRacy => &["get", "incrby", "pexpire"],
         Limiter::LogPipelined => &["exec", "multi"],

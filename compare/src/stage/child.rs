@@ -68,7 +68,7 @@ impl Child {
     /// When it has ended, or says something else.
     pub async fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         let line = self.output.next_line().await?.context("it failed, see above")?;
-        serde_json::from_str(&line).with_context(|| format!("it said {:.80}", line))
+        serde_json::from_str(&line).with_context(|| format!("it said {line:.80}"))
     }
 
     /// Its process id; `None` once it has ended.

@@ -120,17 +120,24 @@ impl Stage {
         Ok(Act { begin, offset, takes: takes.collect() })
     }
 
-    /// Plays `traffic` to one contender: what it cost Redis, from the first take to the last.
+    /// Plays `traffic` to one contender: what it said, and what it cost Redis from the first take to the last.
     ///
     /// # Errors
     /// As [`Stage::play`].
-    pub async fn play_metered(&mut self, traffic: &Traffic, contender: Contender) -> anyhow::Result<Meter> {
+    pub async fn play_metered(
+        &mut self,
+        traffic: &Traffic,
+        contender: Contender,
+    ) -> anyhow::Result<(Act, Meter)> {
         self.set(std::slice::from_ref(&contender), traffic.key_count(), false).await?;
-        let work = Work::Play { contenders: vec![contender], traffic: traffic.clone(), seed: 0 };
+        let work = Work::Play { contenders: vec![contender.clone()], traffic: traffic.clone(), seed: 0 };
         let mut crew = self.crew(&work, 0).await?;
+        let offset = self.server.clock_offset().await?;
         let before = self.server.meter().await?;
-        crew.perform::<Vec<Take>>(now() + SOON / 2, traffic.time, 1).await?;
-        Ok(self.server.meter().await?.since(&before))
+        let begin = now() + SOON / 2;
+        let takes = crew.perform::<Vec<Take>>(begin, traffic.time, 1).await?;
+        let meter = self.server.meter().await?.since(&before);
+        Ok((Act { begin, offset, takes: vec![(contender, takes.concat().concat())] }, meter))
     }
 
     /// Has all workers hammer: what came of it.
@@ -150,7 +157,7 @@ impl Stage {
     ///
     /// # Errors
     /// When Redis does not answer.
-    pub async fn end(mut self) -> anyhow::Result<()> {
+    pub async fn end(&mut self) -> anyhow::Result<()> {
         self.refillers.end().await;
         self.server.clear().await
     }

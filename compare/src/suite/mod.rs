@@ -14,7 +14,7 @@ use crate::{
     cost::{self, Load, Pace},
     limiter::Limiter,
     report::tell,
-    stage::{Server, Stage},
+    stage::Stage,
     traffic::{self, Traffic},
     verdict,
 };
@@ -63,21 +63,12 @@ pub fn traffics(named: &[String], quick: bool) -> anyhow::Result<Vec<Traffic>> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-/// Compares as chosen, on `server`.
+/// Compares as chosen.
 ///
 /// # Errors
-/// When Redis, a worker or the daemon fails. Whatever was written is removed all the same, as far as Redis lets.
-pub async fn run(server: Server, choices: &Choices) -> anyhow::Result<Comparison> {
+/// When Redis, a worker or the daemon fails.
+pub async fn run(stage: &mut Stage, choices: &Choices) -> anyhow::Result<Comparison> {
     ensure!(!choices.limiters.is_empty(), "nobody is to be compared");
-    let mut stage = Stage::new(server, choices.workers);
-    let compared = compare(&mut stage, choices).await;
-    let ended = stage.end().await;
-    let comparison = compared?;
-    ended?;
-    Ok(comparison)
-}
-
-async fn compare(stage: &mut Stage, choices: &Choices) -> anyhow::Result<Comparison> {
     let mut comparison = Comparison {
         about: about(stage.server().version().await?, choices),
         traffics: Vec::new(),
@@ -101,9 +92,9 @@ async fn compare(stage: &mut Stage, choices: &Choices) -> anyhow::Result<Compari
 
 async fn costs(stage: &mut Stage, choices: &Choices, into: &mut Comparison) -> anyhow::Result<()> {
     let pace = if choices.quick {
-        Pace { hammer: 0.3, point: 0.7, keys: 500 }
+        Pace { hammer: 0.25, point: 0.6, keys: 200 }
     } else {
-        Pace { hammer: 1.5, point: 2.0, keys: 1_000 }
+        Pace { hammer: 1.0, point: 2.0, keys: 300 }
     };
     let time = (pace.hammer * 1e6) as clock::Micros;
     for &limiter in &choices.limiters {

@@ -6,7 +6,7 @@
 mod hammer;
 mod play;
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -14,7 +14,11 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin};
 
 pub use hammer::{Hammer, Hammered};
 
-use crate::{clock::Micros, limiter::Contender, traffic::Traffic};
+use crate::{
+    clock::Micros,
+    limiter::{Ask, Contender},
+    traffic::Traffic,
+};
 
 /// What a worker is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -87,10 +91,12 @@ async fn work() -> anyhow::Result<()> {
             Ok(())
         }
         Work::Hammer(hammer) => {
-            let asker = hammer.contender.asker(&orders.redis, orders.worker, orders.skew).await?;
+            let asker: Arc<dyn Ask> =
+                hammer.contender.asker(&orders.redis, orders.worker, orders.skew).await?.into();
+            hammer.warm_up(&*asker).await;
             say(&READY)?;
             let begin: Micros = hear(&mut told).await?;
-            say(&hammer.run(asker.into(), begin, orders.worker).await?)
+            say(&hammer.run(asker, begin, orders.worker).await?)
         }
     }
 }

@@ -1,5 +1,0 @@
-//! x
-/// x
-pub fn page(_: &crate::comparison::Comparison) -> String {
-    String::new()
-}
