@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    clock::time_of_day,
     cost::{Crossover, Memory, Saturation, Upkeep},
     limiter::Limiter,
+    replay::Replay,
     score::{Score, Spread},
     traffic::Traffic,
 };
@@ -26,6 +29,8 @@ pub struct Comparison {
     pub upkeep: Vec<Upkeep>,
     /// Where topping up becomes cheaper than lazy refill.
     pub crossover: Option<Crossover>,
+    /// What came of a trace, where one was replayed.
+    pub replay: Option<Replay>,
     /// What the figures say of each limiter, in words.
     pub verdicts: BTreeMap<Limiter, Vec<String>>,
     /// What was left out, and why.
@@ -86,6 +91,21 @@ pub struct Cost {
 // === impl Comparison ===
 
 impl Comparison {
+    /// One in which nothing has been found yet.
+    pub const fn new(about: About) -> Self {
+        Self {
+            about,
+            traffics: Vec::new(),
+            cells: Vec::new(),
+            costs: Vec::new(),
+            upkeep: Vec::new(),
+            crossover: None,
+            replay: None,
+            verdicts: BTreeMap::new(),
+            left_out: Vec::new(),
+        }
+    }
+
     /// How `limiter` did under `traffic`, if it was played to it.
     pub fn cell(&self, limiter: Limiter, traffic: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.limiter == limiter && cell.traffic == traffic)
@@ -102,6 +122,23 @@ impl Comparison {
             self.cost(**limiter).is_some() || self.cells.iter().any(|cell| cell.limiter == **limiter)
         };
         Limiter::all().iter().filter(named).copied().collect()
+    }
+}
+
+impl About {
+    /// What is run here and now, on a Redis of this version.
+    pub fn new(redis: String, workers: u32, command: &str) -> Self {
+        let now = DateTime::from_timestamp_micros(time_of_day().cast_signed()).unwrap_or_default();
+        Self {
+            topup: env!("CARGO_PKG_VERSION").to_owned(),
+            redis,
+            date: now.format("%Y-%m-%d").to_string(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            workers,
+            seed: 0,
+            rounds: 1,
+            command: command.to_owned(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ pub mod comparison;
 pub mod cost;
 pub mod limiter;
 pub mod oracle;
+pub mod replay;
 pub mod report;
 pub mod rule;
 pub mod score;

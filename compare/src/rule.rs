@@ -28,8 +28,8 @@ impl Rule {
 
     /// The same from a [`Rate`].
     pub const fn new(capacity: u64, rate: Rate) -> Self {
-        let (tokens, micros) = rate.lowest_terms();
-        Self { capacity, tokens, micros }
+        // As written: an interval of a config is a whole number of ms, in lowest terms it need not be.
+        Self { capacity, tokens: rate.tokens(), micros: rate.interval().as_micros() as u64 }
     }
 
     /// The rate, `times` as fast: for a trace that is replayed as much faster.
@@ -61,11 +61,10 @@ impl Rule {
 
     /// The rate as `config.toml` says it.
     pub fn rate_text(self) -> String {
-        // A rate of the config is in ms at the finest; those of traffics and traces are.
         if self.micros.is_multiple_of(1_000_000) {
             format!("{}/{}s", self.tokens, self.micros / 1_000_000)
         } else {
-            format!("{}/{}ms", self.tokens, self.micros.div_ceil(1_000))
+            format!("{}/{}ms", self.tokens, self.micros / 1_000)
         }
     }
 }

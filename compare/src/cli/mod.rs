@@ -1,10 +1,13 @@
 //! The command line of `topup-compare`.
 
+mod replay;
 mod run;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
+
+use topup_wire::limit::{Capacity, Rate};
 
 use crate::{limiter::Limiter, report::complain, stage::follow, worker};
 
@@ -84,8 +87,41 @@ struct Output {
     html: Option<PathBuf>,
 }
 
+/// A trace, and a limit to try on it.
+#[derive(Clone, Debug, Args)]
+struct Replay {
+    #[command(flatten)]
+    place: Where,
+    /// The trace: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// The most tokens of a bucket, or in a window
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = capacity)]
+    capacity: Capacity,
+    /// How fast they come, such as 50/s, 1/60s, 10/min
+    #[arg(long, value_name = "RATE")]
+    rate: Rate,
+    /// Replay so much faster that it takes this long with each limiter
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Only these limiters [default: topup's, and the lazy bucket as usually written]
+    #[arg(long, value_name = "LIMITER", value_delimiter = ',')]
+    only: Vec<Limiter>,
+    /// Worker processes
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    #[command(flatten)]
+    output: Output,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Try a limit on traffic that there has been: who would have been denied, and what would it have cost?
+    ///
+    /// The trace is replayed so much faster that it takes a few seconds, and the limit is made as much faster, so decisions
+    /// are those of real time. The daemon's tick is not, so what it costs to refill is lower than in real time.
+    Replay(Replay),
     /// Ask limiters as told on standard input
     #[command(hide = true)]
     Worker {
@@ -120,6 +156,7 @@ pub fn main() -> ExitCode {
     };
     let ended = match cli.command {
         None => run::compare(&cli.run),
+        Some(Command::Replay(args)) => replay::main(&args),
         Some(Command::Worker { parent }) => {
             follow(parent).and_then(|()| worker::run()).map(|()| ExitCode::SUCCESS)
         }
@@ -130,4 +167,9 @@ pub fn main() -> ExitCode {
         complain(&format!("topup-compare: {error:#}"));
         ExitCode::from(2)
     })
+}
+
+fn capacity(text: &str) -> Result<Capacity, String> {
+    let tokens = text.parse().map_err(|_| "a capacity is a whole number of tokens")?;
+    Capacity::new(tokens).map_err(|error| error.to_string())
 }

@@ -76,6 +76,16 @@ const fn grace(time: Micros) -> Micros {
 impl Ideal {
     /// All there are.
     pub const ALL: [Self; 4] = [Self::Bucket, Self::Sliding, Self::Fixed, Self::FixedByFirst];
+
+    /// For tables.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::Bucket => "token bucket",
+            Self::Sliding => "sliding window",
+            Self::Fixed => "fixed window",
+            Self::FixedByFirst => "window from the first take on",
+        }
+    }
 }
 
 // === impl Oracle ===

@@ -6,6 +6,7 @@ use super::{Table, count, short};
 use crate::{
     comparison::{Cell, Comparison},
     cost::Load,
+    replay::Replay,
     score::Spread,
     traffic::Traffic,
 };
@@ -27,6 +28,9 @@ pub fn print(comparison: &Comparison) -> String {
         about.rounds,
         about.command
     );
+    if let Some(replay) = &comparison.replay {
+        text.push_str(&replayed(replay));
+    }
     for table in tables(comparison) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{table}");
@@ -221,4 +225,40 @@ fn latencies(comparison: &Comparison) -> Table {
         );
     }
     table
+}
+
+/// What a trace is, what a perfect limiter would have done to it, and what each limiter costs.
+fn replayed(replay: &Replay) -> String {
+    let Replay { file, rule, seconds, keys, speed, .. } = replay;
+    let (capacity, rate) = (rule.capacity, rule.rate_text());
+    let asked = replay.outcomes.first().map_or(0, |outcome| outcome.asked);
+    let mut text = format!(
+        "{file}: {} takes of {} keys in {} s, under capacity {capacity} and rate {rate}; replayed {speed} times as fast\n\n",
+        count(asked as f64),
+        count(*keys as f64),
+        short(*seconds)
+    );
+    let header = ["a perfect", "allows", "denies", "%", "keys denied", "denied most"];
+    let mut table = Table::new("What it would have done", header);
+    for outcome in &replay.outcomes {
+        let most = outcome.most_denied.iter().map(|(key, denied, asked)| format!("{key} {denied}/{asked}"));
+        let share = 100.0 * outcome.denied as f64 / outcome.asked.max(1) as f64;
+        table.row(
+            outcome.ideal.says(),
+            [
+                count((outcome.asked - outcome.denied) as f64),
+                count(outcome.denied as f64),
+                short(share),
+                count(outcome.keys_denied as f64),
+                most.collect::<Vec<_>>().join(", "),
+            ],
+        );
+    }
+    let _ = writeln!(text, "{table}");
+    let mut table = Table::new("Redis, per decision", ["", "CPU µs", "commands µs"]);
+    for paid in &replay.costs {
+        table.row(paid.limiter.name(), [short(paid.cpu), short(paid.command)]);
+    }
+    let _ = writeln!(text, "{table}");
+    text
 }

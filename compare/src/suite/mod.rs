@@ -3,10 +3,7 @@
 mod accuracy;
 mod answers;
 
-use std::{collections::BTreeMap, time::Duration};
-
-use anyhow::ensure;
-use chrono::DateTime;
+use std::time::Duration;
 
 use crate::{
     clock,
@@ -18,6 +15,7 @@ use crate::{
     traffic::{self, Traffic},
     verdict,
 };
+use anyhow::ensure;
 
 /// What to compare, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -69,16 +67,7 @@ pub fn traffics(named: &[String], quick: bool) -> anyhow::Result<Vec<Traffic>> {
 /// When Redis, a worker or the daemon fails.
 pub async fn run(stage: &mut Stage, choices: &Choices) -> anyhow::Result<Comparison> {
     ensure!(!choices.limiters.is_empty(), "nobody is to be compared");
-    let mut comparison = Comparison {
-        about: about(stage.server().version().await?, choices),
-        traffics: Vec::new(),
-        cells: Vec::new(),
-        costs: Vec::new(),
-        upkeep: Vec::new(),
-        crossover: None,
-        verdicts: BTreeMap::new(),
-        left_out: Vec::new(),
-    };
+    let mut comparison = Comparison::new(about(stage.server().version().await?, choices));
     for (turn, traffic) in choices.traffics.iter().enumerate() {
         tell(&format!("traffic {} of {}: {}", turn + 1, choices.traffics.len(), traffic.name));
         accuracy::play(stage, choices, traffic, &mut comparison).await?;
@@ -121,15 +110,6 @@ async fn costs(stage: &mut Stage, choices: &Choices, into: &mut Comparison) -> a
 }
 
 fn about(redis: String, choices: &Choices) -> About {
-    let now = DateTime::from_timestamp_micros(clock::time_of_day().cast_signed()).unwrap_or_default();
-    About {
-        topup: env!("CARGO_PKG_VERSION").to_owned(),
-        redis,
-        date: now.format("%Y-%m-%d").to_string(),
-        cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        workers: choices.workers,
-        seed: choices.seed,
-        rounds: choices.rounds,
-        command: choices.command.clone(),
-    }
+    let Choices { workers, seed, rounds, .. } = *choices;
+    About { seed, rounds, ..About::new(redis, workers, &choices.command) }
 }
