@@ -149,7 +149,8 @@ impl Bucket {
         let mut unknown = 0;
         loop {
             let place = self.place(slot).await?;
-            let count = if let Operation::Take(count) = operation { count } else { 1 };
+            let count =
+                if let Operation::Take(count) | Operation::Peek(count) = operation { count } else { 1 };
             let (terms, epoch) = (place.published.terms, place.published.epoch);
             let asked = Asked { count, sent: shared.clock.now(), terms, epoch };
             let (connection, keys, member) = (&mut shared.connection(), place.keys(), place.member());
@@ -170,7 +171,7 @@ impl Bucket {
                         return Err(self.unknown());
                     }
                 }
-                Verdict::ExceedsCapacity if !matches!(operation, Operation::Peek(_)) => {
+                Verdict::ExceedsCapacity => {
                     let (limit, capacity) = (self.limit.clone(), settled.capacity);
                     return Err(Error::ExceedsCapacity { limit, count, capacity });
                 }
@@ -189,6 +190,11 @@ impl Bucket {
             let _ = self.within_deadline(self.place(slot)).await;
             slot.searched();
         }
+    }
+
+    /// Its limit and key.
+    pub(crate) fn name(&self) -> (&str, Option<&str>) {
+        (&self.limit, self.key.as_deref())
     }
 
     /// What this worker has of the bucket.
@@ -247,11 +253,11 @@ const fn other(algorithm: Algorithm) -> Algorithm {
     }
 }
 
-fn checked(count: u64) -> Result<(), Error> {
+pub(crate) fn checked(count: u64) -> Result<(), Error> {
     if count == 0 || count > MAX_TOKENS { Err(Error::InvalidCount { count }) } else { Ok(()) }
 }
 
-fn decision(settled: &Settled) -> Decision {
+pub(crate) fn decision(settled: &Settled) -> Decision {
     let Settled { tokens: remaining, capacity, .. } = *settled;
     match settled.verdict {
         Verdict::Allowed => Decision::Allowed { remaining, capacity },

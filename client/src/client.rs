@@ -15,6 +15,7 @@ use crate::{
     clock::Clock,
     deadline,
     error::Error,
+    joint::Joint,
     published::{Cache, Published},
     slot::Ticket,
     slots::Slots,
@@ -80,6 +81,25 @@ impl Client {
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
     pub fn limit(&self, name: impl Into<String>) -> Bucket {
         Bucket::new(self.clone(), name.into())
+    }
+
+    /// Takes so many tokens of each bucket, all of it or nothing: a request that has to pass several limits.
+    ///
+    /// ```no_run
+    /// # async fn example(topup: topup::Client) -> Result<(), topup::Error> {
+    /// let levels = [(topup.limit("api"), 1), (topup.limit("user").key("alice"), 1)];
+    /// let joint = topup.take_all(levels).await?;
+    /// if let Some(level) = joint.denied_by() {
+    ///     println!("{} denies, come back in {:?}", level.limit(), joint.retry_after());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Bucket::take`], for any of them. Nothing is taken then, unless the error is transient.
+    pub async fn take_all(&self, takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Joint, Error> {
+        Joint::take(takes).await
     }
 
     /// Tokens this client has taken ahead and may still spend, of limits with a `lease`: so many are missing elsewhere.
