@@ -79,8 +79,8 @@ impl Client {
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
-    pub fn limit(&self, name: impl Into<String>) -> Bucket {
-        Bucket::new(self.clone(), name.into())
+    pub fn limit(&self, name: impl AsRef<str>) -> Bucket {
+        Bucket::new(self.clone(), name.as_ref())
     }
 
     /// Takes so many tokens of each bucket, all of it or nothing: a request that has to pass several limits.
@@ -173,8 +173,8 @@ impl Shared {
     }
 
     /// Reads the limit `name` anew when it is next asked for.
-    pub(crate) fn forget_limit(&self, name: &str) {
-        self.limits.forget(name);
+    pub(crate) fn forget_limit(&self, name: &LimitName) {
+        self.limits.forget(name.as_str());
     }
 }
 

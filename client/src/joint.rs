@@ -1,9 +1,10 @@
 //! Several takes in one decision.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use topup_wire::{
     bucket::Operation,
+    limit::LimitName,
     reply::{Settled, Verdict},
 };
 
@@ -11,6 +12,7 @@ use crate::{
     bucket::{Bucket, checked, decision},
     decision::Decision,
     error::Error,
+    slot::Slot,
 };
 
 /// The answer to [`Client::take_all`](crate::Client::take_all): all of it was taken, or nothing at all.
@@ -23,7 +25,7 @@ pub struct Joint {
 /// One bucket of a [`Joint`] decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    limit: String,
+    limit: LimitName,
     key: Option<String>,
     decision: Decision,
 }
@@ -32,6 +34,7 @@ pub struct Level {
 #[derive(Clone, Debug)]
 struct Take {
     bucket: Bucket,
+    slot: Arc<Slot>,
     count: u64,
 }
 
@@ -97,7 +100,7 @@ impl Joint {
 impl Level {
     /// The name of the limit.
     pub fn limit(&self) -> &str {
-        &self.limit
+        self.limit.as_str()
     }
 
     /// Whose bucket it is, of a keyed limit.
@@ -123,8 +126,8 @@ impl Take {
     }
 
     fn level(&self, settled: &Settled) -> Level {
-        let (limit, key) = self.bucket.name();
-        Level { limit: limit.to_owned(), key: key.map(str::to_owned), decision: decision(settled) }
+        let key = self.slot.key().map(str::to_owned);
+        Level { limit: *self.slot.limit(), key, decision: decision(settled) }
     }
 }
 
@@ -133,12 +136,13 @@ fn gathered(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Vec<Take>,
     let mut gathered: Vec<Take> = Vec::new();
     for (bucket, count) in takes {
         checked(count)?;
-        match gathered.iter_mut().find(|take| take.bucket.name() == bucket.name()) {
+        let slot = bucket.slot()?.clone();
+        match gathered.iter_mut().find(|take| take.slot.is_of(slot.limit(), slot.key())) {
             Some(take) => {
                 take.count += count;
                 checked(take.count)?;
             }
-            None => gathered.push(Take { bucket, count }),
+            None => gathered.push(Take { bucket, slot, count }),
         }
     }
     Ok(gathered)

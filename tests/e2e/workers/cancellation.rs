@@ -84,6 +84,30 @@ async fn takes_given_up_leave_no_key_once_the_buckets_are_full() {
 }
 
 #[tokio::test]
+async fn a_command_too_late_for_its_bucket_leaves_no_key_though_nobody_waits_for_it() {
+    let stage = Stage::set(CONFIG).await;
+    let slow = stage.bucket("slow");
+    assert!(slow.take(1).await.unwrap().is_allowed(), "known to be below full for a minute");
+    // As if it had been filled and forgotten meanwhile.
+    stage.redis.ask::<u64>(&["DEL", "topup:{slow:0}:b:", "topup:{slow:0}:due"]).await;
+    tokio::select! {
+        biased;
+        told = slow.take(1) => panic!("answered at once: {told:?}"),
+        () = std::future::ready(()) => {}
+    }
+    let commands = async || {
+        let stats = stage.redis.ask::<String>(&["INFO", "commandstats"]).await;
+        if stats.contains("cmdstat_decr:") { Ok(()) } else { Err(stats) }
+    };
+    eventually(SOON, commands).await;
+    eventually(SOON, async || {
+        let keys = stage.bucket_keys().await;
+        if keys.is_empty() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_waiter_that_gives_up_takes_nothing() {
     let stage = Stage::set(CONFIG).await;
     let slow = stage.bucket("slow");
