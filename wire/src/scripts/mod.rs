@@ -27,16 +27,17 @@ pub fn is_not_loaded(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// The source of a script: the shared parts it is written upon, then itself. What answers the common case comes `after`
-/// which nothing else is needed: making the shared parts' functions would cost it more than its own work.
+/// The source of a script: the shared parts it is written upon, then its own files, the last of which answers. What
+/// answers the common case comes `after` which nothing else is needed: making the shared parts' functions would cost it
+/// more than its own work.
 macro_rules! script {
-    ($file:literal $(, after $quick:literal)?) => {
+    ($($file:literal)+ $(, after $quick:literal)?) => {
         std::sync::LazyLock::new(|| {
             redis::Script::new(concat!(
                 $(include_str!($quick),)?
                 include_str!("time.lua"),
                 include_str!("bucket.lua"),
-                include_str!($file)
+                $(include_str!($file)),+
             ))
         })
     };
