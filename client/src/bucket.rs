@@ -186,23 +186,25 @@ impl Bucket {
             match settled.verdict {
                 Verdict::Unknown => {
                     // Removed, or changed in kind since we read it. Nothing was done: asking again is safe.
-                    shared.forget_limit(slot.limit());
-                    slot.displace();
+                    self.lost(slot);
                     refusals += 1;
                     if refusals == MOST_UNKNOWN {
                         return Err(unknown(slot));
                     }
                 }
-                Verdict::ExceedsCapacity => {
-                    let (limit, capacity) = (slot.limit().to_string(), settled.capacity);
-                    return Err(Error::ExceedsCapacity { limit, count, capacity });
-                }
+                Verdict::ExceedsCapacity => return Err(exceeds(slot, count, settled.capacity)),
                 _ => {
                     slot.learn(&settled, operation, asked, shared.clock.now());
                     return Ok(settled);
                 }
             }
         }
+    }
+
+    /// Reads anew where the bucket is when that is next asked for: it is not there.
+    pub(crate) fn lost(&self, slot: &Slot) {
+        self.client.shared().forget_limit(slot.limit());
+        slot.displace();
     }
 
     /// Finds out where the bucket is, for the next who asks.
@@ -230,7 +232,7 @@ impl Bucket {
     }
 
     /// Where the bucket is, by what is published now.
-    async fn place(&self, slot: &Slot) -> Result<Place, Error> {
+    pub(crate) async fn place(&self, slot: &Slot) -> Result<Place, Error> {
         if let Some(place) = slot.place(&self.client) {
             return Ok(place);
         }
@@ -274,6 +276,10 @@ const fn other(algorithm: Algorithm) -> Algorithm {
 
 fn unknown(slot: &Slot) -> Error {
     Error::UnknownLimit { limit: slot.limit().to_string() }
+}
+
+pub(crate) fn exceeds(slot: &Slot, count: u64, capacity: u64) -> Error {
+    Error::ExceedsCapacity { limit: slot.limit().to_string(), count, capacity }
 }
 
 pub(crate) fn checked(count: u64) -> Result<(), Error> {

@@ -1,6 +1,9 @@
 //! The client: one per process is enough.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::runtime::Handle;
 use topup_wire::{
@@ -52,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
     limits: Cache,
+    /// Redis is a cluster, and does not decide on buckets of several slots at once.
+    pub(crate) apart: AtomicBool,
     /// What runs the client's own tasks, wherever it is called from.
     pub(crate) runtime: Handle,
 }
@@ -96,10 +101,14 @@ impl Client {
     /// # }
     /// ```
     ///
+    /// One script decides it, in one step. Where the buckets are in different slots of a Redis Cluster, they are asked in
+    /// order instead, and what was taken is given back when a later one denies: name the one that denies most first.
+    /// Once one of them is known to deny, none is asked: [`Joint::levels`] then tells of those that deny as far as known.
+    ///
     /// # Errors
     /// As [`Bucket::take`], for any of them. Nothing is taken then, unless the error is transient.
     pub async fn take_all(&self, takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Joint, Error> {
-        Joint::take(takes).await
+        Joint::take(self, takes).await
     }
 
     /// Tokens this client has taken ahead and may still spend, of limits with a `lease`: so many are missing elsewhere.
@@ -144,6 +153,7 @@ impl Builder {
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
+            apart: AtomicBool::new(false),
             runtime: Handle::current(),
         });
         deadline::keep(&shared);

@@ -6,6 +6,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 mod carry;
 mod daemons;
+mod joint;
 mod lazy;
 mod publish;
 mod refill;
@@ -15,6 +16,7 @@ mod sweep;
 
 pub use carry::{carry, is_carrying, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
+pub use joint::{Part, are_apart, joint};
 pub use lazy::{ask_lazy, lazy};
 pub use publish::{publish, read_limit};
 pub use refill::{Look, count_active, is_active, refill};

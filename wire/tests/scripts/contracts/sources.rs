@@ -56,6 +56,9 @@ impl Source {
             () if header.contains("Runs after time.lua, bucket.lua and the file of the algorithm") => {
                 &["quick", "time", "bucket", "lazy_token_bucket"]
             }
+            () if header.contains("and the files of all algorithms") => {
+                &["time", "bucket", "token_bucket", "lazy_token_bucket"]
+            }
             () => &[],
         };
         let all = all();
