@@ -10,6 +10,7 @@ mod contract;
 mod errors;
 mod fallback;
 mod forgetful;
+mod joint;
 mod keys;
 mod lazy;
 mod leases;

@@ -1,52 +1,27 @@
--- The lazy token bucket: refilled by the script of each operation, nothing else needed. Runs after quick.lua, time.lua
--- and bucket.lua. State is a hash {tokens, at, since}: tokens, the instant up to which they have been credited, and the
--- instant since which the terms they were credited under apply. A full bucket has no key.
--- KEYS  1 record  2 state
--- ARGV  1 operation: take, peek, share, refund or reset  2 count, up to 2^53, as settle.lua's
--- Reply as settle.lua's, with no headroom: nothing but this script may take.
--- Laws  1 (with no tick) 2 3 4 5 6 7.
-assert(#KEYS == 2 and #ARGV == 2, 'lazy takes 2 keys and 2 arguments')
-local record, state = KEYS[1], KEYS[2]
-local operation, count = ARGV[1], tonumber(ARGV[2])
+-- What the buckets share that fill at a rate and that no daemon tops up. Prepended after bucket.lua to their scripts.
 
-local now = microseconds()
-local terms = read_terms(record, 'lazy-token-bucket')
-if not terms then
+-- What a limit answers that is not published, or not as this algorithm.
+local function unknown(state, now)
   redis.call('DEL', state)
   return {-1, 0, 0, 0, 0, now, 0}
 end
 
-local since = redis.call('HGET', record, 'since')
-local held = redis.call('HMGET', state, 'tokens', 'at', 'since')
-local tokens, at
-local before = held[1] and held[3] ~= since and read_former_terms(record)
-if held[1] and (not before or before.capacity) then
-  tokens, at = tonumber(held[1]), tonumber(held[2])
-  if before then tokens, at = carry(before, terms, tokens, at) end
-  tokens, at = credit(terms, tokens, at, now)
-else
-  -- Full; or left by a limit of this name that has been removed, which says nothing of this one.
-  tokens, at = absent(terms, now)
+-- The answer to an operation on a bucket of `tokens`, credited up to `at`; and whether it is to be written, as it is
+-- where it `moved` since it was, and to have a key.
+local function answer(terms, tokens, at, moved, operation, count, now)
+  local verdict, granted, missing
+  tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+  local wait = missing > 0 and time_to(terms, at, missing, now) or 0
+  -- A denial that credited nothing writes nothing.
+  local written = operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved)
+  local held = tokens < terms.capacity or absent(terms, now) < terms.capacity
+  return {verdict, tokens, terms.capacity, wait, 0, now, granted}, written, held
 end
 
-local verdict, granted, missing
-tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
-local wait = 0
-if missing > 0 then wait = time_to(terms, at, missing, now) end
-
--- A denial that credited nothing writes nothing.
-local changed = verdict == 1 or (verdict == 0 and (whole(at) ~= held[2] or since ~= held[3]))
-if operation ~= 'peek' and changed then
-  if tokens >= terms.capacity and absent(terms, now) >= terms.capacity then
-    redis.call('DEL', state)
-  else
-    redis.call('HSET', state, 'tokens', whole(tokens), 'at', whole(at), 'since', since)
-    -- Once full it needs no key, unless one without is not full yet.
-    local full = instant(at, terms.capacity - tokens, terms.n, terms.p)
-    if terms.anchor < terms.capacity then
-      full = math.max(full, instant(terms.anchored, terms.capacity - terms.anchor, terms.n, terms.p))
-    end
-    redis.call('PEXPIREAT', state, whole(math.ceil(full / 1000)))
+-- The ms from which a bucket needs no key: once it is full, unless one without is not full yet.
+local function expiry(terms, full)
+  if terms.anchor < terms.capacity then
+    full = math.max(full, instant(terms.anchored, terms.capacity - terms.anchor, terms.n, terms.p))
   end
+  return whole(math.ceil(full / 1000))
 end
-return {verdict, tokens, terms.capacity, wait, 0, now, granted}

@@ -6,37 +6,40 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 mod carry;
 mod daemons;
-mod lazy;
+mod joint;
 mod publish;
 mod refill;
 mod registry;
+mod scripted;
 mod settle;
 mod sweep;
 
 pub use carry::{carry, is_carrying, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
-pub use lazy::{ask_lazy, lazy};
-pub use publish::{publish, read_limit};
+pub use joint::{Part, are_apart, joint};
+pub use publish::{algorithm_of, publish, read_limit};
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, published_limits, register};
+pub use scripted::{ask, operate};
 pub use settle::{ask_decrement, ask_settle, decrement, settle};
-pub use sweep::{drop_record, sweep_counters, sweep_lazy, touch_lazy};
+pub use sweep::{drop_record, sweep_counters, sweep_states, touch_states};
 
 /// Whether Redis has to be given the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// The source of a script: the shared parts it is written upon, then itself. What answers the common case comes `after`
-/// which nothing else is needed: making the shared parts' functions would cost it more than its own work.
+/// The source of a script: the shared parts it is written upon, then its own files, the last of which answers. What
+/// answers the common case comes `after` which nothing else is needed: making the shared parts' functions would cost it
+/// more than its own work.
 macro_rules! script {
-    ($file:literal $(, after $quick:literal)?) => {
+    ($($file:literal)+ $(, after $quick:literal)?) => {
         std::sync::LazyLock::new(|| {
             redis::Script::new(concat!(
                 $(include_str!($quick),)?
                 include_str!("time.lua"),
                 include_str!("bucket.lua"),
-                include_str!($file)
+                $(include_str!($file)),+
             ))
         })
     };
