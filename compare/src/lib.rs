@@ -1,6 +1,7 @@
 //! Which limiter is exact, and what does each cost? Every algorithm of topup's and the forms in which rate limiting on
 //! Redis is usually written, under the same traffic on one real Redis, scored against an exact oracle.
 
+pub mod advise;
 pub mod clock;
 pub mod comparison;
 pub mod cost;

@@ -1,5 +1,6 @@
 //! The command line of `topup-compare`.
 
+mod advise;
 mod replay;
 mod run;
 
@@ -33,6 +34,7 @@ Exit codes:
   0    compared
   2    could not compare
   64   wrong usage
+  78   wrong config
   130  ended by Ctrl-C (143 by TERM, 129 by HUP)";
 
 /// Where.
@@ -115,8 +117,34 @@ struct Replay {
     output: Output,
 }
 
+/// A config, and how it is asked.
+#[derive(Clone, Debug, Args)]
+struct Advise {
+    #[command(flatten)]
+    place: Where,
+    /// The daemon's config
+    #[arg(long, value_name = "FILE", default_value = "config.toml")]
+    config: PathBuf,
+    /// How a limit is asked: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// The limit that is asked so, where the config has several
+    #[arg(long, value_name = "NAME", requires = "trace")]
+    limit: Option<String>,
+    /// Worker processes, to measure prices with
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Say which algorithm and tick suit each limit of a config, and what it will cost Redis in a day
+    ///
+    /// Prices are measured first, which takes some twenty seconds.
+    Advise(Advise),
     /// Try a limit on traffic that there has been: who would have been denied, and what would it have cost?
     ///
     /// The trace is replayed so much faster that it takes a few seconds, and the limit is made as much faster, so decisions
@@ -156,6 +184,7 @@ pub fn main() -> ExitCode {
     };
     let ended = match cli.command {
         None => run::compare(&cli.run),
+        Some(Command::Advise(args)) => advise::main(&args),
         Some(Command::Replay(args)) => replay::main(&args),
         Some(Command::Worker { parent }) => {
             follow(parent).and_then(|()| worker::run()).map(|()| ExitCode::SUCCESS)

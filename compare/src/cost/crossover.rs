@@ -60,7 +60,7 @@ pub async fn measure(
     for &rate in rates {
         for curve in &mut curves {
             tell(&format!("crossover: {} at {rate}/s a bucket", curve.limiter.name()));
-            let (command, cpu) = point(stage, curve.limiter, rate, pace).await?;
+            let (command, cpu) = price(stage, curve.limiter, RULE, rate, pace).await?;
             curve.points.push((rate, command, cpu));
         }
     }
@@ -69,12 +69,23 @@ pub async fn measure(
     Ok(Crossover { keys: pace.keys, curves, at, at_usual })
 }
 
-async fn point(stage: &mut Stage, limiter: Limiter, rate: f64, pace: &Pace) -> anyhow::Result<(f64, f64)> {
-    let load = rate * f64::from(pace.keys) / RULE.rate();
+/// What a bucket of `limiter` under `rule` costs Redis in a second when it is asked `rate` times: µs in commands, and CPU µs
+/// of the whole server.
+///
+/// # Errors
+/// When a worker or Redis fails.
+pub async fn price(
+    stage: &mut Stage,
+    limiter: Limiter,
+    rule: Rule,
+    rate: f64,
+    pace: &Pace,
+) -> anyhow::Result<(f64, f64)> {
+    let load = rate * f64::from(pace.keys) / rule.rate();
     let traffic = Traffic {
         name: "crossover".to_owned(),
         says: String::new(),
-        rule: RULE,
+        rule,
         keys: Keys::Even(pace.keys),
         pattern: Pattern::Poisson(load),
         most: 1,
@@ -83,7 +94,7 @@ async fn point(stage: &mut Stage, limiter: Limiter, rate: f64, pace: &Pace) -> a
         fault: Fault::None,
         quick: true,
     };
-    let contender = Contender::new(limiter, RULE, "crossover");
+    let contender = Contender::new(limiter, rule, "crossover");
     let (_, meter) = stage.play_metered(&traffic, contender).await?;
     let (_, micros) = meter.of(commands(limiter));
     let each = f64::from(pace.keys) * pace.point;

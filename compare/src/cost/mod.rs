@@ -6,7 +6,7 @@ mod saturation;
 
 use serde::{Deserialize, Serialize};
 
-pub use crossover::{Crossover, Curve, measure as crossover};
+pub use crossover::{Crossover, Curve, measure as crossover, price};
 pub use memory::{Memory, Upkeep, measure as memory, upkeep};
 pub use saturation::{Load, Saturation, measure as saturation};
 

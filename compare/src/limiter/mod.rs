@@ -21,6 +21,8 @@ pub enum Limiter {
     TokenBucketLeased,
     /// topup: refilled by the script of each take.
     LazyTokenBucket,
+    /// topup: a single instant for each bucket.
+    Gcra,
     /// As usually written: a bucket refilled by the script of each take, by Redis's clock.
     LazyLua,
     /// As usually written: the same by the clock of whoever asks.
@@ -110,6 +112,7 @@ impl Limiter {
             Self::TokenBucketPure => Some("algorithm = \"token-bucket\"\ncatch_up = false"),
             Self::TokenBucketLeased => Some("algorithm = \"token-bucket\"\nlease = { max = LEASE }"),
             Self::LazyTokenBucket => Some("algorithm = \"lazy-token-bucket\""),
+            Self::Gcra => Some("algorithm = \"gcra\""),
             _ => None,
         }
     }
