@@ -147,8 +147,9 @@ enum Command {
     Advise(Advise),
     /// Try a limit on traffic that there has been: who would have been denied, and what would it have cost?
     ///
-    /// The trace is replayed so much faster that it takes a few seconds, and the limit is made as much faster, so decisions
-    /// are those of real time. The daemon's tick is not, so what it costs to refill is lower than in real time.
+    /// The trace is replayed so much faster that it takes a few seconds, and the limit and the daemon's tick are made as
+    /// much faster, so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer
+    /// than in real time.
     Replay(Replay),
     /// Ask limiters as told on standard input
     #[command(hide = true)]

@@ -21,7 +21,7 @@ use crate::{
     rule::Rule,
     score::{Played, Score},
     stage::Stage,
-    traffic::{Fault, Keys, Pattern, Traffic},
+    traffic::{Fault, Keys, Pattern, TICK, Traffic},
 };
 
 /// Takes a second that four workers can ask for and still be on time, on two CPUs.
@@ -101,6 +101,8 @@ pub async fn run(
     let seconds = wanted.seconds.max(trace.entries.len() as u64 / MOST_PER_SECOND + 1);
     let speed = trace.length().div_ceil(seconds * SECOND).max(1);
     let traffic = traffic(trace, rule, speed);
+    // As much faster: so there are as many ticks to a take as in real time, and as much comes in one.
+    stage.refill_every(TICK / speed);
     let mut costs = Vec::new();
     for &limiter in &wanted.limiters {
         tell(&format!("replay: {}, {speed} times as fast", limiter.name()));

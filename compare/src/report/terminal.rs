@@ -143,6 +143,10 @@ fn other(comparison: &Comparison) -> Option<Table> {
         "promised after due p50 µs",
         "unevenness, steady-5",
     ];
+    let told = |traffic: &Traffic| matches!(traffic.name.as_str(), "certain" | "promises" | "steady-5");
+    if !comparison.traffics.iter().any(told) {
+        return None;
+    }
     let mut table = Table::new("One by one", header);
     for limiter in comparison.limiters() {
         let certain = comparison.cell(limiter, "certain").and_then(|cell| cell.otherwise);

@@ -22,7 +22,7 @@ use crate::{
     clock::{Micros, SECOND, now, sleep_until},
     limiter::Contender,
     take::Take,
-    traffic::{Fault, Pattern, Traffic},
+    traffic::{Fault, Pattern, TICK, Traffic},
     worker::{Hammer, Hammered, Orders, READY, Work},
 };
 
@@ -41,6 +41,7 @@ pub struct Stage {
     server: Server,
     refillers: Refillers,
     workers: u32,
+    tick: Micros,
 }
 
 /// What came of a traffic.
@@ -59,7 +60,12 @@ pub struct Act {
 impl Stage {
     /// A stage on `server` with so many workers.
     pub fn new(server: Server, workers: u32) -> Self {
-        Self { server, refillers: Refillers::default(), workers }
+        Self { server, refillers: Refillers::default(), workers, tick: TICK }
+    }
+
+    /// Has whatever refills do so every `tick`, from the next act on: a config knows whole ms, at least one.
+    pub fn refill_every(&mut self, tick: Micros) {
+        self.tick = (tick / 1_000).max(1) * 1_000;
     }
 
     /// The Redis.
@@ -79,7 +85,7 @@ impl Stage {
     pub async fn set(&mut self, contenders: &[Contender], keys: u32, twice: bool) -> anyhow::Result<()> {
         self.refillers.end().await;
         self.server.clear().await?;
-        self.refillers.start(self.server.url(), contenders, keys).await?;
+        self.refillers.start(self.server.url(), contenders, keys, self.tick).await?;
         if twice {
             self.refillers.start_again().await?;
         }

@@ -9,8 +9,8 @@ use topup::{Client, Error};
 
 use super::Child;
 use crate::{
+    clock::Micros,
     limiter::{Contender, rival::Refill},
-    traffic::TICK,
     worker::READY,
 };
 
@@ -30,12 +30,13 @@ pub struct Refillers {
 // === impl Refillers ===
 
 impl Refillers {
-    /// Starts what `contenders` need on the Redis at `url`, where each has so many keys.
+    /// Starts what `contenders` need on the Redis at `url`, where each has so many keys, to refill every `tick`.
     pub(super) async fn start(
         &mut self,
         url: &str,
         contenders: &[Contender],
         keys: u32,
+        tick: Micros,
     ) -> anyhow::Result<()> {
         let tables: String =
             contenders.iter().filter_map(Contender::config).map(|table| table + "\n").collect();
@@ -45,10 +46,10 @@ impl Refillers {
             .filter(|contender| contender.limiter.is_ticked())
             .map(|contender| (contender.clone(), keys))
             .collect();
-        self.refill = (!jobs.is_empty()).then(|| Refill { redis: url.to_owned(), jobs, fill: true });
+        self.refill = (!jobs.is_empty()).then(|| Refill { redis: url.to_owned(), jobs, tick, fill: true });
         if !self.ours.is_empty() {
             let folder = tempfile::tempdir()?;
-            let head = format!("[redis]\nurl = {url:?}\n\n[daemon]\ntick = \"{}ms\"\n\n", TICK / 1_000);
+            let head = format!("[redis]\nurl = {url:?}\n\n[daemon]\ntick = \"{}ms\"\n\n", tick / 1_000);
             fs::write(folder.path().join("config.toml"), head + &tables)?;
             self.folder = Some(folder);
         }

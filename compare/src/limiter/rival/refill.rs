@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use topup_wire::connection::connect_lazily;
 
 use super::super::{Contender, Limiter};
-use crate::{clock::Micros, traffic::TICK};
+use crate::clock::Micros;
 
 /// Keys of one script: about a millisecond of Redis.
 const SLICE: usize = 500;
@@ -20,6 +20,8 @@ pub struct Refill {
     pub redis: String,
     /// Rivals that are ticked, and how many keys each has.
     pub jobs: Vec<(Contender, u32)>,
+    /// How often.
+    pub tick: Micros,
     /// Whether counters are to be filled first.
     pub fill: bool,
 }
@@ -44,28 +46,29 @@ impl Refill {
             }
         }
         ready()?;
-        let mut ticks = interval(Duration::from_micros(TICK));
+        let mut ticks = interval(Duration::from_micros(self.tick));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         ticks.tick().await;
         loop {
             ticks.tick().await;
             for (contender, keys) in &self.jobs {
                 // A tick that Redis does not answer is lost.
-                let _ = tick(&mut connection, &script, contender, *keys).await;
+                let _ = top_up(&mut connection, &script, contender, *keys, self.tick).await;
             }
         }
     }
 }
 
-async fn tick(
+async fn top_up(
     connection: &mut impl ConnectionLike,
     script: &Script,
     contender: &Contender,
     keys: u32,
+    tick: Micros,
 ) -> RedisResult<()> {
     let rule = contender.rule;
     // At least one: less would be nothing for ever.
-    let credit = (rule.tokens * TICK as Micros / rule.micros).max(1);
+    let credit = (rule.tokens * tick / rule.micros).max(1);
     let names: Vec<String> = (0..keys).map(|key| format!("{}:{key}", contender.name)).collect();
     for names in names.chunks(SLICE) {
         if contender.limiter == Limiter::TickClamped {
