@@ -103,7 +103,7 @@ pub async fn price(
 
 /// Where the first line falls below the second for good, between two points in proportion.
 fn crossing(scheduled: &[(f64, f64, f64)], lazy: &[(f64, f64, f64)]) -> Option<f64> {
-    let over = |index: usize| scheduled[index].1 - lazy[index].1;
+    let over = |index: usize| scheduled[index].2 - lazy[index].2;
     let last = scheduled.len().checked_sub(1)?;
     if over(last) >= 0.0 {
         return None;
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn the_crossing_lies_where_the_difference_is_nothing() {
-        let flat = [(1.0, 5.0, 0.0), (2.0, 5.0, 0.0), (4.0, 5.0, 0.0)];
-        let steep = [(1.0, 2.0, 0.0), (2.0, 4.0, 0.0), (4.0, 8.0, 0.0)];
+        let flat = [(1.0, 0.0, 5.0), (2.0, 0.0, 5.0), (4.0, 0.0, 5.0)];
+        let steep = [(1.0, 0.0, 2.0), (2.0, 0.0, 4.0), (4.0, 0.0, 8.0)];
         assert!((crossing(&flat, &steep).unwrap() - 2.5).abs() < 1e-9);
         assert_eq!(crossing(&steep, &flat), None);
-        assert_eq!(crossing(&[(1.0, 1.0, 0.0)], &[(1.0, 2.0, 0.0)]), Some(1.0));
+        assert_eq!(crossing(&[(1.0, 0.0, 1.0)], &[(1.0, 0.0, 2.0)]), Some(1.0));
     }
 }

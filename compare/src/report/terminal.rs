@@ -105,12 +105,12 @@ pub fn tables(comparison: &Comparison) -> Vec<Table> {
     if let Some(crossover) = &comparison.crossover {
         let names = crossover.curves.iter().map(|curve| curve.limiter.name());
         let header = std::iter::once("takes per bucket and second".to_owned()).chain(names);
-        let title = format!("Redis µs per bucket and second, of {} buckets", crossover.keys);
+        let title = format!("Redis CPU µs per bucket and second, of {} buckets", crossover.keys);
         let mut table = Table::new(&title, header);
         let points = crossover.curves.first().map_or(0, |curve| curve.points.len());
         for point in 0..points {
             let rate = crossover.curves[0].points[point].0;
-            table.row(short(rate), crossover.curves.iter().map(|curve| short(curve.points[point].1)));
+            table.row(short(rate), crossover.curves.iter().map(|curve| short(curve.points[point].2)));
         }
         tables.push(table);
     }

@@ -33,7 +33,8 @@ pub struct Score {
     /// Takes that got no answer.
     pub failed: u64,
     /// Tokens that a perfect limiter of its kind would have admitted. Takes were decided somewhere between sending and
-    /// answer: this is the figure nearest to `admitted` that a perfect limiter can have reached meanwhile.
+    /// answer: this is the figure nearest to `admitted` that a perfect limiter can have reached meanwhile, and `admitted`
+    /// itself where no decision was certainly wrong.
     pub ideal: u64,
     /// The window in which most was admitted above capacity and rate.
     pub excess: Excess,
@@ -117,7 +118,11 @@ impl Score {
             admitted,
             denied: takes.iter().filter(|take| take.is_denied()).count() as u64,
             failed: takes.iter().filter(|take| !take.is_allowed() && !take.is_denied()).count() as u64,
-            ideal: admitted.clamp(least, most),
+            ideal: if (wrong.allowed, wrong.denied) == (0, 0) {
+                admitted
+            } else {
+                admitted.clamp(least, most)
+            },
             excess,
             wrongly_allowed: wrong.allowed,
             wrongly_denied: wrong.denied,

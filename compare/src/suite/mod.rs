@@ -81,7 +81,7 @@ pub async fn run(stage: &mut Stage, choices: &Choices) -> anyhow::Result<Compari
 
 async fn costs(stage: &mut Stage, choices: &Choices, into: &mut Comparison) -> anyhow::Result<()> {
     let pace = if choices.quick {
-        Pace { hammer: 0.25, point: 0.6, keys: 200 }
+        Pace { hammer: 0.2, point: 0.6, keys: 200 }
     } else {
         Pace { hammer: 1.0, point: 2.0, keys: 300 }
     };

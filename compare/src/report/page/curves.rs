@@ -38,7 +38,7 @@ pub(super) fn crossover(crossover: &Crossover) -> Markup {
         let figures = || all().map(of).filter(|figure| *figure > 0.0);
         (figures().fold(f64::MAX, f64::min), figures().fold(f64::MIN, f64::max))
     };
-    let ((from, until), (least, most)) = (range(|point| point.0), range(|point| point.1));
+    let ((from, until), (least, most)) = (range(|point| point.0), range(|point| point.2));
     let x = |rate: f64| LEFT + (rate / from).ln() / (until / from).ln() * (WIDTH - LEFT - 12.0);
     let y = |cost: f64| HEIGHT - 34.0 - (cost / least).ln() / (most / least).ln() * (HEIGHT - 54.0);
     let decades = |least: f64, most: f64| {
@@ -56,11 +56,11 @@ pub(super) fn crossover(crossover: &Crossover) -> Markup {
                 text x=(x(*rate)) y=(HEIGHT - 18.0) text-anchor="middle" { (short(*rate)) }
             }
             text x=(WIDTH) y=(HEIGHT - 3.0) text-anchor="end" { "takes per bucket and second" }
-            text x="0" y="12" { "Redis µs per bucket and second, in commands" }
+            text x="0" y="12" { "Redis CPU µs per bucket and second" }
             @for (index, curve) in crossover.curves.iter().enumerate() {
-                polyline class=(format!("curve c{index}")) points=(points(curve.points.iter().map(|point| (x(point.0), y(point.1))))) {}
+                polyline class=(format!("curve c{index}")) points=(points(curve.points.iter().map(|point| (x(point.0), y(point.2))))) {}
                 @for point in &curve.points {
-                    circle class=(format!("b{index}")) cx=(format!("{:.1}", x(point.0))) cy=(format!("{:.1}", y(point.1))) r="3" {}
+                    circle class=(format!("b{index}")) cx=(format!("{:.1}", x(point.0))) cy=(format!("{:.1}", y(point.2))) r="3" {}
                 }
             }
         }

@@ -130,7 +130,7 @@ fn costs(comparison: &Comparison) -> Markup {
         }
 
         h2 { "Bytes per bucket" }
-        p.soft { span.key.k0 {} "active, after 60 takes of 100" span.key.k1 {} "idle, long full again" }
+        p.soft { span.key.k0 {} "active, after 20 takes of 30" span.key.k1 {} "idle, long full again" }
         (bars::by_limiter(
             comparison,
             &|cost| cost.memory.map_or(vec![], |memory| vec![memory.active, memory.idle]),
