@@ -112,12 +112,14 @@ impl Score {
         let (least, most) = (bounds[0].min(bounds[1]).min(middle), bounds[0].max(bounds[1]).max(middle));
         let allowed = || takes.iter().filter(|take| take.is_allowed());
         let at = |time: Micros| time.saturating_sub(played.from) as f64 / SECOND as f64;
+        let failed = takes.iter().filter(|take| !take.is_allowed() && !take.is_denied()).count() as u64;
+        let right = (wrong.allowed, wrong.denied, failed) == (0, 0, 0);
         let admitted: u64 = allowed().map(|take| u64::from(take.count)).sum();
         Self {
             asked: takes.len() as u64,
             admitted,
             denied: takes.iter().filter(|take| take.is_denied()).count() as u64,
-            failed: takes.iter().filter(|take| !take.is_allowed() && !take.is_denied()).count() as u64,
+            failed,
             ideal: if (wrong.allowed, wrong.denied) == (0, 0) {
                 admitted
             } else {
