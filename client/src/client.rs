@@ -3,6 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
+#[cfg(feature = "tower")]
+use topup_wire::bucket::Pace;
 use topup_wire::{
     connection::{Connection, Link},
     lane::Lane,
@@ -10,12 +12,15 @@ use topup_wire::{
     scripts,
 };
 
+#[cfg(feature = "tower")]
+use crate::http::Pauses;
 use crate::{
     bucket::Bucket,
     clock::Clock,
     deadline,
     error::Error,
     joint::Joint,
+    outage::Outage,
     published::{Cache, Published},
     slot::Ticket,
     slots::Slots,
@@ -52,6 +57,9 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
     limits: Cache,
+    outage: Outage,
+    #[cfg(feature = "tower")]
+    pub(crate) pauses: Pauses,
     /// What runs the client's own tasks, wherever it is called from.
     pub(crate) runtime: Handle,
 }
@@ -107,6 +115,15 @@ impl Client {
         self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
     }
 
+    /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
+    pub fn undecided(&self) -> u64 {
+        self.0.outage.undecided()
+    }
+
+    pub(crate) fn outage(&self) -> &Outage {
+        &self.0.outage
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.0
     }
@@ -144,6 +161,9 @@ impl Builder {
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
+            outage: Outage::default(),
+            #[cfg(feature = "tower")]
+            pauses: Pauses::default(),
             runtime: Handle::current(),
         });
         deadline::keep(&shared);
@@ -170,6 +190,12 @@ impl Shared {
         let published = Arc::new(Published::new(limit, epoch));
         self.limits.put(published.clone());
         Ok(published)
+    }
+
+    /// How tokens of the limit `name` come with time, if that is known without asking.
+    #[cfg(feature = "tower")]
+    pub(crate) fn pace(&self, name: &str) -> Option<Pace> {
+        self.limits.get(name, self.watch.epoch()).map(|published| published.terms.pace)
     }
 
     /// Reads the limit `name` anew when it is next asked for.

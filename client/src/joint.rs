@@ -41,6 +41,9 @@ impl Joint {
     /// Takes all of `takes`, or nothing. Several of one bucket are one.
     pub(crate) async fn take(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Self, Error> {
         let takes = gathered(takes)?;
+        if let [Take { bucket, count }] = &takes[..] {
+            return Ok(Self::alone(bucket, bucket.take(*count).await?));
+        }
         let mut levels = Vec::with_capacity(takes.len());
         for (i, take) in takes.iter().enumerate() {
             match take.settle(Operation::Take(take.count)).await {
@@ -66,6 +69,11 @@ impl Joint {
             }
         }
         Ok(Self { levels })
+    }
+
+    /// What one bucket decided.
+    pub(crate) fn alone(bucket: &Bucket, decision: Decision) -> Self {
+        Self { levels: vec![Level::new(bucket, decision)] }
     }
 
     /// Whether the caller may go on: every level has been taken from. Otherwise none has.
@@ -95,6 +103,11 @@ impl Joint {
 // === impl Level ===
 
 impl Level {
+    fn new(bucket: &Bucket, decision: Decision) -> Self {
+        let (limit, key) = bucket.name();
+        Self { limit: limit.to_owned(), key: key.map(str::to_owned), decision }
+    }
+
     /// The name of the limit.
     pub fn limit(&self) -> &str {
         &self.limit
@@ -123,8 +136,7 @@ impl Take {
     }
 
     fn level(&self, settled: &Settled) -> Level {
-        let (limit, key) = self.bucket.name();
-        Level { limit: limit.to_owned(), key: key.map(str::to_owned), decision: decision(settled) }
+        Level::new(&self.bucket, decision(settled))
     }
 }
 

@@ -26,21 +26,36 @@
 //! # }
 //! ```
 
+#[cfg(feature = "tower")]
+pub mod http;
+
+mod admission;
 mod bucket;
 mod client;
 mod clock;
 mod deadline;
 mod decision;
+mod default;
+mod denied;
 mod error;
 mod joint;
 mod known;
+mod outage;
 mod published;
 mod slot;
 mod slots;
+mod take;
 mod watch;
 
+pub use admission::Admission;
 pub use bucket::Bucket;
 pub use client::{Builder, Client};
 pub use decision::Decision;
+pub use default::set_default;
+pub use denied::Denied;
 pub use error::Error;
 pub use joint::{Joint, Level};
+pub use outage::OnError;
+pub use take::Take;
+#[cfg(feature = "macros")]
+pub use topup_macros::limited;
