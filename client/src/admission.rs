@@ -97,14 +97,10 @@ impl<'c> Admission<'c> {
     pub(crate) async fn joint(&self) -> Result<Joint, Error> {
         let client = self.client.ok_or(Error::NoDefault)?;
         let joint = match &self.takes[..] {
-            [take] => {
-                let (bucket, count) = (take.bucket(client), take.tokens());
-                let decision = if self.longest.is_zero() {
-                    bucket.take(count).await?
-                } else {
-                    bucket.wait(count, self.longest).await?
-                };
-                Joint::alone(&bucket, decision)
+            [take] if !self.longest.is_zero() => {
+                let bucket = take.bucket(client);
+                let decision = bucket.wait(take.tokens(), self.longest).await?;
+                Joint::alone(bucket.slot()?, decision)
             }
             takes => all(client, takes, self.longest).await?,
         };

@@ -1,6 +1,9 @@
 //! The client: one per process is enough.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::runtime::Handle;
 #[cfg(feature = "tower")]
@@ -60,6 +63,8 @@ pub(crate) struct Shared {
     outage: Outage,
     #[cfg(feature = "tower")]
     pub(crate) pauses: Pauses,
+    /// Redis is a cluster, and does not decide on buckets of several slots at once.
+    pub(crate) apart: AtomicBool,
     /// What runs the client's own tasks, wherever it is called from.
     pub(crate) runtime: Handle,
 }
@@ -87,8 +92,8 @@ impl Client {
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
-    pub fn limit(&self, name: impl Into<String>) -> Bucket {
-        Bucket::new(self.clone(), name.into())
+    pub fn limit(&self, name: impl AsRef<str>) -> Bucket {
+        Bucket::new(self.clone(), name.as_ref())
     }
 
     /// Takes so many tokens of each bucket, all of it or nothing: a request that has to pass several limits.
@@ -104,10 +109,14 @@ impl Client {
     /// # }
     /// ```
     ///
+    /// One script decides it, in one step. Where the buckets are in different slots of a Redis Cluster, they are asked in
+    /// order instead, and what was taken is given back when a later one denies: name the one that denies most first.
+    /// Once one of them is known to deny, none is asked: [`Joint::levels`] then tells of those that deny as far as known.
+    ///
     /// # Errors
     /// As [`Bucket::take`], for any of them. Nothing is taken then, unless the error is transient.
     pub async fn take_all(&self, takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Joint, Error> {
-        Joint::take(takes).await
+        Joint::take(self, takes).await
     }
 
     /// Tokens this client has taken ahead and may still spend, of limits with a `lease`: so many are missing elsewhere.
@@ -164,6 +173,7 @@ impl Builder {
             outage: Outage::default(),
             #[cfg(feature = "tower")]
             pauses: Pauses::default(),
+            apart: AtomicBool::new(false),
             runtime: Handle::current(),
         });
         deadline::keep(&shared);
@@ -199,8 +209,8 @@ impl Shared {
     }
 
     /// Reads the limit `name` anew when it is next asked for.
-    pub(crate) fn forget_limit(&self, name: &str) {
-        self.limits.forget(name);
+    pub(crate) fn forget_limit(&self, name: &LimitName) {
+        self.limits.forget(name.as_str());
     }
 }
 

@@ -73,8 +73,8 @@ impl Slot {
 
     /// Sends a command for everyone there, unless one is under way: they go with the next.
     pub(super) fn launch(self: &Arc<Self>, state: &mut State, client: &Client) {
-        let nobody = state.takers.is_empty() && state.waiters.is_empty() && !state.hungry;
-        if state.flight.is_some() || nobody {
+        let nobody = state.takers.is_empty() && state.waiters.is_empty();
+        if state.flight.is_some() || (nobody && !state.hungry && !state.unsettled) {
             return;
         }
         state.flights = state.flights.wrapping_add(1);
@@ -108,9 +108,11 @@ impl Slot {
     /// The flight `number`, which wanted so many tokens, has come to this.
     fn landed(self: &Arc<Self>, number: u32, wanted: u64, outcome: Result<Outcome, Error>, client: &Client) {
         let mut state = self.lock();
+        state.unsettled |= matches!(outcome, Ok(Outcome::Left(..0)));
         let Some(Sent { asked, aboard, ahead, .. }) =
             state.flight.take_if(|flight| flight.number == number).and_then(|flight| flight.sent)
         else {
+            self.launch(&mut state, client);
             drop(state);
             // Given up before the answer came.
             return give_back(client, self, outcome.map_or(0, |outcome| outcome.granted(wanted)));
@@ -190,21 +192,28 @@ impl Request for Ticket {
             None => ((state.waiters.singles(), state.takers.len()), self.slot.wish(state, asked)),
         };
         let wanted = many.unwrap_or((aboard.0 + aboard.1) as u64 + ahead);
-        let operation = if many.is_some() { Operation::Take(wanted) } else { Operation::Share(wanted) };
-        if wanted == 0 {
-            state.flight = None;
-            return false;
-        }
+        let operation = match (many, wanted) {
+            (Some(_), _) => Operation::Take(wanted),
+            // All have left.
+            (None, 0) if state.unsettled => Operation::Refund(0),
+            (None, 0) => {
+                state.flight = None;
+                return false;
+            }
+            (None, _) => Operation::Share(wanted),
+        };
         asked.count = many.unwrap_or(1);
         let Some(place) = &state.place else { return false };
         let counted = many.is_none() && place.published.is_counted() && place.is_current(asked.epoch);
         if counted
+            && !state.unsettled
             && self.client.shared().watch.daemon_alive()
             && state.known.below_full(wanted, asked, ahead > 0)
         {
             place.ask_decrement(out, wanted);
         } else {
             place.ask(out, operation);
+            state.unsettled = false;
         }
         state.flight =
             Some(Flight { number: self.flight, sent: Some(Sent { asked, operation, aboard, ahead }) });

@@ -13,6 +13,7 @@ mod pending;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use smol_str::SmolStr;
 use topup_wire::{bucket::Operation, limit::LimitName, reply::Settled};
 
 use crate::{
@@ -33,12 +34,14 @@ pub(crate) use pending::Pending;
 use flight::Flight;
 use line::{Line, Taker};
 
-/// A bucket of a limit.
+/// A bucket of a limit. Of very many slots, each is looked up in main memory: what is needed to find it and to spend from
+/// its lease lies side by side.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Slot {
-    limit: LimitName,
-    key: Option<Box<str>>,
     lease: Lease,
+    key: Option<SmolStr>,
+    limit: LimitName,
     state: Mutex<State>,
 }
 
@@ -63,6 +66,8 @@ struct State {
     asked_at: Micros,
     /// More is to be taken ahead.
     hungry: bool,
+    /// A bare command has found less than nothing. Of a bucket that was full by then it has made a key that is none.
+    unsettled: bool,
     /// Someone is finding out where the bucket is.
     searched: bool,
 }
@@ -79,12 +84,12 @@ pub(crate) enum Told {
 
 impl Slot {
     pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
-        Self { limit, key: key.map(Box::from), lease: Lease::default(), state: Mutex::default() }
+        Self { lease: Lease::default(), key: key.map(SmolStr::new), limit, state: Mutex::default() }
     }
 
     /// Whether it is the bucket of `limit`, or of its `key`.
-    pub(crate) fn is_of(&self, limit: &str, key: Option<&str>) -> bool {
-        self.limit.as_str() == limit && self.key() == key
+    pub(crate) fn is_of(&self, limit: &LimitName, key: Option<&str>) -> bool {
+        self.limit == *limit && self.key() == key
     }
 
     pub(crate) fn limit(&self) -> &LimitName {

@@ -120,7 +120,7 @@ mod tests {
         for change in changes {
             match change {
                 Change::Added(to) | Change::Altered { to, .. } => {
-                    config.limits.insert(to.name.clone(), to.clone());
+                    config.limits.insert(to.name, to.clone());
                 }
                 Change::Removed(name) => {
                     config.limits.remove(name);

@@ -68,7 +68,7 @@ pub fn decrement(bucket: &mut Bucket, stray: &mut i64) -> i64 {
     *tokens
 }
 
-/// `settle.lua`.
+/// `token_bucket.lua`.
 pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u64) -> Settled {
     let (settled, score) = operate(record, *bucket, operation, now);
     let moved = bucket.is_none_or(|held| held.score != score);
@@ -78,7 +78,7 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
     settled
 }
 
-/// `lazy.lua`: `former` are the buckets last written under other terms.
+/// `lazy_token_bucket.lua`: `former` are the buckets last written under other terms.
 pub fn lazy(record: &Record, bucket: &mut Bucket, operation: Operation, now: u64) -> Settled {
     let record = &Record { catch_up: true, ..*record };
     let held = bucket.filter(|held| !held.former || record.before.is_some());

@@ -7,7 +7,7 @@ use redis::{RedisResult, Script, aio::ConnectionLike};
 use super::script;
 use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, reply::Settled};
 
-static LAZY: LazyLock<Script> = script!("lazy.lua", after "quick.lua");
+static LAZY: LazyLock<Script> = script!("lazy_token_bucket.lua" "scripted.lua", after "quick.lua");
 
 /// `operation` on the lazy bucket `member` of the shard `keys`, in one step and exactly.
 ///

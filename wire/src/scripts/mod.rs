@@ -6,6 +6,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 mod carry;
 mod daemons;
+mod joint;
 mod lazy;
 mod publish;
 mod refill;
@@ -15,6 +16,7 @@ mod sweep;
 
 pub use carry::{carry, is_carrying, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
+pub use joint::{Part, are_apart, joint};
 pub use lazy::{ask_lazy, lazy};
 pub use publish::{publish, read_limit};
 pub use refill::{Look, count_active, is_active, refill};
@@ -27,16 +29,17 @@ pub fn is_not_loaded(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// The source of a script: the shared parts it is written upon, then itself. What answers the common case comes `after`
-/// which nothing else is needed: making the shared parts' functions would cost it more than its own work.
+/// The source of a script: the shared parts it is written upon, then its own files, the last of which answers. What
+/// answers the common case comes `after` which nothing else is needed: making the shared parts' functions would cost it
+/// more than its own work.
 macro_rules! script {
-    ($file:literal $(, after $quick:literal)?) => {
+    ($($file:literal)+ $(, after $quick:literal)?) => {
         std::sync::LazyLock::new(|| {
             redis::Script::new(concat!(
                 $(include_str!($quick),)?
                 include_str!("time.lua"),
                 include_str!("bucket.lua"),
-                include_str!($file)
+                $(include_str!($file)),+
             ))
         })
     };

@@ -1,7 +1,7 @@
--- The common case of settle.lua and lazy.lua, which it stands before and shares its keys, arguments and reply with: a
--- take, where the record has its terms ready in one field (`quick_terms` in bucket.lua). Functions cost each call their
--- making, so this has next to none, and does for such terms what time.lua and bucket.lua do for all. What it does not
--- answer, it leaves to the rest.
+-- The common case of settle.lua, and of scripted.lua under lazy_token_bucket.lua, which it stands before and shares its
+-- keys, arguments and reply with: a take, where the record has its terms ready in one field (`quick_terms` in
+-- bucket.lua). Functions cost each call their making, so this has next to none, and does for such terms what time.lua
+-- and bucket.lua do for all. What it does not answer, it leaves to the rest.
 local counted = #KEYS == 4 and #ARGV == 3
 local operation, count, counter = ARGV[#ARGV - 1], tonumber(ARGV[#ARGV]), KEYS[#KEYS]
 local quick = (counted or #KEYS == 2 and #ARGV == 2) and (operation == 'take' or operation == 'share')

@@ -7,7 +7,7 @@ use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 use super::script;
 use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, reply::Settled};
 
-static SETTLE: LazyLock<Script> = script!("settle.lua", after "quick.lua");
+static SETTLE: LazyLock<Script> = script!("token_bucket.lua" "settle.lua", after "quick.lua");
 
 /// The bare `DECR` of a counter: the tokens left, below 0 when there was none to take.
 ///

@@ -9,6 +9,9 @@ const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PE
 /// What others are written upon, and answers nothing itself.
 const SHARED: [&str; 3] = ["bucket", "quick", "time"];
 
+/// The algorithms, each a function that others call.
+const ALGORITHMS: [&str; 2] = ["lazy_token_bucket", "token_bucket"];
+
 /// A script: its name, and its text without what it runs after.
 pub(super) struct Source {
     pub(super) name: String,
@@ -17,7 +20,8 @@ pub(super) struct Source {
 
 /// Every script there is.
 pub(super) fn scripts() -> Vec<Source> {
-    all().into_iter().filter(|source| !SHARED.contains(&source.name.as_str())).collect()
+    let part = |name: &str| SHARED.contains(&name) || ALGORITHMS.contains(&name);
+    all().into_iter().filter(|source| !part(&source.name)).collect()
 }
 
 fn all() -> Vec<Source> {
@@ -46,8 +50,14 @@ impl Source {
         let header = self.header().replace("\n--", "");
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
-            () if header.contains("Runs after quick.lua, time.lua and bucket.lua.") => {
-                &["quick", "time", "bucket"]
+            () if header.contains("Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.") => {
+                &["quick", "time", "bucket", "token_bucket"]
+            }
+            () if header.contains("Runs after time.lua, bucket.lua and the file of the algorithm") => {
+                &["quick", "time", "bucket", "lazy_token_bucket"]
+            }
+            () if header.contains("and the files of all algorithms") => {
+                &["time", "bucket", "token_bucket", "lazy_token_bucket"]
             }
             () => &[],
         };
@@ -74,6 +84,17 @@ fn every_script_says_what_it_takes_and_answers() {
             assert!(none || header.contains(word), "{}: no {word:?}", script.name);
         }
         assert!(script.text.contains("\nassert(#KEYS "), "{}: takes anything", script.name);
+    }
+}
+
+#[test]
+fn every_algorithm_is_one_function_of_its_name() {
+    for source in all().iter().filter(|source| ALGORITHMS.contains(&source.name.as_str())) {
+        let functions: Vec<&str> = source.text.lines().filter(|line| line.contains("function ")).collect();
+        let [function] = functions[..] else { panic!("{}: {functions:?}", source.name) };
+        assert!(function.starts_with(&format!("local function {}(", source.name)), "{function}");
+        assert!(source.header().contains("\n-- Laws  "), "{}: keeps no law", source.name);
+        assert!(!source.text.contains("KEYS["), "{}: takes what others are asked for", source.name);
     }
 }
 
