@@ -24,49 +24,43 @@ impl Denied {
     /// The level of `joint` that denies for the longest, if one does.
     pub(crate) fn by(joint: &Joint, takes: &[Take]) -> Option<Self> {
         let level = joint.denied_by()?;
-        let named = (level.limit(), level.key());
-        let message = takes.iter().find(|take| take.name() == named).and_then(Take::wording).cloned();
-        let retry_after = level.decision().retry_after();
-        let message = message.unwrap_or_else(|| {
-            let wait = shown(retry_after.unwrap_or_default());
-            format!("limit {:?} is used up: try again in {wait:?}", level.limit()).into()
+        let (name, wait) = ((level.limit(), level.key()), level.decision().retry_after());
+        let wording = takes.iter().find(|take| take.name() == name).and_then(Take::wording).cloned();
+        let message = wording.unwrap_or_else(|| {
+            let wait = shown(wait.unwrap_or_default());
+            format!("limit {:?} denies this: try again in {wait:?}", name.0).into()
         });
-        let (limit, key) = (level.limit().to_owned(), level.key().map(str::to_owned));
-        Some(Self(Box::new(Inner { limit, key, retry_after, message, cause: None })))
+        Some(Self::new(name, wait, message, None))
     }
 
-    /// Nothing could be decided, or the take is one that can never be allowed.
+    /// Nothing could be decided, or one of `takes` is such that it can never be allowed.
     pub(crate) fn because(cause: Error, takes: &[Take]) -> Self {
-        let first = takes.first();
-        let (limit, key) = first.map_or(("", None), Take::name);
-        Self(Box::new(Inner {
-            limit: limit.to_owned(),
-            key: key.map(str::to_owned),
-            retry_after: None,
-            message: first
-                .and_then(Take::wording)
-                .cloned()
-                .unwrap_or_else(|| format!("denied without asking limit {limit:?}: {cause}").into()),
-            cause: Some(cause),
-        }))
+        let of_one = takes.iter().find(|take| match &cause {
+            Error::ExceedsCapacity { limit, .. } => take.name().0 == limit,
+            _ => true,
+        });
+        let name = of_one.map_or(("", None), Take::name);
+        let message = format!("limit {:?} cannot allow this: {cause}", name.0);
+        Self::new(name, None, message.into(), Some(cause))
     }
 
     /// The other side of a call has asked to be left alone for `wait`.
     #[cfg(feature = "tower")]
     pub(crate) fn paused(take: &Take, wait: Duration) -> Self {
-        let (limit, key) = take.name();
-        Self(Box::new(Inner {
-            limit: limit.to_owned(),
-            key: key.map(str::to_owned),
-            retry_after: Some(wait),
-            message: format!(
-                "{} asks to be left alone for {:?}",
-                key.unwrap_or("the other side"),
-                shown(wait)
-            )
-            .into(),
-            cause: None,
-        }))
+        let name = take.name();
+        let who = name.1.unwrap_or("the other side");
+        let message = format!("{who} asks to be left alone for {:?}", shown(wait));
+        Self::new(name, Some(wait), message.into(), None)
+    }
+
+    fn new(
+        (limit, key): (&str, Option<&str>),
+        retry_after: Option<Duration>,
+        message: Cow<'static, str>,
+        cause: Option<Error>,
+    ) -> Self {
+        let (limit, key) = (limit.to_owned(), key.map(str::to_owned));
+        Self(Box::new(Inner { limit, key, retry_after, message, cause }))
     }
 
     /// The limit that denies; of several, the one that does so for the longest.

@@ -25,6 +25,23 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Several limits at once
+//!
+//! [`Client::take_all`] takes from several buckets or from none. [`Admission`] does so for a piece of work, waits for it if
+//! told to, and says what an outage comes to.
+//!
+//! # Features
+//!
+//! None is on unless asked for.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `macros` | `#[topup::limited]`, for functions that begin when limits allow it |
+//! | `tower` | the module `http`: `RateLimitLayer` for servers, `WaitLayer` for requests that go out |
+//! | `axum`, `tonic` | and where these say who calls, and which route it is |
+//! | `reqwest` | and `WaitLayer` for its client |
+//! | `tracing` | a line in the log when Redis cannot decide, and one when it can again |
 
 #[cfg(feature = "tower")]
 pub mod http;

@@ -3,6 +3,8 @@
 //! They fit any stack of `http` 1 and tower: axum, tonic, hyper, reqwest. With the features `axum` and `tonic`, peer
 //! addresses are found where these put them; elsewhere, insert a [`Peer`](key::Peer) into the request's extensions.
 //!
+//! `docs/http.md` has the headers, the keys and what an outage comes to on one page.
+//!
 //! ```no_run
 //! use topup::http::{RateLimitLayer, Rule, key};
 //!
@@ -35,3 +37,8 @@ pub use respond::ResponseBody;
 pub use rule::Rule;
 
 pub(crate) use outgoing::Pauses;
+
+/// The page compiles as it stands.
+#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
+#[doc = include_str!("../../../docs/http.md")]
+struct Page;

@@ -18,7 +18,7 @@ async fn a_call_too_many_is_told_so_in_the_words_of_grpc() {
     }
     let status = health.check(HealthCheckRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
-    assert!(status.message().starts_with("limit \"calls\" is used up: try again in "), "{status:?}");
+    assert!(status.message().starts_with("limit \"calls\" denies this: try again in "), "{status:?}");
     let number = |name: &str| status.metadata().get(name).unwrap().to_str().unwrap().parse::<u64>().unwrap();
     assert!((1..=12).contains(&number("retry-after")), "{status:?}");
     assert!((1..=12_000).contains(&number("grpc-retry-pushback-ms")), "{status:?}");

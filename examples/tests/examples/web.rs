@@ -85,7 +85,7 @@ async fn a_response_says_what_is_left_and_the_eleventh_of_an_address_is_refused(
     assert_eq!(of_ip[..], [("r".to_owned(), 4), ("t".to_owned(), retry_after)]);
     assert_eq!(header(&denied, "x-ratelimit-remaining"), "4");
     assert_eq!(header(&denied, "content-type"), "text/plain; charset=utf-8");
-    assert!(denied.text().await.unwrap().starts_with("limit \"ip\" is used up: try again in "));
+    assert!(denied.text().await.unwrap().starts_with("limit \"ip\" denies this: try again in "));
 
     for _ in 0..4 {
         assert_eq!(get(&client, format!("{}/", server.url), &[]).await.status(), StatusCode::OK);
@@ -96,7 +96,7 @@ async fn a_response_says_what_is_left_and_the_eleventh_of_an_address_is_refused(
     let body: Value = serde_json::from_slice(&denied.bytes().await.unwrap()).unwrap();
     assert_eq!((&body["code"], &body["limit"]), (&429.into(), &"ip".into()), "{body}");
     assert!((1..=10_000).contains(&body["retry_after_ms"].as_u64().unwrap()), "{body}");
-    assert!(body["message"].as_str().unwrap().starts_with("limit \"ip\" is used up"), "{body}");
+    assert!(body["message"].as_str().unwrap().starts_with("limit \"ip\" denies this"), "{body}");
 }
 
 #[tokio::test]
