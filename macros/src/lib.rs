@@ -22,7 +22,8 @@ mod stack;
 /// | `on_error = allow` | go on when nothing can be decided, or `deny`; without it, that is an error |
 ///
 /// Several of these attributes on one function are one decision: tokens are taken from all the limits or from none.
-/// `wait`, `client` and `on_error` speak for all of them and are given once. They are recognized by their name, `limited`.
+/// `wait`, `client` and `on_error` speak for all of them and are given once. They are recognized by their name, `limited`
+/// or `topup::limited`.
 ///
 /// # Examples
 /// ```no_run

@@ -36,8 +36,10 @@ impl Stack {
     }
 }
 
+/// `limited` or `topup::limited`.
 fn is_ours(attribute: &Attribute) -> bool {
-    attribute.path().segments.last().is_some_and(|last| last.ident == "limited")
+    let names: Vec<_> = attribute.path().segments.iter().map(|segment| segment.ident.to_string()).collect();
+    names == ["limited"] || names == ["topup", "limited"]
 }
 
 fn merge<T>(place: &mut Option<(Ident, T)>, given: Option<(Ident, T)>) -> Result<()> {

@@ -12,6 +12,13 @@ pub(super) enum Said {
     Nothing,
 }
 
+/// Where in a text with quoted strings we are.
+#[derive(Default)]
+struct Quotes {
+    open: bool,
+    escaped: bool,
+}
+
 // === impl Said ===
 
 impl Said {
@@ -21,6 +28,20 @@ impl Said {
         let bare = node.strip_prefix('[').and_then(|node| node.strip_suffix(']')).unwrap_or(node);
         let address = bare.parse().ok().or_else(|| Some(node.parse::<SocketAddr>().ok()?.ip()));
         address.map_or(Self::Nothing, |address: IpAddr| Self::Address(address.to_canonical()))
+    }
+}
+
+// === impl Quotes ===
+
+impl Quotes {
+    /// Goes past `c`: whether it stands in quotes.
+    fn hold(&mut self, c: char) -> bool {
+        let escapes = self.open && c == '\\' && !self.escaped;
+        if c == '"' && !self.escaped {
+            self.open = !self.open;
+        }
+        self.escaped = escapes;
+        self.open
     }
 }
 
@@ -41,8 +62,9 @@ pub(super) fn forwarded(headers: &HeaderMap) -> Vec<Said> {
     let mut said = Vec::new();
     for line in headers.get_all(FORWARDED) {
         match line.to_str() {
-            Ok(line) => said.extend(split(line, ',').map(element)),
-            Err(_) => said.push(Said::Nothing),
+            // A quote left open would make what our own proxy appends a part of what a sender has written.
+            Ok(line) if is_closed(line) => said.extend(split(line, ',').map(element)),
+            _ => said.push(Said::Nothing),
         }
     }
     said
@@ -61,15 +83,17 @@ fn element(element: &str) -> Said {
 
 /// The parts of `text` between `separator`s that do not stand in quotes.
 fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
-    let (mut quoted, mut escaped) = (false, false);
-    text.split(move |c| {
-        let escape = quoted && c == '\\' && !escaped;
-        if c == '"' && !escaped {
-            quoted = !quoted;
-        }
-        escaped = escape;
-        c == separator && !quoted
-    })
+    let mut quotes = Quotes::default();
+    text.split(move |c| !quotes.hold(c) && c == separator)
+}
+
+/// Whether every quote that is opened is closed.
+fn is_closed(text: &str) -> bool {
+    let mut quotes = Quotes::default();
+    text.chars().for_each(|c| {
+        quotes.hold(c);
+    });
+    !quotes.open
 }
 
 fn unquoted(text: &str) -> String {
@@ -91,7 +115,6 @@ fn unquoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use proptest::prelude::*;
 
     use super::{Said::Nothing, *};
 
@@ -137,6 +160,7 @@ mod tests {
             ("for=192.0.2.1;for=192.0.2.2", vec![Nothing]),
             (r#"by="a,b;for=1.1.1.1\",x";for=192.0.2.1"#, vec![address("192.0.2.1")]),
             (r#"for="192.0.2.1"#, vec![Nothing]),
+            (r#"for=1.1.1.1;by=", for=192.0.2.1"#, vec![Nothing]),
             (r#"for="192.0.2.\1""#, vec![address("192.0.2.1")]),
         ] {
             assert_eq!(read(forwarded, "forwarded", &[text]), said, "{text:?}");
@@ -148,14 +172,5 @@ mod tests {
         let said = [address("192.0.2.1"), address("192.0.2.2"), Nothing];
         assert_eq!(read(x_forwarded_for, "x-forwarded-for", &["192.0.2.1, 192.0.2.2", "x"]), said);
         assert_eq!(read(forwarded, "forwarded", &["for=192.0.2.1, for=192.0.2.2", "for=x"]), said);
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_a_sender_writes_is_too_much(line in "[ -~]{0,200}") {
-            for (with, name) in [(x_forwarded_for as fn(&HeaderMap) -> _, "x-forwarded-for"), (forwarded, "forwarded")] {
-                prop_assert!(!read(with, name, &[&line]).is_empty());
-            }
-        }
     }
 }

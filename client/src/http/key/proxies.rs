@@ -97,6 +97,9 @@ fn network(text: &str) -> Result<IpNet, NetworkError> {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderName, HeaderValue, header::FORWARDED};
+    use proptest::prelude::*;
+
     use super::*;
 
     const OURS: [&str; 2] = ["10.0.0.0/8", "2001:db8:aaaa::1"];
@@ -104,7 +107,7 @@ mod tests {
     fn client(proxies: &Proxies, peer: &str, name: &'static str, values: &[&'static str]) -> String {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(name, http::HeaderValue::from_static(value));
+            headers.append(name, HeaderValue::from_static(value));
         }
         proxies.client(Some(peer.parse().unwrap()), &headers).unwrap().to_string()
     }
@@ -164,5 +167,32 @@ mod tests {
         let error = Proxies::networks(["10.0.0.0/33"]).unwrap_err().to_string();
         assert!(error.contains("10.0.0.0/33") && error.contains("10.0.0.0/8"), "{error}");
         assert!(Proxies::networks(["192.0.2.1", "::1"]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_sender_writes_is_not_who_he_is(
+            written in prop::collection::vec(r#"[ -~]{0,8}|for=1\.1\.1\.1|1\.1\.1\.1|;by=|"|\\|,"#, 0..8),
+            quoted in any::<bool>(),
+        ) {
+            let written = written.concat();
+            let said = |appended: &str| HeaderValue::try_from(format!("{written}, {appended}")).unwrap();
+            let read = |proxies: &Proxies, peer: &str, headers: &HeaderMap| {
+                proxies.client(Some(peer.parse().unwrap()), headers).unwrap().to_string()
+            };
+            let (ours, one) = (Proxies::networks(OURS).unwrap(), Proxies::count(1));
+            let headers = HeaderMap::from_iter([(HeaderName::from_static("x-forwarded-for"), said("203.0.113.7"))]);
+            prop_assert_eq!(read(&ours, "10.0.0.1", &headers), "203.0.113.7");
+            prop_assert_eq!(read(&one, "10.0.0.1", &headers), "203.0.113.7");
+            prop_assert_eq!(read(&ours, "198.51.100.9", &headers), "198.51.100.9");
+            // A quote that he leaves open spoils what the proxy appends; then the request is the proxy's own.
+            let appended = if quoted { "for=\"203.0.113.7:80\"" } else { "for=203.0.113.7" };
+            let headers = HeaderMap::from_iter([(FORWARDED, said(appended))]);
+            for proxies in [ours.forwarded(), one.forwarded()] {
+                let client = read(&proxies, "10.0.0.1", &headers);
+                prop_assert!(["203.0.113.7", "10.0.0.1"].contains(&client.as_str()), "{}", client);
+                prop_assert_eq!(read(&proxies, "10.0.0.1", &HeaderMap::new()), "10.0.0.1");
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::panic, reason = "a test fails where it is told something else")]
 
 mod attribute;
+mod hyper;
 mod outgoing;
 mod server;
 
@@ -11,4 +12,5 @@ const CONFIG: &str = "\
     [limit.api]\ncapacity = 10\nrate = \"1/60s\"\n\
     [limit.one]\ncapacity = 1\nrate = \"1/60s\"\n\
     [limit.soon]\ncapacity = 1\nrate = \"5/s\"\n\
+    [limit.lots]\nkeyed = true\ncapacity = 100\nrate = \"100/s\"\n\
     [limit.user]\nkeyed = true\ncapacity = 2\nrate = \"1/60s\"\n";
