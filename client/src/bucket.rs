@@ -7,7 +7,7 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{Algorithm, LimitName, MAX_TOKENS},
+    limit::{LimitName, MAX_TOKENS},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -176,13 +176,11 @@ impl Bucket {
             let (terms, epoch) = (place.published.terms, place.published.epoch);
             let asked = Asked { count, sent: shared.clock.now(), terms, epoch };
             let (connection, keys, member) = (&mut shared.connection(), place.keys(), place.member());
-            // A change of kind reaches one shard after another: this one may not be yet what the first, which is read,
-            // says; and may be by the time it is asked as what it was.
-            let said = place.published.limit.algorithm;
-            let settled = match if refusals == 2 { other(said) } else { said } {
-                Algorithm::TokenBucket => scripts::settle(connection, keys, member, operation).await?,
-                Algorithm::LazyTokenBucket => scripts::lazy(connection, keys, member, operation).await?,
-            };
+            // A change of kind reaches one shard after another: this one may not be yet, or no longer, what the first,
+            // which is read, says. Its own record does.
+            let own = if refusals > 0 { scripts::algorithm_of(connection, keys).await? } else { None };
+            let algorithm = own.unwrap_or(place.published.limit.algorithm);
+            let settled = scripts::operate(connection, algorithm, keys, member, operation).await?;
             match settled.verdict {
                 Verdict::Unknown => {
                     // Removed, or changed in kind since we read it. Nothing was done: asking again is safe.
@@ -265,14 +263,6 @@ impl Bucket {
 
 /// A limit that is still unknown when asked for the fourth time is: see [`Bucket::settle`].
 const MOST_UNKNOWN: u32 = 4;
-
-/// What a limit is in a shard where it is not `algorithm`.
-const fn other(algorithm: Algorithm) -> Algorithm {
-    match algorithm {
-        Algorithm::TokenBucket => Algorithm::LazyTokenBucket,
-        Algorithm::LazyTokenBucket => Algorithm::TokenBucket,
-    }
-}
 
 fn unknown(slot: &Slot) -> Error {
     Error::UnknownLimit { limit: slot.limit().to_string() }

@@ -41,6 +41,8 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) pace: Pace,
+    /// Whether it can be told from one denial when a take of more will be allowed.
+    pub(crate) foreseen: bool,
     /// The refill period; 0 where there is no leeway.
     pub(crate) tick: Micros,
     /// Tokens that come in half of it.
@@ -140,6 +142,7 @@ impl Known {
         }
         let more = match count - self.denied_count {
             0 => 0,
+            _ if !terms.foreseen => return None,
             // Rounded down, unless a token takes whole µs.
             more => terms.time_of(more).saturating_add(u64::from(terms.pace.n > 1)),
         };

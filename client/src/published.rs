@@ -47,7 +47,13 @@ impl Published {
         let eased = limit.catch_up && record.pace.n > 0;
         let (tick, leeway) = if eased { (micros(limit.tick), record.ease()) } else { (0, 0) };
         let shards = (0..limit.shards.get()).map(|shard| ShardKeys::new(&limit.name, shard)).collect();
-        let terms = Terms { pace: record.pace, tick, leeway, stay: record.stay() };
+        let terms = Terms {
+            pace: record.pace,
+            foreseen: !limit.algorithm.slides(),
+            tick,
+            leeway,
+            stay: record.stay(),
+        };
         Self { terms, shards, limit, epoch }
     }
 
@@ -73,7 +79,7 @@ impl Place {
             }
         };
         let keys = &published.shards[shard];
-        let state = if published.is_counted() { keys.counter(member) } else { keys.lazy_state(member) };
+        let state = keys.state(published.limit.algorithm, member);
         Ok(Self { shard, state: state.into(), mislaid: false, published })
     }
 
@@ -93,7 +99,7 @@ impl Place {
 
     /// Its member of the due index.
     pub(crate) fn member(&self) -> &str {
-        &self.state[self.keys().counters.len()..]
+        self.keys().member(&self.state)
     }
 
     /// Appends the command that takes `by` tokens from its counter unseen.
@@ -103,12 +109,7 @@ impl Place {
 
     /// Appends the command that settles it.
     pub(crate) fn ask(&self, out: &mut Vec<u8>, operation: Operation) {
-        match self.published.limit.algorithm {
-            Algorithm::TokenBucket => {
-                scripts::ask_settle(out, self.keys(), &self.state, self.member(), operation);
-            }
-            Algorithm::LazyTokenBucket => scripts::ask_lazy(out, self.keys(), &self.state, operation),
-        }
+        scripts::ask(out, self.published.limit.algorithm, self.keys(), &self.state, operation);
     }
 }
 

@@ -6,7 +6,8 @@
 //! topup:{api:0}:former     zset    those not yet carried over the last change of terms
 //! topup:{api:0}:b:         string  tokens of the one bucket of an unkeyed limit
 //! topup:{user:3}:b:alice   string  tokens of the bucket of key "alice"
-//! topup:{user:3}:l:alice   hash    the same under the algorithm lazy-token-bucket
+//! topup:{user:3}:l:alice   hash    the same under lazy-token-bucket
+//! topup:{user:3}:g:alice   string  under gcra
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
@@ -15,7 +16,7 @@
 //!
 //! A limit's name has no colon, so its tags can never be `{topup}`.
 
-use crate::limit::{LimitName, Shards};
+use crate::limit::{Algorithm, LimitName, Shards};
 
 /// Published limits and their shards.
 pub const LIMITS: &str = "topup:{topup}:limits";
@@ -40,8 +41,17 @@ pub struct ShardKeys {
     pub former: String,
     /// What a counter's key begins with; a member of the due index follows.
     pub counters: String,
-    /// What the key of a lazy bucket begins with; its key follows.
-    pub lazy: String,
+    /// What all of them begin with.
+    shard: String,
+}
+
+/// What says in a key which algorithm's state it holds.
+const fn letter(algorithm: Algorithm) -> char {
+    match algorithm {
+        Algorithm::TokenBucket => 'b',
+        Algorithm::LazyTokenBucket => 'l',
+        Algorithm::Gcra => 'g',
+    }
 }
 
 /// The shard a key's bucket lives in: FNV-1a, 64 bits, modulo the number of shards.
@@ -60,14 +70,9 @@ pub fn shard_of(key: &str, shards: Shards) -> u16 {
 impl ShardKeys {
     /// The keys of `shard` of the limit `name`.
     pub fn new(name: &LimitName, shard: u16) -> Self {
-        let key = |what: &str| format!("topup:{{{name}:{shard}}}:{what}");
-        Self {
-            record: key("limit"),
-            due: key("due"),
-            former: key("former"),
-            counters: key("b:"),
-            lazy: key("l:"),
-        }
+        let shard = format!("topup:{{{name}:{shard}}}:");
+        let key = |what: &str| [&shard, what].concat();
+        Self { record: key("limit"), due: key("due"), former: key("former"), counters: key("b:"), shard }
     }
 
     /// The counter of one bucket.
@@ -75,10 +80,29 @@ impl ShardKeys {
         [&self.counters, member].concat()
     }
 
-    /// The state of one lazy bucket.
-    pub fn lazy_state(&self, member: &str) -> String {
-        [&self.lazy, member].concat()
+    /// The state of one bucket under `algorithm`: its counter, or what the algorithm's script keeps.
+    pub fn state(&self, algorithm: Algorithm, member: &str) -> String {
+        format!("{}{}:{member}", self.shard, letter(algorithm))
     }
+
+    /// The bucket whose state under any algorithm is at `state`, a key of this shard.
+    pub fn member<'s>(&self, state: &'s str) -> &'s str {
+        state.get(self.counters.len()..).unwrap_or_default()
+    }
+}
+
+/// What the keys of a limit's states begin with, as a pattern of `SCAN`; other keys may match it too, see [`state_of`].
+pub(crate) fn states_pattern(name: &LimitName) -> String {
+    // A name has no character that a pattern takes for more than itself.
+    format!("topup:{{{name}:*}}:?:*")
+}
+
+/// The shard and the member of a state of the limit `name` under `algorithm`; `None` when `key` is none.
+pub(crate) fn state_of<'k>(name: &LimitName, algorithm: Algorithm, key: &'k str) -> Option<(u16, &'k str)> {
+    let rest = key.strip_prefix("topup:{")?.strip_prefix(name.as_str())?.strip_prefix(':')?;
+    let (shard, rest) = rest.split_once("}:")?;
+    let member = rest.strip_prefix(letter(algorithm))?.strip_prefix(':')?;
+    Some((shard.parse().ok()?, member))
 }
 
 #[cfg(test)]
@@ -94,5 +118,26 @@ mod tests {
         let keys = ShardKeys::new(&name, 4);
         assert_eq!(keys.counter("a"), "topup:{user:4}:b:a");
         assert_eq!(keys.record, "topup:{user:4}:limit");
+        let state = keys.state(Algorithm::LazyTokenBucket, "a");
+        assert_eq!((state.as_str(), keys.member(&state)), ("topup:{user:4}:l:a", "a"));
+        assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, &state), Some((4, "a")));
+    }
+
+    #[test]
+    fn a_state_is_told_from_whatever_looks_like_one() {
+        let name: LimitName = "user".parse().unwrap();
+        for key in
+            ["topup:{user:4}:b:}:l:a", "topup:{users:4}:l:a", "topup:{user:4}:limit", "topup:{user:}:l:a"]
+        {
+            assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, key), None, "{key}");
+        }
+        let odd = "topup:{user:4}:l:}:g:a";
+        assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, odd), Some((4, "}:g:a")));
+    }
+
+    #[test]
+    fn no_two_algorithms_share_a_key() {
+        let letters: std::collections::BTreeSet<char> = Algorithm::ALL.map(letter).into();
+        assert_eq!(letters.len(), Algorithm::ALL.len());
     }
 }

@@ -89,7 +89,13 @@ impl World {
         let record = Record::new(&limit, EPOCH);
         Self {
             record,
-            terms: Terms { pace: record.pace, tick, leeway: record.ease(), stay: record.stay() },
+            terms: Terms {
+                pace: record.pace,
+                foreseen: true,
+                tick,
+                leeway: record.ease(),
+                stay: record.stay(),
+            },
             bucket: None,
             stray: 0,
             now: EPOCH,
@@ -315,7 +321,8 @@ fn a_worker_by_itself_decides_by_decr_and_by_memory() {
 }
 
 fn asked(count: u64) -> Asked {
-    let terms = Terms { pace: Pace { n: 1, p: 1_000_000 }, tick: 100_000, leeway: 0, stay: 100_000 };
+    let terms =
+        Terms { pace: Pace { n: 1, p: 1_000_000 }, foreseen: true, tick: 100_000, leeway: 0, stay: 100_000 };
     Asked { count, sent: 0, terms, epoch: 0 }
 }
 

@@ -9,7 +9,7 @@ use topup_wire::{
     bucket::Operation,
     connection::{Connection, connect_lazily},
     keyspace::{ShardKeys, shard_of},
-    limit::{Algorithm, Key, Limit, LimitName},
+    limit::{Key, Limit, LimitName},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -103,14 +103,8 @@ impl Place {
 
     async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {
         let mut connection = self.connection.clone();
-        let settled = match self.limit.algorithm {
-            Algorithm::TokenBucket => {
-                asked(scripts::settle(&mut connection, &self.keys, &self.member, operation)).await?
-            }
-            Algorithm::LazyTokenBucket => {
-                asked(scripts::lazy(&mut connection, &self.keys, &self.member, operation)).await?
-            }
-        };
+        let (algorithm, keys, member) = (self.limit.algorithm, &self.keys, &self.member);
+        let settled = asked(scripts::operate(&mut connection, algorithm, keys, member, operation)).await?;
         match settled.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(settled),
             Verdict::Unknown => {

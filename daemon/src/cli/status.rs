@@ -5,7 +5,7 @@ use topup_wire::{
     bucket::Operation,
     connection::Connection,
     keyspace::ShardKeys,
-    limit::{Algorithm, Limit, Supply},
+    limit::{Limit, Supply},
     reply::Verdict,
     scripts,
 };
@@ -39,7 +39,7 @@ struct Row {
     algorithm: &'static str,
     keyed: bool,
     capacity: u64,
-    /// Tokens per interval; absent for a calendar quota.
+    /// Tokens per interval, or per window of time; absent for a calendar quota.
     rate: Option<String>,
     /// Tokens in the bucket of an unkeyed limit.
     tokens: Option<u64>,
@@ -117,8 +117,7 @@ impl Report {
 }
 
 async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure> {
-    let counted = limit.algorithm == Algorithm::TokenBucket;
-    let mut active = counted.then_some(0);
+    let mut active = (!limit.algorithm.is_scripted()).then_some(0);
     for shard in 0..limit.shards.get() {
         let keys = ShardKeys::new(&limit.name, shard);
         if let Some(active) = &mut active {
@@ -128,10 +127,7 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
     let mut tokens = None;
     if !limit.keyed {
         let (keys, peek) = (ShardKeys::new(&limit.name, 0), Operation::Peek(1));
-        let settled = match limit.algorithm {
-            Algorithm::TokenBucket => asked(scripts::settle(connection, &keys, "", peek)).await?,
-            Algorithm::LazyTokenBucket => asked(scripts::lazy(connection, &keys, "", peek)).await?,
-        };
+        let settled = asked(scripts::operate(connection, limit.algorithm, &keys, "", peek)).await?;
         tokens = (settled.verdict != Verdict::Unknown).then_some(settled.tokens);
     }
     Ok(Row {
@@ -141,6 +137,7 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
         capacity: limit.terms.capacity.get(),
         rate: match limit.terms.supply {
             Supply::Rate(rate) => Some(rate.to_string()),
+            Supply::Windows(windows) => Some(windows.to_string()),
             Supply::Period(_) => None,
         },
         tokens,

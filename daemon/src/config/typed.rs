@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards};
+use topup_wire::{
+    bucket::Arrival,
+    limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards},
+};
 
 use super::{
     Entry, LimitConfig, Source, keys,
@@ -101,17 +104,41 @@ impl Limit {
     }
 
     fn check_algorithm(&self, table: &Table<'_>) {
-        let lazy = |found: &&Found<Algorithm>| found.value == Algorithm::LazyTokenBucket;
-        let Some(lazy) = self.algorithm.as_ref().filter(lazy) else { return };
+        let scripted = |found: &&Found<Algorithm>| found.value.is_scripted();
+        let Some(scripted) = self.algorithm.as_ref().filter(scripted) else { return };
+        let algorithm = scripted.value;
         if table.given("refill").is_some() {
-            let advice = "the daemon does not fill lazy buckets: write algorithm = \"token-bucket\", or a rate for refill";
-            table.error(&lazy.place, advice);
+            let advice = format!(
+                "the daemon does not fill buckets of {algorithm}: write algorithm = \"token-bucket\", or a rate for refill"
+            );
+            table.error(&scripted.place, advice);
         }
         if let Some(off) = self.catch_up.as_ref().filter(|catch_up| !catch_up.value) {
-            table.error(
-                &off.place,
-                "a lazy bucket is credited at every take: remove catch_up, or write algorithm = \"token-bucket\"",
+            let advice = format!(
+                "{algorithm} credits at every take: remove catch_up, or write algorithm = \"token-bucket\""
             );
+            table.error(&off.place, advice);
+        }
+        if algorithm == Algorithm::Gcra {
+            self.check_arrivals(table);
+        }
+    }
+
+    /// One instant in µs tells how full a bucket is only where tokens come one at a time, and soon enough.
+    fn check_arrivals(&self, table: &Table<'_>) {
+        let (Some(capacity), Some(rate)) = (&self.capacity, &self.rate) else { return };
+        let entries = self.schedule.iter().map(|entry| {
+            let Entry { capacity: other, rate: faster, .. } = &entry.value;
+            (&entry.place, other.unwrap_or(capacity.value), faster.unwrap_or(rate.value))
+        });
+        for (place, capacity, rate) in
+            std::iter::once((&rate.place, capacity.value, rate.value)).chain(entries)
+        {
+            if !Arrival::tells(capacity, rate) {
+                let advice = "gcra counts at most 1000000 tokens a second, and no more of them than come in 50 years: \
+                              write less, or algorithm = \"lazy-token-bucket\"";
+                table.error(place, advice);
+            }
         }
     }
 

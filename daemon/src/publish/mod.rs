@@ -9,13 +9,13 @@ use futures_util::future;
 use redis::{ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
 use topup_wire::{
     keyspace::ShardKeys,
-    limit::{Algorithm, Limit, LimitName, Shards},
+    limit::{Limit, LimitName, Shards},
     reply::Published,
     scripts,
 };
 
 pub use change::{Change, changes};
-use remove::{remove, sweep_shard};
+use remove::{remove, sweep_shard, sweep_states};
 
 /// A limit to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,19 +89,17 @@ where
         changed |= publish_shard(connection, &ShardKeys::new(&limit.name, shard), limit, *at).await?;
     }
     if changed {
-        tidy_lazy(connection, limit, before.as_ref()).await?;
+        tidy(connection, limit, before.as_ref()).await?;
     }
     // Shards beyond those now wanted go last, so that no bucket of theirs is still taken from.
     for shard in limit.shards.get()..had {
         let keys = ShardKeys::new(&limit.name, shard);
         scripts::drop_record(conn, &keys).await?;
         sweep_shard(connection, &keys).await?;
-        if before.as_ref().is_none_or(|before| before.algorithm == Algorithm::LazyTokenBucket) {
-            scripts::sweep_lazy(conn, &keys).await?;
-        }
         changed = true;
     }
     if had > limit.shards.get() {
+        sweep_states(conn, &limit.name, before.as_ref(), limit.shards.get()).await?;
         scripts::register(conn, &limit.name, limit.shards).await?;
     }
     Ok(changed)
@@ -127,7 +125,7 @@ where
         match scripts::publish(conn, keys, limit, at).await? {
             Published::Unchanged => return Ok(false),
             Published::Changed | Published::Created => {
-                if limit.algorithm != Algorithm::TokenBucket {
+                if limit.algorithm.is_scripted() {
                     sweep_shard(connection, keys).await?;
                 }
                 return Ok(true);
@@ -164,21 +162,16 @@ where
     }
 }
 
-/// Removes or adapts the lazy buckets of before.
-async fn tidy_lazy<C>(connection: &C, limit: &Limit, before: Option<&Limit>) -> RedisResult<()>
+/// Removes the states of the algorithm before, or adapts them to the present terms.
+async fn tidy<C>(connection: &C, limit: &Limit, before: Option<&Limit>) -> RedisResult<()>
 where
     C: ConnectionLike + Clone,
 {
-    if before.is_none_or(|before| before.algorithm != Algorithm::LazyTokenBucket) {
-        return Ok(());
-    }
+    let Some(before) = before.filter(|before| before.algorithm.is_scripted()) else { return Ok(()) };
     let conn = &mut connection.clone();
-    for shard in 0..limit.shards.get() {
-        let keys = ShardKeys::new(&limit.name, shard);
-        match limit.algorithm {
-            Algorithm::LazyTokenBucket => scripts::touch_lazy(conn, &keys).await?,
-            Algorithm::TokenBucket => scripts::sweep_lazy(conn, &keys).await?,
-        }
+    if before.algorithm == limit.algorithm {
+        scripts::touch_states(conn, &limit.name, limit.algorithm).await
+    } else {
+        scripts::sweep_states(conn, &limit.name, before.algorithm, 0).await
     }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use redis::{RedisResult, aio::ConnectionLike};
 use topup_wire::{
     keyspace::ShardKeys,
-    limit::{Algorithm, LimitName, Shards},
+    limit::{Algorithm, Limit, LimitName, Shards},
     scripts,
 };
 
@@ -17,7 +17,6 @@ where
     let conn = &mut connection.clone();
     // A record this version cannot read, or none: whatever kind of limit it was, leave nothing.
     let limit = scripts::read_limit(conn, name).await.ok().flatten();
-    let may_be_lazy = limit.is_none_or(|limit| limit.algorithm == Algorithm::LazyTokenBucket);
     // Of the first shard last: by its record a removal cut short is still known for what it is.
     let keys = || (0..shards.get()).rev().map(|shard| ShardKeys::new(name, shard));
     // First the records: from then on nothing is added.
@@ -26,12 +25,25 @@ where
     }
     for keys in keys() {
         sweep_shard(connection, &keys).await?;
-        if may_be_lazy {
-            scripts::sweep_lazy(conn, &keys).await?;
-        }
     }
+    sweep_states(conn, name, limit.as_ref(), 0).await?;
     // Last the entry by which a removal cut short is found again.
     scripts::forget(conn, name).await
+}
+
+/// Removes the states of a limit, of the shards from `first` on; of any algorithm, when it is not known as what it was
+/// `published`.
+pub(super) async fn sweep_states(
+    connection: &mut impl ConnectionLike,
+    name: &LimitName,
+    published: Option<&Limit>,
+    first: u16,
+) -> RedisResult<()> {
+    let may_be = |algorithm: &Algorithm| published.is_none_or(|limit| limit.algorithm == *algorithm);
+    for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_scripted()).filter(may_be) {
+        scripts::sweep_states(connection, name, algorithm, first).await?;
+    }
+    Ok(())
 }
 
 /// Removes every counter of a shard whose record no longer allows any.

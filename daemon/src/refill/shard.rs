@@ -8,7 +8,7 @@ use std::sync::{
 use redis::{RedisResult, aio::ConnectionLike};
 use topup_wire::{
     keyspace::ShardKeys,
-    limit::{Algorithm, Limit, Supply},
+    limit::{Limit, Supply},
     scripts::{self, Look},
 };
 
@@ -63,7 +63,7 @@ pub(crate) struct Errand {
 impl Shard {
     /// The shards of `limit` that a daemon refills: none when the limit needs no daemon.
     pub(crate) fn of(limit: &Limit) -> Vec<Self> {
-        if limit.algorithm != Algorithm::TokenBucket {
+        if limit.algorithm.is_scripted() {
             return Vec::new();
         }
         let tick = limit.tick.as_micros() as u64;
@@ -73,7 +73,7 @@ impl Shard {
                 tick.max(p.div_ceil(n))
             }
             // Of a quota it is known when they are.
-            Supply::Period(_) => LOOK_EVERY,
+            Supply::Period(_) | Supply::Windows(_) => LOOK_EVERY,
         };
         let shard = |number| Self {
             keys: Arc::new(ShardKeys::new(&limit.name, number)),

@@ -6,7 +6,7 @@ use topup_tests::{Redis, SOON, Signal, eventually};
 use topup_wire::{
     bucket::Operation,
     keyspace::{ShardKeys, shard_of},
-    limit::Shards,
+    limit::{Algorithm, Shards},
     scripts,
 };
 
@@ -30,7 +30,8 @@ async fn take_each_lazily(redis: &Redis, shards: u64) {
     for key in KEYS {
         let shard = shard_of(key, Shards::new(shards).unwrap());
         let keys = ShardKeys::new(&"user".parse().unwrap(), shard);
-        let taken = scripts::lazy(&mut redis.connection(), &keys, key, Operation::Take(3)).await;
+        let (conn, lazy) = (&mut redis.connection(), Algorithm::LazyTokenBucket);
+        let taken = scripts::operate(conn, lazy, &keys, key, Operation::Take(3)).await;
         assert_eq!(taken.unwrap().tokens, 7);
     }
 }

@@ -2,13 +2,20 @@
 //!
 //! Redis decides; this is the executable specification that the scripts are tested against.
 
+mod gcra;
+mod lazy_token_bucket;
 mod record;
 mod time;
 
+pub use gcra::Arrival;
+pub use lazy_token_bucket::Lazy;
 pub use record::{Former, Record};
 pub use time::{NEVER, Pace};
 
-use crate::reply::{Settled, Verdict};
+use crate::{
+    limit::Algorithm,
+    reply::{Settled, Verdict},
+};
 
 /// What a bucket holds and the instant up to which it has been credited, as last written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,27 @@ pub enum Operation {
     Reset,
 }
 
+/// What an algorithm that needs nothing but its script keeps of one bucket: the script's twin.
+pub trait State: Clone + PartialEq + std::fmt::Debug {
+    /// Whose state it is.
+    const ALGORITHM: Algorithm;
+
+    /// The script: what comes of `operation` at `now`, and the state after it; `None` is at rest and has no key.
+    fn operate(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled;
+
+    /// The instant from which a state just written is as good as none, in ms since the Unix epoch.
+    fn expiry(&self, record: &Record) -> u64;
+}
+
+// === impl Held ===
+
+impl Held {
+    fn new(tokens: u64, score: u64, former: bool) -> Self {
+        // At most 2^53.
+        Self { tokens: tokens as i64, score, distance: 0, former }
+    }
+}
+
 // === impl Operation ===
 
 impl Operation {
@@ -76,24 +104,6 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
         *bucket = record.stored(settled.tokens, score, now);
     }
     settled
-}
-
-/// `lazy_token_bucket.lua`: `former` are the buckets last written under other terms.
-pub fn lazy(record: &Record, bucket: &mut Bucket, operation: Operation, now: u64) -> Settled {
-    let record = &Record { catch_up: true, ..*record };
-    let held = bucket.filter(|held| !held.former || record.before.is_some());
-    let (settled, score) = operate(record, held, operation, now);
-    let moved = bucket.is_none_or(|held| held.score != score || held.former);
-    if writes(operation, settled.verdict, moved) {
-        *bucket = record.stored(settled.tokens, score, now);
-    }
-    Settled { headroom: 0, ..settled }
-}
-
-/// The instant at which a lazy bucket just written needs its key no longer, in ms since the Unix epoch.
-pub fn expiry(record: &Record, held: Held) -> u64 {
-    let full = record.pace.instant(held.score, record.capacity - held.tokens.max(0) as u64);
-    full.max(record.absent_full()).div_ceil(1_000)
 }
 
 /// What comes of an operation on a bucket as last written, and its score then.

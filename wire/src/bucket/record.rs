@@ -1,7 +1,7 @@
 //! A limit's record as the scripts see it, and what it makes of a bucket's tokens.
 
 use super::{Bucket, FARTHEST, Held, Pace};
-use crate::limit::{Limit, OnChange, Supply};
+use crate::limit::{Limit, OnChange, Supply, Windows};
 
 /// The terms of before the last change, and what it does with tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct Record {
     pub anchored: u64,
     /// The terms before the last change, if there was one.
     pub before: Option<Former>,
+    /// What may be taken within a time, of a limit that says that.
+    pub windows: Option<Windows>,
 }
 
 // === impl Record ===
@@ -54,7 +56,7 @@ impl Record {
         let (n, p) = limit.terms.supply.lowest_terms();
         let capacity = limit.terms.capacity.get();
         let (filled, fills) = match limit.terms.supply {
-            Supply::Rate(_) => (0, 0),
+            Supply::Rate(_) | Supply::Windows(_) => (0, 0),
             Supply::Period(period) => (period.since, period.next),
         };
         Self {
@@ -69,6 +71,7 @@ impl Record {
             anchor: capacity,
             anchored: now,
             before: None,
+            windows: if let Supply::Windows(windows) = limit.terms.supply { Some(windows) } else { None },
         }
     }
 
@@ -76,6 +79,10 @@ impl Record {
     #[must_use]
     pub fn changed(&self, limit: &Limit, at: u64) -> Self {
         let fresh = Self::new(limit, at);
+        if fresh.windows.is_some() {
+            let since = if fresh.windows == self.windows { self.since } else { at };
+            return Self { since, anchor: self.anchor, anchored: self.anchored, ..fresh };
+        }
         if (fresh.capacity, fresh.pace) == (self.capacity, self.pace) {
             let Self { since, anchor, anchored, before, .. } = *self;
             return Self { since, anchor, anchored, before, ..fresh };
@@ -162,8 +169,12 @@ impl Record {
 
     /// A bucket as it is written; one that is full is absent.
     pub(super) fn stored(&self, tokens: u64, score: u64, now: u64) -> Bucket {
-        let vanishes = tokens >= self.capacity && self.absent(now).0 >= self.capacity;
-        (!vanishes).then_some(self.held(tokens, score))
+        (!self.vanishes(tokens, now)).then_some(self.held(tokens, score))
+    }
+
+    /// Whether a bucket of `tokens` needs no key.
+    pub(super) fn vanishes(&self, tokens: u64, now: u64) -> bool {
+        tokens >= self.capacity && self.absent(now).0 >= self.capacity
     }
 
     /// The same after a pass that found it `missing` so many tokens: one that was in use is kept, full, for a tick.

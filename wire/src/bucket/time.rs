@@ -60,6 +60,13 @@ impl Pace {
         (reached - self.fallen(score), at)
     }
 
+    /// The tokens that come after `now` until `full`, one of its instants, and its score at `now`.
+    pub fn missing(self, full: u64, now: u64) -> (u128, u64) {
+        let d = self.since_last(full);
+        let reached = self.fallen(now - d);
+        (self.fallen(full) - reached, self.falls(reached) as u64 + d)
+    }
+
     /// The instant by which `k` more tokens have come to a bucket credited up to `score`; at most [`NEVER`].
     pub fn instant(self, score: u64, k: u64) -> u64 {
         if self.n == 0 {

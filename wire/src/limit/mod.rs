@@ -1,15 +1,19 @@
 //! What a limit is: types that cannot hold a wrong value.
 
+mod algorithm;
 mod capacity;
 mod key;
 mod lease;
 mod name;
 mod rate;
 mod terms;
+mod windows;
 
+pub use algorithm::Algorithm;
 pub use capacity::{Capacity, CapacityError, MAX_TOKENS};
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
 pub use lease::{Lease, LeaseError};
 pub use name::{LimitName, NameError};
 pub use rate::{MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
-pub use terms::{Algorithm, Limit, OnChange, Period, Shards, ShardsError, Supply, Terms, UnknownWord};
+pub use terms::{Limit, OnChange, Period, Shards, ShardsError, Supply, Terms, UnknownWord};
+pub use windows::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Windows, WindowsError};

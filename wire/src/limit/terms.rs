@@ -1,18 +1,8 @@
 //! Everything a published limit says.
 
-use std::{fmt, num::NonZeroU16, str::FromStr, time::Duration};
+use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
-use super::{Capacity, Lease, LimitName, Rate};
-
-/// How a limit decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// A counter in Redis, topped up by the daemon, taken from with `DECR`.
-    #[default]
-    TokenBucket,
-    /// A bucket refilled by the script of each take; needs no daemon.
-    LazyTokenBucket,
-}
+use super::{Algorithm, Capacity, Lease, LimitName, Rate, Windows};
 
 /// What a change of capacity does with the tokens a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,6 +32,8 @@ pub enum Supply {
     Rate(Rate),
     /// All at once, at calendar instants.
     Period(Period),
+    /// As what was taken leaves the windows it counts in.
+    Windows(Windows),
 }
 
 /// The number of hash tags a limit's buckets are spread over: 1 to 1024.
@@ -60,6 +52,16 @@ pub struct Terms {
     pub capacity: Capacity,
     /// Where its tokens come from.
     pub supply: Supply,
+}
+
+/// A word that names no variant of the type asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is not known here: write one of {known}")]
+pub struct UnknownWord {
+    /// The word as given.
+    pub given: String,
+    /// The words that would do.
+    pub known: String,
 }
 
 /// A limit as the daemon publishes it and workers read it.
@@ -85,48 +87,6 @@ pub struct Limit {
     pub lease: Option<Lease>,
 }
 
-/// A word that names no variant of the type asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is not known here: write one of {known}")]
-pub struct UnknownWord {
-    /// The word as given.
-    pub given: String,
-    /// The words that would do.
-    pub known: &'static str,
-}
-
-// === impl Algorithm ===
-
-impl Algorithm {
-    /// The word in config, records and status.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TokenBucket => "token-bucket",
-            Self::LazyTokenBucket => "lazy-token-bucket",
-        }
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        match word {
-            "token-bucket" => Ok(Self::TokenBucket),
-            "lazy-token-bucket" => Ok(Self::LazyTokenBucket),
-            _ => {
-                Err(UnknownWord { given: word.to_owned(), known: "\"token-bucket\", \"lazy-token-bucket\"" })
-            }
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 // === impl OnChange ===
 
 impl OnChange {
@@ -148,8 +108,16 @@ impl FromStr for OnChange {
             "keep" => Ok(Self::Keep),
             "proportional" => Ok(Self::Proportional),
             "reset" => Ok(Self::Reset),
-            _ => Err(UnknownWord { given: word.to_owned(), known: "\"keep\", \"proportional\", \"reset\"" }),
+            _ => Err(UnknownWord::new(word, [Self::Keep, Self::Proportional, Self::Reset].map(Self::as_str))),
         }
+    }
+}
+
+// === impl UnknownWord ===
+
+impl UnknownWord {
+    pub(super) fn new<const N: usize>(given: &str, known: [&str; N]) -> Self {
+        Self { given: given.to_owned(), known: known.map(|word| format!("{word:?}")).join(", ") }
     }
 }
 
@@ -177,11 +145,12 @@ impl Shards {
 // === impl Supply ===
 
 impl Supply {
-    /// `(n, p)`: n tokens every p µs in lowest terms; `(0, 1)` for a calendar quota, which has none between its instants.
+    /// `(n, p)`: n tokens every p µs in lowest terms; `(0, 1)` for a calendar quota, which has none between its instants,
+    /// and for windows, whose tokens come as they were taken.
     pub const fn lowest_terms(self) -> (u64, u64) {
         match self {
             Self::Rate(rate) => rate.lowest_terms(),
-            Self::Period(_) => (0, 1),
+            Self::Period(_) | Self::Windows(_) => (0, 1),
         }
     }
 }

@@ -166,7 +166,8 @@ end
 local function quick_terms(algorithm, terms, since)
   local plain = terms.n > 0 and terms.n <= terms.p and terms.n * terms.p < EXACT and terms.anchor >= terms.capacity
   local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' '
-  if plain and algorithm ~= 'token-bucket' then return numbers .. '0 0 0 l' .. since end
+  if algorithm == 'lazy-token-bucket' then return plain and numbers .. '0 0 0 l' .. since or '' end
+  if algorithm ~= 'token-bucket' then return '' end
   local near, ease, off = near_of(terms)
   numbers = numbers .. whole(near) .. ' ' .. whole(math.max(0, ease)) .. ' ' .. whole(off) .. ' t'
   return plain and near < EXACT and not terms.former and numbers or ''

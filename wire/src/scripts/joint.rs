@@ -7,7 +7,8 @@ use redis::{ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, aio::Co
 use super::script;
 use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
-static JOINT: LazyLock<Script> = script!("token_bucket.lua" "lazy_token_bucket.lua" "joint.lua");
+static JOINT: LazyLock<Script> =
+    script!("lazy.lua" "token_bucket.lua" "lazy_token_bucket.lua" "gcra.lua" "joint.lua");
 
 /// So many tokens of one bucket.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +33,10 @@ pub async fn joint(connection: &mut impl ConnectionLike, parts: &[Part<'_>]) -> 
     let mut call = JOINT.prepare_invoke();
     for &Part { algorithm, keys, member, count } in parts {
         call.key(&keys.record);
-        match algorithm {
-            Algorithm::TokenBucket => {
-                call.key(&keys.due).key(&keys.former).key(keys.counter(member));
-            }
-            Algorithm::LazyTokenBucket => {
-                call.key(keys.lazy_state(member));
-            }
+        if algorithm == Algorithm::TokenBucket {
+            call.key(&keys.due).key(&keys.former);
         }
+        call.key(keys.state(algorithm, member));
         let member = if algorithm == Algorithm::TokenBucket { member } else { "" };
         call.arg(algorithm.as_str()).arg(member).arg(count);
     }

@@ -7,22 +7,22 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 mod carry;
 mod daemons;
 mod joint;
-mod lazy;
 mod publish;
 mod refill;
 mod registry;
+mod scripted;
 mod settle;
 mod sweep;
 
 pub use carry::{carry, is_carrying, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
 pub use joint::{Part, are_apart, joint};
-pub use lazy::{ask_lazy, lazy};
-pub use publish::{publish, read_limit};
+pub use publish::{algorithm_of, publish, read_limit};
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, published_limits, register};
+pub use scripted::{ask, operate};
 pub use settle::{ask_decrement, ask_settle, decrement, settle};
-pub use sweep::{drop_record, sweep_counters, sweep_lazy, touch_lazy};
+pub use sweep::{drop_record, sweep_counters, sweep_states, touch_states};
 
 /// Whether Redis has to be given the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {

@@ -36,6 +36,9 @@ if created or before.algorithm ~= given.algorithm then
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
   redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
   anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at)}
+elseif given.rules ~= '' then
+  -- What was taken stays taken: whoever asks next counts it under the windows of then.
+  if before.rules ~= given.rules or before.aligned ~= given.aligned then anew = {'since', whole(at)} end
 elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= given.p then
   local terms = read_terms(record, before.algorithm)
   -- Workers may have carried the last of them over themselves.

@@ -7,7 +7,7 @@ use redis::{Cmd, ParsingError, RedisResult, Script, aio::ConnectionLike};
 use super::script;
 use crate::{
     keyspace::ShardKeys,
-    limit::{Capacity, Lease, Limit, LimitName, Period, Shards, Supply, Terms},
+    limit::{Algorithm, Capacity, Lease, Limit, LimitName, Period, Shards, Supply, Terms, Windows},
     reply::Published,
 };
 
@@ -47,14 +47,27 @@ pub async fn read_limit(
     parse(name, &fields).map(Some).map_err(|problem| ParsingError::from(problem).into())
 }
 
+/// How one shard of a limit decides, as its own record says: while a limit is published, another shard may say otherwise.
+///
+/// # Errors
+/// Those of Redis, and a record this version cannot read.
+pub async fn algorithm_of(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+) -> RedisResult<Option<Algorithm>> {
+    let word: Option<String> = Cmd::hget(&keys.record, "algorithm").query_async(connection).await?;
+    let algorithm = word.map(|word| word.parse::<Algorithm>()).transpose();
+    algorithm.map_err(|problem| ParsingError::from(problem.to_string()).into())
+}
+
 /// A record's fields, as text. What only the scripts compute with (the anchor, the former terms) is theirs to write.
-fn fields(limit: &Limit) -> [(&'static str, String); 14] {
+fn fields(limit: &Limit) -> [(&'static str, String); 16] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
-    let (rate, filled, fills) = match limit.terms.supply {
-        Supply::Rate(rate) => (rate.to_string(), 0, 0),
-        Supply::Period(period) => (String::new(), period.since, period.next),
-    };
+    let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
+    let (filled, fills) =
+        if let Supply::Period(period) = limit.terms.supply { (period.since, period.next) } else { (0, 0) };
+    let windows = if let Supply::Windows(windows) = limit.terms.supply { Some(windows) } else { None };
     [
         // The order matters to `publish.lua`.
         ("algorithm", limit.algorithm.to_string()),
@@ -69,6 +82,8 @@ fn fields(limit: &Limit) -> [(&'static str, String); 14] {
         ("keyed", flag(limit.keyed)),
         ("shards", limit.shards.get().to_string()),
         ("rate", rate),
+        ("rules", windows.map(|windows| windows.as_pairs()).unwrap_or_default()),
+        ("aligned", flag(windows.is_some_and(|windows| windows.aligned()))),
         ("lease", limit.lease.map_or(0, Lease::max).to_string()),
         ("lease_ttl", limit.lease.map_or(0, |lease| lease.ttl().as_micros()).to_string()),
     ]
@@ -83,9 +98,15 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
     };
     let wrong = |field: &str, problem: &dyn std::fmt::Display| format!("limit {name}: {field}: {problem}");
     let number = |field: &str| text(field)?.parse::<u64>().map_err(|e| wrong(field, &e));
-    let supply = match text("rate")? {
-        "" => Supply::Period(Period { since: number("filled")?, next: number("fills")? }),
-        rate => Supply::Rate(rate.parse().map_err(|e| wrong("rate", &e))?),
+    // A record of before there were windows says nothing of them.
+    let rules = fields.get("rules").map_or("", String::as_str);
+    let supply = match (text("rate")?, rules) {
+        ("", "") => Supply::Period(Period { since: number("filled")?, next: number("fills")? }),
+        ("", rules) => {
+            let windows = Windows::from_pairs(rules, number("aligned")? == 1);
+            Supply::Windows(windows.map_err(|e| wrong("rules", &e))?)
+        }
+        (rate, _) => Supply::Rate(rate.parse().map_err(|e| wrong("rate", &e))?),
     };
     let lease = match number("lease")? {
         0 => None,
@@ -113,10 +134,18 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::Rule;
 
     #[test]
     fn a_limit_is_read_as_it_was_published() {
-        for supply in [Supply::Rate("7/3h".parse().unwrap()), Supply::Period(Period { since: 5, next: 9 })] {
+        let rules = [(10, 1), (100, 60)]
+            .map(|(tokens, seconds)| Rule::new(tokens, Duration::from_secs(seconds)).unwrap());
+        for supply in [
+            Supply::Rate("7/3h".parse().unwrap()),
+            Supply::Period(Period { since: 5, next: 9 }),
+            Supply::Windows(Windows::new(&rules, true).unwrap()),
+            Supply::Windows(Windows::new(&rules[1..], false).unwrap()),
+        ] {
             let limit = Limit {
                 name: "mail".parse().unwrap(),
                 keyed: true,

@@ -4,8 +4,12 @@ use std::sync::LazyLock;
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
-use super::lazy;
-use crate::{bucket::Operation, keyspace::ShardKeys};
+use super::operate;
+use crate::{
+    bucket::Operation,
+    keyspace::{ShardKeys, state_of, states_pattern},
+    limit::{Algorithm, LimitName},
+};
 
 static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep.lua")));
 
@@ -43,47 +47,60 @@ pub async fn sweep_counters(
     Ok(0)
 }
 
-/// Removes every lazy bucket of a shard; without an index they are found by a scan of the keyspace.
+/// Removes every state of the limit `name` under `algorithm`, of the shards from `first` on. Without an index they are
+/// found by a scan of the keyspace, the same for all shards.
 ///
 /// # Errors
 /// Those of Redis. May be called again without harm.
-pub async fn sweep_lazy(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<()> {
-    let mut cursor = Some(0);
-    while let Some(from) = cursor {
-        let found;
-        (found, cursor) = scan_lazy(connection, keys, from).await?;
-        if !found.is_empty() {
-            Cmd::unlink(found).exec_async(connection).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Brings every lazy bucket of a shard up to the present terms, so that each expires when it is full under these.
-///
-/// # Errors
-/// Those of Redis. May be called again without harm.
-pub async fn touch_lazy(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<()> {
-    let mut cursor = Some(0);
-    while let Some(from) = cursor {
-        let found;
-        (found, cursor) = scan_lazy(connection, keys, from).await?;
-        for state in found {
-            lazy(connection, keys, &state[keys.lazy.len()..], Operation::Refund(0)).await?;
-        }
-    }
-    Ok(())
-}
-
-/// One step of a scan for the states of lazy buckets, and where the next one begins.
-async fn scan_lazy(
+pub async fn sweep_states(
     connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
+    name: &LimitName,
+    algorithm: Algorithm,
+    first: u16,
+) -> RedisResult<()> {
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        let found: Vec<String>;
+        (found, cursor) = scan(connection, name, from).await?;
+        let of_it = |key: &String| state_of(name, algorithm, key).is_some_and(|(shard, _)| shard >= first);
+        let states: Vec<String> = found.into_iter().filter(of_it).collect();
+        if !states.is_empty() {
+            Cmd::unlink(states).exec_async(connection).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings every state of the limit `name` under `algorithm` up to the present terms, so that each expires when it is
+/// needed no longer under these.
+///
+/// # Errors
+/// Those of Redis. May be called again without harm.
+pub async fn touch_states(
+    connection: &mut impl ConnectionLike,
+    name: &LimitName,
+    algorithm: Algorithm,
+) -> RedisResult<()> {
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        let found: Vec<String>;
+        (found, cursor) = scan(connection, name, from).await?;
+        for (shard, member) in found.iter().filter_map(|key| state_of(name, algorithm, key)) {
+            let keys = ShardKeys::new(name, shard);
+            operate(connection, algorithm, &keys, member, Operation::Refund(0)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// One step of a scan for the states of a limit, and where the next one begins.
+async fn scan(
+    connection: &mut impl ConnectionLike,
+    name: &LimitName,
     from: u64,
 ) -> RedisResult<(Vec<String>, Option<u64>)> {
-    // A name has no character that a pattern takes for more than itself.
     let mut scan = Cmd::new();
-    scan.arg("SCAN").arg(from).arg("MATCH").arg(format!("{}*", keys.lazy)).arg("COUNT").arg(1_000);
+    scan.arg("SCAN").arg(from).arg("MATCH").arg(states_pattern(name)).arg("COUNT").arg(1_000);
     let (next, found): (u64, _) = scan.query_async(connection).await?;
     Ok((found, (next > 0).then_some(next)))
 }

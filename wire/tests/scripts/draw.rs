@@ -72,6 +72,11 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
     }
 }
 
+/// A limit under `algorithm` of whose buckets `capacity` tokens can be taken at once, and then none for long.
+pub(crate) fn limit_of(algorithm: Algorithm, capacity: u64) -> Limit {
+    Limit { algorithm, ..limit(capacity, "1/d") }
+}
+
 /// A whole number of any size up to `most`: the small as likely as the large.
 pub(crate) fn any_size(rng: &mut StdRng, most: u64) -> u64 {
     let bits = rng.random_range(0..=63 - most.leading_zeros().min(63));

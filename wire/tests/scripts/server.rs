@@ -60,6 +60,20 @@ impl Redis {
         instant(self.ask(&["TIME"]).await)
     }
 
+    /// Has `key` hold `content`, whatever it held.
+    pub(crate) async fn put(&mut self, key: &str, content: &Content) {
+        self.ask::<()>(&["DEL", key]).await;
+        match content {
+            Content::Text(text) => self.ask::<()>(&["SET", key, text]).await,
+            Content::Fields(fields) => {
+                for (field, value) in fields {
+                    self.ask::<()>(&["HSET", key, field, value]).await;
+                }
+            }
+            other => panic!("{other:?} is no state"),
+        }
+    }
+
     /// Everything there is.
     pub(crate) async fn keyspace(&mut self) -> Keyspace {
         let seen: Vec<Vec<Value>> = self.seen.invoke_async(&mut self.connection).await.unwrap();

@@ -1,5 +1,5 @@
 -- Makes time pass: every instant kept in Redis moves back, or forward when the clock is to step back.
--- KEYS  1 record  2 due index  3 former index  4... states of lazy buckets, whose expiry is not touched
+-- KEYS  1 record  2 due index  3 former index
 -- ARGV  1 µs to pass
 local by = tonumber(ARGV[1])
 local function earlier(instant) return string.format('%.0f', instant - by) end
@@ -17,10 +17,4 @@ local quick = string.gsub(redis.call('HGET', KEYS[1], 'quick') or '', 'l(%d+)$',
   return 'l' .. earlier(since)
 end)
 redis.call('HSET', KEYS[1], 'quick', quick)
-for i = 4, #KEYS do
-  local held = redis.call('HMGET', KEYS[i], 'at', 'since')
-  if held[1] then
-    redis.call('HSET', KEYS[i], 'at', earlier(held[1]), 'since', earlier(held[2]))
-  end
-end
 return redis.status_reply('OK')

@@ -10,35 +10,36 @@ use topup_wire::{
 use crate::server::Redis;
 
 /// Makes `by` µs pass for one shard, or steps its clock back when `by` is below 0.
-pub(crate) async fn travel(redis: &mut Redis, keys: &ShardKeys, lazy: &[String], by: i64) {
+pub(crate) async fn travel(redis: &mut Redis, keys: &ShardKeys, by: i64) {
     let script = Script::new(include_str!("travel.lua"));
-    let mut call = script.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former);
-    for state in lazy {
-        call.key(state);
-    }
-    redis.call::<()>(call.arg(by)).await;
+    redis.call::<()>(script.key(&keys.record).key(&keys.due).key(&keys.former).arg(by)).await;
 }
 
 /// The same for the twin.
 pub(crate) fn travel_twin(limit: &mut Limit, record: &mut Record, buckets: &mut [Bucket], by: i64) {
-    let earlier = |instant: &mut u64| {
-        // 0 is none, and 2^53 never.
-        if *instant > 0 && *instant < 1 << 53 {
-            *instant = instant.checked_add_signed(-by).unwrap();
-        }
-    };
+    travel_record(limit, record, by);
+    for held in buckets.iter_mut().flatten() {
+        earlier(&mut held.score, by);
+    }
+}
+
+/// The same for the twin of a record.
+pub(crate) fn travel_record(limit: &mut Limit, record: &mut Record, by: i64) {
     if let Supply::Period(period) = &mut limit.terms.supply {
-        earlier(&mut period.since);
-        earlier(&mut period.next);
+        earlier(&mut period.since, by);
+        earlier(&mut period.next, by);
     }
     for instant in [&mut record.filled, &mut record.fills, &mut record.since, &mut record.anchored] {
-        earlier(instant);
+        earlier(instant, by);
     }
     if let Some(before) = &mut record.before {
-        earlier(&mut before.filled);
+        earlier(&mut before.filled, by);
     }
-    for held in buckets.iter_mut().flatten() {
-        earlier(&mut held.score);
+}
+
+fn earlier(instant: &mut u64, by: i64) {
+    // 0 is none, and 2^53 never.
+    if *instant > 0 && *instant < 1 << 53 {
+        *instant = instant.checked_add_signed(-by).unwrap();
     }
 }

@@ -4,6 +4,7 @@ use rand::{RngExt, seq::IndexedRandom};
 use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
+    limit::Algorithm,
     reply::{Published, Verdict},
     scripts::{self, Health, Look},
 };
@@ -32,8 +33,10 @@ async fn forgotten_scripts_are_sent_again() {
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::carry(&mut redis.connection, &keys, &members).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        scripts::lazy(&mut redis.connection, &keys, "a", TAKE).await.unwrap();
-        redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
+        for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_scripted()) {
+            scripts::operate(&mut redis.connection, algorithm, &keys, "a", TAKE).await.unwrap();
+            redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
+        }
         scripts::sweep_counters(&mut redis.connection, &keys, 1).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         let second = std::time::Duration::from_secs(1);

@@ -1,23 +1,32 @@
 //! What a removal cut short has left, and what the scripts make of it.
 
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::Verdict, scripts};
+use topup_wire::{
+    bucket::Operation,
+    keyspace::ShardKeys,
+    limit::{Algorithm, Supply},
+    reply::Verdict,
+    scripts,
+};
 
-use crate::{draw::limit, server::Redis};
+use crate::{draw::limit_of, server::Redis};
 
 const TAKE: Operation = Operation::Take(1);
 
 #[tokio::test]
-async fn a_lazy_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
+async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
-    let mut limit = limit(10, "1/d");
-    limit.algorithm = Algorithm::LazyTokenBucket;
     let conn = &mut redis.connection;
-    for tokens in [9, 9] {
-        scripts::publish(conn, &keys, &limit, None).await.unwrap();
-        let settled = scripts::lazy(conn, &keys, "a", TAKE).await.unwrap();
-        assert_eq!((settled.verdict, settled.tokens), (Verdict::Allowed, tokens));
-        scripts::drop_record(conn, &keys).await.unwrap();
+    for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_scripted()) {
+        let limit = limit_of(algorithm, 10);
+        // What was taken within a window stays taken, by whatever name.
+        let second = if matches!(limit.terms.supply, Supply::Windows(_)) { 8 } else { 9 };
+        for tokens in [9, second] {
+            scripts::publish(conn, &keys, &limit, None).await.unwrap();
+            let settled = scripts::operate(conn, algorithm, &keys, "a", TAKE).await.unwrap();
+            assert_eq!((settled.verdict, settled.tokens), (Verdict::Allowed, tokens), "{algorithm}");
+            scripts::drop_record(conn, &keys).await.unwrap();
+        }
     }
 }
 

@@ -65,13 +65,15 @@ async fn a_touched_lazy_bucket_expires_when_it_is_full_under_the_present_terms()
     let mut lazy = limit(100, "1/s");
     lazy.algorithm = Algorithm::LazyTokenBucket;
     let mut scene = Scene::set(Redis::start().await, lazy.clone()).await;
-    let state = scene.keys.lazy_state("a");
+    let state = scene.keys.state(lazy.algorithm, "a");
     let conn = &mut scene.redis.connection;
-    scripts::lazy(conn, &scene.keys, "a", Operation::Take(60)).await.unwrap();
+    scripts::operate(conn, lazy.algorithm, &scene.keys, "a", Operation::Take(60)).await.unwrap();
     let minutes = |left: u64| (left + 30_000) / 60_000;
     assert_eq!(minutes(scene.redis.ask(&["PTTL", &state]).await), 1);
     lazy.terms.supply = topup_wire::limit::Supply::Rate("1/min".parse().unwrap());
     scene.publish(lazy, None).await;
-    scripts::touch_lazy(&mut scene.redis.connection, &scene.keys).await.unwrap();
+    scripts::touch_states(&mut scene.redis.connection, &scene.limit.name, Algorithm::LazyTokenBucket)
+        .await
+        .unwrap();
     assert_eq!(minutes(scene.redis.ask(&["PTTL", &state]).await), 60);
 }

@@ -7,10 +7,10 @@ const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PE
      UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 3] = ["bucket", "quick", "time"];
+const SHARED: [&str; 4] = ["bucket", "lazy", "quick", "time"];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 2] = ["lazy_token_bucket", "token_bucket"];
+const ALGORITHMS: [&str; 3] = ["gcra", "lazy_token_bucket", "token_bucket"];
 
 /// A script: its name, and its text without what it runs after.
 pub(super) struct Source {
@@ -48,17 +48,16 @@ impl Source {
     pub(super) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
+        let every = [["time", "bucket", "lazy"].as_slice(), &ALGORITHMS].concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
             () if header.contains("Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.") => {
                 &["quick", "time", "bucket", "token_bucket"]
             }
             () if header.contains("Runs after time.lua, bucket.lua and the file of the algorithm") => {
-                &["quick", "time", "bucket", "lazy_token_bucket"]
+                &["quick", "time", "bucket", "lazy", "lazy_token_bucket"]
             }
-            () if header.contains("and the files of all algorithms") => {
-                &["time", "bucket", "token_bucket", "lazy_token_bucket"]
-            }
+            () if header.contains("and the files of all algorithms") => &every,
             () => &[],
         };
         let all = all();
@@ -90,7 +89,8 @@ fn every_script_says_what_it_takes_and_answers() {
 #[test]
 fn every_algorithm_is_one_function_of_its_name() {
     for source in all().iter().filter(|source| ALGORITHMS.contains(&source.name.as_str())) {
-        let functions: Vec<&str> = source.text.lines().filter(|line| line.contains("function ")).collect();
+        let functions: Vec<&str> =
+            source.text.lines().filter(|line| line.starts_with("local function ")).collect();
         let [function] = functions[..] else { panic!("{}: {functions:?}", source.name) };
         assert!(function.starts_with(&format!("local function {}(", source.name)), "{function}");
         assert!(source.header().contains("\n-- Laws  "), "{}: keeps no law", source.name);

@@ -4,10 +4,14 @@ use redis::RedisResult;
 use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
+    limit::Algorithm,
     scripts::{self, Look},
 };
 
-use crate::{draw::limit, server::Redis};
+use crate::{
+    draw::{limit, limit_of},
+    server::Redis,
+};
 
 const TAKE: Operation = Operation::Take(1);
 
@@ -58,7 +62,7 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     let counter = keys.counter("a");
     redis.ask::<()>(&["DEL", &counter]).await;
     redis.ask::<()>(&["RPUSH", &counter, "not ours"]).await;
-    crate::travel::travel(&mut redis, &keys, &[], 2_000_000).await;
+    crate::travel::travel(&mut redis, &keys, 2_000_000).await;
     let refilled = scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap();
     assert_eq!((refilled.credited, refilled.tokens), (2, 4));
     let settled = scripts::settle(&mut redis.connection, &keys, "a", Operation::Peek(1)).await.unwrap();
@@ -66,14 +70,23 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
 }
 
 #[tokio::test]
-async fn a_lazy_state_of_a_wrong_type_is_an_error_and_stays() {
+async fn a_state_of_a_wrong_type_is_an_error_and_stays() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
-    let mut lazy = limit(5, "1/s");
-    lazy.algorithm = topup_wire::limit::Algorithm::LazyTokenBucket;
-    scripts::publish(&mut redis.connection, &keys, &lazy, None).await.unwrap();
-    redis.ask::<()>(&["SET", &keys.lazy_state("a"), "not ours"]).await;
-    let before = redis.keyspace().await;
-    assert_wrong_type(scripts::lazy(&mut redis.connection, &keys, "a", TAKE).await);
-    assert_eq!(redis.keyspace().await, before);
+    for algorithm in Algorithm::ALL {
+        scripts::publish(&mut redis.connection, &keys, &limit_of(algorithm, 5), None).await.unwrap();
+        redis.ask::<()>(&["SADD", &keys.state(algorithm, "a"), "not ours"]).await;
+        let before = redis.keyspace().await;
+        let reply = scripts::operate(&mut redis.connection, algorithm, &keys, "a", Operation::Reset).await;
+        match algorithm {
+            // An absent bucket is full, whatever stands where its counter would be.
+            Algorithm::TokenBucket => assert!(reply.is_ok()),
+            _ => {
+                assert_wrong_type(scripts::operate(&mut redis.connection, algorithm, &keys, "a", TAKE).await);
+                assert_wrong_type(reply);
+                assert_eq!(redis.keyspace().await, before, "{algorithm}");
+            }
+        }
+        redis.ask::<()>(&["FLUSHALL"]).await;
+    }
 }

@@ -167,9 +167,17 @@ async fn lazy_buckets_of_a_removed_limit_are_swept() {
     let mut scene = Scene::set(Redis::start().await, lazy).await;
     let conn = &mut scene.redis.connection;
     for i in 0..2_500 {
-        scripts::lazy(conn, &scene.keys, &format!("user-{i}"), Operation::Take(1)).await.unwrap();
+        scripts::operate(
+            conn,
+            Algorithm::LazyTokenBucket,
+            &scene.keys,
+            &format!("user-{i}"),
+            Operation::Take(1),
+        )
+        .await
+        .unwrap();
     }
     scripts::drop_record(conn, &scene.keys).await.unwrap();
-    scripts::sweep_lazy(conn, &scene.keys).await.unwrap();
+    scripts::sweep_states(conn, &scene.limit.name, Algorithm::LazyTokenBucket, 0).await.unwrap();
     assert_eq!(keys(&mut scene).await, [""; 0]);
 }

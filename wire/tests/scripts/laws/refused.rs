@@ -9,7 +9,7 @@ use topup_wire::{
 
 use super::scene::Scene;
 use crate::{
-    draw::limit,
+    draw::{limit, limit_of},
     server::{Keyspace, Redis},
 };
 
@@ -28,10 +28,10 @@ async fn an_unknown_limit_leaves_no_key() {
     scene.redis.ask::<()>(&["FLUSHALL"]).await;
     let conn = &mut scene.redis.connection;
     for operation in OPERATIONS {
-        let settled = scripts::settle(conn, &scene.keys, "a", operation).await.unwrap();
-        assert_eq!(settled.verdict, Verdict::Unknown);
-        let settled = scripts::lazy(conn, &scene.keys, "a", operation).await.unwrap();
-        assert_eq!(settled.verdict, Verdict::Unknown);
+        for algorithm in Algorithm::ALL {
+            let settled = scripts::operate(conn, algorithm, &scene.keys, "a", operation).await.unwrap();
+            assert_eq!(settled.verdict, Verdict::Unknown);
+        }
     }
     let members = ["a".to_owned()];
     assert_eq!(scripts::refill(conn, &scene.keys, 9, scripts::Look::All).await.unwrap().credited, 0);
@@ -43,20 +43,15 @@ async fn an_unknown_limit_leaves_no_key() {
 #[tokio::test]
 async fn a_limit_of_another_algorithm_is_unknown_and_stays_as_it_is() {
     let mut redis = Redis::start().await;
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LazyTokenBucket] {
-        let mut of_that = limit(3, "1/s");
-        of_that.algorithm = algorithm;
-        let mut scene = Scene::set(redis, of_that).await;
+    for algorithm in Algorithm::ALL {
+        let mut scene = Scene::set(redis, limit_of(algorithm, 3)).await;
         let before = scene.redis.keyspace().await;
         let conn = &mut scene.redis.connection;
-        for operation in OPERATIONS {
-            let settled = match algorithm {
-                Algorithm::TokenBucket => scripts::lazy(conn, &scene.keys, "a", operation).await.unwrap(),
-                Algorithm::LazyTokenBucket => {
-                    scripts::settle(conn, &scene.keys, "a", operation).await.unwrap()
-                }
-            };
-            assert_eq!(settled.verdict, Verdict::Unknown);
+        for other in Algorithm::ALL.into_iter().filter(|other| *other != algorithm) {
+            for operation in OPERATIONS {
+                let settled = scripts::operate(conn, other, &scene.keys, "a", operation).await.unwrap();
+                assert_eq!(settled.verdict, Verdict::Unknown);
+            }
         }
         assert_eq!(scene.redis.keyspace().await, before);
         redis = scene.redis;
@@ -81,11 +76,30 @@ async fn a_take_of_more_than_the_capacity_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_take_of_nothing_leaves_no_key() {
-    let mut scene = Scene::set(Redis::start().await, limit(3, "1/s")).await;
-    let before = scene.redis.keyspace().await;
-    assert_eq!(scene.settle("a", Operation::Take(0)).await.verdict, Verdict::Allowed);
-    assert_eq!(scene.redis.keyspace().await, before);
+async fn what_no_algorithm_allows_changes_nothing() {
+    let mut redis = Redis::start().await;
+    for algorithm in Algorithm::ALL {
+        let mut scene = Scene::set(redis, limit_of(algorithm, 3)).await;
+        let (conn, keys) = (&mut scene.redis.connection, &scene.keys);
+        for count in [0, 4, MAX_TOKENS] {
+            let settled =
+                scripts::operate(conn, algorithm, keys, "absent", Operation::Take(count)).await.unwrap();
+            let expected = if count == 0 { Verdict::Allowed } else { Verdict::ExceedsCapacity };
+            assert_eq!(settled.verdict, expected, "{algorithm}");
+        }
+        let published: Vec<String> = scene.redis.keyspace().await.into_keys().collect();
+        assert_eq!(published, [scene.keys.record.as_str()], "a bucket at rest has no key: {algorithm}");
+        let conn = &mut scene.redis.connection;
+        scripts::operate(conn, algorithm, &scene.keys, "held", Operation::Take(2)).await.unwrap();
+        let before = scene.redis.keyspace().await;
+        let conn = &mut scene.redis.connection;
+        for operation in [Operation::Take(2), Operation::Take(4), Operation::Peek(1), Operation::Peek(4)] {
+            let settled = scripts::operate(conn, algorithm, &scene.keys, "held", operation).await.unwrap();
+            assert_eq!(settled.tokens, 1, "{algorithm}");
+        }
+        assert_eq!(scene.redis.keyspace().await, before, "{algorithm}");
+        redis = scene.redis;
+    }
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Scene {
     pub(crate) async fn step_clock(&mut self, by: i64) {
         let (n, p) = self.pace();
         self.slips += u64::from(n > 1 && !by.unsigned_abs().is_multiple_of(p));
-        travel(&mut self.redis, &self.keys, &[], by).await;
+        travel(&mut self.redis, &self.keys, by).await;
     }
 
     pub(crate) async fn publish(&mut self, limit: Limit, at: Option<u64>) -> Published {

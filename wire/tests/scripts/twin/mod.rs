@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod counters;
-mod lazy;
+mod rated;
 mod record;
+mod scripted;
 mod world;

@@ -45,7 +45,10 @@ impl Twin {
     ) -> bool {
         let earliest = redis.time().await;
         let reply = scripts::publish(&mut redis.connection, &self.keys, &limit, at).await.unwrap();
-        let terms = |limit: &Limit| (limit.terms.capacity, limit.terms.supply.lowest_terms());
+        let terms = |limit: &Limit| match limit.terms.supply {
+            Supply::Windows(windows) => (windows.as_pairs(), (windows.aligned().into(), 0)),
+            supply => (limit.terms.capacity.to_string(), supply.lowest_terms()),
+        };
         let changed = terms(&limit) != terms(&self.limit);
         // As written: 60/min equals 1/s, and reads otherwise.
         let same = format!("{limit:?}") == format!("{:?}", self.limit);
@@ -75,14 +78,17 @@ impl Twin {
         let Self { limit, record, .. } = self;
         let rate = match limit.terms.supply {
             Supply::Rate(rate) => rate.to_string(),
-            Supply::Period(_) => String::new(),
+            Supply::Period(_) | Supply::Windows(_) => String::new(),
         };
+        let windows = record.windows;
         let mut fields = BTreeMap::from([
             ("quick", self.quick()),
             ("algorithm", limit.algorithm.to_string()),
             ("keyed", u8::from(limit.keyed).to_string()),
             ("shards", limit.shards.get().to_string()),
             ("rate", rate),
+            ("rules", windows.map(|windows| windows.as_pairs()).unwrap_or_default()),
+            ("aligned", u8::from(windows.is_some_and(|windows| windows.aligned())).to_string()),
             ("capacity", record.capacity.to_string()),
             ("n", record.pace.n.to_string()),
             ("p", record.pace.p.to_string()),
@@ -124,7 +130,7 @@ impl Twin {
                 let off = u64::from(self.record.off()) * FAR;
                 format!("{capacity} {n} {p} {near} {ease} {off} t")
             }
-            Algorithm::TokenBucket => String::new(),
+            _ => String::new(),
         }
     }
 }

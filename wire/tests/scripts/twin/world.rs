@@ -128,7 +128,7 @@ impl World {
     }
 
     pub(crate) async fn travel(&mut self, by: i64) {
-        travel(&mut self.redis, &self.twin.keys, &[], by).await;
+        travel(&mut self.redis, &self.twin.keys, by).await;
         travel_twin(&mut self.twin.limit, &mut self.twin.record, &mut self.buckets, by);
         self.travelled += by;
     }

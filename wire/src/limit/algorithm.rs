@@ -1,0 +1,61 @@
+//! How a limit decides.
+
+use std::{fmt, str::FromStr};
+
+use super::UnknownWord;
+
+/// How a limit decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// A counter in Redis, topped up by the daemon, taken from with `DECR`.
+    #[default]
+    TokenBucket,
+    /// A bucket refilled by the script of each take; needs no daemon.
+    LazyTokenBucket,
+    /// The same decisions from a single instant, the theoretical arrival time; needs no daemon.
+    Gcra,
+}
+
+// === impl Algorithm ===
+
+impl Algorithm {
+    /// Every algorithm there is.
+    pub const ALL: [Self; 3] = [Self::TokenBucket, Self::LazyTokenBucket, Self::Gcra];
+
+    /// The word in config, records and status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token-bucket",
+            Self::LazyTokenBucket => "lazy-token-bucket",
+            Self::Gcra => "gcra",
+        }
+    }
+
+    /// Whether takes count no longer one by one, each a window after it was made: then only asking tells when a take of
+    /// more tokens would be allowed than one that was denied.
+    pub const fn slides(self) -> bool {
+        match self {
+            Self::TokenBucket | Self::LazyTokenBucket | Self::Gcra => false,
+        }
+    }
+
+    /// Whether the script of each operation is all it needs: no daemon, no index of its buckets.
+    pub const fn is_scripted(self) -> bool {
+        !matches!(self, Self::TokenBucket)
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let known = Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == word);
+        known.ok_or_else(|| UnknownWord::new(word, Self::ALL.map(Self::as_str)))
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

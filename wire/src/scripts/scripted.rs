@@ -1,0 +1,51 @@
+//! The algorithms that need nothing but their script, and one way to all algorithms there are.
+
+use std::sync::LazyLock;
+
+use redis::{RedisResult, Script, aio::ConnectionLike};
+
+use super::{ask_settle, script, settle};
+use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algorithm, reply::Settled};
+
+static LAZY_TOKEN_BUCKET: LazyLock<Script> =
+    script!("lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "quick.lua");
+static GCRA: LazyLock<Script> = script!("lazy.lua" "gcra.lua" "scripted.lua");
+
+/// `operation` on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
+///
+/// # Errors
+/// Those of Redis. The operation may have been carried out all the same.
+pub async fn operate(
+    connection: &mut impl ConnectionLike,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    member: &str,
+    operation: Operation,
+) -> RedisResult<Settled> {
+    let Some(script) = script_of(algorithm) else { return settle(connection, keys, member, operation).await };
+    let (word, count) = operation.as_args();
+    let mut call = script.prepare_invoke();
+    call.key(&keys.record).key(keys.state(algorithm, member));
+    call.arg(word).arg(count).invoke_async(connection).await
+}
+
+/// Appends the command that [`operate`] sends, for the bucket whose state is at `state`.
+pub fn ask(out: &mut Vec<u8>, algorithm: Algorithm, keys: &ShardKeys, state: &str, operation: Operation) {
+    let Some(script) = script_of(algorithm) else {
+        return ask_settle(out, keys, state, keys.member(state), operation);
+    };
+    let (word, count) = operation.as_args();
+    let count = count.to_string();
+    let keys = [&keys.record, state].map(str::as_bytes);
+    let args = [word.as_bytes(), count.as_bytes()];
+    Command::Script { hash: script.get_hash(), keys: &keys, args: &args }.encode(out);
+}
+
+/// The script that is all an algorithm needs; none of the one whose buckets the daemon tops up.
+fn script_of(algorithm: Algorithm) -> Option<&'static Script> {
+    match algorithm {
+        Algorithm::TokenBucket => None,
+        Algorithm::LazyTokenBucket => Some(&LAZY_TOKEN_BUCKET),
+        Algorithm::Gcra => Some(&GCRA),
+    }
+}

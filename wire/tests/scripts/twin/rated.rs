@@ -1,0 +1,67 @@
+//! Buckets that fill at a rate and that no daemon tops up.
+
+use rand::rngs::StdRng;
+use topup_wire::{
+    bucket::{Arrival, Lazy},
+    limit::{Supply, Terms},
+};
+
+use super::scripted::{Kept, agree};
+use crate::{
+    draw::{capacity, rate},
+    server::Content,
+};
+
+#[tokio::test]
+async fn the_lazy_token_bucket_does_what_its_twin_does() {
+    agree::<Lazy>().await;
+}
+
+#[tokio::test]
+async fn gcra_does_what_its_twin_does() {
+    agree::<Arrival>().await;
+}
+
+/// Any capacity and any rate.
+fn any(rng: &mut StdRng) -> Terms {
+    Terms { capacity: capacity(rng), supply: Supply::Rate(rate(rng)) }
+}
+
+fn fields<const N: usize>(fields: [(&str, u64); N]) -> Content {
+    Content::Fields(fields.map(|(field, value)| (field.to_owned(), value.to_string())).into())
+}
+
+impl Kept for Lazy {
+    fn terms(rng: &mut StdRng) -> Terms {
+        any(rng)
+    }
+
+    fn content(&self) -> Content {
+        fields([("tokens", self.tokens), ("at", self.at), ("since", self.since)])
+    }
+
+    fn earlier(&self, by: i64) -> Self {
+        let earlier = |instant: u64| instant.saturating_add_signed(-by);
+        Self { at: earlier(self.at), since: earlier(self.since), ..*self }
+    }
+}
+
+impl Kept for Arrival {
+    fn terms(rng: &mut StdRng) -> Terms {
+        loop {
+            let (capacity, rate) = (capacity(rng), rate(rng));
+            if Self::tells(capacity, rate) {
+                return Terms { capacity, supply: Supply::Rate(rate) };
+            }
+        }
+    }
+
+    fn content(&self) -> Content {
+        Content::Text(format!("{} {}", self.tat, self.since))
+    }
+
+    fn earlier(&self, by: i64) -> Self {
+        let earlier = |instant: u64| instant.saturating_add_signed(-by);
+        Self { tat: earlier(self.tat), since: earlier(self.since) }
+    }
+}
