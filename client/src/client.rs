@@ -7,7 +7,7 @@ use std::{
 
 use tokio::runtime::Handle;
 #[cfg(feature = "tower")]
-use topup_wire::bucket::Pace;
+use topup_wire::limit::Supply;
 use topup_wire::{
     connection::{Connection, Link},
     lane::Lane,
@@ -202,10 +202,10 @@ impl Shared {
         Ok(published)
     }
 
-    /// How tokens of the limit `name` come with time, if that is known without asking.
+    /// Where tokens of the limit `name` come from, if that is known without asking.
     #[cfg(feature = "tower")]
-    pub(crate) fn pace(&self, name: &str) -> Option<Pace> {
-        self.limits.get(name, self.watch.epoch()).map(|published| published.terms.pace)
+    pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
+        self.limits.get(name, self.watch.epoch()).map(|published| published.limit.terms.supply)
     }
 
     /// Reads the limit `name` anew when it is next asked for.
