@@ -82,14 +82,8 @@ impl<'c> Admission<'c> {
     pub async fn decide_or(self, on_error: OnError) -> Result<(), Denied> {
         match self.joint().await {
             Ok(joint) => Denied::by(&joint, &self.takes).map_or(Ok(()), Err),
-            Err(error) if on_error == OnError::Deny || error.is_of_the_take() => {
-                self.note(&error, on_error);
-                Err(Denied::because(error, &self.takes))
-            }
-            Err(error) => {
-                self.note(&error, on_error);
-                Ok(())
-            }
+            Err(error) if self.is_refused(&error, on_error) => Err(Denied::because(error, &self.takes)),
+            Err(_) => Ok(()),
         }
     }
 
@@ -104,17 +98,26 @@ impl<'c> Admission<'c> {
             }
             takes => all(client, takes, self.longest).await?,
         };
-        client.outage().over();
+        // What is told from memory says nothing of Redis.
+        if client.shared().watch.is_in_sight() {
+            client.outage().over(self.limits());
+        }
         Ok(joint)
     }
 
-    /// Takes note that nothing was decided, unless that was the caller's doing.
-    pub(crate) fn note(&self, error: &Error, on_error: OnError) {
-        if let Some(client) = self.client
-            && !error.is_of_the_take()
-        {
-            client.outage().note(error, on_error);
+    /// Whether `error` comes to a denial; takes note of it, unless it is the caller's doing.
+    pub(crate) fn is_refused(&self, error: &Error, on_error: OnError) -> bool {
+        if error.is_of_the_take() {
+            return true;
         }
+        if let Some(client) = self.client {
+            client.outage().note(self.limits(), error, on_error);
+        }
+        on_error == OnError::Deny
+    }
+
+    fn limits(&self) -> impl Iterator<Item = &str> {
+        self.takes.iter().map(|take| take.name().0)
     }
 }
 

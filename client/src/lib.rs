@@ -41,7 +41,7 @@
 //! | `tower` | the module `http`: `RateLimitLayer` for servers, `WaitLayer` for requests that go out |
 //! | `axum`, `tonic` | and where these say who calls, and which route it is |
 //! | `reqwest` | and `WaitLayer` for its client |
-//! | `tracing` | a line in the log when Redis cannot decide, and one when it can again |
+//! | `tracing` | a line in the log when a limit cannot be decided, and one when it can again |
 
 #[cfg(feature = "tower")]
 pub mod http;

@@ -150,9 +150,7 @@ impl Settings {
                 (Outcome::Decided(joint), refusal)
             }
             Err(error) => {
-                admission.note(&error, self.on_error);
-                let refused = error.is_of_the_take() || self.on_error == OnError::Deny;
-                let refusal = refused.then(|| Refusal::because(&error));
+                let refusal = admission.is_refused(&error, self.on_error).then(|| Refusal::because(&error));
                 (Outcome::Undecided(error), refusal)
             }
         }

@@ -72,7 +72,7 @@ async fn an_outage_comes_to_what_the_layer_is_told() {
 }
 
 /// Where the log goes.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
@@ -85,24 +85,54 @@ impl Write for Log {
     }
 }
 
+impl Log {
+    /// How often it has a line with these words.
+    fn count(&self, words: &str) -> usize {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(words).count()
+    }
+
+    /// What this thread logs from now on.
+    fn keep() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+}
+
 #[tokio::test]
 async fn the_log_tells_once_that_an_outage_begins_and_once_that_it_ends() {
     let mut stage = Stage::on(Redis::tcp().await, CONFIG).await;
     let topup = Client::connect(stage.redis.url()).await.unwrap();
     let layer = RateLimitLayer::new(&topup).limit("soon");
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _guard) = Log::keep();
     stage.redis.server.kill().unwrap();
     for _ in 0..3 {
         assert_eq!(send(&layer, to("/")).await.status(), StatusCode::OK);
     }
     stage.redis.server.restart().unwrap();
-    eventually(SOON, async || matches!(outcome(&send(&layer, to("/")).await), Outcome::Decided(_))).await;
-    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    let count = |words: &str| said.matches(words).count();
-    assert_eq!((count("limits cannot be decided"), count("limits are decided again")), (1, 1), "{said}");
+    eventually(SOON, async || {
+        send(&layer, to("/")).await;
+        log.count("a limit is decided again") == 1
+    })
+    .await;
+    assert_eq!(log.count("a limit cannot be decided"), 1, "{log:?}");
+}
+
+#[tokio::test]
+async fn a_limit_that_is_not_published_is_told_once_however_often_others_decide() {
+    let stage = Stage::set(CONFIG).await;
+    let (known, unknown) =
+        (RateLimitLayer::new(&stage.topup).limit("api"), RateLimitLayer::new(&stage.topup).limit("nobody"));
+    let (log, _guard) = Log::keep();
+    for _ in 0..3 {
+        for layer in [&known, &unknown] {
+            assert_eq!(send(layer, to("/")).await.status(), StatusCode::OK);
+        }
+    }
+    assert_eq!(log.count("a limit cannot be decided limit=\"nobody\""), 1, "{log:?}");
+    assert_eq!((log.count("is decided again"), stage.topup.undecided()), (0, 3), "{log:?}");
 }
 
 #[tokio::test]
