@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
 use http_body_util::{BodyExt, Full};
+use tokio::task::JoinSet;
 use topup::{
     Client, OnError,
     http::{Headers, Outcome, RateLimitLayer, ResponseBody, Rule, key},
@@ -50,6 +51,26 @@ async fn the_limits_of_a_layer_are_all_or_nothing() {
     );
     assert_eq!(text(denied).await, "only one\n");
     assert_eq!(stage.bucket("api").peek().await.unwrap().remaining(), 9);
+}
+
+#[tokio::test]
+async fn of_all_who_come_at_once_as_many_pass_as_the_strictest_limit_has_tokens() {
+    let stage = Stage::set(CONFIG).await;
+    let both = RateLimitLayer::new(&stage.topup)
+        .limit(Rule::of("lots").key(|request: &Parts| Some(request.uri.path().to_owned())))
+        .limit("api");
+    let mut requests = JoinSet::new();
+    for _ in 0..90 {
+        let both = both.clone();
+        requests.spawn(async move { send(&both, to("/")).await.status() });
+    }
+    let told = requests.join_all().await;
+    let count = |status| told.iter().filter(|told| **told == status).count();
+    assert_eq!((count(StatusCode::OK), count(StatusCode::TOO_MANY_REQUESTS)), (10, 80));
+    assert!(
+        stage.bucket("lots").key("/").peek().await.unwrap().remaining() >= 90,
+        "denials have spent nothing"
+    );
 }
 
 #[tokio::test]
