@@ -6,6 +6,8 @@ use std::{
 };
 
 use tokio::runtime::Handle;
+#[cfg(feature = "tower")]
+use topup_wire::limit::Supply;
 use topup_wire::{
     connection::{Connection, Link},
     lane::Lane,
@@ -13,12 +15,15 @@ use topup_wire::{
     scripts,
 };
 
+#[cfg(feature = "tower")]
+use crate::http::Pauses;
 use crate::{
     bucket::Bucket,
     clock::Clock,
     deadline,
     error::Error,
     joint::Joint,
+    outage::Outage,
     published::{Cache, Published},
     slot::Ticket,
     slots::Slots,
@@ -55,6 +60,9 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
     limits: Cache,
+    outage: Outage,
+    #[cfg(feature = "tower")]
+    pub(crate) pauses: Pauses,
     /// Redis is a cluster, and does not decide on buckets of several slots at once.
     pub(crate) apart: AtomicBool,
     /// What runs the client's own tasks, wherever it is called from.
@@ -116,6 +124,15 @@ impl Client {
         self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
     }
 
+    /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
+    pub fn undecided(&self) -> u64 {
+        self.0.outage.undecided()
+    }
+
+    pub(crate) fn outage(&self) -> &Outage {
+        &self.0.outage
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.0
     }
@@ -153,6 +170,9 @@ impl Builder {
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
+            outage: Outage::default(),
+            #[cfg(feature = "tower")]
+            pauses: Pauses::default(),
             apart: AtomicBool::new(false),
             runtime: Handle::current(),
         });
@@ -180,6 +200,12 @@ impl Shared {
         let published = Arc::new(Published::new(limit, epoch));
         self.limits.put(published.clone());
         Ok(published)
+    }
+
+    /// Where tokens of the limit `name` come from, if that is known without asking.
+    #[cfg(feature = "tower")]
+    pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
+        self.limits.get(name, self.watch.epoch()).map(|published| published.limit.terms.supply)
     }
 
     /// Reads the limit `name` anew when it is next asked for.

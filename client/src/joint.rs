@@ -49,8 +49,8 @@ impl Joint {
     ) -> Result<Self, Error> {
         let takes = gathered(takes)?;
         if let [take] = &takes[..] {
-            let level = take.level(take.bucket.take(take.count).await?);
-            return Ok(Self { levels: vec![level] });
+            let decision = take.bucket.take(take.count).await?;
+            return Ok(Self::alone(&take.slot, decision));
         }
         let remembered = |take: &Take| Some(take.level(take.slot.remembered(take.count, client)?));
         let levels: Vec<Level> = takes.iter().filter_map(remembered).collect();
@@ -67,6 +67,11 @@ impl Joint {
             }
         }
         Self::in_order(&takes).await
+    }
+
+    /// What one bucket has decided.
+    pub(crate) fn alone(slot: &Slot, decision: Decision) -> Self {
+        Self { levels: vec![Level::of(slot, decision)] }
     }
 
     /// All in one step; `None` when a limit is not what it was, and nothing was done.
@@ -170,6 +175,10 @@ impl Joint {
 // === impl Level ===
 
 impl Level {
+    fn of(slot: &Slot, decision: Decision) -> Self {
+        Self { limit: *slot.limit(), key: slot.key().map(str::to_owned), decision }
+    }
+
     /// The name of the limit.
     pub fn limit(&self) -> &str {
         self.limit.as_str()
@@ -199,7 +208,7 @@ impl Take {
     }
 
     fn level(&self, decision: Decision) -> Level {
-        Level { limit: *self.slot.limit(), key: self.slot.key().map(str::to_owned), decision }
+        Level::of(&self.slot, decision)
     }
 }
 

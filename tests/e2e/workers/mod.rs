@@ -7,6 +7,7 @@ mod changes;
 mod combined;
 mod commands;
 mod contract;
+mod edges;
 mod errors;
 mod fallback;
 mod forgetful;
