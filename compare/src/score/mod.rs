@@ -120,11 +120,7 @@ impl Score {
             admitted,
             denied: takes.iter().filter(|take| take.is_denied()).count() as u64,
             failed,
-            ideal: if (wrong.allowed, wrong.denied) == (0, 0) {
-                admitted
-            } else {
-                admitted.clamp(least, most)
-            },
+            ideal: if right { admitted } else { admitted.clamp(least, most) },
             excess,
             wrongly_allowed: wrong.allowed,
             wrongly_denied: wrong.denied,
