@@ -8,6 +8,9 @@
 //! topup:{user:3}:b:alice   string  tokens of the bucket of key "alice"
 //! topup:{user:3}:l:alice   hash    the same under lazy-token-bucket
 //! topup:{user:3}:g:alice   string  under gcra
+//! topup:{user:3}:f:alice   string  under fixed-window
+//! topup:{user:3}:s:alice   stream  under sliding-window
+//! topup:{user:3}:c:alice   string  under sliding-counter
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
@@ -51,6 +54,9 @@ const fn letter(algorithm: Algorithm) -> char {
         Algorithm::TokenBucket => 'b',
         Algorithm::LazyTokenBucket => 'l',
         Algorithm::Gcra => 'g',
+        Algorithm::FixedWindow => 'f',
+        Algorithm::SlidingWindow => 's',
+        Algorithm::SlidingCounter => 'c',
     }
 }
 

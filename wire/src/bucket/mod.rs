@@ -2,14 +2,20 @@
 //!
 //! Redis decides; this is the executable specification that the scripts are tested against.
 
+mod fixed_window;
 mod gcra;
 mod lazy_token_bucket;
 mod record;
+mod sliding_counter;
+mod sliding_window;
 mod time;
 
+pub use fixed_window::Window;
 pub use gcra::Arrival;
 pub use lazy_token_bucket::Lazy;
 pub use record::{Former, Record};
+pub use sliding_counter::Windowed;
+pub use sliding_window::{Entry, Log};
 pub use time::{NEVER, Pace};
 
 use crate::{
@@ -65,6 +71,27 @@ pub trait State: Clone + PartialEq + std::fmt::Debug {
     fn expiry(&self, record: &Record) -> u64;
 }
 
+/// What comes of an operation.
+struct Decided {
+    verdict: Verdict,
+    tokens: u64,
+    capacity: u64,
+    wait: u64,
+    now: u64,
+    granted: u64,
+    /// Tokens it would take more: for the take that was denied, or for one of a single token now that none is left.
+    missing: u64,
+}
+
+// === impl Decided ===
+
+impl From<Decided> for Settled {
+    fn from(decided: Decided) -> Self {
+        let Decided { verdict, tokens, capacity, wait, now, granted, .. } = decided;
+        Self { verdict, tokens, capacity, wait, headroom: 0, now, granted }
+    }
+}
+
 // === impl Held ===
 
 impl Held {
@@ -108,7 +135,7 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
 
 /// What comes of an operation on a bucket as last written, and its score then.
 fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Settled, u64) {
-    let (mut tokens, score) = match held {
+    let (tokens, score) = match held {
         None => record.absent(now),
         Some(held) => {
             let (tokens, score) = record.carried(held);
@@ -116,7 +143,27 @@ fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Se
             if credits { record.credit(tokens, score, now) } else { (tokens, score) }
         }
     };
+    let Decided { verdict, tokens, granted, missing, .. } = decided(record.capacity, tokens, operation, now);
     let capacity = record.capacity;
+    let mut wait = 0;
+    if missing > 0 {
+        wait = record.time_to(score, missing, now);
+        if !record.catch_up {
+            let soon = (record.tick / 4).clamp(1_000, 250_000);
+            wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
+        }
+    }
+    let headroom = record.headroom(score, tokens, now);
+    (Settled { verdict, tokens, capacity, wait, headroom, now, granted }, score)
+}
+
+/// What a limit answers that is not published as what it is asked as.
+fn unknown(now: u64) -> Settled {
+    Settled { verdict: Verdict::Unknown, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0 }
+}
+
+/// What comes of an operation on a bucket of `tokens`, but for its wait.
+fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> Decided {
     let (mut verdict, mut granted, mut missing) = (Verdict::Allowed, 0, 0);
     match operation {
         Operation::Take(count) | Operation::Peek(count) if count > capacity => {
@@ -141,16 +188,7 @@ fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Se
     if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
         missing = missing.max(1);
     }
-    let mut wait = 0;
-    if missing > 0 {
-        wait = record.time_to(score, missing, now);
-        if !record.catch_up {
-            let soon = (record.tick / 4).clamp(1_000, 250_000);
-            wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
-        }
-    }
-    let headroom = record.headroom(score, tokens, now);
-    (Settled { verdict, tokens, capacity, wait, headroom, now, granted }, score)
+    Decided { verdict, tokens, capacity, wait: 0, now, granted, missing }
 }
 
 /// Whether the bucket is written; what was refused and credited nothing is left as it is.

@@ -10,6 +10,9 @@ use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algori
 static LAZY_TOKEN_BUCKET: LazyLock<Script> =
     script!("lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "quick.lua");
 static GCRA: LazyLock<Script> = script!("lazy.lua" "gcra.lua" "scripted.lua");
+static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "scripted.lua");
+static SLIDING_WINDOW: LazyLock<Script> = script!("windows.lua" "sliding_window.lua" "scripted.lua");
+static SLIDING_COUNTER: LazyLock<Script> = script!("windows.lua" "sliding_counter.lua" "scripted.lua");
 
 /// `operation` on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 ///
@@ -47,5 +50,8 @@ fn script_of(algorithm: Algorithm) -> Option<&'static Script> {
         Algorithm::TokenBucket => None,
         Algorithm::LazyTokenBucket => Some(&LAZY_TOKEN_BUCKET),
         Algorithm::Gcra => Some(&GCRA),
+        Algorithm::FixedWindow => Some(&FIXED_WINDOW),
+        Algorithm::SlidingWindow => Some(&SLIDING_WINDOW),
+        Algorithm::SlidingCounter => Some(&SLIDING_COUNTER),
     }
 }

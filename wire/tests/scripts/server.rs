@@ -18,6 +18,8 @@ pub(crate) enum Content {
     Text(String),
     Fields(BTreeMap<String, String>),
     Scores(BTreeMap<String, u64>),
+    /// The entries of a stream, each with its one value.
+    Entries(Vec<(String, String)>),
     Other(String),
 }
 
@@ -70,6 +72,11 @@ impl Redis {
                     self.ask::<()>(&["HSET", key, field, value]).await;
                 }
             }
+            Content::Entries(entries) => {
+                for (id, value) in entries {
+                    self.ask::<()>(&["XADD", key, id, "t", value]).await;
+                }
+            }
             other => panic!("{other:?} is no state"),
         }
     }
@@ -92,6 +99,7 @@ fn entry(row: Vec<Value>) -> (String, Content) {
     let content = match String::from_redis_value(kind).unwrap().as_str() {
         "string" => Content::Text(FromRedisValue::from_redis_value(content).unwrap()),
         "hash" => Content::Fields(FromRedisValue::from_redis_value(content).unwrap()),
+        "stream" => Content::Entries(FromRedisValue::from_redis_value(content).unwrap()),
         "zset" => Content::Scores(FromRedisValue::from_redis_value(content).unwrap()),
         other => Content::Other(other.to_owned()),
     };

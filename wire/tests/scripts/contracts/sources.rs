@@ -4,13 +4,14 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PEXPIRE PEXPIREAT RENAME SET TIME \
-     UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+     UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 4] = ["bucket", "lazy", "quick", "time"];
+const SHARED: [&str; 5] = ["bucket", "lazy", "quick", "time", "windows"];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 3] = ["gcra", "lazy_token_bucket", "token_bucket"];
+const ALGORITHMS: [&str; 6] =
+    ["fixed_window", "gcra", "lazy_token_bucket", "sliding_counter", "sliding_window", "token_bucket"];
 
 /// A script: its name, and its text without what it runs after.
 pub(super) struct Source {

@@ -5,4 +5,5 @@ mod counters;
 mod rated;
 mod record;
 mod scripted;
+mod windowed;
 mod world;
