@@ -7,7 +7,7 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::MAX_TOKENS,
+    limit::{Algorithm, MAX_TOKENS},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -149,7 +149,10 @@ impl Bucket {
         let mut unknown = 0;
         loop {
             let place = self.place(slot).await?;
-            let count = if let Operation::Take(count) = operation { count } else { 1 };
+            let count = match operation {
+                Operation::Take(count) | Operation::Reserve { count, .. } => count,
+                _ => 1,
+            };
             let (terms, epoch) = (place.published.terms, place.published.epoch);
             let asked = Asked { count, sent: shared.clock.now(), terms, epoch };
             let (connection, keys, member) = (&mut shared.connection(), place.keys(), place.member());
@@ -157,6 +160,9 @@ impl Bucket {
             // which is read, says. Its own record does.
             let own = if unknown > 0 { scripts::algorithm_of(connection, keys).await? } else { None };
             let algorithm = own.unwrap_or(place.published.limit.algorithm);
+            if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
+                return Err(Error::NoQueue { limit: self.limit.clone(), algorithm: algorithm.as_str() });
+            }
             let settled = scripts::operate(connection, algorithm, keys, member, operation).await?;
             match settled.verdict {
                 Verdict::Unknown => {
@@ -237,7 +243,7 @@ impl Bucket {
 /// A limit that is still unknown when asked for the fourth time is: see [`Bucket::settle`].
 const MOST_UNKNOWN: u32 = 4;
 
-fn checked(count: u64) -> Result<(), Error> {
+pub(crate) fn checked(count: u64) -> Result<(), Error> {
     if count == 0 || count > MAX_TOKENS { Err(Error::InvalidCount { count }) } else { Ok(()) }
 }
 

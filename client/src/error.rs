@@ -51,6 +51,14 @@ pub enum Error {
         /// Tokens asked for.
         count: u64,
     },
+    /// A reservation of a limit that is no leaky bucket.
+    #[error("limit {limit:?} is a {algorithm}, and only a leaky-bucket is a queue: take, or wait")]
+    NoQueue {
+        /// The name of the limit.
+        limit: String,
+        /// What it is.
+        algorithm: &'static str,
+    },
     /// Redis did not answer in time. A take may have been carried out all the same.
     #[error("Redis did not answer within {deadline:?}")]
     DeadlineExceeded {

@@ -8,6 +8,7 @@
 //! topup:{user:3}:b:alice   string  tokens of the bucket of key "alice"
 //! topup:{user:3}:l:alice   hash    the same under lazy-token-bucket
 //! topup:{user:3}:g:alice   string  under gcra
+//! topup:{user:3}:k:alice   hash    under leaky-bucket
 //! topup:{user:3}:f:alice   string  under fixed-window
 //! topup:{user:3}:s:alice   stream  under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
@@ -54,6 +55,7 @@ const fn letter(algorithm: Algorithm) -> char {
         Algorithm::TokenBucket => 'b',
         Algorithm::LazyTokenBucket => 'l',
         Algorithm::Gcra => 'g',
+        Algorithm::LeakyBucket => 'k',
         Algorithm::FixedWindow => 'f',
         Algorithm::SlidingWindow => 's',
         Algorithm::SlidingCounter => 'c',

@@ -5,6 +5,7 @@
 mod fixed_window;
 mod gcra;
 mod lazy_token_bucket;
+mod leaky_bucket;
 mod record;
 mod sliding_counter;
 mod sliding_window;
@@ -13,6 +14,7 @@ mod time;
 pub use fixed_window::Window;
 pub use gcra::Arrival;
 pub use lazy_token_bucket::Lazy;
+pub use leaky_bucket::Level;
 pub use record::{Former, Record};
 pub use sliding_counter::Windowed;
 pub use sliding_window::{Entry, Log};
@@ -57,6 +59,13 @@ pub enum Operation {
     Refund(u64),
     /// Fill it.
     Reset,
+    /// Take so many tokens of a leaky bucket ahead of time, for when what was taken before has leaked.
+    Reserve {
+        /// How many.
+        count: u64,
+        /// The longest delay, in µs.
+        longest: u64,
+    },
 }
 
 /// What an algorithm that needs nothing but its script keeps of one bucket: the script's twin.
@@ -112,6 +121,15 @@ impl Operation {
             Self::Share(count) => ("share", count),
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
+            Self::Reserve { count, .. } => ("reserve", count),
+        }
+    }
+
+    /// The third argument of a reservation.
+    pub(crate) const fn longest(self) -> Option<u64> {
+        match self {
+            Self::Reserve { longest, .. } => Some(longest),
+            _ => None,
         }
     }
 }
@@ -166,13 +184,17 @@ fn unknown(now: u64) -> Settled {
 fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> Decided {
     let (mut verdict, mut granted, mut missing) = (Verdict::Allowed, 0, 0);
     match operation {
-        Operation::Take(count) | Operation::Peek(count) if count > capacity => {
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+            if count > capacity =>
+        {
             verdict = Verdict::ExceedsCapacity;
         }
-        Operation::Take(count) | Operation::Peek(count) if tokens < count => {
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+            if tokens < count =>
+        {
             (verdict, missing) = (Verdict::Denied, count - tokens);
         }
-        Operation::Take(count) => granted = count,
+        Operation::Take(count) | Operation::Reserve { count, .. } => granted = count,
         Operation::Share(count) => {
             granted = count.min(tokens);
             if tokens == 0 {
@@ -184,7 +206,7 @@ fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> De
         Operation::Reset => tokens = capacity,
     }
     tokens -= granted;
-    let takes = matches!(operation, Operation::Take(_) | Operation::Share(_));
+    let takes = matches!(operation, Operation::Take(_) | Operation::Share(_) | Operation::Reserve { .. });
     if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
         missing = missing.max(1);
     }

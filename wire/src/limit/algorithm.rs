@@ -14,6 +14,8 @@ pub enum Algorithm {
     LazyTokenBucket,
     /// The same decisions from a single instant, the theoretical arrival time; needs no daemon.
     Gcra,
+    /// What is taken leaks at the rate; as a queue, it tells when to proceed. Needs no daemon.
+    LeakyBucket,
     /// So many tokens within a window that begins with its first take, or at a multiple of its length.
     FixedWindow,
     /// So many within any time as long as a window, by a log of all takes; several rules at once.
@@ -26,10 +28,11 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm there is.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::TokenBucket,
         Self::LazyTokenBucket,
         Self::Gcra,
+        Self::LeakyBucket,
         Self::FixedWindow,
         Self::SlidingWindow,
         Self::SlidingCounter,
@@ -41,6 +44,7 @@ impl Algorithm {
             Self::TokenBucket => "token-bucket",
             Self::LazyTokenBucket => "lazy-token-bucket",
             Self::Gcra => "gcra",
+            Self::LeakyBucket => "leaky-bucket",
             Self::FixedWindow => "fixed-window",
             Self::SlidingWindow => "sliding-window",
             Self::SlidingCounter => "sliding-counter",

@@ -3,9 +3,9 @@
 -- the window under way, which begins at a multiple of its length, what was taken in it and in the one before. A bucket
 -- of which nothing counts has no key.
 -- Laws  what was taken before is taken for spread evenly: exact where it was, and less than twice the limit in any
---       window however it was; never more than the limit in one that begins at a multiple of its length; 4 7; 5: a clock
---       that steps back has the window begin anew, with what was taken in it; 6: what counts at a change counts in the
---       window under way then by the new terms.
+--       window however it was; never more than the limit in one that begins at a multiple of its length; 4 7; 5: a
+--       clock that steps back has the window begin anew, with what was taken in it; 6: what counts at a change counts
+--       in the window under way then by the new terms.
 local function sliding_counter(record, state, now, operation, count)
   local terms = read_windows(record, 'sliding-counter')
   if not terms then return unknown(state, now) end

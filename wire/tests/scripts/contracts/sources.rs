@@ -10,8 +10,15 @@ const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PE
 const SHARED: [&str; 5] = ["bucket", "lazy", "quick", "time", "windows"];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 6] =
-    ["fixed_window", "gcra", "lazy_token_bucket", "sliding_counter", "sliding_window", "token_bucket"];
+const ALGORITHMS: [&str; 7] = [
+    "fixed_window",
+    "gcra",
+    "lazy_token_bucket",
+    "leaky_bucket",
+    "sliding_counter",
+    "sliding_window",
+    "token_bucket",
+];
 
 /// A script: its name, and its text without what it runs after.
 pub(super) struct Source {

@@ -1,6 +1,6 @@
 //! The algorithms that need nothing but their script: each against its twin, all in the same way.
 
-use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
+use rand::{RngExt, rngs::StdRng};
 use topup_wire::{
     bucket::{Operation, Record, State},
     limit::{Limit, Terms},
@@ -35,6 +35,11 @@ pub(super) trait Kept: State {
     /// The same without what Redis, where `seen` is all that is left, has given up as of no use.
     fn trimmed(&self, _: &Record, _: &Content) -> Self {
         self.clone()
+    }
+
+    /// A take, or what comes close.
+    fn take(count: u64, _: &mut StdRng) -> Operation {
+        Operation::Take(count)
     }
 
     /// Some µs that may make a difference.
@@ -87,13 +92,16 @@ impl<S: Kept> World<S> {
     async fn step(&mut self, rng: &mut StdRng) {
         let i = rng.random_range(0..MEMBERS.len());
         match rng.random_range(0..10) {
-            0..4 => self.operate(i, Operation::Take(1)).await,
+            0..4 => self.operate(i, S::take(1, rng)).await,
             4..7 => {
                 let count = count(&self.twin.record, rng);
-                let operation = [Operation::Take, Operation::Share, Operation::Peek, Operation::Refund]
-                    .choose(rng)
-                    .unwrap();
-                self.operate(i, operation(count)).await;
+                let operation = match rng.random_range(0..4) {
+                    0 => S::take(count, rng),
+                    1 => Operation::Share(count),
+                    2 => Operation::Peek(count),
+                    _ => Operation::Refund(count),
+                };
+                self.operate(i, operation).await;
             }
             7 if rng.random_bool(0.3) => self.operate(i, Operation::Reset).await,
             7 if rng.random_bool(0.5) => self.change(rng).await,
