@@ -18,6 +18,7 @@ use crate::{
     published::{Cache, Published},
     slot::Ticket,
     slots::Slots,
+    throttle::Module,
     watch::Watch,
 };
 
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
     limits: Cache,
+    pub(crate) module: Module,
     /// What runs the client's own tasks, wherever it is called from.
     pub(crate) runtime: Handle,
 }
@@ -124,6 +126,7 @@ impl Builder {
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
+            module: Module::default(),
             runtime: Handle::current(),
         });
         deadline::keep(&shared);

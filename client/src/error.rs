@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{
     connection,
-    limit::{KeyError, NameError},
+    limit::{KeyError, NameError, ThrottleError},
 };
 
 /// Why a call gave no answer. A denial is not among these: it is a [`Decision`](crate::Decision).
@@ -51,6 +51,9 @@ pub enum Error {
         /// Tokens asked for.
         count: u64,
     },
+    /// Numbers that no throttle can have.
+    #[error(transparent)]
+    InvalidThrottle(#[from] ThrottleError),
     /// A reservation of a limit that is no leaky bucket.
     #[error("limit {limit:?} is a {algorithm}, and only a leaky-bucket is a queue: take, or wait")]
     NoQueue {

@@ -37,6 +37,7 @@ mod published;
 mod reserve;
 mod slot;
 mod slots;
+mod throttle;
 mod watch;
 
 pub use bucket::Bucket;
@@ -44,3 +45,4 @@ pub use client::{Builder, Client};
 pub use decision::Decision;
 pub use error::Error;
 pub use reserve::Reserved;
+pub use topup_wire::reply::Throttled;

@@ -12,6 +12,7 @@
 //! topup:{user:3}:f:alice   string  under fixed-window
 //! topup:{user:3}:s:alice   stream  under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
+//! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
@@ -32,6 +33,11 @@ pub const DAEMONS: &str = "topup:{topup}:daemons";
 /// How the daemon `id` is doing.
 pub fn daemon_details(id: &str) -> String {
     format!("topup:{{topup}}:daemon:{id}")
+}
+
+/// The state of a throttle. No key of a limit begins so.
+pub fn throttle_state(key: &str) -> String {
+    format!("topup:throttle:{{{key}}}")
 }
 
 /// The keys of one shard of a limit. All share one hash tag.

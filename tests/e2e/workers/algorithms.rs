@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use tokio::{task::JoinSet, time::sleep};
-use topup::{Decision, Error};
-use topup_tests::{Attempt, SOON, clock};
+use topup::{Decision, Error, Throttled};
+use topup_tests::{Attempt, Cli, Redis, SOON, clock};
 use topup_wire::limit::Algorithm;
 
-use super::{oracle::no_errors, stage::Stage};
+use super::{
+    oracle::no_errors,
+    stage::{Stage, patient},
+};
 
 /// Longer than any test: who waits it out has failed.
 const LONG: Duration = Duration::from_secs(600);
@@ -150,4 +153,54 @@ async fn whoever_reserves_proceeds_at_the_rate() {
     }
     let error = stage.bucket("other").reserve(1, LONG).await.unwrap_err();
     assert!(matches!(error, Error::NoQueue { algorithm: "token-bucket", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_throttle_answers_as_the_command_does_and_needs_no_limit() {
+    let redis = Redis::start().await;
+    let topup = patient(redis.url()).await;
+    // Two hours for each, of which a busy machine takes no minute.
+    let ask = async |key, quantity| {
+        let told: Throttled = topup.throttle(key, 15, 30, 216_000, quantity).await.unwrap();
+        let minutes = |seconds: u64| seconds.div_ceil(60);
+        (told.limited, told.limit, told.remaining, told.retry_after.map(minutes), minutes(told.reset_after))
+    };
+    assert_eq!(ask("alice", 1).await, (false, 16, 15, None, 120));
+    assert_eq!(ask("alice", 10).await, (false, 16, 5, None, 1_320));
+    assert_eq!(ask("alice", 6).await, (true, 16, 5, Some(120), 1_320));
+    assert_eq!(ask("alice", 17).await, (true, 16, 5, None, 1_320));
+    assert_eq!(ask("bob", 1).await, (false, 16, 15, None, 120));
+    let run = async |key, quantity| {
+        Cli::new(&["throttle", key, "15", "30", "216000", quantity]).redis(&redis).run().await
+    };
+    let told = run("alice", "6").await;
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.starts_with("1\n16\n5\n7"), "{told:?}");
+    let told = run("carol", "1").await;
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "0\n16\n15\n-1\n7200\n"), "{told:?}");
+    let told = Cli::new(&["throttle", "carol", "15", "0", "60"]).redis(&redis).run().await;
+    assert_eq!(told.code, Some(64));
+    assert!(told.stderr.contains("count is a whole number from 1"), "{told:?}");
+    assert!(matches!(topup.throttle("", 15, 30, 60, 1).await, Err(Error::InvalidKey(_))));
+    assert!(matches!(topup.throttle("a", 15, 30, 0, 1).await, Err(Error::InvalidThrottle(_))));
+}
+
+#[tokio::test]
+async fn the_command_line_takes_whatever_the_algorithm() {
+    let stage = one_of_each(3, "1h").await;
+    for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
+        let run = async |word| Cli::new(&[word, algorithm]).redis(&stage.redis).run().await;
+        for left in [2, 1, 0] {
+            assert_eq!(run("take").await.stdout, format!("allowed, {left} of 3 left\n"), "{algorithm}");
+        }
+        let denied = run("take").await;
+        assert!(denied.stdout.starts_with("denied, 0 of 3 left, retry after "), "{algorithm}: {denied:?}");
+        assert!(run("peek").await.stdout.starts_with("denied, 0 of 3 left, retry after "), "{algorithm}");
+        assert_eq!(run("reset").await.stdout, "allowed, 3 of 3 left\n", "{algorithm}");
+    }
+    let status = Cli::new(&["status"]).redis(&stage.redis).run().await.stdout;
+    for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
+        let row = status.lines().find(|line| line.starts_with(&format!("{algorithm} "))).expect(algorithm);
+        assert!(row.contains("3/h"), "{row}");
+    }
 }

@@ -1,7 +1,7 @@
--- The leaky bucket: what is taken is poured in, and leaks at the rate; what does not fit is denied. As a queue, it tells
--- how long what was there before takes to leak: whoever waits for that proceeds at the rate. Written upon time.lua and
--- bucket.lua. State is a hash {level, at, since}: how much is in it, the instant up to which it has leaked, and the one
--- since which the terms apply under which it has. An empty bucket has no key.
+-- The leaky bucket: what is taken is poured in, and leaks at the rate; what does not fit is denied. As a queue, it
+-- tells how long what was there before takes to leak: whoever waits for that proceeds at the rate. Written upon
+-- time.lua and bucket.lua. State is a hash {level, at, since}: how much is in it, the instant up to which it has
+-- leaked, and the one since which the terms apply under which it has. An empty bucket has no key.
 -- Operation  besides those of scripted.lua, reserve: a take that is denied also when its delay is longer than `longest`
 --       µs; wait is then that delay, or for how long it would still be denied.
 -- Laws  1 (with no tick) 2 3 4 5 7, and 6: the level is kept, above a lower capacity too, so that what was reserved is.

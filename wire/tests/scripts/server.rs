@@ -31,8 +31,15 @@ pub(crate) type Keyspace = BTreeMap<String, Content>;
 impl Redis {
     /// The `redis-server` on the PATH, or the program that TOPUP_TEST_REDIS_SERVER names.
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same with these options.
+    pub(crate) async fn start_with(options: &[(&str, &str)]) -> Self {
         let program = std::env::var_os("TOPUP_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-        let server = RedisServer::builder().program(program).start().unwrap();
+        let builder = RedisServer::builder().program(program);
+        let builder = options.iter().fold(builder, |builder, (name, value)| builder.arg(name, value));
+        let server = builder.start().unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
         Self { connection, _server: server, seen: Script::new(include_str!("keyspace.lua")) }
