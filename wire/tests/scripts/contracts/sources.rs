@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use topup_wire::limit::Algorithm;
+
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PEXPIRE PEXPIREAT RENAME SET TIME \
      UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
@@ -30,6 +32,17 @@ pub(super) struct Source {
 pub(super) fn scripts() -> Vec<Source> {
     let part = |name: &str| SHARED.contains(&name) || ALGORITHMS.contains(&name);
     all().into_iter().filter(|source| !part(&source.name)).collect()
+}
+
+/// The script of an algorithm that needs nothing else, without what is only there to be quick.
+pub(crate) fn of(algorithm: Algorithm) -> String {
+    let (all, file) = (all(), algorithm.as_str().replace('-', "_"));
+    let named = |name: &str| all.iter().find(|source| source.name == name).unwrap();
+    let header = named(&file).header().replace("\n--", "");
+    let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
+    let upon = upon.replace(" and ", ", ").replace(".lua", "");
+    let parts = upon.split(", ").map(named).chain([named(&file), named("scripted")]);
+    parts.map(|source| source.text.as_str()).collect()
 }
 
 fn all() -> Vec<Source> {
