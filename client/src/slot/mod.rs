@@ -1,7 +1,8 @@
 //! One bucket as this worker sees it: what is known of it, and who waits for its tokens.
 //!
 //! Takes of one token that come while a command for the bucket is under way wait for its answer and then go together,
-//! as one command: `DECRBY k`, or one script. Nobody waits for company; order is kept. Those who are willing to wait
+//! as one command: `DECRBY k`, or one script. Nobody waits for company; order is kept. When many wait, and the bucket has
+//! tokens for all, a second command follows the first, so that Redis and those who are served already work side by side. Those who are willing to wait
 //! for tokens stand in a queue of their own and are served first, each in turn.
 
 mod alarm;
@@ -10,9 +11,11 @@ mod lease;
 mod line;
 mod outcome;
 mod pending;
+mod ticket;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrayvec::ArrayVec;
 use smol_str::SmolStr;
 use topup_wire::{bucket::Operation, limit::LimitName, reply::Settled};
 
@@ -26,10 +29,10 @@ use crate::{
     published::Place,
 };
 
-pub(crate) use flight::Ticket;
 use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;
+pub(crate) use ticket::Ticket;
 
 use flight::Flight;
 use line::{Line, Taker};
@@ -54,10 +57,10 @@ struct State {
     takers: Line,
     /// Those who wait for tokens.
     waiters: Line,
-    /// The command under way.
-    flight: Option<Flight>,
+    /// The commands under way.
+    flights: ArrayVec<Flight, 2>,
     /// Commands so far.
-    flights: u32,
+    flown: u32,
     /// Someone will look at the waiters again.
     alarm: bool,
     /// How much to take ahead.
