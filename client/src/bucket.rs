@@ -7,7 +7,7 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{LimitName, MAX_TOKENS},
+    limit::{Algorithm, LimitName, MAX_TOKENS},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -171,8 +171,10 @@ impl Bucket {
         let mut refusals = 0;
         loop {
             let place = self.place(slot).await?;
-            let count =
-                if let Operation::Take(count) | Operation::Peek(count) = operation { count } else { 1 };
+            let count = match operation {
+                Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. } => count,
+                _ => 1,
+            };
             let (terms, epoch) = (place.published.terms, place.published.epoch);
             let asked = Asked { count, sent: shared.clock.now(), terms, epoch };
             let (connection, keys, member) = (&mut shared.connection(), place.keys(), place.member());
@@ -180,6 +182,12 @@ impl Bucket {
             // which is read, says. Its own record does.
             let own = if refusals > 0 { scripts::algorithm_of(connection, keys).await? } else { None };
             let algorithm = own.unwrap_or(place.published.limit.algorithm);
+            if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
+                return Err(Error::NoQueue {
+                    limit: slot.limit().to_string(),
+                    algorithm: algorithm.as_str(),
+                });
+            }
             let settled = scripts::operate(connection, algorithm, keys, member, operation).await?;
             match settled.verdict {
                 Verdict::Unknown => {

@@ -27,6 +27,7 @@ use crate::{
     published::{Cache, Published},
     slot::Ticket,
     slots::Slots,
+    throttle::Module,
     watch::Watch,
 };
 
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) pauses: Pauses,
     /// Redis is a cluster, and does not decide on buckets of several slots at once.
     pub(crate) apart: AtomicBool,
+    pub(crate) module: Module,
     /// What runs the client's own tasks, wherever it is called from.
     pub(crate) runtime: Handle,
 }
@@ -174,6 +176,7 @@ impl Builder {
             #[cfg(feature = "tower")]
             pauses: Pauses::default(),
             apart: AtomicBool::new(false),
+            module: Module::default(),
             runtime: Handle::current(),
         });
         deadline::keep(&shared);

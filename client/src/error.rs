@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{
     connection,
-    limit::{KeyError, NameError},
+    limit::{KeyError, NameError, ThrottleError},
 };
 
 /// Why a call gave no answer. A denial is not among these: it is a [`Decision`](crate::Decision).
@@ -57,6 +57,17 @@ pub enum Error {
     /// A client is the default already, and stays it.
     #[error("a client is the default already: call topup::set_default once")]
     DefaultIsSet,
+    /// Numbers that no throttle can have.
+    #[error(transparent)]
+    InvalidThrottle(#[from] ThrottleError),
+    /// A reservation of a limit that is no leaky bucket.
+    #[error("limit {limit:?} is a {algorithm}, and only a leaky-bucket is a queue: take, or wait")]
+    NoQueue {
+        /// The name of the limit.
+        limit: String,
+        /// What it is.
+        algorithm: &'static str,
+    },
     /// Redis did not answer in time. A take may have been carried out all the same.
     #[error("Redis did not answer within {deadline:?}")]
     DeadlineExceeded {

@@ -59,9 +59,11 @@ mod joint;
 mod known;
 mod outage;
 mod published;
+mod reserve;
 mod slot;
 mod slots;
 mod take;
+mod throttle;
 mod watch;
 
 pub use admission::Admission;
@@ -73,6 +75,8 @@ pub use denied::Denied;
 pub use error::Error;
 pub use joint::{Joint, Level};
 pub use outage::OnError;
+pub use reserve::Reserved;
 pub use take::Take;
 #[cfg(feature = "macros")]
 pub use topup_macros::limited;
+pub use topup_wire::reply::Throttled;

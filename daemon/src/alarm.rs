@@ -68,7 +68,7 @@ impl std::fmt::Debug for Alarm {
 fn calendars(limit: &LimitConfig) -> impl Iterator<Item = &Calendar> {
     let refill = match &limit.source {
         Source::Calendar(calendar) => Some(calendar),
-        Source::Rate(_) => None,
+        Source::Rate(_) | Source::Windows(_) => None,
     };
     limit.schedule.iter().map(|entry| &entry.calendar).chain(refill)
 }

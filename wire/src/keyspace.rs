@@ -8,6 +8,11 @@
 //! topup:{user:3}:b:alice   string  tokens of the bucket of key "alice"
 //! topup:{user:3}:l:alice   hash    the same under lazy-token-bucket
 //! topup:{user:3}:g:alice   string  under gcra
+//! topup:{user:3}:k:alice   hash    under leaky-bucket
+//! topup:{user:3}:f:alice   string  under fixed-window
+//! topup:{user:3}:s:alice   stream  under sliding-window
+//! topup:{user:3}:c:alice   string  under sliding-counter
+//! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
@@ -28,6 +33,11 @@ pub const DAEMONS: &str = "topup:{topup}:daemons";
 /// How the daemon `id` is doing.
 pub fn daemon_details(id: &str) -> String {
     format!("topup:{{topup}}:daemon:{id}")
+}
+
+/// The state of a throttle. No key of a limit begins so.
+pub fn throttle_state(key: &str) -> String {
+    format!("topup:throttle:{{{key}}}")
 }
 
 /// The keys of one shard of a limit. All share one hash tag.
@@ -51,6 +61,10 @@ const fn letter(algorithm: Algorithm) -> char {
         Algorithm::TokenBucket => 'b',
         Algorithm::LazyTokenBucket => 'l',
         Algorithm::Gcra => 'g',
+        Algorithm::LeakyBucket => 'k',
+        Algorithm::FixedWindow => 'f',
+        Algorithm::SlidingWindow => 's',
+        Algorithm::SlidingCounter => 'c',
     }
 }
 

@@ -34,6 +34,21 @@ pub struct Settled {
     pub granted: u64,
 }
 
+/// The reply of `CL.THROTTLE`, and of `throttle.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttled {
+    /// Whether the call is over the limit; then it has not counted.
+    pub limited: bool,
+    /// The most at once: `max_burst` + 1.
+    pub limit: u64,
+    /// How much more could be had now.
+    pub remaining: u64,
+    /// Seconds until the same call would be allowed, rounded down; `None` when it was, or never would be.
+    pub retry_after: Option<u64>,
+    /// Seconds until all of `limit` could be had, rounded down.
+    pub reset_after: u64,
+}
+
 /// The reply of `refill.lua`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refilled {
@@ -143,6 +158,17 @@ impl TryFrom<Vec<i64>> for Settled {
 
     fn try_from(numbers: Vec<i64>) -> Result<Self, ParsingError> {
         Self::read(exactly(numbers)?)
+    }
+}
+
+impl FromRedisValue for Throttled {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let [limited, limit, remaining, retry_after, reset_after] = numbers(value)?;
+        // What has been lent beyond the limit, under other terms, is none.
+        let [remaining, reset_after] = [remaining.max(0), reset_after.max(0)];
+        let retry_after = if retry_after < 0 { None } else { Some(count(retry_after)?) };
+        let [limit, remaining, reset_after] = [count(limit)?, count(remaining)?, count(reset_after)?];
+        Ok(Self { limited: limited != 0, limit, remaining, retry_after, reset_after })
     }
 }
 

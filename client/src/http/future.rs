@@ -115,6 +115,9 @@ impl Settings {
         if let Outcome::Decided(joint) = &outcome {
             self.headers.write(joint, &self.client, response.headers_mut());
         }
-        response.extensions_mut().insert(outcome);
+        let known = response.extensions().get();
+        if !known.is_some_and(|known: &Outcome| known.outweighs(&outcome)) {
+            response.extensions_mut().insert(outcome);
+        }
     }
 }

@@ -44,7 +44,8 @@ impl Headers {
         let levels: Vec<_> = joint.levels().iter().map(|level| (level, of(level))).collect();
         // Lists: what layers further in have said of theirs stays.
         append(headers, &RATE_LIMIT_POLICY, levels.iter().map(|(level, supply)| policy(level, *supply)));
-        let denied = !joint.is_allowed();
+        // By this layer, or by one further in.
+        let denied = headers.contains_key(RETRY_AFTER);
         append(headers, &RATE_LIMIT, levels.iter().map(|(level, supply)| standing(level, *supply, denied)));
         let nearest = levels.iter().min_by(|(one, _), (other, _)| left(one).total_cmp(&left(other)));
         let strictest = joint.denied_by().and_then(|by| levels.iter().find(|(level, _)| *level == by));

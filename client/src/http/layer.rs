@@ -35,7 +35,8 @@ pub struct RateLimit<S> {
     settings: Arc<Settings>,
 }
 
-/// What became of a request, in the extensions of its response.
+/// What became of a request, in the extensions of its response. Of several layers, what the outermost says that asked
+/// anything; but [`Undecided`](Self::Undecided) if one of them had to do without an answer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -130,6 +131,19 @@ where
         let (parts, body) = request.into_parts();
         let takes = self.settings.takes(&parts);
         ResponseFuture::new(self.settings.clone(), service, Request::from_parts(parts, body), takes)
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// Whether this, of a layer further in, says more than what a layer around it has come to.
+    pub(super) const fn outweighs(&self, around: &Self) -> bool {
+        match self {
+            Self::Undecided(_) => true,
+            Self::Decided(_) => matches!(around, Self::NotAsked),
+            Self::NotAsked => false,
+        }
     }
 }
 

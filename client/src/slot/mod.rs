@@ -207,7 +207,7 @@ impl Slot {
                 self.lock().known = Known::learned(settled, asked, received);
             }
             Operation::Refund(_) | Operation::Reset => self.lock().known = Known::default(),
-            Operation::Peek(_) => {}
+            Operation::Peek(_) | Operation::Reserve { .. } => {}
         }
     }
 

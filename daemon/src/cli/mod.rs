@@ -5,6 +5,7 @@ mod check;
 mod exit;
 mod run;
 mod status;
+mod throttle;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -53,6 +54,12 @@ enum Command {
     Peek(Peek),
     /// Fill a bucket
     Reset(Reset),
+    /// Answer as CL.THROTTLE of the Redis module redis-cell does: five whole numbers, one on each line
+    ///
+    /// 1 when limited, else 0; the most at once (MAX_BURST + 1); how many more could be had now; seconds until the same
+    /// would be allowed, -1 when it was; seconds until all could be had. By the module where Redis has it, else by a
+    /// script of topup's. No limit has to be published.
+    Throttle(Throttle),
     /// Show what is published: limits, active buckets, daemons
     Status(Status),
 }
@@ -128,6 +135,23 @@ struct Reset {
 }
 
 #[derive(Debug, Args)]
+struct Throttle {
+    /// Who asks: 1 to 256 bytes
+    key: String,
+    /// How many more than one may be had at once
+    max_burst: u64,
+    /// How many may be had every PERIOD
+    count: u64,
+    /// Seconds
+    period: u64,
+    /// How many are asked for; 0 to look only
+    #[arg(default_value_t = 1)]
+    quantity: u64,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Debug, Args)]
 struct Status {
     /// Answer in JSON
     #[arg(long)]
@@ -152,6 +176,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Take(args) => bucket::take(&args),
         Command::Peek(args) => bucket::peek(&args),
         Command::Reset(args) => bucket::reset(&args),
+        Command::Throttle(args) => throttle::main(&args),
         Command::Status(args) => status::main(&args),
     }
 }

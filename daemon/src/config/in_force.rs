@@ -32,10 +32,11 @@ impl LimitConfig {
                 since: calendar.latest(now).unwrap_or(0),
                 next: calendar.next(now).unwrap_or(NEVER),
             }),
+            Source::Windows(windows) => Supply::Windows(*windows),
         };
         let refill = match &self.source {
             Source::Calendar(calendar) => Some(calendar),
-            Source::Rate(_) => None,
+            Source::Rate(_) | Source::Windows(_) => None,
         };
         let calendars = self.schedule.iter().map(|entry| &entry.calendar).chain(refill);
         InForce {

@@ -22,6 +22,10 @@ pub(super) const DAEMON: &[Key] = &[key("tick", r#"tick = "100ms""#)];
 pub(super) const LIMIT: &[Key] = &[
     key("capacity", "capacity = 100"),
     key("rate", r#"rate = "50/s""#),
+    key("limit", "limit = 100"),
+    key("window", r#"window = "1min""#),
+    key("rules", r#"rules = [{ limit = 10, window = "1s" }, { limit = 100, window = "1min" }]"#),
+    key("aligned", "aligned = true"),
     key("refill", r#"refill = { cron = "0 0 0 1 * *", timezone = "Europe/Berlin" }"#),
     key("keyed", "keyed = true"),
     key("algorithm", r#"algorithm = "token-bucket""#),
@@ -36,6 +40,8 @@ pub(super) const REFILL: &[Key] = &[CRON, TIMEZONE];
 
 pub(super) const LEASE: &[Key] = &[key("max", "max = 100"), key("ttl", r#"ttl = "1s""#)];
 
+pub(super) const RULE: &[Key] = &[key("limit", "limit = 10"), key("window", r#"window = "1s""#)];
+
 pub(super) const SCHEDULE: &[Key] =
     &[CRON, TIMEZONE, key("rate", r#"rate = "200/s""#), key("capacity", "capacity = 400")];
 
@@ -44,4 +50,4 @@ const TIMEZONE: Key = key("timezone", r#"timezone = "Europe/Berlin""#);
 
 /// All tables, for the tests that keep documents and examples complete.
 #[cfg(test)]
-pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, REFILL, LEASE, SCHEDULE];
+pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, RULE, REFILL, LEASE, SCHEDULE];

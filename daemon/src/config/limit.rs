@@ -1,6 +1,6 @@
 //! A limit as checked.
 
-use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards};
+use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards, Windows};
 
 use crate::calendar::Calendar;
 
@@ -11,6 +11,8 @@ pub enum Source {
     Rate(Rate),
     /// All at once, at calendar instants: `refill`.
     Calendar(Calendar),
+    /// As what was taken leaves the windows it counts in: `limit` and `window`, or `rules`.
+    Windows(Windows),
 }
 
 /// An entry of a limit's schedule: what applies from each firing on, until another entry fires.

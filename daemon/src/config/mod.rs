@@ -14,9 +14,10 @@ mod syntax;
 mod table;
 #[cfg(test)]
 mod tests;
-mod tick;
+mod times;
 mod typed;
 mod warnings;
+mod windows;
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -28,8 +29,8 @@ pub use problem::{Problem, Problems};
 pub use redis_url::{RedisUrl, RedisUrlError};
 use report::Report;
 use table::Table;
-use tick::Tick;
-pub use tick::{MAX_TICK, MIN_TICK};
+use times::Tick;
+pub use times::{MAX_TICK, MIN_TICK};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Arrival,
-    limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards},
+    limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards, Windows},
 };
 
 use super::{
     Entry, LimitConfig, Source, keys,
     table::{Found, Table},
-    tick::Ttl,
-    warnings,
+    times::Ttl,
+    warnings, windows,
 };
 use crate::calendar::{Calendar, Expression, Zone};
 
@@ -19,13 +19,14 @@ use crate::calendar::{Calendar, Expression, Zone};
 const KEYED_SHARDS: u64 = 8;
 
 /// The keys of a limit; `None` for what is absent or, as reported, wrong.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Limit {
     keyed: Option<Found<bool>>,
     algorithm: Option<Found<Algorithm>>,
     capacity: Option<Found<Capacity>>,
     rate: Option<Found<Rate>>,
     refill: Option<Calendar>,
+    windows: Option<Found<Windows>>,
     catch_up: Option<Found<bool>>,
     on_change: Option<Found<OnChange>>,
     shards: Option<Found<Shards>>,
@@ -38,6 +39,30 @@ pub(super) struct Limit {
 impl Limit {
     /// Reads every key of `table`.
     pub(super) fn read(table: &Table<'_>) -> Self {
+        let algorithm = table.text::<Algorithm>("algorithm");
+        let decides = match &algorithm {
+            None if table.given("algorithm").is_some() => windows::guessed(table),
+            found => found.as_ref().map(|found| found.value).unwrap_or_default(),
+        };
+        if algorithm.is_some() || table.given("algorithm").is_none() {
+            windows::check_keys(table, decides);
+        }
+        let limit = if decides.has_windows() {
+            Self { windows: windows::read(table, decides), ..Self::default() }
+        } else {
+            Self::read_steady(table)
+        };
+        Self {
+            keyed: table.flag("keyed"),
+            algorithm,
+            shards: table.whole("shards", Shards::new),
+            lease: table.table("lease", keys::LEASE).as_ref().and_then(lease),
+            ..limit
+        }
+    }
+
+    /// Reads the keys of a limit whose tokens come with time.
+    fn read_steady(table: &Table<'_>) -> Self {
         table.require("capacity", "");
         let refills = table.given("refill").is_some();
         if !refills {
@@ -45,16 +70,13 @@ impl Limit {
         }
         let schedule = table.tables("schedule", keys::SCHEDULE);
         Self {
-            keyed: table.flag("keyed"),
-            algorithm: table.text("algorithm"),
             capacity: table.whole("capacity", Capacity::new),
             rate: table.text("rate"),
             refill: table.table("refill", keys::REFILL).as_ref().and_then(calendar),
             catch_up: table.flag("catch_up"),
             on_change: table.text("on_change"),
-            shards: table.whole("shards", Shards::new),
-            lease: table.table("lease", keys::LEASE).as_ref().and_then(lease),
             schedule: schedule.iter().filter_map(|entry| read_entry(entry, refills)).collect(),
+            ..Self::default()
         }
     }
 
@@ -65,22 +87,30 @@ impl Limit {
         name: Option<LimitName>,
         tick: Duration,
     ) -> Option<LimitConfig> {
-        self.check_refill(table);
-        self.check_algorithm(table);
+        let has_windows = self.algorithm.as_ref().is_some_and(|found| found.value.has_windows());
+        if !has_windows {
+            self.check_refill(table);
+            self.check_algorithm(table);
+        }
         self.check_shards(table);
         self.check_lease(table);
         let keyed = self.keyed.is_some_and(|keyed| keyed.value);
-        let source = match (&self.rate, self.refill) {
-            (_, Some(calendar)) => Source::Calendar(calendar),
-            (Some(rate), None) => Source::Rate(rate.value),
-            (None, None) => return None,
+        let source = match (&self.rate, self.refill, &self.windows) {
+            (.., Some(windows)) => Source::Windows(windows.value),
+            (_, Some(calendar), _) => Source::Calendar(calendar),
+            (Some(rate), ..) => Source::Rate(rate.value),
+            _ => return None,
+        };
+        let capacity = match source {
+            Source::Windows(windows) => windows.capacity(),
+            _ => self.capacity?.value,
         };
         let default_shards = if keyed { Shards::new(KEYED_SHARDS).ok()? } else { Shards::ONE };
         let limit = LimitConfig {
             name: name?,
             keyed,
             algorithm: self.algorithm.map(|found| found.value).unwrap_or_default(),
-            capacity: self.capacity?.value,
+            capacity,
             source,
             catch_up: self.catch_up.is_none_or(|found| found.value),
             on_change: self.on_change.map(|found| found.value).unwrap_or_default(),

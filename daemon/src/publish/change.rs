@@ -10,15 +10,15 @@ use crate::config::{Config, Entry, LimitConfig, Source};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// A limit that is new.
-    Added(LimitConfig),
+    Added(Box<LimitConfig>),
     /// A limit that is gone.
     Removed(LimitName),
     /// A limit that says something else.
     Altered {
         /// What it said.
-        from: LimitConfig,
+        from: Box<LimitConfig>,
         /// What it says.
-        to: LimitConfig,
+        to: Box<LimitConfig>,
     },
     /// Another refill period.
     Tick {
@@ -39,8 +39,10 @@ pub fn changes(old: &Config, new: &Config) -> Vec<Change> {
     changes.extend(gone.cloned().map(Change::Removed));
     for (name, to) in &new.limits {
         match old.limits.get(name) {
-            None => changes.push(Change::Added(to.clone())),
-            Some(from) if from != to => changes.push(Change::Altered { from: from.clone(), to: to.clone() }),
+            None => changes.push(Change::Added(to.clone().into())),
+            Some(from) if from != to => {
+                changes.push(Change::Altered { from: from.clone().into(), to: to.clone().into() })
+            }
             Some(_) => {}
         }
     }
@@ -96,6 +98,8 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 9] {
 fn source(source: &Source) -> (&'static str, String) {
     match source {
         Source::Rate(rate) => ("rate", rate.to_string()),
+        Source::Windows(windows) if windows.aligned() => ("rules", format!("{windows} aligned")),
+        Source::Windows(windows) => ("rules", windows.to_string()),
         Source::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
     }
 }
@@ -119,9 +123,8 @@ mod tests {
         let mut config = old.clone();
         for change in changes {
             match change {
-                Change::Added(to) | Change::Altered { to, .. } => {
-                    config.limits.insert(to.name, to.clone());
-                }
+                Change::Added(to) => drop(config.limits.insert(to.name, (**to).clone())),
+                Change::Altered { to, .. } => drop(config.limits.insert(to.name, (**to).clone())),
                 Change::Removed(name) => {
                     config.limits.remove(name);
                 }

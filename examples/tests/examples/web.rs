@@ -136,6 +136,9 @@ async fn limits_of_a_route_come_on_top() {
     }
     let denied = export(&alice).await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    let standings = denied.headers().get_all("ratelimit").iter().map(|told| told.to_str().unwrap());
+    let untils = standings.flat_map(|told| told.split(";t=").skip(1)).collect::<Vec<_>>();
+    assert_eq!(untils, [header(&denied, "retry-after")], "who allows names no time that ends later");
     assert_eq!(denied.text().await.unwrap(), "your plan has three exports an hour\n");
     assert_eq!(export(&[("x-api-key", "bob")]).await.status(), StatusCode::OK);
     for no_key in [&[][..], &[("x-api-key", "")], &[("x-api-key", &"k".repeat(257))]] {

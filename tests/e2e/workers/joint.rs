@@ -3,10 +3,12 @@
 use std::{net::TcpListener, time::Duration};
 
 use tokio::{task::JoinSet, time::sleep};
-use topup::{Bucket, Client, Error};
+use topup::{Bucket, Client, Error, Level};
 
 use topup_embedded::RedisServer;
 use topup_tests::{Redis, SOON, clock, eventually};
+
+use topup_wire::limit::Algorithm;
 
 use super::stage::Stage;
 
@@ -68,6 +70,63 @@ async fn who_denies_for_the_longest_is_named() {
     assert_eq!(joint.denied_by().unwrap().limit(), "user");
     let waits: Vec<_> = joint.levels().iter().map(|level| level.decision().retry_after().unwrap()).collect();
     assert_eq!(joint.retry_after(), waits.into_iter().max());
+}
+
+const EVERY: &str = r#"
+[limit.token-bucket]
+capacity = 9
+rate = "1/h"
+
+[limit.lazy-token-bucket]
+algorithm = "lazy-token-bucket"
+capacity = 8
+rate = "1/h"
+
+[limit.gcra]
+algorithm = "gcra"
+capacity = 7
+rate = "1/h"
+
+[limit.leaky-bucket]
+algorithm = "leaky-bucket"
+capacity = 6
+rate = "1/h"
+
+[limit.fixed-window]
+algorithm = "fixed-window"
+limit = 5
+window = "1h"
+aligned = false
+
+[limit.sliding-window]
+algorithm = "sliding-window"
+rules = [{ limit = 4, window = "1h" }, { limit = 100, window = "1d" }]
+
+[limit.sliding-counter]
+algorithm = "sliding-counter"
+limit = 3
+window = "1h"
+"#;
+
+#[tokio::test]
+async fn every_algorithm_decides_with_the_others() {
+    let stage = Stage::set(EVERY).await;
+    let every = Algorithm::ALL.map(|algorithm| stage.bucket(algorithm.as_str()));
+    let takes = || every.iter().map(|bucket| (bucket.clone(), 1));
+    for taken in 1..=3 {
+        let joint = stage.topup.take_all(takes()).await.unwrap();
+        assert!(joint.is_allowed(), "{joint:?}");
+        for level in joint.levels() {
+            let decision = level.decision();
+            assert_eq!(decision.remaining(), decision.capacity() - taken, "{level:?}");
+        }
+    }
+    let denied = stage.topup.take_all(takes()).await.unwrap();
+    assert_eq!(denied.denied_by().map(Level::limit), Some("sliding-counter"), "{denied:?}");
+    for bucket in &every {
+        let decision = bucket.peek().await.unwrap();
+        assert_eq!(decision.remaining(), decision.capacity() - 3, "{bucket:?}");
+    }
 }
 
 #[tokio::test]

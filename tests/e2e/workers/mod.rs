@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "figures for whoever asks for them with --nocapture")]
 
+mod algorithms;
 mod cancellation;
 mod changes;
 mod combined;

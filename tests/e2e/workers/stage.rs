@@ -57,7 +57,7 @@ impl Stage {
         Workers::start(env!("CARGO_BIN_EXE_worker"), count, self.redis.url(), limit, every).await
     }
 
-    /// The keys of buckets there are, of either algorithm.
+    /// The keys of buckets there are, of any algorithm.
     pub(super) async fn bucket_keys(&self) -> Vec<String> {
         bucket_keys(&self.redis).await
     }
@@ -70,7 +70,7 @@ pub(super) async fn patient(url: &str) -> Client {
 
 pub(super) async fn bucket_keys(redis: &Redis) -> Vec<String> {
     let mut keys = Vec::new();
-    for pattern in ["*}:b:*", "*}:l:*", "*}:due", "*}:former"] {
+    for pattern in ["*}:?:*", "*}:due", "*}:former"] {
         keys.extend(redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
     }
     keys

@@ -2,14 +2,22 @@
 //!
 //! Redis decides; this is the executable specification that the scripts are tested against.
 
+mod fixed_window;
 mod gcra;
 mod lazy_token_bucket;
+mod leaky_bucket;
 mod record;
+mod sliding_counter;
+mod sliding_window;
 mod time;
 
+pub use fixed_window::Window;
 pub use gcra::Arrival;
 pub use lazy_token_bucket::Lazy;
+pub use leaky_bucket::Level;
 pub use record::{Former, Record};
+pub use sliding_counter::Windowed;
+pub use sliding_window::{Entry, Log};
 pub use time::{NEVER, Pace};
 
 use crate::{
@@ -51,6 +59,13 @@ pub enum Operation {
     Refund(u64),
     /// Fill it.
     Reset,
+    /// Take so many tokens of a leaky bucket ahead of time, for when what was taken before has leaked.
+    Reserve {
+        /// How many.
+        count: u64,
+        /// The longest delay, in µs.
+        longest: u64,
+    },
 }
 
 /// What an algorithm that needs nothing but its script keeps of one bucket: the script's twin.
@@ -63,6 +78,27 @@ pub trait State: Clone + PartialEq + std::fmt::Debug {
 
     /// The instant from which a state just written is as good as none, in ms since the Unix epoch.
     fn expiry(&self, record: &Record) -> u64;
+}
+
+/// What comes of an operation.
+struct Decided {
+    verdict: Verdict,
+    tokens: u64,
+    capacity: u64,
+    wait: u64,
+    now: u64,
+    granted: u64,
+    /// Tokens it would take more: for the take that was denied, or for one of a single token now that none is left.
+    missing: u64,
+}
+
+// === impl Decided ===
+
+impl From<Decided> for Settled {
+    fn from(decided: Decided) -> Self {
+        let Decided { verdict, tokens, capacity, wait, now, granted, .. } = decided;
+        Self { verdict, tokens, capacity, wait, headroom: 0, now, granted }
+    }
 }
 
 // === impl Held ===
@@ -85,6 +121,15 @@ impl Operation {
             Self::Share(count) => ("share", count),
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
+            Self::Reserve { count, .. } => ("reserve", count),
+        }
+    }
+
+    /// The third argument of a reservation.
+    pub(crate) const fn longest(self) -> Option<u64> {
+        match self {
+            Self::Reserve { longest, .. } => Some(longest),
+            _ => None,
         }
     }
 }
@@ -108,7 +153,7 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
 
 /// What comes of an operation on a bucket as last written, and its score then.
 fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Settled, u64) {
-    let (mut tokens, score) = match held {
+    let (tokens, score) = match held {
         None => record.absent(now),
         Some(held) => {
             let (tokens, score) = record.carried(held);
@@ -116,16 +161,40 @@ fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Se
             if credits { record.credit(tokens, score, now) } else { (tokens, score) }
         }
     };
+    let Decided { verdict, tokens, granted, missing, .. } = decided(record.capacity, tokens, operation, now);
     let capacity = record.capacity;
+    let mut wait = 0;
+    if missing > 0 {
+        wait = record.time_to(score, missing, now);
+        if !record.catch_up {
+            let soon = (record.tick / 4).clamp(1_000, 250_000);
+            wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
+        }
+    }
+    let headroom = record.headroom(score, tokens, now);
+    (Settled { verdict, tokens, capacity, wait, headroom, now, granted }, score)
+}
+
+/// What a limit answers that is not published as what it is asked as.
+fn unknown(now: u64) -> Settled {
+    Settled { verdict: Verdict::Unknown, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0 }
+}
+
+/// What comes of an operation on a bucket of `tokens`, but for its wait.
+fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> Decided {
     let (mut verdict, mut granted, mut missing) = (Verdict::Allowed, 0, 0);
     match operation {
-        Operation::Take(count) | Operation::Peek(count) if count > capacity => {
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+            if count > capacity =>
+        {
             verdict = Verdict::ExceedsCapacity;
         }
-        Operation::Take(count) | Operation::Peek(count) if tokens < count => {
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+            if tokens < count =>
+        {
             (verdict, missing) = (Verdict::Denied, count - tokens);
         }
-        Operation::Take(count) => granted = count,
+        Operation::Take(count) | Operation::Reserve { count, .. } => granted = count,
         Operation::Share(count) => {
             granted = count.min(tokens);
             if tokens == 0 {
@@ -137,20 +206,11 @@ fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Se
         Operation::Reset => tokens = capacity,
     }
     tokens -= granted;
-    let takes = matches!(operation, Operation::Take(_) | Operation::Share(_));
+    let takes = matches!(operation, Operation::Take(_) | Operation::Share(_) | Operation::Reserve { .. });
     if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
         missing = missing.max(1);
     }
-    let mut wait = 0;
-    if missing > 0 {
-        wait = record.time_to(score, missing, now);
-        if !record.catch_up {
-            let soon = (record.tick / 4).clamp(1_000, 250_000);
-            wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
-        }
-    }
-    let headroom = record.headroom(score, tokens, now);
-    (Settled { verdict, tokens, capacity, wait, headroom, now, granted }, score)
+    Decided { verdict, tokens, capacity, wait: 0, now, granted, missing }
 }
 
 /// Whether the bucket is written; what was refused and credited nothing is left as it is.

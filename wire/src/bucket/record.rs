@@ -95,6 +95,11 @@ impl Record {
         Self { anchor, anchored, ..changed }
     }
 
+    /// The length of the one window of a limit that has one, and whether it is aligned.
+    pub(super) fn window(&self) -> Option<(u64, bool)> {
+        self.windows.map(|windows| (windows.longest(), windows.aligned()))
+    }
+
     pub(super) fn last_filled(&self, now: u64) -> u64 {
         if self.fills > 0 && now >= self.fills { self.fills } else { self.filled }
     }

@@ -14,13 +14,29 @@ pub enum Algorithm {
     LazyTokenBucket,
     /// The same decisions from a single instant, the theoretical arrival time; needs no daemon.
     Gcra,
+    /// What is taken leaks at the rate; as a queue, it tells when to proceed. Needs no daemon.
+    LeakyBucket,
+    /// So many tokens within a window that begins with its first take, or at a multiple of its length.
+    FixedWindow,
+    /// So many within any time as long as a window, by a log of all takes; several rules at once.
+    SlidingWindow,
+    /// About so many within any time as long as a window, by what was taken in two of them.
+    SlidingCounter,
 }
 
 // === impl Algorithm ===
 
 impl Algorithm {
     /// Every algorithm there is.
-    pub const ALL: [Self; 3] = [Self::TokenBucket, Self::LazyTokenBucket, Self::Gcra];
+    pub const ALL: [Self; 7] = [
+        Self::TokenBucket,
+        Self::LazyTokenBucket,
+        Self::Gcra,
+        Self::LeakyBucket,
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::SlidingCounter,
+    ];
 
     /// The word in config, records and status.
     pub const fn as_str(self) -> &'static str {
@@ -28,15 +44,22 @@ impl Algorithm {
             Self::TokenBucket => "token-bucket",
             Self::LazyTokenBucket => "lazy-token-bucket",
             Self::Gcra => "gcra",
+            Self::LeakyBucket => "leaky-bucket",
+            Self::FixedWindow => "fixed-window",
+            Self::SlidingWindow => "sliding-window",
+            Self::SlidingCounter => "sliding-counter",
         }
     }
 
     /// Whether takes count no longer one by one, each a window after it was made: then only asking tells when a take of
     /// more tokens would be allowed than one that was denied.
     pub const fn slides(self) -> bool {
-        match self {
-            Self::TokenBucket | Self::LazyTokenBucket | Self::Gcra => false,
-        }
+        matches!(self, Self::SlidingWindow | Self::SlidingCounter)
+    }
+
+    /// Whether it says how much may be taken within a time, and not how fast tokens come.
+    pub const fn has_windows(self) -> bool {
+        matches!(self, Self::FixedWindow | Self::SlidingWindow | Self::SlidingCounter)
     }
 
     /// Whether the script of each operation is all it needs: no daemon, no index of its buckets.

@@ -7,6 +7,7 @@ mod lease;
 mod name;
 mod rate;
 mod terms;
+mod throttle;
 mod windows;
 
 pub use algorithm::Algorithm;
@@ -16,4 +17,5 @@ pub use lease::{Lease, LeaseError};
 pub use name::{LimitName, NameError};
 pub use rate::{MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
 pub use terms::{Limit, OnChange, Period, Shards, ShardsError, Supply, Terms, UnknownWord};
+pub use throttle::{MAX_THROTTLE, Throttle, ThrottleError};
 pub use windows::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Windows, WindowsError};

@@ -48,6 +48,9 @@ pub enum WindowsError {
 // === impl Rule ===
 
 impl Rule {
+    /// The longest window.
+    pub const LONGEST: Duration = MAX_INTERVAL;
+
     /// At most `tokens` within any `window`.
     ///
     /// # Errors
@@ -112,6 +115,11 @@ impl Windows {
     /// The rules, the one of the shortest window first.
     pub fn rules(&self) -> &[Rule] {
         &self.rules[..self.count]
+    }
+
+    /// The length of the longest window, in µs.
+    pub const fn longest(&self) -> u64 {
+        self.rules[MAX_RULES - 1].micros
     }
 
     /// Whether windows begin at multiples of their length.

@@ -18,6 +18,12 @@ local function whole(number)
   return format(WHOLE, number)
 end
 
+-- What a limit answers that is not published, or not as this algorithm: it leaves no state behind.
+local function unknown(state, now)
+  redis.call('DEL', state)
+  return {-1, 0, 0, 0, 0, now, 0}
+end
+
 -- What the record says, or nil when it is not there or not of this algorithm.
 local function read_terms(record, algorithm)
   local f = redis.call('HMGET', record, 'algorithm', 'capacity', 'n', 'p', 'catch_up', 'tick', 'anchor', 'anchored',

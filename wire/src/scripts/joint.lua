@@ -1,5 +1,5 @@
--- Takes from several buckets, of any algorithms, all or nothing. Runs after time.lua, bucket.lua, lazy.lua and the
--- files of all algorithms.
+-- Takes from several buckets, of any algorithms, all or nothing. Runs after time.lua, bucket.lua, lazy.lua,
+-- windows.lua and the files of all algorithms.
 -- KEYS  1 and on, of each bucket in turn: record, due index, former index and counter of a token bucket; else record
 --       and state
 -- ARGV  1 and on, of each bucket in turn: algorithm, member (empty but for a token bucket), count, up to 2^53
@@ -7,7 +7,10 @@
 --       No bucket may be named twice.
 -- Laws  those of the algorithms; and nothing is taken of any unless all allow.
 assert(#KEYS >= 2 and #ARGV >= 3 and #ARGV % 3 == 0, 'joint takes 3 arguments for each bucket, and 4 or 2 keys')
-local scripted = { ['lazy-token-bucket'] = lazy_token_bucket, gcra = gcra }
+local scripted = {
+  ['lazy-token-bucket'] = lazy_token_bucket, gcra = gcra, ['leaky-bucket'] = leaky_bucket,
+  ['fixed-window'] = fixed_window, ['sliding-window'] = sliding_window, ['sliding-counter'] = sliding_counter,
+}
 local now = microseconds()
 
 -- Of each bucket, what asks it.

@@ -7,8 +7,10 @@ use redis::{ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, aio::Co
 use super::script;
 use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
-static JOINT: LazyLock<Script> =
-    script!("lazy.lua" "token_bucket.lua" "lazy_token_bucket.lua" "gcra.lua" "joint.lua");
+static JOINT: LazyLock<Script> = script!(
+    "token_bucket.lua" "lazy.lua" "lazy_token_bucket.lua" "gcra.lua" "leaky_bucket.lua"
+    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua"
+);
 
 /// So many tokens of one bucket.
 #[derive(Clone, Copy, Debug)]

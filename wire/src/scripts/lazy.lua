@@ -1,11 +1,5 @@
 -- What the buckets share that fill at a rate and that no daemon tops up. Prepended after bucket.lua to their scripts.
 
--- What a limit answers that is not published, or not as this algorithm.
-local function unknown(state, now)
-  redis.call('DEL', state)
-  return {-1, 0, 0, 0, 0, now, 0}
-end
-
 -- The answer to an operation on a bucket of `tokens`, credited up to `at`; and whether it is to be written, as it is
 -- where it `moved` since it was, and to have a key.
 local function answer(terms, tokens, at, moved, operation, count, now)

@@ -13,6 +13,7 @@ mod registry;
 mod scripted;
 mod settle;
 mod sweep;
+mod throttle;
 
 pub use carry::{carry, is_carrying, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
@@ -23,6 +24,7 @@ pub use registry::{announce, forget, generation, published_limits, register};
 pub use scripted::{ask, operate};
 pub use settle::{ask_decrement, ask_settle, decrement, settle};
 pub use sweep::{drop_record, sweep_counters, sweep_states, touch_states};
+pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 
 /// Whether Redis has to be given the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {

@@ -10,6 +10,10 @@ use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algori
 static LAZY_TOKEN_BUCKET: LazyLock<Script> =
     script!("lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "quick.lua");
 static GCRA: LazyLock<Script> = script!("lazy.lua" "gcra.lua" "scripted.lua");
+static LEAKY_BUCKET: LazyLock<Script> = script!("leaky_bucket.lua" "scripted.lua");
+static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "scripted.lua");
+static SLIDING_WINDOW: LazyLock<Script> = script!("windows.lua" "sliding_window.lua" "scripted.lua");
+static SLIDING_COUNTER: LazyLock<Script> = script!("windows.lua" "sliding_counter.lua" "scripted.lua");
 
 /// `operation` on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 ///
@@ -26,7 +30,7 @@ pub async fn operate(
     let (word, count) = operation.as_args();
     let mut call = script.prepare_invoke();
     call.key(&keys.record).key(keys.state(algorithm, member));
-    call.arg(word).arg(count).invoke_async(connection).await
+    call.arg(word).arg(count).arg(operation.longest()).invoke_async(connection).await
 }
 
 /// Appends the command that [`operate`] sends, for the bucket whose state is at `state`.
@@ -35,10 +39,11 @@ pub fn ask(out: &mut Vec<u8>, algorithm: Algorithm, keys: &ShardKeys, state: &st
         return ask_settle(out, keys, state, keys.member(state), operation);
     };
     let (word, count) = operation.as_args();
-    let count = count.to_string();
+    let (count, longest) = (count.to_string(), operation.longest().map(|longest| longest.to_string()));
     let keys = [&keys.record, state].map(str::as_bytes);
-    let args = [word.as_bytes(), count.as_bytes()];
-    Command::Script { hash: script.get_hash(), keys: &keys, args: &args }.encode(out);
+    let args = [word.as_bytes(), count.as_bytes(), longest.as_deref().unwrap_or_default().as_bytes()];
+    let args = &args[..if longest.is_some() { 3 } else { 2 }];
+    Command::Script { hash: script.get_hash(), keys: &keys, args }.encode(out);
 }
 
 /// The script that is all an algorithm needs; none of the one whose buckets the daemon tops up.
@@ -47,5 +52,9 @@ fn script_of(algorithm: Algorithm) -> Option<&'static Script> {
         Algorithm::TokenBucket => None,
         Algorithm::LazyTokenBucket => Some(&LAZY_TOKEN_BUCKET),
         Algorithm::Gcra => Some(&GCRA),
+        Algorithm::LeakyBucket => Some(&LEAKY_BUCKET),
+        Algorithm::FixedWindow => Some(&FIXED_WINDOW),
+        Algorithm::SlidingWindow => Some(&SLIDING_WINDOW),
+        Algorithm::SlidingCounter => Some(&SLIDING_COUNTER),
     }
 }

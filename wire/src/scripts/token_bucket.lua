@@ -3,10 +3,7 @@
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
 local function token_bucket(record, due, former, counter, member, now, operation, count)
   local terms = read_terms(record, 'token-bucket')
-  if not terms then
-    redis.call('DEL', counter)
-    return {-1, 0, 0, 0, 0, now, 0}
-  end
+  if not terms then return unknown(counter, now) end
 
   -- As last written ...
   local tokens, stood, found = nil, redis.call('ZSCORE', due, member), 'due'

@@ -5,7 +5,9 @@ use std::{ops::Range, time::Duration};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use topup_wire::{
     bucket::Record,
-    limit::{Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Shards, Supply, Terms},
+    limit::{
+        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Rule, Shards, Supply, Terms, Windows,
+    },
 };
 
 /// Rates that do not divide evenly, come faster than the clock, or hardly at all.
@@ -74,7 +76,13 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
 
 /// A limit under `algorithm` of whose buckets `capacity` tokens can be taken at once, and then none for long.
 pub(crate) fn limit_of(algorithm: Algorithm, capacity: u64) -> Limit {
-    Limit { algorithm, ..limit(capacity, "1/d") }
+    let limit = Limit { algorithm, ..limit(capacity, "1/d") };
+    if !algorithm.has_windows() {
+        return limit;
+    }
+    let rule = Rule::new(capacity, Duration::from_secs(86_400)).unwrap();
+    let supply = Supply::Windows(Windows::new(&[rule], false).unwrap());
+    Limit { terms: Terms { supply, ..limit.terms }, ..limit }
 }
 
 /// A whole number of any size up to `most`: the small as likely as the large.

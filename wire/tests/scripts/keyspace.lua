@@ -2,6 +2,11 @@
 -- Reply: {key, type, content} of each key.
 local read = {
   string = function(key) return redis.call('GET', key) end,
+  stream = function(key)
+    local rows = redis.call('XRANGE', key, '-', '+')
+    for i = 1, #rows do rows[i][2] = rows[i][2][2] end
+    return rows
+  end,
   hash = function(key) return redis.call('HGETALL', key) end,
   zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
 }

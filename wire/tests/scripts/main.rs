@@ -10,5 +10,6 @@ mod contracts;
 mod draw;
 mod laws;
 mod server;
+mod throttle;
 mod travel;
 mod twin;

@@ -18,6 +18,8 @@ pub(crate) enum Content {
     Text(String),
     Fields(BTreeMap<String, String>),
     Scores(BTreeMap<String, u64>),
+    /// The entries of a stream, each with its one value.
+    Entries(Vec<(String, String)>),
     Other(String),
 }
 
@@ -29,8 +31,15 @@ pub(crate) type Keyspace = BTreeMap<String, Content>;
 impl Redis {
     /// The `redis-server` on the PATH, or the program that TOPUP_TEST_REDIS_SERVER names.
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same with these options.
+    pub(crate) async fn start_with(options: &[(&str, &str)]) -> Self {
         let program = std::env::var_os("TOPUP_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-        let server = RedisServer::builder().program(program).start().unwrap();
+        let builder = RedisServer::builder().program(program);
+        let builder = options.iter().fold(builder, |builder, (name, value)| builder.arg(name, value));
+        let server = builder.start().unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
         Self { connection, _server: server, seen: Script::new(include_str!("keyspace.lua")) }
@@ -70,6 +79,11 @@ impl Redis {
                     self.ask::<()>(&["HSET", key, field, value]).await;
                 }
             }
+            Content::Entries(entries) => {
+                for (id, value) in entries {
+                    self.ask::<()>(&["XADD", key, id, "t", value]).await;
+                }
+            }
             other => panic!("{other:?} is no state"),
         }
     }
@@ -92,6 +106,7 @@ fn entry(row: Vec<Value>) -> (String, Content) {
     let content = match String::from_redis_value(kind).unwrap().as_str() {
         "string" => Content::Text(FromRedisValue::from_redis_value(content).unwrap()),
         "hash" => Content::Fields(FromRedisValue::from_redis_value(content).unwrap()),
+        "stream" => Content::Entries(FromRedisValue::from_redis_value(content).unwrap()),
         "zset" => Content::Scores(FromRedisValue::from_redis_value(content).unwrap()),
         other => Content::Other(other.to_owned()),
     };

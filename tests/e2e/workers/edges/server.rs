@@ -157,6 +157,26 @@ async fn a_limit_that_is_not_published_is_told_once_however_often_others_decide(
 }
 
 #[tokio::test]
+async fn of_several_layers_the_one_that_had_no_answer_is_heard() {
+    let stage = Stage::set(CONFIG).await;
+    let layer = |limit: &'static str| RateLimitLayer::new(&stage.topup).limit(limit);
+    let nobody = RateLimitLayer::new(&stage.topup).limit(Rule::of("api").cost(|_| 0));
+    for (outer, inner, told) in [
+        (layer("api"), layer("nobody"), "Undecided"),
+        (layer("nobody"), layer("api"), "Undecided"),
+        (nobody.clone(), layer("api"), "Decided"),
+        (layer("api"), nobody.clone(), "Decided"),
+        (nobody.clone(), nobody.clone(), "NotAsked"),
+    ] {
+        let service =
+            service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Full::from("served"))));
+        let answer = outer.layer(inner.layer(service)).oneshot(to("/")).await.unwrap();
+        let outcome = format!("{:?}", answer.extensions().get::<Outcome>().unwrap());
+        assert!(outcome.starts_with(told), "{told}: {outcome}");
+    }
+}
+
+#[tokio::test]
 async fn what_could_never_be_allowed_is_refused_whatever_the_layer_is_told() {
     let stage = Stage::set(CONFIG).await;
     let layer = RateLimitLayer::new(&stage.topup).limit(

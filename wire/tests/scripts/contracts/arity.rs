@@ -17,6 +17,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "carry" | "sweep" => keys >= 3 && arguments == 1,
         "publish" => keys == 3 && arguments >= 3 && arguments % 2 == 1,
         "heartbeat" => keys == 3 && arguments >= 2 && arguments.is_multiple_of(2),
+        "throttle" => (keys, arguments) == (1, 4),
         "poll" => (keys, arguments) == (2, 0),
         other => panic!("what does {other} take?"),
     }

@@ -5,5 +5,5 @@ mod flushed;
 mod leftovers;
 mod listing;
 mod publishing;
-mod sources;
+pub(crate) mod sources;
 mod wrong_types;

@@ -2,15 +2,25 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use topup_wire::limit::Algorithm;
+
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PEXPIRE PEXPIREAT RENAME SET TIME \
-     UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+     UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 4] = ["bucket", "lazy", "quick", "time"];
+const SHARED: [&str; 5] = ["bucket", "lazy", "quick", "time", "windows"];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 3] = ["gcra", "lazy_token_bucket", "token_bucket"];
+const ALGORITHMS: [&str; 7] = [
+    "fixed_window",
+    "gcra",
+    "lazy_token_bucket",
+    "leaky_bucket",
+    "sliding_counter",
+    "sliding_window",
+    "token_bucket",
+];
 
 /// A script: its name, and its text without what it runs after.
 pub(super) struct Source {
@@ -22,6 +32,17 @@ pub(super) struct Source {
 pub(super) fn scripts() -> Vec<Source> {
     let part = |name: &str| SHARED.contains(&name) || ALGORITHMS.contains(&name);
     all().into_iter().filter(|source| !part(&source.name)).collect()
+}
+
+/// The script of an algorithm that needs nothing else, without what is only there to be quick.
+pub(crate) fn of(algorithm: Algorithm) -> String {
+    let (all, file) = (all(), algorithm.as_str().replace('-', "_"));
+    let named = |name: &str| all.iter().find(|source| source.name == name).unwrap();
+    let header = named(&file).header().replace("\n--", "");
+    let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
+    let upon = upon.replace(" and ", ", ").replace(".lua", "");
+    let parts = upon.split(", ").map(named).chain([named(&file), named("scripted")]);
+    parts.map(|source| source.text.as_str()).collect()
 }
 
 fn all() -> Vec<Source> {
@@ -48,7 +69,7 @@ impl Source {
     pub(super) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every = [["time", "bucket", "lazy"].as_slice(), &ALGORITHMS].concat();
+        let every = [["time", "bucket", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
             () if header.contains("Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.") => {

@@ -9,6 +9,7 @@ mod oracle;
 mod over;
 mod refused;
 mod scene;
+mod sliding;
 mod starved;
 mod worker;
 

@@ -2,7 +2,9 @@
 
 mod arithmetic;
 mod counters;
+mod promised;
 mod rated;
 mod record;
 mod scripted;
+mod windowed;
 mod world;

@@ -1,14 +1,14 @@
 //! Buckets that fill at a rate and that no daemon tops up.
 
-use rand::rngs::StdRng;
+use rand::{RngExt, rngs::StdRng};
 use topup_wire::{
-    bucket::{Arrival, Lazy},
+    bucket::{Arrival, Lazy, Level, Operation},
     limit::{Supply, Terms},
 };
 
 use super::scripted::{Kept, agree};
 use crate::{
-    draw::{capacity, rate},
+    draw::{any_size, capacity, rate},
     server::Content,
 };
 
@@ -20,6 +20,11 @@ async fn the_lazy_token_bucket_does_what_its_twin_does() {
 #[tokio::test]
 async fn gcra_does_what_its_twin_does() {
     agree::<Arrival>().await;
+}
+
+#[tokio::test]
+async fn the_leaky_bucket_does_what_its_twin_does() {
+    agree::<Level>().await;
 }
 
 /// Any capacity and any rate.
@@ -43,6 +48,29 @@ impl Kept for Lazy {
     fn earlier(&self, by: i64) -> Self {
         let earlier = |instant: u64| instant.saturating_add_signed(-by);
         Self { at: earlier(self.at), since: earlier(self.since), ..*self }
+    }
+}
+
+impl Kept for Level {
+    fn terms(rng: &mut StdRng) -> Terms {
+        any(rng)
+    }
+
+    fn content(&self) -> Content {
+        fields([("level", self.level), ("at", self.at), ("since", self.since)])
+    }
+
+    fn earlier(&self, by: i64) -> Self {
+        let earlier = |instant: u64| instant.saturating_add_signed(-by);
+        Self { at: earlier(self.at), since: earlier(self.since), ..*self }
+    }
+
+    fn take(count: u64, rng: &mut StdRng) -> Operation {
+        match rng.random_range(0..3) {
+            0 => Operation::Take(count),
+            1 => Operation::Reserve { count, longest: 1 << 53 },
+            _ => Operation::Reserve { count, longest: any_size(rng, 1 << 40) },
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The refill period, and the time a lease lasts, as written.
+//! The refill period, the time a lease lasts and the length of a window, as written.
 
 use std::{str::FromStr, time::Duration};
 
@@ -26,6 +26,15 @@ pub(super) struct Ttl(Duration);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time of 10ms to 60s: write a number and ms or s, such as \"1s\"")]
 pub(super) struct TtlError(String);
+
+/// The length of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Length(Duration);
+
+/// A text that is no such time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a time of 1ms to 366d: write a number and ms, s, min, h or d, such as \"1min\"")]
+pub(super) struct LengthError(String);
 
 // === impl Tick ===
 
@@ -64,6 +73,22 @@ impl FromStr for Ttl {
     fn from_str(text: &str) -> Result<Self, TtlError> {
         let legal = duration(text).filter(|ttl| Lease::new(1, *ttl).is_ok());
         legal.map(Self).ok_or_else(|| TtlError(text.chars().take(80).collect()))
+    }
+}
+
+// === impl Length ===
+
+impl Length {
+    pub(super) const fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl FromStr for Length {
+    type Err = LengthError;
+
+    fn from_str(text: &str) -> Result<Self, LengthError> {
+        duration(text).map(Self).ok_or_else(|| LengthError(text.chars().take(80).collect()))
     }
 }
 

@@ -1,0 +1,206 @@
+//! Whatever the algorithm, the contract is the same; and each keeps its own law under many workers at once.
+
+use std::time::Duration;
+
+use tokio::{task::JoinSet, time::sleep};
+use topup::{Decision, Error, Throttled};
+use topup_tests::{Attempt, Cli, Redis, SOON, clock};
+use topup_wire::limit::Algorithm;
+
+use super::{
+    oracle::no_errors,
+    stage::{Stage, patient},
+};
+
+/// Longer than any test: who waits it out has failed.
+const LONG: Duration = Duration::from_secs(600);
+
+/// A limit `name` of `capacity` tokens at once, and as many every `time`.
+fn limit(name: &str, algorithm: Algorithm, capacity: u32, time: &str) -> String {
+    let terms = if algorithm.has_windows() {
+        format!("limit = {capacity}\nwindow = \"{time}\"")
+    } else {
+        format!("capacity = {capacity}\nrate = \"{capacity}/{time}\"")
+    };
+    format!("[limit.{name}]\nalgorithm = \"{algorithm}\"\n{terms}\n")
+}
+
+/// One such limit of each algorithm, by its name.
+async fn one_of_each(capacity: u32, time: &str) -> Stage {
+    let limits = Algorithm::ALL.map(|algorithm| limit(algorithm.as_str(), algorithm, capacity, time));
+    Stage::set(&limits.concat()).await
+}
+
+#[tokio::test]
+async fn the_contract_is_the_same_whatever_the_algorithm() {
+    let stage = one_of_each(10, "1h").await;
+    for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
+        let bucket = stage.bucket(algorithm);
+        let left = async || bucket.peek().await.unwrap().remaining();
+        assert_eq!(bucket.peek().await.unwrap(), Decision::Allowed { remaining: 10, capacity: 10 });
+        assert_eq!(stage.bucket_keys().await, [""; 0], "{algorithm}: a look leaves a key");
+        for remaining in (5..10).rev() {
+            let taken = bucket.take(1).await.unwrap();
+            assert_eq!(taken, Decision::Allowed { remaining, capacity: 10 }, "{algorithm}");
+        }
+        let denied = bucket.take(6).await.unwrap();
+        assert_eq!((denied.is_allowed(), left().await), (false, 5), "{algorithm}");
+        let wait = denied.retry_after().unwrap();
+        assert!((1..=3_600).contains(&wait.as_secs()), "{algorithm}: {wait:?}");
+        assert!(bucket.take(5).await.unwrap().is_allowed(), "{algorithm}: all that is there");
+        let denied = bucket.take(1).await.unwrap();
+        assert!(denied.retry_after().unwrap() <= Duration::from_secs(3_600), "{algorithm}: {denied:?}");
+        assert_eq!(bucket.refund(4).await.unwrap(), 4, "{algorithm}");
+        assert!(bucket.take(3).await.unwrap().is_allowed(), "{algorithm}: what was given back");
+        assert!(!bucket.take(2).await.unwrap().is_allowed(), "{algorithm}");
+        assert!(matches!(bucket.take(11).await, Err(Error::ExceedsCapacity { capacity: 10, .. })));
+        bucket.reset().await.unwrap();
+        assert_eq!(left().await, 10, "{algorithm}");
+        assert_eq!(stage.bucket_keys().await, [""; 0], "{algorithm}: a bucket at rest has a key");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_is_served_whatever_the_algorithm() {
+    let stage = one_of_each(5, "200ms").await;
+    let mut waiters = JoinSet::new();
+    for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
+        for count in [1, 1, 1, 2, 1, 5, 1, 1, 1, 3] {
+            let bucket = stage.bucket(algorithm);
+            waiters.spawn(async move { (algorithm, bucket.wait(count, LONG).await) });
+        }
+    }
+    let all = async {
+        while let Some(waited) = waiters.join_next().await {
+            let (algorithm, decision) = waited.unwrap();
+            assert!(decision.unwrap().is_allowed(), "{algorithm}");
+        }
+    };
+    tokio::time::timeout(SOON, all).await.expect("17 tokens at 25 a second");
+}
+
+/// Takes of 8 processes from `limit` for about so long.
+async fn load(stage: &Stage, limit: &str, time: Duration) -> Vec<Attempt> {
+    let workers = stage.workers(8, limit, Duration::from_millis(4)).await;
+    sleep(time).await;
+    let attempts = workers.stop().await;
+    no_errors(&attempts);
+    let mut allowed: Vec<Attempt> = attempts.into_iter().filter(Attempt::is_allowed).collect();
+    allowed.sort_by_key(|attempt| attempt.sent);
+    allowed
+}
+
+#[tokio::test]
+async fn no_more_than_its_limit_is_taken_in_an_aligned_window() {
+    let stage = Stage::set(
+        "[limit.api]\nalgorithm = \"fixed-window\"\nlimit = 20\nwindow = \"200ms\"\naligned = true\n",
+    )
+    .await;
+    let allowed = load(&stage, "api", Duration::from_millis(1_500)).await;
+    // Redis and the workers have one clock here: a take was made in the window of its sending or of its answer.
+    let window = |at: u64| at / 200_000;
+    let surely = allowed.iter().filter(|attempt| window(attempt.sent) == window(attempt.received));
+    let mut windows = std::collections::BTreeMap::<u64, u32>::new();
+    surely.for_each(|attempt| *windows.entry(window(attempt.sent)).or_default() += 1);
+    assert!(windows.values().all(|taken| *taken <= 20), "{windows:?}");
+    assert!(windows.values().filter(|taken| **taken >= 18).count() >= 4, "hardly any was full: {windows:?}");
+}
+
+#[tokio::test]
+async fn no_more_than_its_limit_is_taken_in_any_window_that_slides() {
+    let rules = "[{ limit = 20, window = \"200ms\" }, { limit = 50, window = \"1s\" }]";
+    let stage = Stage::set(&format!("[limit.api]\nalgorithm = \"sliding-window\"\nrules = {rules}\n")).await;
+    let allowed = load(&stage, "api", Duration::from_millis(2_500)).await;
+    for (limit, window) in [(20, 200_000), (50, 1_000_000)] {
+        let within = |i: usize| {
+            let from = allowed[i].received;
+            // Those sent after the first was answered, and answered within a window of its sending, surely count with it.
+            let surely = |other: &&Attempt| other.sent > from && other.received < allowed[i].sent + window;
+            1 + allowed.iter().filter(surely).count()
+        };
+        let most = (0..allowed.len()).map(within).max().unwrap();
+        println!("{most} of {limit} in {window} µs");
+        assert!(most <= limit, "{most} in {window} µs");
+    }
+    assert!(allowed.len() >= 100, "{} in two and a half seconds", allowed.len());
+}
+
+#[tokio::test]
+async fn whoever_reserves_proceeds_at_the_rate() {
+    let config = "[limit.slow]\nalgorithm = \"leaky-bucket\"\ncapacity = 5\nrate = \"1/2s\"\n\
+                  [limit.daily]\nalgorithm = \"leaky-bucket\"\ncapacity = 7\nrate = \"7/1d\"\n\
+                  [limit.other]\ncapacity = 7\nrate = \"7/1d\"\n";
+    let stage = Stage::set(config).await;
+    for (limit, capacity, every) in [("slow", 5, 2.0), ("daily", 7, 86_400.0 / 7.0)] {
+        let bucket = stage.bucket(limit);
+        let begun = clock::now();
+        for i in 0..capacity {
+            let reserved = bucket.reserve(1, LONG * 1_000).await.unwrap();
+            let slot = reserved.delay().unwrap().as_secs_f64() + (clock::now() - begun) as f64 / 1e6;
+            let ideal = f64::from(i) * every;
+            assert!((ideal..ideal + 0.5).contains(&slot), "{limit}: {slot} s, not {ideal} s");
+        }
+        let denied = bucket.reserve(1, LONG * 1_000).await.unwrap();
+        let retry = denied.retry_after().expect("the queue is full").as_secs_f64();
+        assert!((every - 0.5..=every).contains(&retry), "{limit}: {retry} s");
+        // Room is made for one, by whoever gives back.
+        assert_eq!(bucket.refund(1).await.unwrap(), 1);
+        let patience = Duration::from_secs_f64(every);
+        let denied = bucket.reserve(1, patience).await.unwrap();
+        let retry = denied.retry_after().expect("it would take too long").as_secs_f64();
+        let ideal = f64::from(capacity - 2) * every;
+        assert!((ideal - 0.5..=ideal).contains(&retry), "{limit}: {retry} s, not {ideal} s");
+    }
+    let error = stage.bucket("other").reserve(1, LONG).await.unwrap_err();
+    assert!(matches!(error, Error::NoQueue { algorithm: "token-bucket", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_throttle_answers_as_the_command_does_and_needs_no_limit() {
+    let redis = Redis::start().await;
+    let topup = patient(redis.url()).await;
+    // Two hours for each, of which a busy machine takes no minute.
+    let ask = async |key, quantity| {
+        let told: Throttled = topup.throttle(key, 15, 30, 216_000, quantity).await.unwrap();
+        let minutes = |seconds: u64| seconds.div_ceil(60);
+        (told.limited, told.limit, told.remaining, told.retry_after.map(minutes), minutes(told.reset_after))
+    };
+    assert_eq!(ask("alice", 1).await, (false, 16, 15, None, 120));
+    assert_eq!(ask("alice", 10).await, (false, 16, 5, None, 1_320));
+    assert_eq!(ask("alice", 6).await, (true, 16, 5, Some(120), 1_320));
+    assert_eq!(ask("alice", 17).await, (true, 16, 5, None, 1_320));
+    assert_eq!(ask("bob", 1).await, (false, 16, 15, None, 120));
+    let run = async |key, quantity| {
+        Cli::new(&["throttle", key, "15", "30", "216000", quantity]).redis(&redis).run().await
+    };
+    let told = run("alice", "6").await;
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.starts_with("1\n16\n5\n7"), "{told:?}");
+    let told = run("carol", "1").await;
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "0\n16\n15\n-1\n7200\n"), "{told:?}");
+    let told = Cli::new(&["throttle", "carol", "15", "0", "60"]).redis(&redis).run().await;
+    assert_eq!(told.code, Some(64));
+    assert!(told.stderr.contains("count is a whole number from 1"), "{told:?}");
+    assert!(matches!(topup.throttle("", 15, 30, 60, 1).await, Err(Error::InvalidKey(_))));
+    assert!(matches!(topup.throttle("a", 15, 30, 0, 1).await, Err(Error::InvalidThrottle(_))));
+}
+
+#[tokio::test]
+async fn the_command_line_takes_whatever_the_algorithm() {
+    let stage = one_of_each(3, "1h").await;
+    for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
+        let run = async |word| Cli::new(&[word, algorithm]).redis(&stage.redis).run().await;
+        for left in [2, 1, 0] {
+            assert_eq!(run("take").await.stdout, format!("allowed, {left} of 3 left\n"), "{algorithm}");
+        }
+        let denied = run("take").await;
+        assert!(denied.stdout.starts_with("denied, 0 of 3 left, retry after "), "{algorithm}: {denied:?}");
+        assert!(run("peek").await.stdout.starts_with("denied, 0 of 3 left, retry after "), "{algorithm}");
+        assert_eq!(run("reset").await.stdout, "allowed, 3 of 3 left\n", "{algorithm}");
+    }
+    let status = Cli::new(&["status"]).redis(&stage.redis).run().await.stdout;
+    for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
+        let row = status.lines().find(|line| line.starts_with(&format!("{algorithm} "))).expect(algorithm);
+        assert!(row.contains("3/h"), "{row}");
+    }
+}

@@ -1,0 +1,128 @@
+//! The twin of `sliding_window.lua`.
+
+use super::{Operation, Record, State, decided, unknown, writes};
+use crate::{limit::Algorithm, reply::Settled};
+
+/// A refund takes so many entries back at most.
+const MOST: usize = 1_000;
+/// Totals are below this.
+const MODULUS: u64 = 1 << 52;
+
+/// What was taken, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log(pub Vec<Entry>);
+
+/// Tokens taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: u64,
+    /// All that was ever taken, these included, modulo 2^52.
+    pub total: u64,
+    /// How many.
+    pub tokens: u64,
+}
+
+// === impl Log ===
+
+impl Log {
+    /// Those that count at `at` within `length`.
+    fn within(&self, at: u64, length: u64) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(move |entry| entry.at + length > at)
+    }
+
+    fn used(&self, at: u64, length: u64) -> u64 {
+        self.within(at, length).map(|entry| entry.tokens).sum()
+    }
+
+    fn newest(&self) -> (u64, u64) {
+        self.0.last().map_or((0, 0), |entry| (entry.at, entry.total))
+    }
+
+    fn add(&mut self, at: u64, tokens: u64, (newest, top): (u64, u64)) {
+        let total = (self.newest().1 + tokens) % MODULUS;
+        let at = if newest == at && total < top { at + 1 } else { at };
+        self.0.push(Entry { at, total, tokens });
+    }
+
+    /// The same to a clock that has stepped back to `now`: what counts was taken now, or just before the windows in which
+    /// it counts no longer.
+    fn stepped_back(&self, lengths: &[u64], now: u64) -> Self {
+        let (at, mut log, mut counted) = (self.newest().0, Self::default(), Vec::new());
+        counted.extend(lengths.iter().map(|length| self.used(at, *length)));
+        for i in (0..lengths.len()).rev() {
+            let shorter = i.checked_sub(1);
+            let tokens = counted[i] - shorter.map_or(0, |i| counted[i]);
+            if tokens > 0 {
+                let total = (log.newest().1 + tokens) % MODULUS;
+                log.0.push(Entry { at: now - shorter.map_or(0, |i| lengths[i]), total, tokens });
+            }
+        }
+        log
+    }
+}
+
+impl State for Log {
+    const ALGORITHM: Algorithm = Algorithm::SlidingWindow;
+
+    fn operate(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled {
+        let Some(windows) = record.windows else { return unknown(now) };
+        let lengths: Vec<u64> = windows.rules().iter().map(|rule| rule.micros()).collect();
+        let (shortest, longest) = (lengths[0], lengths[lengths.len() - 1]);
+        let mut log = state.clone().unwrap_or_default();
+        let mut at = now.max(log.newest().0);
+        let stepped = at - now > shortest;
+        if stepped {
+            log = log.stepped_back(&lengths, now);
+            at = now;
+        }
+        let free = |log: &Self| {
+            let free =
+                |rule: &crate::limit::Rule| rule.tokens().get().saturating_sub(log.used(at, rule.micros()));
+            windows.rules().iter().map(free).min().unwrap_or(0)
+        };
+        let mut settled = decided(record.capacity, free(&log), operation, now);
+        match operation {
+            _ if settled.granted > 0 => log.add(at, settled.granted, log.newest()),
+            Operation::Refund(count) if count > 0 => {
+                let (newest, mut back, mut rest, mut gone) = (log.newest(), 0, 0, 0);
+                while gone < MOST && back < count && log.0.last().is_some_and(|entry| entry.at + longest > at)
+                {
+                    let tokens = log.0.pop().map_or(0, |entry| entry.tokens);
+                    let some = tokens.min(count - back);
+                    (back, rest, gone) = (back + some, tokens - some, gone + 1);
+                }
+                if gone > 0 {
+                    log.add(at, rest, newest);
+                }
+                settled.tokens = free(&log);
+            }
+            Operation::Reset => log.0.clear(),
+            _ => {}
+        }
+        if settled.missing > 0 {
+            let wanted = settled.tokens + settled.missing;
+            let leaves = windows.rules().iter().map(|rule| {
+                let mut excess = (log.used(at, rule.micros()) + wanted).saturating_sub(rule.tokens().get());
+                let mut until = now;
+                for entry in log.within(at, rule.micros()) {
+                    if excess > 0 {
+                        until = entry.at + rule.micros();
+                    }
+                    excess = excess.saturating_sub(entry.tokens);
+                }
+                until
+            });
+            settled.wait = leaves.fold(now, u64::max) - now;
+        }
+        if writes(operation, settled.verdict, stepped) {
+            *state = (log.used(at, longest) > 0).then_some(log);
+        }
+        settled.into()
+    }
+
+    fn expiry(&self, record: &Record) -> u64 {
+        let longest = record.windows.map_or(0, |windows| windows.longest());
+        (self.newest().0 + longest).div_ceil(1_000)
+    }
+}

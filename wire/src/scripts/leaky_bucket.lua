@@ -1,0 +1,82 @@
+-- The leaky bucket: what is taken is poured in, and leaks at the rate; what does not fit is denied. As a queue, it
+-- tells how long what was there before takes to leak: whoever waits for that proceeds at the rate. Written upon
+-- time.lua and bucket.lua. State is a hash {level, at, since}: how much is in it, the instant up to which it has
+-- leaked, and the one since which the terms apply under which it has. An empty bucket has no key.
+-- Operation  besides those of scripted.lua, reserve: a take that is denied also when its delay is longer than `longest`
+--       µs; wait is then that delay, or for how long it would still be denied.
+-- Laws  1 (with no tick) 2 3 4 5 7, and 6: the level is kept, above a lower capacity too, so that what was reserved is.
+local function leaky_bucket(record, state, now, operation, count, longest)
+  local terms = read_terms(record, 'leaky-bucket')
+  if not terms then return unknown(state, now) end
+  local capacity, n, p = terms.capacity, terms.n, terms.p
+
+  -- Level, and the instant up to which it leaked, under the present terms.
+  local function carried(before, level, at)
+    local k, leaked = owed(at, before.since, before.n, before.p)
+    local part = 0
+    level = math.max(0, level - k)
+    -- The token under way keeps the share of it that has leaked.
+    if level > 0 and leaked < before.since then part = math.min(1, (before.since - leaked) * before.n / before.p) end
+    if before.change == 'reset' then level = 0 end
+    if before.change == 'proportional' then level = math.ceil(level * capacity / before.capacity) end
+    return level, start(math.max(at, before.since) - math.floor(part * p / n), n, p)
+  end
+
+  local since = redis.call('HGET', record, 'since')
+  local held = redis.call('HMGET', state, 'level', 'at', 'since')
+  local level, at = tonumber(held[1] or 0), tonumber(held[2])
+  if held[1] and held[3] ~= since then
+    local before = read_former_terms(record)
+    if before.capacity then
+      level, at = carried(before, level, at)
+    else
+      -- Left by a limit of this name that has been removed, which says nothing of this one.
+      level = 0
+    end
+  end
+  if level > 0 and at > now + 2 then
+    -- The clock stepped back: what has leaked cannot be known, so count from now.
+    at = start(now, n, p)
+  elseif level > 0 then
+    local k
+    k, at = owed(at, now, n, p)
+    level = math.max(0, level - k)
+  end
+  if level == 0 then at = start(now, n, p) end
+
+  local moved = held[1] and (whole(at) ~= held[2] or since ~= held[3])
+  local function until_leaked(tokens) return math.max(0, instant(at, tokens, n, p) - now) end
+  local delay = operation == 'reserve' and level > 0 and until_leaked(level) or 0
+  local tokens, verdict, granted, missing = math.max(0, capacity - level)
+  if delay > (longest or EXACT) and count <= tokens then
+    verdict, granted, missing = 0, 0, 0
+  else
+    tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+  end
+  local wait = 0
+  if operation == 'reserve' and verdict == 1 then
+    wait = delay
+  elseif missing > 0 then
+    wait = until_leaked(missing + math.max(0, level + granted - capacity))
+  end
+  if operation == 'reserve' and verdict == 0 then wait = math.max(wait, delay - longest) end
+  level = level + granted
+  if operation == 'refund' then
+    level = math.max(0, level - count)
+    tokens = math.max(0, capacity - level)
+  elseif operation == 'reset' then
+    level = 0
+  end
+
+  if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
+    if level > 0 then
+      redis.call('HSET', state, 'level', whole(level), 'at', whole(at), 'since', since)
+      redis.call('PEXPIREAT', state, whole(math.ceil(instant(at, level, n, p) / 1000)))
+    else
+      redis.call('DEL', state)
+    end
+  end
+  return {verdict, tokens, capacity, wait, 0, now, granted}
+end
+
+local scripted = leaky_bucket

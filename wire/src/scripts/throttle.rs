@@ -1,0 +1,52 @@
+//! `CL.THROTTLE`, the command of the module redis-cell: by the module where the server has it, by a script elsewhere.
+
+use std::sync::LazyLock;
+
+use redis::{Cmd, RedisError, RedisResult, Script, Value, aio::ConnectionLike};
+
+use super::script;
+use crate::{keyspace::throttle_state, limit::Throttle, reply::Throttled};
+
+static THROTTLE: LazyLock<Script> = script!("throttle.lua");
+
+/// Whether the server has `CL.THROTTLE`.
+///
+/// # Errors
+/// Those of Redis; some servers do not let everyone ask.
+pub async fn has_cell(connection: &mut impl ConnectionLike) -> RedisResult<bool> {
+    let mut ask = Cmd::new();
+    ask.arg("COMMAND").arg("INFO").arg("CL.THROTTLE");
+    let known: Vec<Value> = ask.query_async(connection).await?;
+    Ok(known.iter().any(|command| *command != Value::Nil))
+}
+
+/// The module's own answer for `key`, which is the module's own key too.
+///
+/// # Errors
+/// Those of Redis, see [`is_no_command`]. The call may have counted all the same.
+pub async fn cell_throttle(
+    connection: &mut impl ConnectionLike,
+    key: &str,
+    throttle: Throttle,
+) -> RedisResult<Throttled> {
+    let mut ask = Cmd::new();
+    ask.arg("CL.THROTTLE").arg(key);
+    ask.arg(&throttle.as_args()[..]).query_async(connection).await
+}
+
+/// The same by a script, with a key of ours.
+///
+/// # Errors
+/// Those of Redis. The call may have counted all the same.
+pub async fn throttle(
+    connection: &mut impl ConnectionLike,
+    key: &str,
+    throttle: Throttle,
+) -> RedisResult<Throttled> {
+    THROTTLE.key(throttle_state(key)).arg(&throttle.as_args()[..]).invoke_async(connection).await
+}
+
+/// Whether `error` says that the server does not have a command: nothing was done.
+pub fn is_no_command(error: &RedisError) -> bool {
+    error.to_string().to_ascii_lowercase().contains("unknown command")
+}

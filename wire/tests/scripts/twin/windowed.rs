@@ -1,0 +1,132 @@
+//! Buckets that count what is taken within windows of time.
+
+use std::time::Duration;
+
+use rand::{RngExt, rngs::StdRng};
+use topup_wire::{
+    bucket::{Entry, Log, Record, Window, Windowed},
+    limit::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Supply, Terms, Windows},
+};
+
+use super::scripted::{Kept, agree};
+use crate::{draw::any_size, server::Content};
+
+#[tokio::test]
+async fn the_fixed_window_does_what_its_twin_does() {
+    agree::<Window>().await;
+}
+
+#[tokio::test]
+async fn the_sliding_counter_does_what_its_twin_does() {
+    agree::<Windowed>().await;
+}
+
+#[tokio::test]
+async fn the_sliding_window_does_what_its_twin_does() {
+    agree::<Log>().await;
+}
+
+/// Up to so many rules.
+fn windows(rng: &mut StdRng, most: usize) -> Terms {
+    let rules: Vec<Rule> = (0..rng.random_range(1..=most)).map(|_| rule(rng)).collect();
+    // Two of the same length are none.
+    let windows = Windows::new(&rules, rng.random_bool(0.5)).unwrap_or_else(|_| {
+        let one = Windows::new(&rules[..1], false);
+        one.unwrap()
+    });
+    Terms { capacity: windows.capacity(), supply: Supply::Windows(windows) }
+}
+
+fn rule(rng: &mut StdRng) -> Rule {
+    let tokens =
+        if rng.random_bool(0.7) { rng.random_range(1..=20) } else { any_size(rng, MAX_WINDOW_TOKENS).max(1) };
+    let micros = if rng.random_bool(0.5) {
+        [1_000, 1_000_000, 60_000_000, 86_400_000_000, 999_983][rng.random_range(0..5)]
+    } else {
+        any_size(rng, 366 * 86_400_000_000).max(1_000)
+    };
+    Rule::new(tokens, Duration::from_micros(micros)).unwrap()
+}
+
+/// A part of a window, about one, or several.
+fn about_a_window(record: &Record, rng: &mut StdRng) -> i64 {
+    let rules = record.windows.unwrap();
+    let length = rules.rules()[rng.random_range(0..rules.rules().len())].micros();
+    match rng.random_range(0..4) {
+        0 => rng.random_range(0..5),
+        1 => any_size(rng, 3 * length) as i64,
+        2 => length as i64 + rng.random_range(-2_000..2_000),
+        _ => rng.random_range(0..length) as i64,
+    }
+}
+
+fn earlier(instant: u64, by: i64) -> u64 {
+    instant.saturating_add_signed(-by)
+}
+
+impl Kept for Window {
+    fn terms(rng: &mut StdRng) -> Terms {
+        windows(rng, 1)
+    }
+
+    fn content(&self) -> Content {
+        Content::Text(format!("{} {} {}", self.begun, self.over, self.taken))
+    }
+
+    fn earlier(&self, by: i64) -> Self {
+        Self { begun: earlier(self.begun, by), over: earlier(self.over, by), ..*self }
+    }
+
+    fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
+        about_a_window(record, rng)
+    }
+}
+
+impl Kept for Windowed {
+    fn terms(rng: &mut StdRng) -> Terms {
+        windows(rng, 1)
+    }
+
+    fn content(&self) -> Content {
+        Content::Text(format!("{} {} {} {}", self.begun, self.over, self.taken, self.before))
+    }
+
+    fn earlier(&self, by: i64) -> Self {
+        Self { begun: earlier(self.begun, by), over: earlier(self.over, by), ..*self }
+    }
+
+    fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
+        about_a_window(record, rng)
+    }
+}
+
+impl Kept for Log {
+    fn terms(rng: &mut StdRng) -> Terms {
+        windows(rng, MAX_RULES)
+    }
+
+    fn content(&self) -> Content {
+        let row = |entry: &Entry| (format!("{}-{}", entry.at, entry.total), entry.tokens.to_string());
+        Content::Entries(self.0.iter().map(row).collect())
+    }
+
+    fn earlier(&self, by: i64) -> Self {
+        let entries = self.0.iter().map(|entry| Entry { at: earlier(entry.at, by), ..*entry });
+        Self(entries.collect())
+    }
+
+    fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
+        about_a_window(record, rng)
+    }
+
+    /// Redis trims what counts no longer; the last of it may be needed to tell how much did.
+    fn trimmed(&self, record: &Record, seen: &Content) -> Self {
+        let Content::Entries(seen) = seen else { return self.clone() };
+        let gone = self.0.len().saturating_sub(seen.len());
+        if gone > 0 {
+            let (newest, longest) = (self.0[self.0.len() - 1].at, record.windows.unwrap().longest());
+            assert!(self.0[gone].at + longest <= newest, "{gone} entries are gone too many");
+        }
+        Self(self.0[gone..].to_vec())
+    }
+}
