@@ -49,9 +49,15 @@ impl Rule {
     }
 
     /// The time in which a whole bucket comes, in µs: at least one.
-    pub fn window(self) -> Micros {
-        let exact = u128::from(self.capacity) * u128::from(self.micros) / u128::from(self.tokens);
-        u64::try_from(exact).unwrap_or(u64::MAX).max(1)
+    pub const fn window(self) -> Micros {
+        let exact = self.capacity as u128 * self.micros as u128 / self.tokens as u128;
+        if exact == 0 {
+            1
+        } else if exact > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            exact as u64
+        }
     }
 
     /// The time in which one token comes, in µs: at least one.

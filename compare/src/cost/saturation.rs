@@ -7,7 +7,7 @@ use crate::{
     clock::Micros,
     limiter::{Contender, Limiter},
     rule::Rule,
-    score::Quantiles,
+    score::{Quantiles, Spread},
     stage::Stage,
     worker::Hammer,
 };
@@ -47,6 +47,8 @@ pub struct Saturation {
     pub commands: f64,
     /// Calls that got no answer.
     pub failed: u64,
+    /// The CPU µs of all rounds; the other figures are of the one in the middle.
+    pub rounds: Spread,
 }
 
 // === impl Load ===
@@ -104,5 +106,22 @@ pub async fn measure(
         command: micros / decisions,
         commands: calls / decisions,
         failed: seen.failed,
+        rounds: Spread {
+            min: meter.cpu / decisions,
+            median: meter.cpu / decisions,
+            max: meter.cpu / decisions,
+        },
     })
+}
+
+// === impl Saturation ===
+
+impl Saturation {
+    /// Of the same in several rounds, the one in the middle; `None` of none.
+    pub fn middle(mut rounds: Vec<Self>) -> Option<Self> {
+        let spread = Spread::of(rounds.iter().map(|round| round.cpu))?;
+        rounds.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
+        let middle = rounds.swap_remove(rounds.len() / 2);
+        Some(Self { rounds: spread, ..middle })
+    }
 }

@@ -23,6 +23,16 @@ pub enum Limiter {
     LazyTokenBucket,
     /// topup: a single instant for each bucket.
     Gcra,
+    /// topup: a level that leaks at the rate.
+    LeakyBucket,
+    /// topup: a count in a window that begins with its first take.
+    FixedWindow,
+    /// topup: the same in windows that begin at whole multiples of their length.
+    FixedWindowAligned,
+    /// topup: a log of all that was taken within the last window.
+    SlidingWindow,
+    /// topup: two counts, of this window and the last, for about the same.
+    SlidingCounter,
     /// As usually written: a bucket refilled by the script of each take, by Redis's clock.
     LazyLua,
     /// As usually written: the same by the clock of whoever asks.
@@ -88,8 +98,9 @@ impl Limiter {
     /// What it is meant to do.
     pub const fn ideal(self) -> Ideal {
         match self {
-            Self::FixedRacy | Self::FixedLua => Ideal::FixedByFirst,
-            Self::LogPipelined => Ideal::Sliding,
+            Self::FixedWindow | Self::FixedRacy | Self::FixedLua => Ideal::FixedByFirst,
+            Self::FixedWindowAligned => Ideal::Fixed,
+            Self::SlidingWindow | Self::SlidingCounter | Self::LogPipelined => Ideal::Sliding,
             _ => Ideal::Bucket,
         }
     }
@@ -105,6 +116,19 @@ impl Limiter {
         matches!(self, Self::TickUnclamped | Self::TickClamped)
     }
 
+    /// Whether it can be told `rule`: windows of a config are whole ms.
+    pub const fn can_be_told(self, rule: &Rule) -> bool {
+        !self.counts_windows() || rule.window().is_multiple_of(1_000)
+    }
+
+    /// Whether its config says how much in which window, in place of capacity and rate.
+    const fn counts_windows(self) -> bool {
+        matches!(
+            self,
+            Self::FixedWindow | Self::FixedWindowAligned | Self::SlidingWindow | Self::SlidingCounter
+        )
+    }
+
     /// What of a limit's config makes it this; `None` for rivals.
     const fn config_lines(self) -> Option<&'static str> {
         match self {
@@ -113,6 +137,11 @@ impl Limiter {
             Self::TokenBucketLeased => Some("algorithm = \"token-bucket\"\nlease = { max = LEASE }"),
             Self::LazyTokenBucket => Some("algorithm = \"lazy-token-bucket\""),
             Self::Gcra => Some("algorithm = \"gcra\""),
+            Self::LeakyBucket => Some("algorithm = \"leaky-bucket\""),
+            Self::FixedWindow => Some("algorithm = \"fixed-window\""),
+            Self::FixedWindowAligned => Some("algorithm = \"fixed-window\"\naligned = true"),
+            Self::SlidingWindow => Some("algorithm = \"sliding-window\""),
+            Self::SlidingCounter => Some("algorithm = \"sliding-counter\""),
             _ => None,
         }
     }
@@ -138,9 +167,12 @@ impl Contender {
         // As many as come in a tick or so: enough to save commands, few enough not to strand them.
         let lines = lines.replace("LEASE", &(rule.capacity / 8).max(1).to_string());
         let (capacity, rate) = (rule.capacity, rule.rate_text());
-        Some(format!(
-            "[limit.{name}]\nkeyed = true\nshards = 1\ncapacity = {capacity}\nrate = \"{rate}\"\n{lines}\n"
-        ))
+        let terms = if self.limiter.counts_windows() {
+            format!("limit = {capacity}\nwindow = \"{}ms\"", rule.window() / 1_000)
+        } else {
+            format!("capacity = {capacity}\nrate = \"{rate}\"")
+        };
+        Some(format!("[limit.{name}]\nkeyed = true\nshards = 1\n{terms}\n{lines}\n"))
     }
 
     /// What a worker asks: one on the Redis at `redis` whose clock is off by `skew` µs.

@@ -104,7 +104,15 @@ pub async fn run(
     // As much faster: so there are as many ticks to a take as in real time, and as much comes in one.
     stage.refill_every(TICK / speed);
     let mut costs = Vec::new();
-    for &limiter in &wanted.limiters {
+    let (told, others): (Vec<Limiter>, Vec<Limiter>) =
+        wanted.limiters.iter().partition(|limiter| limiter.can_be_told(&traffic.rule));
+    for limiter in others {
+        let window = traffic.rule.window();
+        comparison
+            .left_out
+            .push(format!("{}: a window of {window} µs is no whole number of ms", limiter.name()));
+    }
+    for limiter in told {
         tell(&format!("replay: {}, {speed} times as fast", limiter.name()));
         let contender = Contender::new(limiter, traffic.rule, "replay");
         let (act, meter) = stage.play_metered(&traffic, contender).await?;

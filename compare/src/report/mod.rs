@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 pub use number::{count, short};
 pub use page::page;
 pub use table::Table;
-pub use terminal::{print as terminal, tables};
+pub use terminal::{about_trace, of_trace, print as terminal};
 
 /// A line of progress, for whoever waits at a terminal.
 pub fn tell(line: &str) {

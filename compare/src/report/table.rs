@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use maud::{Markup, html};
+
 /// A titled table. The first column is text, the others are figures.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -22,6 +24,29 @@ impl Table {
     /// Adds a row.
     pub fn row(&mut self, first: impl Into<String>, figures: impl IntoIterator<Item = String>) {
         self.rows.push(std::iter::once(first.into()).chain(figures).collect());
+    }
+
+    /// For the browser.
+    pub fn html(&self) -> Markup {
+        html! {
+            div.scroll {
+                table {
+                    tr { @for name in &self.header { th { (name) } } }
+                    @for row in &self.rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                @if column == 0 { th { (cell) } } @else { td { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        &self.title
     }
 
     fn line(&self, f: &mut fmt::Formatter<'_>, cells: &[String]) -> fmt::Result {

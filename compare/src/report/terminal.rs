@@ -29,7 +29,8 @@ pub fn print(comparison: &Comparison) -> String {
         about.command
     );
     if let Some(replay) = &comparison.replay {
-        text.push_str(&replayed(replay));
+        let _ = writeln!(text, "{}\n", about_trace(replay));
+        of_trace(replay).iter().for_each(|table| text.push_str(&format!("{table}\n")));
     }
     for table in tables(comparison) {
         // Writing to a string cannot fail.
@@ -59,25 +60,15 @@ pub fn print(comparison: &Comparison) -> String {
 }
 
 /// The tables: one figure of each limiter under each traffic, and costs.
-pub fn tables(comparison: &Comparison) -> Vec<Table> {
+fn tables(comparison: &Comparison) -> Vec<Table> {
     let mut tables = Vec::new();
     if !comparison.cells.is_empty() {
-        let spread = |spread: Option<Spread>, few: &dyn Fn(f64) -> String| {
-            spread.map_or_else(String::new, |spread| {
-                let Spread { min, median, max } = spread;
-                if min == max {
-                    few(median)
-                } else {
-                    format!("{} ({}–{})", few(median), few(min), few(max))
-                }
-            })
-        };
         let three = |figure: f64| if figure.is_finite() { format!("{figure:.3}") } else { "–".to_owned() };
-        tables.extend(by_traffic(comparison, "Admitted / ideal", &|cell| spread(cell.share, &three)));
+        tables.extend(by_traffic(comparison, "Admitted / ideal", &|cell| spread_text(cell.share, &three)));
         tables.extend(by_traffic(
             comparison,
             "Worst excess over capacity + rate × window, in tokens",
-            &|cell| spread(cell.excess, &short),
+            &|cell| spread_text(cell.excess, &short),
         ));
         tables.extend(by_traffic(comparison, "Tokens wrongly allowed / takes wrongly denied", &|cell| {
             format!(
@@ -115,6 +106,12 @@ pub fn tables(comparison: &Comparison) -> Vec<Table> {
         tables.push(table);
     }
     tables
+}
+
+/// `median (min–max)`, or the one figure there is.
+fn spread_text(spread: Option<Spread>, few: &dyn Fn(f64) -> String) -> String {
+    let Some(Spread { min, median, max }) = spread else { return String::new() };
+    if min == max { few(median) } else { format!("{} ({}–{})", few(median), few(min), few(max)) }
 }
 
 /// One figure of each limiter under each traffic, as many traffics abreast as a terminal holds.
@@ -183,6 +180,10 @@ fn costs(comparison: &Comparison) -> Table {
     ];
     let mut table = Table::new("Redis, per decision at full load, refill included; and per bucket", header);
     for cost in &comparison.costs {
+        let cpu = |load| {
+            let spread = cost.under(load).map(|under| under.rounds);
+            spread.map_or_else(|| "–".to_owned(), |rounds| spread_text(Some(rounds), &short))
+        };
         let part = |load, figure: fn(&crate::cost::Saturation) -> f64| {
             cost.under(load).map_or_else(|| "–".to_owned(), |under| short(figure(under)))
         };
@@ -192,12 +193,12 @@ fn costs(comparison: &Comparison) -> Table {
         table.row(
             cost.limiter.name(),
             [
-                part(Load::Allowed, |under| under.cpu),
+                cpu(Load::Allowed),
                 part(Load::Allowed, |under| under.command),
                 part(Load::Allowed, |under| under.commands),
-                part(Load::Keys, |under| under.cpu),
+                cpu(Load::Keys),
                 part(Load::Keys, |under| under.command),
-                part(Load::Denied, |under| under.cpu),
+                cpu(Load::Denied),
                 memory(|memory| memory.active),
                 memory(|memory| memory.idle),
             ],
@@ -231,17 +232,21 @@ fn latencies(comparison: &Comparison) -> Table {
     table
 }
 
-/// What a trace is, what a perfect limiter would have done to it, and what each limiter costs.
-fn replayed(replay: &Replay) -> String {
+/// What a trace is, and how it was replayed.
+pub fn about_trace(replay: &Replay) -> String {
     let Replay { file, rule, seconds, keys, speed, .. } = replay;
     let (capacity, rate) = (rule.capacity, rule.rate_text());
     let asked = replay.outcomes.first().map_or(0, |outcome| outcome.asked);
-    let mut text = format!(
-        "{file}: {} takes of {} keys in {} s, under capacity {capacity} and rate {rate}; replayed {speed} times as fast\n\n",
+    format!(
+        "{file}: {} takes of {} keys in {} s, under capacity {capacity} and rate {rate}; replayed {speed} times as fast",
         count(asked as f64),
         count(*keys as f64),
         short(*seconds)
-    );
+    )
+}
+
+/// What a perfect limiter would have done to a trace, and what each limiter costs.
+pub fn of_trace(replay: &Replay) -> [Table; 2] {
     let header = ["a perfect", "allows", "denies", "%", "keys denied", "denied most"];
     let mut table = Table::new("What it would have done", header);
     for outcome in &replay.outcomes {
@@ -258,11 +263,9 @@ fn replayed(replay: &Replay) -> String {
             ],
         );
     }
-    let _ = writeln!(text, "{table}");
-    let mut table = Table::new("Redis, per decision", ["", "CPU µs", "commands µs"]);
+    let mut costs = Table::new("Redis, per decision", ["", "CPU µs", "commands µs"]);
     for paid in &replay.costs {
-        table.row(paid.limiter.name(), [short(paid.cpu), short(paid.command)]);
+        costs.row(paid.limiter.name(), [short(paid.cpu), short(paid.command)]);
     }
-    let _ = writeln!(text, "{table}");
-    text
+    [table, costs]
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{
     clock,
     comparison::{About, Comparison, Cost},
-    cost::{self, Load, Pace},
+    cost::{self, Load, Pace, Saturation},
     limiter::Limiter,
     report::tell,
     stage::Stage,
@@ -83,14 +83,18 @@ async fn costs(stage: &mut Stage, choices: &Choices, into: &mut Comparison) -> a
     let pace = if choices.quick {
         Pace { hammer: 0.2, point: 0.6, keys: 200 }
     } else {
-        Pace { hammer: 1.0, point: 2.0, keys: 300 }
+        Pace { hammer: 0.7, point: 2.0, keys: 300 }
     };
     let time = (pace.hammer * 1e6) as clock::Micros;
     for &limiter in &choices.limiters {
         let mut saturations = Vec::new();
         for load in Load::ALL {
             tell(&format!("cost: {}, {}", limiter.name(), load.says()));
-            saturations.push(cost::saturation(stage, limiter, load, time).await?);
+            let mut rounds = Vec::new();
+            for _ in 0..choices.rounds {
+                rounds.push(cost::saturation(stage, limiter, load, time).await?);
+            }
+            saturations.extend(Saturation::middle(rounds));
         }
         into.costs.push(Cost { limiter, saturations, memory: None });
     }

@@ -10,7 +10,7 @@ use crate::{
     comparison::Comparison,
     cost::Load,
     limiter::Limiter,
-    report::{count, short},
+    report::{about_trace, count, of_trace, short},
     score::{BINS, Histogram},
 };
 
@@ -34,6 +34,11 @@ pub fn page(comparison: &Comparison) -> String {
                     code { (about.command) }
                 }
                 (verdicts(comparison))
+                @if let Some(replay) = &comparison.replay {
+                    h2 { "The trace" }
+                    p { (about_trace(replay)) }
+                    @for table in of_trace(replay) { h3 { (table.title()) } (table.html()) }
+                }
                 @if !comparison.cells.is_empty() { (accuracy(comparison)) }
                 @if !comparison.costs.is_empty() { (costs(comparison)) }
                 @if !comparison.left_out.is_empty() {
@@ -94,7 +99,7 @@ fn accuracy(comparison: &Comparison) -> Markup {
         h2 { "Admitted against ideal over time" }
         p.soft { span.key.k0 {} "admitted, " "dashed: ideal" }
         @for traffic in &comparison.traffics {
-            details open[traffic.name == "steady-5" || traffic.name == "coarse-tick"] {
+            details open[matches!(traffic.name.as_str(), "steady-5" | "coarse-tick" | "trace")] {
                 summary { b { (traffic.name) } ": " (traffic.says) }
                 div.grid {
                     @for limiter in comparison.limiters() {
