@@ -172,7 +172,8 @@ impl Contender {
         } else {
             format!("capacity = {capacity}\nrate = \"{rate}\"")
         };
-        Some(format!("[limit.{name}]\nkeyed = true\nshards = 1\n{terms}\n{lines}\n"))
+        // In quotes, for a name may have a dot.
+        Some(format!("[limit.{name:?}]\nkeyed = true\nshards = 1\n{terms}\n{lines}\n"))
     }
 
     /// What a worker asks: one on the Redis at `redis` whose clock is off by `skew` µs.
@@ -184,5 +185,27 @@ impl Contender {
             return Ok(Box::new(ours::Ours::connect(redis, self).await?));
         }
         rival::asker(redis, self, worker, skew)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topup_daemon::config::Config;
+
+    use super::*;
+    use crate::traffic::{Traffic, all};
+
+    /// A daemon told otherwise would refuse the whole file.
+    #[test]
+    fn every_limiter_of_ours_can_be_configured_for_every_traffic() {
+        for Traffic { name, rule, .. } in all(4.0) {
+            let ours = Limiter::all().iter().filter(|limiter| limiter.is_ours());
+            for contender in ours.map(|limiter| Contender::new(*limiter, rule, &name)) {
+                let text = contender.config().unwrap();
+                let config =
+                    Config::parse(&text, "config.toml").unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
+                assert!(config.limits.contains_key(contender.name.as_str()), "{text}");
+            }
+        }
     }
 }

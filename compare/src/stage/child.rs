@@ -76,6 +76,14 @@ impl Child {
         self.process.id()
     }
 
+    /// Waits for an end that nobody asked for: the error to report.
+    pub async fn failure(&mut self) -> anyhow::Error {
+        match self.process.wait().await {
+            Ok(status) => anyhow::anyhow!("it ended by itself ({status})"),
+            Err(error) => error.into(),
+        }
+    }
+
     /// Kills it and waits for its end.
     pub async fn end(mut self) {
         // An error means that it has ended by itself.

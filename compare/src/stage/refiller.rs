@@ -57,7 +57,11 @@ impl Refillers {
         if let Some(refill) = &mut self.refill {
             refill.fill = false;
         }
-        timeout(READY_WITHIN, all_published(url, &self.ours)).await.context("topupd publishes nothing")?
+        let Some(daemon) = self.daemons.first_mut() else { return Ok(()) };
+        tokio::select! {
+            published = timeout(READY_WITHIN, all_published(url, &self.ours)) => published.context("topupd publishes nothing")?,
+            error = daemon.failure() => Err(error.context("topupd")),
+        }
     }
 
     /// Starts the same once more: beside those that run, or after they were ended.
