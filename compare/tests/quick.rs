@@ -155,5 +155,6 @@ fn what_is_wrong_is_said() {
     refused(&["advise", "--config", &config], 78, "config.toml:1: limit.user");
     refused(&["replay", "--trace", &config, "--capacity", "0", "--rate", "1/s"], 64, "a capacity is");
     refused(&["replay", "--trace", &config, "--capacity", "3", "--rate", "1/s"], 2, "config.toml:2");
+    refused(&["show", &config], 2, "config.toml: not what --json writes");
     refused(&["--redis", "redis://127.0.0.1:1/"], 2, "topup-compare: ");
 }

@@ -151,6 +151,13 @@ enum Command {
     /// much faster, so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer
     /// than in real time.
     Replay(Replay),
+    /// Show an earlier comparison again, as --json has written it
+    Show {
+        /// What --json has written
+        file: PathBuf,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Ask limiters as told on standard input
     #[command(hide = true)]
     Worker {
@@ -186,6 +193,7 @@ pub fn main() -> ExitCode {
     let ended = match cli.command {
         None => run::compare(&cli.run),
         Some(Command::Advise(args)) => advise::main(&args),
+        Some(Command::Show { file, output }) => run::show_again(&file, &output),
         Some(Command::Replay(args)) => replay::main(&args),
         Some(Command::Worker { parent }) => {
             follow(parent).and_then(|()| worker::run()).map(|()| ExitCode::SUCCESS)

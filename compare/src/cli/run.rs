@@ -1,6 +1,6 @@
 //! `topup-compare` itself, and what it starts itself as.
 
-use std::{ffi::OsString, fs, process::ExitCode, time::Duration};
+use std::{ffi::OsString, fs, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
@@ -14,6 +14,7 @@ use crate::{
     report::{answer, page, tell, terminal},
     stage::{Server, Stage, follow},
     suite::{self, Choices},
+    verdict,
     worker::{READY, hear, say},
 };
 
@@ -45,6 +46,17 @@ pub(super) fn show(comparison: &Comparison, output: &Output) -> anyhow::Result<(
     }
     answer(&if output.json { serde_json::to_string_pretty(comparison)? } else { terminal(comparison) });
     Ok(())
+}
+
+/// Shows what an earlier run has found.
+pub(super) fn show_again(file: &Path, output: &Output) -> anyhow::Result<ExitCode> {
+    let name = file.display();
+    let text = fs::read_to_string(file).with_context(|| name.to_string())?;
+    let read = serde_json::from_str(&text);
+    let mut comparison: Comparison = read.with_context(|| format!("{name}: not what --json writes"))?;
+    comparison.verdicts = verdict::verdicts(&comparison);
+    show(&comparison, output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Those named, or all.

@@ -2,6 +2,7 @@
 
 mod number;
 mod page;
+mod summary;
 mod table;
 mod terminal;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Table, count, short};
+use super::{Table, count, short, summary};
 use crate::{
     comparison::{Cell, Comparison},
     cost::Load,
@@ -61,7 +61,7 @@ pub fn print(comparison: &Comparison) -> String {
 
 /// The tables: one figure of each limiter under each traffic, and costs.
 fn tables(comparison: &Comparison) -> Vec<Table> {
-    let mut tables = Vec::new();
+    let mut tables = vec![summary::table(comparison)];
     if !comparison.cells.is_empty() {
         let three = |figure: f64| if figure.is_finite() { format!("{figure:.3}") } else { "–".to_owned() };
         tables.extend(by_traffic(comparison, "Admitted / ideal", &|cell| spread_text(cell.share, &three)));

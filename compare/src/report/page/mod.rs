@@ -10,7 +10,7 @@ use crate::{
     comparison::Comparison,
     cost::Load,
     limiter::Limiter,
-    report::{about_trace, count, of_trace, short},
+    report::{about_trace, count, of_trace, short, summary},
     score::{BINS, Histogram},
 };
 
@@ -34,6 +34,9 @@ pub fn page(comparison: &Comparison) -> String {
                     code { (about.command) }
                 }
                 (verdicts(comparison))
+                @let summary = summary::table(comparison);
+                h2 { (summary.title()) }
+                (summary.html())
                 @if let Some(replay) = &comparison.replay {
                     h2 { "The trace" }
                     p { (about_trace(replay)) }
