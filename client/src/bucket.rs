@@ -7,7 +7,7 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{Algorithm, MAX_TOKENS},
+    limit::{Algorithm, LimitName, MAX_TOKENS},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -26,28 +26,50 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Bucket {
     client: Client,
-    limit: String,
-    key: Option<String>,
-    slot: OnceLock<Arc<Slot>>,
+    named: Named,
+}
+
+/// What a bucket has been named by.
+#[derive(Clone, Debug)]
+enum Named {
+    /// A limit; the one bucket of it is looked up when it is needed.
+    Limit(LimitName, OnceLock<Arc<Slot>>),
+    /// A bucket itself.
+    Slot(Arc<Slot>),
+    /// A text that names nothing.
+    Nothing(Box<Error>),
 }
 
 // === impl Bucket ===
 
 impl Bucket {
-    pub(crate) fn new(client: Client, limit: String) -> Self {
-        Self { client, limit, key: None, slot: OnceLock::new() }
+    pub(crate) fn new(client: Client, limit: &str) -> Self {
+        let named = match limit.parse() {
+            Ok(limit) => Named::Limit(limit, OnceLock::new()),
+            Err(error) => Named::Nothing(Box::new(Error::InvalidName(error))),
+        };
+        Self { client, named }
     }
 
     /// The bucket of `slot`.
     pub(crate) fn of(client: &Client, slot: &Arc<Slot>) -> Self {
-        let (limit, key) = (slot.limit().to_string(), slot.key().map(str::to_owned));
-        Self { client: client.clone(), limit, key, slot: slot.clone().into() }
+        Self { client: client.clone(), named: Named::Slot(slot.clone()) }
     }
 
     /// The bucket of `key`: any UTF-8 text of 1 to 256 bytes. For keyed limits only.
     #[must_use]
-    pub fn key(self, key: impl Into<String>) -> Self {
-        Self { key: Some(key.into()), slot: OnceLock::new(), ..self }
+    pub fn key(&self, key: impl AsRef<str>) -> Self {
+        let client = self.client.clone();
+        let limit = match &self.named {
+            Named::Limit(limit, _) => limit,
+            Named::Slot(slot) => slot.limit(),
+            Named::Nothing(_) => return self.clone(),
+        };
+        let named = match client.shared().slots.get(limit, Some(key.as_ref())) {
+            Ok(slot) => Named::Slot(slot),
+            Err(error) => Named::Nothing(error.into()),
+        };
+        Self { client, named }
     }
 
     /// Takes `count` tokens, all or nothing.
@@ -68,7 +90,7 @@ impl Bucket {
             return match self.told(|| slot.take(&self.client)).await? {
                 Told::Later(pending) => pending.await,
                 Told::Now(decision) => Ok(decision),
-                Told::Misplaced => Err(self.unknown()),
+                Told::Misplaced => Err(unknown(slot)),
             };
         }
         if let Some(decision) = slot.remembered(count, &self.client) {
@@ -104,7 +126,7 @@ impl Bucket {
         let pending = match self.told(|| slot.wait(count, until, &self.client)).await? {
             Told::Later(pending) => pending,
             Told::Now(decision) => return Ok(decision),
-            Told::Misplaced => return Err(self.unknown()),
+            Told::Misplaced => return Err(unknown(slot)),
         };
         match tokio::time::timeout(longest, pending).await {
             Ok(told) => told,
@@ -146,11 +168,11 @@ impl Bucket {
     /// Asks by script, and remembers the answer.
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
         let (shared, slot) = (self.client.shared(), self.slot()?);
-        let mut unknown = 0;
+        let mut refusals = 0;
         loop {
             let place = self.place(slot).await?;
             let count = match operation {
-                Operation::Take(count) | Operation::Reserve { count, .. } => count,
+                Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. } => count,
                 _ => 1,
             };
             let (terms, epoch) = (place.published.terms, place.published.epoch);
@@ -158,32 +180,37 @@ impl Bucket {
             let (connection, keys, member) = (&mut shared.connection(), place.keys(), place.member());
             // A change of kind reaches one shard after another: this one may not be yet, or no longer, what the first,
             // which is read, says. Its own record does.
-            let own = if unknown > 0 { scripts::algorithm_of(connection, keys).await? } else { None };
+            let own = if refusals > 0 { scripts::algorithm_of(connection, keys).await? } else { None };
             let algorithm = own.unwrap_or(place.published.limit.algorithm);
             if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
-                return Err(Error::NoQueue { limit: self.limit.clone(), algorithm: algorithm.as_str() });
+                return Err(Error::NoQueue {
+                    limit: slot.limit().to_string(),
+                    algorithm: algorithm.as_str(),
+                });
             }
             let settled = scripts::operate(connection, algorithm, keys, member, operation).await?;
             match settled.verdict {
                 Verdict::Unknown => {
                     // Removed, or changed in kind since we read it. Nothing was done: asking again is safe.
-                    shared.forget_limit(&self.limit);
-                    slot.displace();
-                    unknown += 1;
-                    if unknown == MOST_UNKNOWN {
-                        return Err(self.unknown());
+                    self.lost(slot);
+                    refusals += 1;
+                    if refusals == MOST_UNKNOWN {
+                        return Err(unknown(slot));
                     }
                 }
-                Verdict::ExceedsCapacity if !matches!(operation, Operation::Peek(_)) => {
-                    let (limit, capacity) = (self.limit.clone(), settled.capacity);
-                    return Err(Error::ExceedsCapacity { limit, count, capacity });
-                }
+                Verdict::ExceedsCapacity => return Err(exceeds(slot, count, settled.capacity)),
                 _ => {
                     slot.learn(&settled, operation, asked, shared.clock.now());
                     return Ok(settled);
                 }
             }
         }
+    }
+
+    /// Reads anew where the bucket is when that is next asked for: it is not there.
+    pub(crate) fn lost(&self, slot: &Slot) {
+        self.client.shared().forget_limit(slot.limit());
+        slot.displace();
     }
 
     /// Finds out where the bucket is, for the next who asks.
@@ -196,21 +223,27 @@ impl Bucket {
     }
 
     /// What this worker has of the bucket.
-    fn slot(&self) -> Result<&Arc<Slot>, Error> {
-        if let Some(slot) = self.slot.get() {
-            return Ok(slot);
+    pub(crate) fn slot(&self) -> Result<&Arc<Slot>, Error> {
+        match &self.named {
+            Named::Slot(slot) => Ok(slot),
+            Named::Nothing(error) => Err(Error::clone(error)),
+            Named::Limit(limit, found) => match found.get() {
+                Some(slot) => Ok(slot),
+                None => {
+                    let slot = self.client.shared().slots.get(limit, None)?;
+                    Ok(found.get_or_init(|| slot))
+                }
+            },
         }
-        let slot = self.client.shared().slots.get(&self.limit, self.key.as_deref())?;
-        Ok(self.slot.get_or_init(|| slot))
     }
 
     /// Where the bucket is, by what is published now.
-    async fn place(&self, slot: &Slot) -> Result<Place, Error> {
+    pub(crate) async fn place(&self, slot: &Slot) -> Result<Place, Error> {
         if let Some(place) = slot.place(&self.client) {
             return Ok(place);
         }
         let published = self.client.shared().published(slot.limit()).await?;
-        let place = Place::new(published, self.key.as_deref())?;
+        let place = Place::new(published, slot.key())?;
         slot.put(place.clone());
         Ok(place)
     }
@@ -227,10 +260,6 @@ impl Bucket {
         Ok(ask())
     }
 
-    fn unknown(&self) -> Error {
-        Error::UnknownLimit { limit: self.limit.clone() }
-    }
-
     pub(crate) async fn within_deadline<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,
@@ -243,11 +272,19 @@ impl Bucket {
 /// A limit that is still unknown when asked for the fourth time is: see [`Bucket::settle`].
 const MOST_UNKNOWN: u32 = 4;
 
+fn unknown(slot: &Slot) -> Error {
+    Error::UnknownLimit { limit: slot.limit().to_string() }
+}
+
+pub(crate) fn exceeds(slot: &Slot, count: u64, capacity: u64) -> Error {
+    Error::ExceedsCapacity { limit: slot.limit().to_string(), count, capacity }
+}
+
 pub(crate) fn checked(count: u64) -> Result<(), Error> {
     if count == 0 || count > MAX_TOKENS { Err(Error::InvalidCount { count }) } else { Ok(()) }
 }
 
-fn decision(settled: &Settled) -> Decision {
+pub(crate) fn decision(settled: &Settled) -> Decision {
     let Settled { tokens: remaining, capacity, .. } = *settled;
     match settled.verdict {
         Verdict::Allowed => Decision::Allowed { remaining, capacity },

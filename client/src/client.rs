@@ -1,8 +1,13 @@
 //! The client: one per process is enough.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::runtime::Handle;
+#[cfg(feature = "tower")]
+use topup_wire::limit::Supply;
 use topup_wire::{
     connection::{Connection, Link},
     lane::Lane,
@@ -10,11 +15,15 @@ use topup_wire::{
     scripts,
 };
 
+#[cfg(feature = "tower")]
+use crate::http::Pauses;
 use crate::{
     bucket::Bucket,
     clock::Clock,
     deadline,
     error::Error,
+    joint::Joint,
+    outage::Outage,
     published::{Cache, Published},
     slot::Ticket,
     slots::Slots,
@@ -52,6 +61,11 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
     limits: Cache,
+    outage: Outage,
+    #[cfg(feature = "tower")]
+    pub(crate) pauses: Pauses,
+    /// Redis is a cluster, and does not decide on buckets of several slots at once.
+    pub(crate) apart: AtomicBool,
     pub(crate) module: Module,
     /// What runs the client's own tasks, wherever it is called from.
     pub(crate) runtime: Handle,
@@ -80,13 +94,45 @@ impl Client {
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
-    pub fn limit(&self, name: impl Into<String>) -> Bucket {
-        Bucket::new(self.clone(), name.into())
+    pub fn limit(&self, name: impl AsRef<str>) -> Bucket {
+        Bucket::new(self.clone(), name.as_ref())
+    }
+
+    /// Takes so many tokens of each bucket, all of it or nothing: a request that has to pass several limits.
+    ///
+    /// ```no_run
+    /// # async fn example(topup: topup::Client) -> Result<(), topup::Error> {
+    /// let levels = [(topup.limit("api"), 1), (topup.limit("user").key("alice"), 1)];
+    /// let joint = topup.take_all(levels).await?;
+    /// if let Some(level) = joint.denied_by() {
+    ///     println!("{} denies, come back in {:?}", level.limit(), joint.retry_after());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// One script decides it, in one step. Where the buckets are in different slots of a Redis Cluster, they are asked in
+    /// order instead, and what was taken is given back when a later one denies: name the one that denies most first.
+    /// Once one of them is known to deny, none is asked: [`Joint::levels`] then tells of those that deny as far as known.
+    ///
+    /// # Errors
+    /// As [`Bucket::take`], for any of them. Nothing is taken then, unless the error is transient.
+    pub async fn take_all(&self, takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Joint, Error> {
+        Joint::take(self, takes).await
     }
 
     /// Tokens this client has taken ahead and may still spend, of limits with a `lease`: so many are missing elsewhere.
     pub fn tokens_held(&self) -> u64 {
         self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
+    }
+
+    /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
+    pub fn undecided(&self) -> u64 {
+        self.0.outage.undecided()
+    }
+
+    pub(crate) fn outage(&self) -> &Outage {
+        &self.0.outage
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -126,6 +172,10 @@ impl Builder {
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
+            outage: Outage::default(),
+            #[cfg(feature = "tower")]
+            pauses: Pauses::default(),
+            apart: AtomicBool::new(false),
             module: Module::default(),
             runtime: Handle::current(),
         });
@@ -155,9 +205,15 @@ impl Shared {
         Ok(published)
     }
 
+    /// Where tokens of the limit `name` come from, if that is known without asking.
+    #[cfg(feature = "tower")]
+    pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
+        self.limits.get(name, self.watch.epoch()).map(|published| published.limit.terms.supply)
+    }
+
     /// Reads the limit `name` anew when it is next asked for.
-    pub(crate) fn forget_limit(&self, name: &str) {
-        self.limits.forget(name);
+    pub(crate) fn forget_limit(&self, name: &LimitName) {
+        self.limits.forget(name.as_str());
     }
 }
 

@@ -51,6 +51,12 @@ pub enum Error {
         /// Tokens asked for.
         count: u64,
     },
+    /// No client was named, and none is the default.
+    #[error("no client is the default: call topup::set_default(client) where the program starts")]
+    NoDefault,
+    /// A client is the default already, and stays it.
+    #[error("a client is the default already: call topup::set_default once")]
+    DefaultIsSet,
     /// Numbers that no throttle can have.
     #[error(transparent)]
     InvalidThrottle(#[from] ThrottleError),
@@ -85,5 +91,10 @@ impl Error {
             Self::Redis(error) => connection::is_transient(error),
             _ => false,
         }
+    }
+
+    /// Whether it is the take itself that can never be allowed, by a limit that is as it should be.
+    pub(crate) const fn is_of_the_take(&self) -> bool {
+        matches!(self, Self::InvalidKey(_) | Self::ExceedsCapacity { .. } | Self::InvalidCount { .. })
     }
 }

@@ -25,24 +25,58 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Several limits at once
+//!
+//! [`Client::take_all`] takes from several buckets or from none. [`Admission`] does so for a piece of work, waits for it if
+//! told to, and says what an outage comes to.
+//!
+//! # Features
+//!
+//! None is on unless asked for.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `macros` | `#[topup::limited]`, for functions that begin when limits allow it |
+//! | `tower` | the module `http`: `RateLimitLayer` for servers, `WaitLayer` for requests that go out |
+//! | `axum`, `tonic` | and where these say who calls, and which route it is |
+//! | `reqwest` | and `WaitLayer` for its client |
+//! | `tracing` | a line in the log when a limit cannot be decided, and one when it can again |
 
+#[cfg(feature = "tower")]
+pub mod http;
+
+mod admission;
 mod bucket;
 mod client;
 mod clock;
 mod deadline;
 mod decision;
+mod default;
+mod denied;
 mod error;
+mod joint;
 mod known;
+mod outage;
 mod published;
 mod reserve;
 mod slot;
 mod slots;
+mod take;
 mod throttle;
 mod watch;
 
+pub use admission::Admission;
 pub use bucket::Bucket;
 pub use client::{Builder, Client};
 pub use decision::Decision;
+pub use default::set_default;
+pub use denied::Denied;
 pub use error::Error;
+pub use joint::{Joint, Level};
+pub use outage::OnError;
 pub use reserve::Reserved;
+pub use take::Take;
+#[cfg(feature = "macros")]
+pub use topup_macros::limited;
 pub use topup_wire::reply::Throttled;

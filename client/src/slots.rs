@@ -1,11 +1,12 @@
 //! The buckets this worker has to do with.
 
 use std::{
-    collections::{HashMap, hash_map::RandomState},
+    collections::HashMap,
     hash::{BuildHasher, BuildHasherDefault, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use foldhash::quality::RandomState;
 use topup_wire::limit::{Key, LimitName};
 
 use crate::{error::Error, slot::Slot};
@@ -41,24 +42,23 @@ struct Itself(u64);
 
 impl Slots {
     pub(crate) fn new() -> Self {
-        Self { parts: std::array::from_fn(|_| Mutex::default()), hashing: RandomState::new() }
+        Self { parts: std::array::from_fn(|_| Mutex::default()), hashing: RandomState::default() }
     }
 
     /// The slot of the bucket of `limit`, or of its `key`.
     ///
     /// # Errors
     /// When there can be no such bucket: nothing is remembered of it.
-    pub(crate) fn get(&self, limit: &str, key: Option<&str>) -> Result<Arc<Slot>, Error> {
-        let hash = self.hashing.hash_one((limit, key));
+    pub(crate) fn get(&self, limit: &LimitName, key: Option<&str>) -> Result<Arc<Slot>, Error> {
+        let hash = self.hashing.hash_one((limit.as_str(), key));
         let mut part = lock(&self.parts[hash as usize % PARTS]);
         if let Some(slot) = part.find(hash).filter(|slot| slot.is_of(limit, key)) {
             return Ok(slot);
         }
-        let checked: LimitName = limit.parse()?;
         if let Some(key) = key {
             Key::new(key)?;
         }
-        let slot = Arc::new(Slot::new(checked, key));
+        let slot = Arc::new(Slot::new(*limit, key));
         part.put(hash, slot.clone());
         Ok(slot)
     }
@@ -119,6 +119,10 @@ impl Hasher for Itself {
 mod tests {
     use super::*;
 
+    fn name(limit: &str) -> LimitName {
+        limit.parse().unwrap()
+    }
+
     fn remembered(slots: &Slots) -> usize {
         slots.all().len()
     }
@@ -129,7 +133,7 @@ mod tests {
             let slots = Slots::new();
             let mut last = Vec::new();
             for i in 0..2 * MOST_BUCKETS {
-                last.push(slots.get("user", Some(&keys(i))).unwrap());
+                last.push(slots.get(&name("user"), Some(&keys(i))).unwrap());
             }
             assert!(
                 (MOST_BUCKETS * 2 / 5..=MOST_BUCKETS).contains(&remembered(&slots)),
@@ -138,7 +142,7 @@ mod tests {
             );
             // Those of each part are not exactly a sixteenth.
             for (i, slot) in last.iter().enumerate().skip(2 * MOST_BUCKETS - MOST_BUCKETS * 2 / 5) {
-                assert!(Arc::ptr_eq(&slots.get("user", Some(&keys(i))).unwrap(), slot), "{}", keys(i));
+                assert!(Arc::ptr_eq(&slots.get(&name("user"), Some(&keys(i))).unwrap(), slot), "{}", keys(i));
             }
         }
     }
@@ -146,11 +150,11 @@ mod tests {
     #[test]
     fn a_bucket_asked_for_again_and_again_is_not_forgotten() {
         let slots = Slots::new();
-        let hot = slots.get("api", None).unwrap();
+        let hot = slots.get(&name("api"), None).unwrap();
         for i in 0..3 * MOST_BUCKETS {
-            slots.get("user", Some(&i.to_string())).unwrap();
+            slots.get(&name("user"), Some(&i.to_string())).unwrap();
             if i % 1_000 == 0 {
-                assert!(Arc::ptr_eq(&hot, &slots.get("api", None).unwrap()));
+                assert!(Arc::ptr_eq(&hot, &slots.get(&name("api"), None).unwrap()));
             }
         }
     }
@@ -159,18 +163,17 @@ mod tests {
     fn buckets_are_told_apart_by_limit_and_key() {
         let slots = Slots::new();
         let names = [("a", None), ("a", Some("b")), ("ab", None), ("b", Some("a")), ("b", None)];
-        let found: Vec<_> = names.iter().map(|(limit, key)| slots.get(limit, *key).unwrap()).collect();
+        let found: Vec<_> = names.iter().map(|(limit, key)| slots.get(&name(limit), *key).unwrap()).collect();
         for (i, (limit, key)) in names.iter().enumerate() {
-            assert!(Arc::ptr_eq(&found[i], &slots.get(limit, *key).unwrap()));
-            assert_eq!(found.iter().filter(|slot| slot.is_of(limit, *key)).count(), 1);
+            assert!(Arc::ptr_eq(&found[i], &slots.get(&name(limit), *key).unwrap()));
+            assert_eq!(found.iter().filter(|slot| slot.is_of(&name(limit), *key)).count(), 1);
         }
     }
 
     #[test]
     fn what_can_be_no_bucket_is_not_remembered() {
         let slots = Slots::new();
-        assert!(slots.get("no such name", None).is_err());
-        assert!(slots.get("user", Some(&"k".repeat(257))).is_err());
+        assert!(slots.get(&name("user"), Some(&"k".repeat(257))).is_err());
         assert_eq!(remembered(&slots), 0);
     }
 }

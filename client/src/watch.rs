@@ -14,6 +14,9 @@ use topup_wire::{connection::Link, reply::Polled, scripts};
 /// promised, and costs Redis a few µs.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// What stands for a generation when Redis did not answer: none ever gets there.
+const OUT_OF_SIGHT: u64 = u64::MAX;
+
 /// What was seen at the last look. Shared by all tasks of a worker, written by one.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -36,6 +39,11 @@ impl Watch {
         self.daemon_alive.load(Relaxed)
     }
 
+    /// Whether Redis answered at the last look.
+    pub(crate) fn is_in_sight(&self) -> bool {
+        self.generation.load(Relaxed) != OUT_OF_SIGHT
+    }
+
     /// Takes note of a look.
     pub(crate) fn note(&self, polled: &Polled) {
         // Generations begin at 1; a flushed Redis has none.
@@ -50,7 +58,7 @@ impl Watch {
     /// new, since it may have been another one.
     fn lose_sight(&self) {
         self.daemon_alive.store(false, Relaxed);
-        self.generation.store(u64::MAX, Relaxed);
+        self.generation.store(OUT_OF_SIGHT, Relaxed);
     }
 
     /// Looks again and again, until no client is left.

@@ -31,7 +31,7 @@ fn wanted_limit(config: &Config, limit: &LimitConfig, now: u64) -> Wanted {
     let in_force = limit.in_force(now);
     Wanted {
         limit: Limit {
-            name: limit.name.clone(),
+            name: limit.name,
             keyed: limit.keyed,
             algorithm: limit.algorithm,
             terms: in_force.terms,

@@ -145,6 +145,19 @@ impl Daemon {
         self.stderr.wait_for(text, deadline).await
     }
 
+    /// Where the Redis of its own listens, of one run with `--embedded`; returns when the daemon is ready.
+    ///
+    /// # Panics
+    ///
+    /// When `deadline` passes or the daemon ends first.
+    pub async fn embedded_url(&mut self, deadline: Duration) -> String {
+        let line = self.wait_for_line("embedded Redis on ", deadline).await;
+        let url = line.split("embedded Redis on ").nth(1).and_then(|rest| rest.split(';').next());
+        let url = url.expect("the line names it").to_owned();
+        self.wait_for_line("ready", deadline).await;
+        url
+    }
+
     /// All it has written to stderr so far.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

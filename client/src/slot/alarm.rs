@@ -13,7 +13,7 @@ const LONGEST: Micros = 500_000;
 impl Slot {
     /// Looks at those who wait again after `wait`.
     pub(super) fn set_alarm(self: &Arc<Self>, state: &mut State, client: &Client, wait: Micros) {
-        if state.alarm || state.flight.is_some() || state.waiters.is_empty() {
+        if state.alarm || !state.flights.is_empty() || state.waiters.is_empty() {
             return;
         }
         state.alarm = true;

@@ -1,53 +1,50 @@
 //! A command under way for all who want tokens of one bucket.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
-use redis::RedisResult;
-use topup_wire::{
-    bucket::Operation,
-    lane::{Reply, Request},
-    reply::{Settled, Verdict},
-    scripts,
-};
+use topup_wire::bucket::Operation;
 
-use super::{Outcome, Slot, State, pending::give_back};
+use super::{Outcome, Slot, State, Ticket, pending::give_back};
 use crate::{
-    bucket::Bucket,
     client::Client,
     clock::Micros,
     error::Error,
     known::{Asked, Denial, Known},
+    published::Place,
 };
+
+/// Of a crowd for one bucket, so many takers are served in one go, and so many are reason enough for a second command:
+/// while those who have been served ask again, Redis works. Without, client and Redis take turns.
+const CROWD: usize = 32;
 
 /// A command on its way, or about to be.
 #[derive(Debug)]
 pub(super) struct Flight {
-    number: u32,
+    pub(super) number: u32,
     /// For whom, once it has been sent.
-    sent: Option<Sent>,
+    pub(super) sent: Option<Sent>,
+    /// What it has brought, while a crowd is being served.
+    landed: Option<Landed>,
 }
 
 /// What a command asked for.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    asked: Asked,
-    operation: Operation,
+pub(super) struct Sent {
+    pub(super) asked: Asked,
+    pub(super) operation: Operation,
+    /// Tokens in all.
+    pub(super) wanted: u64,
     /// How many waiters and takers it is for.
-    aboard: (usize, usize),
+    pub(super) aboard: (usize, usize),
     /// Tokens to be taken ahead.
-    ahead: u64,
+    pub(super) ahead: u64,
 }
 
-/// What travels in the lane.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    client: Client,
-    slot: Arc<Slot>,
-    flight: u32,
-    /// Since when the first of them waits.
-    since: Micros,
-    /// Tokens asked for.
-    wanted: u64,
+/// Tokens left in the bucket after a command that had one for everyone aboard, and those nobody took.
+#[derive(Clone, Copy, Debug)]
+struct Landed {
+    left: i64,
+    spare: u64,
 }
 
 // === impl Slot ===
@@ -71,30 +68,32 @@ impl Slot {
         }
     }
 
-    /// Sends a command for everyone there, unless one is under way: they go with the next.
+    /// Sends a command for everyone there, unless one is under way that others wait for too: they go with the next.
     pub(super) fn launch(self: &Arc<Self>, state: &mut State, client: &Client) {
-        let nobody = state.takers.is_empty() && state.waiters.is_empty() && !state.hungry;
-        if state.flight.is_some() || nobody {
+        let nobody = state.takers.is_empty() && state.waiters.is_empty();
+        let free = match &state.flights[..] {
+            [] => !nobody || state.hungry || state.unsettled,
+            [Flight { sent: Some(first), .. }] => {
+                state.takers.len() >= first.aboard.1 + CROWD && state.plain()
+            }
+            _ => false,
+        };
+        if !free {
             return;
         }
-        state.flights = state.flights.wrapping_add(1);
-        let flight = state.flights;
-        state.flight = Some(Flight { number: flight, sent: None });
+        state.flown = state.flown.wrapping_add(1);
+        let flight = state.flown;
+        state.flights.push(Flight { number: flight, sent: None, landed: None });
         // A waiter may have waited for long, and for good reason: it is the command that must not take long.
         let since = state.takers.first().map_or_else(|| client.shared().clock.now(), |taker| taker.since);
-        client.shared().lane.send(Ticket {
-            client: client.clone(),
-            slot: self.clone(),
-            flight,
-            since,
-            wanted: 0,
-        });
+        client.shared().lane.send(Ticket::new(client, self, flight, since));
     }
 
     /// Gives up the flight `number`, and all who have waited since before `overdue`.
     pub(crate) fn expire(self: &Arc<Self>, number: u32, overdue: Micros, error: &Error, client: &Client) {
         let mut state = self.lock();
-        let Some(flight) = state.flight.take_if(|flight| flight.number == number) else { return };
+        let spare = state.unload_before(number);
+        let Some(flight) = state.arrived(number) else { return self.clear(state, spare, client) };
         let aboard = flight.sent.map_or((state.waiters.len(), state.takers.len()), |sent| sent.aboard);
         state.fail(aboard, error);
         // It may still be carried out, and then there is less than is known.
@@ -102,20 +101,37 @@ impl Slot {
         while state.takers.first().is_some_and(|taker| taker.since <= overdue) {
             state.fail((0, 1), error);
         }
-        self.go_on(&mut state, client);
+        self.clear(state, spare, client);
     }
 
     /// The flight `number`, which wanted so many tokens, has come to this.
-    fn landed(self: &Arc<Self>, number: u32, wanted: u64, outcome: Result<Outcome, Error>, client: &Client) {
+    pub(super) fn landed(
+        self: &Arc<Self>,
+        number: u32,
+        wanted: u64,
+        outcome: Result<Outcome, Error>,
+        client: &Client,
+    ) {
         let mut state = self.lock();
-        let Some(Sent { asked, aboard, ahead, .. }) =
-            state.flight.take_if(|flight| flight.number == number).and_then(|flight| flight.sent)
+        state.unsettled |= matches!(outcome, Ok(Outcome::Left(..0)));
+        // Those who came first are served first.
+        let mut spare = state.unload_before(number);
+        if let Ok(Outcome::Left(left @ 0..)) = outcome
+            && let Some(flight) = state.flights.iter_mut().find(|flight| flight.number == number)
+            && let Some(Sent { asked, aboard: (0, CROWD..), ahead: 0, .. }) = flight.sent
+        {
+            flight.landed = Some(Landed { left, spare });
+            state.learn(Outcome::Left(left), asked, client.shared().clock.now());
+            state.serve_some(number);
+            client.shared().runtime.spawn(self.clone().unload(number, client.clone()));
+            return;
+        }
+        let Some(Sent { asked, aboard, ahead, .. }) = state.arrived(number).and_then(|flight| flight.sent)
         else {
-            drop(state);
             // Given up before the answer came.
-            return give_back(client, self, outcome.map_or(0, |outcome| outcome.granted(wanted)));
+            spare += outcome.map_or(0, |outcome| outcome.granted(wanted));
+            return self.clear(state, spare, client);
         };
-        let mut spare = 0;
         match outcome {
             Err(error) => {
                 state.known = Known::default();
@@ -123,8 +139,8 @@ impl Slot {
             }
             Ok(outcome) => {
                 state.learn(outcome, asked, client.shared().clock.now());
-                let unserved;
-                (spare, unserved) = state.serve(aboard, outcome.granted(wanted), outcome);
+                let (nobodys, unserved) = state.serve(aboard, outcome.granted(wanted), outcome);
+                spare += nobodys;
                 if let Outcome::Settled(settled) = &outcome {
                     state.deny(unserved, Denial::from(settled));
                 }
@@ -133,8 +149,29 @@ impl Slot {
         if ahead > 0 {
             spare -= self.lend(&mut state, spare.min(ahead), asked);
         }
+        self.clear(state, spare, client);
+    }
+
+    /// Serves those whom the flight `number` has brought tokens for, a crowd at a time.
+    async fn unload(self: Arc<Self>, number: u32, client: Client) {
+        loop {
+            tokio::task::yield_now().await;
+            let mut state = self.lock();
+            match state.serve_some(number) {
+                Some(0) => {
+                    let landed = state.arrived(number).and_then(|flight| flight.landed);
+                    return self.clear(state, landed.map_or(0, |landed| landed.spare), &client);
+                }
+                Some(_) => self.launch(&mut state, &client),
+                // The next one has landed, and all aboard this one were served then.
+                None => return,
+            }
+        }
+    }
+
+    /// Ends a flight that has brought `spare` tokens too many: some have left, and others come.
+    fn clear(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut spare: u64, client: &Client) {
         if spare > 0 {
-            // Some have left, and others come.
             let others = (state.waiters.len(), state.takers.len());
             (spare, _) = state.serve(others, spare, Outcome::Left(0));
         }
@@ -144,90 +181,50 @@ impl Slot {
     }
 }
 
-// === impl Ticket ===
+// === impl State ===
 
-impl Ticket {
-    /// The flight, when its first taker has waited since before `overdue`.
-    pub(crate) fn overdue(&self, overdue: Micros) -> Option<(Arc<Slot>, u32)> {
-        (self.since <= overdue).then(|| (self.slot.clone(), self.flight))
+impl State {
+    /// The flight `number`, which is under way no longer.
+    fn arrived(&mut self, number: u32) -> Option<Flight> {
+        self.flights.iter().position(|flight| flight.number == number).map(|i| self.flights.remove(i))
     }
 
-    /// Since when the first taker waits.
-    pub(crate) fn since(&self) -> Micros {
-        self.since
+    /// Serves some of those aboard the flight `number`, which has landed: how many are left.
+    fn serve_some(&mut self, number: u32) -> Option<usize> {
+        let turn = self.flights.iter().position(|flight| flight.number == number)?;
+        let flight = &mut self.flights[turn];
+        let (sent, landed) = (flight.sent.as_mut()?, flight.landed?);
+        let served = sent.aboard.1.min(CROWD);
+        sent.aboard.1 -= served;
+        let rest = sent.aboard.1;
+        let left = Outcome::Left(landed.left.saturating_add_unsigned(rest as u64));
+        let (spare, _) = self.serve((0, served), served as u64, left);
+        if let Some(landed) = &mut self.flights[turn].landed {
+            landed.spare += spare;
+        }
+        Some(rest)
     }
 
-    /// Asks once more, by itself: nothing was done, since the limit has changed or the script has to be sent.
-    fn again(self) {
-        let operation = {
-            let state = self.slot.lock();
-            let flight = state.flight.as_ref().filter(|flight| flight.number == self.flight);
-            flight.and_then(|flight| flight.sent).map(|sent| sent.operation)
-        };
-        let Some(operation) = operation else { return };
-        let runtime = self.client.shared().runtime.clone();
-        runtime.spawn(async move {
-            let bucket = Bucket::of(&self.client, &self.slot);
-            let outcome = bucket.within_deadline(bucket.settle(operation)).await.map(Outcome::Settled);
-            self.slot.landed(self.flight, self.wanted, outcome, &self.client);
-        });
-    }
-}
-
-impl Request for Ticket {
-    fn encode(&mut self, out: &mut Vec<u8>) -> bool {
-        let mut guard = self.slot.lock();
-        let state = &mut *guard;
-        if state.flight.as_ref().is_none_or(|flight| flight.number != self.flight) {
-            return false;
-        }
-        state.takers.close_up();
-        state.waiters.close_up();
-        let Some(mut asked) = state.asked(1, &self.client) else { return false };
-        let many = state.waiters.first().map(|first| first.count).filter(|count| *count > 1);
-        let (aboard, ahead) = match many {
-            Some(_) => ((1, 0), 0),
-            None => ((state.waiters.singles(), state.takers.len()), self.slot.wish(state, asked)),
-        };
-        let wanted = many.unwrap_or((aboard.0 + aboard.1) as u64 + ahead);
-        let operation = if many.is_some() { Operation::Take(wanted) } else { Operation::Share(wanted) };
-        if wanted == 0 {
-            state.flight = None;
-            return false;
-        }
-        asked.count = many.unwrap_or(1);
-        let Some(place) = &state.place else { return false };
-        let counted = many.is_none() && place.published.is_counted() && place.is_current(asked.epoch);
-        if counted
-            && self.client.shared().watch.daemon_alive()
-            && state.known.below_full(wanted, asked, ahead > 0)
-        {
-            place.ask_decrement(out, wanted);
-        } else {
-            place.ask(out, operation);
-        }
-        state.flight =
-            Some(Flight { number: self.flight, sent: Some(Sent { asked, operation, aboard, ahead }) });
-        self.wanted = wanted;
-        true
+    /// Serves all aboard a flight that has landed before the flight `number`: the tokens nobody took.
+    fn unload_before(&mut self, number: u32) -> u64 {
+        let landed = self.flights.iter().find(|flight| flight.number != number && flight.landed.is_some());
+        let Some(before) = landed.map(|flight| flight.number) else { return 0 };
+        while self.serve_some(before).is_some_and(|rest| rest > 0) {}
+        self.arrived(before).and_then(|flight| flight.landed).map_or(0, |landed| landed.spare)
     }
 
-    fn complete(self, answer: RedisResult<Reply>) {
-        let outcome = match answer {
-            Ok(Reply::Number(left)) => Ok(Outcome::Left(left)),
-            Ok(Reply::Numbers(numbers)) => {
-                Settled::try_from(numbers).map(Outcome::Settled).map_err(|error| Error::Redis(error.into()))
-            }
-            Err(error) if scripts::is_not_loaded(&error) => return self.again(),
-            Err(error) => Err(Error::Redis(error)),
-        };
-        match outcome {
-            Ok(Outcome::Settled(settled))
-                if matches!(settled.verdict, Verdict::Unknown | Verdict::ExceedsCapacity) =>
-            {
-                self.again()
-            }
-            outcome => self.slot.landed(self.flight, self.wanted, outcome, &self.client),
-        }
+    /// Whether nothing is wanted but a token each, now.
+    pub(super) fn plain(&self) -> bool {
+        let leased = self.place.as_ref().is_none_or(|place| place.published.limit.lease.is_some());
+        self.waiters.is_empty() && !self.unsettled && !leased
+    }
+
+    /// Whether `takes` bare ones are right.
+    pub(super) fn may_decrement(&self, takes: u64, asked: Asked, ahead: bool, client: &Client) -> bool {
+        let counted = |place: &Place| place.published.is_counted() && place.is_current(asked.epoch);
+        self.place.as_ref().is_some_and(counted)
+            && !self.unsettled
+            && client.shared().watch.daemon_alive()
+            && self.known.below_full(takes, asked, ahead)
     }
 }

@@ -138,7 +138,7 @@ impl Slot {
         let expected = (good_for / 4).saturating_mul(spent) / apart.max(1);
         if expected == 0 {
             // Whoever tries without waiting comes again; whoever waits has its own.
-            return u64::from(hungry && left == 0);
+            return u64::from(hungry && left == 0 && state.takers.is_empty());
         }
         state.appetite.next(left, max, expected)
     }

@@ -1,7 +1,8 @@
 //! One bucket as this worker sees it: what is known of it, and who waits for its tokens.
 //!
 //! Takes of one token that come while a command for the bucket is under way wait for its answer and then go together,
-//! as one command: `DECRBY k`, or one script. Nobody waits for company; order is kept. Those who are willing to wait
+//! as one command: `DECRBY k`, or one script. Nobody waits for company; order is kept. When many wait, and the bucket has
+//! tokens for all, a second command follows the first, so that Redis and those who are served already work side by side. Those who are willing to wait
 //! for tokens stand in a queue of their own and are served first, each in turn.
 
 mod alarm;
@@ -10,9 +11,12 @@ mod lease;
 mod line;
 mod outcome;
 mod pending;
+mod ticket;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrayvec::ArrayVec;
+use smol_str::SmolStr;
 use topup_wire::{bucket::Operation, limit::LimitName, reply::Settled};
 
 use crate::{
@@ -25,20 +29,22 @@ use crate::{
     published::Place,
 };
 
-pub(crate) use flight::Ticket;
 use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;
+pub(crate) use ticket::Ticket;
 
 use flight::Flight;
 use line::{Line, Taker};
 
-/// A bucket of a limit.
+/// A bucket of a limit. Of very many slots, each is looked up in main memory: what is needed to find it and to spend from
+/// its lease lies side by side.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Slot {
-    limit: LimitName,
-    key: Option<Box<str>>,
     lease: Lease,
+    key: Option<SmolStr>,
+    limit: LimitName,
     state: Mutex<State>,
 }
 
@@ -51,10 +57,10 @@ struct State {
     takers: Line,
     /// Those who wait for tokens.
     waiters: Line,
-    /// The command under way.
-    flight: Option<Flight>,
+    /// The commands under way.
+    flights: ArrayVec<Flight, 2>,
     /// Commands so far.
-    flights: u32,
+    flown: u32,
     /// Someone will look at the waiters again.
     alarm: bool,
     /// How much to take ahead.
@@ -63,6 +69,8 @@ struct State {
     asked_at: Micros,
     /// More is to be taken ahead.
     hungry: bool,
+    /// A bare command has found less than nothing. Of a bucket that was full by then it has made a key that is none.
+    unsettled: bool,
     /// Someone is finding out where the bucket is.
     searched: bool,
 }
@@ -79,12 +87,12 @@ pub(crate) enum Told {
 
 impl Slot {
     pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
-        Self { limit, key: key.map(Box::from), lease: Lease::default(), state: Mutex::default() }
+        Self { lease: Lease::default(), key: key.map(SmolStr::new), limit, state: Mutex::default() }
     }
 
     /// Whether it is the bucket of `limit`, or of its `key`.
-    pub(crate) fn is_of(&self, limit: &str, key: Option<&str>) -> bool {
-        self.limit.as_str() == limit && self.key() == key
+    pub(crate) fn is_of(&self, limit: &LimitName, key: Option<&str>) -> bool {
+        self.limit == *limit && self.key() == key
     }
 
     pub(crate) fn limit(&self) -> &LimitName {

@@ -99,7 +99,7 @@ impl Config {
             let limit = typed::Limit::read(&table);
             limit.check(&table, name, tick.get())
         });
-        let limits = checked.map(|limit| (limit.name.clone(), limit)).collect();
+        let limits = checked.map(|limit| (limit.name, limit)).collect();
         Self {
             redis_url: redis_url.map_or_else(RedisUrl::default, |url| url.value),
             tick: tick.get(),

@@ -10,7 +10,7 @@ use crate::config::{Config, Entry, LimitConfig, Source};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// A limit that is new.
-    Added(LimitConfig),
+    Added(Box<LimitConfig>),
     /// A limit that is gone.
     Removed(LimitName),
     /// A limit that says something else.
@@ -39,7 +39,7 @@ pub fn changes(old: &Config, new: &Config) -> Vec<Change> {
     changes.extend(gone.cloned().map(Change::Removed));
     for (name, to) in &new.limits {
         match old.limits.get(name) {
-            None => changes.push(Change::Added(to.clone())),
+            None => changes.push(Change::Added(to.clone().into())),
             Some(from) if from != to => {
                 changes.push(Change::Altered { from: from.clone().into(), to: to.clone().into() })
             }
@@ -123,8 +123,8 @@ mod tests {
         let mut config = old.clone();
         for change in changes {
             match change {
-                Change::Added(to) => drop(config.limits.insert(to.name.clone(), to.clone())),
-                Change::Altered { to, .. } => drop(config.limits.insert(to.name.clone(), (**to).clone())),
+                Change::Added(to) => drop(config.limits.insert(to.name, (**to).clone())),
+                Change::Altered { to, .. } => drop(config.limits.insert(to.name, (**to).clone())),
                 Change::Removed(name) => {
                     config.limits.remove(name);
                 }

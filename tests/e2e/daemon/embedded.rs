@@ -3,25 +3,16 @@
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::{Pid, test_kill_process};
-use topup_tests::{Cli, Daemon, Launch, SOON, Signal, eventually};
+use topup_tests::{Cli, Launch, SOON, Signal, eventually};
 
 use super::GONE;
 
 const LIMIT: &str = "[limit.api]\ncapacity = 2\nrate = \"1/h\"\n";
 
-/// The URL the daemon logs.
-async fn url(daemon: &mut Daemon) -> String {
-    let line = daemon.wait_for_line("embedded Redis on ", SOON).await;
-    let url = line.split("embedded Redis on ").nth(1).and_then(|rest| rest.split(';').next());
-    let url = url.unwrap().to_owned();
-    daemon.wait_for_line("ready", SOON).await;
-    url
-}
-
 #[tokio::test]
 async fn it_serves_whoever_is_given_its_url() {
     let mut daemon = Launch::new(LIMIT).arg("--embedded").run();
-    let url = url(&mut daemon).await;
+    let url = daemon.embedded_url(SOON).await;
     for code in [0, 0, 1] {
         let told = Cli::new(&["take", "api", "--redis", &url]).run().await;
         assert_eq!(told.code, Some(code), "{told:?}");
@@ -32,7 +23,7 @@ async fn it_serves_whoever_is_given_its_url() {
 async fn its_redis_ends_with_it() {
     for signal in [Signal::TERM, Signal::KILL] {
         let mut daemon = Launch::new(LIMIT).arg("--embedded").run();
-        let client = redis::Client::open(url(&mut daemon).await).unwrap();
+        let client = redis::Client::open(daemon.embedded_url(SOON).await).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let info: String =
             redis::Cmd::new().arg("INFO").arg("server").query_async(&mut connection).await.unwrap();

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::{sleep, timeout};
-use topup_tests::{Attempt, SOON, Seed, clock, eventually};
+use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually};
 
 use super::{
     oracle::{Oracle, no_errors},
-    stage::{Stage, Tasks},
+    stage::{Stage, Tasks, patient},
 };
 
 const CONFIG: &str = r#"
@@ -76,6 +76,30 @@ async fn takes_given_up_leave_no_key_once_the_buckets_are_full() {
         let patience = Duration::from_micros(rng.random_range(0..200));
         let _ = timeout_by_polls(&bucket, patience).await;
     }
+    eventually(SOON, async || {
+        let keys = stage.bucket_keys().await;
+        if keys.is_empty() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_too_late_for_its_bucket_leaves_no_key_though_nobody_waits_for_it() {
+    let stage = Stage::set(CONFIG).await;
+    let proxy = Proxy::before(&stage.redis).await;
+    let topup = patient(proxy.url()).await;
+    let slow = topup.limit("slow");
+    assert!(slow.take(1).await.unwrap().is_allowed(), "known to be below full for a minute");
+    // As if it had been filled and forgotten while the next command was on its way.
+    stage.redis.ask::<u64>(&["DEL", "topup:{slow:0}:b:", "topup:{slow:0}:due"]).await;
+    proxy.hang();
+    assert!(timeout(Duration::from_millis(500), slow.take(1)).await.is_err());
+    proxy.pass();
+    let commands = async || {
+        let stats = stage.redis.ask::<String>(&["INFO", "commandstats"]).await;
+        if stats.contains("cmdstat_decr:") { Ok(()) } else { Err(stats) }
+    };
+    eventually(SOON, commands).await;
     eventually(SOON, async || {
         let keys = stage.bucket_keys().await;
         if keys.is_empty() { Ok(()) } else { Err(keys) }

@@ -1,10 +1,14 @@
 //! The name of a limit.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr};
 
-/// The name of a limit: 1 to 64 of `A-Z a-z 0-9 . _ -`. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LimitName(Arc<str>);
+use arrayvec::ArrayString;
+
+/// The name of a limit: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+///
+/// It holds its text itself: whoever looks up a bucket by it follows no pointer for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LimitName(ArrayString<64>);
 
 /// A text that is no limit's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,11 +29,11 @@ impl FromStr for LimitName {
 
     fn from_str(text: &str) -> Result<Self, NameError> {
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-        if (1..=64).contains(&text.len()) && text.bytes().all(legal) {
-            return Ok(Self(text.into()));
+        match ArrayString::from(text) {
+            Ok(name) if !text.is_empty() && text.bytes().all(legal) => Ok(Self(name)),
+            // An error message must stay readable whatever a caller passed as a name.
+            _ => Err(NameError(text.chars().take(80).collect())),
         }
-        // An error message must stay readable whatever a caller passed as a name.
-        Err(NameError(text.chars().take(80).collect()))
     }
 }
 

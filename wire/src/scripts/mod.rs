@@ -6,6 +6,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 mod carry;
 mod daemons;
+mod joint;
 mod publish;
 mod refill;
 mod registry;
@@ -16,6 +17,7 @@ mod throttle;
 
 pub use carry::{carry, is_carrying, list_former};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
+pub use joint::{Part, are_apart, joint};
 pub use publish::{algorithm_of, publish, read_limit};
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, published_limits, register};

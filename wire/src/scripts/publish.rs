@@ -116,7 +116,7 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
         }
     };
     Ok(Limit {
-        name: name.clone(),
+        name: *name,
         keyed: number("keyed")? == 1,
         algorithm: text("algorithm")?.parse().map_err(|e| wrong("algorithm", &e))?,
         terms: Terms {

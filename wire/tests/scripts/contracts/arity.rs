@@ -11,6 +11,8 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
         // One text begins both, and tells them apart by what it is given.
         "settle" | "scripted" => [(4, 3), (2, 2)].contains(&(keys, arguments)),
+        // No algorithm is called "a".
+        "joint" => false,
         "refill" => (keys, arguments) == (3, 2),
         "carry" | "sweep" => keys >= 3 && arguments == 1,
         "publish" => keys == 3 && arguments >= 3 && arguments % 2 == 1,

@@ -69,6 +69,7 @@ impl Source {
     pub(super) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
+        let every = [["time", "bucket", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
             () if header.contains("Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.") => {
@@ -77,6 +78,7 @@ impl Source {
             () if header.contains("Runs after time.lua, bucket.lua and the file of the algorithm") => {
                 &["quick", "time", "bucket", "lazy", "lazy_token_bucket"]
             }
+            () if header.contains("and the files of all algorithms") => &every,
             () => &[],
         };
         let all = all();

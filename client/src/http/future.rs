@@ -1,0 +1,123 @@
+//! The response of a limited service, under way.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::Either;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::{Outcome, Refusal, ResponseBody, headers::write_retry_after, layer::Settings};
+use crate::take::Take;
+
+type Decide = Pin<Box<dyn Future<Output = (Outcome, Option<Refusal>)> + Send>>;
+
+pin_project! {
+    /// The response of a [`RateLimit`](super::RateLimit) service: of a refusal, or of the service within.
+    pub struct ResponseFuture<S: Service<Request<B>>, B> {
+        settings: Arc<Settings>,
+        #[pin]
+        state: State<S, S::Future, B>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, F, B> {
+        /// The limits are asked.
+        Deciding { decide: Decide, service: S, request: Option<Request<B>> },
+        /// The service has the request.
+        Within { #[pin] future: F, outcome: Option<Outcome> },
+    }
+}
+
+// === impl ResponseFuture ===
+
+impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
+    pub(super) fn new(
+        settings: Arc<Settings>,
+        mut service: S,
+        request: Request<B>,
+        takes: Result<Vec<Take>, Refusal>,
+    ) -> Self {
+        let state = match takes {
+            Ok(takes) if takes.is_empty() => {
+                State::Within { future: service.call(request), outcome: Some(Outcome::NotAsked) }
+            }
+            Ok(takes) => {
+                let asked = settings.clone();
+                let decide: Decide = Box::pin(async move { asked.decide(takes).await });
+                State::Deciding { decide, service, request: Some(request) }
+            }
+            Err(refusal) => {
+                let decide: Decide = Box::pin(std::future::ready((Outcome::NotAsked, Some(refusal))));
+                State::Deciding { decide, service, request: Some(request) }
+            }
+        };
+        Self { settings, state }
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Body<Data = Bytes>,
+{
+    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let next = match this.state.as_mut().project() {
+                StateProjection::Deciding { decide, service, request } => {
+                    let (outcome, refusal) = ready!(decide.as_mut().poll(cx));
+                    let Some(request) = request.take() else { return Poll::Pending };
+                    if let Some(refusal) = refusal {
+                        let (parts, _) = request.into_parts();
+                        let mut response = (this.settings.respond)(&parts, &refusal).map(Either::Left);
+                        write_retry_after(refusal.retry_after(), response.headers_mut());
+                        this.settings.mark(outcome, &mut response);
+                        return Poll::Ready(Ok(response));
+                    }
+                    State::Within { future: service.call(request), outcome: Some(outcome) }
+                }
+                StateProjection::Within { future, outcome } => {
+                    let mut response = ready!(future.poll(cx))?.map(Either::Right);
+                    if let Some(outcome) = outcome.take() {
+                        this.settings.mark(outcome, &mut response);
+                    }
+                    return Poll::Ready(Ok(response));
+                }
+            };
+            this.state.set(next);
+        }
+    }
+}
+
+impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Writes what the limits said onto a response.
+    fn mark<B>(&self, outcome: Outcome, response: &mut Response<B>) {
+        if let Outcome::Decided(joint) = &outcome {
+            self.headers.write(joint, &self.client, response.headers_mut());
+        }
+        let known = response.extensions().get();
+        if !known.is_some_and(|known: &Outcome| known.outweighs(&outcome)) {
+            response.extensions_mut().insert(outcome);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Layers for HTTP: [`RateLimitLayer`] for requests that come in, [`WaitLayer`] for those that go out.
+//!
+//! They fit any stack of `http` 1 and tower: axum, tonic, hyper, reqwest. With the features `axum` and `tonic`, peer
+//! addresses are found where these put them; elsewhere, insert a [`Peer`](key::Peer) into the request's extensions.
+//!
+//! `docs/http.md` has the headers, the keys and what an outage comes to on one page.
+//!
+//! ```no_run
+//! use topup::http::{RateLimitLayer, Rule, key};
+//!
+//! # fn example(topup: topup::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let proxies = key::Proxies::networks(["10.0.0.0/8"])?;
+//! let layer = RateLimitLayer::new(&topup)
+//!     .limit("api") // one bucket for all
+//!     .limit(Rule::of("ip").key(key::client_ip(proxies)))
+//!     .limit(Rule::of("user").key(key::header("x-api-key")).message("buy the larger plan"));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod key;
+
+mod future;
+mod headers;
+mod layer;
+mod outgoing;
+mod refusal;
+mod respond;
+mod rule;
+
+pub use future::ResponseFuture;
+pub use headers::Headers;
+pub use layer::{Outcome, RateLimit, RateLimitLayer};
+pub use outgoing::{Answer, CallError, Outgoing, OutgoingKey, PerHost, Wait, WaitLayer};
+pub use refusal::Refusal;
+pub use respond::ResponseBody;
+pub use rule::Rule;
+
+pub(crate) use outgoing::Pauses;
+
+/// The page compiles as it stands.
+#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
+#[doc = include_str!("../../../docs/http.md")]
+struct Page;

@@ -1,0 +1,130 @@
+//! The response of a refused request, in the form its sender understands.
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderValue, Response, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, VARY},
+    request::Parts,
+};
+use http_body_util::{Either, Full};
+use serde_json::json;
+
+use super::Refusal;
+
+/// The body of a response: of a refusal, or of the service within.
+pub type ResponseBody<B> = Either<Full<Bytes>, B>;
+
+/// gRPC's words for what a status says.
+const GRPC_CODES: [(StatusCode, u8); 5] = [
+    (StatusCode::BAD_REQUEST, 3),            // INVALID_ARGUMENT
+    (StatusCode::TOO_MANY_REQUESTS, 8),      // RESOURCE_EXHAUSTED
+    (StatusCode::INTERNAL_SERVER_ERROR, 13), // INTERNAL
+    (StatusCode::SERVICE_UNAVAILABLE, 14),   // UNAVAILABLE
+    (StatusCode::UNAUTHORIZED, 16),          // UNAUTHENTICATED
+];
+
+/// A gRPC status for a gRPC call, JSON for who prefers it, text for all others.
+pub(super) fn respond(request: &Parts, refusal: &Refusal) -> Response<Full<Bytes>> {
+    let grpc = request
+        .headers
+        .get(CONTENT_TYPE)
+        .map(HeaderValue::as_bytes)
+        .filter(|of| of.starts_with(b"application/grpc"));
+    if let Some(content_type) = grpc {
+        return status(refusal, content_type);
+    }
+    let (content_type, body) = if prefers_json(&request.headers) {
+        let mut body = json!({ "code": refusal.status().as_u16(), "message": refusal.message() });
+        if let Some(limit) = refusal.limit() {
+            body["limit"] = limit.into();
+        }
+        if let Some(wait) = refusal.retry_after() {
+            // Rounded up, as Retry-After is.
+            body["retry_after_ms"] = (wait.as_nanos().div_ceil(1_000_000) as u64).into();
+        }
+        ("application/json", body.to_string())
+    } else {
+        ("text/plain; charset=utf-8", format!("{}\n", refusal.message()))
+    };
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = refusal.status();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+/// A status in the trailers-only form: its trailers are the headers, and nothing follows.
+fn status(refusal: &Refusal, content_type: &[u8]) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    let headers = response.headers_mut();
+    let code = GRPC_CODES.iter().find(|(status, _)| *status == refusal.status()).map_or(2, |(_, code)| *code);
+    headers.insert("grpc-status", u16::from(code).into());
+    if let Ok(content_type) = HeaderValue::from_bytes(content_type) {
+        headers.insert(CONTENT_TYPE, content_type);
+    }
+    if let Ok(message) = HeaderValue::try_from(percent_encoded(refusal.message())) {
+        headers.insert("grpc-message", message);
+    }
+    if let Some(wait) = refusal.retry_after() {
+        // What gRPC clients with a retry policy wait for.
+        headers.insert("grpc-retry-pushback-ms", (wait.as_nanos().div_ceil(1_000_000) as u64).into());
+    }
+    response
+}
+
+/// As gRPC has it: what is not printable ASCII, and the percent sign.
+fn percent_encoded(message: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'%' => "%25".to_owned(),
+        b' '..=b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    message.bytes().map(encode).collect()
+}
+
+/// Whether JSON is named, and nothing that text would do for is wanted more.
+fn prefers_json(headers: &HeaderMap) -> bool {
+    let (mut json, mut text) = (0.0_f32, 0.0_f32);
+    let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    for range in lines.flat_map(|line| line.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let quality =
+            parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+        if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
+            json = json.max(quality);
+        } else if kind.starts_with("text/") {
+            text = text.max(quality);
+        }
+    }
+    json > 0.0 && json >= text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_for_who_asks_for_it() {
+        for (accept, json) in [
+            ("application/json", true),
+            ("application/json, text/plain, */*", true),
+            ("application/problem+json", true),
+            ("Application/JSON;q=0.5", true),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", false),
+            ("text/plain, application/json;q=0.9", false),
+            ("application/json;q=0", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(prefers_json(&headers), json, "{accept:?}");
+        }
+        assert!(!prefers_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn messages_of_grpc_are_printable() {
+        assert_eq!(percent_encoded("100 % für alle\n"), "100 %25 f%C3%BCr alle%0A");
+    }
+}

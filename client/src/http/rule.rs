@@ -1,0 +1,84 @@
+//! One limit a request has to pass.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use http::request::Parts;
+
+use super::key::{KeyExtractor, NoKey};
+use crate::take::Take;
+
+type Cost = dyn Fn(&Parts) -> u64 + Send + Sync;
+
+/// A limit that requests have to pass: whose bucket, and how many tokens a request costs. The name of a limit is one, too:
+/// of a limit with one bucket for all, a token a request.
+#[derive(Clone)]
+#[must_use = "a rule limits nothing until it is given to a layer"]
+pub struct Rule {
+    limit: Cow<'static, str>,
+    key: Option<Arc<dyn KeyExtractor>>,
+    cost: Option<Arc<Cost>>,
+    message: Option<Cow<'static, str>>,
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// The limit `name`, as in `[limit.name]` of the daemon's config.
+    pub fn of(name: impl Into<Cow<'static, str>>) -> Self {
+        Self { limit: name.into(), key: None, cost: None, message: None }
+    }
+
+    /// From whose bucket: for a limit that is keyed. See [`key`](super::key) for what there is.
+    pub fn key(self, key: impl KeyExtractor) -> Self {
+        Self { key: Some(Arc::new(key)), ..self }
+    }
+
+    /// How many tokens a request costs, instead of one; 0 lets it pass.
+    pub fn cost(self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
+        Self { cost: Some(Arc::new(cost)), ..self }
+    }
+
+    /// What a request is told when it is this limit that denies.
+    pub fn message(self, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: Some(message.into()), ..self }
+    }
+
+    /// What `request` takes of the limit; `None` when it passes unasked.
+    pub(super) fn take(&self, request: &Parts) -> Result<Option<Take>, NoKey> {
+        let count = self.cost.as_ref().map_or(1, |cost| cost(request));
+        if count == 0 {
+            return Ok(None);
+        }
+        let mut take = Take::of(self.limit.clone()).count(count);
+        if let Some(key) = &self.key {
+            let Some(key) = key.key(request)? else { return Ok(None) };
+            take = take.key(key);
+        }
+        if let Some(message) = &self.message {
+            take = take.message(message.clone());
+        }
+        Ok(Some(take))
+    }
+}
+
+impl From<&'static str> for Rule {
+    fn from(name: &'static str) -> Self {
+        Self::of(name)
+    }
+}
+
+impl From<String> for Rule {
+    fn from(name: String) -> Self {
+        Self::of(name)
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule")
+            .field("limit", &self.limit)
+            .field("keyed", &self.key.is_some())
+            .field("message", &self.message)
+            .finish_non_exhaustive()
+    }
+}

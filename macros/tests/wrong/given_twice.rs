@@ -1,0 +1,13 @@
+#[topup::limited(limit = "api", wait = "2s")]
+#[topup::limited(limit = "user", key = name, wait = "3s")]
+async fn waits(name: &str) -> Result<(), topup::Denied> {
+    Ok(())
+}
+
+#[topup::limited(limit = "api", on_error = allow)]
+#[topup::limited(limit = "user", key = name, on_error = deny)]
+async fn policies(name: &str) -> Result<(), topup::Denied> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,51 @@
+//! Taking from several buckets at once, all or nothing.
+
+use std::sync::LazyLock;
+
+use redis::{ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, aio::ConnectionLike};
+
+use super::script;
+use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
+
+static JOINT: LazyLock<Script> = script!(
+    "token_bucket.lua" "lazy.lua" "lazy_token_bucket.lua" "gcra.lua" "leaky_bucket.lua"
+    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua"
+);
+
+/// So many tokens of one bucket.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The algorithm of its limit.
+    pub algorithm: Algorithm,
+    /// The keys of its shard.
+    pub keys: &'a ShardKeys,
+    /// The bucket in it.
+    pub member: &'a str,
+    /// How many tokens.
+    pub count: u64,
+}
+
+/// Takes of each bucket what `parts` say, all or nothing, in one step and exactly: what each tells, in order. When they
+/// are not all allowed, that is what a take of so many would be told. No bucket may be named twice.
+///
+/// # Errors
+/// Those of Redis. The takes may have been carried out all the same, but all or none. In a cluster, buckets whose keys
+/// are not on one node are refused: see [`are_apart`].
+pub async fn joint(connection: &mut impl ConnectionLike, parts: &[Part<'_>]) -> RedisResult<Vec<Settled>> {
+    let mut call = JOINT.prepare_invoke();
+    for &Part { algorithm, keys, member, count } in parts {
+        call.key(&keys.record);
+        if algorithm == Algorithm::TokenBucket {
+            call.key(&keys.due).key(&keys.former);
+        }
+        call.key(keys.state(algorithm, member));
+        let member = if algorithm == Algorithm::TokenBucket { member } else { "" };
+        call.arg(algorithm.as_str()).arg(member).arg(count);
+    }
+    call.invoke_async(connection).await
+}
+
+/// Whether Redis refused a script because its keys are not in one slot of the cluster. Nothing was done then.
+pub fn are_apart(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::CrossSlot)
+}
