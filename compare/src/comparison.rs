@@ -65,7 +65,7 @@ pub struct Cell {
     pub limiter: Limiter,
     /// Under what.
     pub traffic: String,
-    /// The round in the middle, by share.
+    /// The round in the middle, by share; but the excess is the worst of all rounds.
     pub score: Score,
     /// Admitted as a share of the ideal, over all rounds.
     pub share: Option<Spread>,
@@ -149,7 +149,8 @@ impl Cell {
         let excess = Spread::of(rounds.iter().map(|score| score.excess.tokens));
         rounds.sort_by(|a, b| a.share().total_cmp(&b.share()));
         let middle = rounds.len().checked_sub(1)? / 2;
-        let score = rounds.swap_remove(middle);
+        let worst = rounds.iter().map(|score| score.excess).max_by(|a, b| a.tokens.total_cmp(&b.tokens))?;
+        let score = Score { excess: worst, ..rounds.swap_remove(middle) };
         Some(Self {
             limiter,
             traffic: traffic.name.clone(),

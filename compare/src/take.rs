@@ -78,6 +78,11 @@ impl Take {
         matches!(self.answer, Answer::Denied { .. })
     }
 
+    /// Whether it may have had its tokens: one without an answer may have been carried out all the same.
+    pub const fn may_have_taken(&self) -> bool {
+        !self.is_denied()
+    }
+
     /// The instant at which it is taken to have been decided, where one has to be chosen.
     pub const fn middle(&self) -> Micros {
         self.sent + (self.received - self.sent) / 2

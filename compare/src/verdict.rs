@@ -83,7 +83,9 @@ fn excess(comparison: &Comparison, cells: &[&Cell]) -> Option<String> {
 }
 
 fn starved(cells: &[&Cell]) -> Option<String> {
-    let counted = cells.iter().filter(|cell| cell.score.failed * 20 < cell.score.asked);
+    let counted = cells
+        .iter()
+        .filter(|cell| cell.score.failed * 20 < cell.score.asked && cell.traffic != "redis-restart");
     let worst = counted.clone().min_by(|a, b| a.score.share().total_cmp(&b.score.share()))?;
     if worst.score.share() < STARVED {
         return Some(format!(

@@ -27,6 +27,8 @@ pub(super) fn wrong(rule: &Rule, takes: &[Take]) -> Vec<bool> {
             return wrong;
         }
         if !take.is_denied() {
+            in_flight.answer(take);
+            full = full.max(i128::from(take.received) * tokens) + count;
             return false;
         }
         let other = i128::from(in_flight.at(take.received)) * micros;

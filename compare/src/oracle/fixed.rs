@@ -78,18 +78,18 @@ fn judge(rule: &Rule, takes: &[Take], place: impl Fn(&Take, Option<&Open>, Betwe
     let (mut open, mut between) = (None::<Open>, Between::default());
     let judge = |take: &Take| {
         let count = u64::from(take.count);
-        if take.is_allowed() {
+        if take.may_have_taken() {
             in_flight.answer(take);
         }
         match place(take, open.as_ref(), between) {
             Place::Around => {
-                if let (Some(open), true) = (&mut open, take.is_allowed()) {
+                if let (Some(open), true) = (&mut open, take.may_have_taken()) {
                     open.possible += count;
                 }
                 return false;
             }
             Place::Either => {
-                if take.is_allowed() {
+                if take.may_have_taken() {
                     between.first.get_or_insert(take.sent);
                     between.tokens += count;
                 }
@@ -110,8 +110,12 @@ fn judge(rule: &Rule, takes: &[Take], place: impl Fn(&Take, Option<&Open>, Betwe
             }
             return wrong;
         }
+        if !take.is_denied() {
+            open.possible += count;
+            return false;
+        }
         let possible = open.possible + between.tokens + in_flight.at(take.received);
-        take.is_denied() && possible + count <= rule.capacity
+        possible + count <= rule.capacity
     };
     takes.iter().map(judge).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::{clock::Micros, take::Take};
 
-/// Takes of one bucket that were allowed, to be asked in the order of the answers.
+/// Takes of one bucket that were allowed, or may have been, to be asked in the order of the answers.
 #[derive(Debug)]
 pub(super) struct InFlight {
     /// When each was sent, and the tokens of all sent up to it.
@@ -16,7 +16,7 @@ impl InFlight {
     pub(super) fn new(takes: &[Take]) -> Self {
         let mut sent: Vec<(Micros, u64)> = takes
             .iter()
-            .filter(|take| take.is_allowed())
+            .filter(|take| take.may_have_taken())
             .map(|take| (take.sent, u64::from(take.count)))
             .collect();
         sent.sort_unstable();
@@ -28,12 +28,12 @@ impl InFlight {
         Self { sent, answered: 0 }
     }
 
-    /// An allowed take has been answered.
+    /// One of them has been answered, or given up.
     pub(super) fn answer(&mut self, take: &Take) {
         self.answered += u64::from(take.count);
     }
 
-    /// Tokens of allowed takes that were sent by `at` and have not been answered.
+    /// Tokens of those sent by `at` and not answered.
     pub(super) fn at(&self, at: Micros) -> u64 {
         let sent = self.sent.partition_point(|(sent, _)| *sent <= at);
         sent.checked_sub(1).map_or(0, |last| self.sent[last].1).saturating_sub(self.answered)

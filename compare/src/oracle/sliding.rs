@@ -8,7 +8,7 @@ pub(super) fn wrong(rule: &Rule, takes: &[Take]) -> Vec<bool> {
     let window = rule.window();
     let slack = grace(window) + EXPIRY_STEP;
     let mut in_flight = InFlight::new(takes);
-    let mut kept: Vec<Take> = Vec::new();
+    let (mut kept, mut unsure) = (Vec::new(), Vec::new());
     let judge = |take: &Take| {
         let count = u64::from(take.count);
         if take.is_allowed() {
@@ -20,9 +20,14 @@ pub(super) fn wrong(rule: &Rule, takes: &[Take]) -> Vec<bool> {
             }
             return wrong;
         }
+        if !take.is_denied() {
+            in_flight.answer(take);
+            unsure.push(*take);
+            return false;
+        }
         let begins = take.sent.saturating_sub(window + slack);
-        take.is_denied()
-            && tokens(&kept, begins, |_| true) + in_flight.at(take.received) + count <= rule.capacity
+        let unsure = tokens(&unsure, begins, |_| true);
+        unsure + tokens(&kept, begins, |_| true) + in_flight.at(take.received) + count <= rule.capacity
     };
     takes.iter().map(judge).collect()
 }

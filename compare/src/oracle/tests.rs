@@ -47,6 +47,21 @@ proptest! {
         prop_assert_eq!(oracle.judge(&takes), Wrong::default());
     }
 
+    /// A take without an answer may have had its tokens, or not: neither makes another decision wrong.
+    #[test]
+    fn what_got_no_answer_may_have_been_carried_out(
+        rule in rules(), ideal in ideals(), asks in asks(), lost in prop::collection::vec(any::<bool>(), 300),
+    ) {
+        let oracle = Oracle { ideal, rule, offset: 0 };
+        let mut takes = decide(&oracle, &asks, |_, allowed| allowed);
+        for (take, lost) in takes.iter_mut().zip(lost) {
+            if lost && take.is_allowed() {
+                take.answer = Answer::Failed;
+            }
+        }
+        prop_assert_eq!(oracle.judge(&takes).denied, 0);
+    }
+
     /// A single decision turned round is found, unless it was made about when the answer changes.
     #[test]
     fn one_decision_turned_round_is_found(
