@@ -83,6 +83,11 @@ impl Bucket {
     pub async fn take(&self, count: u64) -> Result<Decision, Error> {
         checked(count)?;
         let slot = self.slot()?;
+        self.judged(slot, self.ask(slot, count).await)
+    }
+
+    /// What the bucket says to a take of `count` tokens.
+    async fn ask(&self, slot: &Arc<Slot>, count: u64) -> Result<Decision, Error> {
         if count == 1 {
             if let Some(decision) = slot.spend(&self.client) {
                 return Ok(decision);
@@ -109,7 +114,8 @@ impl Bucket {
         if decision.is_none() {
             slot.take_ahead(&self.client);
         }
-        decision
+        // No error comes of what is no error.
+        decision.and_then(|decision| self.judged(slot, Ok(decision)).ok())
     }
 
     /// Takes `count` tokens, waiting for them for at most `longest`.
@@ -122,6 +128,15 @@ impl Bucket {
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
         let slot = self.slot()?;
+        self.judged(slot, self.stand_in_line(slot, count, longest).await)
+    }
+
+    async fn stand_in_line(
+        &self,
+        slot: &Arc<Slot>,
+        count: u64,
+        longest: Duration,
+    ) -> Result<Decision, Error> {
         let until = self.client.shared().clock.now().saturating_add(micros(longest));
         let pending = match self.told(|| slot.wait(count, until, &self.client)).await? {
             Told::Later(pending) => pending,
@@ -131,7 +146,7 @@ impl Bucket {
         match tokio::time::timeout(longest, pending).await {
             Ok(told) => told,
             // Out of patience; what it would be told now is not worth less.
-            Err(_) => self.take(count).await,
+            Err(_) => self.ask(slot, count).await,
         }
     }
 
@@ -140,8 +155,8 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn peek(&self) -> Result<Decision, Error> {
-        let settled = self.within_deadline(self.settle(Operation::Peek(1))).await?;
-        Ok(decision(&settled))
+        let settled = self.within_deadline(self.settle(Operation::Peek(1))).await;
+        self.judged(self.slot()?, settled.map(|settled| decision(&settled)))
     }
 
     /// Gives `count` tokens back, as far as the bucket holds them: the tokens in it after.
@@ -171,6 +186,9 @@ impl Bucket {
         let mut refusals = 0;
         loop {
             let place = self.place(slot).await?;
+            if let Some(free) = place.free_settled(operation) {
+                return Ok(free);
+            }
             let count = match operation {
                 Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. } => count,
                 _ => 1,
@@ -220,6 +238,10 @@ impl Bucket {
             let _ = self.within_deadline(self.place(slot)).await;
             slot.searched();
         }
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
     }
 
     /// What this worker has of the bucket.
@@ -272,7 +294,7 @@ impl Bucket {
 /// A limit that is still unknown when asked for the fourth time is: see [`Bucket::settle`].
 const MOST_UNKNOWN: u32 = 4;
 
-fn unknown(slot: &Slot) -> Error {
+pub(crate) fn unknown(slot: &Slot) -> Error {
     Error::UnknownLimit { limit: slot.limit().to_string() }
 }
 

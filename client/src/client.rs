@@ -113,6 +113,8 @@ impl Client {
     ///
     /// One script decides it, in one step. Where the buckets are in different slots of a Redis Cluster, they are asked in
     /// order instead, and what was taken is given back when a later one denies: name the one that denies most first.
+    /// A limit in shadow has no say: nothing is taken of it unless all others allow, and then what it has too few of stops
+    /// nobody and is not taken. One that is off is not asked.
     /// Once one of them is known to deny, none is asked: [`Joint::levels`] then tells of those that deny as far as known.
     ///
     /// # Errors
@@ -203,6 +205,11 @@ impl Shared {
         let published = Arc::new(Published::new(limit, epoch));
         self.limits.put(published.clone());
         Ok(published)
+    }
+
+    /// The limit `name` as it was when it could be read.
+    pub(crate) fn last_published(&self, name: &LimitName) -> Option<Arc<Published>> {
+        self.limits.last(name.as_str())
     }
 
     /// Where tokens of the limit `name` come from, if that is known without asking.

@@ -13,6 +13,16 @@ pub enum Decision {
         /// The most the bucket holds.
         capacity: u64,
     },
+    /// Go on, though the limit would have denied this had it been enforced: it, or this key of it, is in shadow.
+    /// Nothing was taken.
+    Shadowed {
+        /// Tokens in the bucket, too few for this take.
+        remaining: u64,
+        /// The most the bucket holds.
+        capacity: u64,
+        /// What the wait would have been; [`Duration::MAX`] for a take of more than the bucket ever holds.
+        retry_after: Duration,
+    },
     /// Nothing was taken.
     Denied {
         /// Tokens in the bucket, too few for this take.
@@ -29,27 +39,36 @@ pub enum Decision {
 impl Decision {
     /// Whether the caller may go on.
     pub const fn is_allowed(&self) -> bool {
-        matches!(self, Self::Allowed { .. })
+        !matches!(self, Self::Denied { .. })
+    }
+
+    /// Whether the limit denies this, or would if it were enforced.
+    pub const fn would_deny(&self) -> bool {
+        !matches!(self, Self::Allowed { .. })
     }
 
     /// Tokens left in the bucket.
     pub const fn remaining(&self) -> u64 {
         match *self {
-            Self::Allowed { remaining, .. } | Self::Denied { remaining, .. } => remaining,
+            Self::Allowed { remaining, .. }
+            | Self::Shadowed { remaining, .. }
+            | Self::Denied { remaining, .. } => remaining,
         }
     }
 
     /// The most the bucket holds.
     pub const fn capacity(&self) -> u64 {
         match *self {
-            Self::Allowed { capacity, .. } | Self::Denied { capacity, .. } => capacity,
+            Self::Allowed { capacity, .. }
+            | Self::Shadowed { capacity, .. }
+            | Self::Denied { capacity, .. } => capacity,
         }
     }
 
     /// How long until a denied take would succeed, if nobody else takes meanwhile; `None` when allowed.
     pub const fn retry_after(&self) -> Option<Duration> {
         match *self {
-            Self::Allowed { .. } => None,
+            Self::Allowed { .. } | Self::Shadowed { .. } => None,
             Self::Denied { retry_after, .. } => Some(retry_after),
         }
     }

@@ -5,14 +5,20 @@ use std::{
     time::Duration,
 };
 
-use topup_wire::{bucket::Operation, limit::LimitName, reply::Verdict, scripts};
+use topup_wire::{
+    bucket::Operation,
+    limit::{LimitName, Mode},
+    reply::Verdict,
+    scripts,
+};
 
 use crate::{
-    bucket::{Bucket, checked, decision, exceeds},
+    bucket::{Bucket, checked, decision, exceeds, unknown},
     client::Client,
     decision::Decision,
     error::Error,
     known::Asked,
+    published::Place,
     slot::Slot,
 };
 
@@ -52,7 +58,10 @@ impl Joint {
             let decision = take.bucket.take(take.count).await?;
             return Ok(Self::alone(&take.slot, decision));
         }
-        let remembered = |take: &Take| Some(take.level(take.slot.remembered(take.count, client)?));
+        let remembered = |take: &Take| {
+            let told = take.bucket.judged(&take.slot, Ok(take.slot.remembered(take.count, client)?)).ok()?;
+            (!told.is_allowed()).then(|| take.level(told))
+        };
         let levels: Vec<Level> = takes.iter().filter_map(remembered).collect();
         if !levels.is_empty() || takes.is_empty() {
             return Ok(Self { levels });
@@ -63,10 +72,19 @@ impl Joint {
                 Err(Error::Redis(error)) if scripts::are_apart(&error) => apart.store(true, Relaxed),
                 Ok(None) => {}
                 Ok(Some(joint)) => return Ok(joint),
-                Err(error) => return Err(error),
+                Err(error) => return Self::unenforced(&takes, &error).ok_or(error),
             }
         }
         Self::in_order(&takes).await
+    }
+
+    /// What comes of `error` where none of the limits is enforced.
+    fn unenforced(takes: &[Take], error: &Error) -> Option<Self> {
+        let judged = |take: &Take| {
+            let place = take.bucket.last_place(&take.slot).filter(|place| place.mode != Mode::Enforce)?;
+            Some(take.level(place.judge(Err(error.clone())).ok()?))
+        };
+        Some(Self { levels: takes.iter().map(judged).collect::<Option<_>>()? })
     }
 
     /// What one bucket has decided.
@@ -77,50 +95,82 @@ impl Joint {
     /// All in one step; `None` when a limit is not what it was, and nothing was done.
     async fn at_once(client: &Client, takes: &[Take]) -> Result<Option<Self>, Error> {
         let shared = client.shared();
-        let mut places = Vec::with_capacity(takes.len());
-        for take in takes {
-            places.push(take.bucket.place(&take.slot).await?);
-        }
-        let parts = takes.iter().zip(&places).map(|(take, place)| scripts::Part {
+        let places = places(takes).await?;
+        let parts = takes.iter().zip(&places).filter(|(_, place)| place.mode != Mode::Off);
+        let parts = parts.map(|(take, place)| scripts::Part {
             algorithm: place.published.limit.algorithm,
             keys: place.keys(),
             member: place.member(),
             count: take.count,
+            enforced: place.mode == Mode::Enforce,
         });
         let parts: Vec<_> = parts.collect();
         let sent = shared.clock.now();
-        let told = scripts::joint(&mut shared.connection(), &parts).await?;
+        let told = match &parts[..] {
+            [] => Vec::new(),
+            parts => scripts::joint(&mut shared.connection(), parts).await?,
+        };
         let received = shared.clock.now();
-        let mut changed = false;
-        for (take, settled) in takes.iter().zip(&told) {
-            match settled.verdict {
+        let all = parts
+            .iter()
+            .zip(&told)
+            .all(|(part, settled)| !part.enforced || settled.verdict == Verdict::Allowed);
+        let (mut told, mut levels) = (told.iter(), Vec::with_capacity(takes.len()));
+        for (take, place) in takes.iter().zip(&places) {
+            if let Some(free) = place.free() {
+                levels.push(take.level(free));
+                continue;
+            }
+            let Some(settled) = told.next() else { return Ok(None) };
+            let answer = match settled.verdict {
                 Verdict::Unknown => {
                     take.bucket.lost(&take.slot);
-                    changed = true;
+                    if place.mode == Mode::Enforce {
+                        return Ok(None);
+                    }
+                    Err(unknown(&take.slot))
                 }
-                Verdict::ExceedsCapacity => return Err(exceeds(&take.slot, take.count, settled.capacity)),
-                Verdict::Allowed | Verdict::Denied => {}
-            }
-        }
-        if changed {
-            return Ok(None);
-        }
-        let all = told.iter().all(|settled| settled.verdict == Verdict::Allowed);
-        let mut levels = Vec::with_capacity(takes.len());
-        for ((take, place), settled) in takes.iter().zip(&places).zip(&told) {
+                Verdict::ExceedsCapacity => Err(exceeds(&take.slot, take.count, settled.capacity)),
+                Verdict::Allowed | Verdict::Denied => Ok(decision(settled)),
+            };
             // What was only looked at may have no counter to take from.
-            if all || settled.verdict == Verdict::Denied {
+            if answer.is_ok() && (all || settled.verdict == Verdict::Denied) {
                 let (terms, epoch) = (place.published.terms, place.published.epoch);
                 let asked = Asked { count: take.count, sent, terms, epoch };
                 take.slot.learn(settled, Operation::Take(take.count), asked, received);
             }
-            levels.push(take.level(decision(settled)));
+            match place.judge(answer) {
+                Ok(judged) => levels.push(take.level(judged)),
+                // Changed meanwhile: it says nothing, and has no say in what was taken of the others.
+                Err(Error::UnknownLimit { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(Some(Self { levels }))
     }
 
-    /// One after the other, with what was taken given back when a later one denies.
+    /// One after the other, with what was taken given back when a later one denies; then those that are not enforced.
     async fn in_order(takes: &[Take]) -> Result<Self, Error> {
+        let places = places(takes).await?;
+        let enforced =
+            |mode| takes.iter().zip(&places).filter(move |(_, place)| (place.mode == Mode::Enforce) == mode);
+        let binding: Vec<&Take> = enforced(true).map(|(take, _)| take).collect();
+        let mut levels = Self::binding_in_order(&binding).await?;
+        let all = levels.iter().all(|level| level.decision.is_allowed());
+        for (take, place) in enforced(false) {
+            let operation = if all { Operation::Take(take.count) } else { Operation::Peek(take.count) };
+            // As in one step: one that was removed meanwhile says nothing.
+            if let Ok(judged) = place.judge(take.settle(operation).await) {
+                levels.push(take.level(judged));
+            }
+        }
+        levels.sort_by_key(|level| {
+            takes.iter().position(|take| take.slot.is_of(&level.limit, level.key.as_deref()))
+        });
+        Ok(Self { levels })
+    }
+
+    async fn binding_in_order(takes: &[&Take]) -> Result<Vec<Level>, Error> {
         let mut levels = Vec::with_capacity(takes.len());
         for (i, take) in takes.iter().enumerate() {
             match take.settle(Operation::Take(take.count)).await {
@@ -145,10 +195,11 @@ impl Joint {
                 }
             }
         }
-        Ok(Self { levels })
+        Ok(levels)
     }
 
-    /// Whether the caller may go on: every level has been taken from. Otherwise none has.
+    /// Whether the caller may go on: every level has been taken from, but for those in shadow that had too few tokens.
+    /// Otherwise none has.
     pub fn is_allowed(&self) -> bool {
         self.levels.iter().all(|level| level.decision.is_allowed())
     }
@@ -210,6 +261,15 @@ impl Take {
     fn level(&self, decision: Decision) -> Level {
         Level::of(&self.slot, decision)
     }
+}
+
+/// Where each of the buckets is.
+async fn places(takes: &[Take]) -> Result<Vec<Place>, Error> {
+    let mut places = Vec::with_capacity(takes.len());
+    for take in takes {
+        places.push(take.bucket.within_deadline(take.bucket.place(&take.slot)).await?);
+    }
+    Ok(places)
 }
 
 /// One take for each bucket.

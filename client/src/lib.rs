@@ -60,6 +60,7 @@ mod known;
 mod outage;
 mod published;
 mod reserve;
+mod rollout;
 mod slot;
 mod slots;
 mod take;

@@ -8,7 +8,7 @@ use std::{
 use topup_wire::{
     bucket::{Operation, Record},
     keyspace::{ShardKeys, shard_of},
-    limit::{Algorithm, Key, Limit},
+    limit::{Algorithm, Key, Limit, Mode},
     scripts,
 };
 
@@ -28,6 +28,8 @@ pub(crate) struct Published {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) published: Arc<Published>,
+    /// What the limit does to this key.
+    pub(crate) mode: Mode,
     shard: usize,
     /// The key of its state in Redis; its member of the due index is the end of it.
     state: Box<str>,
@@ -80,7 +82,8 @@ impl Place {
         };
         let keys = &published.shards[shard];
         let state = keys.state(published.limit.algorithm, member);
-        Ok(Self { shard, state: state.into(), mislaid: false, published })
+        let mode = published.limit.rollout.mode_for(key);
+        Ok(Self { mode, shard, state: state.into(), mislaid: false, published })
     }
 
     pub(crate) fn keys(&self) -> &ShardKeys {
@@ -119,6 +122,11 @@ impl Cache {
     pub(crate) fn get(&self, name: &str, epoch: u64) -> Option<Arc<Published>> {
         let read = self.0.read().unwrap_or_else(PoisonError::into_inner);
         read.get(name).filter(|published| published.epoch == epoch).cloned()
+    }
+
+    /// What was read last, however long ago.
+    pub(crate) fn last(&self, name: &str) -> Option<Arc<Published>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     pub(crate) fn put(&self, published: Arc<Published>) {

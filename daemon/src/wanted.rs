@@ -40,6 +40,7 @@ fn wanted_limit(config: &Config, limit: &LimitConfig, now: u64) -> Wanted {
             tick: config.tick,
             shards: limit.shards,
             lease: limit.lease,
+            rollout: limit.rollout,
         },
         at: in_force.since,
     }

@@ -72,11 +72,15 @@ const fn letter(algorithm: Algorithm) -> char {
 ///
 /// Any even hash would do; this one is a few lines in every language a worker may be written in.
 pub fn shard_of(key: &str, shards: Shards) -> u16 {
-    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
     // The remainder is below a u16.
-    (hash % u64::from(shards.get())) as u16
+    (hash_of(key) % u64::from(shards.get())) as u16
+}
+
+/// FNV-1a of `key`, 64 bits.
+pub(crate) fn hash_of(key: &str) -> u64 {
+    key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 // === impl ShardKeys ===

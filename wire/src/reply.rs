@@ -2,6 +2,8 @@
 
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
+use crate::{bucket::Operation, limit::Capacity};
+
 /// What a script made of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -107,6 +109,14 @@ pub struct Polled {
     pub generation: Option<u64>,
     /// Daemons whose heartbeat is still good.
     pub daemons: u64,
+}
+
+impl Settled {
+    /// What `operation` is told of a limit that is off, of which Redis is not asked: the bucket is full, and stays so.
+    pub const fn free(capacity: Capacity, operation: Operation) -> Self {
+        let (tokens, granted) = (capacity.get(), operation.takes());
+        Self { verdict: Verdict::Allowed, tokens, capacity: tokens, wait: 0, headroom: 0, now: 0, granted }
+    }
 }
 
 /// `N` whole numbers, as every script of ours answers.

@@ -85,6 +85,7 @@ impl World {
             tick: std::time::Duration::from_micros(tick),
             shards: Shards::ONE,
             lease: None,
+            rollout: topup_wire::limit::Rollout::default(),
         };
         let record = Record::new(&limit, EPOCH);
         Self {

@@ -23,6 +23,10 @@ impl Slot {
             let mut state = slot.lock();
             state.alarm = false;
             state.waiters.close_up();
+            // Whoever waits for long is told if nobody has to any more.
+            if !state.waiters.is_empty() && state.placed(client.shared().watch.epoch()).is_none() {
+                slot.search(&mut state, &client);
+            }
             // Not only what is known, which may be out of date: Redis is asked.
             slot.launch(&mut state, &client);
         });

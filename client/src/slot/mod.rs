@@ -17,7 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 use smol_str::SmolStr;
-use topup_wire::{bucket::Operation, limit::LimitName, reply::Settled};
+use topup_wire::{
+    bucket::Operation,
+    limit::{LimitName, Mode},
+    reply::Settled,
+};
 
 use crate::{
     bucket::Bucket,
@@ -25,8 +29,9 @@ use crate::{
     clock::Micros,
     decision::Decision,
     error::Error,
-    known::{Asked, Known},
+    known::{Asked, Denial, Known},
     published::Place,
+    rollout::Special,
 };
 
 use lease::{Appetite, Lease, Spent};
@@ -45,6 +50,7 @@ pub(crate) struct Slot {
     lease: Lease,
     key: Option<SmolStr>,
     limit: LimitName,
+    special: Special,
     state: Mutex<State>,
 }
 
@@ -87,7 +93,8 @@ pub(crate) enum Told {
 
 impl Slot {
     pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
-        Self { lease: Lease::default(), key: key.map(SmolStr::new), limit, state: Mutex::default() }
+        let key = key.map(SmolStr::new);
+        Self { lease: Lease::default(), key, limit, special: Special::default(), state: Mutex::default() }
     }
 
     /// Whether it is the bucket of `limit`, or of its `key`.
@@ -108,8 +115,23 @@ impl Slot {
         self.lock().placed(client.shared().watch.epoch()).cloned()
     }
 
+    /// The same, however long ago that was.
+    pub(crate) fn last_place(&self) -> Option<Place> {
+        self.lock().place.clone()
+    }
+
     pub(crate) fn put(&self, place: Place) {
-        self.lock().place = Some(place);
+        let mut state = self.lock();
+        self.special.note(&place);
+        if place.mode != Mode::Enforce {
+            state.dismiss();
+        }
+        state.place = Some(place);
+    }
+
+    /// Whether there is more to it than its own decisions, by what was read last.
+    pub(crate) fn is_special(&self) -> bool {
+        self.special.is_set()
     }
 
     /// Forgets where the bucket is: it is not there.
@@ -145,12 +167,15 @@ impl Slot {
                 state.hungry = true;
                 self.launch(&mut state, client);
             }
-            None if state.searched => {}
-            None => {
-                state.searched = true;
-                let bucket = Bucket::of(client, self);
-                client.shared().runtime.spawn(async move { bucket.search().await });
-            }
+            None => self.search(&mut state, client),
+        }
+    }
+
+    /// Has someone find out where the bucket is.
+    fn search(self: &Arc<Self>, state: &mut State, client: &Client) {
+        if !std::mem::replace(&mut state.searched, true) {
+            let bucket = Bucket::of(client, self);
+            client.shared().runtime.spawn(async move { bucket.search().await });
         }
     }
 
@@ -169,6 +194,9 @@ impl Slot {
     pub(crate) fn take(self: &Arc<Self>, client: &Client) -> Told {
         let mut state = self.lock();
         let Some(asked) = state.asked_in_place(1, client) else { return Told::Misplaced };
+        if let Some(free) = state.free() {
+            return Told::Now(free);
+        }
         if let Some(denial) = state.known.denial(asked) {
             return Told::Now(denial.into());
         }
@@ -183,6 +211,11 @@ impl Slot {
     pub(crate) fn wait(self: &Arc<Self>, count: u64, until: Micros, client: &Client) -> Told {
         let mut state = self.lock();
         let Some(asked) = state.asked_in_place(count, client) else { return Told::Misplaced };
+        if let Some(free) = state.free() {
+            return Told::Now(free);
+        }
+        // Where a denial stops nobody, nobody waits.
+        let until = if state.is_enforced() { until } else { asked.sent };
         if let Some(denial) = state.turn(state.waiters.tokens(), asked)
             && asked.sent.saturating_add(denial.wait) > until
         {
@@ -194,10 +227,11 @@ impl Slot {
         Told::Later(pending)
     }
 
-    /// What is remembered of a denial of `count` tokens.
+    /// What can be told of a take of `count` tokens without Redis: that nobody asks, or a denial that is remembered.
     pub(crate) fn remembered(&self, count: u64, client: &Client) -> Option<Decision> {
         let state = self.lock();
-        state.known.denial(state.asked_in_place(count, client)?).map(Decision::from)
+        let asked = state.asked_in_place(count, client)?;
+        state.free().or_else(|| state.known.denial(asked).map(Decision::from))
     }
 
     /// Learns from the answer of a script to `operation`, here since `received`.
@@ -240,6 +274,25 @@ impl State {
     fn asked(&self, count: u64, client: &Client) -> Option<Asked> {
         let place = self.place.as_ref()?;
         Some(Self::question(place, count, client.shared().watch.epoch(), client))
+    }
+
+    /// What is told of a limit that is off.
+    fn free(&self) -> Option<Decision> {
+        self.place.as_ref().and_then(Place::free)
+    }
+
+    /// Whether a denial holds.
+    fn is_enforced(&self) -> bool {
+        self.place.as_ref().is_none_or(|place| place.mode == Mode::Enforce)
+    }
+
+    /// Tells those who wait for tokens that it is not their turn: what comes of that is no longer for the bucket to say.
+    fn dismiss(&mut self) {
+        let (tokens, capacity) = (self.known.tokens(), self.known.capacity());
+        let denial = Denial { tokens, capacity, wait: 0 };
+        while let Some(waiter) = self.waiters.pop() {
+            waiter.tell(Ok(denial.into()));
+        }
     }
 
     fn question(place: &Place, count: u64, epoch: u64, client: &Client) -> Asked {

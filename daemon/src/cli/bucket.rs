@@ -9,7 +9,7 @@ use topup_wire::{
     bucket::Operation,
     connection::{Connection, connect_lazily},
     keyspace::{ShardKeys, shard_of},
-    limit::{Key, Limit, LimitName},
+    limit::{Key, Limit, LimitName, Mode},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -38,9 +38,10 @@ pub(super) fn take(args: &Take) -> Exit {
         loop {
             let settled = place.operate(Operation::Take(args.count)).await?;
             let wait = Duration::from_micros(settled.wait);
-            if settled.verdict == Verdict::Allowed || begun.elapsed() + wait > longest {
-                answer(&told(&settled, args.bucket.json));
-                return Ok(if settled.verdict == Verdict::Allowed { Exit::Done } else { Exit::Denied });
+            let proceeds = settled.verdict == Verdict::Allowed || place.mode != Mode::Enforce;
+            if proceeds || begun.elapsed() + wait > longest {
+                answer(&told(&settled, place.mode, args.bucket.json));
+                return Ok(if proceeds { Exit::Done } else { Exit::Denied });
             }
             // A change of the limit may end a long denial early.
             sleep(wait.min(Duration::from_secs(1))).await;
@@ -50,16 +51,18 @@ pub(super) fn take(args: &Take) -> Exit {
 
 pub(super) fn peek(args: &Peek) -> Exit {
     ended(on_runtime(async {
-        let settled = Place::find(&args.bucket).await?.operate(Operation::Peek(1)).await?;
-        answer(&told(&settled, args.bucket.json));
+        let place = Place::find(&args.bucket).await?;
+        let settled = place.operate(Operation::Peek(1)).await?;
+        answer(&told(&settled, place.mode, args.bucket.json));
         Ok(Exit::Done)
     }))
 }
 
 pub(super) fn reset(args: &Reset) -> Exit {
     ended(on_runtime(async {
-        let settled = Place::find(&args.bucket).await?.operate(Operation::Reset).await?;
-        answer(&told(&settled, args.bucket.json));
+        let place = Place::find(&args.bucket).await?;
+        let settled = place.operate(Operation::Reset).await?;
+        answer(&told(&settled, place.mode, args.bucket.json));
         Ok(Exit::Done)
     }))
 }
@@ -68,6 +71,8 @@ pub(super) fn reset(args: &Reset) -> Exit {
 struct Place {
     connection: Connection,
     limit: Limit,
+    /// What the limit does to this key.
+    mode: Mode,
     keys: ShardKeys,
     member: String,
 }
@@ -98,12 +103,17 @@ impl Place {
             }
         };
         let shard = if limit.keyed { shard_of(&member, limit.shards) } else { 0 };
-        Ok(Self { connection, keys: ShardKeys::new(&name, shard), limit, member })
+        let mode = limit.rollout.mode_for(limit.keyed.then_some(&*member));
+        Ok(Self { connection, keys: ShardKeys::new(&name, shard), mode, limit, member })
     }
 
     async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {
         let mut connection = self.connection.clone();
         let (algorithm, keys, member) = (self.limit.algorithm, &self.keys, &self.member);
+        if self.mode == Mode::Off && operation != Operation::Reset {
+            // As every worker has it: nothing is asked of Redis.
+            return Ok(Settled::free(self.limit.terms.capacity, operation));
+        }
         let settled = asked(scripts::operate(&mut connection, algorithm, keys, member, operation)).await?;
         match settled.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(settled),
@@ -171,20 +181,23 @@ pub(super) fn ended(result: Result<Exit, Failure>) -> Exit {
     }
 }
 
-fn told(settled: &Settled, json: bool) -> String {
+fn told(settled: &Settled, mode: Mode, json: bool) -> String {
     let Settled { tokens, capacity, wait, .. } = *settled;
     let allowed = settled.verdict == Verdict::Allowed;
     if json {
         let retry_after_ms = (!allowed).then(|| wait as f64 / 1e3);
         let answer = json!({
-            "allowed": allowed, "remaining": tokens, "capacity": capacity, "retry_after_ms": retry_after_ms,
+            "allowed": allowed || mode != Mode::Enforce, "would_deny": !allowed, "mode": mode.as_str(),
+            "remaining": tokens, "capacity": capacity, "retry_after_ms": retry_after_ms,
         });
         return answer.to_string();
     }
     if allowed {
-        format!("allowed, {tokens} of {capacity} left")
+        let off = if mode == Mode::Off { ", the limit is off" } else { "" };
+        format!("allowed, {tokens} of {capacity} left{off}")
     } else {
         let wait = humantime::format_duration(Duration::from_millis(wait.div_ceil(1000)));
-        format!("denied, {tokens} of {capacity} left, retry after {wait}")
+        let told = if mode == Mode::Enforce { "denied" } else { "allowed in shadow, would be denied" };
+        format!("{told}, {tokens} of {capacity} left, retry after {wait}")
     }
 }

@@ -33,6 +33,8 @@ pub(super) const LIMIT: &[Key] = &[
     key("on_change", r#"on_change = "keep""#),
     key("shards", "shards = 8"),
     key("lease", r#"lease = { max = 100, ttl = "1s" }"#),
+    key("mode", r#"mode = "enforce""#),
+    key("enforce_percent", "enforce_percent = 100"),
     key("schedule", "[[limit.api.schedule]]"),
 ];
 

@@ -1,6 +1,6 @@
 //! A limit as checked.
 
-use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards, Windows};
+use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Rollout, Shards, Windows};
 
 use crate::calendar::Calendar;
 
@@ -47,6 +47,8 @@ pub struct LimitConfig {
     pub shards: Shards,
     /// What a worker may take ahead, if anything.
     pub lease: Option<Lease>,
+    /// For whom it is in force.
+    pub rollout: Rollout,
     /// What else applies and when, in the order of the file.
     pub schedule: Vec<Entry>,
 }

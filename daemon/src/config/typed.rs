@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Arrival,
-    limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Shards, Windows},
+    limit::{Algorithm, Capacity, Lease, LimitName, Mode, OnChange, Percent, Rate, Rollout, Shards, Windows},
 };
 
 use super::{
@@ -31,6 +31,8 @@ pub(super) struct Limit {
     on_change: Option<Found<OnChange>>,
     shards: Option<Found<Shards>>,
     lease: Option<Found<Lease>>,
+    mode: Option<Found<Mode>>,
+    enforce_percent: Option<Found<Percent>>,
     schedule: Vec<Found<Entry>>,
 }
 
@@ -57,6 +59,8 @@ impl Limit {
             algorithm,
             shards: table.whole("shards", Shards::new),
             lease: table.table("lease", keys::LEASE).as_ref().and_then(lease),
+            mode: table.text("mode"),
+            enforce_percent: table.whole("enforce_percent", Percent::new),
             ..limit
         }
     }
@@ -92,7 +96,7 @@ impl Limit {
             self.check_refill(table);
             self.check_algorithm(table);
         }
-        self.check_shards(table);
+        self.check_keys(table);
         self.check_lease(table);
         let keyed = self.keyed.is_some_and(|keyed| keyed.value);
         let source = match (&self.rate, self.refill, &self.windows) {
@@ -116,6 +120,10 @@ impl Limit {
             on_change: self.on_change.map(|found| found.value).unwrap_or_default(),
             shards: self.shards.map_or(default_shards, |found| found.value),
             lease: self.lease.map(|found| found.value),
+            rollout: Rollout {
+                mode: self.mode.map(|found| found.value).unwrap_or_default(),
+                enforced: self.enforce_percent.map(|found| found.value).unwrap_or_default(),
+            },
             schedule: self.schedule.iter().map(|found| found.value.clone()).collect(),
         };
         let places: Vec<_> = self.schedule.into_iter().map(|found| found.place).collect();
@@ -197,16 +205,28 @@ impl Limit {
         }
     }
 
-    fn check_shards(&self, table: &Table<'_>) {
+    /// Reports what only a keyed limit has a use for.
+    fn check_keys(&self, table: &Table<'_>) {
         // A wrong value of `keyed` is reported already, and might have meant true.
         let unkeyed = if table.given("keyed").is_some() {
             self.keyed.as_ref().is_some_and(|keyed| !keyed.value)
         } else {
             true
         };
-        if let Some(place) = table.given("shards").filter(|_| unkeyed) {
-            let problem = "an unkeyed limit has one bucket, which cannot be spread: remove shards, or write keyed = true";
-            table.error(&place, problem);
+        for (key, problem) in [
+            (
+                "shards",
+                "an unkeyed limit has one bucket, which cannot be spread: remove shards, or write keyed = true",
+            ),
+            (
+                "enforce_percent",
+                "an unkeyed limit has one bucket for all, and no keys to choose from: remove enforce_percent, or write \
+                 mode = \"shadow\" or keyed = true",
+            ),
+        ] {
+            if let Some(place) = table.given(key).filter(|_| unkeyed) {
+                table.error(&place, problem);
+            }
         }
     }
 }

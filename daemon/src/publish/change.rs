@@ -76,7 +76,7 @@ fn arrow(((what, from), (other, to)): ((&'static str, String), (&'static str, St
 }
 
 /// Everything a limit says, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 9] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 11] {
     [
         ("capacity", limit.capacity.to_string()),
         source(&limit.source),
@@ -91,6 +91,8 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 9] {
                 .lease
                 .map_or_else(|| "none".to_owned(), |lease| format!("{} for {:?}", lease.max(), lease.ttl())),
         ),
+        ("mode", limit.rollout.mode.as_str().to_owned()),
+        ("enforce_percent", limit.rollout.enforced.get().to_string()),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }

@@ -21,6 +21,7 @@ mod oracle;
 mod outage;
 mod overload;
 mod pure;
+mod rollout;
 mod stage;
 mod urls;
 mod waiting;

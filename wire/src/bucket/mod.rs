@@ -127,6 +127,14 @@ impl Operation {
         }
     }
 
+    /// Tokens it takes, where there are as many.
+    pub(crate) const fn takes(self) -> u64 {
+        match self {
+            Self::Take(count) | Self::Share(count) | Self::Reserve { count, .. } => count,
+            Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
+        }
+    }
+
     /// The third argument of a reservation.
     pub(crate) const fn longest(self) -> Option<u64> {
         match self {

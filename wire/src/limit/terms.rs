@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
-use super::{Algorithm, Capacity, Lease, LimitName, Rate, Windows};
+use super::{Algorithm, Capacity, Lease, LimitName, Rate, Rollout, Windows};
 
 /// What a change of capacity does with the tokens a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -85,6 +85,8 @@ pub struct Limit {
     pub shards: Shards,
     /// What a worker may take ahead, if anything.
     pub lease: Option<Lease>,
+    /// For whom it is in force.
+    pub rollout: Rollout,
 }
 
 // === impl OnChange ===

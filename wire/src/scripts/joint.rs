@@ -23,24 +23,26 @@ pub struct Part<'a> {
     pub member: &'a str,
     /// How many tokens.
     pub count: u64,
+    /// Whether its denial holds. Of one that does not, tokens are taken where all others allow and it has them.
+    pub enforced: bool,
 }
 
-/// Takes of each bucket what `parts` say, all or nothing, in one step and exactly: what each tells, in order. When they
-/// are not all allowed, that is what a take of so many would be told. No bucket may be named twice.
+/// Takes of each bucket what `parts` say, all or nothing, in one step and exactly: what each tells, in order. When those
+/// that are enforced do not all allow, that is what a take of so many would be told. No bucket may be named twice.
 ///
 /// # Errors
 /// Those of Redis. The takes may have been carried out all the same, but all or none. In a cluster, buckets whose keys
 /// are not on one node are refused: see [`are_apart`].
 pub async fn joint(connection: &mut impl ConnectionLike, parts: &[Part<'_>]) -> RedisResult<Vec<Settled>> {
     let mut call = JOINT.prepare_invoke();
-    for &Part { algorithm, keys, member, count } in parts {
+    for &Part { algorithm, keys, member, count, enforced } in parts {
         call.key(&keys.record);
         if algorithm == Algorithm::TokenBucket {
             call.key(&keys.due).key(&keys.former);
         }
         call.key(keys.state(algorithm, member));
         let member = if algorithm == Algorithm::TokenBucket { member } else { "" };
-        call.arg(algorithm.as_str()).arg(member).arg(count);
+        call.arg(algorithm.as_str()).arg(member).arg(count).arg(u8::from(enforced));
     }
     call.invoke_async(connection).await
 }

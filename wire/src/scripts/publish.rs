@@ -7,7 +7,10 @@ use redis::{Cmd, ParsingError, RedisResult, Script, aio::ConnectionLike};
 use super::script;
 use crate::{
     keyspace::ShardKeys,
-    limit::{Algorithm, Capacity, Lease, Limit, LimitName, Period, Shards, Supply, Terms, Windows},
+    limit::{
+        Algorithm, Capacity, Lease, Limit, LimitName, Percent, Period, Rollout, Shards, Supply, Terms,
+        Windows,
+    },
     reply::Published,
 };
 
@@ -61,7 +64,7 @@ pub async fn algorithm_of(
 }
 
 /// A record's fields, as text. What only the scripts compute with (the anchor, the former terms) is theirs to write.
-fn fields(limit: &Limit) -> [(&'static str, String); 16] {
+fn fields(limit: &Limit) -> [(&'static str, String); 18] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -86,6 +89,8 @@ fn fields(limit: &Limit) -> [(&'static str, String); 16] {
         ("aligned", flag(windows.is_some_and(|windows| windows.aligned()))),
         ("lease", limit.lease.map_or(0, Lease::max).to_string()),
         ("lease_ttl", limit.lease.map_or(0, |lease| lease.ttl().as_micros()).to_string()),
+        ("mode", limit.rollout.mode.as_str().to_owned()),
+        ("enforce_percent", limit.rollout.enforced.get().to_string()),
     ]
 }
 
@@ -115,6 +120,14 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
             Some(Lease::new(max, ttl).map_err(|e| wrong("lease", &e))?)
         }
     };
+    // A record of before there were modes is in force for all.
+    let rollout = match fields.get("mode") {
+        None => Rollout::default(),
+        Some(mode) => Rollout {
+            mode: mode.parse().map_err(|e| wrong("mode", &e))?,
+            enforced: Percent::new(number("enforce_percent")?).map_err(|e| wrong("enforce_percent", &e))?,
+        },
+    };
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -128,13 +141,14 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
         tick: Duration::from_micros(number("tick")?),
         shards: Shards::new(number("shards")?).map_err(|e| wrong("shards", &e))?,
         lease,
+        rollout,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Rule;
+    use crate::limit::{Mode, Rule};
 
     #[test]
     fn a_limit_is_read_as_it_was_published() {
@@ -156,10 +170,33 @@ mod tests {
                 tick: Duration::from_millis(250),
                 shards: Shards::new(8).unwrap(),
                 lease: Some(Lease::new(100, Duration::from_millis(500)).unwrap()),
+                rollout: Rollout { mode: Mode::Shadow, enforced: Percent::new(7).unwrap() },
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
         }
+    }
+
+    #[test]
+    fn a_record_that_says_nothing_of_modes_is_in_force_for_all() {
+        let terms =
+            Terms { capacity: Capacity::new(12).unwrap(), supply: Supply::Rate("7/3h".parse().unwrap()) };
+        let limit = Limit {
+            name: "mail".parse().unwrap(),
+            keyed: true,
+            algorithm: crate::limit::Algorithm::TokenBucket,
+            terms,
+            catch_up: true,
+            on_change: crate::limit::OnChange::Keep,
+            tick: Duration::from_millis(100),
+            shards: Shards::ONE,
+            lease: None,
+            rollout: Rollout::default(),
+        };
+        let record =
+            fields(&limit).into_iter().filter(|(field, _)| !["mode", "enforce_percent"].contains(field));
+        let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
+        assert_eq!(parse(&limit.name, &record), Ok(limit));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use topup_wire::{
     bucket::Record,
     limit::{
-        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Rule, Shards, Supply, Terms, Windows,
+        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Rollout, Rule, Shards, Supply, Terms,
+        Windows,
     },
 };
 
@@ -71,6 +72,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         tick: Duration::from_millis(100),
         shards: Shards::ONE,
         lease: None,
+        rollout: Rollout::default(),
     }
 }
 

@@ -16,14 +16,17 @@ async fn told(redis: &Redis, args: &[&str]) -> Value {
 async fn a_decision_has_one_shape() {
     let redis = Redis::start().await;
     let _daemon = ready(LIMITS, &redis).await;
-    let allowed = |remaining: u64| json!({"allowed": true, "remaining": remaining, "capacity": 3, "retry_after_ms": null});
+    let allowed = |remaining: u64| json!({"allowed": true, "would_deny": false, "mode": "enforce", "remaining": remaining, "capacity": 3, "retry_after_ms": null});
     assert_eq!(told(&redis, &["peek", "api"]).await, allowed(3));
     assert_eq!(told(&redis, &["take", "api", "--count", "3"]).await, allowed(0));
     for word in ["take", "peek"] {
         let mut denied = told(&redis, &[word, "api"]).await;
         let wait = denied["retry_after_ms"].take().as_f64().unwrap();
         assert!((3_500_000.0..=3_600_000.0).contains(&wait), "{wait}");
-        assert_eq!(denied, json!({"allowed": false, "remaining": 0, "capacity": 3, "retry_after_ms": null}));
+        assert_eq!(
+            denied,
+            json!({"allowed": false, "would_deny": true, "mode": "enforce", "remaining": 0, "capacity": 3, "retry_after_ms": null})
+        );
     }
     assert_eq!(told(&redis, &["reset", "api"]).await, allowed(3));
 }

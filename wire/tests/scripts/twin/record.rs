@@ -100,6 +100,8 @@ impl Twin {
             ("since", record.since.to_string()),
             ("lease", "0".to_owned()),
             ("lease_ttl", "0".to_owned()),
+            ("mode", "enforce".to_owned()),
+            ("enforce_percent", "100".to_owned()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.former).to_string()),
