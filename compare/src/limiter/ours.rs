@@ -1,7 +1,7 @@
 //! topup, as a worker uses it.
 
 use futures_util::future::BoxFuture;
-use topup::{Client, Decision};
+use topup::Client;
 
 use super::{Ask, Contender, Limiter};
 use crate::{clock::micros, take::Answer};
@@ -31,12 +31,10 @@ impl Ask for Ours {
                 Some(decision) => decision,
                 None => bucket.take(count).await?,
             };
-            Ok(match decision {
-                Decision::Allowed { .. } => Answer::Allowed,
-                Decision::Denied { retry_after, .. } => {
-                    Answer::Denied { retry_after: Some(micros(retry_after)) }
-                }
-            })
+            if decision.is_allowed() {
+                return Ok(Answer::Allowed);
+            }
+            Ok(Answer::Denied { retry_after: decision.retry_after().map(micros) })
         })
     }
 }
