@@ -27,12 +27,13 @@ impl Ask for Ours {
         Box::pin(async move {
             let bucket = self.client.limit(self.limit.as_str()).key(key);
             // As its documentation says of limits with a lease.
-            let decision = match bucket.try_take().filter(|_| self.leased && count == 1) {
+            let ahead = if self.leased && count == 1 { bucket.try_take() } else { None };
+            let decision = match ahead {
                 Some(decision) => decision,
                 None => bucket.take(count).await?,
             };
             Ok(match decision {
-                Decision::Allowed { .. } => Answer::Allowed,
+                Decision::Allowed { .. } | Decision::Shadowed { .. } => Answer::Allowed,
                 Decision::Denied { retry_after, .. } => {
                     Answer::Denied { retry_after: Some(micros(retry_after)) }
                 }
