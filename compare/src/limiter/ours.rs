@@ -1,7 +1,7 @@
 //! topup, as a worker uses it.
 
 use futures_util::future::BoxFuture;
-use topup::Client;
+use topup::{Client, Decision};
 
 use super::{Ask, Contender, Limiter};
 use crate::{clock::micros, take::Answer};
@@ -27,14 +27,17 @@ impl Ask for Ours {
         Box::pin(async move {
             let bucket = self.client.limit(self.limit.as_str()).key(key);
             // As its documentation says of limits with a lease.
-            let decision = match bucket.try_take().filter(|_| self.leased && count == 1) {
+            let ahead = if self.leased && count == 1 { bucket.try_take() } else { None };
+            let decision = match ahead {
                 Some(decision) => decision,
                 None => bucket.take(count).await?,
             };
-            if decision.is_allowed() {
-                return Ok(Answer::Allowed);
-            }
-            Ok(Answer::Denied { retry_after: decision.retry_after().map(micros) })
+            Ok(match decision {
+                Decision::Allowed { .. } | Decision::Shadowed { .. } => Answer::Allowed,
+                Decision::Denied { retry_after, .. } => {
+                    Answer::Denied { retry_after: Some(micros(retry_after)) }
+                }
+            })
         })
     }
 }
