@@ -26,7 +26,8 @@ pub struct Settled {
     pub tokens: u64,
     /// The most it holds.
     pub capacity: u64,
-    /// µs until a denied take would be allowed; when none is left, until the next token. 0 otherwise.
+    /// µs until a denied take would be allowed; when none is left, until the next token; of a reservation that was
+    /// allowed, until its turn. 0 otherwise.
     pub wait: u64,
     /// µs for which the bucket stays below full if nothing more is taken, so that a bare `DECR` is right.
     pub headroom: u64,

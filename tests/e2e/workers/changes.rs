@@ -9,7 +9,7 @@ use topup_wire::{keyspace::ShardKeys, limit::Algorithm};
 
 use super::{
     oracle::{Oracle, no_errors},
-    stage::{Stage, Tasks},
+    stage::{Stage, Tasks, patient},
 };
 
 fn api(capacity: u32, rate: &str) -> String {
@@ -141,7 +141,12 @@ async fn a_change_of_algorithm_reaches_workers_without_an_error() {
     let config = |algorithm| format!("[limit.api]\n{}", settings(algorithm));
     let walk = walk();
     let mut stage = Stage::set(&config(walk[0])).await;
-    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(2));
+    // Workers that know nothing of each other.
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        workers.push(patient(stage.redis.url()).await.limit("api"));
+    }
+    let tasks = Tasks::start(workers, Duration::from_millis(2));
     for algorithm in &walk[1..] {
         stage.reload(&config(*algorithm)).await;
         decides(&stage.redis, "api:0", *algorithm).await;

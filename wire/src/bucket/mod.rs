@@ -40,6 +40,8 @@ pub struct Held {
 
 /// The farthest a bucket can be from full, as far as refilling is concerned.
 pub const FARTHEST: u32 = 2;
+/// So many times less often a bucket is looked at with each step it is farther off.
+pub const STRIDE: u64 = 8;
 /// The index is ordered by score: so many times this, a bucket far from full stands behind all that are nearer.
 pub const FAR: u64 = 3_000_000_000_000_000;
 
@@ -235,7 +237,7 @@ pub fn is_due(record: &Record, held: Held, all: bool, now: u64) -> bool {
     if record.pace.n == 0 {
         return held.score < record.last_filled(now) && held.score + record.tick <= now;
     }
-    let stride = if all { 1 } else { 4_u64.pow(held.distance) };
+    let stride = if all { 1 } else { STRIDE.pow(held.distance) };
     held.score + record.period() * stride <= now
 }
 
@@ -253,7 +255,7 @@ pub fn again(record: &Record, buckets: impl Iterator<Item = Held>, now: u64) -> 
     if record.pace.n == 0 {
         return if record.fills > now { record.fills } else { now + record.tick };
     }
-    let due = |held: Held| held.score + record.period() * 4_u64.pow(held.distance);
+    let due = |held: Held| held.score + record.period() * STRIDE.pow(held.distance);
     buckets.filter(|held| !held.former).map(due).fold(NEVER, u64::min)
 }
 

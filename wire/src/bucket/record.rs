@@ -1,6 +1,6 @@
 //! A limit's record as the scripts see it, and what it makes of a bucket's tokens.
 
-use super::{Bucket, FARTHEST, Held, Pace};
+use super::{Bucket, FARTHEST, Held, Pace, STRIDE};
 use crate::limit::{Limit, OnChange, Supply, Windows};
 
 /// The terms of before the last change, and what it does with tokens.
@@ -17,7 +17,7 @@ pub struct Former {
 }
 
 /// A bucket so near full that filling it is of no use is looked at again after this at the latest, in µs.
-const LINGER: u64 = 2_000_000;
+const LINGER: u64 = 1_000_000;
 
 /// One shard's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,15 +206,15 @@ impl Record {
     /// For how long, in µs, a bucket with catch-up keeps its counter at least: one just settled, and one that misses two
     /// tokens or more. The time of a token less, which is up to a tick, since its score is so much older.
     pub fn stay(&self) -> u64 {
-        if self.ease() >= 1 { self.period() * 4_u64.pow(self.off()) - self.tick } else { self.tick }
+        if self.ease() >= 1 { self.period() * STRIDE.pow(self.off()) - self.tick } else { self.tick }
     }
 
     /// How far off a bucket stands that is as good as full.
     pub fn off(&self) -> u32 {
-        (0..=FARTHEST).rev().find(|far| self.period() * 4_u64.pow(*far) <= LINGER).unwrap_or(0)
+        (0..=FARTHEST).rev().find(|far| self.period() * STRIDE.pow(*far) <= LINGER).unwrap_or(0)
     }
 
-    /// How far off the next pass is: at 1 the bucket cannot be full for 5 periods, at 2 for 20; or it is so near full that
+    /// How far off the next pass is: at 1 the bucket cannot be full for 9 periods, at 2 for 72; or it is so near full that
     /// filling it is of no use.
     pub fn distance(&self, tokens: u64) -> u32 {
         if self.pace.n == 0 || !self.catch_up {
@@ -226,7 +226,8 @@ impl Record {
         if self.ease() >= 1 && missing <= self.ease() as f64 {
             return self.off();
         }
-        u32::from(missing > 5.0 * in_a_period) + u32::from(missing > 20.0 * in_a_period)
+        let near = (STRIDE + 1) as f64 * in_a_period;
+        u32::from(missing > near) + u32::from(missing > STRIDE as f64 * near)
     }
 }
 

@@ -121,20 +121,20 @@ local function period_of(terms)
   return math.max(terms.tick, math.ceil(terms.p / terms.n))
 end
 
--- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 5
--- periods, every 4 (distance 1); not for 20, every 16 (distance 2). The index is ordered by score, where it would stand
+-- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 9
+-- periods, every 8 (distance 1); not for 72, every 64 (distance 2). The index is ordered by score, where it would stand
 -- before those that are due sooner. So its place there is its score and so many times FAR, which is beyond all instants
 -- until 2065. Without catch-up, takers would see the difference.
-local FAR, FARTHEST = 3000000000000000, 2
+local FAR, FARTHEST, STRIDE = 3000000000000000, 2, 8
 
--- The tokens of 5 periods: a bucket that misses no more is near. And those of half a tick: workers take from a bucket
+-- The tokens of 9 periods: a bucket that misses no more is near. And those of half a tick: workers take from a bucket
 -- that misses no more by bare DECR whether it is full or not, as law 1 allows, so that its key is of use and filling it
--- is not; then, how far off it stands: up to two seconds, so that a bucket taken from every second or so keeps its key.
+-- is not; then, how far off it stands: up to a second, so that a bucket taken from now and then keeps its key.
 local function near_of(terms)
   if terms.n == 0 or not terms.catch_up then return EXACT, -1, 0 end
   local period, ease = period_of(terms), math.floor(terms.tick * terms.n / (2 * terms.p))
-  local off = period * 16 <= 2000000 and 2 * FAR or period * 4 <= 2000000 and FAR or 0
-  return 5 * math.ceil(period * terms.n / terms.p), ease >= 1 and ease or -1, off
+  local off = period * STRIDE ^ 2 <= 1000000 and 2 * FAR or period * STRIDE <= 1000000 and FAR or 0
+  return (STRIDE + 1) * math.ceil(period * terms.n / terms.p), ease >= 1 and ease or -1, off
 end
 
 -- Where a bucket stands in the index.
@@ -143,7 +143,7 @@ local function place(terms, tokens, score)
   local near, ease, off = near_of(terms)
   if missing <= ease then return score + off end
   if missing <= near then return score end
-  return score + (missing > 4 * near and 2 * FAR or FAR)
+  return score + (missing > STRIDE * near and 2 * FAR or FAR)
 end
 
 -- The score of a bucket that stands there.

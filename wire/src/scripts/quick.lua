@@ -80,7 +80,7 @@ if capacity then
         if missed <= tonumber(ease) then
           place = score + off
         elseif missed > near then
-          place = score + (missed > 4 * near and 6000000000000000 or 3000000000000000)
+          place = score + (missed > 8 * near and 6000000000000000 or 3000000000000000)
         end
         if place ~= tonumber(stood) then redis.call('ZADD', KEYS[2], string.format(text, place), ARGV[1]) end
       else

@@ -79,10 +79,10 @@ local function batch(distance, from, to, count)
       if missing <= ease then
         at = at + off
       elseif missing > near then
-        at = at + (missing > 4 * near and 2 * FAR or FAR)
+        at = at + (missing > STRIDE * near and 2 * FAR or FAR)
       end
       -- Now nearer than where this pass still looks for those due next.
-      if at < offset and n > 0 then nearer = math.min(nearer, at % FAR + period * (at < FAR and 1 or 4)) end
+      if at < offset and n > 0 then nearer = math.min(nearer, at % FAR + period * (at < FAR and 1 or STRIDE)) end
       kept[k + 1], kept[k + 2] = keys[i], format(WHOLE, tokens)
       moved[k + 1], moved[k + 2] = format(WHOLE, at), rows[2 * i - 1]
       k = k + 2
@@ -120,7 +120,7 @@ while from <= FARTHEST do
   local place = first(from)
   if not place then break end
   local distance = math.floor(place / FAR)
-  local offset, stride = distance * FAR, period * 4 ^ distance
+  local offset, stride = distance * FAR, period * STRIDE ^ distance
   local bound = now - (all and period or stride)
   if n == 0 then bound = math.min(now - period, last_filled(terms, now) - 1) end
   if all or place <= offset + bound then

@@ -23,15 +23,17 @@ local function sliding_window(record, state, now, operation, count)
     local instant, total = string.match(row[1], '^(%d+)-(%d+)$')
     return tonumber(instant), tonumber(total), tonumber(row[2][2])
   end
-  -- The last entry up to an instant.
+  local first, first_total, first_tokens = entry(redis.call('XRANGE', state, '-', '+', 'COUNT', 1)[1])
+  -- The last entry up to an instant. Asked for one before the first, Redis would look at all of them.
   local function last(at)
-    return entry(redis.call('XREVRANGE', state, at, '-', 'COUNT', 1)[1])
+    if not first or at < first then return nil end
+    return entry(redis.call('XREVRANGE', state, whole(at), '-', 'COUNT', 1)[1])
   end
   local function id(instant, total)
     return whole(instant) .. '-' .. whole(total)
   end
 
-  local newest, total = last('+')
+  local newest, total = last(EXACT)
   local at, stepped = now, false
   if newest and newest > now then
     at, stepped = newest, newest - now > rules[1].micros
@@ -39,14 +41,9 @@ local function sliding_window(record, state, now, operation, count)
   total = total or 0
   local used, bases, oldest = {}, {}, nil
   for i = 1, #rules do
-    local instant, base = last(whole(math.max(0, at - rules[i].micros)))
-    oldest = instant and whole(instant) .. '-' .. whole(base)
-    if not base and newest then
-      local first, first_tokens
-      first, base, first_tokens = entry(redis.call('XRANGE', state, '-', '+', 'COUNT', 1)[1])
-      base = base - first_tokens
-    end
-    bases[i] = base or 0
+    local instant, base = last(at - rules[i].micros)
+    oldest = instant and id(instant, base)
+    bases[i] = base or first and first_total - first_tokens or 0
     used[i] = (total - bases[i]) % MODULUS
   end
   if stepped then at = now end
@@ -59,7 +56,7 @@ local function sliding_window(record, state, now, operation, count)
         if used[i] - (used[j - 1] or 0) >= excess then return j > 1 and now - rules[j - 1].micros or now end
       end
     end
-    local low, high = math.max(0, at - rules[i].micros), newest
+    local low, high = math.max(at - rules[i].micros, first - 1), newest
     if excess <= 64 then
       for _, row in ipairs(redis.call('XRANGE', state, whole(low + 1), '+', 'COUNT', excess)) do
         local instant, there = entry(row)
@@ -68,7 +65,7 @@ local function sliding_window(record, state, now, operation, count)
     end
     while high - low > 1 do
       local middle = low + math.floor((high - low) / 2)
-      local instant, there = last(whole(middle))
+      local instant, there = last(middle)
       if instant and instant > low and (there - bases[i]) % MODULUS >= excess then
         high = instant
       else
@@ -92,7 +89,7 @@ local function sliding_window(record, state, now, operation, count)
     else
       redis.call('XADD', state, id(at, sum), 't', whole(tokens))
     end
-    newest, total = at, sum
+    newest, total, first = at, sum, first or at
     for i = 1, #rules do used[i] = used[i] + tokens end
   end
 
@@ -110,6 +107,7 @@ local function sliding_window(record, state, now, operation, count)
         redis.call('XADD', state, id(newest, total), 't', whole(only))
       end
     end
+    first = now - longest
     for i = 1, #rules do bases[i] = total - used[i] end
   end
   if writes and granted > 0 then

@@ -41,7 +41,9 @@ impl Redis {
         let builder = options.iter().fold(builder, |builder, (name, value)| builder.arg(name, value));
         let server = builder.start().unwrap();
         let client = redis::Client::open(server.url()).unwrap();
-        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        // A busy machine may take its time.
+        let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
         Self { connection, _server: server, seen: Script::new(include_str!("keyspace.lua")) }
     }
 

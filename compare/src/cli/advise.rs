@@ -1,0 +1,67 @@
+//! `topup-compare advise`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use topup_daemon::config::{Config, Source};
+use topup_wire::limit::Algorithm;
+
+use super::{Advise, run::on_stage};
+use crate::{
+    advise::{self, ALIKE, Prices, coarsest},
+    replay,
+    report::answer,
+    rule::Rule,
+};
+
+/// `sysexits.h`: `EX_CONFIG`.
+const WRONG_CONFIG: u8 = 78;
+
+pub(super) fn main(args: &Advise) -> anyhow::Result<ExitCode> {
+    let config = match Config::load(&args.config) {
+        Ok(config) => config,
+        Err(problems) => {
+            crate::report::complain(&problems.to_string());
+            return Ok(ExitCode::from(WRONG_CONFIG));
+        }
+    };
+    let limit = args.limit.clone().or_else(|| only(&config));
+    let trace = match (&args.trace, &limit) {
+        (None, _) => None,
+        (Some(_), None) => bail!("the config has several limits: say of which the trace is, --limit NAME"),
+        (Some(_), Some(name)) if !config.limits.contains_key(name.as_str()) => {
+            bail!("the config has no limit {name:?}: name one of {}", names(&config))
+        }
+        (Some(path), Some(name)) => Some((name.as_str(), replay::read(path)?)),
+    };
+    on_stage(&args.place, args.workers, async |stage| {
+        let prices = Prices::measure(stage, &ALIKE).await?;
+        let trace = trace.as_ref().map(|(name, trace)| (*name, trace));
+        let advice = advise::advise(&config, trace, &prices);
+        answer(&if args.json {
+            serde_json::to_string_pretty(&advice).context("advice")?
+        } else {
+            let topped: Vec<Rule> = config
+                .limits
+                .values()
+                .filter(|limit| limit.algorithm == Algorithm::TokenBucket)
+                .filter_map(|limit| match limit.source {
+                    Source::Rate(rate) => Some(Rule::new(limit.capacity.get(), rate)),
+                    _ => None,
+                })
+                .collect();
+            advise::text(&advice, config.tick, coarsest(topped.iter())).trim_end().to_owned()
+        });
+        Ok(())
+    })
+}
+
+/// The one limit there is.
+fn only(config: &Config) -> Option<String> {
+    let mut names = config.limits.keys();
+    names.next().filter(|_| names.next().is_none()).map(ToString::to_string)
+}
+
+fn names(config: &Config) -> String {
+    config.limits.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

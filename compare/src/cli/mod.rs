@@ -1,0 +1,213 @@
+//! The command line of `topup-compare`.
+
+mod advise;
+mod replay;
+mod run;
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand, error::ErrorKind};
+
+use topup_wire::limit::{Capacity, Rate};
+
+use crate::{limiter::Limiter, report::complain, stage::follow, worker};
+
+/// Compares rate limiters on one Redis: which is exact, and what does each cost?
+///
+/// topup's algorithms, through the real daemon and the real client, and the forms in which rate limiting on Redis is
+/// usually written, get the same traffic from worker processes. An exact oracle, fed with the same instants, says what was
+/// wrong; Redis's own counters say what it cost. A private Redis is started, unless --redis names one.
+#[derive(Debug, Parser)]
+#[command(name = "topup-compare", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    run: Run,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const AFTER_HELP: &str = "\
+Progress goes to standard error, when that is a terminal; figures go to standard output.
+
+Exit codes:
+  0    compared
+  2    could not compare
+  64   wrong usage
+  78   wrong config
+  130  ended by Ctrl-C (143 by TERM, 129 by HUP)";
+
+/// Where.
+#[derive(Clone, Debug, Args)]
+struct Where {
+    /// The Redis to use, by an empty database of it: redis://[user:password@]host[:port][/db] or unix:///path
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// Use that database although it is not empty. Only keys of the comparison's own are written and removed
+    #[arg(long, requires = "redis")]
+    shared: bool,
+}
+
+/// How thoroughly.
+#[derive(Clone, Debug, Args)]
+struct Run {
+    #[command(flatten)]
+    place: Where,
+    /// End within a minute: fewer traffics, less time for each
+    #[arg(long)]
+    quick: bool,
+    /// Only these limiters
+    #[arg(long, value_name = "LIMITER", value_delimiter = ',')]
+    only: Vec<Limiter>,
+    /// Only these traffics
+    #[arg(long, value_name = "TRAFFIC", value_delimiter = ',')]
+    traffic: Vec<String>,
+    /// Draw what is drawn at random from this seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Play each traffic so often: figures are then the median, with the smallest and the largest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Worker processes
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// Leave costs out: accuracy only
+    #[arg(long)]
+    no_costs: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// In what form.
+#[derive(Clone, Debug, Args)]
+struct Output {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a page for the browser there
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// A trace, and a limit to try on it.
+#[derive(Clone, Debug, Args)]
+struct Replay {
+    #[command(flatten)]
+    place: Where,
+    /// The trace: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// The most tokens of a bucket, or in a window
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = capacity)]
+    capacity: Capacity,
+    /// How fast they come, such as 50/s, 1/60s, 10/min
+    #[arg(long, value_name = "RATE")]
+    rate: Rate,
+    /// Replay so much faster that it takes this long with each limiter
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Only these limiters [default: topup's, and the lazy bucket as usually written]
+    #[arg(long, value_name = "LIMITER", value_delimiter = ',')]
+    only: Vec<Limiter>,
+    /// Worker processes
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A config, and how it is asked.
+#[derive(Clone, Debug, Args)]
+struct Advise {
+    #[command(flatten)]
+    place: Where,
+    /// The daemon's config
+    #[arg(long, value_name = "FILE", default_value = "config.toml")]
+    config: PathBuf,
+    /// How a limit is asked: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// The limit that is asked so, where the config has several
+    #[arg(long, value_name = "NAME", requires = "trace")]
+    limit: Option<String>,
+    /// Worker processes, to measure prices with
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say which algorithm and tick suit each limit of a config, and what it will cost Redis in a day
+    ///
+    /// Prices are measured first, which takes some twenty seconds.
+    Advise(Advise),
+    /// Try a limit on traffic that there has been: who would have been denied, and what would it have cost?
+    ///
+    /// The trace is replayed so much faster that it takes a few seconds, and the limit and the daemon's tick are made as
+    /// much faster, so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer
+    /// than in real time.
+    Replay(Replay),
+    /// Show an earlier comparison again, as --json has written it
+    Show {
+        /// What --json has written
+        file: PathBuf,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Ask limiters as told on standard input
+    #[command(hide = true)]
+    Worker {
+        #[arg(long)]
+        parent: i32,
+    },
+    /// Run topup's daemon
+    #[command(hide = true)]
+    Daemon {
+        #[arg(long)]
+        parent: i32,
+        config: OsString,
+    },
+    /// Top up counters of rivals as told on standard input
+    #[command(hide = true)]
+    Refill {
+        #[arg(long)]
+        parent: i32,
+    },
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let _ = error.print();
+            // sysexits.h: EX_USAGE.
+            return ExitCode::from(if asked { 0 } else { 64 });
+        }
+    };
+    let ended = match cli.command {
+        None => run::compare(&cli.run),
+        Some(Command::Advise(args)) => advise::main(&args),
+        Some(Command::Show { file, output }) => run::show_again(&file, &output),
+        Some(Command::Replay(args)) => replay::main(&args),
+        Some(Command::Worker { parent }) => {
+            follow(parent).and_then(|()| worker::run()).map(|()| ExitCode::SUCCESS)
+        }
+        Some(Command::Refill { parent }) => run::refill(parent),
+        Some(Command::Daemon { parent, config }) => run::daemon(parent, config),
+    };
+    ended.unwrap_or_else(|error| {
+        complain(&format!("topup-compare: {error:#}"));
+        ExitCode::from(2)
+    })
+}
+
+fn capacity(text: &str) -> Result<Capacity, String> {
+    let tokens = text.parse().map_err(|_| "a capacity is a whole number of tokens")?;
+    Capacity::new(tokens).map_err(|error| error.to_string())
+}

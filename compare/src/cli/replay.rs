@@ -1,0 +1,35 @@
+//! `topup-compare replay`.
+
+use std::process::ExitCode;
+
+use super::{
+    Replay,
+    run::{command_line, on_stage, show},
+};
+use crate::{
+    comparison::{About, Comparison},
+    limiter::Limiter,
+    replay::{self, Wanted},
+    rule::Rule,
+    verdict,
+};
+
+pub(super) fn main(args: &Replay) -> anyhow::Result<ExitCode> {
+    let trace = replay::read(&args.trace)?;
+    let usual = |limiter: &Limiter| limiter.is_ours() || *limiter == Limiter::LazyLua;
+    let chosen =
+        |limiter: &Limiter| if args.only.is_empty() { usual(limiter) } else { args.only.contains(limiter) };
+    let wanted = Wanted {
+        file: args.trace.file_name().unwrap_or(args.trace.as_os_str()).to_string_lossy().into_owned(),
+        rule: Rule::new(args.capacity.get(), args.rate),
+        limiters: Limiter::all().iter().copied().filter(chosen).collect(),
+        seconds: args.seconds,
+    };
+    on_stage(&args.place, args.workers, async |stage| {
+        let version = stage.server().version().await?;
+        let mut comparison = Comparison::new(About::new(version, args.workers, &command_line()));
+        replay::run(stage, &trace, &wanted, &mut comparison).await?;
+        comparison.verdicts = verdict::verdicts(&comparison);
+        show(&comparison, &args.output)
+    })
+}

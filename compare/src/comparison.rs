@@ -1,0 +1,173 @@
+//! All that a run has found.
+
+use std::collections::BTreeMap;
+
+use chrono::DateTime;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    clock::time_of_day,
+    cost::{Crossover, Memory, Saturation, Upkeep},
+    limiter::Limiter,
+    replay::Replay,
+    score::{Score, Spread},
+    traffic::Traffic,
+};
+
+/// A whole comparison: what `--json` writes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What was run, where and when.
+    pub about: About,
+    /// The traffics that were played.
+    pub traffics: Vec<Traffic>,
+    /// How each limiter did under each.
+    pub cells: Vec<Cell>,
+    /// What each limiter costs.
+    pub costs: Vec<Cost>,
+    /// What topup's daemon costs while nobody asks: with no active bucket, and with many.
+    pub upkeep: Vec<Upkeep>,
+    /// Where topping up becomes cheaper than lazy refill.
+    pub crossover: Option<Crossover>,
+    /// What came of a trace, where one was replayed.
+    pub replay: Option<Replay>,
+    /// What the figures say of each limiter, in words.
+    pub verdicts: BTreeMap<Limiter, Vec<String>>,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// What was run, where and when.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct About {
+    /// topup's version.
+    pub topup: String,
+    /// Redis's version.
+    pub redis: String,
+    /// The day, in UTC.
+    pub date: String,
+    /// CPUs of this machine.
+    pub cpus: usize,
+    /// Worker processes.
+    pub workers: u32,
+    /// The seed.
+    pub seed: u64,
+    /// How often each traffic was played.
+    pub rounds: u32,
+    /// The command line.
+    pub command: String,
+}
+
+/// How a limiter did under one traffic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cell {
+    /// Who.
+    pub limiter: Limiter,
+    /// Under what.
+    pub traffic: String,
+    /// The round in the middle, by share; but the excess is the worst of all rounds.
+    pub score: Score,
+    /// Admitted as a share of the ideal, over all rounds.
+    pub share: Option<Spread>,
+    /// The worst excess, over all rounds.
+    pub excess: Option<Spread>,
+    /// Where each take has one right answer: how many were answered otherwise.
+    pub otherwise: Option<u64>,
+    /// Where each take has one right answer: all answers, as one number that two runs can be compared by.
+    pub answers: Option<String>,
+}
+
+/// What a limiter costs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cost {
+    /// Who.
+    pub limiter: Limiter,
+    /// As many decisions as there can be, for each load.
+    pub saturations: Vec<Saturation>,
+    /// What buckets weigh.
+    pub memory: Option<Memory>,
+}
+
+// === impl Comparison ===
+
+impl Comparison {
+    /// One in which nothing has been found yet.
+    pub const fn new(about: About) -> Self {
+        Self {
+            about,
+            traffics: Vec::new(),
+            cells: Vec::new(),
+            costs: Vec::new(),
+            upkeep: Vec::new(),
+            crossover: None,
+            replay: None,
+            verdicts: BTreeMap::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// How `limiter` did under `traffic`, if it was played to it.
+    pub fn cell(&self, limiter: Limiter, traffic: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.limiter == limiter && cell.traffic == traffic)
+    }
+
+    /// What `limiter` costs, if that was measured.
+    pub fn cost(&self, limiter: Limiter) -> Option<&Cost> {
+        self.costs.iter().find(|cost| cost.limiter == limiter)
+    }
+
+    /// All limiters that were compared, in their order.
+    pub fn limiters(&self) -> Vec<Limiter> {
+        let named = |limiter: &&Limiter| {
+            self.cost(**limiter).is_some() || self.cells.iter().any(|cell| cell.limiter == **limiter)
+        };
+        Limiter::all().iter().filter(named).copied().collect()
+    }
+}
+
+impl About {
+    /// What is run here and now, on a Redis of this version.
+    pub fn new(redis: String, workers: u32, command: &str) -> Self {
+        let now = DateTime::from_timestamp_micros(time_of_day().cast_signed()).unwrap_or_default();
+        Self {
+            topup: env!("CARGO_PKG_VERSION").to_owned(),
+            redis,
+            date: now.format("%Y-%m-%d").to_string(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            workers,
+            seed: 0,
+            rounds: 1,
+            command: command.to_owned(),
+        }
+    }
+}
+
+impl Cell {
+    /// Of the scores of all rounds; at least one.
+    pub fn of(limiter: Limiter, traffic: &Traffic, mut rounds: Vec<Score>) -> Option<Self> {
+        let share = Spread::of(rounds.iter().map(Score::share));
+        let excess = Spread::of(rounds.iter().map(|score| score.excess.tokens));
+        rounds.sort_by(|a, b| a.share().total_cmp(&b.share()));
+        let middle = rounds.len().checked_sub(1)? / 2;
+        let worst = rounds.iter().map(|score| score.excess).max_by(|a, b| a.tokens.total_cmp(&b.tokens))?;
+        let score = Score { excess: worst, ..rounds.swap_remove(middle) };
+        Some(Self {
+            limiter,
+            traffic: traffic.name.clone(),
+            score,
+            share,
+            excess,
+            otherwise: None,
+            answers: None,
+        })
+    }
+}
+
+// === impl Cost ===
+
+impl Cost {
+    /// Under `load`.
+    pub fn under(&self, load: crate::cost::Load) -> Option<&Saturation> {
+        self.saturations.iter().find(|saturation| saturation.load == load)
+    }
+}

@@ -1,0 +1,127 @@
+//! As many decisions as there can be: four workers that ask again as soon as they are answered.
+
+use serde::{Deserialize, Serialize};
+
+use super::commands;
+use crate::{
+    clock::Micros,
+    limiter::{Contender, Limiter},
+    rule::Rule,
+    score::{Quantiles, Spread},
+    stage::Stage,
+    worker::Hammer,
+};
+
+/// Tasks of each worker.
+const TASKS: u32 = 64;
+/// Keys where many are asked for.
+const KEYS: u32 = 1_000;
+
+/// What limiters are asked for as fast as they can answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Load {
+    /// One bucket that never runs dry: every take is allowed.
+    Allowed,
+    /// A thousand such buckets in turn.
+    Keys,
+    /// One bucket of a token a minute: every take but the first is denied.
+    Denied,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Saturation {
+    /// The load.
+    pub load: Load,
+    /// Decisions a second.
+    pub rate: f64,
+    /// The share that was allowed.
+    pub allowed: f64,
+    /// µs from asking to the answer.
+    pub latency: Option<Quantiles>,
+    /// CPU µs of the whole Redis for a decision: network, refill and all.
+    pub cpu: f64,
+    /// µs of a decision in commands, refill included.
+    pub command: f64,
+    /// Commands for a decision, refill included.
+    pub commands: f64,
+    /// Calls that got no answer.
+    pub failed: u64,
+    /// The CPU µs of all rounds; the other figures are of the one in the middle.
+    pub rounds: Spread,
+}
+
+// === impl Load ===
+
+impl Load {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Allowed, Self::Keys, Self::Denied];
+
+    const fn rule(self) -> Rule {
+        match self {
+            Self::Allowed | Self::Keys => Rule::per_second(1_000_000_000, 1_000),
+            Self::Denied => Rule { capacity: 1, tokens: 1, micros: 60_000_000 },
+        }
+    }
+
+    const fn keys(self) -> u32 {
+        match self {
+            Self::Keys => KEYS,
+            Self::Allowed | Self::Denied => 1,
+        }
+    }
+
+    /// For tables.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::Allowed => "one bucket, all allowed",
+            Self::Keys => "1,000 buckets, all allowed",
+            Self::Denied => "one bucket, all denied",
+        }
+    }
+}
+
+/// Measures `limiter` under `load` for so long.
+///
+/// # Errors
+/// When a worker or Redis fails.
+pub async fn measure(
+    stage: &mut Stage,
+    limiter: Limiter,
+    load: Load,
+    time: Micros,
+) -> anyhow::Result<Saturation> {
+    let contender = Contender::new(limiter, load.rule(), "cost");
+    stage.set(std::slice::from_ref(&contender), load.keys(), false).await?;
+    let hammer = Hammer { contender, tasks: TASKS, keys: load.keys(), time };
+    let (seen, meter) = stage.hammer(&hammer).await?;
+    let decisions = seen.decisions.max(1) as f64;
+    let (calls, micros) = meter.of(commands(limiter));
+    Ok(Saturation {
+        load,
+        rate: seen.decisions as f64 * 1e6 / time as f64,
+        allowed: seen.allowed as f64 / decisions,
+        latency: Quantiles::of(seen.latencies.iter().map(|micros| f64::from(*micros))),
+        cpu: meter.cpu / decisions,
+        command: micros / decisions,
+        commands: calls / decisions,
+        failed: seen.failed,
+        rounds: Spread {
+            min: meter.cpu / decisions,
+            median: meter.cpu / decisions,
+            max: meter.cpu / decisions,
+        },
+    })
+}
+
+// === impl Saturation ===
+
+impl Saturation {
+    /// Of the same in several rounds, the one in the middle; `None` of none.
+    pub fn middle(mut rounds: Vec<Self>) -> Option<Self> {
+        let spread = Spread::of(rounds.iter().map(|round| round.cpu))?;
+        rounds.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
+        let middle = rounds.swap_remove(rounds.len() / 2);
+        Some(Self { rounds: spread, ..middle })
+    }
+}

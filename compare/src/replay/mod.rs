@@ -1,0 +1,157 @@
+//! A limit tried on traffic that there has been.
+
+mod outcome;
+mod trace;
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use serde::{Deserialize, Serialize};
+
+pub use outcome::{Outcome, outcome};
+pub use trace::Trace;
+
+use crate::{
+    clock::{Micros, SECOND},
+    comparison::{Cell, Comparison},
+    cost::commands,
+    limiter::{Contender, Limiter},
+    oracle::{Ideal, Oracle},
+    report::tell,
+    rule::Rule,
+    score::{Played, Score},
+    stage::Stage,
+    traffic::{Fault, Keys, Pattern, TICK, Traffic},
+};
+
+/// Takes a second that four workers can ask for and still be on time, on two CPUs.
+const MOST_PER_SECOND: u64 = 12_000;
+
+/// What came of a replay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Replay {
+    /// The name of the file.
+    pub file: String,
+    /// The rule that was tried.
+    pub rule: Rule,
+    /// How long the trace is, in s.
+    pub seconds: f64,
+    /// Keys in it.
+    pub keys: usize,
+    /// How many times as fast it was replayed: the rate was, too, so decisions are the same.
+    pub speed: u64,
+    /// What a perfect limiter of each kind would have done.
+    pub outcomes: Vec<Outcome>,
+    /// What each limiter cost Redis.
+    pub costs: Vec<Paid>,
+}
+
+/// What a limiter cost Redis under a trace.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Paid {
+    /// Who.
+    pub limiter: Limiter,
+    /// CPU µs of the whole server per decision.
+    pub cpu: f64,
+    /// µs in commands per decision.
+    pub command: f64,
+}
+
+/// What to replay, and how.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The name of the file.
+    pub file: String,
+    /// The rule to try.
+    pub rule: Rule,
+    /// Who is tried.
+    pub limiters: Vec<Limiter>,
+    /// How long each replay may take, unless so many takes need longer.
+    pub seconds: u64,
+}
+
+/// Reads the trace in the file at `path`.
+///
+/// # Errors
+/// When it cannot be read, or a line of it is none of a trace.
+pub fn read(path: &Path) -> anyhow::Result<Trace> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let trace = Trace::parse(&text, &path.display().to_string())?;
+    ensure!(!trace.entries.is_empty(), "{}: there is no take in it", path.display());
+    Ok(trace)
+}
+
+/// Replays `trace` to each limiter by itself, into `comparison`.
+///
+/// # Errors
+/// When the rule cannot hold a take, or Redis, a worker or the daemon fails.
+pub async fn run(
+    stage: &mut Stage,
+    trace: &Trace,
+    wanted: &Wanted,
+    comparison: &mut Comparison,
+) -> anyhow::Result<()> {
+    let most = trace.entries.iter().map(|entry| entry.count).max().unwrap_or(1);
+    let rule = wanted.rule;
+    ensure!(
+        u64::from(most) <= rule.capacity,
+        "the trace takes {most} tokens at once: a bucket of {} never holds so many, say --capacity {most} or more",
+        rule.capacity
+    );
+    let seconds = wanted.seconds.max(trace.entries.len() as u64 / MOST_PER_SECOND + 1);
+    let speed = trace.length().div_ceil(seconds * SECOND).max(1);
+    let traffic = traffic(trace, rule, speed);
+    // As much faster: so there are as many ticks to a take as in real time, and as much comes in one.
+    stage.refill_every(TICK / speed);
+    let mut costs = Vec::new();
+    let (told, others): (Vec<Limiter>, Vec<Limiter>) =
+        wanted.limiters.iter().partition(|limiter| limiter.can_be_told(&traffic.rule));
+    for limiter in others {
+        let window = traffic.rule.window();
+        comparison
+            .left_out
+            .push(format!("{}: a window of {window} µs is no whole number of ms", limiter.name()));
+    }
+    for limiter in told {
+        tell(&format!("replay: {}, {speed} times as fast", limiter.name()));
+        let contender = Contender::new(limiter, traffic.rule, "replay");
+        let (act, meter) = stage.play_metered(&traffic, contender).await?;
+        let oracle = Oracle { ideal: limiter.ideal(), rule: traffic.rule, offset: act.offset };
+        let until = act.begin + traffic.time;
+        let takes = &act.takes[0].1;
+        let score = Score::of(&Played { oracle, from: act.begin, until, promises: false }, takes);
+        let (decisions, (_, micros)) = (takes.len().max(1) as f64, meter.of(commands(limiter)));
+        costs.push(Paid { limiter, cpu: meter.cpu / decisions, command: micros / decisions });
+        comparison.cells.extend(Cell::of(limiter, &traffic, vec![score]));
+    }
+    let ideals = [Ideal::Bucket, Ideal::Sliding, Ideal::Fixed];
+    comparison.replay = Some(Replay {
+        file: wanted.file.clone(),
+        rule,
+        seconds: trace.length() as f64 / SECOND as f64,
+        keys: trace.keys.len(),
+        speed,
+        outcomes: ideals.map(|ideal| outcome(trace, &Oracle { ideal, rule, offset: 0 })).to_vec(),
+        costs,
+    });
+    // The takes themselves are in the file.
+    comparison.traffics.push(Traffic { pattern: Pattern::Trace(Vec::new()), ..traffic });
+    Ok(())
+}
+
+fn traffic(trace: &Trace, rule: Rule, speed: u64) -> Traffic {
+    let takes = trace.entries.iter().map(|entry| (entry.at / speed, entry.key, entry.count)).collect();
+    let time: Micros = trace.length() / speed + 1;
+    Traffic {
+        name: "trace".to_owned(),
+        says: format!("the takes of the trace, {speed} times as fast, at {speed} times the rate"),
+        rule: rule.sped_up(speed),
+        keys: Keys::Even(trace.keys.len() as u32),
+        pattern: Pattern::Trace(takes),
+        most: 1,
+        time,
+        skewed: false,
+        fault: Fault::None,
+        quick: false,
+    }
+}

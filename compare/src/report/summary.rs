@@ -1,0 +1,67 @@
+//! Each limiter in one line: the worst of all traffics, and what it costs.
+
+use super::{Table, count, short};
+use crate::{
+    comparison::{Cell, Comparison},
+    cost::Load,
+    limiter::Limiter,
+};
+
+/// The table. Redis that came back empty has forgotten what was taken, whoever asks it: that traffic is left out.
+pub(super) fn table(comparison: &Comparison) -> Table {
+    let header = [
+        "",
+        "admitted / ideal",
+        "worst excess, tokens",
+        "% of capacity",
+        "starved ms",
+        "CPU µs, one bucket",
+        "1,000 buckets",
+        "denied",
+        "bytes active",
+        "idle",
+    ];
+    let mut table =
+        Table::new("Summary: the worst of all traffics, and Redis per decision and bucket", header);
+    for limiter in comparison.limiters() {
+        table.row(limiter.name(), row(comparison, limiter));
+    }
+    table
+}
+
+fn row(comparison: &Comparison, limiter: Limiter) -> Vec<String> {
+    let cells: Vec<&Cell> = comparison
+        .cells
+        .iter()
+        .filter(|cell| cell.limiter == limiter && cell.traffic != "redis-restart")
+        .collect();
+    let shares = || cells.iter().map(|cell| cell.score.share()).filter(|share| share.is_finite());
+    let (least, most) = (shares().reduce(f64::min), shares().reduce(f64::max));
+    let share = match least.zip(most) {
+        Some((least, most)) if most - least < 0.000_5 => format!("{least:.3}"),
+        Some((least, most)) => format!("{least:.3}–{most:.3}"),
+        None => "–".to_owned(),
+    };
+    let capacity = |cell: &Cell| {
+        let traffic = comparison.traffics.iter().find(|traffic| traffic.name == cell.traffic);
+        traffic.map_or(f64::NAN, |traffic| traffic.rule.capacity as f64)
+    };
+    let part = |cell: &Cell| cell.score.excess.tokens / capacity(cell);
+    let worst = cells.iter().max_by(|a, b| part(a).total_cmp(&part(b)));
+    let starved = cells.iter().map(|cell| cell.score.starved_ms).reduce(f64::max);
+    let cost = comparison.cost(limiter);
+    let cpu = |load| cost.and_then(|cost| Some(cost.under(load)?.cpu));
+    let memory = cost.and_then(|cost| cost.memory);
+    let or = |figure: Option<f64>, text: fn(f64) -> String| figure.map_or_else(|| "–".to_owned(), text);
+    vec![
+        share,
+        or(worst.map(|cell| cell.score.excess.tokens), short),
+        or(worst.map(|cell| 100.0 * part(cell)), count),
+        or(starved, short),
+        or(cpu(Load::Allowed), short),
+        or(cpu(Load::Keys), short),
+        or(cpu(Load::Denied), short),
+        or(memory.map(|memory| memory.active), count),
+        or(memory.map(|memory| memory.idle), count),
+    ]
+}

@@ -1,0 +1,75 @@
+//! What Redis has done, by its own count.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use redis::{Cmd, aio::ConnectionLike};
+
+/// Redis's counters at one instant, or the difference of two.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meter {
+    /// CPU time of the whole server, network included, in µs.
+    pub cpu: f64,
+    /// Calls and µs of each command; those that scripts call count for themselves and for the script.
+    commands: BTreeMap<String, (f64, f64)>,
+}
+
+// === impl Meter ===
+
+impl Meter {
+    pub(super) async fn read(connection: &mut impl ConnectionLike) -> anyhow::Result<Self> {
+        // Several sections in one INFO are understood from Redis 7.0 on only, "all" everywhere.
+        let info: String = Cmd::new().arg("INFO").arg("all").query_async(connection).await?;
+        Self::parse(&info)
+    }
+
+    fn parse(info: &str) -> anyhow::Result<Self> {
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let number = |name: &str| -> anyhow::Result<f64> {
+            Ok(field(name).with_context(|| format!("INFO has no {name}"))?.trim().parse()?)
+        };
+        let of = |line: &str, what: &str| -> f64 {
+            let parts = line.split(',').filter_map(|part| part.split_once('='));
+            parts.filter(|(key, _)| *key == what).find_map(|(_, value)| value.parse().ok()).unwrap_or(0.0)
+        };
+        let all = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
+        let commands = all.map(|(name, line)| (name.to_owned(), (of(line, "calls"), of(line, "usec"))));
+        Ok(Self {
+            cpu: (number("used_cpu_sys")? + number("used_cpu_user")?) * 1e6,
+            commands: commands.filter(|(name, _)| name != "info").collect(),
+        })
+    }
+
+    /// What has been added since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |(name, (calls, micros)): (&String, &(f64, f64))| {
+            let (was_calls, was_micros) = before.commands.get(name).copied().unwrap_or_default();
+            (name.clone(), (calls - was_calls, micros - was_micros))
+        };
+        Self { cpu: self.cpu - before.cpu, commands: self.commands.iter().map(less).collect() }
+    }
+
+    /// Calls and µs of those of `commands`.
+    pub fn of(&self, commands: &[&str]) -> (f64, f64) {
+        let found = commands.iter().filter_map(|name| self.commands.get(*name));
+        found.fold((0.0, 0.0), |(calls, micros), (more, longer)| (calls + more, micros + longer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO: &str = "used_cpu_sys:0.25\r\nused_cpu_user:0.5\r\nused_cpu_sys_children:9.0\r\n\
+        cmdstat_decr:calls=30,usec=15,usec_per_call=0.50\r\ncmdstat_info:calls=4,usec=400\r\n\
+        cmdstat_evalsha:calls=8,usec=100,usec_per_call=12.50\r\n";
+
+    #[test]
+    fn counters_are_found_and_our_own_questions_left_out() {
+        let meter = Meter::parse(INFO).unwrap();
+        assert_eq!((meter.cpu, meter.of(&["decr", "evalsha", "info", "get"])), (750_000.0, (38.0, 115.0)));
+        assert_eq!(meter.since(&meter).of(&["decr"]), (0.0, 0.0));
+        assert!(Meter::parse("NOPERM").is_err());
+    }
+}

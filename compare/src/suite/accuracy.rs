@@ -1,0 +1,81 @@
+//! One traffic to all limiters.
+
+use std::collections::BTreeMap;
+
+use super::{Choices, answers};
+use crate::{
+    comparison::{Cell, Comparison},
+    limiter::{Contender, Limiter},
+    oracle::Oracle,
+    report::tell,
+    score::{Played, Score},
+    stage::{Act, Stage},
+    take::Take,
+    traffic::{Fault, Pattern, Traffic},
+};
+
+/// Takes a second that all workers together can ask for and still be on time, on two CPUs.
+const MOST_PER_SECOND: f64 = 16_000.0;
+/// Keys beyond which a task that walks over all of them every tick is the load, and no limiter any more.
+const MOST_TICKED: u32 = 1_000;
+
+/// Plays `traffic` as often as chosen, to as many limiters at a time as this machine can ask.
+pub(super) async fn play(
+    stage: &mut Stage,
+    choices: &Choices,
+    traffic: &Traffic,
+    into: &mut Comparison,
+) -> anyhow::Result<()> {
+    if traffic.fault == Fault::RedisRestart && !stage.server().is_private() {
+        into.left_out.push(format!("{}: a Redis of yours is not restarted", traffic.name));
+        return Ok(());
+    }
+    let (limiters, walkers): (Vec<Limiter>, Vec<Limiter>) = choices
+        .limiters
+        .iter()
+        .partition(|limiter| !limiter.is_ticked() || traffic.key_count() <= MOST_TICKED);
+    for limiter in walkers {
+        into.left_out.push(format!(
+            "{} under {}: its task walks over every key",
+            limiter.name(),
+            traffic.name
+        ));
+    }
+    let at_once = (MOST_PER_SECOND / traffic.asks_per_second()).max(1.0) as usize;
+    let mut rounds: BTreeMap<Limiter, Vec<Score>> = BTreeMap::new();
+    let mut compared = BTreeMap::new();
+    for round in 0..choices.rounds {
+        let seed = choices.seed.wrapping_add(u64::from(round));
+        for limiters in limiters.chunks(at_once) {
+            let contender = |limiter: &Limiter| {
+                Contender::new(*limiter, traffic.rule, &format!("{}-{round}", traffic.name))
+            };
+            let act = stage.play(traffic, limiters.iter().map(contender).collect(), seed).await?;
+            for (contender, takes) in &act.takes {
+                let score = score(&act, contender, traffic, takes);
+                rounds.entry(contender.limiter).or_default().push(score);
+                if traffic.pattern == Pattern::Certain && round == 0 {
+                    let answers = answers::compare(traffic, seed, contender.limiter, takes);
+                    compared.insert(contender.limiter, answers);
+                }
+            }
+        }
+        if choices.rounds > 1 {
+            tell(&format!("  round {} of {}", round + 1, choices.rounds));
+        }
+    }
+    for (limiter, scores) in rounds {
+        let Some(cell) = Cell::of(limiter, traffic, scores) else { continue };
+        let (otherwise, answers) = compared.remove(&limiter).unzip();
+        into.cells.push(Cell { otherwise, answers, ..cell });
+    }
+    into.traffics.push(traffic.clone());
+    Ok(())
+}
+
+fn score(act: &Act, contender: &Contender, traffic: &Traffic, takes: &[Take]) -> Score {
+    let oracle = Oracle { ideal: contender.limiter.ideal(), rule: traffic.rule, offset: act.offset };
+    let until = act.begin + traffic.time;
+    let promises = traffic.pattern == Pattern::Promises;
+    Score::of(&Played { oracle, from: act.begin, until, promises }, takes)
+}

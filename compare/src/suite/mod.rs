@@ -1,0 +1,119 @@
+//! A comparison from beginning to end.
+
+mod accuracy;
+mod answers;
+
+use std::time::Duration;
+
+use crate::{
+    clock,
+    comparison::{About, Comparison, Cost},
+    cost::{self, Load, Pace, Saturation},
+    limiter::Limiter,
+    report::tell,
+    stage::Stage,
+    traffic::{self, Traffic},
+    verdict,
+};
+use anyhow::ensure;
+
+/// What to compare, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Who.
+    pub limiters: Vec<Limiter>,
+    /// Under what.
+    pub traffics: Vec<Traffic>,
+    /// How often each traffic is played; the costs once.
+    pub rounds: u32,
+    /// What is drawn at random is drawn from this.
+    pub seed: u64,
+    /// Whether to measure costs too.
+    pub costs: bool,
+    /// Whether to end within a minute.
+    pub quick: bool,
+    /// Worker processes.
+    pub workers: u32,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// Seconds of a usual traffic.
+const SECONDS: f64 = 4.0;
+/// The same, of a quick run.
+const QUICK_SECONDS: f64 = 1.5;
+/// Active buckets while the daemon's upkeep is measured.
+const UPKEEP: u32 = 5_000;
+
+/// The traffics named, or all; of a quick run, those that show most.
+///
+/// # Errors
+/// When one is named that is not there.
+pub fn traffics(named: &[String], quick: bool) -> anyhow::Result<Vec<Traffic>> {
+    let all = traffic::all(if quick { QUICK_SECONDS } else { SECONDS });
+    if let Some(unknown) = named.iter().find(|name| all.iter().all(|traffic| traffic.name != **name)) {
+        let names: Vec<String> = all.into_iter().map(|traffic| traffic.name).collect();
+        anyhow::bail!("no traffic is called {unknown:?}: name some of {}", names.join(", "));
+    }
+    let wanted = |traffic: &Traffic| {
+        if named.is_empty() { !quick || traffic.quick } else { named.contains(&traffic.name) }
+    };
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// Compares as chosen.
+///
+/// # Errors
+/// When Redis, a worker or the daemon fails.
+pub async fn run(stage: &mut Stage, choices: &Choices) -> anyhow::Result<Comparison> {
+    ensure!(!choices.limiters.is_empty(), "nobody is to be compared");
+    let mut comparison = Comparison::new(about(stage.server().version().await?, choices));
+    for (turn, traffic) in choices.traffics.iter().enumerate() {
+        tell(&format!("traffic {} of {}: {}", turn + 1, choices.traffics.len(), traffic.name));
+        accuracy::play(stage, choices, traffic, &mut comparison).await?;
+    }
+    if choices.costs {
+        costs(stage, choices, &mut comparison).await?;
+    }
+    comparison.verdicts = verdict::verdicts(&comparison);
+    Ok(comparison)
+}
+
+async fn costs(stage: &mut Stage, choices: &Choices, into: &mut Comparison) -> anyhow::Result<()> {
+    let pace = if choices.quick {
+        Pace { hammer: 0.2, point: 0.6, keys: 200 }
+    } else {
+        Pace { hammer: 0.7, point: 2.0, keys: 300 }
+    };
+    let time = (pace.hammer * 1e6) as clock::Micros;
+    for &limiter in &choices.limiters {
+        let mut saturations = Vec::new();
+        for load in Load::ALL {
+            tell(&format!("cost: {}, {}", limiter.name(), load.says()));
+            let mut rounds = Vec::new();
+            for _ in 0..choices.rounds {
+                rounds.push(cost::saturation(stage, limiter, load, time).await?);
+            }
+            saturations.extend(Saturation::middle(rounds));
+        }
+        into.costs.push(Cost { limiter, saturations, memory: None });
+    }
+    tell("cost: memory");
+    for (cost, memory) in into.costs.iter_mut().zip(cost::memory(stage, &choices.limiters).await?) {
+        cost.memory = Some(memory);
+    }
+    if choices.limiters.contains(&Limiter::TokenBucket) {
+        for buckets in [0, UPKEEP] {
+            tell(&format!("cost: the daemon with {buckets} active buckets"));
+            let time = Duration::from_secs(if choices.quick { 1 } else { 5 });
+            into.upkeep.push(cost::upkeep(stage, buckets, time).await?);
+        }
+        into.crossover = Some(cost::crossover(stage, &pace, choices.quick, tell).await?);
+    }
+    Ok(())
+}
+
+fn about(redis: String, choices: &Choices) -> About {
+    let Choices { workers, seed, rounds, .. } = *choices;
+    About { seed, rounds, ..About::new(redis, workers, &choices.command) }
+}

@@ -1,0 +1,125 @@
+//! When who asks for how much.
+
+use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
+
+use super::{Arrival, Keys, Pattern, Traffic};
+use crate::clock::Micros;
+
+/// How far before and after the edge of a window the attack on it is. Milliseconds suffice, and timers are as exact.
+const EDGE: Micros = 15_000;
+/// After the beginning of a window, the take that opens it where windows begin with their first take.
+const OPENING: Micros = 2_000;
+/// Between two takes of a burst.
+const APART: Micros = 50;
+/// The tick of the daemon, and of every task that refills.
+pub const TICK: Micros = 100_000;
+
+/// All takes of `traffic`, in order.
+pub fn arrivals(traffic: &Traffic, seed: u64) -> Vec<Arrival> {
+    let mut random = StdRng::seed_from_u64(seed ^ fingerprint(&traffic.name));
+    if let Pattern::Trace(trace) = &traffic.pattern {
+        return trace.iter().map(|&(at, key, count)| Arrival { at, key, count }).collect();
+    }
+    let zipf = Zipf::new(traffic.keys);
+    let mut turn = 0;
+    let mut take = |at: Micros, random: &mut StdRng| {
+        turn += 1;
+        let key = match traffic.keys {
+            Keys::Even(keys) => turn % keys,
+            Keys::Zipf(_) => zipf.draw(random),
+        };
+        Arrival { at, key, count: random.random_range(1..=traffic.most) }
+    };
+    let mut arrivals: Vec<Arrival> =
+        instants(traffic, &mut random).into_iter().map(|at| take(at, &mut random)).collect();
+    arrivals.sort_by_key(|arrival| arrival.at);
+    arrivals
+}
+
+fn instants(traffic: &Traffic, random: &mut StdRng) -> Vec<Micros> {
+    let (rule, time) = (traffic.rule, traffic.time);
+    // µs between two takes at the rate: as many tokens as are taken on average come in it.
+    let gap = rule.micros as f64 / rule.tokens as f64 * f64::from(traffic.most).midpoint(1.0);
+    match traffic.pattern {
+        Pattern::Steady(load) => spaced(0, time, gap / load),
+        Pattern::Poisson(load) => {
+            let mut at = 0.0;
+            let next = || {
+                at -= random.random_range(f64::EPSILON..1.0_f64).ln() * gap / load;
+                Some(at as Micros)
+            };
+            std::iter::from_fn(next).take_while(|at| *at < time).collect()
+        }
+        Pattern::OnOff(load, on, off) => {
+            let bursts = (0..time).step_by((on + off) as usize);
+            bursts.flat_map(|begin| spaced(begin, (begin + on).min(time), gap / load)).collect()
+        }
+        Pattern::Herd(every) => {
+            let herds = (0..time).step_by(every as usize);
+            herds.flat_map(|at| std::iter::repeat_n(at, 4 * rule.capacity as usize)).collect()
+        }
+        Pattern::WindowEdge => {
+            let (window, capacity) = (rule.window(), rule.capacity as usize);
+            // A window of rest after both, so that each attack begins with an unused one.
+            let attack = |begin: Micros| {
+                let end = begin + window;
+                std::iter::once(begin + OPENING)
+                    .chain(burst(end - EDGE, capacity - 1))
+                    .chain(burst(end + EDGE, capacity))
+            };
+            let begins = (0..time.saturating_sub(2 * window)).step_by(3 * window as usize);
+            begins.flat_map(attack).collect()
+        }
+        Pattern::TickEdge => {
+            let mut at = 0;
+            let mut all = Vec::new();
+            for turn in 0.. {
+                if at >= time {
+                    break;
+                }
+                all.extend(burst(at, 2 * rule.capacity as usize));
+                at += rule.window() - TICK + turn % 8 * TICK / 8;
+            }
+            all
+        }
+        Pattern::Certain | Pattern::Promises | Pattern::Trace(_) => Vec::new(),
+    }
+}
+
+fn spaced(from: Micros, until: Micros, gap: f64) -> Vec<Micros> {
+    let count = ((until - from) as f64 / gap) as u64;
+    (0..count).map(|turn| from + (turn as f64 * gap) as Micros).collect()
+}
+
+fn burst(at: Micros, count: usize) -> impl Iterator<Item = Micros> {
+    (0..count as Micros).map(move |turn| at + turn * APART)
+}
+
+/// FNV-1a, so that each traffic draws numbers of its own from one seed.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Draws keys, the n-th in proportion to 1/n.
+struct Zipf(Vec<f64>);
+
+// === impl Zipf ===
+
+impl Zipf {
+    fn new(keys: Keys) -> Self {
+        let Keys::Zipf(count) = keys else { return Self(Vec::new()) };
+        let mut sum = 0.0;
+        let parts = (1..=count).map(|n| {
+            sum += 1.0 / f64::from(n);
+            sum
+        });
+        Self(parts.collect())
+    }
+
+    fn draw(&self, random: &mut impl Rng) -> u32 {
+        let total = self.0.last().copied().unwrap_or(1.0);
+        let drawn = random.random_range(0.0..total);
+        self.0.partition_point(|sum| *sum <= drawn) as u32
+    }
+}

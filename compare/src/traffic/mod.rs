@@ -1,0 +1,122 @@
+//! The traffic that limiters are compared under. Seeded: the same seed asks for the same keys at the same instants.
+
+mod arrivals;
+mod certain;
+mod list;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use arrivals::{TICK, arrivals};
+pub use certain::plan as certain_plan;
+pub use list::all;
+
+use crate::{clock::Micros, rule::Rule};
+
+/// One kind of traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// As on the command line.
+    pub name: String,
+    /// What it is, in a few words.
+    pub says: String,
+    /// What each limiter is told.
+    pub rule: Rule,
+    /// Who asks.
+    pub keys: Keys,
+    /// When they ask.
+    pub pattern: Pattern,
+    /// The most tokens of a take; each take draws from 1 up to this.
+    pub most: u32,
+    /// How long.
+    pub time: Micros,
+    /// Whether the workers' clocks are wrong, by up to two seconds either way.
+    pub skewed: bool,
+    /// What goes wrong meanwhile.
+    pub fault: Fault,
+    /// Whether it is part of a quick run.
+    pub quick: bool,
+}
+
+/// How takes are spread over keys.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Keys {
+    /// In turn over so many.
+    Even(u32),
+    /// Over so many, of which the n-th is asked in proportion to 1/n.
+    Zipf(u32),
+}
+
+/// When takes are asked for. A load of 2 is twice the rate of one bucket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// Evenly spaced.
+    Steady(f64),
+    /// At random, independent of each other.
+    Poisson(f64),
+    /// At a load, for a time, then not at all for a time.
+    OnOff(f64, Micros, Micros),
+    /// Four buckets' worth at one instant, again and again.
+    Herd(Micros),
+    /// A window's worth just before the end of a window, and just after.
+    WindowEdge,
+    /// A bucket's worth, again when it has almost come back, with the pause moved through a tick.
+    TickEdge,
+    /// So that every decision is certain: far from the instants at which the answer changes.
+    Certain,
+    /// Each key by one taker, who comes back when told to.
+    Promises,
+    /// As in a trace: instants since the beginning, keys and tokens.
+    Trace(Vec<(Micros, u32, u32)>),
+}
+
+/// What goes wrong in the course of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Whatever refills is killed after a third of the time, and started again after two.
+    DaemonAway,
+    /// Whatever refills runs twice.
+    TwoDaemons,
+    /// Redis is restarted at half the time, empty.
+    RedisRestart,
+}
+
+/// A take to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, since the beginning.
+    pub at: Micros,
+    /// Whose bucket.
+    pub key: u32,
+    /// Tokens.
+    pub count: u32,
+}
+
+// === impl Traffic ===
+
+impl Traffic {
+    /// How many keys there are.
+    pub const fn key_count(&self) -> u32 {
+        match self.keys {
+            Keys::Even(count) | Keys::Zipf(count) => count,
+        }
+    }
+
+    /// Takes a second that it asks of each limiter, roughly.
+    pub fn asks_per_second(&self) -> f64 {
+        let rate = self.rule.rate();
+        match &self.pattern {
+            Pattern::Steady(load) | Pattern::Poisson(load) => {
+                load * rate / f64::from(self.most).midpoint(1.0)
+            }
+            Pattern::OnOff(load, ..) => load * rate,
+            Pattern::Herd(every) => 4e6 * self.rule.capacity as f64 / *every as f64,
+            Pattern::WindowEdge | Pattern::TickEdge => 2.0 * rate,
+            Pattern::Certain | Pattern::Promises => f64::from(self.key_count()) * 40.0,
+            Pattern::Trace(trace) => trace.len() as f64 * 1e6 / self.time.max(1) as f64,
+        }
+    }
+}

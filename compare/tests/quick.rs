@@ -1,0 +1,160 @@
+//! The program itself, on real servers: what it finds, what it refuses, and what it leaves behind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it unwraps")]
+
+use std::process::{Command, Output};
+
+use redis::{Cmd, Connection};
+use serde_json::Value;
+use topup_embedded::RedisServer;
+
+fn run(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_topup-compare");
+    Command::new(program).args(args).env_remove("TOPUP_REDIS_URL").output().unwrap()
+}
+
+#[track_caller]
+fn compared(args: &[&str]) -> Value {
+    let output = run(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[track_caller]
+fn refused(args: &[&str], code: i32, message: &str) {
+    let output = run(args);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(message), "{said}");
+}
+
+fn cell<'a>(comparison: &'a Value, limiter: &str, traffic: &str) -> &'a Value {
+    let cells = comparison["cells"].as_array().unwrap();
+    let found = cells.iter().find(|cell| cell["limiter"] == limiter && cell["traffic"] == traffic);
+    &found.unwrap_or_else(|| panic!("no {limiter} under {traffic}"))["score"]
+}
+
+fn connect(server: &RedisServer) -> Connection {
+    redis::Client::open(server.url()).unwrap().get_connection().unwrap()
+}
+
+#[test]
+fn known_flaws_show_and_exact_limiters_have_none() {
+    let only = "token-bucket,token-bucket-pure,lazy-token-bucket,fixed-racy,fixed-lua,log-pipelined,lazy-worker-clock";
+    let traffic = "steady-5,herd,window-edge,coarse-tick,skewed-clocks";
+    let found = compared(&["--quick", "--no-costs", "--json", "--only", only, "--traffic", traffic]);
+    let excess = |limiter, traffic| cell(&found, limiter, traffic)["excess"]["tokens"].as_f64().unwrap();
+    let share = |limiter, traffic| {
+        let score = cell(&found, limiter, traffic);
+        score["admitted"].as_f64().unwrap() / score["ideal"].as_f64().unwrap()
+    };
+    for traffic in traffic.split(',') {
+        for limiter in ["token-bucket", "lazy-token-bucket"] {
+            // The oracle never calls wrong what may have been right, however busy this machine is.
+            assert!(excess(limiter, traffic) <= 20.0, "{limiter} under {traffic}: one tick's credit");
+            assert!(share(limiter, traffic) > 0.9, "{limiter} under {traffic}: {}", share(limiter, traffic));
+        }
+    }
+    assert!(excess("fixed-lua", "window-edge") > 20.0, "about 50: twice what is allowed across the edge");
+    assert!(excess("fixed-racy", "herd") > 50.0, "four processes that read before any has written");
+    assert!(excess("lazy-worker-clock", "skewed-clocks") > 20.0, "clocks that differ by four seconds");
+    assert!(share("log-pipelined", "steady-5") < 0.8, "refusals count");
+    assert!(share("token-bucket-pure", "coarse-tick") < 0.5, "a bucket holds less than comes in a tick");
+}
+
+#[test]
+fn one_seed_gives_the_same_decisions_where_they_are_certain() {
+    let answers = || {
+        let only = "token-bucket,lazy-token-bucket,lazy-lua";
+        let found = compared(&[
+            "--quick",
+            "--no-costs",
+            "--json",
+            "--seed",
+            "7",
+            "--only",
+            only,
+            "--traffic",
+            "certain",
+        ]);
+        let cells = found["cells"].as_array().unwrap().clone();
+        cells.iter().map(|cell| (cell["otherwise"].clone(), cell["answers"].clone())).collect::<Vec<_>>()
+    };
+    let first = answers();
+    assert_eq!(first, answers());
+    assert!(first.iter().all(|(otherwise, answers)| *otherwise == 0 && *answers == first[0].1), "{first:?}");
+}
+
+#[test]
+fn a_redis_of_yours_is_left_as_it_was() {
+    let server = RedisServer::start().unwrap();
+    let mut connection = connect(&server);
+    let args = ["--redis", server.url(), "--quick", "--no-costs", "--json", "--traffic", "multi-token"];
+    let only = ["--only", "token-bucket,gcra,lazy-lua,tick-clamped"];
+    let all = |more: &[&'static str]| [args.to_vec(), only.to_vec(), more.to_vec()].concat();
+    compared(&all(&[]));
+    let size = |connection: &mut Connection| Cmd::new().arg("DBSIZE").query::<u64>(connection).unwrap();
+    assert_eq!(size(&mut connection), 0);
+
+    Cmd::set("mine", 1).exec(&mut connection).unwrap();
+    refused(&all(&[]), 2, "this database holds 1 keys");
+    compared(&all(&["--shared"]));
+    assert_eq!(size(&mut connection), 1);
+
+    // The daemon of a comparison publishes its own limits alone.
+    Cmd::hset("topup:{topup}:limits", "api", 1).exec(&mut connection).unwrap();
+    refused(&all(&["--shared"]), 2, "this database serves a topup already");
+    assert_eq!(size(&mut connection), 2);
+}
+
+#[test]
+fn a_trace_is_replayed_and_advice_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    // Twenty minutes: one who keeps to the rule, and one who asks for twice as much.
+    let lines = (0..2_400).map(|turn| {
+        format!("{}.{},{}\n", turn / 2, turn % 2 * 5, if turn % 4 == 0 { "calm" } else { "loud" })
+    });
+    let trace = file("trace.csv", &lines.collect::<String>());
+    let limit = ["--capacity", "3", "--rate", "1/s"];
+    let page = folder.path().join("report.html").to_string_lossy().into_owned();
+    let replay = |more: &[&str]| {
+        let args = ["replay", "--trace", &trace, "--json", "--seconds", "2", "--html", &page];
+        compared(&[args.to_vec(), limit.to_vec(), more.to_vec()].concat())
+    };
+    let found = replay(&["--only", "lazy-token-bucket,gcra"]);
+    let outcome = &found["replay"]["outcomes"][0];
+    assert_eq!((&outcome["asked"], &outcome["keys_denied"]), (&2_400.into(), &1.into()));
+    assert!(outcome["denied"].as_u64().unwrap().abs_diff(600) < 5, "{outcome}");
+    for limiter in ["lazy-token-bucket", "gcra"] {
+        let admitted = cell(&found, limiter, "trace")["admitted"].as_u64().unwrap();
+        assert!(admitted.abs_diff(1_800) < 90, "{limiter}: {admitted}");
+    }
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("</html>") && !html.contains("http://") && !html.contains("https://"));
+
+    let config = file("config.toml", "[limit.user]\nkeyed = true\ncapacity = 3\nrate = \"1/s\"");
+    let advice = compared(&["advise", "--config", &config, "--trace", &trace, "--json"]);
+    assert_eq!((&advice[0]["limit"], &advice[0]["usage"]["keys"]), (&"user".into(), &2.into()));
+    assert_eq!(advice[0]["costs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    std::fs::write(&path, "[limit.user]\ncapacity = 3").unwrap();
+    let config = path.to_string_lossy();
+    refused(&["--traffic", "rush"], 2, "no traffic is called \"rush\"");
+    refused(&["--only", "best"], 64, "invalid value 'best'");
+    refused(&["--shared"], 64, "--redis <URL>");
+    refused(&["advise", "--config", &config], 78, "config.toml:1: limit.user");
+    refused(&["replay", "--trace", &config, "--capacity", "0", "--rate", "1/s"], 64, "a capacity is");
+    refused(&["replay", "--trace", &config, "--capacity", "3", "--rate", "1/s"], 2, "config.toml:2");
+    refused(&["show", &config], 2, "config.toml: not what --json writes");
+    refused(&["--redis", "redis://127.0.0.1:1/"], 2, "topup-compare: ");
+}
