@@ -83,7 +83,7 @@ impl Bucket {
     pub async fn take(&self, count: u64) -> Result<Decision, Error> {
         checked(count)?;
         let slot = self.slot()?;
-        self.judged(slot, self.ask(slot, count).await)
+        self.decided(slot, count, self.ask(slot, count).await)
     }
 
     /// What the bucket says to a take of `count` tokens.
@@ -115,7 +115,7 @@ impl Bucket {
             slot.take_ahead(&self.client);
         }
         // No error comes of what is no error.
-        decision.and_then(|decision| self.judged(slot, Ok(decision)).ok())
+        decision.and_then(|decision| self.decided(slot, 1, Ok(decision)).ok())
     }
 
     /// Takes `count` tokens, waiting for them for at most `longest`.
@@ -128,7 +128,7 @@ impl Bucket {
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
         let slot = self.slot()?;
-        self.judged(slot, self.stand_in_line(slot, count, longest).await)
+        self.decided(slot, count, self.stand_in_line(slot, count, longest).await)
     }
 
     async fn stand_in_line(

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use topup_wire::limit::Supply;
 use topup_wire::{
     connection::{Connection, Link},
+    counts::Counts,
     lane::Lane,
     limit::LimitName,
     scripts,
@@ -27,6 +28,7 @@ use crate::{
     published::{Cache, Published},
     slot::Ticket,
     slots::Slots,
+    tally::Tallies,
     throttle::Module,
     watch::Watch,
 };
@@ -62,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) deadline: Duration,
     limits: Cache,
     outage: Outage,
+    tallies: Arc<Tallies>,
     #[cfg(feature = "tower")]
     pub(crate) pauses: Pauses,
     /// Redis is a cluster, and does not decide on buckets of several slots at once.
@@ -133,6 +136,12 @@ impl Client {
         self.0.outage.undecided()
     }
 
+    /// What this client has counted of the limit `name` since it was connected, while the limit was not in force for all,
+    /// had a candidate, or was compared. Of any other, nothing is counted.
+    pub fn counts(&self, name: impl AsRef<str>) -> Counts {
+        self.0.tallies.counts(name.as_ref())
+    }
+
     pub(crate) fn outage(&self) -> &Outage {
         &self.0.outage
     }
@@ -165,7 +174,8 @@ impl Builder {
         let watch = Arc::new(Watch::default());
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut link.get())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
-        watch.start(link.clone(), self.deadline);
+        let tallies = Arc::new(Tallies::default());
+        watch.start(link.clone(), self.deadline, tallies.clone());
         let shared = Arc::new(Shared {
             link,
             clock: Clock::start(),
@@ -175,6 +185,7 @@ impl Builder {
             deadline: self.deadline,
             limits: Cache::default(),
             outage: Outage::default(),
+            tallies,
             #[cfg(feature = "tower")]
             pauses: Pauses::default(),
             apart: AtomicBool::new(false),
@@ -202,7 +213,8 @@ impl Shared {
         }
         let limit = scripts::read_limit(&mut self.connection(), name).await?;
         let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_string() })?;
-        let published = Arc::new(Published::new(limit, epoch));
+        let tally = self.tallies.of(&limit);
+        let published = Arc::new(Published::new(limit, epoch, tally));
         self.limits.put(published.clone());
         Ok(published)
     }

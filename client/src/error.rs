@@ -93,6 +93,11 @@ impl Error {
         }
     }
 
+    /// Whether it is Redis that has not decided.
+    pub(crate) const fn is_of_redis(&self) -> bool {
+        matches!(self, Self::Redis(_) | Self::DeadlineExceeded { .. })
+    }
+
     /// Whether it is the take itself that can never be allowed, by a limit that is as it should be.
     pub(crate) const fn is_of_the_take(&self) -> bool {
         matches!(self, Self::InvalidKey(_) | Self::ExceedsCapacity { .. } | Self::InvalidCount { .. })

@@ -58,6 +58,24 @@ impl Joint {
             let decision = take.bucket.take(take.count).await?;
             return Ok(Self::alone(&take.slot, decision));
         }
+        let joint = Self::decide(client, &takes).await?;
+        joint.tried(&takes);
+        Ok(joint)
+    }
+
+    /// Counts what came of those that are counted: where one of them denies, nothing came of the others.
+    fn tried(&self, takes: &[Take]) {
+        for take in takes.iter().filter(|take| take.slot.is_special()) {
+            let level = self.levels.iter().find(|level| take.slot.is_of(&level.limit, level.key.as_deref()));
+            let told = level.map(|level| level.decision);
+            let told = told.filter(|decision| decision.would_deny() || self.is_allowed());
+            if let (Some(place), Some(told)) = (take.slot.last_place(), told) {
+                take.bucket.tried(&place, take.count, &Ok(told));
+            }
+        }
+    }
+
+    async fn decide(client: &Client, takes: &[Take]) -> Result<Self, Error> {
         let remembered = |take: &Take| {
             let told = take.bucket.judged(&take.slot, Ok(take.slot.remembered(take.count, client)?)).ok()?;
             (!told.is_allowed()).then(|| take.level(told))
@@ -68,14 +86,14 @@ impl Joint {
         }
         let apart = &client.shared().apart;
         if !apart.load(Relaxed) {
-            match takes[0].bucket.within_deadline(Self::at_once(client, &takes)).await {
+            match takes[0].bucket.within_deadline(Self::at_once(client, takes)).await {
                 Err(Error::Redis(error)) if scripts::are_apart(&error) => apart.store(true, Relaxed),
                 Ok(None) => {}
                 Ok(Some(joint)) => return Ok(joint),
-                Err(error) => return Self::unenforced(&takes, &error).ok_or(error),
+                Err(error) => return Self::unenforced(takes, &error).ok_or(error),
             }
         }
-        Self::in_order(&takes).await
+        Self::in_order(takes).await
     }
 
     /// What comes of `error` where none of the limits is enforced.

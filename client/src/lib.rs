@@ -47,6 +47,7 @@
 pub mod http;
 
 mod admission;
+mod aside;
 mod bucket;
 mod client;
 mod clock;
@@ -64,6 +65,7 @@ mod rollout;
 mod slot;
 mod slots;
 mod take;
+mod tally;
 mod throttle;
 mod watch;
 
@@ -80,4 +82,7 @@ pub use reserve::Reserved;
 pub use take::Take;
 #[cfg(feature = "macros")]
 pub use topup_macros::limited;
-pub use topup_wire::reply::Throttled;
+pub use topup_wire::{
+    counts::{Count, Counts},
+    reply::Throttled,
+};

@@ -12,7 +12,7 @@ use topup_wire::{
     scripts,
 };
 
-use crate::{clock::micros, error::Error, known::Terms};
+use crate::{clock::micros, error::Error, known::Terms, tally::Tally};
 
 /// A published limit and where its buckets are.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Published {
     pub(crate) terms: Terms,
     /// What was published when it was read.
     pub(crate) epoch: u64,
+    /// Where it is counted, while it is being tried out.
+    pub(crate) tally: Option<Arc<Tally>>,
     shards: Vec<ShardKeys>,
 }
 
@@ -43,7 +45,7 @@ pub(crate) struct Cache(RwLock<HashMap<String, Arc<Published>>>);
 // === impl Published ===
 
 impl Published {
-    pub(crate) fn new(limit: Limit, epoch: u64) -> Self {
+    pub(crate) fn new(limit: Limit, epoch: u64, tally: Option<Arc<Tally>>) -> Self {
         // Tokens of the pure form come at ticks, and those of a quota at once: there is no leeway in them.
         let record = Record::new(&limit, 0);
         let eased = limit.catch_up && record.pace.n > 0;
@@ -56,7 +58,7 @@ impl Published {
             leeway,
             stay: record.stay(),
         };
-        Self { terms, shards, limit, epoch }
+        Self { terms, tally, shards, limit, epoch }
     }
 
     /// Whether buckets are counters, so that `DECR` takes from them.
@@ -98,6 +100,11 @@ impl Place {
     /// Whether it is still there, for all that is known under `epoch`.
     pub(crate) fn is_current(&self, epoch: u64) -> bool {
         self.published.epoch == epoch && !self.mislaid
+    }
+
+    /// Whose bucket it is, of a keyed limit.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.published.limit.keyed.then(|| self.member())
     }
 
     /// Its member of the due index.

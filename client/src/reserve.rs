@@ -89,7 +89,7 @@ impl Bucket {
             _ => Duration::ZERO,
         };
         let slot = self.slot()?;
-        let judged = self.judged(slot, settled.map(|settled| decision(&settled)))?;
+        let judged = self.decided(slot, count, settled.map(|settled| decision(&settled)))?;
         let enforced = || self.last_place(slot).is_none_or(|place| place.mode == Mode::Enforce);
         Ok(match judged {
             Decision::Allowed { remaining, capacity } => {

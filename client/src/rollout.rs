@@ -22,7 +22,7 @@ impl Special {
     }
 
     pub(crate) fn note(&self, place: &Place) {
-        self.0.store(!place.published.limit.rollout.is_whole(), Relaxed);
+        self.0.store(place.published.tally.is_some(), Relaxed);
     }
 }
 
@@ -48,7 +48,7 @@ impl Place {
         let allowed = Ok(Decision::Allowed { remaining: capacity, capacity });
         match (self.mode, told) {
             (Mode::Enforce, told) => told,
-            (_, Err(Error::Redis(_) | Error::DeadlineExceeded { .. })) => allowed,
+            (_, Err(error)) if error.is_of_redis() => allowed,
             (Mode::Off, Ok(Decision::Denied { .. }) | Err(Error::ExceedsCapacity { .. })) => allowed,
             (Mode::Shadow, Ok(Decision::Denied { remaining, capacity, retry_after })) => {
                 Ok(Decision::Shadowed { remaining, capacity, retry_after })
@@ -65,15 +65,45 @@ impl Place {
 // === impl Bucket ===
 
 impl Bucket {
-    /// What becomes of what the bucket told. Of an ordinary one, nothing does.
-    pub(crate) fn judged(&self, slot: &Slot, told: Result<Decision, Error>) -> Result<Decision, Error> {
+    /// What becomes of what the bucket told to a take of `count` tokens, which is counted. Of an ordinary one, nothing.
+    pub(crate) fn decided(
+        &self,
+        slot: &Slot,
+        count: u64,
+        told: Result<Decision, Error>,
+    ) -> Result<Decision, Error> {
         // Of a bucket that could not be found it is not known yet whether it is one.
         if !slot.is_special() && told.is_ok() {
             return told;
         }
         match self.last_place(slot) {
-            Some(place) => place.judge(told),
+            Some(place) => self.decided_at(&place, count, told),
             None => told,
+        }
+    }
+
+    /// The same, of the bucket at `place`.
+    pub(crate) fn decided_at(
+        &self,
+        place: &Place,
+        count: u64,
+        told: Result<Decision, Error>,
+    ) -> Result<Decision, Error> {
+        let undecided = told.as_ref().err().filter(|error| error.is_of_redis()).cloned();
+        let judged = place.judge(told);
+        match (undecided, &judged) {
+            (Some(error), _) => self.tried(place, count, &Err(error)),
+            (None, Ok(_)) => self.tried(place, count, &judged),
+            (None, Err(_)) => {}
+        }
+        judged
+    }
+
+    /// What becomes of what the bucket told to someone who takes nothing.
+    pub(crate) fn judged(&self, slot: &Slot, told: Result<Decision, Error>) -> Result<Decision, Error> {
+        match self.last_place(slot) {
+            Some(place) if slot.is_special() || told.is_err() => place.judge(told),
+            _ => told,
         }
     }
 

@@ -10,6 +10,8 @@ use std::{
 
 use topup_wire::{connection::Link, reply::Polled, scripts};
 
+use crate::tally::Tallies;
+
 /// Between two looks. A change reaches workers within this and a tick; half a second keeps that under the second
 /// promised, and costs Redis a few µs.
 const EVERY: Duration = Duration::from_millis(500);
@@ -61,16 +63,19 @@ impl Watch {
         self.generation.store(OUT_OF_SIGHT, Relaxed);
     }
 
-    /// Looks again and again, until no client is left.
-    pub(crate) async fn keep(this: Weak<Self>, link: Arc<Link>, deadline: Duration) {
+    /// Looks again and again, and tells what was counted since, until no client is left.
+    pub(crate) async fn keep(this: Weak<Self>, link: Arc<Link>, deadline: Duration, tallies: Arc<Tallies>) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let Some(watch) = this.upgrade() else { return };
+            let Some(watch) = this.upgrade() else { return tallies.tell(&link, deadline).await };
             let looked = tokio::time::timeout(deadline, scripts::poll(&mut link.get())).await;
             match looked {
-                Ok(Ok(polled)) => watch.note(&polled),
+                Ok(Ok(polled)) => {
+                    watch.note(&polled);
+                    tallies.tell(&link, deadline).await;
+                }
                 Ok(Err(error)) => {
                     link.mend(&error);
                     watch.lose_sight();
@@ -81,7 +86,7 @@ impl Watch {
     }
 
     /// Starts looking; ends by itself when the last client is dropped.
-    pub(crate) fn start(self: &Arc<Self>, link: Arc<Link>, deadline: Duration) {
-        tokio::spawn(Self::keep(Arc::downgrade(self), link, deadline));
+    pub(crate) fn start(self: &Arc<Self>, link: Arc<Link>, deadline: Duration, tallies: Arc<Tallies>) {
+        tokio::spawn(Self::keep(Arc::downgrade(self), link, deadline, tallies));
     }
 }

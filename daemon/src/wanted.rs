@@ -1,6 +1,6 @@
 //! What a config wants published at an instant.
 
-use topup_wire::limit::Limit;
+use topup_wire::limit::{Algorithm, Lease, Limit, Percent, Rollout};
 
 use crate::{
     config::{Config, LimitConfig, Source},
@@ -13,7 +13,7 @@ pub fn wanted(config: &Config, now: u64, which: impl Fn(&LimitConfig) -> bool) -
         .limits
         .values()
         .filter(|limit| which(limit))
-        .map(|limit| wanted_limit(config, limit, now))
+        .flat_map(|limit| wanted_limit(config, limit, now))
         .collect()
 }
 
@@ -27,21 +27,39 @@ pub fn has_calendar(limit: &LimitConfig) -> bool {
     !limit.schedule.is_empty() || matches!(limit.source, Source::Calendar(_))
 }
 
-fn wanted_limit(config: &Config, limit: &LimitConfig, now: u64) -> Wanted {
+/// A limit, behind what is tried beside it: who reads that there is something, finds it.
+fn wanted_limit(config: &Config, limit: &LimitConfig, now: u64) -> Vec<Wanted> {
     let in_force = limit.in_force(now);
-    Wanted {
-        limit: Limit {
-            name: limit.name,
-            keyed: limit.keyed,
-            algorithm: limit.algorithm,
-            terms: in_force.terms,
-            catch_up: limit.catch_up,
-            on_change: limit.on_change,
-            tick: config.tick,
-            shards: limit.shards,
-            lease: limit.lease,
-            rollout: limit.rollout,
-        },
-        at: in_force.since,
-    }
+    let own = Limit {
+        name: limit.name,
+        keyed: limit.keyed,
+        algorithm: limit.algorithm,
+        terms: in_force.terms,
+        catch_up: limit.catch_up,
+        on_change: limit.on_change,
+        tick: config.tick,
+        shards: limit.shards,
+        lease: limit.lease,
+        rollout: limit.rollout,
+        candidate: limit.candidate.is_some(),
+        compared: limit.compared,
+    };
+    let plain =
+        Limit { rollout: Rollout::default(), candidate: false, compared: Percent::NONE, ..own.clone() };
+    let candidate = limit.candidate.as_ref().map(|candidate| {
+        let terms = candidate.terms(own.terms);
+        // No more is taken ahead than a smaller bucket holds.
+        let lease =
+            own.lease.and_then(|lease| Lease::new(lease.max().min(terms.capacity.get()), lease.ttl()).ok());
+        Limit { name: own.name.candidate(), terms, lease, ..plain.clone() }
+    });
+    let lazy = (own.compared > Percent::NONE).then(|| Limit {
+        name: own.name.lazy(),
+        algorithm: Algorithm::LazyTokenBucket,
+        catch_up: true,
+        lease: None,
+        ..plain
+    });
+    let all = [candidate, lazy, Some(own)].into_iter().flatten();
+    all.map(|limit| Wanted { limit, at: in_force.since }).collect()
 }

@@ -12,6 +12,7 @@
 //! topup:{user:3}:f:alice   string  under fixed-window
 //! topup:{user:3}:s:alice   stream  under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
+//! topup:{api:0}:counts     hash    what workers count of limit "api" while it is being tried out
 //! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
@@ -19,7 +20,8 @@
 //! topup:{topup}:daemon:ID  hash    how one daemon is doing
 //! ```
 //!
-//! A limit's name has no colon, so its tags can never be `{topup}`.
+//! A limit's name has no colon, so its tags can never be `{topup}`. What is tried beside a limit is published under names
+//! that no limit of a config can have: `api~candidate`, `api~lazy`.
 
 use crate::limit::{Algorithm, LimitName, Shards};
 
@@ -33,6 +35,11 @@ pub const DAEMONS: &str = "topup:{topup}:daemons";
 /// How the daemon `id` is doing.
 pub fn daemon_details(id: &str) -> String {
     format!("topup:{{topup}}:daemon:{id}")
+}
+
+/// What is counted of the limit `name`.
+pub(crate) fn counts_of(name: &LimitName) -> String {
+    format!("topup:{{{name}:0}}:counts")
 }
 
 /// The state of a throttle. No key of a limit begins so.

@@ -3,6 +3,7 @@
 
 pub mod bucket;
 pub mod connection;
+pub mod counts;
 pub mod keyspace;
 pub mod lane;
 pub mod limit;

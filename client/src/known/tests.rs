@@ -86,6 +86,8 @@ impl World {
             shards: Shards::ONE,
             lease: None,
             rollout: topup_wire::limit::Rollout::default(),
+            candidate: false,
+            compared: topup_wire::limit::Percent::NONE,
         };
         let record = Record::new(&limit, EPOCH);
         Self {

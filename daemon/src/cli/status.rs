@@ -1,9 +1,12 @@
 //! `topupd status`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use topup_wire::{
     bucket::Operation,
     connection::Connection,
+    counts::{Count, Counts},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
     reply::Verdict,
@@ -45,6 +48,18 @@ struct Row {
     tokens: Option<u64>,
     /// Buckets that are not full; absent where only a scan would tell.
     active: Option<u64>,
+    mode: &'static str,
+    enforce_percent: u8,
+    /// Other terms that are tried beside these.
+    candidate: Option<Candidate>,
+    /// What workers have counted since the limit last changed; absent where nothing is tried.
+    counts: Option<BTreeMap<&'static str, u64>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Candidate {
+    capacity: u64,
+    rate: Option<String>,
 }
 
 pub(super) fn main(args: &Status) -> Exit {
@@ -73,7 +88,8 @@ impl Report {
             credited: daemon.health.credited,
         });
         let mut limits = Vec::new();
-        for name in asked(scripts::published_limits(&mut connection)).await?.keys() {
+        let published = asked(scripts::published_limits(&mut connection)).await?;
+        for name in published.keys().filter(|name| name.tried_beside() == **name) {
             if let Some(limit) = asked(scripts::read_limit(&mut connection, name)).await? {
                 limits.push(row(&mut connection, &limit).await?);
             }
@@ -112,7 +128,57 @@ impl Report {
                 row.name, row.algorithm, row.capacity, rate, tokens, active
             ));
         }
+        lines.extend(self.limits.iter().flat_map(Row::trial));
         lines.join("\n")
+    }
+}
+
+// === impl Row ===
+
+impl Row {
+    /// How the limit does that is being tried out, and what is tried beside it.
+    fn trial(&self) -> Vec<String> {
+        let Some(counts) = &self.counts else { return Vec::new() };
+        let count = |count: Count| counts.get(count.as_str()).copied().unwrap_or(0);
+        let share = if self.enforce_percent < 100 {
+            format!(" for {} of 100 keys", self.enforce_percent)
+        } else {
+            String::new()
+        };
+        let mut lines = vec![
+            String::new(),
+            format!(
+                "{}: {}{share}: {} allowed, {} denied, {} would be denied, {} undecided",
+                self.name,
+                self.mode,
+                count(Count::Allowed),
+                count(Count::Denied),
+                count(Count::WouldDeny),
+                count(Count::Undecided),
+            ),
+        ];
+        if let Some(Candidate { capacity, rate }) = &self.candidate {
+            lines.push(format!(
+                "  candidate, capacity {capacity}, {}: {} would be allowed, {} would be denied, {} not asked",
+                rate.as_deref().unwrap_or("calendar"),
+                count(Count::CandidateAllowed),
+                count(Count::CandidateDenied),
+                count(Count::CandidateUnasked),
+            ));
+        }
+        let [both, ours, lazy, neither] =
+            [Count::BothAllowed, Count::OnlyOurs, Count::OnlyLazy, Count::BothDenied].map(count);
+        let compared = both + ours + lazy + neither;
+        if compared + count(Count::Uncompared) > 0 {
+            lines.push(format!(
+                "  lazy-token-bucket beside it: {both} both allow, {ours} only this, {lazy} only lazy, {neither} both deny; \
+                 {:.2} tokens apart, {} at most; {} not compared",
+                count(Count::Difference) as f64 / compared.max(1) as f64,
+                count(Count::LargestDifference),
+                count(Count::Uncompared),
+            ));
+        }
+        lines
     }
 }
 
@@ -130,17 +196,38 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
         let settled = asked(scripts::operate(connection, limit.algorithm, &keys, "", peek)).await?;
         tokens = (settled.verdict != Verdict::Unknown).then_some(settled.tokens);
     }
+    let counts = match limit.is_tried() {
+        true => Some(named(&asked(scripts::counts(connection, &limit.name)).await?)),
+        false => None,
+    };
+    let candidate = match limit.candidate {
+        true => asked(scripts::read_limit(connection, &limit.name.candidate())).await?,
+        false => None,
+    };
     Ok(Row {
         name: limit.name.to_string(),
         algorithm: limit.algorithm.as_str(),
         keyed: limit.keyed,
         capacity: limit.terms.capacity.get(),
-        rate: match limit.terms.supply {
-            Supply::Rate(rate) => Some(rate.to_string()),
-            Supply::Windows(windows) => Some(windows.to_string()),
-            Supply::Period(_) => None,
-        },
+        rate: rate(limit),
         tokens,
         active,
+        mode: limit.rollout.mode.as_str(),
+        enforce_percent: limit.rollout.enforced.get(),
+        candidate: candidate
+            .map(|limit| Candidate { capacity: limit.terms.capacity.get(), rate: rate(&limit) }),
+        counts,
     })
+}
+
+fn rate(limit: &Limit) -> Option<String> {
+    match limit.terms.supply {
+        Supply::Rate(rate) => Some(rate.to_string()),
+        Supply::Windows(windows) => Some(windows.to_string()),
+        Supply::Period(_) => None,
+    }
+}
+
+fn named(counts: &Counts) -> BTreeMap<&'static str, u64> {
+    Count::ALL.into_iter().map(|count| (count.as_str(), counts.get(count))).collect()
 }

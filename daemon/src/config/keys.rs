@@ -35,12 +35,21 @@ pub(super) const LIMIT: &[Key] = &[
     key("lease", r#"lease = { max = 100, ttl = "1s" }"#),
     key("mode", r#"mode = "enforce""#),
     key("enforce_percent", "enforce_percent = 100"),
+    key("compare_percent", "compare_percent = 1"),
+    key("candidate", r#"candidate = { rate = "100/s" }"#),
     key("schedule", "[[limit.api.schedule]]"),
 ];
 
 pub(super) const REFILL: &[Key] = &[CRON, TIMEZONE];
 
 pub(super) const LEASE: &[Key] = &[key("max", "max = 100"), key("ttl", r#"ttl = "1s""#)];
+
+pub(super) const CANDIDATE: &[Key] = &[
+    key("capacity", "capacity = 200"),
+    key("rate", r#"rate = "100/s""#),
+    key("limit", "limit = 200"),
+    key("window", r#"window = "1min""#),
+];
 
 pub(super) const RULE: &[Key] = &[key("limit", "limit = 10"), key("window", r#"window = "1s""#)];
 
@@ -52,4 +61,4 @@ const TIMEZONE: Key = key("timezone", r#"timezone = "Europe/Berlin""#);
 
 /// All tables, for the tests that keep documents and examples complete.
 #[cfg(test)]
-pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, RULE, REFILL, LEASE, SCHEDULE];
+pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, CANDIDATE, RULE, REFILL, LEASE, SCHEDULE];

@@ -1,7 +1,10 @@
 //! A limit as checked.
 
-use topup_wire::limit::{Algorithm, Capacity, Lease, LimitName, OnChange, Rate, Rollout, Shards, Windows};
+use topup_wire::limit::{
+    Algorithm, Capacity, Lease, LimitName, OnChange, Percent, Rate, Rollout, Shards, Windows,
+};
 
+use super::Candidate;
 use crate::calendar::Calendar;
 
 /// Where the tokens of a limit come from.
@@ -49,6 +52,10 @@ pub struct LimitConfig {
     pub lease: Option<Lease>,
     /// For whom it is in force.
     pub rollout: Rollout,
+    /// Other terms to be tried beside its own.
+    pub candidate: Option<Candidate>,
+    /// The keys for which it is compared with lazy buckets.
+    pub compared: Percent,
     /// What else applies and when, in the order of the file.
     pub schedule: Vec<Entry>,
 }

@@ -4,6 +4,7 @@
 //! what to write instead. Nothing here reads the environment or a clock.
 
 mod advice;
+mod candidate;
 mod in_force;
 mod keys;
 mod limit;
@@ -23,6 +24,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use topup_wire::limit::LimitName;
 
+pub use candidate::Candidate;
 pub use in_force::InForce;
 pub use limit::{Entry, LimitConfig, Source};
 pub use problem::{Problem, Problems};

@@ -70,6 +70,11 @@ impl<'t> Table<'t> {
         &self.place
     }
 
+    /// Whether it holds no key at all, known or not.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Where `key` stands, whatever its value.
     pub(super) fn given(&self, key: &str) -> Option<Place> {
         debug_assert!(self.known.iter().any(|known| known.name == key), "{key} is not in config::keys");

@@ -8,7 +8,7 @@ use topup_wire::{
 };
 
 use super::{
-    Entry, LimitConfig, Source, keys,
+    Candidate, Entry, LimitConfig, Source, candidate, keys,
     table::{Found, Table},
     times::Ttl,
     warnings, windows,
@@ -33,6 +33,8 @@ pub(super) struct Limit {
     lease: Option<Found<Lease>>,
     mode: Option<Found<Mode>>,
     enforce_percent: Option<Found<Percent>>,
+    compare_percent: Option<Found<Percent>>,
+    candidate: Option<Found<Candidate>>,
     schedule: Vec<Found<Entry>>,
 }
 
@@ -54,7 +56,14 @@ impl Limit {
         } else {
             Self::read_steady(table)
         };
+        let own = (
+            limit.capacity.as_ref().map(|found| found.value),
+            limit.rate.as_ref().map(|found| found.value),
+            limit.windows.as_ref().map(|found| found.value),
+        );
         Self {
+            candidate: candidate::read(table, decides, own),
+            compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             algorithm,
             shards: table.whole("shards", Shards::new),
@@ -98,6 +107,7 @@ impl Limit {
         }
         self.check_keys(table);
         self.check_lease(table);
+        self.check_compared(table);
         let keyed = self.keyed.is_some_and(|keyed| keyed.value);
         let source = match (&self.rate, self.refill, &self.windows) {
             (.., Some(windows)) => Source::Windows(windows.value),
@@ -124,6 +134,8 @@ impl Limit {
                 mode: self.mode.map(|found| found.value).unwrap_or_default(),
                 enforced: self.enforce_percent.map(|found| found.value).unwrap_or_default(),
             },
+            candidate: self.candidate.map(|found| found.value),
+            compared: self.compare_percent.map_or(Percent::NONE, |found| found.value),
             schedule: self.schedule.iter().map(|found| found.value.clone()).collect(),
         };
         let places: Vec<_> = self.schedule.into_iter().map(|found| found.place).collect();
@@ -201,6 +213,22 @@ impl Limit {
             table.error(
                 &lease.place,
                 format!("the bucket holds {capacity} tokens at most: write max = {capacity} or less"),
+            );
+        }
+    }
+
+    fn check_compared(&self, table: &Table<'_>) {
+        let Some(compared) = &self.compare_percent else { return };
+        if self.algorithm.as_ref().is_some_and(|found| found.value != Algorithm::TokenBucket) {
+            table.error(
+                &compared.place,
+                "only token buckets are compared with lazy ones: remove compare_percent, or write algorithm = \"token-bucket\"",
+            );
+        }
+        if table.given("refill").is_some() {
+            table.error(
+                &compared.place,
+                "a lazy bucket has no refill to be compared with: remove compare_percent, or write a rate for refill",
             );
         }
     }

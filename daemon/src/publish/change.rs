@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use topup_wire::limit::LimitName;
 
-use crate::config::{Config, Entry, LimitConfig, Source};
+use crate::config::{Candidate, Config, Entry, LimitConfig, Source};
 
 /// One difference between two configs.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +76,7 @@ fn arrow(((what, from), (other, to)): ((&'static str, String), (&'static str, St
 }
 
 /// Everything a limit says, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 11] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 13] {
     [
         ("capacity", limit.capacity.to_string()),
         source(&limit.source),
@@ -93,6 +93,8 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 11] {
         ),
         ("mode", limit.rollout.mode.as_str().to_owned()),
         ("enforce_percent", limit.rollout.enforced.get().to_string()),
+        ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
+        ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }
@@ -103,6 +105,19 @@ fn source(source: &Source) -> (&'static str, String) {
         Source::Windows(windows) if windows.aligned() => ("rules", format!("{windows} aligned")),
         Source::Windows(windows) => ("rules", windows.to_string()),
         Source::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
+    }
+}
+
+fn candidate(candidate: &Candidate) -> String {
+    match candidate {
+        Candidate::Windows(windows) => windows.to_string(),
+        Candidate::Steady { capacity, rate } => {
+            let said = [
+                capacity.map(|capacity| format!("capacity {capacity}")),
+                rate.map(|rate| format!("rate {rate}")),
+            ];
+            said.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        }
     }
 }
 

@@ -50,7 +50,14 @@ where
         }
     }
     let each = wanted.iter().map(|wanted| publish_limit(connection, wanted, &registered));
-    changed |= future::try_join_all(each).await?.contains(&true);
+    let each = future::try_join_all(each).await?;
+    changed |= each.contains(&true);
+    for (Wanted { limit, at }, changed) in wanted.iter().zip(each) {
+        // What was counted under another config says nothing of this one. A schedule is part of one.
+        if changed && at.is_none() {
+            scripts::clear_counts(&mut connection.clone(), &limit.name.tried_beside()).await?;
+        }
+    }
     // The last word: who reads the new generation reads everything new. A flushed Redis counts from the beginning.
     if changed || scripts::generation(&mut connection.clone()).await?.is_none() {
         scripts::announce(&mut connection.clone()).await?;

@@ -27,6 +27,7 @@ where
         sweep_shard(connection, &keys).await?;
     }
     sweep_states(conn, name, limit.as_ref(), 0).await?;
+    scripts::clear_counts(conn, name).await?;
     // Last the entry by which a removal cut short is found again.
     scripts::forget(conn, name).await
 }

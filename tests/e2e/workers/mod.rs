@@ -23,5 +23,6 @@ mod overload;
 mod pure;
 mod rollout;
 mod stage;
+mod trial;
 mod urls;
 mod waiting;

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
-use super::{Algorithm, Capacity, Lease, LimitName, Rate, Rollout, Windows};
+use super::{Algorithm, Capacity, Lease, LimitName, Percent, Rate, Rollout, Windows};
 
 /// What a change of capacity does with the tokens a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,6 +87,11 @@ pub struct Limit {
     pub lease: Option<Lease>,
     /// For whom it is in force.
     pub rollout: Rollout,
+    /// Whether other terms are tried beside it, as [`LimitName::candidate`].
+    pub candidate: bool,
+    /// The keys for which it is compared with lazy buckets, as [`LimitName::lazy`]; any but none for a limit that is not
+    /// keyed.
+    pub compared: Percent,
 }
 
 // === impl OnChange ===
@@ -141,6 +146,20 @@ impl Shards {
     /// How many.
     pub const fn get(self) -> u16 {
         self.0.get()
+    }
+}
+
+// === impl Limit ===
+
+impl Limit {
+    /// Whether there is anything to be counted: it is not in force for all, or something is tried beside it.
+    pub fn is_tried(&self) -> bool {
+        !self.rollout.is_whole() || self.candidate || self.compared > Percent::NONE
+    }
+
+    /// Whether the takes of `key` are compared; `None` is whoever asks a limit that has one bucket for all.
+    pub fn is_compared(&self, key: Option<&str>) -> bool {
+        key.map_or(self.compared > Percent::NONE, |key| self.compared.has(key))
     }
 }
 

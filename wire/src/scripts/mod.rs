@@ -5,6 +5,7 @@
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 mod carry;
+mod count;
 mod daemons;
 mod joint;
 mod publish;
@@ -16,6 +17,7 @@ mod sweep;
 mod throttle;
 
 pub use carry::{carry, is_carrying, list_former};
+pub use count::{clear_counts, count, counts};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
 pub use joint::{Part, are_apart, joint};
 pub use publish::{algorithm_of, publish, read_limit};

@@ -64,7 +64,7 @@ pub async fn algorithm_of(
 }
 
 /// A record's fields, as text. What only the scripts compute with (the anchor, the former terms) is theirs to write.
-fn fields(limit: &Limit) -> [(&'static str, String); 18] {
+fn fields(limit: &Limit) -> [(&'static str, String); 20] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -91,6 +91,8 @@ fn fields(limit: &Limit) -> [(&'static str, String); 18] {
         ("lease_ttl", limit.lease.map_or(0, |lease| lease.ttl().as_micros()).to_string()),
         ("mode", limit.rollout.mode.as_str().to_owned()),
         ("enforce_percent", limit.rollout.enforced.get().to_string()),
+        ("candidate", flag(limit.candidate)),
+        ("compare_percent", limit.compared.get().to_string()),
     ]
 }
 
@@ -128,6 +130,14 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
             enforced: Percent::new(number("enforce_percent")?).map_err(|e| wrong("enforce_percent", &e))?,
         },
     };
+    // Nor does it try anything.
+    let (candidate, compared) = match fields.get("candidate") {
+        None => (false, Percent::NONE),
+        Some(_) => {
+            let compared = Percent::new(number("compare_percent")?);
+            (number("candidate")? == 1, compared.map_err(|e| wrong("compare_percent", &e))?)
+        }
+    };
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -142,6 +152,8 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
         shards: Shards::new(number("shards")?).map_err(|e| wrong("shards", &e))?,
         lease,
         rollout,
+        candidate,
+        compared,
     })
 }
 
@@ -171,6 +183,8 @@ mod tests {
                 shards: Shards::new(8).unwrap(),
                 lease: Some(Lease::new(100, Duration::from_millis(500)).unwrap()),
                 rollout: Rollout { mode: Mode::Shadow, enforced: Percent::new(7).unwrap() },
+                candidate: true,
+                compared: Percent::new(3).unwrap(),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -192,9 +206,12 @@ mod tests {
             shards: Shards::ONE,
             lease: None,
             rollout: Rollout::default(),
+            candidate: false,
+            compared: Percent::NONE,
         };
-        let record =
-            fields(&limit).into_iter().filter(|(field, _)| !["mode", "enforce_percent"].contains(field));
+        let record = fields(&limit).into_iter().filter(|(field, _)| {
+            !["mode", "enforce_percent", "candidate", "compare_percent"].contains(field)
+        });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
         assert_eq!(parse(&limit.name, &record), Ok(limit));
     }

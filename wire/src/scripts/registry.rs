@@ -19,7 +19,7 @@ pub async fn published_limits(
     let entries: BTreeMap<String, u64> = Cmd::hgetall(LIMITS).query_async(connection).await?;
     Ok(entries
         .into_iter()
-        .filter_map(|(name, shards)| Some((name.parse().ok()?, Shards::new(shards).ok()?)))
+        .filter_map(|(name, shards)| Some((LimitName::published(&name).ok()?, Shards::new(shards).ok()?)))
         .collect())
 }
 

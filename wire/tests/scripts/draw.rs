@@ -6,8 +6,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use topup_wire::{
     bucket::Record,
     limit::{
-        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Rollout, Rule, Shards, Supply, Terms,
-        Windows,
+        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Percent, Period, Rate, Rollout, Rule, Shards,
+        Supply, Terms, Windows,
     },
 };
 
@@ -73,6 +73,8 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         shards: Shards::ONE,
         lease: None,
         rollout: Rollout::default(),
+        candidate: false,
+        compared: Percent::NONE,
     }
 }
 

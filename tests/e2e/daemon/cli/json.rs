@@ -44,7 +44,7 @@ async fn status_has_one_shape() {
     let row = |name: &str, algorithm: &str, keyed: bool, tokens: Option<u64>, active: Option<u64>| {
         json!({
             "name": name, "algorithm": algorithm, "keyed": keyed, "capacity": 3, "rate": "1/h", "tokens": tokens,
-            "active": active,
+            "active": active, "mode": "enforce", "enforce_percent": 100, "candidate": null, "counts": null,
         })
     };
     let rows = [

@@ -13,6 +13,8 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "settle" | "scripted" => [(4, 3), (2, 2)].contains(&(keys, arguments)),
         // No algorithm is called "a".
         "joint" => false,
+        // Nor is "take" a number.
+        "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
         "refill" => (keys, arguments) == (3, 2),
         "carry" | "sweep" => keys >= 3 && arguments == 1,
         "publish" => keys == 3 && arguments >= 3 && arguments % 2 == 1,

@@ -102,6 +102,8 @@ impl Twin {
             ("lease_ttl", "0".to_owned()),
             ("mode", "enforce".to_owned()),
             ("enforce_percent", "100".to_owned()),
+            ("candidate", "0".to_owned()),
+            ("compare_percent", "0".to_owned()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.former).to_string()),

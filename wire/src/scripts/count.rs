@@ -1,0 +1,47 @@
+//! What is counted of a limit that is being tried out.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
+
+use crate::{
+    counts::{Count, Counts},
+    keyspace::{ShardKeys, counts_of},
+    limit::LimitName,
+};
+
+static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("count.lua")));
+
+/// Adds `more` to what is counted of the limit `name`, if it is still published.
+///
+/// # Errors
+/// Those of Redis. It may have been added all the same.
+pub async fn count(connection: &mut impl ConnectionLike, name: &LimitName, more: &Counts) -> RedisResult<()> {
+    let mut call = COUNT.prepare_invoke();
+    call.key(ShardKeys::new(name, 0).record).key(counts_of(name));
+    for count in Count::ALL.into_iter().filter(|count| more.get(*count) > 0) {
+        call.arg(count.as_str()).arg(more.get(count));
+    }
+    call.invoke_async(connection).await
+}
+
+/// What was counted of the limit `name` since it last changed.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn counts(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<Counts> {
+    let fields: HashMap<String, u64> = Cmd::hgetall(counts_of(name)).query_async(connection).await?;
+    let mut counts = Counts::default();
+    for count in Count::ALL {
+        counts.set(count, fields.get(count.as_str()).copied().unwrap_or(0));
+    }
+    Ok(counts)
+}
+
+/// Forgets what was counted of the limit `name`.
+///
+/// # Errors
+/// Those of Redis. May be sent again without harm.
+pub async fn clear_counts(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<()> {
+    Cmd::unlink(counts_of(name)).query_async(connection).await
+}
