@@ -7,18 +7,22 @@ use topup_wire::{counts::Count, limit::LimitName};
 
 use crate::{bucket::Bucket, decision::Decision, error::Error, published::Place, tally::Tally};
 
+/// Redis gave no answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Undecided;
+
 // === impl Bucket ===
 
 impl Bucket {
     /// Counts what came of a take of `count` tokens, if its limit is counted, and asks what is to be asked beside it.
-    pub(crate) fn tried(&self, place: &Place, count: u64, told: &Result<Decision, Error>) {
+    pub(crate) fn tried(&self, place: &Place, count: u64, told: Result<Decision, Undecided>) {
         let Some(tally) = &place.published.tally else { return };
         let (limit, key) = (&place.published.limit, place.key());
         tally.note(match told {
             Ok(Decision::Allowed { .. }) => Count::Allowed,
             Ok(Decision::Denied { .. }) => Count::Denied,
             Ok(Decision::Shadowed { .. }) => Count::WouldDeny,
-            Err(_) => Count::Undecided,
+            Err(Undecided) => Count::Undecided,
         });
         if limit.candidate {
             self.ask_aside(
@@ -36,7 +40,7 @@ impl Bucket {
                 },
             );
         }
-        if let Ok(ours) = *told
+        if let Ok(ours) = told
             && limit.is_compared(key)
         {
             self.ask_aside(&limit.name.lazy(), key, count, tally, Count::Uncompared, move |tally, lazy| {

@@ -83,21 +83,21 @@ impl Bucket {
     pub async fn take(&self, count: u64) -> Result<Decision, Error> {
         checked(count)?;
         let slot = self.slot()?;
-        self.decided(slot, count, self.ask(slot, count).await)
+        if count > 1 {
+            return self.decided(slot, count, self.take_several(slot, count).await);
+        }
+        if let Some(decision) = slot.spend(&self.client) {
+            return Ok(self.passed(slot, 1, decision));
+        }
+        match self.told(|| slot.take(&self.client)).await {
+            Ok(Told::Now(decision)) => Ok(self.passed(slot, 1, decision)),
+            Ok(Told::Later(pending)) => self.decided(slot, 1, pending.await),
+            Ok(Told::Misplaced) => Err(unknown(slot)),
+            Err(error) => self.decided(slot, 1, Err(error)),
+        }
     }
 
-    /// What the bucket says to a take of `count` tokens.
-    async fn ask(&self, slot: &Arc<Slot>, count: u64) -> Result<Decision, Error> {
-        if count == 1 {
-            if let Some(decision) = slot.spend(&self.client) {
-                return Ok(decision);
-            }
-            return match self.told(|| slot.take(&self.client)).await? {
-                Told::Later(pending) => pending.await,
-                Told::Now(decision) => Ok(decision),
-                Told::Misplaced => Err(unknown(slot)),
-            };
-        }
+    async fn take_several(&self, slot: &Arc<Slot>, count: u64) -> Result<Decision, Error> {
         if let Some(decision) = slot.remembered(count, &self.client) {
             return Ok(decision);
         }
@@ -114,8 +114,7 @@ impl Bucket {
         if decision.is_none() {
             slot.take_ahead(&self.client);
         }
-        // No error comes of what is no error.
-        decision.and_then(|decision| self.decided(slot, 1, Ok(decision)).ok())
+        decision.map(|decision| self.passed(slot, 1, decision))
     }
 
     /// Takes `count` tokens, waiting for them for at most `longest`.
@@ -128,25 +127,17 @@ impl Bucket {
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
         let slot = self.slot()?;
-        self.decided(slot, count, self.stand_in_line(slot, count, longest).await)
-    }
-
-    async fn stand_in_line(
-        &self,
-        slot: &Arc<Slot>,
-        count: u64,
-        longest: Duration,
-    ) -> Result<Decision, Error> {
         let until = self.client.shared().clock.now().saturating_add(micros(longest));
-        let pending = match self.told(|| slot.wait(count, until, &self.client)).await? {
-            Told::Later(pending) => pending,
-            Told::Now(decision) => return Ok(decision),
-            Told::Misplaced => return Err(unknown(slot)),
+        let pending = match self.told(|| slot.wait(count, until, &self.client)).await {
+            Ok(Told::Later(pending)) => pending,
+            Ok(Told::Now(decision)) => return Ok(self.passed(slot, count, decision)),
+            Ok(Told::Misplaced) => return Err(unknown(slot)),
+            Err(error) => return self.decided(slot, count, Err(error)),
         };
         match tokio::time::timeout(longest, pending).await {
-            Ok(told) => told,
+            Ok(told) => self.decided(slot, count, told),
             // Out of patience; what it would be told now is not worth less.
-            Err(_) => self.ask(slot, count).await,
+            Err(_) => self.take(count).await,
         }
     }
 

@@ -70,7 +70,7 @@ impl Joint {
             let told = level.map(|level| level.decision);
             let told = told.filter(|decision| decision.would_deny() || self.is_allowed());
             if let (Some(place), Some(told)) = (take.slot.last_place(), told) {
-                take.bucket.tried(&place, take.count, &Ok(told));
+                take.bucket.tried(&place, take.count, Ok(told));
             }
         }
     }

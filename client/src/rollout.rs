@@ -7,7 +7,9 @@ use std::{
 
 use topup_wire::{bucket::Operation, limit::Mode, reply::Settled};
 
-use crate::{bucket::Bucket, decision::Decision, error::Error, published::Place, slot::Slot};
+use crate::{
+    aside::Undecided, bucket::Bucket, decision::Decision, error::Error, published::Place, slot::Slot,
+};
 
 /// Whether there is more to a bucket than its own decisions. Read by every take, so it lies where that is; written when
 /// the place of the bucket is.
@@ -65,36 +67,45 @@ impl Place {
 // === impl Bucket ===
 
 impl Bucket {
-    /// What becomes of what the bucket told to a take of `count` tokens, which is counted. Of an ordinary one, nothing.
+    /// What becomes of a decision about a take of `count` tokens. Of that of an ordinary bucket, nothing.
+    #[inline]
+    pub(crate) fn passed(&self, slot: &Slot, count: u64, decision: Decision) -> Decision {
+        if slot.is_special() { self.special(slot, count, decision) } else { decision }
+    }
+
+    /// The same, where there may be an error instead.
+    #[inline]
     pub(crate) fn decided(
         &self,
         slot: &Slot,
         count: u64,
         told: Result<Decision, Error>,
     ) -> Result<Decision, Error> {
-        // Of a bucket that could not be found it is not known yet whether it is one.
-        if !slot.is_special() && told.is_ok() {
-            return told;
-        }
-        match self.last_place(slot) {
-            Some(place) => self.decided_at(&place, count, told),
-            None => told,
+        match told {
+            Ok(decision) => Ok(self.passed(slot, count, decision)),
+            Err(error) => self.failed(slot, count, error),
         }
     }
 
-    /// The same, of the bucket at `place`.
-    pub(crate) fn decided_at(
-        &self,
-        place: &Place,
-        count: u64,
-        told: Result<Decision, Error>,
-    ) -> Result<Decision, Error> {
-        let undecided = told.as_ref().err().filter(|error| error.is_of_redis()).cloned();
-        let judged = place.judge(told);
-        match (undecided, &judged) {
-            (Some(error), _) => self.tried(place, count, &Err(error)),
-            (None, Ok(_)) => self.tried(place, count, &judged),
-            (None, Err(_)) => {}
+    #[cold]
+    fn special(&self, slot: &Slot, count: u64, decision: Decision) -> Decision {
+        let Some(place) = slot.last_place() else { return decision };
+        // No error comes of what is none.
+        let judged = place.judge(Ok(decision)).unwrap_or(decision);
+        self.tried(&place, count, Ok(judged));
+        judged
+    }
+
+    /// Of a bucket that could not be found, it is not known yet whether it is an ordinary one.
+    #[cold]
+    fn failed(&self, slot: &Slot, count: u64, error: Error) -> Result<Decision, Error> {
+        let Some(place) = self.last_place(slot) else { return Err(error) };
+        let undecided = error.is_of_redis();
+        let judged = place.judge(Err(error));
+        match &judged {
+            _ if undecided => self.tried(&place, count, Err(Undecided)),
+            Ok(decision) => self.tried(&place, count, Ok(*decision)),
+            Err(_) => {}
         }
         judged
     }
