@@ -3,8 +3,9 @@
 mod advise;
 mod replay;
 mod run;
+mod watch;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 
@@ -139,6 +140,25 @@ struct Advise {
     json: bool,
 }
 
+/// A limit whose takes are compared while it runs.
+#[derive(Clone, Debug, Args)]
+struct Watch {
+    /// The limit, as in [limit.NAME] of the daemon's config, with compare_percent above 0
+    limit: String,
+    /// The Redis of the daemon [default: TOPUP_REDIS_URL, else redis://127.0.0.1:6379]
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// How often to look: 500ms, 2s, 1min
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = every)]
+    every: Duration,
+    /// End after so many lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    times: Option<u64>,
+    /// Answer in JSON, an object a line
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Say which algorithm and tick suit each limit of a config, and what it will cost Redis in a day
@@ -151,6 +171,11 @@ enum Command {
     /// much faster, so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer
     /// than in real time.
     Replay(Replay),
+    /// Watch a limit beside a lazy bucket, live: what its workers' takes would have been told by one
+    ///
+    /// Workers ask a lazy bucket of the same terms about the takes of compare_percent of its keys, and count. The first
+    /// line says how things stand, each later one what has come since.
+    Watch(Watch),
     /// Show an earlier comparison again, as --json has written it
     Show {
         /// What --json has written
@@ -195,6 +220,7 @@ pub fn main() -> ExitCode {
         Some(Command::Advise(args)) => advise::main(&args),
         Some(Command::Show { file, output }) => run::show_again(&file, &output),
         Some(Command::Replay(args)) => replay::main(&args),
+        Some(Command::Watch(args)) => watch::main(&args),
         Some(Command::Worker { parent }) => {
             follow(parent).and_then(|()| worker::run()).map(|()| ExitCode::SUCCESS)
         }
@@ -205,6 +231,12 @@ pub fn main() -> ExitCode {
         complain(&format!("topup-compare: {error:#}"));
         ExitCode::from(2)
     })
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    let every = humantime::parse_duration(text);
+    let every = every.map_err(|error| format!("{error}: write a number and a unit, such as 500ms or 2s"))?;
+    if every < Duration::from_millis(10) { Err("10ms at least".to_owned()) } else { Ok(every) }
 }
 
 fn capacity(text: &str) -> Result<Capacity, String> {
