@@ -112,9 +112,12 @@ impl Bucket {
 
     /// What becomes of what the bucket told to someone who takes nothing.
     pub(crate) fn judged(&self, slot: &Slot, told: Result<Decision, Error>) -> Result<Decision, Error> {
+        if told.is_ok() && !slot.is_special() {
+            return told;
+        }
         match self.last_place(slot) {
-            Some(place) if slot.is_special() || told.is_err() => place.judge(told),
-            _ => told,
+            Some(place) => place.judge(told),
+            None => told,
         }
     }
 
