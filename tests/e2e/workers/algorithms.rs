@@ -36,6 +36,8 @@ async fn the_contract_is_the_same_whatever_the_algorithm() {
     let stage = one_of_each(10, "1h").await;
     for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
         let bucket = stage.bucket(algorithm);
+        // What is taken in a window of the sliding counter counts to the end of the next, however early in it.
+        let longest = if algorithm == "sliding-counter" { 2 * 3_600 } else { 3_600 };
         let left = async || bucket.peek().await.unwrap().remaining();
         assert_eq!(bucket.peek().await.unwrap(), Decision::Allowed { remaining: 10, capacity: 10 });
         assert_eq!(stage.bucket_keys().await, [""; 0], "{algorithm}: a look leaves a key");
@@ -46,10 +48,10 @@ async fn the_contract_is_the_same_whatever_the_algorithm() {
         let denied = bucket.take(6).await.unwrap();
         assert_eq!((denied.is_allowed(), left().await), (false, 5), "{algorithm}");
         let wait = denied.retry_after().unwrap();
-        assert!((1..=3_600).contains(&wait.as_secs()), "{algorithm}: {wait:?}");
+        assert!((1..=longest).contains(&wait.as_secs()), "{algorithm}: {wait:?}");
         assert!(bucket.take(5).await.unwrap().is_allowed(), "{algorithm}: all that is there");
         let denied = bucket.take(1).await.unwrap();
-        assert!(denied.retry_after().unwrap() <= Duration::from_secs(3_600), "{algorithm}: {denied:?}");
+        assert!(denied.retry_after().unwrap() <= Duration::from_secs(longest), "{algorithm}: {denied:?}");
         assert_eq!(bucket.refund(4).await.unwrap(), 4, "{algorithm}");
         assert!(bucket.take(3).await.unwrap().is_allowed(), "{algorithm}: what was given back");
         assert!(!bucket.take(2).await.unwrap().is_allowed(), "{algorithm}");
