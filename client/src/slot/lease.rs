@@ -111,6 +111,11 @@ impl Lease {
         self.left.fetch_add(taken.tokens, Release);
     }
 
+    /// When what is left can be spent no longer.
+    pub(super) fn until(&self) -> Micros {
+        self.until.load(Relaxed)
+    }
+
     /// Lets what is left be spent until then.
     pub(super) fn extend(&self, until: Micros) {
         self.until.store(until, Relaxed);
@@ -173,13 +178,14 @@ impl Slot {
         let lease = state.placed(asked.epoch).map(|place| place.published.limit.lease);
         let until = match lease {
             Some(lease) if tokens > 0 => match lease {
-                None => self.keep_for_a_crowd(state, asked, client),
+                None => self.keep_for_a_crowd(asked, client),
                 Some(lease) => self.leased_until(state, lease, tokens, asked),
             },
             _ => return 0,
         };
         let (beyond, capacity) = (state.known.tokens(), state.known.capacity());
         self.lease.add(Taken { tokens, until, epoch: asked.epoch, beyond, capacity });
+        self.set_reclaim(state, client);
         tokens
     }
 

@@ -6,6 +6,7 @@
 //! for tokens stand in a queue of their own and are served first, each in turn.
 
 mod alarm;
+mod back;
 mod crowd;
 mod flight;
 mod lease;
@@ -36,6 +37,7 @@ use crate::{
     rollout::Special,
 };
 
+pub(crate) use back::Back;
 use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;
@@ -79,7 +81,7 @@ struct State {
     asked_at: Micros,
     /// More is to be taken ahead.
     hungry: bool,
-    /// Someone will put back what a crowd leaves.
+    /// Someone will give back what was taken ahead and is not spent in time.
     reclaimed: bool,
     /// A bare command has found less than nothing. Of a bucket that was full by then it has made a key that is none.
     unsettled: bool,

@@ -287,7 +287,7 @@ impl World {
         let known = &mut self.workers[request.worker];
         match reply {
             Reply::Left(left, ahead) => {
-                known.taken(left, request.asked);
+                known.taken(left, request.tokens + ahead, request.asked);
                 self.keep(request.worker, ahead, sent, request.sent);
             }
             Reply::Settled(settled) if settled.verdict != Verdict::ExceedsCapacity => {
