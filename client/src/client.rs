@@ -245,7 +245,8 @@ impl Shared {
 
     /// Takes out what was taken ahead, to be given back.
     fn in_hand(&self) -> Vec<Back> {
-        self.slots.all().iter().filter_map(|slot| slot.hand_back()).collect()
+        let now = self.clock.now();
+        self.slots.all().iter().filter_map(|slot| slot.hand_back(now)).collect()
     }
 
     /// Reads the limit `name` anew when it is next asked for.

@@ -2,7 +2,8 @@
 //!
 //! Whoever took of the bucket meanwhile has learned of it without them, and would rely on its being below full for longer
 //! than is true. What was in hand for a crowd is so little that everybody reckons with it. Of a lease it may be much: that
-//! goes back only if nobody else has taken since, which the bucket itself tells, by the instant at which it is full.
+//! goes back only if nobody else has taken since, which the bucket itself tells, by the instant at which it is full; and not
+//! once the bucket would have been full, had it still got them.
 
 use std::{
     sync::{Arc, Weak},
@@ -16,6 +17,7 @@ use topup_wire::{bucket::Operation, connection::Connection, scripts};
 use super::{Slot, State};
 use crate::{
     client::{Client, Shared},
+    clock::Micros,
     published::Place,
 };
 
@@ -57,11 +59,12 @@ impl Back {
 
 impl Slot {
     /// Takes out what was taken ahead and is not spent, to be given back.
-    pub(crate) fn hand_back(&self) -> Option<Back> {
+    pub(crate) fn hand_back(&self, now: Micros) -> Option<Back> {
         if self.lease.is_empty() {
             return None;
         }
         let mut state = self.lock();
+        let sound = self.lease.is_sound(now);
         let (tokens, place) = (self.lease.empty(), state.place.clone()?);
         state.appetite.left_over(tokens);
         let known = std::mem::take(&mut state.known);
@@ -69,7 +72,7 @@ impl Slot {
             None => None,
             Some(_) => Some(known.full_in_redis(place.published.terms)?),
         };
-        (tokens > 0).then_some(Back { place, tokens, full_at })
+        (sound && tokens > 0).then_some(Back { place, tokens, full_at })
     }
 
     /// Has someone give back what is not spent in time.
@@ -89,7 +92,7 @@ impl Slot {
                 tokio::time::sleep(Duration::from_micros(left)).await;
                 continue;
             }
-            if let Some(back) = self.hand_back() {
+            if let Some(back) = self.hand_back(shared.clock.now()) {
                 Back::give_all(vec![back], shared.connection(), shared.deadline).await;
             }
             let mut state = self.lock();
