@@ -156,12 +156,15 @@ impl Slot {
         }
     }
 
+    /// Whether there may be something to tell at once, as far as can be said without a clock.
+    #[inline]
+    pub(crate) fn may_know(&self) -> bool {
+        !self.lease.is_empty() || !self.memory.is_empty()
+    }
+
     /// What can be told of a take of one token at once, without a lock: a token taken ahead, or a denial.
     #[inline]
     pub(crate) fn at_once(self: &Arc<Self>, client: &Client) -> Option<Decision> {
-        if self.lease.is_empty() && self.memory.is_empty() {
-            return None;
-        }
         let shared = client.shared();
         let (now, epoch) = (shared.clock.now(), shared.watch.epoch());
         match self.lease.spend(now, epoch) {
