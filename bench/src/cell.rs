@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use topup_measure::Meter;
 
-use crate::{meter::Meter, peer::Peer, rules::Rule};
+use crate::{peer::Peer, rules::Rule};
+
+/// What runs a script.
+pub(crate) const SCRIPTS: [&str; 2] = ["eval", "evalsha"];
 
 /// What is to be measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +40,7 @@ pub(crate) struct Seen {
 }
 
 /// What a measurement came to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// All workers together; quantiles are those of the worst.
     pub(crate) seen: Seen,
@@ -93,12 +97,12 @@ impl Found {
 
     /// Commands for each decision.
     pub(crate) fn commands(&self) -> f64 {
-        self.redis.commands / self.decisions()
+        self.redis.calls() / self.decisions()
     }
 
     /// Scripts for each decision.
     pub(crate) fn scripts(&self) -> f64 {
-        self.redis.scripts / self.decisions()
+        self.redis.of(&SCRIPTS).0 / self.decisions()
     }
 
     fn decisions(&self) -> f64 {

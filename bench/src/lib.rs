@@ -6,7 +6,6 @@ mod clock;
 mod cpu;
 mod leash;
 mod machine;
-mod meter;
 mod peer;
 mod report;
 mod rules;

@@ -15,8 +15,9 @@ use tokio::{
 };
 use topup::Client;
 use topup_embedded::RedisServer;
+use topup_measure::Meter;
 
-use crate::{cpu, leash, machine, meter::Meter, peer, rules};
+use crate::{cpu, leash, machine, peer, rules};
 
 /// A daemon publishes within some 10 ms; this is for 10,000 limits on a machine that is busy with something else.
 const READY_WITHIN: Duration = Duration::from_secs(60);

@@ -64,7 +64,7 @@ pub(crate) async fn measure_as_it_is(
         let line = timeout(cell.time + SLACK, worker.output.next_line()).await.context("it hangs")??;
         seen.push(serde_json::from_str(&line.context("it failed")?)?);
     }
-    let (redis, busy) = (stage.meter().await?.since(before), machine::busy()? - busy);
+    let (redis, busy) = (stage.meter().await?.since(&before), machine::busy()? - busy);
     let ours = redis.cpu / 1e6 + seen.iter().map(|seen| seen.cpu).sum::<f64>() + stage.daemon_used() - daemon;
     let others = ((busy - ours) / watch.elapsed().as_secs_f64()).max(0.0);
     for worker in workers {

@@ -1,4 +1,4 @@
-//! topup, as a worker uses it: the one bucket of a limit kept, that of a key made anew for every take.
+//! topup, as its documentation says: what a limit's name gives is kept, the bucket of a key made of it anew for every take.
 
 use std::time::Duration;
 
@@ -12,12 +12,9 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Topup {
-    client: Client,
-    limit: String,
     leased: bool,
-    /// The bucket that serves all.
-    one: Bucket,
-    /// Absent where it does.
+    limit: Bucket,
+    /// Absent where one bucket serves all.
     names: Option<Names>,
 }
 
@@ -26,9 +23,8 @@ pub(crate) struct Topup {
 impl Topup {
     pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
         let client = Client::builder().deadline(DEADLINE).connect(&load.redis).await?;
-        let limit = load.rule.limit(load.keys > 0, leased);
-        let one = client.limit(limit.as_str());
-        Ok(Self { client, leased, limit, one, names: (load.keys > 0).then_some(names) })
+        let limit = client.limit(load.rule.limit(load.keys > 0, leased));
+        Ok(Self { leased, limit, names: (load.keys > 0).then_some(names) })
     }
 
     async fn take(&self, bucket: &Bucket) -> anyhow::Result<bool> {
@@ -45,8 +41,8 @@ impl Topup {
 impl Contend for Topup {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         match &self.names {
-            Some(names) => self.take(&self.client.limit(self.limit.as_str()).key(names[key].as_str())).await,
-            None => self.take(&self.one).await,
+            Some(names) => self.take(&self.limit.key(&names[key])).await,
+            None => self.take(&self.limit).await,
         }
     }
 }

@@ -1,12 +1,8 @@
 //! What people read: progress while it runs, tables at the end, the same tables in docs.
 
-mod number;
 mod page;
-mod table;
 
-pub(crate) use number::{Spread, count, short};
 pub(crate) use page::{Page, Surroundings};
-pub(crate) use table::Table;
 
 /// A line of progress, for whoever waits.
 #[allow(clippy::print_stderr, reason = "the one place")]

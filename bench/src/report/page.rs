@@ -2,13 +2,12 @@
 
 use std::{fs, path::Path, process::Command};
 
-use super::Table;
+use topup_measure::{Table, wrapped};
+
 use crate::{cli::Choices, cpu};
 
 /// The lockfile that this program was built with: it knows the versions of what is compared.
 const LOCK: &str = include_str!("../../Cargo.lock");
-/// As all docs here.
-const WIDTH: usize = 120;
 const COMPARED: [&str; 6] = ["topup", "redis", "limitador", "trypema", "governor", "tokio"];
 
 /// What the figures depend on.
@@ -78,24 +77,6 @@ impl Page {
     }
 }
 
-/// In lines no longer than those of the other docs.
-pub(super) fn wrapped(words: &str) -> String {
-    let (mut text, mut width) = (String::new(), 0);
-    for word in words.split_whitespace() {
-        let length = word.chars().count();
-        if width > 0 && width + 1 + length > WIDTH {
-            text.push('\n');
-            width = 0;
-        } else if width > 0 {
-            text.push(' ');
-            width += 1;
-        }
-        text.push_str(word);
-        width += length;
-    }
-    text + "\n"
-}
-
 fn version(package: &str) -> Option<String> {
     let entry = LOCK.split("[[package]]").filter(|entry| entry.contains(&format!("name = \"{package}\"\n")));
     // The newest, where there are several: the others are somebody's dependency.
@@ -117,13 +98,6 @@ fn cpu_model() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_wrapped_between_words() {
-        let (short, long) = ("a  b", "x".repeat(WIDTH));
-        assert_eq!(wrapped(short), "a b\n");
-        assert_eq!(wrapped(&format!("{long} y")), format!("{long}\ny\n"));
-    }
 
     #[test]
     fn versions_are_those_of_the_lockfile() {

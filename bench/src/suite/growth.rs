@@ -3,12 +3,13 @@
 use std::{fmt::Write, time::Duration};
 
 use tokio::time::sleep;
+use topup_measure::{Table, count, short};
 
 use crate::{
     cell::Cell,
     clock::Stopwatch,
     peer::Peer,
-    report::{Table, count, short, tell},
+    report::tell,
     rules::{self, Rule},
 };
 
@@ -49,7 +50,7 @@ async fn curve(
 ) -> Table {
     let header: Vec<&str> = std::iter::once(what).chain(CURVES.map(|(_, _, name)| name)).collect();
     let note = "Decisions a second, all allowed; p99 in µs. All processes share the CPUs that Redis leaves.";
-    let mut table = Table::new(&format!("By {what}"), note, &header);
+    let mut table = Table::new(&format!("By {what}"), header).note(note);
     for &size in sizes {
         tell(&format!("growth: {size} {what}"));
         let mut figures = Vec::new();
@@ -60,7 +61,7 @@ async fn curve(
             };
             figures.push(found.map_or_else(String::new, text));
         }
-        table.row(&count(size as f64), figures);
+        table.row(count(size as f64), figures);
     }
     table
 }
@@ -75,7 +76,7 @@ async fn buckets(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         "lag ms",
         "bytes per bucket",
     ];
-    let mut table = Table::new("By active buckets", note, &header);
+    let mut table = Table::new("By active buckets", header).note(note);
     for size in [100, 1_000, 10_000, 100_000, 1_000_000] {
         tell(&format!("growth: {size} active buckets"));
         bench.stage.clear().await?;
@@ -86,7 +87,7 @@ async fn buckets(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         let bytes = (bench.stage.meter().await?.memory - empty) / size as f64;
         let figures =
             [short(cost.each), count(cost.credited), short(cost.share), short(cost.lag_ms), count(bytes)];
-        table.row(&count(size as f64), figures);
+        table.row(count(size as f64), figures);
     }
     Ok(table)
 }
@@ -95,7 +96,7 @@ async fn limits(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "Limits in one config: how long from the daemon's start until the last is published, and what Redis does \
                 then while nobody asks.";
     let header = ["limits", "until published, ms", "idle part of one CPU", "idle commands a second"];
-    let mut table = Table::new("By limits", note, &header);
+    let mut table = Table::new("By limits", header).note(note);
     for size in [1, 10, 100, 1_000, 10_000] {
         tell(&format!("growth: {size} limits"));
         bench.stage.stop_daemon().await;
@@ -112,9 +113,9 @@ async fn limits(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         sleep(Duration::from_secs(1)).await;
         let before = bench.stage.meter().await?;
         sleep(Duration::from_secs(2)).await;
-        let idle = bench.stage.meter().await?.since(before);
-        let figures = [published.as_secs_f64() * 1e3, idle.cpu / 2e6, idle.commands / 2.0].map(short);
-        table.row(&count(f64::from(size)), figures);
+        let idle = bench.stage.meter().await?.since(&before);
+        let figures = [published.as_secs_f64() * 1e3, idle.cpu / 2e6, idle.calls() / 2.0].map(short);
+        table.row(count(f64::from(size)), figures);
     }
     let config = rules::config(bench.stage.url());
     bench.stage.start_daemon(&config).await?;

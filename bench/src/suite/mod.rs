@@ -11,12 +11,13 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
+use topup_measure::{Spread, Table, short};
 
 use crate::{
     cell::{Cell, Found},
     cli::Choices,
     peer::Peer,
-    report::{Page, Spread, Surroundings, Table, answer, tell},
+    report::{Page, Surroundings, answer, tell},
     stage::Stage,
     team,
 };
@@ -70,7 +71,7 @@ async fn all(choices: &Choices) -> anyhow::Result<()> {
     let mut bench = Bench { stage, choices, others: Vec::new() };
     let tables = if choices.growth { growth::all(&mut bench).await? } else { bench.compare().await? };
     if let Some(others) = Spread::of(bench.others) {
-        page.say(&format!("Other programs had {} CPUs meanwhile.", others.text()));
+        page.say(&format!("Other programs had {} CPUs meanwhile.", others.text(short)));
     }
     for table in &tables {
         answer(&table.to_string());
@@ -106,7 +107,7 @@ impl Bench<'_> {
         let mut quietest: Option<Found> = None;
         for _ in 0..ATTEMPTS {
             match team::measure(&mut self.stage, &self.choices.found, cell).await {
-                Ok(found) if quietest.is_none_or(|quietest| found.others < quietest.others) => {
+                Ok(found) if quietest.as_ref().is_none_or(|quietest| found.others < quietest.others) => {
                     quietest = Some(found);
                 }
                 Ok(_) => {}
@@ -115,11 +116,11 @@ impl Bench<'_> {
                     break;
                 }
             }
-            if self.choices.quick || quietest.is_some_and(|quietest| quietest.others < QUIET) {
+            if self.choices.quick || quietest.as_ref().is_some_and(|quietest| quietest.others < QUIET) {
                 break;
             }
         }
-        self.others.extend(quietest.map(|found| found.others));
+        self.others.extend(quietest.as_ref().map(|found| found.others));
         quietest
     }
 }
