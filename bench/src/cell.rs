@@ -31,6 +31,9 @@ pub(crate) struct Seen {
     pub(crate) seconds: f64,
     /// CPU seconds used.
     pub(crate) cpu: f64,
+    /// Bytes; what other languages have says little, and they do not say it.
+    #[serde(default)]
+    pub(crate) memory: f64,
     /// µs.
     pub(crate) p50: f64,
     /// µs.
@@ -73,6 +76,7 @@ impl Found {
             allowed: workers.iter().map(|seen| seen.allowed).sum(),
             seconds: most(|seen| seen.seconds),
             cpu: workers.iter().map(|seen| seen.cpu).sum(),
+            memory: most(|seen| seen.memory),
             p50: most(|seen| seen.p50),
             p99: most(|seen| seen.p99),
             p999: most(|seen| seen.p999),

@@ -15,4 +15,5 @@ mod team;
 mod worker;
 
 pub use cli::main;
+pub use cpu::avoid_redis;
 pub use stage::Stage;

@@ -28,33 +28,9 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn new(preface: &str, choices: &Choices, around: &Surroundings) -> Self {
-        let mut command = "scripts/bench".to_owned();
-        let mut add = |option: String| command.push_str(&format!(" {option}"));
-        if choices.growth {
-            add("--growth".to_owned());
-        }
-        if choices.quick {
-            add("--quick".to_owned());
-        } else if !choices.growth {
-            add(format!("--rounds {} --seconds {}", choices.rounds, choices.seconds));
-        }
-        if !choices.only.is_empty() {
-            add(format!("--only {}", choices.only.join(",")));
-        }
-        let mut versions: Vec<String> = COMPARED.iter().filter_map(|name| version(name)).collect();
-        versions.extend_from_slice(&choices.found.versions);
-        let written = format!(
-            "Written by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux \
-             {kernel}.",
-            date = output("date", &["-u", "+%Y-%m-%d"]),
-            redis = around.redis,
-            versions = versions.join(", "),
-            cpus = cpu::count(),
-            model = cpu_model(),
-            kernel = output("uname", &["-r"]),
-        );
+        let command = format!("scripts/bench {}", choices.options(choices.rounds));
         let mut page = Self { text: format!("{preface}\n") };
-        page.say(&written);
+        page.say(&written(&command, &around.redis, &COMPARED, &choices.found.versions));
         if !around.left_out.is_empty() {
             page.say(&format!("Left out: {}.", around.left_out.join("; ")));
         }
@@ -75,6 +51,27 @@ impl Page {
     pub(crate) fn write(&self, docs: &Path, name: &str) -> anyhow::Result<()> {
         Ok(fs::write(docs.join(name), &self.text)?)
     }
+}
+
+/// What wrote a page, when, and where: `crates` are of the lockfile, `versions` of what is in none.
+pub(crate) fn written(command: &str, redis: &str, crates: &[&str], versions: &[String]) -> String {
+    let mut all: Vec<String> = crates.iter().filter_map(|name| version(name)).collect();
+    all.extend_from_slice(versions);
+    format!(
+        "Written by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux {kernel}.",
+        date = output("date", &["-u", "+%Y-%m-%d"]),
+        versions = all.join(", "),
+        cpus = cpu::count(),
+        model = cpu_model(),
+        kernel = output("uname", &["-r"]),
+    )
+}
+
+/// The version of the `redis-server` that is started here.
+pub(crate) fn installed_redis() -> String {
+    let said = output("redis-server", &["--version"]);
+    let version = said.split_whitespace().find_map(|word| word.strip_prefix("v="));
+    version.unwrap_or("of unknown version").to_owned()
 }
 
 fn version(package: &str) -> Option<String> {

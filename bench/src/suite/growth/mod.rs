@@ -1,123 +1,145 @@
 //! How costs grow: with keys, tasks, processes, active buckets and limits.
 
-use std::{fmt::Write, time::Duration};
+mod buckets;
+mod limits;
+mod takes;
 
-use tokio::time::sleep;
-use topup_measure::{Table, count, short};
+use std::{fs, io, path::Path};
 
+use anyhow::ensure;
+use clap::ValueEnum;
+use topup_measure::{Spread, Table, count, short, wrapped};
+
+use super::Bench;
 use crate::{
-    cell::Cell,
-    clock::Stopwatch,
-    peer::Peer,
-    report::tell,
-    rules::{self, Rule},
+    cli::Choices,
+    report::{answer, bars, installed_redis, replaced, tell, written},
 };
 
-use super::{Bench, KEYS, refill};
+/// Whose versions matter here.
+const CRATES: [&str; 3] = ["topup", "redis", "tokio"];
+/// The last section of the page.
+const CLOSE_UP: &str = "Close up";
+/// More rounds than this take longer than anybody waits.
+const MOST_ROUNDS: u32 = 3;
 
-/// Whose curves are drawn.
-const CURVES: [(Peer, Rule, &str); 4] = [
-    (Peer::Raw, Rule::Deep, "raw"),
-    (Peer::Topup, Rule::Deep, "topup, below full"),
-    (Peer::Topup, Rule::Under, "topup, back to full"),
-    (Peer::LuaLazy, Rule::Under, "token bucket, Lua"),
-];
-
-pub(super) async fn all(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
-    let keys = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
-    let tasks = [1, 4, 16, 64, 256, 1_024, 4_096];
-    let time = bench.choices.time();
-    let cell = move |peer, rule| Cell::new(peer, rule, KEYS, time);
-    Ok(vec![
-        curve(bench, "keys", &keys, |peer, rule, keys| Cell { keys, ..cell(peer, rule) }).await,
-        curve(bench, "tasks", &tasks, |peer, rule, tasks| Cell { tasks, ..cell(peer, rule) }).await,
-        curve(bench, "processes", &[1, 2, 4, 8], |peer, rule, processes| Cell {
-            processes,
-            ..cell(peer, rule)
-        })
-        .await,
-        buckets(bench).await?,
-        limits(bench).await?,
-    ])
+/// One curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Curve {
+    Keys,
+    Tasks,
+    Processes,
+    Buckets,
+    Limits,
 }
 
-/// Decisions a second, and p99, for each of `sizes`.
-async fn curve(
-    bench: &mut Bench<'_>,
-    what: &str,
-    sizes: &[usize],
-    cell: impl Fn(Peer, Rule, usize) -> Cell,
-) -> Table {
-    let header: Vec<&str> = std::iter::once(what).chain(CURVES.map(|(_, _, name)| name)).collect();
-    let note = "Decisions a second, all allowed; p99 in µs. All processes share the CPUs that Redis leaves.";
-    let mut table = Table::new(&format!("By {what}"), header).note(note);
-    for &size in sizes {
-        tell(&format!("growth: {size} {what}"));
-        let mut figures = Vec::new();
-        for (peer, rule, _) in CURVES {
-            let found = bench.measure(&cell(peer, rule, size)).await;
-            let text = |found: crate::cell::Found| {
-                format!("{}/s, p99 {}", count(found.rate()), short(found.seen.p99))
-            };
-            figures.push(found.map_or_else(String::new, text));
+/// What a curve came to.
+#[derive(Debug)]
+struct Grown {
+    table: Table,
+    /// Where figures as lines of a text are worth it: what they are of, and for each size one of each.
+    chart: Option<Chart>,
+    /// Points that were not reached, and why.
+    missing: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Chart {
+    header: Vec<String>,
+    rows: Vec<(String, Vec<f64>)>,
+}
+
+// === impl Curve ===
+
+impl Curve {
+    /// As given on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Keys => "Keys",
+            Self::Tasks => "Tasks",
+            Self::Processes => "Processes",
+            Self::Buckets => "Active buckets",
+            Self::Limits => "Limits",
         }
-        table.row(count(size as f64), figures);
     }
-    table
-}
 
-async fn buckets(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Buckets below full, topped up at every tick of 100 ms, while nobody asks.";
-    let header = [
-        "buckets",
-        "Redis µs per credit",
-        "credited a second",
-        "part of one CPU",
-        "lag ms",
-        "bytes per bucket",
-    ];
-    let mut table = Table::new("By active buckets", header).note(note);
-    for size in [100, 1_000, 10_000, 100_000, 1_000_000] {
-        tell(&format!("growth: {size} active buckets"));
-        bench.stage.clear().await?;
-        sleep(Duration::from_millis(500)).await;
-        let empty = bench.stage.meter().await?.memory;
-        refill::fill(&mut bench.stage, size).await?;
-        let cost = refill::cost(&mut bench.stage).await?;
-        let bytes = (bench.stage.meter().await?.memory - empty) / size as f64;
-        let figures =
-            [short(cost.each), count(cost.credited), short(cost.share), short(cost.lag_ms), count(bytes)];
-        table.row(count(size as f64), figures);
-    }
-    Ok(table)
-}
-
-async fn limits(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Limits in one config: how long from the daemon's start until the last is published, and what Redis does \
-                then while nobody asks.";
-    let header = ["limits", "until published, ms", "idle part of one CPU", "idle commands a second"];
-    let mut table = Table::new("By limits", header).note(note);
-    for size in [1, 10, 100, 1_000, 10_000] {
-        tell(&format!("growth: {size} limits"));
-        bench.stage.stop_daemon().await;
-        bench.stage.clear().await?;
-        let mut config = format!("[redis]\nurl = \"{}\"\n", bench.stage.url());
-        for limit in 0..size {
-            // Writing to a string cannot fail.
-            let _ = write!(config, "\n[limit.l{limit:05}]\ncapacity = 100\nrate = \"10/s\"\n");
+    async fn measure(self, bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
+        match self {
+            Self::Keys | Self::Tasks | Self::Processes => Ok(takes::grown(bench, self).await),
+            Self::Buckets => buckets::grown(bench).await,
+            Self::Limits => limits::grown(bench).await,
         }
-        let watch = Stopwatch::start();
-        bench.stage.start_daemon(&config).await?;
-        bench.stage.published(&format!("l{:05}", size - 1), None).await?;
-        let published = watch.elapsed();
-        sleep(Duration::from_secs(1)).await;
-        let before = bench.stage.meter().await?;
-        sleep(Duration::from_secs(2)).await;
-        let idle = bench.stage.meter().await?.since(&before);
-        let figures = [published.as_secs_f64() * 1e3, idle.cpu / 2e6, idle.calls() / 2.0].map(short);
-        table.row(count(f64::from(size)), figures);
     }
-    let config = rules::config(bench.stage.url());
-    bench.stage.start_daemon(&config).await?;
-    Ok(table)
+}
+
+/// Measures the curves that are asked for. On the page, each takes the place of what was measured of it before.
+pub(super) async fn all(bench: &mut Bench<'_>, redis: &str) -> anyhow::Result<()> {
+    for curve in Curve::value_variants().iter().filter(|curve| bench.choices.wants_curve(**curve)) {
+        bench.others.clear();
+        let section = curve.measure(bench).await?.section(*curve, bench, redis);
+        put(section, bench.choices.docs.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Takes what the benchmarks of `benches/micro` say, from standard input, for a section of the same page.
+pub(crate) fn micro(docs: Option<&Path>) -> anyhow::Result<()> {
+    let said = io::read_to_string(io::stdin())?;
+    let tree = said.trim();
+    ensure!(tree.contains("median"), "this is not what divan says of benchmarks: {said:.200}");
+    let note = "Parts of a decision, on one thread. *combine*: so many take of one bucket at once; *item/s* counts takers. \
+                *denial*: a take that is answered from memory. *encode*: a request, written into the buffer. *handle*: what \
+                names a bucket. *lease*: `try_take` of a token that was taken ahead.";
+    let written = written("scripts/bench --micro", &installed_redis(), &CRATES, &[]);
+    let section =
+        format!("## {CLOSE_UP}\n\n{}\n```text\n{tree}\n```\n\n{}", wrapped(note), wrapped(&written));
+    put(section, docs)
+}
+
+/// Prints a section, and puts it on the page.
+fn put(section: String, docs: Option<&Path>) -> anyhow::Result<()> {
+    answer(&section);
+    let Some(docs) = docs else { return Ok(()) };
+    let titles: Vec<&str> =
+        Curve::value_variants().iter().map(|curve| curve.title()).chain([CLOSE_UP]).collect();
+    let path = docs.join("growth.md");
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    fs::write(&path, replaced(include_str!("../../report/growth.md"), &old, &[section], &titles))?;
+    tell("written: docs/growth.md");
+    Ok(())
+}
+
+/// Bytes for each of `size`; for few, what Redis needs anyhow would be most of it.
+fn bytes_each(bytes: f64, size: usize) -> String {
+    if size < 1_000 { "–".to_owned() } else { count(bytes / size as f64) }
+}
+
+/// So many rounds of each point.
+fn rounds(choices: &Choices) -> u32 {
+    choices.rounds().min(MOST_ROUNDS)
+}
+
+// === impl Grown ===
+
+impl Grown {
+    fn section(&self, curve: Curve, bench: &Bench<'_>, redis: &str) -> String {
+        let mut text = self.table.to_string();
+        if let Some(Chart { header, rows }) = &self.chart {
+            text.push_str(&format!("\n```text\n{}```\n", bars(header, rows)));
+        }
+        if !self.missing.is_empty() {
+            text.push_str(&format!("\nNot reached:\n\n- {}\n", self.missing.join("\n- ")));
+        }
+        let options = bench.choices.options(rounds(bench.choices));
+        let command = format!("scripts/bench --growth --only {} {options}", curve.name());
+        let mut how = written(&command, redis, &CRATES, &[]);
+        if let Some(others) = Spread::of(bench.others.iter().copied()) {
+            how.push_str(&format!(" Other programs had {} CPUs meanwhile.", others.text(short)));
+        }
+        text + "\n" + &wrapped(&how)
+    }
 }
