@@ -58,6 +58,12 @@ impl Back {
 // === impl Slot ===
 
 impl Slot {
+    /// Whether something was taken ahead of which it is not known yet what comes after: a command is under way.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        let state = self.lock();
+        !state.flights.is_empty() && (!self.lease.is_empty() || state.reclaimed)
+    }
+
     /// Takes out what was taken ahead and is not spent, to be given back.
     pub(crate) fn hand_back(&self, now: Micros) -> Option<Back> {
         if self.lease.is_empty() {
@@ -87,9 +93,9 @@ impl Slot {
         loop {
             let Some(shared) = client.upgrade() else { return };
             let left = self.lease.until().saturating_sub(shared.clock.now());
-            if left > 0 && !self.lease.is_empty() {
+            if left > 0 && !self.lease.is_empty() || self.is_unsettled() {
                 drop(shared);
-                tokio::time::sleep(Duration::from_micros(left)).await;
+                tokio::time::sleep(Duration::from_micros(left.max(1))).await;
                 continue;
             }
             if let Some(back) = self.hand_back(shared.clock.now()) {

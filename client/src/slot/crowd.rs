@@ -18,9 +18,9 @@ use crate::{
 const KEEP: Duration = Duration::from_millis(2);
 /// More at once than are spent during a command that takes a millisecond are of no use.
 const MOST: u64 = 4_096;
-/// Who wants to know exactly what a bucket holds waits for the crowd to be gone: so long, at most so often.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
-const MOST_LOOKS: u32 = 20;
+/// Who wants to know exactly what a bucket holds waits for what is under way: so long, at most so often.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+pub(crate) const MOST_LOOKS: u32 = 20;
 
 // === impl Slot ===
 

@@ -38,6 +38,7 @@ use crate::{
 };
 
 pub(crate) use back::Back;
+pub(crate) use crowd::{LOOK_AGAIN, MOST_LOOKS};
 use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;

@@ -81,7 +81,7 @@ async fn most_takes_of_a_crowd_cost_nothing_and_what_it_leaves_goes_back() {
     assert_eq!(taken, 4_000 * CROWD as u64, "all allowed");
     assert!(sent * 20 <= taken, "{sent}");
     // Seen by somebody else, and soon.
-    let left = async || (stage.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken);
+    let left = async || stage.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken;
     eventually(SOON, left).await;
     assert_eq!(topup.tokens_held(), 0);
 }
@@ -133,7 +133,8 @@ async fn crowds_that_want_more_than_there_is_get_all_of_it_and_no_more() {
         let most = capacity + rate * (passed + 100_000) / 1_000_000;
         println!("{limit}: {taken} of at most {most}");
         assert!(taken <= most, "{taken} of {most}");
-        assert!(taken >= rate, "{taken}");
+        // More than these clients can ask for is no reason to be slower.
+        assert!(taken >= rate.min(100_000), "{taken}");
     }
 }
 
@@ -143,7 +144,7 @@ async fn a_worker_that_was_in_a_crowd_and_has_gone_leaves_no_token_behind() {
     let topup = patient(stage.redis.url()).await;
     let taken = sum(crowd(&topup.limit("roomy"), |asked, _| asked < 3_000)).await;
     drop(topup);
-    let all = async || (stage.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000);
+    let all = async || stage.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000;
     eventually(Duration::from_secs(5), all).await;
 }
 
