@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 #[cfg(feature = "tower")]
 use topup_wire::limit::Supply;
 use topup_wire::{
-    connection::{Connection, Link},
+    connection::{Connection, connect_lazily},
     counts::Counts,
-    lane::Lane,
+    lane::Lanes,
     limit::LimitName,
     scripts,
 };
@@ -56,9 +56,9 @@ pub struct Client(Arc<Shared>);
 
 /// What clones share.
 pub(crate) struct Shared {
-    link: Arc<Link>,
+    connection: Connection,
     pub(crate) clock: Clock,
-    pub(crate) lane: Lane<Ticket>,
+    pub(crate) lanes: Lanes<Ticket>,
     pub(crate) slots: Slots,
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
@@ -170,16 +170,16 @@ impl Builder {
     /// # Errors
     /// When `url` is not of a Redis, or Redis does not answer within two seconds.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
-        let link = Arc::new(Link::open(url)?);
+        let connection = connect_lazily(url)?;
         let watch = Arc::new(Watch::default());
-        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut link.get())).await;
+        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
         let tallies = Arc::new(Tallies::default());
-        watch.start(link.clone(), self.deadline, tallies.clone());
+        watch.start(connection.clone(), self.deadline, tallies.clone());
         let shared = Arc::new(Shared {
-            link,
             clock: Clock::start(),
-            lane: Lane::open(url)?,
+            lanes: Lanes::beside(&connection),
+            connection,
             slots: Slots::new(),
             watch,
             deadline: self.deadline,
@@ -202,7 +202,7 @@ impl Builder {
 impl Shared {
     /// The connection, pipelined among all tasks.
     pub(crate) fn connection(&self) -> Connection {
-        self.link.get()
+        self.connection.clone()
     }
 
     /// The limit `name` as published now.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use topup_wire::{connection::Link, reply::Polled, scripts};
+use topup_wire::{connection::Connection, reply::Polled, scripts};
 
 use crate::tally::Tallies;
 
@@ -64,29 +64,30 @@ impl Watch {
     }
 
     /// Looks again and again, and tells what was counted since, until no client is left.
-    pub(crate) async fn keep(this: Weak<Self>, link: Arc<Link>, deadline: Duration, tallies: Arc<Tallies>) {
+    pub(crate) async fn keep(
+        this: Weak<Self>,
+        mut connection: Connection,
+        deadline: Duration,
+        tallies: Arc<Tallies>,
+    ) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let Some(watch) = this.upgrade() else { return tallies.tell(&link, deadline).await };
-            let looked = tokio::time::timeout(deadline, scripts::poll(&mut link.get())).await;
+            let Some(watch) = this.upgrade() else { return tallies.tell(&connection, deadline).await };
+            let looked = tokio::time::timeout(deadline, scripts::poll(&mut connection)).await;
             match looked {
                 Ok(Ok(polled)) => {
                     watch.note(&polled);
-                    tallies.tell(&link, deadline).await;
+                    tallies.tell(&connection, deadline).await;
                 }
-                Ok(Err(error)) => {
-                    link.mend(&error);
-                    watch.lose_sight();
-                }
-                Err(_) => watch.lose_sight(),
+                Ok(Err(_)) | Err(_) => watch.lose_sight(),
             }
         }
     }
 
     /// Starts looking; ends by itself when the last client is dropped.
-    pub(crate) fn start(self: &Arc<Self>, link: Arc<Link>, deadline: Duration, tallies: Arc<Tallies>) {
-        tokio::spawn(Self::keep(Arc::downgrade(self), link, deadline, tallies));
+    pub(crate) fn start(self: &Arc<Self>, connection: Connection, deadline: Duration, tallies: Arc<Tallies>) {
+        tokio::spawn(Self::keep(Arc::downgrade(self), connection, deadline, tallies));
     }
 }

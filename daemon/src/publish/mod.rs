@@ -6,8 +6,9 @@ mod remove;
 use std::collections::BTreeMap;
 
 use futures_util::future;
-use redis::{ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
+use redis::{ErrorKind, RedisError, RedisResult};
 use topup_wire::{
+    connection::Connection,
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Shards},
     reply::Published,
@@ -35,10 +36,7 @@ pub(crate) const SLICE: usize = 250;
 ///
 /// # Errors
 /// Those of Redis. May be called again without harm.
-pub async fn publish<C>(connection: &C, wanted: &[Wanted], alone: bool) -> RedisResult<bool>
-where
-    C: ConnectionLike + Clone,
-{
+pub async fn publish(connection: &Connection, wanted: &[Wanted], alone: bool) -> RedisResult<bool> {
     let registered = scripts::published_limits(&mut connection.clone()).await?;
     let mut changed = false;
     if alone {
@@ -67,14 +65,11 @@ where
 }
 
 /// Publishes one limit: whether anything changed.
-async fn publish_limit<C>(
-    connection: &C,
+async fn publish_limit(
+    connection: &Connection,
     wanted: &Wanted,
     registered: &BTreeMap<LimitName, Shards>,
-) -> RedisResult<bool>
-where
-    C: ConnectionLike + Clone,
-{
+) -> RedisResult<bool> {
     let Wanted { limit, at } = wanted;
     let conn = &mut connection.clone();
     let mut had = registered.get(&limit.name).map_or(0, |shards| shards.get());
@@ -106,7 +101,7 @@ where
         changed = true;
     }
     if had > limit.shards.get() {
-        sweep_states(conn, &limit.name, before.as_ref(), limit.shards.get()).await?;
+        sweep_states(connection, &limit.name, before.as_ref(), limit.shards.get()).await?;
         scripts::register(conn, &limit.name, limit.shards).await?;
     }
     Ok(changed)
@@ -118,15 +113,12 @@ pub(crate) fn is_unreadable(error: &RedisError) -> bool {
 }
 
 /// Publishes one shard, working off first what an earlier change has left: whether it changed.
-async fn publish_shard<C>(
-    connection: &C,
+async fn publish_shard(
+    connection: &Connection,
     keys: &ShardKeys,
     limit: &Limit,
     at: Option<u64>,
-) -> RedisResult<bool>
-where
-    C: ConnectionLike + Clone,
-{
+) -> RedisResult<bool> {
     let conn = &mut connection.clone();
     loop {
         match scripts::publish(conn, keys, limit, at).await? {
@@ -149,10 +141,7 @@ where
 }
 
 /// Carries every bucket of a shard over its last change: how many there were.
-pub(crate) async fn carry_all<C>(connection: &C, keys: &ShardKeys) -> RedisResult<u64>
-where
-    C: ConnectionLike + Clone,
-{
+pub(crate) async fn carry_all(connection: &Connection, keys: &ShardKeys) -> RedisResult<u64> {
     let conn = &mut connection.clone();
     let mut carried = 0;
     if !scripts::is_carrying(conn, keys).await? {
@@ -170,15 +159,15 @@ where
 }
 
 /// Removes the states of the algorithm before, or adapts them to the present terms.
-async fn tidy<C>(connection: &C, limit: &Limit, before: Option<&Limit>) -> RedisResult<()>
-where
-    C: ConnectionLike + Clone,
-{
+async fn tidy(connection: &Connection, limit: &Limit, before: Option<&Limit>) -> RedisResult<()> {
     let Some(before) = before.filter(|before| before.algorithm.is_scripted()) else { return Ok(()) };
     let conn = &mut connection.clone();
-    if before.algorithm == limit.algorithm {
-        scripts::touch_states(conn, &limit.name, limit.algorithm).await
-    } else {
-        scripts::sweep_states(conn, &limit.name, before.algorithm, 0).await
+    for mut node in connection.each_node().await? {
+        if before.algorithm == limit.algorithm {
+            scripts::touch_states(conn, &mut node, &limit.name, limit.algorithm).await?;
+        } else {
+            scripts::sweep_states(conn, &mut node, &limit.name, before.algorithm, 0).await?;
+        }
     }
+    Ok(())
 }

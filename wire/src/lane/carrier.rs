@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult};
+use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::{sleep, timeout},
@@ -26,7 +26,7 @@ const CHUNK: usize = 64;
 const KEEP: usize = 256 * 1024;
 
 /// Carries until the lane is dropped. A connection that breaks is made anew with the next request.
-pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>, info: ConnectionInfo) {
+pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>) {
     let mut backoff = BACKOFF.0;
     loop {
         // What is asked while nobody is connected is worth a connection.
@@ -34,7 +34,7 @@ pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>, info: ConnectionIn
             None => return,
             Some(false) => shared.filled.notified().await,
             Some(true) => {
-                let connected = timeout(CONNECT_TIMEOUT, connect(&info)).await;
+                let connected = timeout(CONNECT_TIMEOUT, connect(shared.node.info())).await;
                 match connected.unwrap_or_else(|_| Err(late())) {
                     Ok((reader, writer)) => {
                         backoff = BACKOFF.0;
@@ -127,10 +127,11 @@ fn hand_out<R: Request>(shared: &Shared<R>, answers: &mut Vec<RedisResult<Reply>
     };
     let mut demoted = None;
     for (request, answer) in requests.into_iter().zip(answers.drain(..)) {
-        if let Err(error) = &answer
-            && error.code() == Some("READONLY")
-        {
-            demoted = Some(error.clone());
+        if let Err(error) = &answer {
+            shared.servers.hear(error, &shared.node);
+            if error.code() == Some("READONLY") {
+                demoted = Some(error.clone());
+            }
         }
         request.complete(answer);
     }
