@@ -18,7 +18,7 @@ pub(crate) use node::Node;
 use node::Question;
 pub use redirect::is_elsewhere;
 use redirect::{Redirect, error_in};
-pub(crate) use servers::{Servers, superseded};
+pub(crate) use servers::{SLOW, Servers, superseded};
 
 use crate::slot::Slot;
 

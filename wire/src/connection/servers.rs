@@ -11,6 +11,7 @@ use std::{
 
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use tokio::{
+    runtime::Handle,
     sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
@@ -28,6 +29,8 @@ use crate::slot::Slot;
 /// Who has what is read no more often than this: a slot that moved is known from the answer that says so, and until a
 /// replica takes over for a node that is gone, every command to that node would ask anew.
 const READ_EVERY: Duration = Duration::from_millis(100);
+/// A node of a cluster that gives no answer for so long may have hung up without a word, and another one taken over.
+pub(crate) const SLOW: Duration = Duration::from_secs(1);
 /// So many nodes are asked at once, and the first answer counts: one that hangs holds nobody up.
 const ASKED_AT_ONCE: usize = 3;
 
@@ -40,7 +43,11 @@ pub(crate) struct Servers {
     is_cluster: AtomicBool,
     reading: AtomicU8,
     turn: AtomicUsize,
+    runtime: Handle,
 }
+
+/// The patience of one who waits for an answer. Who leaves without has lost it.
+struct Patience<'a>(&'a Arc<Servers>);
 
 /// Whether who has what is being read.
 const AT_REST: u8 = 0;
@@ -61,6 +68,7 @@ impl Servers {
             is_cluster: AtomicBool::new(false),
             reading: AtomicU8::new(AT_REST),
             turn: AtomicUsize::new(0),
+            runtime: Handle::current(),
         }))
     }
 
@@ -102,7 +110,7 @@ impl Servers {
     /// What `node` answers. Of one that has lost its slots meanwhile, none is waited for: a node that hangs may never give
     /// one, and another one has taken over.
     pub(super) async fn ask(
-        &self,
+        self: &Arc<Self>,
         node: &Arc<Node>,
         question: Question<'_>,
         anyway: bool,
@@ -117,11 +125,15 @@ impl Servers {
             return asked.await;
         }
         let mut topology = self.topology.subscribe();
-        tokio::select! {
+        let patience = Patience(self);
+        let answer = tokio::select! {
             biased;
             answer = asked => answer,
             _ = topology.wait_for(|topology| !has(topology)) => Err(superseded()),
-        }
+            never = patience.runs_out() => never,
+        };
+        std::mem::forget(patience);
+        answer
     }
 
     /// Learns from an error of `node`: what to do about it, if there is anything.
@@ -166,7 +178,7 @@ impl Servers {
             return;
         }
         let servers = self.clone();
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             loop {
                 servers.reading.store(READING, Relaxed);
                 // Whoever fails meanwhile has it read again.
@@ -230,6 +242,24 @@ impl Servers {
             return Err(RedisError::from((ErrorKind::InvalidClientConfig, text)));
         }
         Ok(false)
+    }
+}
+
+// === impl Patience ===
+
+impl Patience<'_> {
+    /// Never ends, and doubts more and more.
+    async fn runs_out<T>(&self) -> T {
+        loop {
+            sleep(SLOW).await;
+            self.0.doubt();
+        }
+    }
+}
+
+impl Drop for Patience<'_> {
+    fn drop(&mut self) {
+        self.0.doubt();
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     reply::{Reply, parse},
     stream::{Reader, Writer, connect},
 };
-use crate::connection::CONNECT_TIMEOUT;
+use crate::connection::{CONNECT_TIMEOUT, SLOW};
 
 /// Between attempts to connect in vain: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
@@ -59,6 +59,23 @@ async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -
     tokio::select! {
         ended = write(shared, writer) => ended,
         ended = read(shared, reader) => ended,
+        never = look_after(shared) => never,
+    }
+}
+
+/// Doubts, as long as nothing is answered, that this is still the node to ask. Never ends.
+async fn look_after<R: Request, T>(shared: &Shared<R>) -> T {
+    let mut before = 0;
+    loop {
+        sleep(SLOW).await;
+        let (answered, waits) = {
+            let queue = shared.lock();
+            (queue.answered, !queue.waiting.is_empty())
+        };
+        if waits && answered == before {
+            shared.servers.doubt();
+        }
+        before = answered;
     }
 }
 
@@ -123,6 +140,7 @@ fn hand_out<R: Request>(shared: &Shared<R>, answers: &mut Vec<RedisResult<Reply>
         if queue.waiting.len() < answers.len() {
             return Err(RedisError::from((ErrorKind::Parse, "more answers than questions")));
         }
+        queue.answered += answers.len() as u64;
         queue.waiting.drain(..answers.len()).collect()
     };
     let mut demoted = None;

@@ -57,6 +57,8 @@ struct Queue<R> {
     pending: Vec<R>,
     /// Asked, in the order of their commands.
     waiting: VecDeque<R>,
+    /// How many have been answered.
+    answered: u64,
     closed: bool,
 }
 
@@ -65,7 +67,7 @@ struct Queue<R> {
 impl<R: Request> Lane<R> {
     /// A lane to `node`, one of `servers`, connected with its first request.
     fn open(node: Arc<Node>, servers: Arc<Servers>, runtime: &Handle) -> Self {
-        let queue = Queue { pending: Vec::new(), waiting: VecDeque::new(), closed: false };
+        let queue = Queue { pending: Vec::new(), waiting: VecDeque::new(), answered: 0, closed: false };
         let shared = Arc::new(Shared { node, servers, queue: Mutex::new(queue), filled: Notify::new() });
         runtime.spawn(carrier::carry(shared.clone()));
         Self(shared)
