@@ -57,7 +57,7 @@ pub struct Client(Arc<Shared>);
 /// What clones share.
 pub(crate) struct Shared {
     connection: Connection,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) lanes: Lanes<Ticket>,
     pub(crate) slots: Slots,
     pub(crate) watch: Arc<Watch>,
@@ -126,7 +126,8 @@ impl Client {
         Joint::take(self, takes).await
     }
 
-    /// Tokens this client has taken ahead and may still spend, of limits with a `lease`: so many are missing elsewhere.
+    /// Tokens this client has taken ahead and may still spend: of limits with a `lease`, and for some ms of any that very
+    /// many tasks ask at once. So many are missing elsewhere.
     pub fn tokens_held(&self) -> u64 {
         self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
     }
@@ -175,9 +176,10 @@ impl Builder {
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
         let tallies = Arc::new(Tallies::default());
-        watch.start(connection.clone(), self.deadline, tallies.clone());
+        let clock = Arc::new(Clock::start());
+        watch.start(connection.clone(), self.deadline, tallies.clone(), clock.clone());
         let shared = Arc::new(Shared {
-            clock: Clock::start(),
+            clock,
             lanes: Lanes::beside(&connection),
             connection,
             slots: Slots::new(),

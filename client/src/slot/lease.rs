@@ -6,22 +6,23 @@
 //! after that, a full bucket would have lost them. Of a few tokens, a small part of what law 1 allows, that matters
 //! little: they are good to the end of the lease.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+use std::sync::{
+    Arc,
+    atomic::{
+        AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    },
 };
 
 use topup_wire::limit;
 
 use super::{Slot, State};
 use crate::{
+    client::Client,
     clock::{Micros, micros},
     decision::Decision,
     known::Asked,
 };
-
-/// So many workers may spend a few tokens each that a full bucket would have lost.
-const MOST_LESSEES: u64 = 64;
 
 /// What is left of the tokens taken ahead. Spent by many tasks at once, changed by whoever holds the bucket's state.
 #[derive(Debug, Default)]
@@ -110,6 +111,11 @@ impl Lease {
         self.left.fetch_add(taken.tokens, Release);
     }
 
+    /// Lets what is left be spent until then.
+    pub(super) fn extend(&self, until: Micros) {
+        self.until.store(until, Relaxed);
+    }
+
     /// Takes out what is left.
     pub(super) fn empty(&self) -> u64 {
         self.left.swap(0, AcqRel)
@@ -122,17 +128,23 @@ impl Slot {
     /// How many tokens to take ahead with the command that is about to be sent.
     pub(super) fn wish(&self, state: &mut State, asked: Asked) -> u64 {
         let hungry = std::mem::take(&mut state.hungry);
-        let wanted = hungry || !state.takers.is_empty();
-        let terms =
-            state.placed(asked.epoch).and_then(|place| place.published.limit.lease).filter(|_| wanted);
-        let Some(lease) = terms else { return 0 };
-        if self.lease.is_over(asked.sent, asked.epoch) {
-            state.appetite.left_over(self.lease.empty());
+        if !hungry && state.takers.is_empty() {
+            return 0;
         }
-        // Only where several takes are to be expected while the tokens are good: else a bare command each is cheaper.
-        let (good_for, max) = self.prospect(state, lease, asked);
+        let prospect = match state.placed(asked.epoch).map(|place| place.published.limit.lease) {
+            None => None,
+            Some(None) => self.for_a_crowd(state, hungry, asked),
+            Some(Some(lease)) => {
+                if self.lease.is_over(asked.sent, asked.epoch) {
+                    state.appetite.left_over(self.lease.empty());
+                }
+                Some(self.prospect(state, lease, asked))
+            }
+        };
         let apart = asked.sent - std::mem::replace(&mut state.asked_at, asked.sent).min(asked.sent);
-        // As many as come in a quarter of that time, if they come on as they did.
+        let Some((good_for, max @ 1..)) = prospect else { return 0 };
+        // Only where several takes are to be expected while the tokens are good: else a bare command each is cheaper. As
+        // many as come in a quarter of that time, if they come on as they did.
         let left = self.lease.left();
         let spent = state.appetite.size.saturating_sub(left) + state.takers.len() as u64;
         let expected = (good_for / 4).saturating_mul(spent) / apart.max(1);
@@ -143,23 +155,39 @@ impl Slot {
         state.appetite.next(left, max, expected)
     }
 
-    /// For how long tokens taken now would be good, and how many.
+    /// For how long tokens of a lease taken now would be good, and how many.
     fn prospect(&self, state: &State, lease: limit::Lease, asked: Asked) -> (Micros, u64) {
-        let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.leeway / MOST_LESSEES);
+        let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.few());
         let good_for = |tokens| state.known.lent_until(tokens, asked.terms).saturating_sub(asked.sent);
         if few == 0 || good_for(max) >= ttl { (good_for(1).min(ttl), max) } else { (ttl, few.min(max)) }
     }
 
     /// Keeps `tokens` taken ahead, just now: how many of them.
-    pub(super) fn lend(&self, state: &mut State, tokens: u64, asked: Asked) -> u64 {
-        let lease = state.placed(asked.epoch).and_then(|place| place.published.limit.lease);
-        let (Some(lease), 1..) = (lease, tokens) else { return 0 };
-        let end = asked.sent.saturating_add(micros(lease.ttl()));
-        let few = tokens.saturating_add(self.lease.left()) <= asked.terms.leeway / MOST_LESSEES;
-        let until = if few { end } else { end.min(state.known.lent_until(tokens, asked.terms)) };
+    pub(super) fn lend(
+        self: &Arc<Self>,
+        state: &mut State,
+        tokens: u64,
+        asked: Asked,
+        client: &Client,
+    ) -> u64 {
+        let lease = state.placed(asked.epoch).map(|place| place.published.limit.lease);
+        let until = match lease {
+            Some(lease) if tokens > 0 => match lease {
+                None => self.keep_for_a_crowd(state, asked, client),
+                Some(lease) => self.leased_until(state, lease, tokens, asked),
+            },
+            _ => return 0,
+        };
         let (beyond, capacity) = (state.known.tokens(), state.known.capacity());
         self.lease.add(Taken { tokens, until, epoch: asked.epoch, beyond, capacity });
         tokens
+    }
+
+    /// Until when `tokens` of a lease are good.
+    fn leased_until(&self, state: &State, lease: limit::Lease, tokens: u64, asked: Asked) -> Micros {
+        let end = asked.sent.saturating_add(micros(lease.ttl()));
+        let few = tokens.saturating_add(self.lease.left()) <= asked.terms.few();
+        if few { end } else { end.min(state.known.lent_until(tokens, asked.terms)) }
     }
 }
 

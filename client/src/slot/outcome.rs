@@ -32,6 +32,17 @@ impl Outcome {
             Self::Settled(settled) => settled.granted,
         }
     }
+
+    /// The same, of a bucket of which so many tokens are in hand as well.
+    pub(super) fn and(self, in_hand: u64) -> Self {
+        match self {
+            Self::Left(left @ 0..) => Self::Left(left.saturating_add_unsigned(in_hand)),
+            Self::Left(debt) => Self::Left(debt),
+            Self::Settled(settled) => {
+                Self::Settled(Settled { tokens: settled.tokens.saturating_add(in_hand), ..settled })
+            }
+        }
+    }
 }
 
 // === impl State ===

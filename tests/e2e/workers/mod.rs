@@ -9,6 +9,7 @@ mod cluster;
 mod combined;
 mod commands;
 mod contract;
+mod crowds;
 mod edges;
 mod errors;
 mod fallback;
