@@ -83,7 +83,8 @@ pub struct Builder {
 // === impl Client ===
 
 impl Client {
-    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`.
+    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`; of a Redis
+    /// Cluster any node, or several, `redis://[user:password@]host:port,host:port`: the first that answers tells of all.
     ///
     /// # Errors
     /// When `url` is not of that form, or Redis does not answer within two seconds.

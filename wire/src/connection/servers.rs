@@ -208,7 +208,8 @@ impl Servers {
             while let Some(told) = asked.join_next().await {
                 match told.unwrap_or_else(|error| Err(RedisError::from(std::io::Error::other(error)))) {
                     Ok((answer, node)) => return self.learn(&answer, &node).map(|()| true),
-                    Err(error) if is_alone(&error) => return self.refuse_several(),
+                    Err(error) if self.named.len() == 1 && is_alone(&error) => return Ok(false),
+                    Err(error) if is_alone(&error) => failed = Some(no_cluster(&error)),
                     Err(error) => failed = Some(error),
                 }
             }
@@ -233,15 +234,6 @@ impl Servers {
             self.is_cluster.store(true, Relaxed);
         }
         Ok(())
-    }
-
-    /// It is one server.
-    fn refuse_several(&self) -> RedisResult<bool> {
-        if self.named.len() > 1 {
-            let text = "the URL names several servers, and these are no cluster";
-            return Err(RedisError::from((ErrorKind::InvalidClientConfig, text)));
-        }
-        Ok(false)
     }
 }
 
@@ -279,10 +271,16 @@ async fn slots_of(node: Arc<Node>) -> RedisResult<(Value, Arc<Node>)> {
     Ok((answer.extract_error()?, node))
 }
 
-/// Whether a server refuses to tell of a cluster, since it is in none; or because it may not tell this user, who then
-/// learns of it from its other answers.
+/// Whether a server refuses to tell of a cluster: it is in none, or may not tell this user, who then learns of it from its
+/// other answers.
 fn is_alone(error: &RedisError) -> bool {
     matches!(error.code(), Some("ERR" | "NOPERM"))
+}
+
+/// Of a URL that names several servers.
+fn no_cluster(error: &RedisError) -> RedisError {
+    let text = "the URL names several servers, and one says it is in no cluster";
+    RedisError::from((ErrorKind::InvalidClientConfig, text, error.to_string()))
 }
 
 /// Of a command that its node may have carried out before it lost its slots.
