@@ -186,7 +186,6 @@ pub fn is_transient(error: &RedisError) -> bool {
             code,
             "LOADING"
                 | "BUSY"
-                | "TRYAGAIN"
                 | "MASTERDOWN"
                 | "READONLY"
                 | "CLUSTERDOWN"
@@ -201,6 +200,7 @@ pub fn is_transient(error: &RedisError) -> bool {
         || error.is_timeout()
         || error.is_connection_dropped()
         || error.code().is_some_and(passing)
+        || is_elsewhere(error)
         || is_cut_off(error)
 }
 

@@ -61,32 +61,39 @@ async fn buckets(stage: &Stage) -> Vec<[Bucket; 2]> {
     buckets
 }
 
-/// Ends a master without a word while all buckets are taken from: the others' go on, and are topped up.
-async fn kill(mut stage: Stage, victim: usize) {
+/// A master `fails` while all buckets are taken from: the others' go on, and are topped up.
+async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServer)) {
     let buckets = buckets(&stage).await;
     let others: Vec<Bucket> =
         (0..3).filter(|master| *master != victim).flat_map(|master| buckets[master].clone()).collect();
     let tasks: Vec<Tasks> =
         others.iter().map(|bucket| Tasks::start([bucket.clone()], Duration::from_millis(9))).collect();
     sleep(Duration::from_millis(500)).await;
-    stage.cluster.nodes[victim].redis.server.kill().unwrap();
-    for bucket in &buckets[victim] {
-        let error = eventually(SOON, async || bucket.peek().await.err()).await;
-        assert!(error.is_transient(), "{error}");
-    }
+    fails(&mut stage.cluster.nodes[victim].redis.server);
+    let asked = buckets[victim].clone().map(|bucket| tokio::spawn(async move { bucket.peek().await }));
     sleep(Duration::from_secs(3)).await;
     for tasks in tasks {
         let attempts = tasks.stop().await;
         no_errors(&attempts);
         let judgement = Oracle::new(10, 50.0).judge(&attempts).never_over();
         println!("{judgement:?}");
-        assert!(judgement.share() > 0.9, "{judgement:?}");
+        // A machine that stalls costs the pure form what it missed; a daemon that waits for the victim would cost it nearly all.
+        assert!(judgement.share() > 0.7, "{judgement:?}");
+    }
+    // Those of the victim hear of it at once, or wait for as long as they said they would.
+    for asked in asked {
+        if asked.is_finished() {
+            let error = asked.await.unwrap().unwrap_err();
+            assert!(error.is_transient(), "{error}");
+        }
     }
     // Also those that only the daemon fills.
     eventually(SOON, async || {
-        let mut left = Vec::new();
-        for pattern in ["*}:b:*", "*}:due"] {
-            left.extend(stage.cluster.keys(pattern).await);
+        let mut left: Vec<String> = Vec::new();
+        for other in (0..3).filter(|master| *master != victim) {
+            for pattern in ["*}:b:*", "*}:due"] {
+                left.extend(stage.cluster.nodes[other].redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
+            }
         }
         if left.is_empty() { Ok(()) } else { Err(left) }
     })
@@ -97,14 +104,23 @@ async fn kill(mut stage: Stage, victim: usize) {
 async fn a_master_that_is_gone_takes_its_own_buckets_only() {
     let stage = Stage::set(CONFIG).await;
     let heart = stage.cluster.home(GENERATION).await;
-    kill(stage, (heart + 1) % 3).await;
+    fail(stage, (heart + 1) % 3, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn so_does_the_one_that_hears_the_heartbeats() {
     let stage = Stage::set(CONFIG).await;
     let heart = stage.cluster.home(GENERATION).await;
-    kill(stage, heart).await;
+    fail(stage, heart, |server| server.kill().unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_master_that_hangs_holds_no_other_up() {
+    for next in [0, 1] {
+        let stage = Stage::set(CONFIG).await;
+        let heart = stage.cluster.home(GENERATION).await;
+        fail(stage, (heart + next) % 3, |server| server.pause().unwrap()).await;
+    }
 }
 
 /// Has a replica take over from the master that hears the heartbeats, which `fails`.
