@@ -1,7 +1,7 @@
 //! The client: one per process is enough.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -26,7 +26,7 @@ use crate::{
     joint::Joint,
     outage::Outage,
     published::{Cache, Published},
-    slot::Ticket,
+    slot::{Back, LOOK_AGAIN, MOST_LOOKS, Ticket},
     slots::Slots,
     tally::Tallies,
     throttle::Module,
@@ -133,6 +133,20 @@ impl Client {
         self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
     }
 
+    /// Gives back what this client has taken ahead and not spent, for an end in good order: dropping its last clone does
+    /// so too, but nobody waits for it. Of a limit with a `lease`, only where nobody else has taken meanwhile, who would
+    /// not know of it: the rest is lost to the bucket, at most a lease.
+    pub async fn give_back(&self) {
+        // Where takes go on, there is always a command under way.
+        for _ in 0..MOST_LOOKS {
+            if !self.0.slots.all().iter().any(|slot| slot.is_unsettled()) {
+                break;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Back::give_all(self.0.in_hand(), self.0.connection(), self.0.deadline).await;
+    }
+
     /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
     pub fn undecided(&self) -> u64 {
         self.0.outage.undecided()
@@ -154,6 +168,10 @@ impl Client {
 
     pub(crate) const fn of(shared: Arc<Shared>) -> Self {
         Self(shared)
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.0)
     }
 }
 
@@ -233,9 +251,24 @@ impl Shared {
         self.limits.get(name, self.watch.epoch()).map(|published| published.limit.terms.supply)
     }
 
+    /// Takes out what was taken ahead, to be given back.
+    fn in_hand(&self) -> Vec<Back> {
+        let now = self.clock.now();
+        self.slots.all().iter().filter_map(|slot| slot.hand_back(now)).collect()
+    }
+
     /// Reads the limit `name` anew when it is next asked for.
     pub(crate) fn forget_limit(&self, name: &LimitName) {
         self.limits.forget(name.as_str());
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let in_hand = self.in_hand();
+        if !in_hand.is_empty() {
+            self.runtime.spawn(Back::give_all(in_hand, self.connection(), self.deadline));
+        }
     }
 }
 

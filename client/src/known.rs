@@ -17,6 +17,9 @@ const FAR: Micros = 1_000_000;
 /// ... and a part of what it misses may be put back at any time by those who took it for a crowd.
 const PUT_BACK: u64 = 16;
 
+/// Tokens are so far apart, in µs, that rounding hides none.
+const APART: Micros = 10;
+
 /// What is known of one bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
@@ -36,6 +39,10 @@ pub(crate) struct Known {
     promised_at: Micros,
     /// The smallest count that was denied.
     denied_count: u64,
+    /// When it is full, in µs of Redis, if nobody takes but this worker: as a script has said, and so many tokens later.
+    /// The one instant of another machine that is kept, to be told to that machine.
+    full_in_redis: u64,
+    taken_since: u64,
     /// Tokens at the last answer.
     tokens: u64,
     /// Capacity at the last answer.
@@ -118,6 +125,7 @@ impl Known {
             sent,
             full_at,
             empty_full_at: sent.saturating_add(cautious(empty)),
+            full_in_redis: settled.now.saturating_add(headroom),
             stays_until: full_at.max(score.saturating_add(cautious(terms.stay))),
             tokens,
             capacity,
@@ -131,13 +139,14 @@ impl Known {
         known
     }
 
-    /// What the answer `tokens` of a bare `DECR`, sent at `sent`, tells. True of the bucket whenever it was, so that the
+    /// What the answer `tokens` of a bare `DECRBY`, sent at `sent`, tells. True of the bucket whenever it was, so that the
     /// later instant stands; but not of a bucket that the script, asked later, has credited since.
-    pub(crate) fn taken(&mut self, tokens: u64, asked: Asked) {
+    pub(crate) fn taken(&mut self, tokens: u64, by: u64, asked: Asked) {
         let Asked { sent, terms, .. } = asked;
         if sent < self.sent {
             return;
         }
+        self.taken_since = self.taken_since.saturating_add(by);
         self.tokens = tokens;
         // A little less, as that time is rounded down.
         let until = self.empty_full_at.saturating_sub(cautious(terms.time_of(tokens)).saturating_add(2));
@@ -223,6 +232,13 @@ impl Known {
         // Half of that: it may come nearer meanwhile.
         let apart = if far { missing / (2 * MOST_WORKERS * PUT_BACK) } else { 0 };
         (self.tokens / MOST_WORKERS).min(apart.max(terms.few()))
+    }
+
+    /// When the bucket is full, in µs of Redis, if nobody takes but this worker; where that is known, and tokens are so far
+    /// apart that one taken by somebody else can be told.
+    pub(crate) fn full_in_redis(&self, terms: Terms) -> Option<u64> {
+        let told = self.full_in_redis > 0 && terms.time_of(1) >= APART;
+        told.then(|| self.full_in_redis.saturating_add(terms.time_of(self.taken_since)))
     }
 
     /// Tokens in the bucket at the last answer.

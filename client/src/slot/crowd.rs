@@ -5,13 +5,10 @@
 //! that nobody else is the worse for it ([`Known::in_hand`](crate::known::Known::in_hand)); what nobody comes for goes
 //! back. No limit has to ask for that, and none says so: unlike a lease, it changes no answer.
 
-use std::{sync::Arc, time::Duration};
-
-use topup_wire::bucket::Operation;
+use std::time::Duration;
 
 use super::{Slot, State, flight::CROWD};
 use crate::{
-    bucket::Bucket,
     client::Client,
     clock::{Micros, micros},
     known::Asked,
@@ -21,9 +18,9 @@ use crate::{
 const KEEP: Duration = Duration::from_millis(2);
 /// More at once than are spent during a command that takes a millisecond are of no use.
 const MOST: u64 = 4_096;
-/// Who wants to know exactly what a bucket holds waits for the crowd to be gone: so long, at most so often.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
-const MOST_LOOKS: u32 = 20;
+/// Who wants to know exactly what a bucket holds waits for what is under way: so long, at most so often.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+pub(crate) const MOST_LOOKS: u32 = 20;
 
 // === impl Slot ===
 
@@ -39,19 +36,11 @@ impl Slot {
     }
 
     /// Keeps what is in hand for a crowd, and what has just come for it: until when.
-    pub(super) fn keep_for_a_crowd(
-        self: &Arc<Self>,
-        state: &mut State,
-        asked: Asked,
-        client: &Client,
-    ) -> Micros {
+    pub(super) fn keep_for_a_crowd(&self, asked: Asked, client: &Client) -> Micros {
         let now = client.shared().clock.now();
         // The next command takes as long as this one.
         let until = now.saturating_add(micros(KEEP)).saturating_add(now.saturating_sub(asked.sent));
         self.lease.extend(until);
-        if !std::mem::replace(&mut state.reclaimed, true) {
-            client.shared().runtime.spawn(self.clone().reclaim(client.clone()));
-        }
         until
     }
 
@@ -61,7 +50,7 @@ impl Slot {
         let is_busy = || {
             let state = self.lock();
             let ahead = state.flights.iter().filter_map(|flight| flight.sent).any(|sent| sent.ahead > 0);
-            state.reclaimed || ahead && state.is_unleased()
+            (state.reclaimed || ahead) && state.is_unleased()
         };
         let mut looks = 0;
         while is_busy() && looks < MOST_LOOKS {
@@ -75,33 +64,6 @@ impl Slot {
     pub(crate) fn disperse(&self) {
         if self.lock().is_unleased() {
             self.lease.empty();
-        }
-    }
-
-    /// Puts back what a crowd has left.
-    async fn reclaim(self: Arc<Self>, client: Client) {
-        loop {
-            tokio::time::sleep(KEEP).await;
-            let shared = client.shared();
-            let left = {
-                let mut state = self.lock();
-                if !self.lease.is_empty() && !self.lease.is_over(shared.clock.now(), shared.watch.epoch()) {
-                    continue;
-                }
-                let left = self.lease.empty();
-                state.appetite.left_over(left);
-                left
-            };
-            if left > 0 {
-                let bucket = Bucket::of(&client, &self);
-                // What cannot be put back is lost to the bucket, which is never more than it may give.
-                let _ = bucket.within_deadline(bucket.settle(Operation::Refund(left))).await;
-            }
-            let mut state = self.lock();
-            if self.lease.is_empty() {
-                state.reclaimed = false;
-                return;
-            }
         }
     }
 }

@@ -125,7 +125,7 @@ impl Slot {
             && let Some(Sent { asked, aboard: (0, CROWD..), ahead: 0, .. }) = flight.sent
         {
             flight.landed = Some(Landed { left, spare });
-            state.learn(Outcome::Left(left), asked, client.shared().clock.now());
+            state.learn(Outcome::Left(left), wanted, asked, client.shared().clock.now());
             state.serve_some(number, self.lease.left());
             client.shared().runtime.spawn(self.clone().unload(number, client.clone()));
             return;
@@ -142,7 +142,7 @@ impl Slot {
                 state.fail(aboard, &error);
             }
             Ok(outcome) => {
-                state.learn(outcome, asked, client.shared().clock.now());
+                state.learn(outcome, wanted, asked, client.shared().clock.now());
                 let granted = outcome.granted(wanted);
                 let (nobodys, unserved) = state.serve(aboard, granted, outcome.and(self.lease.left()));
                 spare += nobodys;

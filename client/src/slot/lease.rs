@@ -28,8 +28,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
     left: AtomicU64,
-    /// When the rest must be spent or be gone.
+    /// When the rest must be spent or given back ...
     until: AtomicU64,
+    /// ... and when it is too late for that, too: the bucket would have been full, had it still got them.
+    sound_until: AtomicU64,
     /// What was published when it was taken.
     epoch: AtomicU64,
     /// Tokens in the bucket, and the most it holds, when it was taken.
@@ -60,6 +62,7 @@ pub(super) struct Appetite {
 pub(super) struct Taken {
     pub(super) tokens: u64,
     pub(super) until: Micros,
+    pub(super) sound_until: Micros,
     pub(super) epoch: u64,
     pub(super) beyond: u64,
     pub(super) capacity: u64,
@@ -102,13 +105,28 @@ impl Lease {
 
     /// Adds tokens. Those there are may be spent before them: all are good as long as the first are.
     pub(super) fn add(&self, taken: Taken) {
-        let until = if self.is_empty() { taken.until } else { self.until.load(Relaxed).min(taken.until) };
+        let (mut until, mut sound_until) = (taken.until, taken.sound_until);
+        if !self.is_empty() {
+            until = until.min(self.until());
+            sound_until = sound_until.min(self.sound_until.load(Relaxed));
+        }
         self.until.store(until, Relaxed);
+        self.sound_until.store(sound_until, Relaxed);
         self.epoch.store(taken.epoch, Relaxed);
         self.beyond.store(taken.beyond, Relaxed);
         self.capacity.store(taken.capacity, Relaxed);
         self.low.store(taken.tokens / 2, Relaxed);
         self.left.fetch_add(taken.tokens, Release);
+    }
+
+    /// When what is left can be spent no longer.
+    pub(super) fn until(&self) -> Micros {
+        self.until.load(Relaxed)
+    }
+
+    /// Whether what is left may be given back.
+    pub(super) fn is_sound(&self, now: Micros) -> bool {
+        now < self.sound_until.load(Relaxed)
     }
 
     /// Lets what is left be spent until then.
@@ -171,23 +189,33 @@ impl Slot {
         client: &Client,
     ) -> u64 {
         let lease = state.placed(asked.epoch).map(|place| place.published.limit.lease);
-        let until = match lease {
+        let (until, sound_until) = match lease {
             Some(lease) if tokens > 0 => match lease {
-                None => self.keep_for_a_crowd(state, asked, client),
+                None => (self.keep_for_a_crowd(asked, client), Micros::MAX),
                 Some(lease) => self.leased_until(state, lease, tokens, asked),
             },
             _ => return 0,
         };
         let (beyond, capacity) = (state.known.tokens(), state.known.capacity());
-        self.lease.add(Taken { tokens, until, epoch: asked.epoch, beyond, capacity });
+        self.lease.add(Taken { tokens, until, sound_until, epoch: asked.epoch, beyond, capacity });
+        self.set_reclaim(state, client);
         tokens
     }
 
-    /// Until when `tokens` of a lease are good.
-    fn leased_until(&self, state: &State, lease: limit::Lease, tokens: u64, asked: Asked) -> Micros {
+    /// Until when `tokens` of a lease are good, and until when they may be given back.
+    fn leased_until(
+        &self,
+        state: &State,
+        lease: limit::Lease,
+        tokens: u64,
+        asked: Asked,
+    ) -> (Micros, Micros) {
         let end = asked.sent.saturating_add(micros(lease.ttl()));
-        let few = tokens.saturating_add(self.lease.left()) <= asked.terms.few();
-        if few { end } else { end.min(state.known.lent_until(tokens, asked.terms)) }
+        if tokens.saturating_add(self.lease.left()) <= asked.terms.few() {
+            return (end, Micros::MAX);
+        }
+        let full = state.known.lent_until(tokens, asked.terms);
+        (end.min(full), full)
     }
 }
 
@@ -212,7 +240,7 @@ mod tests {
     use super::*;
 
     fn taken(tokens: u64, until: Micros) -> Taken {
-        Taken { tokens, until, epoch: 1, beyond: 7, capacity: 100 }
+        Taken { tokens, until, sound_until: until, epoch: 1, beyond: 7, capacity: 100 }
     }
 
     #[test]

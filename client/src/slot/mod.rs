@@ -6,6 +6,7 @@
 //! for tokens stand in a queue of their own and are served first, each in turn.
 
 mod alarm;
+mod back;
 mod crowd;
 mod flight;
 mod lease;
@@ -36,6 +37,8 @@ use crate::{
     rollout::Special,
 };
 
+pub(crate) use back::Back;
+pub(crate) use crowd::{LOOK_AGAIN, MOST_LOOKS};
 use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;
@@ -79,7 +82,7 @@ struct State {
     asked_at: Micros,
     /// More is to be taken ahead.
     hungry: bool,
-    /// Someone will put back what a crowd leaves.
+    /// Someone will give back what was taken ahead and is not spent in time.
     reclaimed: bool,
     /// A bare command has found less than nothing. Of a bucket that was full by then it has made a key that is none.
     unsettled: bool,
@@ -154,12 +157,15 @@ impl Slot {
         }
     }
 
+    /// Whether there may be something to tell at once, as far as can be said without a clock.
+    #[inline]
+    pub(crate) fn may_know(&self) -> bool {
+        !self.lease.is_empty() || !self.memory.is_empty()
+    }
+
     /// What can be told of a take of one token at once, without a lock: a token taken ahead, or a denial.
     #[inline]
     pub(crate) fn at_once(self: &Arc<Self>, client: &Client) -> Option<Decision> {
-        if self.lease.is_empty() && self.memory.is_empty() {
-            return None;
-        }
         let shared = client.shared();
         let (now, epoch) = (shared.clock.now(), shared.watch.epoch());
         match self.lease.spend(now, epoch) {

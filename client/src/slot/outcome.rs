@@ -48,11 +48,11 @@ impl Outcome {
 // === impl State ===
 
 impl State {
-    /// Learns from `outcome`, here since `received`.
-    pub(super) fn learn(&mut self, outcome: Outcome, asked: Asked, received: Micros) {
+    /// Learns from `outcome`, here since `received`, of a command for so many tokens.
+    pub(super) fn learn(&mut self, outcome: Outcome, wanted: u64, asked: Asked, received: Micros) {
         match outcome {
             Outcome::Left(left) => match u64::try_from(left) {
-                Ok(tokens) => self.known.taken(tokens, asked),
+                Ok(tokens) => self.known.taken(tokens, wanted, asked),
                 // It was empty, or has become full on the way: the script says which.
                 Err(_) => self.known = Known::default(),
             },

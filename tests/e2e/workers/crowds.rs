@@ -21,6 +21,10 @@ rate = "1/h"
 capacity = 50_000
 rate = "100_000/s"
 
+[limit.none]
+capacity = 1
+rate = "1/h"
+
 [limit.spare]
 capacity = 1_000_000
 rate = "1_000_000/s"
@@ -77,7 +81,7 @@ async fn most_takes_of_a_crowd_cost_nothing_and_what_it_leaves_goes_back() {
     assert_eq!(taken, 4_000 * CROWD as u64, "all allowed");
     assert!(sent * 20 <= taken, "{sent}");
     // Seen by somebody else, and soon.
-    let left = async || (stage.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken);
+    let left = async || stage.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken;
     eventually(SOON, left).await;
     assert_eq!(topup.tokens_held(), 0);
 }
@@ -129,7 +133,8 @@ async fn crowds_that_want_more_than_there_is_get_all_of_it_and_no_more() {
         let most = capacity + rate * (passed + 100_000) / 1_000_000;
         println!("{limit}: {taken} of at most {most}");
         assert!(taken <= most, "{taken} of {most}");
-        assert!(taken >= rate, "{taken}");
+        // More than these clients can ask for is no reason to be slower.
+        assert!(taken >= rate.min(100_000), "{taken}");
     }
 }
 
@@ -139,6 +144,22 @@ async fn a_worker_that_was_in_a_crowd_and_has_gone_leaves_no_token_behind() {
     let topup = patient(stage.redis.url()).await;
     let taken = sum(crowd(&topup.limit("roomy"), |asked, _| asked < 3_000)).await;
     drop(topup);
-    let all = async || (stage.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000);
+    let all = async || stage.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000;
     eventually(Duration::from_secs(5), all).await;
+}
+
+/// On a single thread: a storm that is answered from memory is no reason for anything else to stand still.
+#[tokio::test]
+async fn who_is_answered_from_memory_lets_others_run() {
+    let stage = Stage::set(CONFIG).await;
+    let bucket = stage.bucket("none");
+    assert!(bucket.take(1).await.unwrap().is_allowed());
+    let storm = tokio::spawn(async move { while !bucket.take(1).await.unwrap().is_allowed() {} });
+    let started = clock::now();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let passed = clock::now() - started;
+    storm.abort();
+    assert!(passed < 1_000_000, "{passed} us for 100 turns");
 }

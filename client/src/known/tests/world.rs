@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use topup_wire::{
-    bucket::{Bucket, Operation, Record, decrement, is_due, refill, settle},
+    bucket::{Bucket, Operation, Record, decrement, is_due, put_back, refill, settle},
     limit::{Algorithm, Capacity, Limit, OnChange, Rate, Shards, Supply, Terms as Wanted},
 };
 
@@ -55,8 +55,9 @@ struct Request {
 enum Way {
     Bare,
     Script,
-    /// Nothing is asked for: so many tokens are put back that were taken then.
-    Back(u64),
+    /// Nothing is asked for: tokens are put back that were taken then; those of a lease if the bucket is full at the instant
+    /// said.
+    Back(u64, Option<u64>),
 }
 
 enum Reply {
@@ -65,11 +66,13 @@ enum Reply {
     Settled(Settled),
 }
 
-/// Tokens in the hands of a worker, until then; the oldest of them were taken at `since`.
+/// Tokens in the hands of a worker, until then; they may be given back until `sound_until`, and the oldest of them were taken
+/// at `since`.
 #[derive(Clone, Copy, Debug, Default)]
 struct InHand {
     tokens: u64,
     until: Micros,
+    sound_until: Micros,
     since: u64,
 }
 
@@ -84,8 +87,11 @@ pub(super) struct World {
     in_hand: [InHand; WORKERS],
     /// By how many parts of 1,000 the workers' clocks are fast.
     fast: i64,
-    /// What was put back has filled the bucket.
+    /// Tokens were put back, and have filled the bucket.
+    returned: bool,
     filled: bool,
+    /// What is taken ahead is leased, so many tokens, for so long; without, it is for a crowd.
+    lease: Option<(u64, Micros)>,
     sent: VecDeque<Request>,
     replies: Vec<(Request, Reply)>,
     /// Decided by `DECR`, by memory, by script.
@@ -132,7 +138,9 @@ impl World {
             workers: Default::default(),
             in_hand: Default::default(),
             fast,
+            returned: false,
             filled: false,
+            lease: None,
             sent: VecDeque::new(),
             replies: Vec::new(),
             decided: [0; 3],
@@ -140,6 +148,10 @@ impl World {
             late: 0,
             together: 0,
         }
+    }
+
+    pub(super) fn leased(self, max: u64, ttl: Micros) -> Self {
+        Self { lease: Some((max, ttl)), ..self }
     }
 
     pub(super) fn take(&mut self, step: Step) {
@@ -175,7 +187,8 @@ impl World {
         let asked = Asked { count, sent: self.clock(), terms: self.terms, epoch: 0 };
         let known = self.workers[worker];
         if let Some(denial) = known.denial(asked) {
-            if self.fast == 0 {
+            // Who is denied asks again within a second, in case somebody puts tokens back.
+            if self.fast == 0 && !self.returned {
                 let truth = settle(&self.record, &mut self.bucket.clone(), Operation::Peek(count), self.now);
                 assert_eq!(truth.verdict, Verdict::Denied, "{denial:?} for {count}, in truth {truth:?}");
             }
@@ -190,7 +203,8 @@ impl World {
         let asked = Asked { count: 1, sent: self.clock(), terms: self.terms, epoch: 0 };
         let known = self.workers[worker];
         if known.denial(asked).is_none() {
-            let ahead = known.in_hand(self.terms).saturating_sub(self.in_hand[worker].tokens);
+            let most = self.lease.map_or_else(|| known.in_hand(self.terms), |(max, _)| max);
+            let ahead = most.saturating_sub(self.in_hand[worker].tokens);
             let bare = known.below_full(takes + ahead, asked, ahead > 0);
             self.send(worker, asked, takes, ahead, bare);
         }
@@ -210,17 +224,24 @@ impl World {
         let spent = takes.min(hand.tokens);
         if spent > 0 && clock < hand.until {
             hand.tokens -= spent;
-            self.late = self.late.max(self.now - hand.since);
+            if self.lease.is_none() {
+                self.late = self.late.max(self.now - hand.since);
+            }
             self.admitted.push((self.now, spent));
         }
     }
 
     fn put_back(&mut self, worker: usize) {
         let asked = Asked { count: 1, sent: self.clock(), terms: self.terms, epoch: 0 };
-        let InHand { tokens, until, since } = self.in_hand[worker];
+        let InHand { tokens, until, sound_until, since } = self.in_hand[worker];
         if tokens > 0 && asked.sent >= until {
             self.in_hand[worker].tokens = 0;
-            let way = Way::Back(since);
+            let known = std::mem::take(&mut self.workers[worker]);
+            let full_at = known.full_in_redis(self.terms);
+            if self.lease.is_some() && (full_at.is_none() || asked.sent >= sound_until) {
+                return;
+            }
+            let way = Way::Back(since, full_at.filter(|_| self.lease.is_some()));
             self.sent.push_back(Request { worker, asked, tokens, ahead: 0, way, sent: self.now });
         }
     }
@@ -228,8 +249,14 @@ impl World {
     fn arrive(&mut self) {
         let Some(request) = self.sent.pop_front() else { return };
         let Request { asked, tokens, ahead, .. } = request;
+        self.returned |= matches!(request.way, Way::Back(..));
         match request.way {
-            Way::Back(since) => {
+            Way::Back(_, Some(full_at)) => {
+                let found = put_back(&self.record, &mut self.bucket, tokens, full_at, self.now);
+                self.stray = 0;
+                self.filled |= self.bucket.is_none() || found.headroom == 0;
+            }
+            Way::Back(since, None) => {
                 self.late = self.late.max(self.now - since);
                 self.settle(Operation::Refund(tokens));
                 self.filled |= self.bucket.is_none();
@@ -274,11 +301,28 @@ impl World {
     /// Keeps what was taken ahead, at `since`, by what was asked at `sent`.
     fn keep(&mut self, worker: usize, ahead: u64, sent: Micros, since: u64) {
         let now = self.clock();
-        let hand = &mut self.in_hand[worker];
-        if ahead > 0 {
-            let since = if hand.tokens > 0 { hand.since.min(since) } else { since };
-            *hand = InHand { tokens: hand.tokens + ahead, until: now + 2_000 + (now - sent), since };
+        let (hand, known) = (self.in_hand[worker], self.workers[worker]);
+        if ahead == 0 {
+            return;
         }
+        let mut taken = match self.lease {
+            Some((_, ttl)) => {
+                let full = known.lent_until(ahead, self.terms);
+                InHand { tokens: ahead, until: full.min(sent + ttl), sound_until: full, since }
+            }
+            None => {
+                InHand { tokens: ahead, until: now + 2_000 + (now - sent), sound_until: Micros::MAX, since }
+            }
+        };
+        if hand.tokens > 0 {
+            taken.tokens += hand.tokens;
+            taken.since = hand.since.min(since);
+            if self.lease.is_some() {
+                taken.until = hand.until.min(taken.until);
+                taken.sound_until = hand.sound_until.min(taken.sound_until);
+            }
+        }
+        self.in_hand[worker] = taken;
     }
 
     fn learn(&mut self, which: usize) {
@@ -287,7 +331,7 @@ impl World {
         let known = &mut self.workers[request.worker];
         match reply {
             Reply::Left(left, ahead) => {
-                known.taken(left, request.asked);
+                known.taken(left, request.tokens + ahead, request.asked);
                 self.keep(request.worker, ahead, sent, request.sent);
             }
             Reply::Settled(settled) if settled.verdict != Verdict::ExceedsCapacity => {
