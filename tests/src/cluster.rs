@@ -145,6 +145,17 @@ impl Cluster {
         self.nodes[from].redis.ask::<String>(&words).await;
     }
 
+    /// Moves all slots of a master to another.
+    pub async fn move_all(&self, from: usize, to: usize) {
+        for slot in self.share(from) {
+            let number = slot.to_string();
+            if self.nodes[from].redis.ask::<u64>(&["CLUSTER", "COUNTKEYSINSLOT", &number]).await > 0 {
+                self.begin_to_move(slot, from, to).await;
+            }
+            self.end_the_move(slot, from, to).await;
+        }
+    }
+
     /// Moves all keys of a slot that is on its way, and says so to all.
     pub async fn end_the_move(&self, slot: u16, from: usize, to: usize) {
         let number = slot.to_string();

@@ -28,14 +28,15 @@ use crate::slot::Slot;
 
 /// Who has what is read no more often than this: a slot that moved is known from the answer that says so, and until a
 /// replica takes over for a node that is gone, every command to that node would ask anew.
-const READ_EVERY: Duration = Duration::from_millis(100);
-/// A node of a cluster that gives no answer for so long may have hung up without a word, and another one taken over.
+const READ_EVERY: Duration = Duration::from_millis(250);
+/// A node of a cluster that gives no answer for so long may have hung up without a word, and another one taken over. What
+/// is on its way back from one that has lost its slots has as long to arrive.
 pub(crate) const SLOW: Duration = Duration::from_secs(1);
 /// So many nodes are asked at once, and the first answer counts: one that hangs holds nobody up.
 const ASKED_AT_ONCE: usize = 3;
 
 /// The servers there are. That they are a cluster is learned from the first answer that only a cluster gives, or from a
-/// URL that names several; of one server, nobody ever asks.
+/// URL that names several; one server is asked before a scan of its keys only.
 pub(crate) struct Servers {
     named: Vec<Arc<Node>>,
     /// Who has what, once it is known that this is a cluster.
@@ -125,11 +126,15 @@ impl Servers {
             return asked.await;
         }
         let mut topology = self.topology.subscribe();
+        let lost = async {
+            let _ = topology.wait_for(|topology| !has(topology)).await;
+            sleep(SLOW).await;
+        };
         let patience = Patience(self);
         let answer = tokio::select! {
             biased;
             answer = asked => answer,
-            _ = topology.wait_for(|topology| !has(topology)) => Err(superseded()),
+            () = lost => Err(superseded()),
             never = patience.runs_out() => never,
         };
         std::mem::forget(patience);

@@ -6,11 +6,11 @@ use std::{
     sync::{Arc, PoisonError, RwLock, Weak},
 };
 
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::sleep};
 
 use super::{Lane, Request};
 use crate::{
-    connection::{Address, Connection, Node, Servers, superseded},
+    connection::{Address, Connection, Node, SLOW, Servers, superseded},
     slot::Slot,
 };
 
@@ -80,6 +80,8 @@ impl<R: Request> fmt::Debug for Lanes<R> {
 async fn tidy<R: Request>(others: Weak<Others<R>>, servers: Weak<Servers>) {
     let Some(mut changes) = servers.upgrade().map(|servers| servers.watch()) else { return };
     while changes.changed().await.is_ok() {
+        // What is on its way back has time to arrive.
+        sleep(SLOW).await;
         changes.mark_unchanged();
         let (Some(others), Some(servers)) = (others.upgrade(), servers.upgrade()) else { return };
         let nodes = servers.nodes();

@@ -84,3 +84,19 @@ async fn a_slot_that_is_long_on_its_way_is_an_error_that_passes() {
     assert_eq!(stage.bucket("lazy").take(1).await.unwrap().remaining(), 99_998);
     assert!(Attempt::make(&stage.bucket("lazy")).await.is_allowed());
 }
+
+#[tokio::test]
+async fn a_master_that_gives_all_its_slots_away_is_left_without_an_error() {
+    let stage = Stage::set(CONFIG).await;
+    let home = stage.cluster.home("topup:{stock:0}:limit").await;
+    assert!(stage.bucket("stock").take(1).await.unwrap().is_allowed());
+    let tasks = Tasks::start((0..4).map(|_| stage.bucket("stock")), Duration::from_millis(4));
+    stage.cluster.move_all(home, (home + 1) % 3).await;
+    // Longer than what is on its way back from it is waited for.
+    sleep(Duration::from_millis(1_500)).await;
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    let taken = attempts.iter().filter(|attempt| attempt.is_allowed()).count() as u64;
+    let left = stage.bucket("stock").peek().await.unwrap().remaining();
+    assert!(taken > 100 && taken + left + 1 == 100_000, "{taken} taken, {left} left");
+}
