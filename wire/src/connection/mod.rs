@@ -98,7 +98,10 @@ impl Connection {
         loop {
             let answer = self.servers.ask(&node, question, anyway).await;
             self.last = Some(node.clone());
-            let Some(error) = refusal(&answer) else { return answer };
+            let Some(error) = refusal(&answer) else {
+                self.servers.introduce();
+                return answer;
+            };
             match self.servers.hear(&error, &node) {
                 Some(Redirect::Moved(_, address)) if redirects < MOST_REDIRECTS => {
                     (node, anyway) = (self.servers.at(&address)?, false);

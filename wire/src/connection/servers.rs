@@ -35,13 +35,15 @@ pub(crate) const SLOW: Duration = Duration::from_secs(1);
 /// So many nodes are asked at once, and the first answer counts: one that hangs holds nobody up.
 const ASKED_AT_ONCE: usize = 3;
 
-/// The servers there are. That they are a cluster is learned from the first answer that only a cluster gives, or from a
-/// URL that names several; one server is asked before a scan of its keys only.
+/// The servers there are. That they are a cluster is learned from the first answer that only a cluster gives, from a URL
+/// that names several, or, since whoever is named first may have all that is asked for, by asking once.
 pub(crate) struct Servers {
     named: Vec<Arc<Node>>,
     /// Who has what, once it is known that this is a cluster.
     topology: watch::Sender<Option<Arc<Topology>>>,
     is_cluster: AtomicBool,
+    /// Whether they have been asked if they are.
+    introduced: AtomicBool,
     reading: AtomicU8,
     turn: AtomicUsize,
     runtime: Handle,
@@ -67,6 +69,7 @@ impl Servers {
             named: named.collect::<RedisResult<_>>()?,
             topology: watch::Sender::new(None),
             is_cluster: AtomicBool::new(false),
+            introduced: AtomicBool::new(false),
             reading: AtomicU8::new(AT_REST),
             turn: AtomicUsize::new(0),
             runtime: Handle::current(),
@@ -175,6 +178,19 @@ impl Servers {
         });
         self.is_cluster.store(true, Relaxed);
         self.doubt();
+    }
+
+    /// Asks, behind the first answer there is, whether this is a cluster.
+    pub(super) fn introduce(self: &Arc<Self>) {
+        if self.introduced.load(Relaxed) || self.introduced.swap(true, Relaxed) {
+            return;
+        }
+        let servers = self.clone();
+        self.runtime.spawn(async move {
+            if servers.read().await.is_err() {
+                servers.introduced.store(false, Relaxed);
+            }
+        });
     }
 
     /// Reads soon who has what in a cluster: something says that it is not as it was.

@@ -14,7 +14,7 @@ use topup_wire::{
 use super::{
     super::{
         oracle::{Oracle, no_errors},
-        stage::Tasks,
+        stage::{Tasks, patient, ready},
     },
     Stage,
 };
@@ -152,4 +152,25 @@ async fn a_replica_takes_over_the_buckets_of_a_master_that_is_gone() {
 async fn a_replica_takes_over_the_buckets_of_a_master_that_hangs() {
     // Connections to it stay open, and whatever is asked there is never answered.
     take_over(|server| server.pause().unwrap()).await;
+}
+
+#[tokio::test]
+async fn whoever_has_asked_one_master_only_finds_its_replica_all_the_same() {
+    let mut cluster = Cluster::with_replicas_of(3, &[0]).await;
+    assert_eq!(cluster.home(GENERATION).await, 0, "the node that is named has the registry");
+    let mut names = ('a'..='z').map(String::from);
+    let name = loop {
+        let name = names.next().unwrap();
+        if cluster.home(&format!("topup:{{{name}:0}}:limit")).await == 0 {
+            break name;
+        }
+    };
+    let config = format!("[limit.{name}]\ncapacity = 10\nrate = \"50/s\"\n");
+    let _daemon = ready(&config, &cluster.nodes[0].redis).await;
+    let topup = patient(cluster.url()).await;
+    assert!(topup.limit(&name).take(1).await.unwrap().is_allowed());
+    cluster.nodes[0].redis.server.kill().unwrap();
+    let _ = eventually(SOON, async || topup.limit(&name).take(1).await).await;
+    let took_over = &cluster.nodes[3].redis;
+    eventually(SOON, async || took_over.ask::<Vec<String>>(&["KEYS", "*}:b:"]).await.is_empty()).await;
 }
