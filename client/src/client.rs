@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 #[cfg(feature = "tower")]
 use topup_wire::limit::Supply;
 use topup_wire::{
-    connection::{Connection, Link},
+    connection::{Connection, connect_lazily},
     counts::Counts,
-    lane::Lane,
+    lane::Lanes,
     limit::LimitName,
     scripts,
 };
@@ -56,9 +56,9 @@ pub struct Client(Arc<Shared>);
 
 /// What clones share.
 pub(crate) struct Shared {
-    link: Arc<Link>,
+    connection: Connection,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) lane: Lane<Ticket>,
+    pub(crate) lanes: Lanes<Ticket>,
     pub(crate) slots: Slots,
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
@@ -84,7 +84,8 @@ pub struct Builder {
 // === impl Client ===
 
 impl Client {
-    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`.
+    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`; of a Redis
+    /// Cluster any node, or several, `redis://[user:password@]host:port,host:port`: the first that answers tells of all.
     ///
     /// # Errors
     /// When `url` is not of that form, or Redis does not answer within two seconds.
@@ -199,17 +200,17 @@ impl Builder {
     /// # Errors
     /// When `url` is not of a Redis, or Redis does not answer within two seconds.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
-        let link = Arc::new(Link::open(url)?);
+        let connection = connect_lazily(url)?;
         let watch = Arc::new(Watch::default());
-        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut link.get())).await;
+        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
         let tallies = Arc::new(Tallies::default());
         let clock = Arc::new(Clock::start());
-        watch.start(link.clone(), self.deadline, tallies.clone(), clock.clone());
+        watch.start(connection.clone(), self.deadline, tallies.clone(), clock.clone());
         let shared = Arc::new(Shared {
-            link,
             clock,
-            lane: Lane::open(url)?,
+            lanes: Lanes::beside(&connection),
+            connection,
             slots: Slots::new(self.remembered),
             watch,
             deadline: self.deadline,
@@ -232,7 +233,7 @@ impl Builder {
 impl Shared {
     /// The connection, pipelined among all tasks.
     pub(crate) fn connection(&self) -> Connection {
-        self.link.get()
+        self.connection.clone()
     }
 
     /// The limit `name` as published now.

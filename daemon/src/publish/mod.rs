@@ -6,9 +6,10 @@ mod remove;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
-use redis::{ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
+use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::sync::Semaphore;
 use topup_wire::{
+    connection::Connection,
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Shards},
     reply::Published,
@@ -40,10 +41,7 @@ const ABREAST: usize = 16;
 ///
 /// # Errors
 /// Those of Redis. May be called again without harm.
-pub async fn publish<C>(connection: &C, wanted: &[Wanted], alone: bool) -> RedisResult<bool>
-where
-    C: ConnectionLike + Clone,
-{
+pub async fn publish(connection: &Connection, wanted: &[Wanted], alone: bool) -> RedisResult<bool> {
     let registered = scripts::published_limits(&mut connection.clone()).await?;
     let mut changed = false;
     if alone {
@@ -70,25 +68,19 @@ where
     Ok(changed)
 }
 
-async fn clear_counts<C>(connection: &C, name: &LimitName, places: &Semaphore) -> RedisResult<()>
-where
-    C: ConnectionLike + Clone,
-{
+async fn clear_counts(connection: &Connection, name: &LimitName, places: &Semaphore) -> RedisResult<()> {
     // Never closed, so never refused.
     let _place = places.acquire().await;
     scripts::clear_counts(&mut connection.clone(), &name.tried_beside()).await
 }
 
 /// Publishes one limit, when it finds a place: whether anything changed.
-async fn publish_limit<C>(
-    connection: &C,
+async fn publish_limit(
+    connection: &Connection,
     wanted: &Wanted,
     registered: &BTreeMap<LimitName, Shards>,
     places: &Semaphore,
-) -> RedisResult<bool>
-where
-    C: ConnectionLike + Clone,
-{
+) -> RedisResult<bool> {
     // Never closed, so never refused.
     let _place = places.acquire().await;
     let Wanted { limit, at } = wanted;
@@ -122,7 +114,7 @@ where
         changed = true;
     }
     if had > limit.shards.get() {
-        sweep_states(conn, &limit.name, before.as_ref(), limit.shards.get()).await?;
+        sweep_states(connection, &limit.name, before.as_ref(), limit.shards.get()).await?;
         scripts::register(conn, &limit.name, limit.shards).await?;
     }
     Ok(changed)
@@ -134,15 +126,12 @@ pub(crate) fn is_unreadable(error: &RedisError) -> bool {
 }
 
 /// Publishes one shard, working off first what an earlier change has left: whether it changed.
-async fn publish_shard<C>(
-    connection: &C,
+async fn publish_shard(
+    connection: &Connection,
     keys: &ShardKeys,
     limit: &Limit,
     at: Option<u64>,
-) -> RedisResult<bool>
-where
-    C: ConnectionLike + Clone,
-{
+) -> RedisResult<bool> {
     let conn = &mut connection.clone();
     loop {
         match scripts::publish(conn, keys, limit, at).await? {
@@ -165,10 +154,7 @@ where
 }
 
 /// Carries every bucket of a shard over its last change: how many there were.
-pub(crate) async fn carry_all<C>(connection: &C, keys: &ShardKeys) -> RedisResult<u64>
-where
-    C: ConnectionLike + Clone,
-{
+pub(crate) async fn carry_all(connection: &Connection, keys: &ShardKeys) -> RedisResult<u64> {
     let conn = &mut connection.clone();
     let mut carried = 0;
     if !scripts::is_carrying(conn, keys).await? {
@@ -186,17 +172,17 @@ where
 }
 
 /// Removes the states of the algorithm before, or adapts them to the present terms.
-async fn tidy<C>(connection: &C, limit: &Limit, before: Option<&Limit>) -> RedisResult<()>
-where
-    C: ConnectionLike + Clone,
-{
+async fn tidy(connection: &Connection, limit: &Limit, before: Option<&Limit>) -> RedisResult<()> {
     let Some(before) = before.filter(|before| before.algorithm.is_scripted()) else { return Ok(()) };
     let conn = &mut connection.clone();
-    if before.algorithm == limit.algorithm {
-        scripts::touch_states(conn, &limit.name, limit.algorithm).await
-    } else {
-        scripts::sweep_states(conn, &limit.name, before.algorithm, 0).await
+    for mut node in connection.each_node().await? {
+        if before.algorithm == limit.algorithm {
+            scripts::touch_states(conn, &mut node, &limit.name, limit.algorithm).await?;
+        } else {
+            scripts::sweep_states(conn, &mut node, &limit.name, before.algorithm, 0).await?;
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
