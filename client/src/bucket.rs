@@ -84,7 +84,8 @@ impl Bucket {
         checked(count)?;
         let slot = self.slot()?;
         if count > 1 {
-            return self.decided(slot, count, self.take_several(slot, count).await);
+            // Boxed, as is the reading of the limit: very many tasks may have a take of one token under way.
+            return self.decided(slot, count, Box::pin(self.take_several(slot, count)).await);
         }
         if slot.may_know() {
             // Whoever asks again and again, and is never made to wait for Redis, lets others run now and then all the same.
@@ -286,7 +287,7 @@ impl Bucket {
         // Published again and again while it is read, it is unknown in the end.
         for _ in 1..MOST_UNKNOWN {
             match ask() {
-                Told::Misplaced => drop(self.within_deadline(self.place(self.slot()?)).await?),
+                Told::Misplaced => drop(Box::pin(self.within_deadline(self.place(self.slot()?))).await?),
                 told => return Ok(told),
             }
         }
