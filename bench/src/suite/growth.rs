@@ -66,7 +66,8 @@ async fn curve(
 }
 
 async fn buckets(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Buckets below full, topped up at every tick of 100 ms, while nobody asks.";
+    let note = "Buckets that cannot be full for a while, at a tick of 100 ms, while nobody asks: each is credited every \
+                1,024 ticks.";
     let header = [
         "buckets",
         "Redis µs per credit",
@@ -81,8 +82,8 @@ async fn buckets(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         bench.stage.clear().await?;
         sleep(Duration::from_millis(500)).await;
         let empty = bench.stage.meter().await?.memory;
-        refill::fill(&mut bench.stage, size).await?;
-        let cost = refill::cost(&mut bench.stage).await?;
+        refill::fill(&mut bench.stage, Rule::Crowd, size).await?;
+        let cost = refill::cost(&mut bench.stage, Rule::Crowd).await?;
         let bytes = (bench.stage.meter().await?.memory - empty) / size as f64;
         let figures =
             [short(cost.each), count(cost.credited), short(cost.share), short(cost.lag_ms), count(bytes)];

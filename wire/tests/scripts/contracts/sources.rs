@@ -23,13 +23,13 @@ const ALGORITHMS: [&str; 7] = [
 ];
 
 /// A script: its name, and its text without what it runs after.
-pub(super) struct Source {
-    pub(super) name: String,
+pub(crate) struct Source {
+    pub(crate) name: String,
     text: String,
 }
 
 /// Every script there is.
-pub(super) fn scripts() -> Vec<Source> {
+pub(crate) fn scripts() -> Vec<Source> {
     let part = |name: &str| SHARED.contains(&name) || ALGORITHMS.contains(&name);
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
@@ -66,7 +66,7 @@ impl Source {
     }
 
     /// What Redis is given to run.
-    pub(super) fn whole(&self) -> String {
+    pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
         let every = [["time", "bucket", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
