@@ -123,7 +123,7 @@ impl<'c> Admission<'c> {
 
 /// Takes from several buckets, waiting for the slowest of them for at most `longest`.
 async fn all(client: &Client, takes: &[Take], longest: Duration) -> Result<Joint, Error> {
-    let clock = client.shared().clock;
+    let clock = &client.shared().clock;
     let until = clock.now().saturating_add(micros(longest));
     loop {
         let joint = client.take_all(takes.iter().map(|take| (take.bucket(client), take.tokens()))).await?;

@@ -86,8 +86,13 @@ impl Bucket {
         if count > 1 {
             return self.decided(slot, count, self.take_several(slot, count).await);
         }
-        if let Some(decision) = slot.spend(&self.client) {
-            return Ok(self.passed(slot, 1, decision));
+        if slot.may_know() {
+            // Whoever asks again and again, and is never made to wait for Redis, lets others run now and then all the same.
+            // Before anything is spent: who leaves now has taken nothing.
+            tokio::task::consume_budget().await;
+            if let Some(decision) = slot.at_once(&self.client) {
+                return Ok(self.passed(slot, 1, decision));
+            }
         }
         match self.told(|| slot.take(&self.client)).await {
             Ok(Told::Now(decision)) => Ok(self.passed(slot, 1, decision)),
@@ -101,7 +106,12 @@ impl Bucket {
         if let Some(decision) = slot.remembered(count, &self.client) {
             return Ok(decision);
         }
-        Ok(decision(&self.within_deadline(self.settle(Operation::Take(count))).await?))
+        let mut settled = self.within_deadline(self.settle(Operation::Take(count))).await?;
+        // What this worker has in hand for others may be what is missing.
+        if settled.verdict == Verdict::Denied && slot.rest().await {
+            settled = self.within_deadline(self.settle(Operation::Take(count))).await?;
+        }
+        Ok(decision(&settled))
     }
 
     /// Takes one token if that can be decided without Redis: from tokens taken ahead, where the limit has a `lease`, or
@@ -110,7 +120,8 @@ impl Bucket {
     /// Where the limit has a lease and nothing is left of it, the next one is asked for meanwhile.
     pub fn try_take(&self) -> Option<Decision> {
         let slot = self.slot().ok()?;
-        let decision = slot.spend(&self.client).or_else(|| slot.remembered(1, &self.client));
+        let told = if slot.may_know() { slot.at_once(&self.client) } else { None };
+        let decision = told.or_else(|| slot.remembered(1, &self.client));
         if decision.is_none() {
             slot.take_ahead(&self.client);
         }
@@ -146,8 +157,10 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn peek(&self) -> Result<Decision, Error> {
+        let slot = self.slot()?;
+        slot.rest().await;
         let settled = self.within_deadline(self.settle(Operation::Peek(1))).await;
-        self.judged(self.slot()?, settled.map(|settled| decision(&settled)))
+        self.judged(slot, settled.map(|settled| decision(&settled)))
     }
 
     /// Gives `count` tokens back, as far as the bucket holds them: the tokens in it after.
@@ -166,6 +179,7 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn reset(&self) -> Result<(), Error> {
+        self.slot()?.disperse();
         self.within_deadline(self.settle(Operation::Reset)).await?;
         self.slot()?.look_again(&self.client);
         Ok(())
@@ -262,7 +276,7 @@ impl Bucket {
     }
 
     /// What `ask` is told once it is known where the bucket is.
-    async fn told(&self, mut ask: impl FnMut() -> Told) -> Result<Told, Error> {
+    async fn told<'b>(&self, mut ask: impl FnMut() -> Told<'b>) -> Result<Told<'b>, Error> {
         // Published again and again while it is read, it is unknown in the end.
         for _ in 1..MOST_UNKNOWN {
             match ask() {

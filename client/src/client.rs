@@ -1,7 +1,7 @@
 //! The client: one per process is enough.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -26,7 +26,7 @@ use crate::{
     joint::Joint,
     outage::Outage,
     published::{Cache, Published},
-    slot::Ticket,
+    slot::{Back, LOOK_AGAIN, MOST_LOOKS, Ticket},
     slots::Slots,
     tally::Tallies,
     throttle::Module,
@@ -57,7 +57,7 @@ pub struct Client(Arc<Shared>);
 /// What clones share.
 pub(crate) struct Shared {
     link: Arc<Link>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) lane: Lane<Ticket>,
     pub(crate) slots: Slots,
     pub(crate) watch: Arc<Watch>,
@@ -126,9 +126,24 @@ impl Client {
         Joint::take(self, takes).await
     }
 
-    /// Tokens this client has taken ahead and may still spend, of limits with a `lease`: so many are missing elsewhere.
+    /// Tokens this client has taken ahead and may still spend: of limits with a `lease`, and for some ms of any that very
+    /// many tasks ask at once. So many are missing elsewhere.
     pub fn tokens_held(&self) -> u64 {
         self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
+    }
+
+    /// Gives back what this client has taken ahead and not spent, for an end in good order: dropping its last clone does
+    /// so too, but nobody waits for it. Of a limit with a `lease`, only where nobody else has taken meanwhile, who would
+    /// not know of it: the rest is lost to the bucket, at most a lease.
+    pub async fn give_back(&self) {
+        // Where takes go on, there is always a command under way.
+        for _ in 0..MOST_LOOKS {
+            if !self.0.slots.all().iter().any(|slot| slot.is_unsettled()) {
+                break;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Back::give_all(self.0.in_hand(), self.0.connection(), self.0.deadline).await;
     }
 
     /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
@@ -153,6 +168,10 @@ impl Client {
     pub(crate) const fn of(shared: Arc<Shared>) -> Self {
         Self(shared)
     }
+
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.0)
+    }
 }
 
 // === impl Builder ===
@@ -175,10 +194,11 @@ impl Builder {
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut link.get())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
         let tallies = Arc::new(Tallies::default());
-        watch.start(link.clone(), self.deadline, tallies.clone());
+        let clock = Arc::new(Clock::start());
+        watch.start(link.clone(), self.deadline, tallies.clone(), clock.clone());
         let shared = Arc::new(Shared {
             link,
-            clock: Clock::start(),
+            clock,
             lane: Lane::open(url)?,
             slots: Slots::new(),
             watch,
@@ -230,9 +250,24 @@ impl Shared {
         self.limits.get(name, self.watch.epoch()).map(|published| published.limit.terms.supply)
     }
 
+    /// Takes out what was taken ahead, to be given back.
+    fn in_hand(&self) -> Vec<Back> {
+        let now = self.clock.now();
+        self.slots.all().iter().filter_map(|slot| slot.hand_back(now)).collect()
+    }
+
     /// Reads the limit `name` anew when it is next asked for.
     pub(crate) fn forget_limit(&self, name: &LimitName) {
         self.limits.forget(name.as_str());
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let in_hand = self.in_hand();
+        if !in_hand.is_empty() {
+            self.runtime.spawn(Back::give_all(in_hand, self.connection(), self.deadline));
+        }
     }
 }
 

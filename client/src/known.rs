@@ -10,6 +10,16 @@ use crate::clock::{Micros, cautious};
 /// A denial is asked about again after this, in µs, however long it is: someone may have given tokens back.
 const TRUST: Micros = 1_000_000;
 
+/// So many workers may have tokens in their hands that a bucket does not know of.
+const MOST_WORKERS: u64 = 64;
+/// A bucket that is full no sooner than this, in µs, is far from full ...
+const FAR: Micros = 1_000_000;
+/// ... and a part of what it misses may be put back at any time by those who took it for a crowd.
+const PUT_BACK: u64 = 16;
+
+/// Tokens are so far apart, in µs, that rounding hides none.
+const APART: Micros = 10;
+
 /// What is known of one bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
@@ -29,6 +39,10 @@ pub(crate) struct Known {
     promised_at: Micros,
     /// The smallest count that was denied.
     denied_count: u64,
+    /// When it is full, in µs of Redis, if nobody takes but this worker: as a script has said, and so many tokens later.
+    /// The one instant of another machine that is kept, to be told to that machine.
+    full_in_redis: u64,
+    taken_since: u64,
     /// Tokens at the last answer.
     tokens: u64,
     /// Capacity at the last answer.
@@ -41,7 +55,7 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) pace: Pace,
-    /// Whether it can be told from one denial when a take of more will be allowed.
+    /// Whether tokens come one by one, so that it can be told from one denial when a take of more will be allowed.
     pub(crate) foreseen: bool,
     /// The refill period; 0 where there is no leeway.
     pub(crate) tick: Micros,
@@ -63,6 +77,16 @@ pub(crate) struct Asked {
     pub(crate) terms: Terms,
     /// What was published then.
     pub(crate) epoch: u64,
+}
+
+/// What is told of takes until some instant: a denial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) epoch: u64,
+    pub(crate) until: Micros,
+    pub(crate) promised: Micros,
+    pub(crate) tokens: u64,
+    pub(crate) capacity: u64,
 }
 
 /// A denial told from memory.
@@ -91,7 +115,7 @@ impl Known {
         let &Settled { tokens, capacity, wait, headroom, .. } = settled;
         // Counted from before the question: whatever the way took, the bucket is not fuller than this says.
         let empty = headroom.saturating_add(terms.time_of(tokens));
-        let full_at = sent.saturating_add(cautious(headroom));
+        let full_at = short_of(sent.saturating_add(cautious(headroom)), sent);
         // Credited up to about then; at most 2 µs later, and rounded.
         let score = sent
             .saturating_add(headroom)
@@ -101,6 +125,7 @@ impl Known {
             sent,
             full_at,
             empty_full_at: sent.saturating_add(cautious(empty)),
+            full_in_redis: settled.now.saturating_add(headroom),
             stays_until: full_at.max(score.saturating_add(cautious(terms.stay))),
             tokens,
             capacity,
@@ -114,17 +139,18 @@ impl Known {
         known
     }
 
-    /// What the answer `tokens` of a bare `DECR`, sent at `sent`, tells. True of the bucket whenever it was, so that the
+    /// What the answer `tokens` of a bare `DECRBY`, sent at `sent`, tells. True of the bucket whenever it was, so that the
     /// later instant stands; but not of a bucket that the script, asked later, has credited since.
-    pub(crate) fn taken(&mut self, tokens: u64, asked: Asked) {
+    pub(crate) fn taken(&mut self, tokens: u64, by: u64, asked: Asked) {
         let Asked { sent, terms, .. } = asked;
         if sent < self.sent {
             return;
         }
+        self.taken_since = self.taken_since.saturating_add(by);
         self.tokens = tokens;
         // A little less, as that time is rounded down.
         let until = self.empty_full_at.saturating_sub(cautious(terms.time_of(tokens)).saturating_add(2));
-        self.full_at = self.full_at.max(until);
+        self.full_at = self.full_at.max(short_of(until, sent));
         self.stays_until = self.stays_until.max(self.full_at);
         // A daemon that finds a bucket in use, two tokens below full or more, fills it and comes again later.
         if self.capacity.saturating_sub(tokens) >= 2 {
@@ -133,21 +159,46 @@ impl Known {
     }
 
     /// The denial of a take as `asked`, when that is known.
+    #[inline]
     pub(crate) fn denial(&self, asked: Asked) -> Option<Denial> {
-        let Asked { count, sent: now, terms, epoch } = asked;
-        // More than fits is refused, not denied: Redis says so.
-        let comparable = self.denied_count <= count && count <= self.capacity;
-        if epoch != self.epoch || !comparable || now >= self.denied_until {
+        if self.denied_until == 0 || asked.epoch != self.epoch {
             return None;
         }
-        let more = match count - self.denied_count {
-            0 => 0,
-            _ if !terms.foreseen => return None,
-            // Rounded down, unless a token takes whole µs.
-            more => terms.time_of(more).saturating_add(u64::from(terms.pace.n > 1)),
-        };
-        let wait = self.promised_at.saturating_add(more).saturating_sub(now);
-        Some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
+        let (until, promised) = self.denied(asked.count, asked.terms)?;
+        let wait = promised.saturating_sub(asked.sent);
+        (asked.sent < until).then_some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
+    }
+
+    /// Until when a take of `count` tokens is denied, and when it is promised them, if that is known.
+    fn denied(&self, count: u64, terms: Terms) -> Option<(Micros, Micros)> {
+        // More than fits is refused, not denied: Redis says so.
+        if count < self.denied_count || count > self.capacity {
+            return None;
+        }
+        match count - self.denied_count {
+            0 => Some((self.denied_until, self.promised_at)),
+            _ if !terms.foreseen => None,
+            more => {
+                let later = terms.time_of(more);
+                let until = self.denied_until.saturating_add(later).min(self.sent.saturating_add(TRUST));
+                // Rounded down, unless a token takes whole µs.
+                let rounded = u64::from(terms.pace.n > 1);
+                Some((until, self.promised_at.saturating_add(later).saturating_add(rounded)))
+            }
+        }
+    }
+
+    /// The epoch of a denial, if one is known.
+    #[inline]
+    pub(crate) fn denied_under(&self) -> Option<u64> {
+        (self.denied_until > 0).then_some(self.epoch)
+    }
+
+    /// What to tell of a take of one token behind `others` that are spoken for, whenever it is asked for.
+    pub(crate) fn refusal(&self, others: u64, terms: Terms) -> Option<Refusal> {
+        let (until, promised) = self.denied(others.saturating_add(1), terms)?;
+        let &Self { epoch, tokens, capacity, .. } = self;
+        Some(Refusal { epoch, until, promised, tokens, capacity })
     }
 
     /// Whether a bare `DECR` is right, also for so many takes of one token at once, asked as said. For tokens that are
@@ -172,6 +223,24 @@ impl Known {
         self.empty_full_at.saturating_sub(cautious(held).saturating_add(2)).saturating_add(terms.tick / 2)
     }
 
+    /// How many tokens may be in the hands of this worker for the time of a few commands, with nobody the worse for it:
+    /// a small part of what the bucket holds; and such a part of what it misses that, were those of many workers put back
+    /// at once, it would be no fuller than they all reckon with. Near full, as many as `Terms::few`.
+    pub(crate) fn in_hand(&self, terms: Terms) -> u64 {
+        let missing = self.capacity.saturating_sub(self.tokens);
+        let far = terms.time_of(missing) >= FAR;
+        // Half of that: it may come nearer meanwhile.
+        let apart = if far { missing / (2 * MOST_WORKERS * PUT_BACK) } else { 0 };
+        (self.tokens / MOST_WORKERS).min(apart.max(terms.few()))
+    }
+
+    /// When the bucket is full, in µs of Redis, if nobody takes but this worker; where that is known, and tokens are so far
+    /// apart that one taken by somebody else can be told.
+    pub(crate) fn full_in_redis(&self, terms: Terms) -> Option<u64> {
+        let told = self.full_in_redis > 0 && terms.time_of(1) >= APART;
+        told.then(|| self.full_in_redis.saturating_add(terms.time_of(self.taken_since)))
+    }
+
     /// Tokens in the bucket at the last answer.
     pub(crate) fn tokens(&self) -> u64 {
         self.tokens
@@ -183,9 +252,21 @@ impl Known {
     }
 }
 
+/// Until when a bucket that is below full until `full_at`, as far as an answer of `then` tells, is so whatever is put back.
+fn short_of(full_at: Micros, then: Micros) -> Micros {
+    let headroom = full_at.saturating_sub(then);
+    if headroom < FAR / 2 { full_at } else { full_at - headroom / PUT_BACK }
+}
+
 // === impl Terms ===
 
 impl Terms {
+    /// So few tokens that each of many workers may have them from a bucket that is full already: together, they are
+    /// within what law 1 leaves.
+    pub(crate) fn few(self) -> u64 {
+        self.leeway / MOST_WORKERS
+    }
+
     /// µs in which `tokens` come; none come with time to a calendar quota, and none of its tokens delay its filling.
     pub(crate) fn time_of(self, tokens: u64) -> Micros {
         let Pace { n, p } = self.pace;

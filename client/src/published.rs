@@ -53,7 +53,8 @@ impl Published {
         let shards = (0..limit.shards.get()).map(|shard| ShardKeys::new(&limit.name, shard)).collect();
         let terms = Terms {
             pace: record.pace,
-            foreseen: !limit.algorithm.slides(),
+            // Neither in windows nor by ticks.
+            foreseen: !limit.algorithm.has_windows() && (limit.catch_up || record.pace.n == 0),
             tick,
             leeway,
             stay: record.stay(),

@@ -1,4 +1,4 @@
-//! What a worker keeps an eye on: is a daemon alive, and has anything been published?
+//! What a worker keeps an eye on: is a daemon alive, has anything been published, and does its clock keep step?
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use topup_wire::{connection::Link, reply::Polled, scripts};
 
-use crate::tally::Tallies;
+use crate::{clock::Clock, tally::Tallies};
 
 /// Between two looks. A change reaches workers within this and a tick; half a second keeps that under the second
 /// promised, and costs Redis a few µs.
@@ -64,12 +64,19 @@ impl Watch {
     }
 
     /// Looks again and again, and tells what was counted since, until no client is left.
-    pub(crate) async fn keep(this: Weak<Self>, link: Arc<Link>, deadline: Duration, tallies: Arc<Tallies>) {
+    async fn keep(
+        this: Weak<Self>,
+        link: Arc<Link>,
+        deadline: Duration,
+        tallies: Arc<Tallies>,
+        clock: Arc<Clock>,
+    ) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let Some(watch) = this.upgrade() else { return tallies.tell(&link, deadline).await };
+            clock.compare();
             let looked = tokio::time::timeout(deadline, scripts::poll(&mut link.get())).await;
             match looked {
                 Ok(Ok(polled)) => {
@@ -86,7 +93,13 @@ impl Watch {
     }
 
     /// Starts looking; ends by itself when the last client is dropped.
-    pub(crate) fn start(self: &Arc<Self>, link: Arc<Link>, deadline: Duration, tallies: Arc<Tallies>) {
-        tokio::spawn(Self::keep(Arc::downgrade(self), link, deadline, tallies));
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        link: Arc<Link>,
+        deadline: Duration,
+        tallies: Arc<Tallies>,
+        clock: Arc<Clock>,
+    ) {
+        tokio::spawn(Self::keep(Arc::downgrade(self), link, deadline, tallies, clock));
     }
 }

@@ -1,10 +1,10 @@
 //! A command under way for all who want tokens of one bucket.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use topup_wire::bucket::Operation;
 
-use super::{Outcome, Slot, State, Ticket, pending::give_back};
+use super::{Held, Outcome, Slot, State, Ticket, pending::give_back};
 use crate::{
     client::Client,
     clock::Micros,
@@ -15,7 +15,7 @@ use crate::{
 
 /// Of a crowd for one bucket, so many takers are served in one go, and so many are reason enough for a second command:
 /// while those who have been served ask again, Redis works. Without, client and Redis take turns.
-const CROWD: usize = 32;
+pub(super) const CROWD: usize = 32;
 
 /// A command on its way, or about to be.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Slot {
     /// Gives up the flight `number`, and all who have waited since before `overdue`.
     pub(crate) fn expire(self: &Arc<Self>, number: u32, overdue: Micros, error: &Error, client: &Client) {
         let mut state = self.lock();
-        let spare = state.unload_before(number);
+        let spare = state.unload_before(number, self.lease.left());
         let Some(flight) = state.arrived(number) else { return self.clear(state, spare, client) };
         let aboard = flight.sent.map_or((state.waiters.len(), state.takers.len()), |sent| sent.aboard);
         state.fail(aboard, error);
@@ -115,14 +115,14 @@ impl Slot {
         let mut state = self.lock();
         state.unsettled |= matches!(outcome, Ok(Outcome::Left(..0)));
         // Those who came first are served first.
-        let mut spare = state.unload_before(number);
+        let mut spare = state.unload_before(number, self.lease.left());
         if let Ok(Outcome::Left(left @ 0..)) = outcome
             && let Some(flight) = state.flights.iter_mut().find(|flight| flight.number == number)
             && let Some(Sent { asked, aboard: (0, CROWD..), ahead: 0, .. }) = flight.sent
         {
             flight.landed = Some(Landed { left, spare });
-            state.learn(Outcome::Left(left), asked, client.shared().clock.now());
-            state.serve_some(number);
+            state.learn(Outcome::Left(left), wanted, asked, client.shared().clock.now());
+            state.serve_some(number, self.lease.left());
             client.shared().runtime.spawn(self.clone().unload(number, client.clone()));
             return;
         }
@@ -138,8 +138,9 @@ impl Slot {
                 state.fail(aboard, &error);
             }
             Ok(outcome) => {
-                state.learn(outcome, asked, client.shared().clock.now());
-                let (nobodys, unserved) = state.serve(aboard, outcome.granted(wanted), outcome);
+                state.learn(outcome, wanted, asked, client.shared().clock.now());
+                let granted = outcome.granted(wanted);
+                let (nobodys, unserved) = state.serve(aboard, granted, outcome.and(self.lease.left()));
                 spare += nobodys;
                 if let Outcome::Settled(settled) = &outcome {
                     state.deny(unserved, Denial::from(settled));
@@ -147,7 +148,11 @@ impl Slot {
             }
         }
         if ahead > 0 {
-            spare -= self.lend(&mut state, spare.min(ahead), asked);
+            // Who has come meanwhile need not wait for the next one.
+            let others = (state.waiters.len(), state.takers.len());
+            let left = Outcome::Left(state.known.tokens() as i64).and(self.lease.left());
+            (spare, _) = state.serve(others, spare, left);
+            spare -= self.lend(&mut state, spare.min(ahead), asked, client);
         }
         self.clear(state, spare, client);
     }
@@ -157,7 +162,7 @@ impl Slot {
         loop {
             tokio::task::yield_now().await;
             let mut state = self.lock();
-            match state.serve_some(number) {
+            match state.serve_some(number, self.lease.left()) {
                 Some(0) => {
                     let landed = state.arrived(number).and_then(|flight| flight.landed);
                     return self.clear(state, landed.map_or(0, |landed| landed.spare), &client);
@@ -170,7 +175,7 @@ impl Slot {
     }
 
     /// Ends a flight that has brought `spare` tokens too many: some have left, and others come.
-    fn clear(self: &Arc<Self>, mut state: MutexGuard<'_, State>, mut spare: u64, client: &Client) {
+    fn clear(self: &Arc<Self>, mut state: Held<'_>, mut spare: u64, client: &Client) {
         if spare > 0 {
             let others = (state.waiters.len(), state.takers.len());
             (spare, _) = state.serve(others, spare, Outcome::Left(0));
@@ -190,7 +195,7 @@ impl State {
     }
 
     /// Serves some of those aboard the flight `number`, which has landed: how many are left.
-    fn serve_some(&mut self, number: u32) -> Option<usize> {
+    fn serve_some(&mut self, number: u32, in_hand: u64) -> Option<usize> {
         let turn = self.flights.iter().position(|flight| flight.number == number)?;
         let flight = &mut self.flights[turn];
         let (sent, landed) = (flight.sent.as_mut()?, flight.landed?);
@@ -198,7 +203,7 @@ impl State {
         sent.aboard.1 -= served;
         let rest = sent.aboard.1;
         let left = Outcome::Left(landed.left.saturating_add_unsigned(rest as u64));
-        let (spare, _) = self.serve((0, served), served as u64, left);
+        let (spare, _) = self.serve((0, served), served as u64, left.and(in_hand));
         if let Some(landed) = &mut self.flights[turn].landed {
             landed.spare += spare;
         }
@@ -206,10 +211,10 @@ impl State {
     }
 
     /// Serves all aboard a flight that has landed before the flight `number`: the tokens nobody took.
-    fn unload_before(&mut self, number: u32) -> u64 {
+    fn unload_before(&mut self, number: u32, in_hand: u64) -> u64 {
         let landed = self.flights.iter().find(|flight| flight.number != number && flight.landed.is_some());
         let Some(before) = landed.map(|flight| flight.number) else { return 0 };
-        while self.serve_some(before).is_some_and(|rest| rest > 0) {}
+        while self.serve_some(before, in_hand).is_some_and(|rest| rest > 0) {}
         self.arrived(before).and_then(|flight| flight.landed).map_or(0, |landed| landed.spare)
     }
 

@@ -6,29 +6,32 @@
 //! after that, a full bucket would have lost them. Of a few tokens, a small part of what law 1 allows, that matters
 //! little: they are good to the end of the lease.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+use std::sync::{
+    Arc,
+    atomic::{
+        AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    },
 };
 
 use topup_wire::limit;
 
 use super::{Slot, State};
 use crate::{
+    client::Client,
     clock::{Micros, micros},
     decision::Decision,
     known::Asked,
 };
 
-/// So many workers may spend a few tokens each that a full bucket would have lost.
-const MOST_LESSEES: u64 = 64;
-
 /// What is left of the tokens taken ahead. Spent by many tasks at once, changed by whoever holds the bucket's state.
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
     left: AtomicU64,
-    /// When the rest must be spent or be gone.
+    /// When the rest must be spent or given back ...
     until: AtomicU64,
+    /// ... and when it is too late for that, too: the bucket would have been full, had it still got them.
+    sound_until: AtomicU64,
     /// What was published when it was taken.
     epoch: AtomicU64,
     /// Tokens in the bucket, and the most it holds, when it was taken.
@@ -59,6 +62,7 @@ pub(super) struct Appetite {
 pub(super) struct Taken {
     pub(super) tokens: u64,
     pub(super) until: Micros,
+    pub(super) sound_until: Micros,
     pub(super) epoch: u64,
     pub(super) beyond: u64,
     pub(super) capacity: u64,
@@ -101,13 +105,33 @@ impl Lease {
 
     /// Adds tokens. Those there are may be spent before them: all are good as long as the first are.
     pub(super) fn add(&self, taken: Taken) {
-        let until = if self.is_empty() { taken.until } else { self.until.load(Relaxed).min(taken.until) };
+        let (mut until, mut sound_until) = (taken.until, taken.sound_until);
+        if !self.is_empty() {
+            until = until.min(self.until());
+            sound_until = sound_until.min(self.sound_until.load(Relaxed));
+        }
         self.until.store(until, Relaxed);
+        self.sound_until.store(sound_until, Relaxed);
         self.epoch.store(taken.epoch, Relaxed);
         self.beyond.store(taken.beyond, Relaxed);
         self.capacity.store(taken.capacity, Relaxed);
         self.low.store(taken.tokens / 2, Relaxed);
         self.left.fetch_add(taken.tokens, Release);
+    }
+
+    /// When what is left can be spent no longer.
+    pub(super) fn until(&self) -> Micros {
+        self.until.load(Relaxed)
+    }
+
+    /// Whether what is left may be given back.
+    pub(super) fn is_sound(&self, now: Micros) -> bool {
+        now < self.sound_until.load(Relaxed)
+    }
+
+    /// Lets what is left be spent until then.
+    pub(super) fn extend(&self, until: Micros) {
+        self.until.store(until, Relaxed);
     }
 
     /// Takes out what is left.
@@ -122,17 +146,23 @@ impl Slot {
     /// How many tokens to take ahead with the command that is about to be sent.
     pub(super) fn wish(&self, state: &mut State, asked: Asked) -> u64 {
         let hungry = std::mem::take(&mut state.hungry);
-        let wanted = hungry || !state.takers.is_empty();
-        let terms =
-            state.placed(asked.epoch).and_then(|place| place.published.limit.lease).filter(|_| wanted);
-        let Some(lease) = terms else { return 0 };
-        if self.lease.is_over(asked.sent, asked.epoch) {
-            state.appetite.left_over(self.lease.empty());
+        if !hungry && state.takers.is_empty() {
+            return 0;
         }
-        // Only where several takes are to be expected while the tokens are good: else a bare command each is cheaper.
-        let (good_for, max) = self.prospect(state, lease, asked);
+        let prospect = match state.placed(asked.epoch).map(|place| place.published.limit.lease) {
+            None => None,
+            Some(None) => self.for_a_crowd(state, hungry, asked),
+            Some(Some(lease)) => {
+                if self.lease.is_over(asked.sent, asked.epoch) {
+                    state.appetite.left_over(self.lease.empty());
+                }
+                Some(self.prospect(state, lease, asked))
+            }
+        };
         let apart = asked.sent - std::mem::replace(&mut state.asked_at, asked.sent).min(asked.sent);
-        // As many as come in a quarter of that time, if they come on as they did.
+        let Some((good_for, max @ 1..)) = prospect else { return 0 };
+        // Only where several takes are to be expected while the tokens are good: else a bare command each is cheaper. As
+        // many as come in a quarter of that time, if they come on as they did.
         let left = self.lease.left();
         let spent = state.appetite.size.saturating_sub(left) + state.takers.len() as u64;
         let expected = (good_for / 4).saturating_mul(spent) / apart.max(1);
@@ -143,23 +173,49 @@ impl Slot {
         state.appetite.next(left, max, expected)
     }
 
-    /// For how long tokens taken now would be good, and how many.
+    /// For how long tokens of a lease taken now would be good, and how many.
     fn prospect(&self, state: &State, lease: limit::Lease, asked: Asked) -> (Micros, u64) {
-        let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.leeway / MOST_LESSEES);
+        let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.few());
         let good_for = |tokens| state.known.lent_until(tokens, asked.terms).saturating_sub(asked.sent);
         if few == 0 || good_for(max) >= ttl { (good_for(1).min(ttl), max) } else { (ttl, few.min(max)) }
     }
 
     /// Keeps `tokens` taken ahead, just now: how many of them.
-    pub(super) fn lend(&self, state: &mut State, tokens: u64, asked: Asked) -> u64 {
-        let lease = state.placed(asked.epoch).and_then(|place| place.published.limit.lease);
-        let (Some(lease), 1..) = (lease, tokens) else { return 0 };
-        let end = asked.sent.saturating_add(micros(lease.ttl()));
-        let few = tokens.saturating_add(self.lease.left()) <= asked.terms.leeway / MOST_LESSEES;
-        let until = if few { end } else { end.min(state.known.lent_until(tokens, asked.terms)) };
+    pub(super) fn lend(
+        self: &Arc<Self>,
+        state: &mut State,
+        tokens: u64,
+        asked: Asked,
+        client: &Client,
+    ) -> u64 {
+        let lease = state.placed(asked.epoch).map(|place| place.published.limit.lease);
+        let (until, sound_until) = match lease {
+            Some(lease) if tokens > 0 => match lease {
+                None => (self.keep_for_a_crowd(asked, client), Micros::MAX),
+                Some(lease) => self.leased_until(state, lease, tokens, asked),
+            },
+            _ => return 0,
+        };
         let (beyond, capacity) = (state.known.tokens(), state.known.capacity());
-        self.lease.add(Taken { tokens, until, epoch: asked.epoch, beyond, capacity });
+        self.lease.add(Taken { tokens, until, sound_until, epoch: asked.epoch, beyond, capacity });
+        self.set_reclaim(state, client);
         tokens
+    }
+
+    /// Until when `tokens` of a lease are good, and until when they may be given back.
+    fn leased_until(
+        &self,
+        state: &State,
+        lease: limit::Lease,
+        tokens: u64,
+        asked: Asked,
+    ) -> (Micros, Micros) {
+        let end = asked.sent.saturating_add(micros(lease.ttl()));
+        if tokens.saturating_add(self.lease.left()) <= asked.terms.few() {
+            return (end, Micros::MAX);
+        }
+        let full = state.known.lent_until(tokens, asked.terms);
+        (end.min(full), full)
     }
 }
 
@@ -184,7 +240,7 @@ mod tests {
     use super::*;
 
     fn taken(tokens: u64, until: Micros) -> Taken {
-        Taken { tokens, until, epoch: 1, beyond: 7, capacity: 100 }
+        Taken { tokens, until, sound_until: until, epoch: 1, beyond: 7, capacity: 100 }
     }
 
     #[test]

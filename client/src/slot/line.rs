@@ -30,13 +30,13 @@ pub(super) struct Line {
 // === impl Taker ===
 
 impl Taker {
-    pub(super) fn new(
+    pub(super) fn new<'b>(
         count: u64,
         since: Micros,
         until: Option<Micros>,
-        client: &Client,
-        slot: &Arc<Slot>,
-    ) -> (Self, Pending) {
+        client: &'b Client,
+        slot: &'b Arc<Slot>,
+    ) -> (Self, Pending<'b>) {
         let (answer, receiver) = oneshot::channel();
         (Self { count, since, until, fresh: true, answer }, Pending::new(receiver, count, client, slot))
     }

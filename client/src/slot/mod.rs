@@ -6,14 +6,17 @@
 //! for tokens stand in a queue of their own and are served first, each in turn.
 
 mod alarm;
+mod back;
+mod crowd;
 mod flight;
 mod lease;
 mod line;
+mod memory;
 mod outcome;
 mod pending;
 mod ticket;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
 use smol_str::SmolStr;
@@ -29,21 +32,24 @@ use crate::{
     clock::Micros,
     decision::Decision,
     error::Error,
-    known::{Asked, Denial, Known},
+    known::{Asked, Denial, Known, Refusal},
     published::Place,
     rollout::Special,
 };
 
+pub(crate) use back::Back;
+pub(crate) use crowd::{LOOK_AGAIN, MOST_LOOKS};
 use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;
 pub(crate) use ticket::Ticket;
 
-use flight::Flight;
+use flight::{Flight, Sent};
 use line::{Line, Taker};
+use memory::{Held, Memory};
 
-/// A bucket of a limit. Of very many slots, each is looked up in main memory: what is needed to find it and to spend from
-/// its lease lies side by side.
+/// A bucket of a limit. Of very many slots, each is looked up in main memory: what is needed to find it, and to spend what
+/// was taken ahead or tell a denial, lies side by side.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Slot {
@@ -51,6 +57,7 @@ pub(crate) struct Slot {
     key: Option<SmolStr>,
     limit: LimitName,
     special: Special,
+    memory: Memory,
     state: Mutex<State>,
 }
 
@@ -75,6 +82,8 @@ struct State {
     asked_at: Micros,
     /// More is to be taken ahead.
     hungry: bool,
+    /// Someone will give back what was taken ahead and is not spent in time.
+    reclaimed: bool,
     /// A bare command has found less than nothing. Of a bucket that was full by then it has made a key that is none.
     unsettled: bool,
     /// Someone is finding out where the bucket is.
@@ -82,9 +91,9 @@ struct State {
 }
 
 /// An answer, or where it will be.
-pub(crate) enum Told {
+pub(crate) enum Told<'b> {
     Now(Decision),
-    Later(Pending),
+    Later(Pending<'b>),
     /// Not before it is known where the bucket is.
     Misplaced,
 }
@@ -94,7 +103,14 @@ pub(crate) enum Told {
 impl Slot {
     pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
         let key = key.map(SmolStr::new);
-        Self { lease: Lease::default(), key, limit, special: Special::default(), state: Mutex::default() }
+        Self {
+            lease: Lease::default(),
+            key,
+            limit,
+            special: Special::default(),
+            memory: Memory::default(),
+            state: Mutex::default(),
+        }
     }
 
     /// Whether it is the bucket of `limit`, or of its `key`.
@@ -141,14 +157,19 @@ impl Slot {
         }
     }
 
-    /// Spends a token taken ahead, if there is one.
-    pub(crate) fn spend(self: &Arc<Self>, client: &Client) -> Option<Decision> {
-        if self.lease.is_empty() {
-            return None;
-        }
+    /// Whether there may be something to tell at once, as far as can be said without a clock.
+    #[inline]
+    pub(crate) fn may_know(&self) -> bool {
+        !self.lease.is_empty() || !self.memory.is_empty()
+    }
+
+    /// What can be told of a take of one token at once, without a lock: a token taken ahead, or a denial.
+    #[inline]
+    pub(crate) fn at_once(self: &Arc<Self>, client: &Client) -> Option<Decision> {
         let shared = client.shared();
-        match self.lease.spend(shared.clock.now(), shared.watch.epoch()) {
-            Spent::Nothing => None,
+        let (now, epoch) = (shared.clock.now(), shared.watch.epoch());
+        match self.lease.spend(now, epoch) {
+            Spent::Nothing => self.memory.denial(now, epoch).map(Decision::from),
             Spent::Token(decision, few) => {
                 if few {
                     self.take_ahead(client);
@@ -158,11 +179,12 @@ impl Slot {
         }
     }
 
-    /// Takes tokens ahead, if the limit is leased.
+    /// Takes tokens ahead, if the limit is leased, or a crowd has almost spent what was taken for it.
+    #[cold]
     pub(crate) fn take_ahead(self: &Arc<Self>, client: &Client) {
         let mut state = self.lock();
         match state.placed(client.shared().watch.epoch()) {
-            Some(place) if place.published.limit.lease.is_none() => {}
+            Some(place) if place.published.limit.lease.is_none() && self.lease.is_empty() => {}
             Some(_) => {
                 state.hungry = true;
                 self.launch(&mut state, client);
@@ -191,13 +213,13 @@ impl Slot {
     }
 
     /// Takes one token.
-    pub(crate) fn take(self: &Arc<Self>, client: &Client) -> Told {
+    pub(crate) fn take<'b>(self: &'b Arc<Self>, client: &'b Client) -> Told<'b> {
         let mut state = self.lock();
         let Some(asked) = state.asked_in_place(1, client) else { return Told::Misplaced };
         if let Some(free) = state.free() {
             return Told::Now(free);
         }
-        if let Some(denial) = state.known.denial(asked) {
+        if let Some(denial) = state.known.denial(Asked { count: 1 + state.spoken_for(), ..asked }) {
             return Told::Now(denial.into());
         }
         let (taker, pending) = Taker::new(1, asked.sent, None, client, self);
@@ -208,7 +230,7 @@ impl Slot {
 
     /// Takes `count` tokens when they are there, and all who waited before have theirs; denied at once when that cannot
     /// be by `until`.
-    pub(crate) fn wait(self: &Arc<Self>, count: u64, until: Micros, client: &Client) -> Told {
+    pub(crate) fn wait<'b>(self: &'b Arc<Self>, count: u64, until: Micros, client: &'b Client) -> Told<'b> {
         let mut state = self.lock();
         let Some(asked) = state.asked_in_place(count, client) else { return Told::Misplaced };
         if let Some(free) = state.free() {
@@ -250,9 +272,9 @@ impl Slot {
         self.go_on(&mut self.lock(), client);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> Held<'_> {
         // A panic elsewhere leaves at worst what was known before.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Held::new(self, self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -274,6 +296,22 @@ impl State {
     fn asked(&self, count: u64, client: &Client) -> Option<Asked> {
         let place = self.place.as_ref()?;
         Some(Self::question(place, count, client.shared().watch.epoch(), client))
+    }
+
+    /// Tokens that commands under way, or about to be sent, will take: the next ones are not there before others have come.
+    fn spoken_for(&self) -> u64 {
+        if self.flights.is_empty() {
+            return 0;
+        }
+        let beside_takers = |sent: Sent| sent.wanted.saturating_sub(sent.aboard.1 as u64);
+        let others: u64 = self.flights.iter().filter_map(|flight| flight.sent.map(beside_takers)).sum();
+        others.saturating_add(self.takers.len() as u64)
+    }
+
+    /// What to tell of a take of one token without a further look.
+    fn refusal(&self) -> Option<Refusal> {
+        let place = self.placed(self.known.denied_under()?).filter(|place| place.mode != Mode::Off)?;
+        self.known.refusal(self.spoken_for(), place.published.terms)
     }
 
     /// What is told of a limit that is off.

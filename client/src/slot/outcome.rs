@@ -32,16 +32,27 @@ impl Outcome {
             Self::Settled(settled) => settled.granted,
         }
     }
+
+    /// The same, of a bucket of which so many tokens are in hand as well.
+    pub(super) fn and(self, in_hand: u64) -> Self {
+        match self {
+            Self::Left(left @ 0..) => Self::Left(left.saturating_add_unsigned(in_hand)),
+            Self::Left(debt) => Self::Left(debt),
+            Self::Settled(settled) => {
+                Self::Settled(Settled { tokens: settled.tokens.saturating_add(in_hand), ..settled })
+            }
+        }
+    }
 }
 
 // === impl State ===
 
 impl State {
-    /// Learns from `outcome`, here since `received`.
-    pub(super) fn learn(&mut self, outcome: Outcome, asked: Asked, received: Micros) {
+    /// Learns from `outcome`, here since `received`, of a command for so many tokens.
+    pub(super) fn learn(&mut self, outcome: Outcome, wanted: u64, asked: Asked, received: Micros) {
         match outcome {
             Outcome::Left(left) => match u64::try_from(left) {
-                Ok(tokens) => self.known.taken(tokens, asked),
+                Ok(tokens) => self.known.taken(tokens, wanted, asked),
                 // It was empty, or has become full on the way: the script says which.
                 Err(_) => self.known = Known::default(),
             },

@@ -13,27 +13,27 @@ use crate::{bucket::Bucket, client::Client, decision::Decision, error::Error};
 
 /// An answer that is still to come. Tokens that come for someone who has left meanwhile go back.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct Pending<'b> {
     receiver: oneshot::Receiver<Result<Decision, Error>>,
     count: u64,
-    client: Client,
-    slot: Arc<Slot>,
+    client: &'b Client,
+    slot: &'b Arc<Slot>,
 }
 
 // === impl Pending ===
 
-impl Pending {
+impl<'b> Pending<'b> {
     pub(super) fn new(
         receiver: oneshot::Receiver<Result<Decision, Error>>,
         count: u64,
-        client: &Client,
-        slot: &Arc<Slot>,
+        client: &'b Client,
+        slot: &'b Arc<Slot>,
     ) -> Self {
-        Self { receiver, count, client: client.clone(), slot: slot.clone() }
+        Self { receiver, count, client, slot }
     }
 }
 
-impl Future for Pending {
+impl Future for Pending<'_> {
     type Output = Result<Decision, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -41,12 +41,12 @@ impl Future for Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.receiver.close();
         // Told, and nobody looked: nothing is left here once someone has.
         if let Ok(Ok(Decision::Allowed { .. })) = self.receiver.try_recv() {
-            give_back(&self.client, &self.slot, self.count);
+            give_back(self.client, self.slot, self.count);
         }
     }
 }

@@ -62,15 +62,20 @@ impl Ticket {
     }
 
     /// Asks for those who are there behind the `first` flight, if the bucket is known to have enough for both.
-    fn follow(&self, state: &State, first: Sent, out: &mut Vec<u8>) -> Option<Sent> {
+    fn follow(&self, state: &mut State, first: Sent, out: &mut Vec<u8>) -> Option<Sent> {
         let asked = state.asked(1, &self.client)?;
         let behind = state.takers.len().checked_sub(first.aboard.1).filter(|takers| *takers > 0)?;
-        let (wanted, both) = (behind as u64, state.takers.len() as u64);
-        if !state.plain() || !state.may_decrement(both, asked, false, &self.client) {
+        if !state.plain() {
+            return None;
+        }
+        let ahead = self.slot.wish(state, asked);
+        let wanted = behind as u64 + ahead;
+        let both = state.takers.len() as u64 + first.ahead + ahead;
+        if !state.may_decrement(both, asked, ahead > 0, &self.client) {
             return None;
         }
         state.place.as_ref()?.ask_decrement(out, wanted);
-        Some(Sent { asked, operation: Operation::Share(wanted), wanted, aboard: (0, behind), ahead: 0 })
+        Some(Sent { asked, operation: Operation::Share(wanted), wanted, aboard: (0, behind), ahead })
     }
 
     /// The flight, when its first taker has waited since before `overdue`.
@@ -102,8 +107,8 @@ impl Ticket {
 
 impl Request for Ticket {
     fn encode(&mut self, out: &mut Vec<u8>) -> bool {
-        let mut guard = self.slot.lock();
-        let state = &mut *guard;
+        let mut held = self.slot.lock();
+        let state = &mut *held;
         let Some(turn) = state.flights.iter().position(|flight| flight.number == self.flight) else {
             return false;
         };
@@ -115,7 +120,7 @@ impl Request for Ticket {
             Some(sent) => state.flights[turn].sent = Some(sent),
             None => drop(state.flights.remove(turn)),
         }
-        drop(guard);
+        drop(held);
         self.wanted = sent.map_or(0, |sent| sent.wanted);
         sent.is_some()
     }

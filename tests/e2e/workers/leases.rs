@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinSet, time::sleep};
-use topup::Client;
+use topup::{Bucket, Client};
 use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, clock, eventually};
 
 use super::{
@@ -27,6 +27,11 @@ lease = { max = 1000 }
 capacity = 1000
 rate = "1/h"
 lease = { max = 100, ttl = "100ms" }
+
+[limit.lasting]
+capacity = 1000
+rate = "1/h"
+lease = { max = 100, ttl = "60s" }
 "#;
 
 /// What law 1 leaves near full: a tick's credit.
@@ -111,4 +116,62 @@ async fn nothing_is_held_for_longer_than_said() {
     })
     .await;
     eventually(SOON, async || stage.topup.tokens_held() == 0).await;
+}
+
+/// Takes of `bucket` until some are held that have not been spent: how many were.
+async fn taken_with_some_held(topup: &Client, bucket: &Bucket) -> u64 {
+    let mut taken = 0;
+    eventually(SOON, async || {
+        for _ in 0..7 {
+            assert!(bucket.take(1).await.unwrap().is_allowed());
+            taken += 1;
+        }
+        topup.tokens_held() > 0
+    })
+    .await;
+    taken
+}
+
+/// Waits until the bucket, as somebody else sees it, holds all that was not taken of 1,000.
+async fn holds_all_but(taken: u64, bucket: &Bucket) {
+    eventually(SOON, async || {
+        let left = bucket.peek().await.unwrap().remaining();
+        if left + taken == 1_000 { Ok(()) } else { Err(format!("{left} left, {taken} taken")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_nobody_has_come_for_goes_back_when_its_time_is_over() {
+    let stage = Stage::set(CONFIG).await;
+    let topup = patient(stage.redis.url()).await;
+    let taken = taken_with_some_held(&topup, &topup.limit("brief")).await;
+    holds_all_but(taken, &stage.bucket("brief")).await;
+    assert_eq!(topup.tokens_held(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_is_dropped_or_told_to_gives_back_what_it_holds() {
+    let stage = Stage::set(CONFIG).await;
+    let topup = patient(stage.redis.url()).await;
+    let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;
+    topup.give_back().await;
+    assert_eq!(stage.bucket("lasting").peek().await.unwrap().remaining() + taken, 1_000, "at once");
+    taken += taken_with_some_held(&topup, &topup.limit("lasting")).await;
+    drop(topup);
+    holds_all_but(taken, &stage.bucket("lasting")).await;
+}
+
+#[tokio::test]
+async fn what_others_have_not_reckoned_with_does_not_go_back() {
+    let stage = Stage::set(CONFIG).await;
+    let topup = patient(stage.redis.url()).await;
+    let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;
+    let held = topup.tokens_held();
+    // Somebody else learns of the bucket without them.
+    assert!(stage.bucket("lasting").take(2).await.unwrap().is_allowed());
+    taken += 2;
+    topup.give_back().await;
+    assert_eq!(stage.bucket("lasting").peek().await.unwrap().remaining() + taken + held, 1_000);
+    assert_eq!(topup.tokens_held(), 0);
 }

@@ -8,6 +8,7 @@ mod changes;
 mod combined;
 mod commands;
 mod contract;
+mod crowds;
 mod edges;
 mod errors;
 mod fallback;

@@ -45,6 +45,9 @@ pub const STRIDE: u64 = 4;
 /// The index is ordered by score: so many times this, a bucket far from full stands apart from those that are nearer.
 pub const FAR: i64 = 3_000_000_000_000_000;
 
+/// The instant at which a bucket is full may differ by so many µs for having been reckoned token by token.
+const ROUNDED: u64 = 5;
+
 /// One bucket: absent from Redis, or held there.
 pub type Bucket = Option<Held>;
 
@@ -165,6 +168,14 @@ pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u
         *bucket = record.stored(settled.tokens, score, now);
     }
     settled
+}
+
+/// `token_bucket.lua`, of a refund that is one only if the bucket is full at `full_at` unless something is taken or put
+/// back: if nobody has taken since that was so.
+pub fn put_back(record: &Record, bucket: &mut Bucket, count: u64, full_at: u64, now: u64) -> Settled {
+    let (found, _) = operate(record, *bucket, Operation::Refund(0), now);
+    let untouched = record.pace.n > 0 && (now + found.headroom).abs_diff(full_at) <= ROUNDED;
+    settle(record, bucket, Operation::Refund(if untouched { count } else { 0 }), now)
 }
 
 /// What comes of an operation on a bucket as last written, and its score then.

@@ -1,7 +1,5 @@
 //! The commands that travel in a lane, encoded.
 
-use std::io::Write;
-
 /// A command that travels in a lane.
 #[derive(Clone, Copy, Debug)]
 pub enum Command<'a> {
@@ -50,8 +48,9 @@ impl Command<'_> {
 }
 
 fn header(out: &mut Vec<u8>, kind: u8, count: usize) {
-    // Writing to a Vec cannot fail.
-    let _ = write!(out, "{}{count}\r\n", char::from(kind));
+    out.push(kind);
+    digits(count as u64, |digits| out.extend_from_slice(digits));
+    out.extend_from_slice(b"\r\n");
 }
 
 fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -61,6 +60,11 @@ fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn number(out: &mut Vec<u8>, number: u64) {
+    digits(number, |digits| bulk(out, digits));
+}
+
+/// Hands over the decimal digits of `number`: several times faster than what formats anything.
+fn digits(number: u64, hand_over: impl FnOnce(&[u8])) {
     let mut digits = [0_u8; 20];
     let mut rest = number;
     let mut at = digits.len();
@@ -72,7 +76,7 @@ fn number(out: &mut Vec<u8>, number: u64) {
             break;
         }
     }
-    bulk(out, &digits[at..]);
+    hand_over(&digits[at..]);
 }
 
 #[cfg(test)]

@@ -51,12 +51,6 @@ impl Algorithm {
         }
     }
 
-    /// Whether takes count no longer one by one, each a window after it was made: then only asking tells when a take of
-    /// more tokens would be allowed than one that was denied.
-    pub const fn slides(self) -> bool {
-        matches!(self, Self::SlidingWindow | Self::SlidingCounter)
-    }
-
     /// Whether it says how much may be taken within a time, and not how fast tokens come.
     pub const fn has_windows(self) -> bool {
         matches!(self, Self::FixedWindow | Self::SlidingWindow | Self::SlidingCounter)

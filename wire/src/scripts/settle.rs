@@ -51,3 +51,21 @@ pub async fn settle(
     call.key(&keys.record).key(&keys.due).key(&keys.former).key(keys.counter(member));
     call.arg(member).arg(word).arg(count).invoke_async(connection).await
 }
+
+/// Gives `count` tokens back, if nobody has taken any since the bucket was known to be full at `full_at` (µs of Redis
+/// `TIME`) unless that happens: whoever took has learned of the bucket without them. Of rates up to 100,000/s.
+///
+/// # Errors
+/// Those of Redis. The tokens may have been given back all the same.
+pub async fn put_back(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    member: &str,
+    count: u64,
+    full_at: u64,
+) -> RedisResult<Settled> {
+    let (word, count) = Operation::Refund(count).as_args();
+    let mut call = SETTLE.prepare_invoke();
+    call.key(&keys.record).key(&keys.due).key(&keys.former).key(keys.counter(member));
+    call.arg(member).arg(word).arg(count).arg(full_at).invoke_async(connection).await
+}

@@ -1,7 +1,7 @@
 -- The token bucket that a daemon tops up: every operation on one but the bare DECR. Written upon time.lua and
 -- bucket.lua. State is a counter, and a place in the due or former index. A full bucket has neither.
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
-local function token_bucket(record, due, former, counter, member, now, operation, count)
+local function token_bucket(record, due, former, counter, member, now, operation, count, full_at)
   local terms = read_terms(record, 'token-bucket')
   if not terms then return unknown(counter, now) end
 
@@ -25,6 +25,9 @@ local function token_bucket(record, due, former, counter, member, now, operation
     -- A full bucket that still has a key counts from now, as one without does.
     if terms.catch_up or tokens >= terms.capacity then tokens, score = credit(terms, tokens, score, now) end
   end
+
+  -- Someone has taken since, and learned of the bucket without what is to be put back: it would be full before they know.
+  if full_at and (terms.n == 0 or math.abs(now + headroom(terms, score, tokens, now) - full_at) > 5) then count = 0 end
 
   local verdict, granted, missing
   tokens, verdict, granted, missing = operate(terms, tokens, operation, count)

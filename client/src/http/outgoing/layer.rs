@@ -116,7 +116,7 @@ impl<K> WaitLayer<K> {
 
     /// Returns when a request that takes from the bucket of `key` may be sent.
     async fn turn(&self, key: Option<String>) -> Result<(), Denied> {
-        let clock = self.client.shared().clock;
+        let clock = &self.client.shared().clock;
         let until = clock.now().saturating_add(micros(self.longest));
         let mut take = Take::of(self.limit.clone());
         if let Some(key) = &key {

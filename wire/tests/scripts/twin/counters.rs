@@ -40,7 +40,17 @@ async fn step(world: &mut World, rng: &mut StdRng) {
                 [Operation::Take, Operation::Share, Operation::Peek, Operation::Refund].choose(rng).unwrap();
             world.settle(i, operation(count)).await;
         }
-        45..47 => drop(world.settle(i, Operation::Reset).await),
+        45 => drop(world.settle(i, Operation::Reset).await),
+        46 => {
+            let learned = world.settle(i, Operation::Share(count(&world.twin.record, rng))).await;
+            if rng.random_bool(0.5) {
+                world.decrement(i).await;
+            }
+            let aside = any_size(rng, 1 << 10);
+            world
+                .put_back(i, count(&world.twin.record, rng), learned, if aside < 100 { aside } else { 0 })
+                .await;
+        }
         47..65 => {
             // A worker that crashes here leaves debt.
             if world.decrement(i).await < 0 && rng.random_bool(0.8) {

@@ -54,6 +54,15 @@ impl World {
         settled
     }
 
+    /// Puts tokens back as if the bucket, when `learned` of, had not been touched since, or by something that takes `aside`.
+    pub(crate) async fn put_back(&mut self, i: usize, count: u64, learned: Settled, aside: u64) {
+        let (conn, full_at) = (&mut self.redis.connection, learned.now + learned.headroom + aside);
+        let settled = scripts::put_back(conn, &self.twin.keys, MEMBERS[i], count, full_at).await.unwrap();
+        let (record, bucket) = (&self.twin.record, &mut self.buckets[i]);
+        assert_eq!(settled, bucket::put_back(record, bucket, count, full_at, settled.now), "{record:?}");
+        (self.strays[i], self.evicted[i]) = (0, false);
+    }
+
     pub(crate) async fn decrement(&mut self, i: usize) -> i64 {
         let counter = self.twin.keys.counter(MEMBERS[i]);
         let left = scripts::decrement(&mut self.redis.connection, &counter).await.unwrap();

@@ -1,0 +1,165 @@
+//! Very many tasks that ask one bucket at once: what is taken ahead for them is never too much, and nothing of it is lost.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use topup::{Bucket, Client};
+use topup_tests::{Proxy, Redis, SOON, clock, eventually};
+
+use super::stage::{Stage, patient};
+
+const CONFIG: &str = r#"
+[limit.roomy]
+capacity = 1_000_000_000
+rate = "1/h"
+
+[limit.small]
+capacity = 200_000
+rate = "1/h"
+
+[limit.quick]
+capacity = 50_000
+rate = "100_000/s"
+
+[limit.none]
+capacity = 1
+rate = "1/h"
+
+[limit.spare]
+capacity = 1_000_000
+rate = "1_000_000/s"
+"#;
+
+/// So many tasks of one client.
+const CROWD: usize = 128;
+
+/// A crowd on `bucket`, each task of which takes for as long as `goes_on` says so: the tokens taken.
+fn crowd(bucket: &Bucket, goes_on: impl Fn(u64, bool) -> bool + Copy + Send + 'static) -> JoinSet<u64> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..CROWD {
+        let bucket = bucket.clone();
+        tasks.spawn(async move {
+            let (mut asked, mut allowed) = (0, 0);
+            loop {
+                let told = bucket.take(1).await.unwrap().is_allowed();
+                asked += 1;
+                allowed += u64::from(told);
+                if !goes_on(asked, told) {
+                    return allowed;
+                }
+                // Denied or served from memory, it would let nobody else run.
+                if asked % 32 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+    }
+    tasks
+}
+
+async fn sum(tasks: JoinSet<u64>) -> u64 {
+    tasks.join_all().await.into_iter().sum()
+}
+
+async fn clients(redis: &Redis, count: usize) -> Vec<Client> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.push(patient(redis.url()).await);
+    }
+    clients
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn most_takes_of_a_crowd_cost_nothing_and_what_it_leaves_goes_back() {
+    let stage = Stage::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&stage.redis).await;
+    let topup = patient(proxy.url()).await;
+    let before = proxy.requests();
+    let taken = sum(crowd(&topup.limit("roomy"), |asked, _| asked < 4_000)).await;
+    let sent = proxy.requests() - before;
+    println!("{sent} commands for {taken} takes");
+    assert_eq!(taken, 4_000 * CROWD as u64, "all allowed");
+    assert!(sent * 20 <= taken, "{sent}");
+    // Seen by somebody else, and soon.
+    let left = async || stage.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken;
+    eventually(SOON, left).await;
+    assert_eq!(topup.tokens_held(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_for_more_than_a_token_or_has_a_look_is_told_of_what_is_in_hand_as_well() {
+    let stage = Stage::set(CONFIG).await;
+    let roomy = stage.bucket("roomy");
+    let taken = sum(crowd(&roomy, |asked, _| asked < 5_000)).await;
+    // At once, while some may be in hand.
+    assert_eq!(roomy.peek().await.unwrap().remaining(), 1_000_000_000 - taken);
+    let more = sum(crowd(&roomy, |asked, _| asked < 1_000)).await;
+    let rest = 1_000_000_000 - taken - more;
+    assert!(roomy.take(rest).await.unwrap().is_allowed());
+    assert!(!roomy.take(1).await.unwrap().is_allowed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crowds_of_several_workers_take_what_there_is_and_no_more() {
+    let stage = Stage::set(CONFIG).await;
+    let mut crowds = Vec::new();
+    for topup in clients(&stage.redis, 3).await {
+        crowds.push((crowd(&topup.limit("small"), |_, told| told), topup));
+    }
+    let mut taken = 0;
+    for (tasks, _topup) in crowds {
+        taken += sum(tasks).await;
+    }
+    assert!(taken <= 200_000, "{taken}");
+    // A crowd that ends when somebody else has taken the rest may leave some, which go back.
+    let all = async || stage.bucket("small").peek().await.unwrap().remaining() + taken == 200_000;
+    eventually(SOON, all).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crowds_that_want_more_than_there_is_get_all_of_it_and_no_more() {
+    let stage = Stage::set(CONFIG).await;
+    for (limit, capacity, rate) in [("quick", 50_000, 100_000), ("spare", 1_000_000, 1_000_000)] {
+        let (started, mut crowds) = (clock::now(), Vec::new());
+        for topup in clients(&stage.redis, 3).await {
+            let end = started + 1_500_000;
+            crowds.push((crowd(&topup.limit(limit), move |_, _| clock::now() < end), topup));
+        }
+        let mut taken = 0;
+        for (tasks, _topup) in crowds {
+            taken += sum(tasks).await;
+        }
+        let passed = clock::now() - started;
+        let most = capacity + rate * (passed + 100_000) / 1_000_000;
+        println!("{limit}: {taken} of at most {most}");
+        assert!(taken <= most, "{taken} of {most}");
+        // More than these clients can ask for is no reason to be slower.
+        assert!(taken >= rate.min(100_000), "{taken}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_in_a_crowd_and_has_gone_leaves_no_token_behind() {
+    let stage = Stage::set(CONFIG).await;
+    let topup = patient(stage.redis.url()).await;
+    let taken = sum(crowd(&topup.limit("roomy"), |asked, _| asked < 3_000)).await;
+    drop(topup);
+    let all = async || stage.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000;
+    eventually(Duration::from_secs(5), all).await;
+}
+
+/// On a single thread: a storm that is answered from memory is no reason for anything else to stand still.
+#[tokio::test]
+async fn who_is_answered_from_memory_lets_others_run() {
+    let stage = Stage::set(CONFIG).await;
+    let bucket = stage.bucket("none");
+    assert!(bucket.take(1).await.unwrap().is_allowed());
+    let storm = tokio::spawn(async move { while !bucket.take(1).await.unwrap().is_allowed() {} });
+    let started = clock::now();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let passed = clock::now() - started;
+    storm.abort();
+    assert!(passed < 1_000_000, "{passed} us for 100 turns");
+}
