@@ -1,7 +1,8 @@
 -- Credits the buckets of a shard that are due, as of now and as many as a fraction of a millisecond allows: a slice of
 -- the daemon's pass. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 what the key of a counter begins with; the members of the index follow it
--- ARGV  1 most buckets  2 1: also those not due yet for being far from full, and those ahead of a clock stepped back
+-- ARGV  1 most buckets  2 an instant: also those last credited a period before it that are not due yet for being far from
+--       full, and those ahead of a clock stepped back; 0: only those due
 -- Reply {credited, full, tokens, now, again}: buckets credited, those of them that are full and lost their keys, tokens
 --       given (2^53 when more), the instant of Redis, and when the next of the buckets there are is due: now, when
 --       there may be more already.
@@ -9,7 +10,7 @@
 --       any time. The counters are not declared as keys: listing the buckets here saves a third (ARCHITECTURE.md).
 assert(#KEYS == 3 and #ARGV == 2, 'refill takes 3 keys and 2 arguments')
 local record, due, prefix = KEYS[1], KEYS[2], KEYS[3]
-local most, all = tonumber(ARGV[1]), ARGV[2] == '1'
+local most, all = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = microseconds()
 local terms = read_terms(record, 'token-bucket')
@@ -125,11 +126,11 @@ local again = n == 0 and (terms.fills > now and terms.fills or now + period) or 
 local place = first(offset_of(FARTHEST))
 while place do
   local offset = place - place % FAR
-  local bound = now - (all and period or due_at(offset))
+  local bound = math.max(now - due_at(offset), math.min(now, all) - period)
   if n == 0 then bound = math.min(now - period, last_filled(terms, now) - 1) end
-  if all or place <= offset + bound then
+  if all > 0 or place <= offset + bound then
     local ended = done(offset, whole(offset), whole(offset + bound))
-      and (not all or done(offset, '(' .. whole(offset + now + 2), '(' .. whole(offset + FAR)))
+      and (all == 0 or done(offset, '(' .. whole(offset + now + 2), '(' .. whole(offset + FAR)))
     if not ended then return {credited, full, math.min(given, EXACT), now, now} end
     place = first(offset)
   end
