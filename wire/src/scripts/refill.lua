@@ -1,8 +1,8 @@
 -- Credits the buckets of a shard that are due, as of now and as many as a fraction of a millisecond allows: a slice of
 -- the daemon's pass. Runs after time.lua and bucket.lua.
 -- KEYS  1 record  2 due index  3 what the key of a counter begins with; the members of the index follow it
--- ARGV  1 most buckets  2 an instant: also those last credited a period before it that are not due yet for being far from
---       full, and those ahead of a clock stepped back; 0: only those due
+-- ARGV  1 most buckets  2 an instant: also those last credited a period before it that are not due yet for being far
+--       from full, and those ahead of a clock stepped back; 0: only those due
 -- Reply {credited, full, tokens, now, again}: buckets credited, those of them that are full and lost their keys, tokens
 --       given (2^53 when more), the instant of Redis, and when the next of the buckets there are is due: now, when
 --       there may be more already.
