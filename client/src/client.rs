@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 #[cfg(feature = "tower")]
 use topup_wire::limit::Supply;
 use topup_wire::{
-    connection::{Connection, Link},
+    connection::{Connection, connect_lazily},
     counts::Counts,
-    lane::Lane,
+    lane::Lanes,
     limit::LimitName,
     scripts,
 };
@@ -27,7 +27,7 @@ use crate::{
     outage::Outage,
     published::{Cache, Published},
     slot::{Back, LOOK_AGAIN, MOST_LOOKS, Ticket},
-    slots::Slots,
+    slots::{MOST_BUCKETS, Slots},
     tally::Tallies,
     throttle::Module,
     watch::Watch,
@@ -56,9 +56,9 @@ pub struct Client(Arc<Shared>);
 
 /// What clones share.
 pub(crate) struct Shared {
-    link: Arc<Link>,
+    connection: Connection,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) lane: Lane<Ticket>,
+    pub(crate) lanes: Lanes<Ticket>,
     pub(crate) slots: Slots,
     pub(crate) watch: Arc<Watch>,
     pub(crate) deadline: Duration,
@@ -78,12 +78,14 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug)]
 pub struct Builder {
     deadline: Duration,
+    remembered: usize,
 }
 
 // === impl Client ===
 
 impl Client {
-    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`.
+    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`; of a Redis
+    /// Cluster any node, or several, `redis://[user:password@]host:port,host:port`: the first that answers tells of all.
     ///
     /// # Errors
     /// When `url` is not of that form, or Redis does not answer within two seconds.
@@ -93,7 +95,7 @@ impl Client {
 
     /// Settings to choose before connecting.
     pub fn builder() -> Builder {
-        Builder { deadline: DEADLINE }
+        Builder { deadline: DEADLINE, remembered: MOST_BUCKETS }
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
@@ -184,23 +186,32 @@ impl Builder {
         self
     }
 
+    /// How many buckets the client remembers, at about 1 kB each; 65,536 unless set. Of more than that, those that were asked
+    /// for longest ago are forgotten: their next take costs Redis a script in place of a `DECR`, or of nothing where it would
+    /// have been denied from memory. So it should be more than the keys that one worker has to do with within some minutes.
+    #[must_use]
+    pub fn remembered(mut self, buckets: usize) -> Self {
+        self.remembered = buckets;
+        self
+    }
+
     /// Connects to the Redis at `url`, as [`Client::connect`] does.
     ///
     /// # Errors
     /// When `url` is not of a Redis, or Redis does not answer within two seconds.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
-        let link = Arc::new(Link::open(url)?);
+        let connection = connect_lazily(url)?;
         let watch = Arc::new(Watch::default());
-        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut link.get())).await;
+        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
         watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
         let tallies = Arc::new(Tallies::default());
         let clock = Arc::new(Clock::start());
-        watch.start(link.clone(), self.deadline, tallies.clone(), clock.clone());
+        watch.start(connection.clone(), self.deadline, tallies.clone(), clock.clone());
         let shared = Arc::new(Shared {
-            link,
             clock,
-            lane: Lane::open(url)?,
-            slots: Slots::new(),
+            lanes: Lanes::beside(&connection),
+            connection,
+            slots: Slots::new(self.remembered),
             watch,
             deadline: self.deadline,
             limits: Cache::default(),
@@ -222,7 +233,7 @@ impl Builder {
 impl Shared {
     /// The connection, pipelined among all tasks.
     pub(crate) fn connection(&self) -> Connection {
-        self.link.get()
+        self.connection.clone()
     }
 
     /// The limit `name` as published now.

@@ -32,7 +32,7 @@ fn give_up(client: &Client, deadline: Duration) -> Duration {
     let mut late = Vec::new();
     let mut oldest = now;
     if let Some(overdue) = now.checked_sub(allowed) {
-        shared.lane.for_each_unanswered(|ticket| match ticket.overdue(overdue) {
+        shared.lanes.for_each_unanswered(|ticket| match ticket.overdue(overdue) {
             Some(flight) => late.push(flight),
             None => oldest = oldest.min(ticket.since()),
         });

@@ -85,7 +85,7 @@ impl Joint {
             return Ok(Self { levels });
         }
         let apart = &client.shared().apart;
-        if !apart.load(Relaxed) {
+        if !apart.load(Relaxed) || in_one_slot(takes) {
             match takes[0].bucket.within_deadline(Self::at_once(client, takes)).await {
                 Err(Error::Redis(error)) if scripts::are_apart(&error) => apart.store(true, Relaxed),
                 Ok(None) => {}
@@ -279,6 +279,13 @@ impl Take {
     fn level(&self, decision: Decision) -> Level {
         Level::of(&self.slot, decision)
     }
+}
+
+/// Whether a cluster has all of the buckets in one place, as far as that is known.
+fn in_one_slot(takes: &[Take]) -> bool {
+    let mut slots = takes.iter().map(|take| take.slot.last_place().map(|place| place.keys().slot));
+    let first = slots.next().flatten();
+    first.is_some() && slots.all(|slot| slot == first)
 }
 
 /// Where each of the buckets is.

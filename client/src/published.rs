@@ -5,8 +5,10 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use redis::RedisResult;
 use topup_wire::{
     bucket::{Operation, Record},
+    connection::Connection,
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Key, Limit, Mode},
     scripts,
@@ -116,6 +118,11 @@ impl Place {
     /// Appends the command that takes `by` tokens from its counter unseen.
     pub(crate) fn ask_decrement(&self, out: &mut Vec<u8>, by: u64) {
         scripts::ask_decrement(out, &self.state, by);
+    }
+
+    /// The same command by itself.
+    pub(crate) async fn decrement(&self, connection: &mut Connection, by: u64) -> RedisResult<i64> {
+        scripts::decrement(connection, &self.state, by).await
     }
 
     /// Appends the command that settles it.

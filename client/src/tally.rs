@@ -11,7 +11,7 @@ use std::{
 
 use tokio::task::JoinSet;
 use topup_wire::{
-    connection::Link,
+    connection::Connection,
     counts::{Count, Counts},
     limit::{Limit, LimitName},
     scripts,
@@ -79,7 +79,7 @@ impl Tallies {
     }
 
     /// Tells Redis what has come since it was last told. What it gives no answer to is not told again: it may have heard.
-    pub(crate) async fn tell(&self, link: &Link, deadline: Duration) {
+    pub(crate) async fn tell(&self, connection: &Connection, deadline: Duration) {
         let mut news = Vec::new();
         for (name, (tally, told)) in self.lock().iter_mut() {
             let counts = tally.counts();
@@ -91,7 +91,7 @@ impl Tallies {
         }
         let mut telling = JoinSet::new();
         for (name, more) in news {
-            let mut connection = link.get();
+            let mut connection = connection.clone();
             telling.spawn(async move { scripts::count(&mut connection, &name, &more).await });
         }
         // The next look finds out by itself whether Redis is away.

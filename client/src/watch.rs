@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use topup_wire::{connection::Link, reply::Polled, scripts};
+use topup_wire::{connection::Connection, reply::Polled, scripts};
 
 use crate::{clock::Clock, tally::Tallies};
 
@@ -66,7 +66,7 @@ impl Watch {
     /// Looks again and again, and tells what was counted since, until no client is left.
     async fn keep(
         this: Weak<Self>,
-        link: Arc<Link>,
+        mut connection: Connection,
         deadline: Duration,
         tallies: Arc<Tallies>,
         clock: Arc<Clock>,
@@ -75,19 +75,15 @@ impl Watch {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let Some(watch) = this.upgrade() else { return tallies.tell(&link, deadline).await };
+            let Some(watch) = this.upgrade() else { return tallies.tell(&connection, deadline).await };
             clock.compare();
-            let looked = tokio::time::timeout(deadline, scripts::poll(&mut link.get())).await;
+            let looked = tokio::time::timeout(deadline, scripts::poll(&mut connection)).await;
             match looked {
                 Ok(Ok(polled)) => {
                     watch.note(&polled);
-                    tallies.tell(&link, deadline).await;
+                    tallies.tell(&connection, deadline).await;
                 }
-                Ok(Err(error)) => {
-                    link.mend(&error);
-                    watch.lose_sight();
-                }
-                Err(_) => watch.lose_sight(),
+                Ok(Err(_)) | Err(_) => watch.lose_sight(),
             }
         }
     }
@@ -95,11 +91,11 @@ impl Watch {
     /// Starts looking; ends by itself when the last client is dropped.
     pub(crate) fn start(
         self: &Arc<Self>,
-        link: Arc<Link>,
+        connection: Connection,
         deadline: Duration,
         tallies: Arc<Tallies>,
         clock: Arc<Clock>,
     ) {
-        tokio::spawn(Self::keep(Arc::downgrade(self), link, deadline, tallies, clock));
+        tokio::spawn(Self::keep(Arc::downgrade(self), connection, deadline, tallies, clock));
     }
 }

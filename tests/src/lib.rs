@@ -8,6 +8,7 @@
 pub mod attempt;
 pub mod cli;
 pub mod clock;
+pub mod cluster;
 pub mod daemon;
 pub mod eventually;
 pub mod notify;
@@ -22,6 +23,7 @@ mod lines;
 
 pub use crate::attempt::{Answer, Attempt, work};
 pub use crate::cli::{Cli, Ended};
+pub use crate::cluster::Cluster;
 pub use crate::daemon::{Daemon, Launch};
 pub use crate::eventually::eventually;
 pub use crate::notify::NotifySocket;

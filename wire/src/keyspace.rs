@@ -23,7 +23,10 @@
 //! A limit's name has no colon, so its tags can never be `{topup}`. What is tried beside a limit is published under names
 //! that no limit of a config can have: `api~candidate`, `api~lazy`.
 
-use crate::limit::{Algorithm, LimitName, Shards};
+use crate::{
+    limit::{Algorithm, LimitName, Shards},
+    slot::Slot,
+};
 
 /// Published limits and their shards.
 pub const LIMITS: &str = "topup:{topup}:limits";
@@ -58,6 +61,8 @@ pub struct ShardKeys {
     pub former: String,
     /// What a counter's key begins with; a member of the due index follows.
     pub counters: String,
+    /// Where a cluster has all of them.
+    pub slot: Slot,
     /// What all of them begin with.
     shard: String,
 }
@@ -97,7 +102,14 @@ impl ShardKeys {
     pub fn new(name: &LimitName, shard: u16) -> Self {
         let shard = format!("topup:{{{name}:{shard}}}:");
         let key = |what: &str| [&shard, what].concat();
-        Self { record: key("limit"), due: key("due"), former: key("former"), counters: key("b:"), shard }
+        Self {
+            record: key("limit"),
+            due: key("due"),
+            former: key("former"),
+            counters: key("b:"),
+            slot: Slot::of(shard.as_bytes()),
+            shard,
+        }
     }
 
     /// The counter of one bucket.

@@ -9,3 +9,4 @@ pub mod lane;
 pub mod limit;
 pub mod reply;
 pub mod scripts;
+pub mod slot;

@@ -5,12 +5,13 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::sleep;
 use topup::Client;
+use topup_measure::{Table, short};
 
 use crate::{
     cell::{Cell, Found},
     clock::Stopwatch,
     peer::Peer,
-    report::{Table, short, tell},
+    report::tell,
     rules::{CROWD_TAKE, Rule},
     stage::Stage,
     team,
@@ -50,7 +51,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "Buckets of 1,000/s at the default tick of 100 ms: 100,000 that cannot be full for a while, so that each is \
                 credited every 1,024 ticks, and 10,000 in the pure form (`catch_up = false`), credited at each. Latencies \
                 are those of raw, a bare `DECR`, in µs.";
-    let mut table = Table::new("Refill", note, &["", "100,000, far below full", "10,000, at each tick"]);
+    let mut table = Table::new("Refill", ["", "100,000, far below full", "10,000, at each tick"]).note(note);
     let (far, ticked) = (looked_at(bench, Rule::Crowd).await?, looked_at(bench, Rule::Ticked).await?);
     let config = crate::rules::config(bench.stage.url());
     bench.stage.start_daemon(&config).await?;
@@ -105,11 +106,11 @@ pub(super) async fn cost(stage: &mut Stage, rule: Rule) -> anyhow::Result<Cost> 
     let (credited, _) = stage.credited().await?;
     let (before, watch) = (stage.meter().await?, Stopwatch::start());
     sleep(if rule == Rule::Ticked { MANY_TICKS } else { A_TURN }).await;
-    let (spent, seconds) = (stage.meter().await?.since(before), watch.elapsed().as_secs_f64());
+    let (spent, seconds) = (stage.meter().await?.since(&before), watch.elapsed().as_secs_f64());
     let (now, lag_ms) = stage.credited().await?;
     let credited = now - credited;
     Ok(Cost {
-        each: spent.refilling / credited.max(1.0),
+        each: spent.of(&["eval", "evalsha"]).1 / credited.max(1.0),
         whole: spent.cpu / credited.max(1.0),
         credited: credited / seconds,
         share: spent.cpu / 1e6 / seconds,

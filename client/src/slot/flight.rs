@@ -38,6 +38,8 @@ pub(super) struct Sent {
     pub(super) aboard: (usize, usize),
     /// Tokens to be taken ahead.
     pub(super) ahead: u64,
+    /// By a bare command.
+    pub(super) bare: bool,
 }
 
 /// Tokens left in the bucket after a command that had one for everyone aboard, and those nobody took.
@@ -86,7 +88,9 @@ impl Slot {
         state.flights.push(Flight { number: flight, sent: None, landed: None });
         // A waiter may have waited for long, and for good reason: it is the command that must not take long.
         let since = state.takers.first().map_or_else(|| client.shared().clock.now(), |taker| taker.since);
-        client.shared().lane.send(Ticket::new(client, self, flight, since));
+        // Without a place there is nothing to ask, whoever would be asked.
+        let slot = state.place.as_ref().map_or_else(Default::default, |place| place.keys().slot);
+        client.shared().lanes.send(slot, Ticket::new(client, self, flight, since));
     }
 
     /// Gives up the flight `number`, and all who have waited since before `overdue`.

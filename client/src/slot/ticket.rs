@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis::RedisResult;
 use topup_wire::{
     bucket::Operation,
+    connection::is_elsewhere,
     lane::{Reply, Request},
     reply::{Settled, Verdict},
     scripts,
@@ -52,13 +53,14 @@ impl Ticket {
             (None, _) => Operation::Share(wanted),
         };
         asked.count = many.unwrap_or(1);
-        if many.is_none() && state.may_decrement(wanted, asked, ahead > 0, &self.client) {
+        let bare = many.is_none() && state.may_decrement(wanted, asked, ahead > 0, &self.client);
+        if bare {
             state.place.as_ref()?.ask_decrement(out, wanted);
         } else {
             state.place.as_ref()?.ask(out, operation);
             state.unsettled = false;
         }
-        Some(Sent { asked, operation, wanted, aboard, ahead })
+        Some(Sent { asked, operation, wanted, aboard, ahead, bare })
     }
 
     /// Asks for those who are there behind the `first` flight, if the bucket is known to have enough for both.
@@ -75,7 +77,8 @@ impl Ticket {
             return None;
         }
         state.place.as_ref()?.ask_decrement(out, wanted);
-        Some(Sent { asked, operation: Operation::Share(wanted), wanted, aboard: (0, behind), ahead })
+        let operation = Operation::Share(wanted);
+        Some(Sent { asked, operation, wanted, aboard: (0, behind), ahead, bare: true })
     }
 
     /// The flight, when its first taker has waited since before `overdue`.
@@ -88,18 +91,23 @@ impl Ticket {
         self.since
     }
 
-    /// Asks once more, by itself: nothing was done, since the limit has changed or the script has to be sent.
-    fn again(self) {
-        let operation = {
+    /// Asks once more, by itself: nothing was done, since the limit has changed, the script has to be sent, or the bucket is
+    /// on another node, which is asked as the first was.
+    fn again(self, elsewhere: bool) {
+        let sent = {
             let state = self.slot.lock();
             let flight = state.flights.iter().find(|flight| flight.number == self.flight);
-            flight.and_then(|flight| flight.sent).map(|sent| sent.operation)
+            flight.and_then(|flight| flight.sent)
         };
-        let Some(operation) = operation else { return };
+        let Some(Sent { operation, wanted, bare, .. }) = sent else { return };
         let runtime = self.client.shared().runtime.clone();
         runtime.spawn(async move {
             let bucket = Bucket::of(&self.client, &self.slot);
-            let outcome = bucket.within_deadline(bucket.settle(operation)).await.map(Outcome::Settled);
+            let outcome = if elsewhere && bare {
+                bucket.within_deadline(bucket.decrement(wanted)).await.map(Outcome::Left)
+            } else {
+                bucket.within_deadline(bucket.settle(operation)).await.map(Outcome::Settled)
+            };
             self.slot.landed(self.flight, self.wanted, outcome, &self.client);
         });
     }
@@ -131,14 +139,15 @@ impl Request for Ticket {
             Ok(Reply::Numbers(numbers)) => {
                 Settled::try_from(numbers).map(Outcome::Settled).map_err(|error| Error::Redis(error.into()))
             }
-            Err(error) if scripts::is_not_loaded(&error) => return self.again(),
+            Err(error) if scripts::is_not_loaded(&error) => return self.again(false),
+            Err(error) if is_elsewhere(&error) => return self.again(true),
             Err(error) => Err(Error::Redis(error)),
         };
         match outcome {
             Ok(Outcome::Settled(settled))
                 if matches!(settled.verdict, Verdict::Unknown | Verdict::ExceedsCapacity) =>
             {
-                self.again()
+                self.again(false)
             }
             outcome => self.slot.landed(self.flight, self.wanted, outcome, &self.client),
         }

@@ -89,7 +89,8 @@ struct ConfigFile {
 /// Which Redis to ask.
 #[derive(Debug, Args)]
 struct Connect {
-    /// The Redis to ask: redis://[user:password@]host[:port][/db] or unix:///path
+    /// The Redis to ask: redis://[user:password@]host[:port][/db], a node of a cluster or several
+    /// (redis://host:port,host:port), or unix:///path
     #[arg(long, value_name = "URL", value_parser = parse_url)]
     redis: Option<RedisUrl>,
     #[command(flatten)]

@@ -2,9 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use redis::IntoConnectionInfo;
+use topup_wire::connection;
 
-/// A Redis URL this build can connect to: `redis://` or `unix://`. Shown without its password.
+/// A Redis URL this build can connect to: `redis://`, of several nodes of a cluster too, or `unix://`. Shown without its
+/// password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(String);
 
@@ -53,8 +54,8 @@ impl FromStr for RedisUrl {
             Some(("rediss" | "valkeys", _)) => return Err(RedisUrlError::Tls),
             _ => return Err(RedisUrlError::Scheme),
         }
-        match text.into_connection_info() {
-            Ok(_) => Ok(Self(text.to_owned())),
+        match connection::check(text) {
+            Ok(()) => Ok(Self(text.to_owned())),
             Err(error) => {
                 let reason = error.to_string();
                 Err(RedisUrlError::Form { reason: reason.split(" - ").next().unwrap_or_default().to_owned() })

@@ -6,15 +6,16 @@ use futures_util::future::try_join_all;
 use redis::{RedisError, RedisResult};
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
-    connection::{Connection, Link},
+    connection::{Connection, connect_lazily},
     limit::{Limit, LimitName},
+    reply::Beat,
     scripts::{self, Health},
 };
 
 use super::{
     Presence, Status,
     passes::{Ended, Passes},
-    patience::{NowAndThen, patiently, ticks},
+    patience::{InFlight, NowAndThen, finished, patiently, ticks},
     publication::Publication,
     shard::Shard,
 };
@@ -54,15 +55,25 @@ pub struct Settings {
 
 /// The refill engine.
 pub struct Engine {
-    link: Link,
+    connection: Connection,
     id: String,
     tick: Duration,
     presence: Presence,
+    /// A heartbeat under way, and what time it was for Redis when it was sent.
+    beating: Option<InFlight<(u64, RedisResult<Beat>)>>,
+    /// What is published, while it is being read.
+    reading: Option<InFlight<RedisResult<Found>>>,
     time: Option<RedisTime>,
     publication: Publication,
     passes: Passes,
     unread: NowAndThen,
     status: watch::Sender<Status>,
+}
+
+/// What is published.
+struct Found {
+    generation: u64,
+    shards: Vec<Shard>,
 }
 
 // === impl Engine ===
@@ -72,15 +83,20 @@ impl Engine {
     ///
     /// # Errors
     /// When the URL is not one of a Redis.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     pub fn new(settings: Settings) -> RedisResult<(Self, watch::Receiver<Status>)> {
         let (status, watched) = watch::channel(Status::default());
         let tick = settings.config.tick;
         let engine = Self {
             passes: Passes::new(tick),
-            link: Link::open(settings.url.as_str())?,
+            connection: connect_lazily(settings.url.as_str())?,
             id: settings.id,
             tick,
             presence: Presence::default(),
+            beating: None,
+            reading: None,
             time: None,
             publication: Publication::new(settings.config),
             unread: NowAndThen::default(),
@@ -105,100 +121,118 @@ impl Engine {
                     Command::Wake => self.publication.look(),
                 },
                 // Before the passes, which may be so many that one has always just ended.
-                _ = turns.tick() => self.turn().await,
-                Some(succeeded) = self.publication.ended() => if succeeded { self.published().await },
+                _ = turns.tick() => self.turn(),
+                Some((sent, beat)) = finished(&mut self.beating) => self.beaten(sent, beat),
+                Some(read) = finished(&mut self.reading) => self.read(read),
+                Some(succeeded) = self.publication.ended() => if succeeded { self.published() },
                 Some(ended) = self.passes.next() => self.passed(ended),
             }
         }
         self.passes.drain().await;
-        if self.presence.is_present() && scripts::retire(&mut self.link.get(), &self.id).await.is_err() {
+        if self.presence.is_present() && scripts::retire(&mut self.connection, &self.id).await.is_err() {
             tracing::warn!("the heartbeat could not be taken back: workers will notice by themselves");
         }
     }
 
-    async fn turn(&mut self) {
+    /// A turn waits for nothing: in a cluster, the node that hears the heartbeats may be away while others are not.
+    fn turn(&mut self) {
         self.status.send_modify(|status| status.ticks += 1);
-        if self.presence.is_pausing() {
-            return;
-        }
-        if self.time.is_none_or(|time| time.age() >= BEAT_EVERY.min(self.tick)) && !self.beat().await {
-            return;
-        }
-        let Some(now) = self.time.map(RedisTime::now) else { return };
-        self.publication.begin(&self.link.get(), now);
-        if !self.publication.is_crossing() {
-            self.passes.begin(&self.link.get(), now);
+        let old = self.time.is_none_or(|time| time.age() >= BEAT_EVERY.min(self.tick));
+        if old && self.beating.is_none() && !self.presence.is_pausing() {
+            self.beating = Some(self.beat());
+        } else {
+            self.work();
         }
     }
 
-    /// Says that this daemon is alive, and hears what time it is: whether Redis answered.
-    async fn beat(&mut self) -> bool {
+    /// Begins what there is to do now.
+    fn work(&mut self) {
+        let Some(now) = self.time.map(RedisTime::now) else { return };
+        let present = self.presence.is_present();
+        if present {
+            self.publication.begin(&self.connection, now);
+        }
+        if !self.publication.is_crossing() {
+            self.passes.begin(&self.connection, now, present);
+        }
+    }
+
+    /// Says that this daemon is alive, and hears what time it is.
+    fn beat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
         let status = *self.status.borrow();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let health = Health { lag: status.lag, credited: status.credited, version };
-        let expected = self.time.map_or(0, RedisTime::now);
-        let mut connection = self.link.get();
-        let beat = match patiently(scripts::heartbeat(&mut connection, &self.id, GOOD_FOR, &health)).await {
+        let (mut connection, id) = (self.connection.clone(), self.id.clone());
+        let sent = self.time.map_or(0, RedisTime::now);
+        Box::pin(async move {
+            (sent, patiently(scripts::heartbeat(&mut connection, &id, GOOD_FOR, &health)).await)
+        })
+    }
+
+    fn beaten(&mut self, sent: u64, beat: RedisResult<Beat>) {
+        let beat = match beat {
             Ok(beat) => beat,
             Err(error) => {
                 self.presence.lost(&error, self.tick);
                 self.status.send_modify(|status| status.connected = false);
-                self.link.mend(&error);
-                return false;
+                return;
             }
         };
         if self.presence.found() || self.time.is_none() {
-            warn_of_eviction(self.link.get());
+            warn_of_eviction(self.connection.clone());
         }
-        if beat.now + STEP < expected {
-            let back = Duration::from_micros(expected - beat.now);
+        if beat.now + STEP < sent {
+            let back = Duration::from_micros(sent - beat.now);
             tracing::warn!("Redis's clock stepped back by {back:?}: buckets count from now");
             self.passes.clock_stepped_back();
             self.publication.look();
         }
         self.time = Some(RedisTime::heard(beat.now));
         self.status.send_modify(|status| status.connected = true);
+        let known = self.status.borrow().generation;
         match beat.generation {
-            _ if self.publication.is_under_way() => {}
+            _ if self.publication.is_under_way() || self.reading.is_some() => {}
             None => {
                 tracing::warn!(
                     "nothing is published any more: Redis was flushed or is new; publishing again"
                 );
                 self.publication.again();
             }
-            Some(generation) if generation < status.generation => {
+            Some(generation) if generation < known => {
                 tracing::warn!("Redis has fallen back to what was published before: publishing again");
                 self.publication.again();
             }
-            Some(generation) if generation != status.generation => self.read_published(generation).await,
+            Some(generation) if generation != known => self.reading = Some(self.read_published()),
             Some(_) => {}
         }
-        true
+        self.work();
     }
 
-    async fn published(&mut self) {
+    fn published(&mut self) {
         self.status.send_modify(|status| status.applied += 1);
-        match patiently(scripts::generation(&mut self.link.get())).await {
-            Ok(generation) => self.read_published(generation.unwrap_or(0)).await,
-            // The next heartbeat tells that the generation is not the one known.
-            Err(error) => self.could_not_read(&error),
-        }
+        self.reading = Some(self.read_published());
     }
 
-    /// Refills from now on what is published as `generation`, whichever daemon published it.
-    async fn read_published(&mut self, generation: u64) {
-        let mut connection = self.link.get();
-        let read = patiently(async {
+    /// Reads what is published, by whichever daemon.
+    fn read_published(&self) -> InFlight<RedisResult<Found>> {
+        let mut connection = self.connection.clone();
+        Box::pin(patiently(async move {
+            // Before the rest: what is published meanwhile is read again.
+            let generation = scripts::generation(&mut connection).await?.unwrap_or(0);
             let names = scripts::published_limits(&mut connection).await?;
             let each = names.keys().map(|name| {
                 let mut connection = connection.clone();
                 async move { readable(name, scripts::read_limit(&mut connection, name).await) }
             });
             let limits = try_join_all(each).await?;
-            Ok(limits.iter().flatten().flat_map(Shard::of).collect::<Vec<_>>())
-        });
-        match read.await {
-            Ok(shards) => {
+            Ok(Found { generation, shards: limits.iter().flatten().flat_map(Shard::of).collect() })
+        }))
+    }
+
+    /// Refills from now on what has been read.
+    fn read(&mut self, read: RedisResult<Found>) {
+        match read {
+            Ok(Found { generation, shards }) => {
                 self.passes.replace(shards, self.tick);
                 let (shards, ready) = (self.passes.shards(), self.passes.all_seen());
                 self.status.send_modify(|status| {

@@ -1,6 +1,7 @@
 //! Passes over all shards: each shard at its own time, none waiting for another, none more than one pass behind.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -10,7 +11,7 @@ use std::{
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::RedisResult;
-use topup_wire::connection::Connection;
+use topup_wire::connection::{Address, Connection};
 
 use super::{
     lane::Lane,
@@ -34,7 +35,8 @@ pub(super) struct Passes {
     unseen: usize,
     behind: NowAndThen,
     failures: NowAndThen,
-    lane: Lane,
+    /// One for each node of a cluster: what one of them is busy with is nothing to the others.
+    lanes: HashMap<Option<Address>, Lane>,
     stop: Arc<AtomicBool>,
 }
 
@@ -67,7 +69,7 @@ impl Passes {
             unseen: 0,
             behind: NowAndThen::default(),
             failures: NowAndThen::default(),
-            lane: Lane::new(),
+            lanes: HashMap::new(),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -96,18 +98,28 @@ impl Passes {
         }
     }
 
-    /// Begins a pass over each shard whose time has come at `now`, in µs of Redis `TIME`.
-    pub(super) fn begin(&mut self, connection: &Connection, now: u64) {
+    /// Begins a pass over each shard whose time has come at `now`, in µs of Redis `TIME`. Where Redis is not `present`,
+    /// only the nodes of a cluster are asked, each of which may be.
+    pub(super) fn begin(&mut self, connection: &Connection, now: u64, present: bool) {
         for (index, shard) in self.shards.iter_mut().enumerate() {
             if shard.busy || shard.next > now {
                 continue;
+            }
+            let node = connection.node_of(shard.keys.slot);
+            if node.is_none() && !present {
+                continue;
+            }
+            // Another node has another clock.
+            if shard.node != node {
+                shard.anew |= shard.node.is_some();
+                shard.node.clone_from(&node);
             }
             shard.busy = true;
             let errand = Errand {
                 keys: shard.keys.clone(),
                 expected: shard.expected,
                 anew: std::mem::take(&mut shard.anew),
-                lane: self.lane.clone(),
+                lane: self.lanes.entry(node).or_insert_with(Lane::new).clone(),
                 stop: self.stop.clone(),
             };
             let (version, connection) = (self.version, connection.clone());
@@ -137,7 +149,7 @@ impl Passes {
                 let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LONGEST_TICK));
                 let look = if done.credited == 0 { shard.period.max(idle) } else { shard.period };
                 shard.expected = done.credited;
-                shard.next = done.due.min(began + look).min(now + LOOK_EVERY.max(idle));
+                shard.next = now.saturating_add(done.due).min(began + look).min(now + LOOK_EVERY.max(idle));
                 if !std::mem::replace(&mut shard.seen, true) {
                     self.unseen -= 1;
                 }

@@ -5,8 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use redis::{RedisResult, aio::ConnectionLike};
+use redis::RedisResult;
 use topup_wire::{
+    connection::{Address, Connection},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
     scripts::{self, Look},
@@ -34,6 +35,8 @@ pub(crate) struct Shard {
     pub(crate) busy: bool,
     /// Nothing is known of its buckets: some may have to be carried over a change, or be ahead of the clock.
     pub(crate) anew: bool,
+    /// The node of a cluster that had it last.
+    pub(crate) node: Option<Address>,
 }
 
 /// What a pass over one shard came to.
@@ -41,7 +44,8 @@ pub(crate) struct Shard {
 pub(crate) struct Done {
     /// Buckets credited.
     pub(crate) credited: u64,
-    /// When the next of the buckets there are is due, in µs of Redis `TIME`; those that stop being full come on top.
+    /// In how many µs the next of the buckets there are is due; those that stop being full come on top. By the clock of
+    /// the node that has them, which may be another one than the heartbeat's.
     pub(crate) due: u64,
 }
 
@@ -83,6 +87,7 @@ impl Shard {
             seen: false,
             busy: false,
             anew: true,
+            node: None,
         };
         (0..limit.shards.get()).map(shard).collect()
     }
@@ -92,10 +97,7 @@ impl Shard {
 
 impl Errand {
     /// Credits every bucket of the shard that is due, slice by slice.
-    pub(crate) async fn run<C>(self, connection: C) -> RedisResult<Done>
-    where
-        C: ConnectionLike + Clone,
-    {
+    pub(crate) async fn run(self, connection: Connection) -> RedisResult<Done> {
         let conn = &mut connection.clone();
         if self.anew {
             carry_all(&connection, &self.keys).await?;
@@ -109,7 +111,7 @@ impl Errand {
         while !self.stop.load(Relaxed) {
             let slice = self.lane.pass(expected, scripts::refill(conn, &self.keys, MOST, look)).await?;
             done.credited += slice.credited;
-            done.due = slice.again;
+            done.due = slice.again.saturating_sub(slice.now);
             if slice.again > slice.now {
                 break;
             }

@@ -5,6 +5,7 @@
 mod algorithms;
 mod cancellation;
 mod changes;
+mod cluster;
 mod combined;
 mod commands;
 mod contract;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult};
+use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::{sleep, timeout},
@@ -13,7 +13,7 @@ use super::{
     reply::{Reply, parse},
     stream::{Reader, Writer, connect},
 };
-use crate::connection::CONNECT_TIMEOUT;
+use crate::connection::{CONNECT_TIMEOUT, SLOW};
 
 /// Between attempts to connect in vain: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
@@ -26,7 +26,7 @@ const CHUNK: usize = 64;
 const KEEP: usize = 256 * 1024;
 
 /// Carries until the lane is dropped. A connection that breaks is made anew with the next request.
-pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>, info: ConnectionInfo) {
+pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>) {
     let mut backoff = BACKOFF.0;
     loop {
         // What is asked while nobody is connected is worth a connection.
@@ -34,7 +34,7 @@ pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>, info: ConnectionIn
             None => return,
             Some(false) => shared.filled.notified().await,
             Some(true) => {
-                let connected = timeout(CONNECT_TIMEOUT, connect(&info)).await;
+                let connected = timeout(CONNECT_TIMEOUT, connect(shared.node.info())).await;
                 match connected.unwrap_or_else(|_| Err(late())) {
                     Ok((reader, writer)) => {
                         backoff = BACKOFF.0;
@@ -59,6 +59,23 @@ async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -
     tokio::select! {
         ended = write(shared, writer) => ended,
         ended = read(shared, reader) => ended,
+        never = look_after(shared) => never,
+    }
+}
+
+/// Doubts, as long as nothing is answered, that this is still the node to ask. Never ends.
+async fn look_after<R: Request, T>(shared: &Shared<R>) -> T {
+    let mut before = 0;
+    loop {
+        sleep(SLOW).await;
+        let (answered, waits) = {
+            let queue = shared.lock();
+            (queue.answered, !queue.waiting.is_empty())
+        };
+        if waits && answered == before {
+            shared.servers.doubt();
+        }
+        before = answered;
     }
 }
 
@@ -123,14 +140,16 @@ fn hand_out<R: Request>(shared: &Shared<R>, answers: &mut Vec<RedisResult<Reply>
         if queue.waiting.len() < answers.len() {
             return Err(RedisError::from((ErrorKind::Parse, "more answers than questions")));
         }
+        queue.answered += answers.len() as u64;
         queue.waiting.drain(..answers.len()).collect()
     };
     let mut demoted = None;
     for (request, answer) in requests.into_iter().zip(answers.drain(..)) {
-        if let Err(error) = &answer
-            && error.code() == Some("READONLY")
-        {
-            demoted = Some(error.clone());
+        if let Err(error) = &answer {
+            shared.servers.hear(error, &shared.node);
+            if error.code() == Some("READONLY") {
+                demoted = Some(error.clone());
+            }
         }
         request.complete(answer);
     }

@@ -6,22 +6,25 @@
 //! company. Answers complete their requests on the lane's own task, so that no other has to be woken for it.
 //!
 //! Only commands answered by a whole number or a flat array of them travel here; the rest uses [`crate::connection`].
+//! In a cluster, there is a lane to each node.
 
 mod carrier;
 mod command;
+mod lanes;
 mod reply;
 mod stream;
 
 use std::{
     collections::VecDeque,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use redis::{IntoConnectionInfo, RedisError, RedisResult};
-use tokio::sync::Notify;
+use redis::{RedisError, RedisResult};
+use tokio::{runtime::Handle, sync::Notify};
 
+use crate::connection::{Node, Servers};
 pub use command::Command;
+pub use lanes::Lanes;
 pub use reply::Reply;
 
 /// A question for Redis, asked as late as can be.
@@ -31,15 +34,18 @@ pub trait Request: Send + 'static {
     /// Appends the command to ask now; false when there is nothing to ask any more.
     fn encode(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// Takes the answer to what was asked. An error says that there is none, or that Redis refused.
+    /// Takes the answer to what was asked. An error says that there is none, or that Redis refused; or that the node has
+    /// not got the key, which is then known of the next: see [`is_elsewhere`](crate::connection::is_elsewhere).
     fn complete(self, answer: RedisResult<Reply>);
 }
 
 /// One connection for small commands, which comes back by itself. Ends when it is dropped.
-pub struct Lane<R: Request>(Arc<Shared<R>>);
+struct Lane<R: Request>(Arc<Shared<R>>);
 
 /// What a lane and its task share.
 struct Shared<R> {
+    node: Arc<Node>,
+    servers: Arc<Servers>,
     queue: Mutex<Queue<R>>,
     /// Told when there is something to send, or nobody will ever send again.
     filled: Notify,
@@ -51,29 +57,24 @@ struct Queue<R> {
     pending: Vec<R>,
     /// Asked, in the order of their commands.
     waiting: VecDeque<R>,
+    /// How many have been answered.
+    answered: u64,
     closed: bool,
 }
 
 // === impl Lane ===
 
 impl<R: Request> Lane<R> {
-    /// A lane to the Redis at `url`, connected with its first request.
-    ///
-    /// # Errors
-    /// When `url` is not of a Redis.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub fn open(url: &str) -> RedisResult<Self> {
-        let info = url.into_connection_info()?;
-        let queue = Queue { pending: Vec::new(), waiting: VecDeque::new(), closed: false };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), filled: Notify::new() });
-        tokio::spawn(carrier::carry(shared.clone(), info));
-        Ok(Self(shared))
+    /// A lane to `node`, one of `servers`, connected with its first request.
+    fn open(node: Arc<Node>, servers: Arc<Servers>, runtime: &Handle) -> Self {
+        let queue = Queue { pending: Vec::new(), waiting: VecDeque::new(), answered: 0, closed: false };
+        let shared = Arc::new(Shared { node, servers, queue: Mutex::new(queue), filled: Notify::new() });
+        runtime.spawn(carrier::carry(shared.clone()));
+        Self(shared)
     }
 
     /// Asks with the next write.
-    pub fn send(&self, request: R) {
+    fn send(&self, request: R) {
         let first = {
             let mut queue = self.0.lock();
             queue.pending.push(request);
@@ -85,9 +86,16 @@ impl<R: Request> Lane<R> {
     }
 
     /// Looks at every request that has no answer yet.
-    pub fn for_each_unanswered(&self, mut look: impl FnMut(&R)) {
+    fn for_each_unanswered(&self, look: impl FnMut(&R)) {
         let queue = self.0.lock();
-        queue.waiting.iter().chain(&queue.pending).for_each(&mut look);
+        queue.waiting.iter().chain(&queue.pending).for_each(look);
+    }
+
+    /// Ends, and waits for no answer: all that have none are given `error`.
+    fn give_up(&self, error: &RedisError) {
+        self.0.lock().closed = true;
+        self.0.fail(error);
+        self.0.filled.notify_one();
     }
 }
 
@@ -95,12 +103,6 @@ impl<R: Request> Drop for Lane<R> {
     fn drop(&mut self) {
         self.0.lock().closed = true;
         self.0.filled.notify_one();
-    }
-}
-
-impl<R: Request> fmt::Debug for Lane<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lane").finish_non_exhaustive()
     }
 }
 
@@ -128,6 +130,7 @@ impl<R: Request> Shared<R> {
 
     /// Gives everything that waits the same error: nobody knows what Redis has made of it.
     fn fail(&self, error: &RedisError) {
+        self.servers.hear(error, &self.node);
         // What was still to be asked has to say for whom, which is what encoding does.
         self.encode(&mut Vec::new());
         let waiting = std::mem::take(&mut self.lock().waiting);

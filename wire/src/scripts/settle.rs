@@ -9,17 +9,14 @@ use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, reply::Settle
 
 static SETTLE: LazyLock<Script> = script!("token_bucket.lua" "settle.lua", after "quick.lua");
 
-/// The bare `DECR` of a counter: the tokens left, below 0 when there was none to take.
+/// The bare `DECRBY` of a counter: the tokens left, below 0 when there were fewer to take.
 ///
 /// Right only for a bucket known to be below full; anything below 0 must be settled.
 ///
 /// # Errors
 /// Those of Redis. The command may have been carried out all the same.
-pub async fn decrement(connection: &mut impl ConnectionLike, counter: &str) -> RedisResult<i64> {
-    // `Cmd::decr` would send DECRBY: a longer command, and dearer for Redis.
-    let mut take = Cmd::new();
-    take.arg("DECR").arg(counter);
-    take.query_async(connection).await
+pub async fn decrement(connection: &mut impl ConnectionLike, counter: &str, by: u64) -> RedisResult<i64> {
+    Cmd::decr(counter, by).query_async(connection).await
 }
 
 /// Appends the command that takes `by` tokens from a counter unseen, see [`decrement`].

@@ -1,6 +1,6 @@
 //! Removing what a limit no longer needs, in slices.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
@@ -47,13 +47,14 @@ pub async fn sweep_counters(
     Ok(0)
 }
 
-/// Removes every state of the limit `name` under `algorithm`, of the shards from `first` on. Without an index they are
-/// found by a scan of the keyspace, the same for all shards.
+/// Removes every state of the limit `name` under `algorithm` that `node` has, of the shards from `first` on. Without an
+/// index they are found by a scan of the keyspace, the same for all shards.
 ///
 /// # Errors
 /// Those of Redis. May be called again without harm.
 pub async fn sweep_states(
     connection: &mut impl ConnectionLike,
+    node: &mut impl ConnectionLike,
     name: &LimitName,
     algorithm: Algorithm,
     first: u16,
@@ -61,30 +62,36 @@ pub async fn sweep_states(
     let mut cursor = Some(0);
     while let Some(from) = cursor {
         let found: Vec<String>;
-        (found, cursor) = scan(connection, name, from).await?;
-        let of_it = |key: &String| state_of(name, algorithm, key).is_some_and(|(shard, _)| shard >= first);
-        let states: Vec<String> = found.into_iter().filter(of_it).collect();
-        if !states.is_empty() {
+        (found, cursor) = scan(node, name, from).await?;
+        // Those of one shard are in one slot.
+        let mut states: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+        for key in &found {
+            if let Some((shard, _)) = state_of(name, algorithm, key).filter(|(shard, _)| *shard >= first) {
+                states.entry(shard).or_default().push(key);
+            }
+        }
+        for states in states.into_values() {
             Cmd::unlink(states).exec_async(connection).await?;
         }
     }
     Ok(())
 }
 
-/// Brings every state of the limit `name` under `algorithm` up to the present terms, so that each expires when it is
-/// needed no longer under these.
+/// Brings every state of the limit `name` under `algorithm` that `node` has up to the present terms, so that each expires
+/// when it is needed no longer under these.
 ///
 /// # Errors
 /// Those of Redis. May be called again without harm.
 pub async fn touch_states(
     connection: &mut impl ConnectionLike,
+    node: &mut impl ConnectionLike,
     name: &LimitName,
     algorithm: Algorithm,
 ) -> RedisResult<()> {
     let mut cursor = Some(0);
     while let Some(from) = cursor {
         let found: Vec<String>;
-        (found, cursor) = scan(connection, name, from).await?;
+        (found, cursor) = scan(node, name, from).await?;
         for (shard, member) in found.iter().filter_map(|key| state_of(name, algorithm, key)) {
             let keys = ShardKeys::new(name, shard);
             operate(connection, algorithm, &keys, member, Operation::Refund(0)).await?;
@@ -96,12 +103,12 @@ pub async fn touch_states(
 /// One step of a scan for the states of a limit, and where the next one begins: as many keys as are looked at, and
 /// removed, in a fraction of a millisecond.
 async fn scan(
-    connection: &mut impl ConnectionLike,
+    node: &mut impl ConnectionLike,
     name: &LimitName,
     from: u64,
 ) -> RedisResult<(Vec<String>, Option<u64>)> {
     let mut scan = Cmd::new();
     scan.arg("SCAN").arg(from).arg("MATCH").arg(states_pattern(name)).arg("COUNT").arg(500);
-    let (next, found): (u64, _) = scan.query_async(connection).await?;
+    let (next, found): (u64, _) = scan.query_async(node).await?;
     Ok((found, (next > 0).then_some(next)))
 }

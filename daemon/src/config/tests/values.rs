@@ -74,6 +74,7 @@ fn a_password_is_never_shown() {
         ("redis://127.0.0.1:6379/3", "redis://127.0.0.1:6379/3"),
         ("redis://user:s3cret@host:1/3?protocol=resp3", "redis://***@host:1/3"),
         ("redis://:s3c@ret@host", "redis://***@host"),
+        ("redis://:s3c,ret@one:7000,other:7001", "redis://***@one:7000,other:7001"),
         ("unix:///run/r@dis.sock?pass=s3cret", "unix:///run/r@dis.sock"),
     ] {
         let url: RedisUrl = text.parse().expect(text);

@@ -35,7 +35,7 @@ async fn what_a_bare_decr_leaves_of_a_removed_limit_goes_with_the_next_question(
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
-    assert_eq!(scripts::decrement(conn, &keys.counter("a")).await.unwrap(), -1);
+    assert_eq!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap(), -1);
     assert_eq!(scripts::settle(conn, &keys, "a", TAKE).await.unwrap().verdict, Verdict::Unknown);
     assert!(redis.keyspace().await.is_empty());
 }

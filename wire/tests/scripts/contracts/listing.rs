@@ -93,8 +93,8 @@ async fn a_touched_lazy_bucket_expires_when_it_is_full_under_the_present_terms()
     assert_eq!(minutes(scene.redis.ask(&["PTTL", &state]).await), 1);
     lazy.terms.supply = topup_wire::limit::Supply::Rate("1/min".parse().unwrap());
     scene.publish(lazy, None).await;
-    scripts::touch_states(&mut scene.redis.connection, &scene.limit.name, Algorithm::LazyTokenBucket)
-        .await
-        .unwrap();
+    let conn = &mut scene.redis.connection;
+    let node = &mut conn.clone();
+    scripts::touch_states(conn, node, &scene.limit.name, Algorithm::LazyTokenBucket).await.unwrap();
     assert_eq!(minutes(scene.redis.ask(&["PTTL", &state]).await), 60);
 }

@@ -35,7 +35,7 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
         let conn = &mut redis.connection;
         assert_wrong_type(scripts::settle(conn, &keys, "a", TAKE).await);
         if key == keys.counter("a") {
-            assert_wrong_type(scripts::decrement(conn, &key).await);
+            assert_wrong_type(scripts::decrement(conn, &key, 1).await);
         } else {
             assert_wrong_type(scripts::refill(conn, &keys, 9, Look::Due).await);
         }

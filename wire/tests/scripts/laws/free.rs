@@ -73,8 +73,8 @@ async fn a_bucket_that_was_in_use_keeps_its_key_for_one_more_turn() {
         for _ in 0..2 {
             if kept {
                 scene.pass(TURN).await;
-                scripts::decrement(&mut scene.redis.connection, &counter).await.unwrap();
-                scripts::decrement(&mut scene.redis.connection, &counter).await.unwrap();
+                scripts::decrement(&mut scene.redis.connection, &counter, 1).await.unwrap();
+                scripts::decrement(&mut scene.redis.connection, &counter, 1).await.unwrap();
                 assert_eq!(scene.refill(1).await.full, 0);
             }
         }
@@ -144,7 +144,7 @@ async fn a_removed_limit_has_no_key() {
             // Workers that have not heard of it yet.
             let member = format!("user-{}", rng.random_range(0..70));
             let counter = scene.keys.counter(&member);
-            if scripts::decrement(&mut scene.redis.connection, &counter).await.unwrap() < 0 {
+            if scripts::decrement(&mut scene.redis.connection, &counter, 1).await.unwrap() < 0 {
                 assert_eq!(scene.settle(&member, Operation::Take(1)).await.verdict, Verdict::Unknown);
             }
             let conn = &mut scene.redis.connection;
@@ -178,6 +178,7 @@ async fn lazy_buckets_of_a_removed_limit_are_swept() {
         .unwrap();
     }
     scripts::drop_record(conn, &scene.keys).await.unwrap();
-    scripts::sweep_states(conn, &scene.limit.name, Algorithm::LazyTokenBucket, 0).await.unwrap();
+    let node = &mut conn.clone();
+    scripts::sweep_states(conn, node, &scene.limit.name, Algorithm::LazyTokenBucket, 0).await.unwrap();
     assert_eq!(keys(&mut scene).await, [""; 0]);
 }

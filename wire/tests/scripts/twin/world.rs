@@ -65,7 +65,7 @@ impl World {
 
     pub(crate) async fn decrement(&mut self, i: usize) -> i64 {
         let counter = self.twin.keys.counter(MEMBERS[i]);
-        let left = scripts::decrement(&mut self.redis.connection, &counter).await.unwrap();
+        let left = scripts::decrement(&mut self.redis.connection, &counter, 1).await.unwrap();
         assert_eq!(left, bucket::decrement(&mut self.buckets[i], &mut self.strays[i]));
         self.evicted[i] = false;
         left

@@ -1,0 +1,90 @@
+//! What is published, changed and removed, is so on every node.
+
+use topup_tests::{SOON, Signal, eventually};
+use topup_wire::{keyspace::ShardKeys, limit::LimitName};
+
+use super::Stage;
+
+const ALGORITHMS: [&str; 4] = ["token-bucket", "lazy-token-bucket", "gcra", "leaky-bucket"];
+
+fn config(algorithm: &str, capacity: u64) -> String {
+    format!(
+        "[limit.user]\nkeyed = true\nshards = 12\ncapacity = {capacity}\nrate = \"1/60s\"\nalgorithm = \"{algorithm}\"\n\
+         [limit.other]\ncapacity = 3\nrate = \"1/60s\"\n"
+    )
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Has the daemon obey another configuration, and waits until a field of every shard's record says so.
+    async fn reload(&mut self, config: &str, field: &str, expected: &str) {
+        self.daemon.rewrite_config(config);
+        self.daemon.signal(Signal::HUP);
+        let name: LimitName = "user".parse().unwrap();
+        for shard in 0..12 {
+            let record = ShardKeys::new(&name, shard).record;
+            let home = &self.cluster.masters()[self.cluster.home(&record).await].redis;
+            eventually(SOON, async || {
+                let found: Option<String> = home.ask(&["HGET", &record, field]).await;
+                if found.as_deref() == Some(expected) { Ok(()) } else { Err(found) }
+            })
+            .await;
+        }
+    }
+}
+
+fn users() -> impl Iterator<Item = String> {
+    (0..30).map(|i| i.to_string())
+}
+
+#[tokio::test]
+async fn a_change_reaches_every_node_and_tokens_stay() {
+    let mut stage = Stage::set(&config("token-bucket", 10)).await;
+    for user in users() {
+        assert!(stage.bucket("user").key(user).take(4).await.unwrap().is_allowed());
+    }
+    stage.reload(&config("token-bucket", 20), "capacity", "20").await;
+    for user in users() {
+        let bucket = stage.bucket("user").key(user);
+        let told = eventually(SOON, async || {
+            let told = bucket.peek().await.unwrap();
+            (told.capacity() == 20).then_some(told)
+        })
+        .await;
+        assert_eq!(told.remaining(), 6);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_is_removed_leaves_no_key_on_any_node() {
+    for algorithm in ALGORITHMS {
+        let stage = Stage::set(&config(algorithm, 10)).await;
+        for user in users() {
+            assert!(stage.bucket("user").key(user).take(4).await.unwrap().is_allowed());
+        }
+        for node in stage.cluster.masters() {
+            assert!(!node.redis.ask::<Vec<String>>(&["KEYS", "topup:{user:*}:?:*"]).await.is_empty());
+        }
+        stage.daemon.rewrite_config("[limit.other]\ncapacity = 3\nrate = \"1/60s\"\n");
+        stage.daemon.signal(Signal::HUP);
+        eventually(SOON, async || {
+            let keys = stage.cluster.keys("topup:{user:*").await;
+            if keys.is_empty() { Ok(()) } else { Err(keys) }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn another_algorithm_takes_over_on_every_node() {
+    let mut stage = Stage::set(&config("gcra", 10)).await;
+    for user in users() {
+        assert!(stage.bucket("user").key(user).take(4).await.unwrap().is_allowed());
+    }
+    stage.reload(&config("leaky-bucket", 10), "algorithm", "leaky-bucket").await;
+    for user in users() {
+        assert_eq!(stage.bucket("user").key(user).take(1).await.unwrap().remaining(), 9);
+    }
+    eventually(SOON, async || stage.cluster.keys("topup:{user:*}:g:*").await.is_empty()).await;
+}

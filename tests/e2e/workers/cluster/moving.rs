@@ -1,0 +1,102 @@
+//! Slots that move from node to node while their buckets are taken from.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use topup_tests::{Attempt, SOON, eventually};
+
+use super::{
+    super::{
+        oracle::{Oracle, no_errors},
+        stage::Tasks,
+    },
+    Stage,
+};
+
+/// Buckets in which no token comes meanwhile, so that every one is accounted for; and one in which many do.
+const CONFIG: &str = r#"
+[limit.stock]
+capacity = 100_000
+rate = "1/366d"
+
+[limit.lazy]
+algorithm = "lazy-token-bucket"
+capacity = 100_000
+rate = "1/366d"
+
+[limit.busy]
+capacity = 10
+rate = "200/s"
+"#;
+
+const LIMITS: [&str; 3] = ["stock", "lazy", "busy"];
+
+#[tokio::test]
+async fn a_slot_moves_under_way_and_each_token_is_taken_once() {
+    let stage = Stage::set(CONFIG).await;
+    for limit in LIMITS {
+        assert!(stage.bucket(limit).take(1).await.unwrap().is_allowed());
+    }
+    let tasks =
+        LIMITS.map(|limit| Tasks::start((0..8).map(|_| stage.bucket(limit)), Duration::from_millis(4)));
+    for turn in 0..6 {
+        for limit in LIMITS {
+            let record = format!("topup:{{{limit}:0}}:limit");
+            let (slot, home) = (stage.cluster.slot(&record).await, stage.cluster.home(&record).await);
+            let [from, to] = [(home + turn) % 3, (home + turn + 1) % 3];
+            stage.cluster.begin_to_move(slot, from, to).await;
+            // The counter goes ahead of the rest: bare commands follow it, scripts wait for the others.
+            let counter = format!("topup:{{{limit}:0}}:{}:", if limit == "lazy" { "l" } else { "b" });
+            stage.cluster.move_keys(&[counter], from, to).await;
+            sleep(Duration::from_millis(40)).await;
+            stage.cluster.end_the_move(slot, from, to).await;
+        }
+    }
+    let [stock, lazy, busy] = tasks;
+    for (limit, tasks) in [("stock", stock), ("lazy", lazy)] {
+        let attempts = tasks.stop().await;
+        no_errors(&attempts);
+        let taken = attempts.iter().filter(|attempt| attempt.is_allowed()).count() as u64;
+        let left = stage.bucket(limit).peek().await.unwrap().remaining();
+        println!("{limit}: {taken} taken of {} asked for", attempts.len());
+        assert!(taken > 100 && taken + left + 1 == 100_000, "{limit}: {taken} taken, {left} left");
+    }
+    let attempts = busy.stop().await;
+    no_errors(&attempts);
+    let judgement = Oracle::new(10, 200.0).judge(&attempts).never_over();
+    println!("busy: {judgement:?}, {} answers", attempts.len());
+    assert!(judgement.share() > 0.5, "{judgement:?}");
+    eventually(SOON, async || stage.cluster.keys("*{busy:0}:b:").await.is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_slot_that_is_long_on_its_way_is_an_error_that_passes() {
+    let stage = Stage::set(CONFIG).await;
+    assert!(stage.bucket("lazy").take(1).await.unwrap().is_allowed());
+    let record = "topup:{lazy:0}:limit";
+    let (slot, from) = (stage.cluster.slot(record).await, stage.cluster.home(record).await);
+    let to = (from + 1) % 3;
+    stage.cluster.begin_to_move(slot, from, to).await;
+    stage.cluster.move_keys(&["topup:{lazy:0}:l:".to_owned()], from, to).await;
+    let error = stage.bucket("lazy").take(1).await.unwrap_err();
+    assert!(error.is_transient() && error.to_string().contains("during rehashing of slot"), "{error}");
+    stage.cluster.end_the_move(slot, from, to).await;
+    assert_eq!(stage.bucket("lazy").take(1).await.unwrap().remaining(), 99_998);
+    assert!(Attempt::make(&stage.bucket("lazy")).await.is_allowed());
+}
+
+#[tokio::test]
+async fn a_master_that_gives_all_its_slots_away_is_left_without_an_error() {
+    let stage = Stage::set(CONFIG).await;
+    let home = stage.cluster.home("topup:{stock:0}:limit").await;
+    assert!(stage.bucket("stock").take(1).await.unwrap().is_allowed());
+    let tasks = Tasks::start((0..4).map(|_| stage.bucket("stock")), Duration::from_millis(4));
+    stage.cluster.move_all(home, (home + 1) % 3).await;
+    // Longer than what is on its way back from it is waited for.
+    sleep(Duration::from_millis(1_500)).await;
+    let attempts = tasks.stop().await;
+    no_errors(&attempts);
+    let taken = attempts.iter().filter(|attempt| attempt.is_allowed()).count() as u64;
+    let left = stage.bucket("stock").peek().await.unwrap().remaining();
+    assert!(taken > 100 && taken + left + 1 == 100_000, "{taken} taken, {left} left");
+}

@@ -1,0 +1,187 @@
+//! Buckets on all nodes: taken from, topped up, and gone when they are full.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::{task::JoinSet, time::sleep};
+use topup_tests::{Cli, SOON, eventually};
+use topup_wire::{
+    keyspace::{ShardKeys, shard_of},
+    limit::Shards,
+};
+
+use super::{
+    super::{
+        oracle::{Oracle, no_errors},
+        stage::{Tasks, patient},
+    },
+    Stage,
+};
+
+const CONFIG: &str = r#"
+[limit.user]
+keyed = true
+shards = 16
+capacity = 10
+rate = "50/s"
+
+[limit.login]
+keyed = true
+algorithm = "lazy-token-bucket"
+capacity = 3
+rate = "1/60s"
+
+[limit.many]
+keyed = true
+algorithm = "lazy-token-bucket"
+capacity = 1_000
+rate = "1/60s"
+
+[limit.all]
+capacity = 100
+rate = "1/60s"
+"#;
+
+fn users() -> impl Iterator<Item = String> {
+    (0..24).map(|i| format!("user-{i}"))
+}
+
+/// The master of each user's bucket.
+async fn homes(stage: &Stage) -> BTreeMap<String, usize> {
+    let mut homes = BTreeMap::new();
+    for user in users() {
+        let shard = shard_of(&user, Shards::new(16).unwrap());
+        let keys = ShardKeys::new(&"user".parse().unwrap(), shard);
+        homes.insert(user, stage.cluster.home(&keys.record).await);
+    }
+    homes
+}
+
+#[tokio::test]
+async fn two_workers_take_from_buckets_on_all_nodes_and_no_bucket_is_over() {
+    let stage = Stage::set(CONFIG).await;
+    let homes = homes(&stage).await;
+    for master in 0..3 {
+        assert!(homes.values().filter(|home| **home == master).count() > 1, "{homes:?}");
+    }
+    let other = patient(stage.cluster.masters()[2].redis.url()).await;
+    let mut judged = JoinSet::new();
+    for user in users() {
+        let buckets = [&stage.topup, &other].map(|topup| topup.limit("user").key(&user));
+        judged.spawn(async move {
+            let tasks = Tasks::start(buckets, Duration::from_millis(16));
+            sleep(Duration::from_secs(3)).await;
+            let attempts = tasks.stop().await;
+            no_errors(&attempts);
+            (user, Oracle::new(10, 50.0).judge(&attempts).never_over().within(0.05))
+        });
+    }
+    let (mut allowed, mut all) = ([0; 3], 0);
+    for (user, judgement) in judged.join_all().await {
+        allowed[homes[&user]] += judgement.allowed;
+        all += judgement.allowed;
+    }
+    println!("{all} allowed, by node {allowed:?}");
+    eventually(SOON, async || {
+        let keys = stage.bucket_keys().await;
+        if keys.is_empty() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_take_costs_one_bare_command_and_no_node_has_to_say_where_to_ask() {
+    let stage = Stage::set(CONFIG).await;
+    for _ in 0..2 {
+        for user in users() {
+            assert!(stage.bucket("user").key(user).take(1).await.unwrap().is_allowed());
+        }
+    }
+    for node in stage.cluster.masters() {
+        node.redis.reset_stats().await;
+    }
+    for _ in 0..3 {
+        for user in users() {
+            assert!(stage.bucket("user").key(user).take(1).await.unwrap().is_allowed());
+        }
+    }
+    let (mut bare, mut moved) = (0, 0);
+    for node in stage.cluster.masters() {
+        bare += node.redis.command_calls("decr").await;
+        let errors: String = node.redis.ask(&["INFO", "errorstats"]).await;
+        moved += errors.lines().filter(|line| line.starts_with("errorstat_MOVED")).count();
+    }
+    // A bucket that was nearly full by then is settled.
+    println!("{bare} bare commands for 72 takes");
+    assert!(bare > 36 && moved == 0, "{bare} bare commands, {moved} nodes that have not got the key");
+}
+
+#[tokio::test]
+async fn across_slots_all_is_taken_or_nothing() {
+    let stage = Stage::set(CONFIG).await;
+    let levels = |user: &str| {
+        let login = stage.bucket("login").key(user);
+        [(stage.bucket("all"), 1), (stage.bucket("user").key(user), 2), (login, 1)]
+    };
+    for user in ["a", "b", "c", "d"] {
+        for _ in 0..3 {
+            assert!(stage.topup.take_all(levels(user)).await.unwrap().is_allowed());
+        }
+        let denied = stage.topup.take_all(levels(user)).await.unwrap();
+        assert_eq!(denied.denied_by().unwrap().limit(), "login");
+        assert_eq!(stage.bucket("login").key(user).peek().await.unwrap().remaining(), 0);
+    }
+    assert_eq!(stage.bucket("all").peek().await.unwrap().remaining(), 100 - 12);
+    eventually(SOON, async || stage.bucket("user").key("a").peek().await.unwrap().remaining() == 10).await;
+}
+
+#[tokio::test]
+async fn in_one_slot_it_is_one_script() {
+    const TAKES: u64 = 200;
+    let stage = Stage::set(CONFIG).await;
+    let of = |user: &str| shard_of(user, Shards::new(8).unwrap());
+    let first = users().next().unwrap();
+    let other = users().skip(1).find(|user| of(user) == of(&first)).unwrap();
+    let [one, other] = [first, other].map(|user| stage.bucket("many").key(user));
+    // It has been learned that others are not in one.
+    let apart = [(one.clone(), 1), (stage.bucket("all"), 1)];
+    assert!(stage.topup.take_all(apart).await.unwrap().is_allowed());
+    let scripts = async || {
+        let mut scripts = 0;
+        for node in stage.cluster.masters() {
+            scripts += node.redis.command_calls("evalsha").await;
+        }
+        scripts
+    };
+    assert!(other.take(1).await.unwrap().is_allowed());
+    let before = scripts().await;
+    for _ in 0..TAKES {
+        assert!(stage.topup.take_all([(one.clone(), 1), (other.clone(), 1)]).await.unwrap().is_allowed());
+    }
+    // Besides ours, the daemon tells that it is alive.
+    let sent = scripts().await - before;
+    assert!((TAKES..TAKES * 3 / 2).contains(&sent), "{sent} scripts");
+    let left = [one.peek().await.unwrap().remaining(), other.peek().await.unwrap().remaining()];
+    assert_eq!(left, [1_000 - 1 - TAKES; 2]);
+}
+
+#[tokio::test]
+async fn the_command_line_finds_every_bucket() {
+    let stage = Stage::set(CONFIG).await;
+    for user in users() {
+        let told = Cli::new(&["take", "user", "--key", &user, "--count", "10"])
+            .redis(&stage.cluster.masters()[2].redis);
+        let ended = told.run().await;
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    let ended = Cli::new(&["take", "all"]).redis(&stage.cluster.masters()[2].redis).run().await;
+    assert_eq!((ended.code, ended.stdout.trim_end()), (Some(0), "allowed, 99 of 100 left"));
+    let ended = Cli::new(&["status"]).redis(&stage.cluster.masters()[0].redis).run().await;
+    assert!(ended.stdout.contains("1 daemon alive") && ended.stdout.contains("user"), "{}", ended.stdout);
+    for user in ["a", "b", "c", "d", "e"] {
+        let ended = Cli::new(&["throttle", user, "4", "1", "60"])
+            .redis(&stage.cluster.masters()[1].redis)
+            .run()
+            .await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "0\n5\n4\n-1\n60\n"), "{}", ended.stderr);
+    }
+}

@@ -1,0 +1,212 @@
+//! A Redis Cluster of a test's own.
+
+use std::ops::RangeInclusive;
+
+use tokio::net::TcpSocket;
+use topup_embedded::RedisServer;
+
+use crate::{Redis, SOON, eventually};
+
+/// How many slots there are.
+const SLOTS: u16 = 16_384;
+/// A node that says nothing for so long, in ms, is down for the others: the least at which a busy machine does no harm.
+const NODE_TIMEOUT: &str = "1000";
+
+/// A private cluster: masters that share all slots evenly, and perhaps replicas of some. What a node that is down had is
+/// away, and the rest is not.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The masters; replicas behind them.
+    pub nodes: Vec<Node>,
+    masters: usize,
+}
+
+/// One node.
+#[derive(Debug)]
+pub struct Node {
+    /// The server, and a connection to it alone.
+    pub redis: Redis,
+    /// Its name in the cluster.
+    pub id: String,
+    bus: u16,
+    /// Keeps the port for other nodes ours.
+    _reserved: TcpSocket,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// A cluster of so many masters.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub async fn start(masters: usize) -> Self {
+        Self::with_replicas_of(masters, &[]).await
+    }
+
+    /// The same, with a replica of each of those masters.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub async fn with_replicas_of(masters: usize, of: &[usize]) -> Self {
+        let mut nodes = Vec::new();
+        for number in 1..=masters + of.len() {
+            let node = Node::start().await;
+            // So that no two begin with the same and have to find out.
+            node.redis.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &number.to_string()]).await;
+            nodes.push(node);
+        }
+        let cluster = Self { nodes, masters };
+        for (i, node) in cluster.masters().iter().enumerate() {
+            let slots: Vec<String> = cluster.share(i).map(|slot| slot.to_string()).collect();
+            let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+            node.redis.ask::<()>(&words.collect::<Vec<_>>()).await;
+        }
+        let (first, others) = cluster.nodes.split_first().expect("a cluster has a node");
+        for other in others {
+            let (port, bus) = (other.port().to_string(), other.bus.to_string());
+            first.redis.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
+        }
+        cluster.agree().await;
+        for (replica, of) in cluster.nodes[masters..].iter().zip(of) {
+            replica.redis.ask::<()>(&["CLUSTER", "REPLICATE", &cluster.nodes[*of].id]).await;
+        }
+        for replica in &cluster.nodes[masters..] {
+            let linked = async || {
+                let info = replica.redis.ask::<String>(&["INFO", "replication"]).await;
+                if info.contains("master_link_status:up") { Ok(()) } else { Err(info) }
+            };
+            eventually(SOON, linked).await;
+        }
+        cluster.agree().await;
+        cluster
+    }
+
+    /// Waits until every node knows all the others, and that all slots are served.
+    async fn agree(&self) {
+        let known = format!("cluster_known_nodes:{}\r", self.nodes.len());
+        for node in &self.nodes {
+            let agreed = async || {
+                let info = node.redis.ask::<String>(&["CLUSTER", "INFO"]).await;
+                let well = ["cluster_state:ok", "cluster_slots_ok:16384", &known];
+                if well.iter().all(|line| info.contains(line)) { Ok(()) } else { Err(info) }
+            };
+            eventually(SOON, agreed).await;
+        }
+    }
+
+    /// Where a client is told to find it: one of its nodes.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.nodes[0].redis.url()
+    }
+
+    /// Those that have slots in the beginning.
+    #[must_use]
+    pub fn masters(&self) -> &[Node] {
+        &self.nodes[..self.masters]
+    }
+
+    /// The master that has `key` in the beginning, by its place among them.
+    pub async fn home(&self, key: &str) -> usize {
+        let slot = self.slot(key).await;
+        let home = (0..self.masters).find(|i| self.share(*i).contains(&slot));
+        home.expect("every slot has a master")
+    }
+
+    /// The slot of `key`.
+    pub async fn slot(&self, key: &str) -> u16 {
+        self.nodes[0].redis.ask(&["CLUSTER", "KEYSLOT", key]).await
+    }
+
+    /// The keys that match `pattern`, on all masters.
+    pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let mut keys = Vec::new();
+        for node in self.masters() {
+            keys.extend(node.redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
+        }
+        keys
+    }
+
+    /// Begins to move `slot` from one master to another: its keys are still where they were.
+    pub async fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
+        let (slot, [from, to]) = (slot.to_string(), [&self.nodes[from], &self.nodes[to]]);
+        to.redis.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id]).await;
+        from.redis.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id]).await;
+    }
+
+    /// Moves these keys, whose slot is on its way.
+    pub async fn move_keys(&self, keys: &[String], from: usize, to: usize) {
+        let port = self.nodes[to].port().to_string();
+        let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        let words: Vec<&str> = words.into_iter().chain(keys.iter().map(String::as_str)).collect();
+        self.nodes[from].redis.ask::<String>(&words).await;
+    }
+
+    /// Moves all slots of a master to another.
+    pub async fn move_all(&self, from: usize, to: usize) {
+        for slot in self.share(from) {
+            let number = slot.to_string();
+            if self.nodes[from].redis.ask::<u64>(&["CLUSTER", "COUNTKEYSINSLOT", &number]).await > 0 {
+                self.begin_to_move(slot, from, to).await;
+            }
+            self.end_the_move(slot, from, to).await;
+        }
+    }
+
+    /// Moves all keys of a slot that is on its way, and says so to all.
+    pub async fn end_the_move(&self, slot: u16, from: usize, to: usize) {
+        let number = slot.to_string();
+        loop {
+            let listed = ["CLUSTER", "GETKEYSINSLOT", &number, "100"];
+            let keys: Vec<String> = self.nodes[from].redis.ask(&listed).await;
+            if keys.is_empty() {
+                break;
+            }
+            self.move_keys(&keys, from, to).await;
+        }
+        let id = &self.nodes[to].id;
+        // First those who have to do with it: in between, keys are with nobody else.
+        for node in [to, from].into_iter().chain((0..self.masters).filter(|node| ![from, to].contains(node)))
+        {
+            self.nodes[node].redis.ask::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", id]).await;
+        }
+    }
+
+    fn share(&self, master: usize) -> RangeInclusive<u16> {
+        let bound = |i: usize| (usize::from(SLOTS) * i / self.masters) as u16;
+        bound(master)..=bound(master + 1) - 1
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    async fn start() -> Self {
+        let reserved = TcpSocket::new_v4().expect("a socket");
+        reserved.set_reuseaddr(true).expect("a socket may share its address");
+        reserved.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        // Its port for other nodes would be its own and 10,000, which may be none.
+        let bus = reserved.local_addr().expect("a bound socket").port();
+        let server = RedisServer::builder()
+            .tcp()
+            .arg("--cluster-enabled", "yes")
+            .arg("--cluster-port", bus.to_string())
+            .arg("--cluster-node-timeout", NODE_TIMEOUT)
+            .arg("--cluster-require-full-coverage", "no")
+            .arg("--cluster-allow-replica-migration", "no")
+            .arg("--repl-diskless-sync-delay", "0");
+        let redis = Redis::with(server).await;
+        let id = redis.ask(&["CLUSTER", "MYID"]).await;
+        Self { redis, id, bus, _reserved: reserved }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        let port = self.redis.url().trim_end_matches('/').rsplit(':').next().expect("a URL has a port");
+        port.parse().expect("a port is a number")
+    }
+}

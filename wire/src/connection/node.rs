@@ -1,0 +1,118 @@
+//! One server, and the connection to it.
+
+use std::sync::{PoisonError, RwLock};
+
+use redis::{
+    Client, Cmd, ConnectionInfo, Pipeline, RedisError, RedisResult, Value,
+    aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig},
+};
+
+use super::{CONNECT_TIMEOUT, address::Address, redirect::error_in};
+
+/// A server. Its connection is shared by all who ask: their commands are pipelined.
+pub(crate) struct Node {
+    info: ConnectionInfo,
+    address: Option<Address>,
+    current: RwLock<Current>,
+}
+
+/// The connection there is.
+#[derive(Clone)]
+struct Current {
+    /// How many there were before.
+    number: u64,
+    connection: ConnectionManager,
+}
+
+/// What is asked: a command, or several at once.
+#[derive(Clone, Copy)]
+pub(super) enum Question<'a> {
+    One(&'a Cmd),
+    /// As [`ConnectionLike::req_packed_commands`] has it.
+    Many(&'a Pipeline, usize, usize),
+}
+
+// === impl Node ===
+
+impl Node {
+    /// The server of `info`, connected to with the first command.
+    pub(super) fn new(info: ConnectionInfo) -> RedisResult<Self> {
+        let current = RwLock::new(Current { number: 0, connection: connect(&info)? });
+        Ok(Self { address: Address::of(&info), info, current })
+    }
+
+    /// How to connect to it.
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// Where it is; `None` on a unix socket.
+    pub(crate) fn address(&self) -> Option<&Address> {
+        self.address.as_ref()
+    }
+
+    pub(super) fn db(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+
+    /// What it answers to `question`.
+    pub(super) async fn ask(&self, question: Question<'_>) -> RedisResult<Vec<Value>> {
+        let Current { number, mut connection } =
+            self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let answer = match question {
+            Question::One(command) => connection.req_packed_command(command).await.map(|answer| vec![answer]),
+            Question::Many(commands, offset, count) => {
+                connection.req_packed_commands(commands, offset, count).await
+            }
+        };
+        if is_lost(&answer) {
+            self.replace(number);
+        }
+        answer
+    }
+
+    /// The same, also if it is only about to get the keys.
+    pub(super) async fn ask_anyway(&self, question: Question<'_>) -> RedisResult<Vec<Value>> {
+        let mut asking = Cmd::new();
+        asking.arg("ASKING");
+        let mut commands = Pipeline::new();
+        let mut add = |command: &Cmd| {
+            commands.add_command(asking.clone()).add_command(command.clone());
+        };
+        match question {
+            Question::One(command) => add(command),
+            Question::Many(several, ..) => several.cmd_iter().for_each(add),
+        }
+        let all = self.ask(Question::Many(&commands, 0, commands.len())).await?;
+        Ok(all.into_iter().skip(1).step_by(2).collect())
+    }
+
+    /// Connects anew with the next command, unless that has been seen to since connection `number`.
+    fn replace(&self, number: u64) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if let (true, Ok(connection)) = (current.number == number, connect(&self.info)) {
+            *current = Current { number: number + 1, connection };
+        }
+    }
+}
+
+/// Whether an answer says that nothing more will come of this connection. It comes back by itself after a break. But one
+/// that was refused (a wrong password, too many clients) never tries again, and one to a server that no longer takes
+/// writes stays with it.
+fn is_lost(answer: &RedisResult<Vec<Value>>) -> bool {
+    match answer {
+        Err(error) => !error.is_io_error(),
+        Ok(answers) => answers.iter().filter_map(error_in).any(|error| {
+            matches!(RedisError::from(error).code(), Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS"))
+        }),
+    }
+}
+
+fn connect(info: &ConnectionInfo) -> RedisResult<ConnectionManager> {
+    // One attempt for each command that finds no connection: the caller knows when to try again.
+    let config = ConnectionManagerConfig::new()
+        .set_number_of_retries(0)
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(None);
+    ConnectionManager::new_lazy_with_config(Client::open(info.clone())?, config)
+}

@@ -1,0 +1,70 @@
+//! What a cluster answers when it does not answer.
+
+use redis::{RedisError, ServerError, Value};
+
+use super::address::Address;
+use crate::slot::Slot;
+
+/// A command was not carried out, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Redirect {
+    /// The slot is on this node.
+    Moved(Slot, Address),
+    /// The slot is on its way to this node, and the keys of the command are there already, or nowhere.
+    Ask(Address),
+    /// The slot is on its way, and so are the keys of the command.
+    Later,
+}
+
+// === impl Redirect ===
+
+impl Redirect {
+    /// What `error` says, an answer of the node at `asked`.
+    pub(super) fn read(error: &RedisError, asked: Option<&Address>) -> Option<Self> {
+        let place = || {
+            let mut words = error.detail()?.split_ascii_whitespace();
+            let slot = Slot::numbered(words.next()?.parse().ok()?)?;
+            Some((slot, Address::parse(words.next()?, asked)?))
+        };
+        match error.code()? {
+            "MOVED" => place().map(|(slot, address)| Self::Moved(slot, address)),
+            "ASK" => place().map(|(_, address)| Self::Ask(address)),
+            "TRYAGAIN" => Some(Self::Later),
+            _ => None,
+        }
+    }
+}
+
+/// Whether `error` says that the keys are, or will be, on another node of a cluster. Nothing was done then, so that asking
+/// again is safe.
+pub fn is_elsewhere(error: &RedisError) -> bool {
+    matches!(error.code(), Some("MOVED" | "ASK" | "TRYAGAIN"))
+}
+
+/// The error that an answer is.
+pub(super) fn error_in(answer: &Value) -> Option<ServerError> {
+    if let Value::ServerError(error) = answer { Some(error.clone()) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirection_says_where_to_ask() {
+        let told = |code: &str, detail: &str| {
+            let asked = Address::new("10.0.0.9", 7000);
+            Redirect::read(&redis::make_extension_error(code.into(), Some(detail.into())), Some(&asked))
+        };
+        let (slot, node) = (Slot::numbered(3999).unwrap(), Address::new("10.0.0.1", 6381));
+        assert_eq!(told("MOVED", "3999 10.0.0.1:6381"), Some(Redirect::Moved(slot, node.clone())));
+        assert_eq!(told("ASK", "3999 10.0.0.1:6381"), Some(Redirect::Ask(node)));
+        let same_host = Address::new("10.0.0.9", 6381);
+        assert_eq!(told("MOVED", "3999 :6381"), Some(Redirect::Moved(slot, same_host)));
+        assert_eq!(told("TRYAGAIN", "Multiple keys request during rehashing"), Some(Redirect::Later));
+        for detail in ["", "3999", "99999 10.0.0.1:6381", "3999 nowhere"] {
+            assert_eq!(told("MOVED", detail), None, "{detail}");
+        }
+        assert_eq!(told("CLUSTERDOWN", "The cluster is down"), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! Which node of a cluster has which slot.
+
+use std::sync::Arc;
+
+use redis::{RedisResult, Value, from_redis_value_ref};
+
+use super::{address::Address, node::Node};
+use crate::slot::{SLOTS, Slot};
+
+/// Stands for no node.
+const NOBODY: u16 = u16::MAX;
+
+/// What is known of who has what. A node that has a slot no more says so, so this need not be up to date.
+#[derive(Clone)]
+pub(super) struct Topology {
+    nodes: Vec<Arc<Node>>,
+    /// The node of each slot, by its place among these.
+    owners: Box<[u16]>,
+}
+
+// === impl Topology ===
+
+impl Topology {
+    /// One that knows of nothing.
+    pub(super) fn unknown() -> Self {
+        Self { nodes: Vec::new(), owners: vec![NOBODY; usize::from(SLOTS)].into() }
+    }
+
+    /// What `asked` has answered to `CLUSTER SLOTS`; `node` finds the node at an address.
+    pub(super) fn read(
+        answer: &Value,
+        asked: Option<&Address>,
+        mut node: impl FnMut(Address) -> RedisResult<Arc<Node>>,
+    ) -> RedisResult<Self> {
+        let mut topology = Self::unknown();
+        let ranges: Vec<Vec<Value>> = from_redis_value_ref(answer)?;
+        for range in ranges {
+            // First slot, last slot, the master, replicas.
+            let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &range[..] else {
+                continue;
+            };
+            let [host, port, ..] = &master[..] else { continue };
+            let (Some(first), Some(last)) = (Slot::numbered(*first), Slot::numbered(*last)) else { continue };
+            let host: Option<String> = from_redis_value_ref(host)?;
+            let host = host.unwrap_or_default();
+            // One that nobody can name: those who are asked instead will say.
+            let Some(address) = Address::named(&host, from_redis_value_ref(port)?, asked) else { continue };
+            let place = topology.place(node(address)?);
+            if let Some(slots) = topology.owners.get_mut(first.index()..=last.index()) {
+                slots.fill(place);
+            }
+        }
+        Ok(topology)
+    }
+
+    /// Takes note that `node` has `slot`.
+    pub(super) fn learn(&mut self, slot: Slot, node: Arc<Node>) {
+        let place = self.place(node);
+        self.owners[slot.index()] = place;
+    }
+
+    /// The node that has `slot`.
+    pub(super) fn owner(&self, slot: Slot) -> Option<&Arc<Node>> {
+        self.nodes.get(usize::from(self.owners[slot.index()]))
+    }
+
+    /// The node at `address`.
+    pub(super) fn find(&self, address: &Address) -> Option<&Arc<Node>> {
+        self.nodes.iter().find(|node| node.address() == Some(address))
+    }
+
+    /// Every node that is known to have slots.
+    pub(super) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    fn place(&mut self, node: Arc<Node>) -> u16 {
+        let same = |known: &Arc<Node>| Arc::ptr_eq(known, &node);
+        let place = self.nodes.iter().position(same).unwrap_or_else(|| {
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        });
+        // A cluster has a thousand nodes at most.
+        place as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::address::servers;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn range(first: i64, last: i64, host: Value, port: i64) -> Value {
+        let replica = Value::Array(vec![text("10.0.0.99"), Value::Int(7000)]);
+        Value::Array(vec![
+            Value::Int(first),
+            Value::Int(last),
+            Value::Array(vec![host, Value::Int(port), text("id")]),
+            replica,
+        ])
+    }
+
+    #[tokio::test]
+    async fn each_slot_is_on_the_master_that_is_named() {
+        let url = servers("redis://10.0.0.1:7000").unwrap().remove(0);
+        let asked = Address::of(&url);
+        let answer = Value::Array(vec![
+            range(0, 99, text("10.0.0.2"), 7000),
+            range(100, 199, text(""), 7001),
+            range(200, 299, Value::Nil, 7001),
+            range(300, 399, text("?"), 7001),
+            range(400, 99_999, text("10.0.0.2"), 7000),
+        ]);
+        let mut known: Vec<Arc<Node>> = Vec::new();
+        let node = |address: Address| {
+            let same = known.iter().find(|node| node.address() == Some(&address)).cloned();
+            let node = same.map_or_else(|| Node::new(address.like(&url)).map(Arc::new), Ok)?;
+            known.push(node.clone());
+            Ok(node)
+        };
+        let topology = Topology::read(&answer, asked.as_ref(), node).unwrap();
+        let owner = |slot| {
+            let owner = topology.owner(Slot::numbered(slot).unwrap());
+            owner.map(|node| node.address().unwrap().to_string())
+        };
+        assert_eq!(owner(0).as_deref(), Some("10.0.0.2:7000"));
+        assert_eq!(owner(99), owner(0));
+        assert_eq!(owner(100).as_deref(), Some("10.0.0.1:7001"));
+        assert_eq!((owner(299), owner(300)), (owner(100), None));
+        assert_eq!(owner(16_383), None, "no cluster has a slot 99,999");
+        assert_eq!(topology.nodes().len(), 2);
+    }
+}
