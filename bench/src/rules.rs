@@ -23,17 +23,19 @@ pub(crate) enum Rule {
     Slow,
     /// As [`Rule::Deep`], and each key is a limit of its own: see [`apart`].
     Apart,
-    /// Buckets that are kept below full while the daemon tops them up at every tick.
+    /// Buckets that are kept far below full while the daemon tops them up.
     Crowd,
+    /// The same in the pure form, whose tokens come at ticks only: each is credited at each of them.
+    Ticked,
 }
 
-/// Tokens emptied from a bucket of [`Rule::Crowd`]: it stays below full for a quarter of an hour.
+/// Tokens taken from a bucket of [`Rule::Crowd`] or [`Rule::Ticked`]: it stays below full for a quarter of an hour.
 pub(crate) const CROWD_TAKE: u64 = 900_000;
 
 // === impl Rule ===
 
 impl Rule {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Draining,
         Self::Deep,
         Self::Under,
@@ -42,12 +44,13 @@ impl Rule {
         Self::Few,
         Self::Slow,
         Self::Crowd,
+        Self::Ticked,
     ];
 
     pub(crate) const fn capacity(self) -> u64 {
         match self {
             Self::Draining | Self::Deep | Self::Under | Self::Apart => 1_000_000_000,
-            Self::Steady | Self::Crowd => 1_000_000,
+            Self::Steady | Self::Crowd | Self::Ticked => 1_000_000,
             Self::Tight => 1_000,
             Self::Few => 10,
             Self::Slow => 1,
@@ -61,7 +64,7 @@ impl Rule {
             Self::Draining => 1,
             Self::Under => 1_000_000_000,
             Self::Steady => 100,
-            Self::Tight | Self::Crowd => 1_000,
+            Self::Tight | Self::Crowd | Self::Ticked => 1_000,
             Self::Few => 10,
         }
     }
@@ -77,6 +80,7 @@ impl Rule {
             Self::Slow => "slow",
             Self::Apart => "apart",
             Self::Crowd => "crowd",
+            Self::Ticked => "ticked",
         }
     }
 
@@ -117,6 +121,9 @@ pub(crate) fn config(url: &str) -> String {
             // Writing to a string cannot fail.
             let _ =
                 write!(text, "\n[limit.{name}]\nkeyed = {keyed}\ncapacity = {capacity}\nrate = \"{rate}\"\n");
+            if rule == Rule::Ticked {
+                text.push_str("catch_up = false\n");
+            }
             if leased {
                 let _ = writeln!(text, "lease = {{ max = {}, ttl = \"1s\" }}", capacity.min(10_000));
             }

@@ -1,14 +1,14 @@
-//! What refilling costs: 100,000 buckets below full, topped up at every tick.
+//! What refilling costs: 100,000 buckets far below full, and 10,000 each of which is credited at each tick.
 
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::sleep;
 use topup::Client;
-use topup_measure::{Meter, Table, short};
+use topup_measure::{Table, short};
 
 use crate::{
-    cell::Cell,
+    cell::{Cell, Found},
     clock::Stopwatch,
     peer::Peer,
     report::tell,
@@ -20,20 +20,19 @@ use crate::{
 use super::{Bench, KEYS};
 
 const BUCKETS: usize = 100_000;
+const TICKED: usize = 10_000;
+/// A bucket far below full is credited every 1,024 ticks of 100 ms: once in this time.
+const A_TURN: Duration = Duration::from_millis(102_400);
 /// Many ticks.
-const AT_LEAST: Duration = Duration::from_secs(4);
-/// A pass over a million buckets takes some ten seconds.
-const AT_MOST: Duration = Duration::from_secs(40);
-/// While no worker asks, the whole of a refill.
-const REFILLING: [&str; 3] = ["eval", "evalsha", "zrangebyscore"];
-/// Between two looks at the daemon's account.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const MANY_TICKS: Duration = Duration::from_secs(4);
 
 /// What the daemon's work on so many buckets comes to, while nobody asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// µs of Redis for each bucket credited.
+    /// µs of scripts for each bucket credited.
     pub(super) each: f64,
+    /// µs of the whole of Redis, network included, for each.
+    pub(super) whole: f64,
     /// Credited in a second.
     pub(super) credited: f64,
     /// Part of one CPU that Redis uses.
@@ -41,36 +40,58 @@ pub(super) struct Cost {
     pub(super) lag_ms: f64,
 }
 
+/// A crowd of buckets, looked at.
+struct Looked {
+    cost: Cost,
+    busy: Found,
+    idle: Found,
+}
+
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "100,000 buckets of 1,000/s, all below full, topped up at the default tick of 100 ms. Latencies are those \
-                of raw, a bare `DECR`, in µs.";
-    let mut table = Table::new("Refill", ["", "figure"]).note(note);
-    tell("refill: 100,000 buckets");
-    fill(&mut bench.stage, BUCKETS).await?;
-    let cost = cost(&mut bench.stage).await?;
+    let note = "Buckets of 1,000/s at the default tick of 100 ms: 100,000 that cannot be full for a while, so that each is \
+                credited every 1,024 ticks, and 10,000 in the pure form (`catch_up = false`), credited at each. Latencies \
+                are those of raw, a bare `DECR`, in µs.";
+    let mut table = Table::new("Refill", ["", "100,000, far below full", "10,000, at each tick"]).note(note);
+    let (far, ticked) = (looked_at(bench, Rule::Crowd).await?, looked_at(bench, Rule::Ticked).await?);
+    let config = crate::rules::config(bench.stage.url());
+    bench.stage.start_daemon(&config).await?;
+
+    let mut row = |name: &str, figure: &dyn Fn(&Looked) -> f64| {
+        table.row(name, [&far, &ticked].map(|looked| short(figure(looked))));
+    };
+    row("part of one CPU that Redis uses", &|looked| looked.cost.share);
+    row("buckets credited a second", &|looked| looked.cost.credited);
+    row("µs of scripts per bucket credited", &|looked| looked.cost.each);
+    row("µs of Redis per bucket credited", &|looked| looked.cost.whole);
+    row("lag of the last refill, ms", &|looked| looked.cost.lag_ms);
+    row("p50, 8 tasks, with refills", &|looked| looked.busy.seen.p50);
+    row("p50, 8 tasks, without a daemon", &|looked| looked.idle.seen.p50);
+    row("p99, 8 tasks, with refills", &|looked| looked.busy.seen.p99);
+    row("p99, 8 tasks, without a daemon", &|looked| looked.idle.seen.p99);
+    row("p999, 8 tasks, with refills", &|looked| looked.busy.seen.p999);
+    row("p999, 8 tasks, without a daemon", &|looked| looked.idle.seen.p999);
+    Ok(table)
+}
+
+/// What refilling buckets of `rule` costs, and what a bare `DECR` waits meanwhile and without a daemon.
+async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> {
+    let buckets = if rule == Rule::Ticked { TICKED } else { BUCKETS };
+    tell(&format!("refill: {buckets} buckets"));
+    let config = crate::rules::config(bench.stage.url());
+    bench.stage.start_daemon(&config).await?;
+    fill(&mut bench.stage, rule, buckets).await?;
+    let cost = cost(&mut bench.stage, rule).await?;
     let raw = Cell { tasks: 8, ..Cell::new(Peer::Raw, Rule::Draining, KEYS, bench.choices.time() * 2) };
     let busy = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
     bench.stage.stop_daemon().await;
     let idle = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
-    let config = crate::rules::config(bench.stage.url());
-    bench.stage.start_daemon(&config).await?;
-
-    table.row("Redis µs per bucket credited", [short(cost.each)]);
-    table.row("buckets credited a second", [short(cost.credited)]);
-    table.row("part of one CPU that Redis uses for it", [short(cost.share)]);
-    table.row("lag of the last refill, ms", [short(cost.lag_ms)]);
-    for (name, found) in [("with refills", busy), ("without a daemon", idle)] {
-        table.row(format!("p50, 8 tasks, {name}"), [short(found.seen.p50)]);
-        table.row(format!("p99, 8 tasks, {name}"), [short(found.seen.p99)]);
-        table.row(format!("p999, 8 tasks, {name}"), [short(found.seen.p999)]);
-    }
-    Ok(table)
+    Ok(Looked { cost, busy, idle })
 }
 
-/// Brings `buckets` buckets below full, on an empty Redis.
-pub(super) async fn fill(stage: &mut Stage, buckets: usize) -> anyhow::Result<()> {
+/// Brings `buckets` buckets of `rule` below full, on an empty Redis.
+pub(super) async fn fill(stage: &mut Stage, rule: Rule, buckets: usize) -> anyhow::Result<()> {
     stage.clear().await?;
-    let limit = Rule::Crowd.limit(true, false);
+    let limit = rule.limit(true, false);
     stage.published(&limit, Some("key-0")).await?;
     let client = Client::builder().deadline(Duration::from_secs(5)).connect(stage.url()).await?;
     let takes = stream::iter(0..buckets).map(|key| {
@@ -80,29 +101,19 @@ pub(super) async fn fill(stage: &mut Stage, buckets: usize) -> anyhow::Result<()
     Ok(takes.buffer_unordered(256).try_collect::<()>().await?)
 }
 
-/// Looks at the daemon's work for some seconds, from the end of one pass to that of another.
-pub(super) async fn cost(stage: &mut Stage) -> anyhow::Result<Cost> {
-    let (_, credited, before) = pass_ends(stage, Duration::ZERO).await?;
-    let watch = Stopwatch::start();
-    let (lag_ms, now, after) = pass_ends(stage, AT_LEAST).await?;
-    let (seconds, credited, spent) = (watch.elapsed().as_secs_f64(), now - credited, after.since(&before));
+/// Looks at the daemon's work on buckets of `rule` for as long as each of them has its turn at least once.
+pub(super) async fn cost(stage: &mut Stage, rule: Rule) -> anyhow::Result<Cost> {
+    let (credited, _) = stage.credited().await?;
+    let (before, watch) = (stage.meter().await?, Stopwatch::start());
+    sleep(if rule == Rule::Ticked { MANY_TICKS } else { A_TURN }).await;
+    let (spent, seconds) = (stage.meter().await?.since(&before), watch.elapsed().as_secs_f64());
+    let (now, lag_ms) = stage.credited().await?;
+    let credited = now - credited;
     Ok(Cost {
-        each: spent.of(&REFILLING).1 / credited.max(1.0),
+        each: spent.of(&["eval", "evalsha"]).1 / credited.max(1.0),
+        whole: spent.cpu / credited.max(1.0),
         credited: credited / seconds,
         share: spent.cpu / 1e6 / seconds,
         lag_ms,
     })
-}
-
-/// Waits until a pass ends, not before `earliest` has passed: its lag, buckets credited so far, and Redis's counters.
-async fn pass_ends(stage: &mut Stage, earliest: Duration) -> anyhow::Result<(f64, f64, Meter)> {
-    let watch = Stopwatch::start();
-    let (before, _) = stage.credited().await?;
-    loop {
-        sleep(LOOK_EVERY).await;
-        let (credited, lag_ms) = stage.credited().await?;
-        if (credited > before && watch.elapsed() >= earliest) || watch.elapsed() > AT_MOST {
-            return Ok((lag_ms, credited, stage.meter().await?));
-        }
-    }
 }

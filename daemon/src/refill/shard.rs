@@ -106,7 +106,7 @@ impl Errand {
         if !scripts::is_active(conn, &self.keys).await? {
             return Ok(done);
         }
-        let look = if self.anew { Look::All } else { Look::Due };
+        let mut look = if self.anew { Look::All } else { Look::Due };
         let mut expected = self.expected;
         while !self.stop.load(Relaxed) {
             let slice = self.lane.pass(expected, scripts::refill(conn, &self.keys, MOST, look)).await?;
@@ -114,6 +114,9 @@ impl Errand {
             done.due = slice.again.saturating_sub(slice.now);
             if slice.again > slice.now {
                 break;
+            }
+            if look == Look::All {
+                look = Look::Rest(slice.now);
             }
             expected = slice.credited;
         }

@@ -8,7 +8,7 @@ use topup_wire::reply::Verdict;
 use super::{bucket::Bucket, looked, now, ready};
 
 /// A token every 10 ms, and room for all of a test's.
-const LIMIT: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 100000\nrate = \"100/s\"\n";
+const LIMIT: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 640\nrate = \"100/s\"\n";
 const TOKEN: u64 = 10_000;
 
 fn said(daemon: &Daemon, text: &str) -> usize {
@@ -94,7 +94,7 @@ async fn a_flushed_redis_gets_everything_again() {
         let seen = bucket.peek().await;
         if seen.verdict == Verdict::Allowed { Ok(seen) } else { Err(seen) }
     });
-    assert_eq!(full.await.tokens, 100_000);
+    assert_eq!(full.await.tokens, 640);
     let drained = bucket.drain().await.now;
     credited_once_since(drained, &bucket, now(&redis).await).await;
 }

@@ -72,7 +72,7 @@ impl Bucket {
         let (tokens, score): (Option<i64>, Option<f64>) =
             both.query_async(&mut self.connection.clone()).await.unwrap();
         // Far from full, it stands farther on in the index.
-        score.map(|score| Held { tokens: tokens.unwrap_or(0), score: score as u64 % FAR })
+        score.map(|score| Held { tokens: tokens.unwrap_or(0), score: (score as i64).rem_euclid(FAR) as u64 })
     }
 
     pub(super) fn counter(&self) -> String {

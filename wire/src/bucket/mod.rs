@@ -39,11 +39,11 @@ pub struct Held {
 }
 
 /// The farthest a bucket can be from full, as far as refilling is concerned.
-pub const FARTHEST: u32 = 2;
+pub const FARTHEST: u32 = 5;
 /// So many times less often a bucket is looked at with each step it is farther off.
-pub const STRIDE: u64 = 8;
-/// The index is ordered by score: so many times this, a bucket far from full stands behind all that are nearer.
-pub const FAR: u64 = 3_000_000_000_000_000;
+pub const STRIDE: u64 = 4;
+/// The index is ordered by score: so many times this, a bucket far from full stands apart from those that are nearer.
+pub const FAR: i64 = 3_000_000_000_000_000;
 
 /// The instant at which a bucket is full may differ by so many µs for having been reckoned token by token.
 const ROUNDED: u64 = 5;
@@ -145,6 +145,12 @@ impl Operation {
             _ => None,
         }
     }
+}
+
+/// What the place of a bucket in the index has on its score, as far as it is from full.
+pub const fn offset(distance: u32) -> i64 {
+    let distance = distance as i64;
+    FAR * if distance > 2 { 2 - distance } else { distance }
 }
 
 /// The bare `DECR`, also of a key that is not there.

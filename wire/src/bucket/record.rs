@@ -17,7 +17,7 @@ pub struct Former {
 }
 
 /// A bucket so near full that filling it is of no use is looked at again after this at the latest, in µs.
-const LINGER: u64 = 1_000_000;
+const LINGER: u64 = 1_600_000;
 
 /// One shard's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,8 +214,8 @@ impl Record {
         (0..=FARTHEST).rev().find(|far| self.period() * STRIDE.pow(*far) <= LINGER).unwrap_or(0)
     }
 
-    /// How far off the next pass is: at 1 the bucket cannot be full for 9 periods, at 2 for 72; or it is so near full that
-    /// filling it is of no use.
+    /// How far off the next pass is: at 1 the bucket cannot be full for 5 periods, at 2 for 20, and so on; or it is so near
+    /// full that filling it is of no use.
     pub fn distance(&self, tokens: u64) -> u32 {
         if self.pace.n == 0 || !self.catch_up {
             return 0;
@@ -227,7 +227,7 @@ impl Record {
             return self.off();
         }
         let near = (STRIDE + 1) as f64 * in_a_period;
-        u32::from(missing > near) + u32::from(missing > STRIDE as f64 * near)
+        (0..FARTHEST).take_while(|distance| missing > near * STRIDE.pow(*distance) as f64).count() as u32
     }
 }
 

@@ -121,20 +121,39 @@ local function period_of(terms)
   return math.max(terms.tick, math.ceil(terms.p / terms.n))
 end
 
--- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 9
--- periods, every 8 (distance 1); not for 72, every 64 (distance 2). The index is ordered by score, where it would stand
--- before those that are due sooner. So its place there is its score and so many times FAR, which is beyond all instants
--- until 2065. Without catch-up, takers would see the difference.
-local FAR, FARTHEST, STRIDE = 3000000000000000, 2, 8
+-- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 5
+-- periods, every 4 (distance 1); not for 20, every 16 (distance 2), and so on, up to every 1024. The index is ordered
+-- by score, where it would stand before those that are due sooner. So its place there is its score and so many times
+-- FAR, which is beyond all instants until 2065; as numbers are exact up to three times that, distances above 2 are
+-- below 0. Without catch-up, takers would see the difference.
+local FAR, FARTHEST, STRIDE, LINGER = 3000000000000000, 5, 4, 1600000
 
--- The tokens of 9 periods: a bucket that misses no more is near. And those of half a tick: workers take from a bucket
+-- What a place at such a distance has on the score.
+local function offset_of(distance)
+  return (distance > 2 and 2 - distance or distance) * FAR
+end
+
+-- The same where a bucket misses so many tokens, more than `near`.
+local function offset_for(missing, near)
+  local distance, bound = 1, STRIDE * near
+  while missing > bound and distance < FARTHEST do
+    distance, bound = distance + 1, STRIDE * bound
+  end
+  return offset_of(distance)
+end
+
+-- The tokens of 5 periods: a bucket that misses no more is near. And those of half a tick: workers take from a bucket
 -- that misses no more by bare DECR whether it is full or not, as law 1 allows, so that its key is of use and filling it
--- is not; then, how far off it stands: up to a second, so that a bucket taken from now and then keeps its key.
+-- is not; then, what its place has on its score: it is looked at within LINGER µs, so that a bucket taken from now and
+-- then keeps its key.
 local function near_of(terms)
   if terms.n == 0 or not terms.catch_up then return EXACT, -1, 0 end
   local period, ease = period_of(terms), math.floor(terms.tick * terms.n / (2 * terms.p))
-  local off = period * STRIDE ^ 2 <= 1000000 and 2 * FAR or period * STRIDE <= 1000000 and FAR or 0
-  return (STRIDE + 1) * math.ceil(period * terms.n / terms.p), ease >= 1 and ease or -1, off
+  local off, longer = 0, period * STRIDE
+  while longer <= LINGER and off < FARTHEST do
+    off, longer = off + 1, longer * STRIDE
+  end
+  return (STRIDE + 1) * math.ceil(period * terms.n / terms.p), ease >= 1 and ease or -1, offset_of(off)
 end
 
 -- Where a bucket stands in the index.
@@ -143,7 +162,7 @@ local function place(terms, tokens, score)
   local near, ease, off = near_of(terms)
   if missing <= ease then return score + off end
   if missing <= near then return score end
-  return score + (missing > STRIDE * near and 2 * FAR or FAR)
+  return score + offset_for(missing, near)
 end
 
 -- The score of a bucket that stands there.

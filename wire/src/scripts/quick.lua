@@ -6,7 +6,7 @@ local counted = #KEYS == 4 and #ARGV == 3
 local operation, count, counter = ARGV[#ARGV - 1], tonumber(ARGV[#ARGV]), KEYS[#KEYS]
 local quick = (counted or #KEYS == 2 and #ARGV == 2) and (operation == 'take' or operation == 'share')
   and redis.call('HGET', KEYS[1], 'quick')
-local pattern = counted and '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) t' or '^(%d+) (%d+) (%d+) (0) (0) (0) l(%d+)'
+local pattern = counted and '^(%d+) (%d+) (%d+) (%d+) (%d+) (-?%d+) t' or '^(%d+) (%d+) (%d+) (0) (0) (0) l(%d+)'
 local capacity, n, p, near, ease, off, since = string.match(quick or '', pattern)
 if capacity then
   capacity, n, p, near = tonumber(capacity), tonumber(n), tonumber(p), tonumber(near)
@@ -80,7 +80,11 @@ if capacity then
         if missed <= tonumber(ease) then
           place = score + off
         elseif missed > near then
-          place = score + (missed > 8 * near and 6000000000000000 or 3000000000000000)
+          local distance, bound = 1, 4 * near
+          while missed > bound and distance < 5 do
+            distance, bound = distance + 1, 4 * bound
+          end
+          place = score + (distance > 2 and 2 - distance or distance) * 3000000000000000
         end
         if place ~= tonumber(stood) then redis.call('ZADD', KEYS[2], string.format(text, place), ARGV[1]) end
       else

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use super::script;
-use crate::{keyspace::ShardKeys, reply::Refilled};
+use crate::{bucket::NEVER, keyspace::ShardKeys, reply::Refilled};
 
 static REFILL: LazyLock<Script> = script!("refill.lua");
 
@@ -16,6 +16,8 @@ pub enum Look {
     Due,
     /// All to which a token is owed, and those ahead of a clock that stepped back.
     All,
+    /// What is left of all since this instant, in µs of Redis `TIME`; without it, there would always be more of many.
+    Rest(u64),
 }
 
 /// How many buckets of the shard have a counter.
@@ -55,5 +57,10 @@ pub async fn refill(
 ) -> RedisResult<Refilled> {
     let mut call = REFILL.prepare_invoke();
     call.key(&keys.record).key(&keys.due).key(&keys.counters);
-    call.arg(most).arg(u8::from(look == Look::All)).invoke_async(connection).await
+    let all = match look {
+        Look::Due => 0,
+        Look::All => NEVER,
+        Look::Rest(since) => since,
+    };
+    call.arg(most).arg(all).invoke_async(connection).await
 }

@@ -2,8 +2,9 @@
 -- seen it empty, settles it here. Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.
 -- KEYS  1 record  2 due index  3 former index  4 counter
 -- ARGV  1 member  2 operation: take, peek, share, refund or reset  3 count, up to 2^53 (take is all or nothing; peek:
---       what a take would be told; share: one token each for so many, as far as they go)  4 of a refund, if it is one of
---       tokens nobody else has reckoned with: the instant, in µs, at which the bucket is full if nobody has taken since
+--       what a take would be told; share: one token each for so many, as far as they go)  4 of a refund, if it is one
+--       of tokens nobody else has reckoned with: the instant, in µs, at which the bucket is full if nobody has taken
+--       since
 -- Reply {verdict, tokens, capacity, wait, headroom, now, granted}: verdict 1 allowed or done, 0 denied, -1 no such
 --       limit, -2 count above capacity; wait: µs until a denied take would be allowed, or, when none is left, the next
 --       of one token; headroom: µs for which the bucket stays below full if nothing more is taken; granted: tokens

@@ -26,7 +26,8 @@ local function token_bucket(record, due, former, counter, member, now, operation
     if terms.catch_up or tokens >= terms.capacity then tokens, score = credit(terms, tokens, score, now) end
   end
 
-  -- Someone has taken since, and learned of the bucket without what is to be put back: it would be full before they know.
+  -- Someone has taken since, and learned of the bucket without what is to be put back: it would be full before they
+  -- know.
   if full_at and (terms.n == 0 or math.abs(now + headroom(terms, score, tokens, now) - full_at) > 5) then count = 0 end
 
   local verdict, granted, missing

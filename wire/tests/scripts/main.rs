@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails where it unwraps")]
 
 mod contracts;
+mod cost;
 mod draw;
 mod laws;
 mod server;

@@ -17,7 +17,7 @@ pub(crate) struct Redis {
 pub(crate) enum Content {
     Text(String),
     Fields(BTreeMap<String, String>),
-    Scores(BTreeMap<String, u64>),
+    Scores(BTreeMap<String, i64>),
     /// The entries of a stream, each with its one value.
     Entries(Vec<(String, String)>),
     Other(String),

@@ -6,7 +6,7 @@ use anyhow::Context;
 use tokio::time::{sleep, timeout};
 use topup_measure::{Spread, Table, count, fine, short};
 
-use super::{Curve, Grown, bytes_each, rounds};
+use super::{Curve, Grown, bytes_each};
 use crate::{
     cell::Cell,
     clock::Stopwatch,
@@ -17,8 +17,9 @@ use crate::{
     team,
 };
 
-/// A bucket as far from full as these is credited every 64 ticks of 100 ms: each about once, or a few more than once.
-const WINDOW: Duration = Duration::from_millis(6_600);
+/// A bucket as far from full as these is credited every 1,024 ticks of 100 ms: each about once. So long a look is one
+/// round.
+const WINDOW: Duration = Duration::from_millis(102_600);
 /// A million takes by script last some 15 s here; a machine on which they last longer has shown enough.
 const FILLED_WITHIN: Duration = Duration::from_secs(90);
 /// As a daemon's account is kept, and figures settle, after buckets were filled.
@@ -37,7 +38,7 @@ struct Work {
 
 pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
     let note = "Buckets of 1,000/s that miss 900,000 tokens, while nobody takes from them. As far from full as that, each \
-                is credited every 64 ticks of 100 ms, so a 6.4th of them in a second: what busy buckets cost that never \
+                is credited every 1,024 ticks of 100 ms, so a 102nd of them in a second: what buckets cost that never \
                 come near full. Credits are counted when a pass over a shard ends: 0 says that none has. CPU is in ms for \
                 each second: 1,000 is one CPU. *p99 of raw* is that of a bare `DECR` of 8 tasks meanwhile, and, in \
                 brackets, with the daemon stopped.";
@@ -64,18 +65,14 @@ pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
 }
 
 async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]> {
-    let rounds = rounds(bench.choices);
     bench.stage.clear().await?;
     sleep(SETTLE).await;
     let empty = bench.stage.meter().await?.memory;
-    let filling = refill::fill(&mut bench.stage, size);
+    let filling = refill::fill(&mut bench.stage, Rule::Crowd, size);
     timeout(FILLED_WITHIN, filling).await.with_context(|| format!("not filled in {FILLED_WITHIN:?}"))??;
     sleep(SETTLE).await;
     let bytes = bench.stage.meter().await?.memory - empty;
-    let mut works = Vec::new();
-    for _ in 0..rounds {
-        works.push(work(bench).await?);
-    }
+    let works = [work(bench).await?];
     let raw = Cell { tasks: 8, ..Cell::new(Peer::Raw, Rule::Draining, KEYS, bench.choices.time() * 2) };
     let with = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
     bench.stage.stop_daemon().await;

@@ -45,6 +45,26 @@ async fn the_farther_from_full_the_less_often_a_bucket_is_credited() {
     assert_eq!(scene.refill_all(1).await.credited, 3);
 }
 
+/// Or a daemon that comes to many would never be done with them.
+#[tokio::test]
+async fn what_is_looked_at_though_not_due_is_so_once() {
+    let mut scene = Scene::set(Redis::start().await, limit(1_000_000, "1000/s")).await;
+    for member in ["a", "b", "c"] {
+        scene.take(member, 900_000).await;
+    }
+    let keys = scene.keys.clone();
+    scene.pass(TICK).await;
+    let conn = &mut scene.redis.connection;
+    let first = scripts::refill(conn, &keys, 1, scripts::Look::All).await.unwrap();
+    assert_eq!((first.credited, first.again), (1, first.now));
+    // As if a tick had passed since the first was credited.
+    scene.pass(TICK).await;
+    let rest = scripts::Look::Rest(first.now - TICK);
+    let others = scripts::refill(&mut scene.redis.connection, &keys, 9, rest).await.unwrap();
+    assert_eq!(others.credited, 2);
+    assert!(others.again > others.now);
+}
+
 /// More than a slice may take are left to the next.
 #[tokio::test]
 async fn a_slice_ends_by_itself() {

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 use topup_wire::limit::Algorithm;
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
-const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET MGET MSET PEXPIRE PEXPIREAT RENAME SET TIME \
-     UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY MGET MSET PEXPIRE PEXPIREAT RENAME SET \
+     TIME UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
 const SHARED: [&str; 5] = ["bucket", "lazy", "quick", "time", "windows"];
@@ -23,13 +23,13 @@ const ALGORITHMS: [&str; 7] = [
 ];
 
 /// A script: its name, and its text without what it runs after.
-pub(super) struct Source {
-    pub(super) name: String,
+pub(crate) struct Source {
+    pub(crate) name: String,
     text: String,
 }
 
 /// Every script there is.
-pub(super) fn scripts() -> Vec<Source> {
+pub(crate) fn scripts() -> Vec<Source> {
     let part = |name: &str| SHARED.contains(&name) || ALGORITHMS.contains(&name);
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
@@ -66,7 +66,7 @@ impl Source {
     }
 
     /// What Redis is given to run.
-    pub(super) fn whole(&self) -> String {
+    pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
         let every = [["time", "bucket", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
@@ -88,8 +88,8 @@ impl Source {
 
     /// The commands it calls.
     fn commands(&self) -> BTreeSet<&str> {
-        let calls = self.text.split("redis.call(").skip(1);
-        calls.map(|call| call.split('\'').nth(1).unwrap()).collect()
+        let calls = self.text.split("call('").skip(1).map(|call| &call[..call.find('\'').unwrap()]);
+        calls.collect()
     }
 }
 

@@ -65,6 +65,7 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     crate::travel::travel(&mut redis, &keys, 2_000_000).await;
     let refilled = scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap();
     assert_eq!((refilled.credited, refilled.tokens), (2, 4));
+    assert_eq!(scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap().credited, 0);
     let settled = scripts::settle(&mut redis.connection, &keys, "a", Operation::Peek(1)).await.unwrap();
     assert_eq!(settled.tokens, 2);
 }

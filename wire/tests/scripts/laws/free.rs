@@ -59,8 +59,8 @@ async fn a_full_bucket_has_no_key() {
 
 #[tokio::test]
 async fn a_bucket_that_was_in_use_keeps_its_key_for_one_more_turn() {
-    // So near full, its turn comes every 8 ticks.
-    const TURN: u64 = 8 * TICK;
+    // So near full, its turn comes every 16 ticks.
+    const TURN: u64 = 16 * TICK;
     let mut scene = Scene::set(Redis::start().await, limit(10, "1000/s")).await;
     for (count, kept) in [(1, false), (2, true), (10, true)] {
         scene.take("a", count).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use topup_wire::{
-    bucket::{FAR, Pace, Record},
+    bucket::{Pace, Record, offset},
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
     reply::Published,
@@ -124,14 +124,14 @@ impl Twin {
     fn quick(&self) -> String {
         let Record { capacity, pace: Pace { n, p }, anchor, since, .. } = self.record;
         let period = self.record.period() as f64;
-        let near = 9.0 * (period * n as f64 / p as f64).ceil();
+        let near = 5.0 * (period * n as f64 / p as f64).ceil();
         let plain = n > 0 && n <= p && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
         match self.limit.algorithm {
             _ if !plain => String::new(),
             Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 0 0 l{since}"),
             Algorithm::TokenBucket if self.limit.catch_up && !self.former && near < 2_f64.powi(53) => {
                 let ease = self.record.ease();
-                let off = u64::from(self.record.off()) * FAR;
+                let off = offset(self.record.off());
                 format!("{capacity} {n} {p} {near} {ease} {off} t")
             }
             _ => String::new(),

@@ -75,10 +75,10 @@ impl World {
         let conn = &mut self.redis.connection;
         let refilled = scripts::refill(conn, &self.twin.keys, most, look).await.unwrap();
         let (now, all, record) = (refilled.now, look == Look::All, &self.twin.record);
-        let mut due: Vec<(u32, bool, u64, &str, usize)> = Vec::new();
+        let mut due: Vec<(i64, bool, u64, &str, usize)> = Vec::new();
         for (i, held) in self.buckets.iter().enumerate() {
             if let Some(held) = held.filter(|held| bucket::is_due(record, *held, all, now)) {
-                due.push((held.distance, held.score > now, held.score, MEMBERS[i], i));
+                due.push((bucket::offset(held.distance), held.score > now, held.score, MEMBERS[i], i));
             }
         }
         due.sort_unstable();
@@ -154,9 +154,7 @@ impl World {
             let held = MEMBERS.iter().zip(self.buckets).filter_map(|(member, held)| Some((*member, held?)));
             let scores: BTreeMap<_, _> = held
                 .filter(|(_, held)| held.former == former)
-                .map(|(member, held)| {
-                    (member.to_owned(), held.score + u64::from(held.distance) * bucket::FAR)
-                })
+                .map(|(member, held)| (member.to_owned(), held.score as i64 + bucket::offset(held.distance)))
                 .collect();
             if !scores.is_empty() {
                 keyspace.insert(index.clone(), Content::Scores(scores));
