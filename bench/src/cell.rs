@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use topup_measure::Meter;
 
-use crate::{meter::Meter, peer::Peer, rules::Rule};
+use crate::{peer::Peer, rules::Rule};
+
+/// What runs a script.
+pub(crate) const SCRIPTS: [&str; 2] = ["eval", "evalsha"];
 
 /// What is to be measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +31,9 @@ pub(crate) struct Seen {
     pub(crate) seconds: f64,
     /// CPU seconds used.
     pub(crate) cpu: f64,
+    /// Bytes; what other languages have says little, and they do not say it.
+    #[serde(default)]
+    pub(crate) memory: f64,
     /// µs.
     pub(crate) p50: f64,
     /// µs.
@@ -36,7 +43,7 @@ pub(crate) struct Seen {
 }
 
 /// What a measurement came to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// All workers together; quantiles are those of the worst.
     pub(crate) seen: Seen,
@@ -69,6 +76,7 @@ impl Found {
             allowed: workers.iter().map(|seen| seen.allowed).sum(),
             seconds: most(|seen| seen.seconds),
             cpu: workers.iter().map(|seen| seen.cpu).sum(),
+            memory: most(|seen| seen.memory),
             p50: most(|seen| seen.p50),
             p99: most(|seen| seen.p99),
             p999: most(|seen| seen.p999),
@@ -93,12 +101,12 @@ impl Found {
 
     /// Commands for each decision.
     pub(crate) fn commands(&self) -> f64 {
-        self.redis.commands / self.decisions()
+        self.redis.calls() / self.decisions()
     }
 
     /// Scripts for each decision.
     pub(crate) fn scripts(&self) -> f64 {
-        self.redis.scripts / self.decisions()
+        self.redis.of(&SCRIPTS).0 / self.decisions()
     }
 
     fn decisions(&self) -> f64 {

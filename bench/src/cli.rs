@@ -2,9 +2,16 @@
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::{Args, Parser, Subcommand, error::ErrorKind};
+use anyhow::ensure;
+use clap::{Args, Parser, Subcommand, ValueEnum, error::ErrorKind};
 
-use crate::{leash, peer::Peer, rules::Rule, suite, worker};
+use crate::{
+    leash,
+    peer::Peer,
+    rules::Rule,
+    suite::{self, Curve},
+    worker,
+};
 
 #[derive(Debug, Parser)]
 #[command(name = "topup-bench", disable_help_subcommand = true)]
@@ -17,6 +24,12 @@ struct Cli {
 enum Command {
     /// Measure
     Run(Choices),
+    /// Put what divan says, on standard input, into the docs
+    #[command(hide = true)]
+    Micro {
+        #[arg(long)]
+        docs: Option<PathBuf>,
+    },
     /// Ask one limiter, as told
     #[command(hide = true)]
     Worker(Work),
@@ -44,7 +57,7 @@ pub(crate) struct Choices {
     /// One round of half a second each
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these limiters, and raw
+    /// Only these limiters, and raw; of --growth, only these curves
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How costs grow, in place of the comparison
@@ -104,8 +117,37 @@ impl Choices {
         if self.quick { 1 } else { self.rounds }
     }
 
+    /// What of `scripts/bench` comes to these figures, of so many rounds.
+    pub(crate) fn options(&self, rounds: u32) -> String {
+        let mut options = match self.quick {
+            true => "--quick".to_owned(),
+            false => format!("--rounds {rounds} --seconds {}", self.seconds),
+        };
+        if !self.only.is_empty() && !self.growth {
+            options.push_str(&format!(" --only {}", self.only.join(",")));
+        }
+        options
+    }
+
     pub(crate) fn time(&self) -> Duration {
         Duration::from_secs_f64(if self.quick { 0.5 } else { self.seconds.clamp(0.1, 60.0) })
+    }
+
+    /// Refuses names of nothing.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let peers = || Peer::value_variants().iter().map(|peer| peer.name()).collect::<Vec<_>>();
+        let curves = || Curve::value_variants().iter().map(|curve| curve.name()).collect();
+        let there_are: Vec<String> = if self.growth { curves() } else { peers() };
+        for name in &self.only {
+            let named = |other: &String| other == name || other.starts_with(&format!("{name}-"));
+            ensure!(there_are.iter().any(named), "--only {name}: there are {}", there_are.join(", "));
+        }
+        Ok(())
+    }
+
+    /// Whether `curve` was asked for.
+    pub(crate) fn wants_curve(&self, curve: Curve) -> bool {
+        self.only.is_empty() || self.only.contains(&curve.name())
     }
 
     /// Whether `peer` was asked for.
@@ -128,6 +170,7 @@ pub fn main() -> ExitCode {
     };
     let ended = match cli.command {
         Command::Run(choices) => suite::run(&choices),
+        Command::Micro { docs } => suite::micro(docs.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Worker(work) => worker::run(&work).map(|()| ExitCode::SUCCESS),
         Command::Leash { parent, avoid_redis, program, args } => {
             leash::become_program(parent, avoid_redis, &program, &args).map(|never| match never {})

@@ -31,7 +31,10 @@ pub(crate) fn pin_redis(pid: u32) -> anyhow::Result<()> {
 }
 
 /// Leaves the first CPU to Redis, from now on, for this process and what it becomes.
-pub(crate) fn avoid_redis() -> anyhow::Result<()> {
+///
+/// # Errors
+/// When the kernel does not allow it.
+pub fn avoid_redis() -> anyhow::Result<()> {
     if let Some((_, rest)) = split() {
         sched_setaffinity(None, &rest)?;
     }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Context;
-use rustix::param::clock_ticks_per_second;
+use rustix::param::{clock_ticks_per_second, page_size};
 
 /// CPU seconds that this machine has spent on anything.
 pub(crate) fn busy() -> anyhow::Result<f64> {
@@ -23,6 +23,13 @@ pub(crate) fn used_by(pid: u32) -> anyhow::Result<f64> {
     Ok(seconds(numbers(rest, 11).iter().take(2).sum()))
 }
 
+/// Bytes of memory that the process `pid` has.
+pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
+    let pages: u64 =
+        *numbers(&fs::read_to_string(format!("/proc/{pid}/statm"))?, 1).first().context("no pages")?;
+    Ok(pages as f64 * page_size() as f64)
+}
+
 fn numbers(line: &str, from: usize) -> Vec<u64> {
     line.split_whitespace().skip(from).map_while(|field| field.parse().ok()).collect()
 }
@@ -39,5 +46,11 @@ mod tests {
     fn this_process_is_part_of_what_is_busy() {
         let used = used_by(std::process::id()).unwrap();
         assert!(used >= 0.0 && used <= busy().unwrap(), "{used}");
+    }
+
+    #[test]
+    fn what_this_process_holds_is_part_of_its_memory() {
+        let held = vec![1_u8; 32 << 20];
+        assert!(resident(std::process::id()).unwrap() >= held.len() as f64);
     }
 }

@@ -19,8 +19,10 @@ pub(crate) enum Rule {
     Tight,
     /// 10 a second for each key, and the load asks for more.
     Few,
-    /// One token, and another a second later: denied as good as always.
+    /// One token, and another an hour later: denied as good as always.
     Slow,
+    /// As [`Rule::Deep`], and each key is a limit of its own: see [`apart`].
+    Apart,
     /// Buckets that are kept below full while the daemon tops them up at every tick.
     Crowd,
 }
@@ -44,7 +46,7 @@ impl Rule {
 
     pub(crate) const fn capacity(self) -> u64 {
         match self {
-            Self::Draining | Self::Deep | Self::Under => 1_000_000_000,
+            Self::Draining | Self::Deep | Self::Under | Self::Apart => 1_000_000_000,
             Self::Steady | Self::Crowd => 1_000_000,
             Self::Tight => 1_000,
             Self::Few => 10,
@@ -55,8 +57,8 @@ impl Rule {
     /// Tokens a second, in whole numbers.
     pub(crate) const fn per_second(self) -> u64 {
         match self {
-            Self::Deep => 0,
-            Self::Draining | Self::Slow => 1,
+            Self::Deep | Self::Slow | Self::Apart => 0,
+            Self::Draining => 1,
             Self::Under => 1_000_000_000,
             Self::Steady => 100,
             Self::Tight | Self::Crowd => 1_000,
@@ -73,6 +75,7 @@ impl Rule {
             Self::Tight => "tight",
             Self::Few => "few",
             Self::Slow => "slow",
+            Self::Apart => "apart",
             Self::Crowd => "crowd",
         }
     }
@@ -84,7 +87,23 @@ impl Rule {
     }
 }
 
-/// topup's config for all rules.
+/// The name of one of the limits of [`apart`].
+pub(crate) fn apart_name(limit: usize) -> String {
+    format!("limit-{limit}")
+}
+
+/// topup's config of `limits` limits that say what [`Rule::Apart`] says, but for the capacity of the first.
+pub(crate) fn apart(url: &str, limits: usize, first: u64) -> String {
+    let mut text = format!("[redis]\nurl = \"{url}\"\n");
+    for limit in 0..limits {
+        let (name, capacity) = (apart_name(limit), if limit == 0 { first } else { Rule::Apart.capacity() });
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n[limit.{name}]\ncapacity = {capacity}\nrate = \"1/h\"\n");
+    }
+    text
+}
+
+/// topup's config for all rules but [`Rule::Apart`].
 pub(crate) fn config(url: &str) -> String {
     let mut text = format!("[redis]\nurl = \"{url}\"\n");
     let kinds = [(true, false), (true, true), (false, false), (false, true)];

@@ -9,14 +9,17 @@ use std::{
 
 use anyhow::{Context, ensure};
 use redis::aio::MultiplexedConnection;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::{Child, Command},
     time::{sleep, timeout},
 };
 use topup::Client;
 use topup_embedded::RedisServer;
+use topup_measure::Meter;
+use topup_wire::scripts;
 
-use crate::{cpu, leash, machine, meter::Meter, peer, rules};
+use crate::{cpu, leash, machine, peer, rules};
 
 /// A daemon publishes within some 10 ms; this is for 10,000 limits on a machine that is busy with something else.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -76,7 +79,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Returns when the daemon has published the limit `name`.
+    /// Returns when the daemon has published the limit `name`, and all else there is.
     ///
     /// # Errors
     /// When it has not in time.
@@ -90,13 +93,18 @@ impl Stage {
         let looking = async {
             loop {
                 match bucket.peek().await {
-                    Ok(_) => return anyhow::Ok(()),
+                    Ok(_) => break,
                     Err(topup::Error::UnknownLimit { .. }) => sleep(Duration::from_millis(2)).await,
                     // A machine that is busy with something else.
                     Err(error) if error.is_transient() => {}
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(anyhow::Error::from(error)),
                 }
             }
+            // The last word of a publication: who heard of limits before it has to ask again about all of them.
+            while scripts::generation(&mut self.connection.clone()).await?.is_none() {
+                sleep(Duration::from_millis(2)).await;
+            }
+            Ok(())
         };
         timeout(READY_WITHIN, looking).await.with_context(|| format!("topupd does not publish {name}"))?
     }
@@ -105,15 +113,46 @@ impl Stage {
     pub(crate) async fn start_daemon(&mut self, config: &str) -> anyhow::Result<()> {
         self.stop_daemon().await;
         ensure!(self.topupd.exists(), "{} is missing: scripts/bench builds it", self.topupd.display());
-        let (path, log) = (self.redis.folder().join("config.toml"), self.redis.folder().join("topupd.log"));
+        let path = self.config();
         fs::write(&path, config)?;
         let mut command = leash::command(&self.topupd, false)?;
         command.args(["run", "--config"]).arg(&path).env("NO_COLOR", "1").stdin(Stdio::null());
         for name in NOT_INHERITED {
             command.env_remove(name);
         }
-        self.daemon = Some(command.stdout(Stdio::null()).stderr(File::create(log)?).spawn()?);
+        self.daemon = Some(command.stdout(Stdio::null()).stderr(File::create(self.log())?).spawn()?);
         Ok(())
+    }
+
+    /// Returns when every bucket has been looked at since the daemon was started, as its log says.
+    pub(crate) async fn ready(&self) -> anyhow::Result<()> {
+        let looking = async {
+            while !fs::read_to_string(self.log())?.contains("ready: ") {
+                sleep(Duration::from_millis(2)).await;
+            }
+            anyhow::Ok(())
+        };
+        timeout(READY_WITHIN, looking).await.context("topupd does not get ready")?
+    }
+
+    /// Gives the daemon another config.
+    pub(crate) fn reload_daemon(&self, config: &str) -> anyhow::Result<()> {
+        let pid =
+            self.daemon_id().and_then(|pid| Pid::from_raw(pid.cast_signed())).context("no daemon runs")?;
+        fs::write(self.config(), config)?;
+        Ok(kill_process(pid, Signal::HUP)?)
+    }
+
+    /// Returns when the limit `name` holds `capacity`.
+    pub(crate) async fn has_capacity(&self, name: &str, capacity: u64) -> anyhow::Result<()> {
+        let bucket = Client::connect(self.url()).await?.limit(name);
+        let looking = async {
+            while bucket.peek().await?.capacity() != capacity {
+                sleep(Duration::from_millis(1)).await;
+            }
+            anyhow::Ok(())
+        };
+        timeout(READY_WITHIN, looking).await.with_context(|| format!("topupd does not change {name}"))?
     }
 
     /// Kills the daemon.
@@ -125,9 +164,25 @@ impl Stage {
 
     /// CPU seconds that the daemon has used.
     pub(crate) fn daemon_used(&self) -> f64 {
-        let pid = self.daemon.as_ref().and_then(Child::id);
         // None when it does not run: then it uses nothing.
-        pid.and_then(|pid| machine::used_by(pid).ok()).unwrap_or(0.0)
+        self.daemon_id().and_then(|pid| machine::used_by(pid).ok()).unwrap_or(0.0)
+    }
+
+    /// Bytes of memory that the daemon has.
+    pub(crate) fn daemon_memory(&self) -> f64 {
+        self.daemon_id().and_then(|pid| machine::resident(pid).ok()).unwrap_or(0.0)
+    }
+
+    fn daemon_id(&self) -> Option<u32> {
+        self.daemon.as_ref().and_then(Child::id)
+    }
+
+    fn config(&self) -> PathBuf {
+        self.redis.folder().join("config.toml")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.redis.folder().join("topupd.log")
     }
 
     /// Buckets credited so far, and how far the last refill was behind its time in ms, as the daemon itself says.

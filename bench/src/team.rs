@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout},
@@ -15,7 +15,9 @@ use crate::{
     clock::Stopwatch,
     leash, machine,
     peer::Peer,
+    rules::Rule,
     stage::Stage,
+    worker::FAILED,
 };
 
 /// Connecting and asking for every key once takes at most this.
@@ -31,8 +33,11 @@ struct Worker {
     child: Child,
 }
 
-/// Measures `cell` on an empty Redis.
+/// Measures `cell` on an empty Redis; where each key is a limit of its own, on one where these are published.
 pub(crate) async fn measure(stage: &mut Stage, found: &Programs, cell: &Cell) -> anyhow::Result<Found> {
+    if cell.rule == Rule::Apart {
+        return measure_as_it_is(stage, found, cell).await;
+    }
     stage.clear().await?;
     let leased = cell.peer == Peer::TopupLeased;
     stage.published(&cell.rule.limit(cell.keyed(), leased), cell.keyed().then_some("key-0")).await?;
@@ -50,9 +55,8 @@ pub(crate) async fn measure_as_it_is(
         workers.push(Worker::start(stage.url(), found, cell)?);
     }
     for worker in &mut workers {
-        let line =
-            timeout(READY_WITHIN, worker.output.next_line()).await.context("it does not get ready")??;
-        ensure!(line.as_deref() == Some("ready"), "it failed before it was ready");
+        let line = timeout(READY_WITHIN, worker.hear()).await.context("it does not get ready")??;
+        ensure!(line == "ready", "it is not ready, but says {line:.80}");
     }
     let (before, busy, daemon) = (stage.meter().await?, machine::busy()?, stage.daemon_used());
     let watch = Stopwatch::start();
@@ -61,10 +65,10 @@ pub(crate) async fn measure_as_it_is(
     }
     let mut seen: Vec<Seen> = Vec::new();
     for worker in &mut workers {
-        let line = timeout(cell.time + SLACK, worker.output.next_line()).await.context("it hangs")??;
-        seen.push(serde_json::from_str(&line.context("it failed")?)?);
+        let line = timeout(cell.time + SLACK, worker.hear()).await.context("it hangs")??;
+        seen.push(serde_json::from_str(&line)?);
     }
-    let (redis, busy) = (stage.meter().await?.since(before), machine::busy()? - busy);
+    let (redis, busy) = (stage.meter().await?.since(&before), machine::busy()? - busy);
     let ours = redis.cpu / 1e6 + seen.iter().map(|seen| seen.cpu).sum::<f64>() + stage.daemon_used() - daemon;
     let others = ((busy - ours) / watch.elapsed().as_secs_f64()).max(0.0);
     for worker in workers {
@@ -93,6 +97,15 @@ impl Worker {
         let input = child.stdin.take().context("no standard input")?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?).lines();
         Ok(Self { input, output, child })
+    }
+
+    /// What it says next.
+    async fn hear(&mut self) -> anyhow::Result<String> {
+        let line = self.output.next_line().await?.context("it has ended, see above")?;
+        match line.strip_prefix(FAILED) {
+            Some(error) => bail!("{error}"),
+            None => Ok(line),
+        }
     }
 }
 

@@ -20,8 +20,9 @@ use crate::{
     cell::Seen,
     cli::Work,
     clock::{Stopwatch, cpu_time},
+    machine,
     peer::{Contend, Names},
-    rules::Rule,
+    rules::{Rule, apart_name},
 };
 
 /// One decision in so many is timed: reading the clock for each would be a good part of what is measured in memory.
@@ -30,6 +31,9 @@ const SAMPLE: u64 = 8;
 const YIELD: u64 = 64;
 /// Asking for every key once ends after this: of a million keys, some then stay untouched.
 const LONGEST_WARM_UP: Duration = Duration::from_secs(10);
+
+/// Begins the line of a worker that cannot do what it was told.
+pub(crate) const FAILED: &str = "failed: ";
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -55,7 +59,12 @@ pub(crate) fn run(work: &Work) -> anyhow::Result<()> {
     let Work { redis, peer, rule, keys, tasks, seconds } = work.clone();
     let load = Load { redis, rule, keys, tasks, time: Duration::from_secs_f64(seconds) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(peer.meet(&load))
+    let met = runtime.block_on(peer.meet(&load));
+    // For whoever started this; the error itself is for people.
+    if let Err(error) = &met {
+        say(&format!("{FAILED}{error:#}"))?;
+    }
+    met
 }
 
 // === impl Load ===
@@ -63,7 +72,8 @@ pub(crate) fn run(work: &Work) -> anyhow::Result<()> {
 impl Load {
     /// The names of all keys, at least one.
     pub(crate) fn names(&self) -> Names {
-        (0..self.keys.max(1)).map(|key| format!("key-{key}")).collect()
+        let name = if self.rule == Rule::Apart { apart_name } else { |key| format!("key-{key}") };
+        (0..self.keys.max(1)).map(name).collect()
     }
 
     /// Asks `contender`, as described above.
@@ -81,7 +91,8 @@ impl Load {
         time::sleep(self.time).await;
         shared.stop.store(true, Relaxed);
         let seconds = started.elapsed().as_secs_f64();
-        let seen = shared.seen(seconds, (cpu_time() - used).as_secs_f64());
+        let mut seen = shared.seen(seconds, (cpu_time() - used).as_secs_f64());
+        seen.memory = machine::resident(std::process::id())?;
         for task in tasks {
             task.await??;
         }
@@ -162,6 +173,7 @@ impl Shared {
             allowed: self.allowed.load(Relaxed),
             seconds,
             cpu,
+            memory: 0.0,
             p50: micros(0.5),
             p99: micros(0.99),
             p999: micros(0.999),

@@ -27,7 +27,7 @@ use crate::{
     outage::Outage,
     published::{Cache, Published},
     slot::{Back, LOOK_AGAIN, MOST_LOOKS, Ticket},
-    slots::Slots,
+    slots::{MOST_BUCKETS, Slots},
     tally::Tallies,
     throttle::Module,
     watch::Watch,
@@ -78,6 +78,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug)]
 pub struct Builder {
     deadline: Duration,
+    remembered: usize,
 }
 
 // === impl Client ===
@@ -94,7 +95,7 @@ impl Client {
 
     /// Settings to choose before connecting.
     pub fn builder() -> Builder {
-        Builder { deadline: DEADLINE }
+        Builder { deadline: DEADLINE, remembered: MOST_BUCKETS }
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
@@ -185,6 +186,15 @@ impl Builder {
         self
     }
 
+    /// How many buckets the client remembers, at about 1 kB each; 65,536 unless set. Of more than that, those that were asked
+    /// for longest ago are forgotten: their next take costs Redis a script in place of a `DECR`, or of nothing where it would
+    /// have been denied from memory. So it should be more than the keys that one worker has to do with within some minutes.
+    #[must_use]
+    pub fn remembered(mut self, buckets: usize) -> Self {
+        self.remembered = buckets;
+        self
+    }
+
     /// Connects to the Redis at `url`, as [`Client::connect`] does.
     ///
     /// # Errors
@@ -201,7 +211,7 @@ impl Builder {
             clock,
             lanes: Lanes::beside(&connection),
             connection,
-            slots: Slots::new(),
+            slots: Slots::new(self.remembered),
             watch,
             deadline: self.deadline,
             limits: Cache::default(),

@@ -8,8 +8,9 @@
 //! # async fn example() -> Result<(), topup::Error> {
 //! let topup = topup::Client::connect("redis://127.0.0.1:6379").await?;
 //!
-//! // One bucket per key ...
-//! let decision = topup.limit("user").key("alice").take(1).await?;
+//! // One bucket per key: what names the limit is kept, its buckets are named as requests come ...
+//! let user = topup.limit("user");
+//! let decision = user.key("alice").take(1).await?;
 //! if !decision.is_allowed() {
 //!     println!("429, retry after {:?}", decision.retry_after());
 //! }
@@ -18,7 +19,7 @@
 //!     println!("on we go");
 //! }
 //! // ... and what else there is to do with a bucket.
-//! let bucket = topup.limit("user").key("alice");
+//! let bucket = user.key("alice");
 //! println!("{} of {} left", bucket.peek().await?.remaining(), bucket.peek().await?.capacity());
 //! bucket.refund(1).await?;
 //! bucket.reset().await?;

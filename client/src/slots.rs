@@ -11,7 +11,8 @@ use topup_wire::limit::{Key, LimitName};
 
 use crate::{error::Error, slot::Slot};
 
-/// Buckets remembered by one client, at most: about 40 MB. A bucket forgotten costs one script at its next take.
+/// Buckets remembered by one client, at most, unless told otherwise: about 70 MB. A bucket forgotten costs one script at its
+/// next take.
 pub(crate) const MOST_BUCKETS: usize = 65_536;
 /// The memory is split so that tasks on different buckets do not wait for each other.
 const PARTS: usize = 16;
@@ -21,6 +22,8 @@ const PARTS: usize = 16;
 pub(crate) struct Slots {
     parts: [Mutex<Part>; PARTS],
     hashing: RandomState,
+    /// Half of what fits in a part.
+    half: usize,
 }
 
 /// The buckets asked for since the turn before last. When half of those that fit have been asked for since the last turn,
@@ -41,8 +44,10 @@ struct Itself(u64);
 // === impl Slots ===
 
 impl Slots {
-    pub(crate) fn new() -> Self {
-        Self { parts: std::array::from_fn(|_| Mutex::default()), hashing: RandomState::default() }
+    /// Room for so many buckets, about.
+    pub(crate) fn new(most: usize) -> Self {
+        let parts = std::array::from_fn(|_| Mutex::default());
+        Self { parts, hashing: RandomState::default(), half: (most / PARTS / 2).max(1) }
     }
 
     /// The slot of the bucket of `limit`, or of its `key`.
@@ -52,14 +57,14 @@ impl Slots {
     pub(crate) fn get(&self, limit: &LimitName, key: Option<&str>) -> Result<Arc<Slot>, Error> {
         let hash = self.hashing.hash_one((limit.as_str(), key));
         let mut part = lock(&self.parts[hash as usize % PARTS]);
-        if let Some(slot) = part.find(hash).filter(|slot| slot.is_of(limit, key)) {
+        if let Some(slot) = part.find(hash, self.half).filter(|slot| slot.is_of(limit, key)) {
             return Ok(slot);
         }
         if let Some(key) = key {
             Key::new(key)?;
         }
         let slot = Arc::new(Slot::new(*limit, key));
-        part.put(hash, slot.clone());
+        part.put(hash, slot.clone(), self.half);
         Ok(slot)
     }
 
@@ -77,17 +82,17 @@ fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
 // === impl Part ===
 
 impl Part {
-    fn find(&mut self, hash: u64) -> Option<Arc<Slot>> {
+    fn find(&mut self, hash: u64, half: usize) -> Option<Arc<Slot>> {
         if let Some(slot) = self.young.get(&hash) {
             return Some(slot.clone());
         }
         let slot = self.old.remove(&hash)?;
-        self.put(hash, slot.clone());
+        self.put(hash, slot.clone(), half);
         Some(slot)
     }
 
-    fn put(&mut self, hash: u64, slot: Arc<Slot>) {
-        if self.young.len() == MOST_BUCKETS / PARTS / 2 {
+    fn put(&mut self, hash: u64, slot: Arc<Slot>, half: usize) {
+        if self.young.len() >= half {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(hash, slot);
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn no_more_buckets_are_remembered_than_said_and_the_last_half_for_sure() {
         for keys in [|i: usize| i.to_string(), |i| format!("{i}@example.com"), |i| format!("{i:08}/login")] {
-            let slots = Slots::new();
+            let slots = Slots::new(MOST_BUCKETS);
             let mut last = Vec::new();
             for i in 0..2 * MOST_BUCKETS {
                 last.push(slots.get(&name("user"), Some(&keys(i))).unwrap());
@@ -148,8 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn as_many_are_remembered_as_told() {
+        for (most, few) in [(1, 32), (1_000, 1_000), (200_000, 200_000)] {
+            let slots = Slots::new(most);
+            for i in 0..3 * most {
+                slots.get(&name("user"), Some(&i.to_string())).unwrap();
+            }
+            assert!((most * 2 / 5..=few).contains(&remembered(&slots)), "{} of {most}", remembered(&slots));
+        }
+    }
+
+    #[test]
     fn a_bucket_asked_for_again_and_again_is_not_forgotten() {
-        let slots = Slots::new();
+        let slots = Slots::new(MOST_BUCKETS);
         let hot = slots.get(&name("api"), None).unwrap();
         for i in 0..3 * MOST_BUCKETS {
             slots.get(&name("user"), Some(&i.to_string())).unwrap();
@@ -161,7 +177,7 @@ mod tests {
 
     #[test]
     fn buckets_are_told_apart_by_limit_and_key() {
-        let slots = Slots::new();
+        let slots = Slots::new(MOST_BUCKETS);
         let names = [("a", None), ("a", Some("b")), ("ab", None), ("b", Some("a")), ("b", None)];
         let found: Vec<_> = names.iter().map(|(limit, key)| slots.get(&name(limit), *key).unwrap()).collect();
         for (i, (limit, key)) in names.iter().enumerate() {
@@ -172,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_can_be_no_bucket_is_not_remembered() {
-        let slots = Slots::new();
+        let slots = Slots::new(MOST_BUCKETS);
         assert!(slots.get(&name("user"), Some(&"k".repeat(257))).is_err());
         assert_eq!(remembered(&slots), 0);
     }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
+use topup_measure::Spread;
 
 use crate::{
     clock::time_of_day,
     cost::{Crossover, Memory, Saturation, Upkeep},
     limiter::Limiter,
     replay::Replay,
-    score::{Score, Spread},
+    score::Score,
     traffic::Traffic,
 };
 

@@ -1,5 +1,6 @@
 //! Who is compared. Each asks for one token of one key, the way its own documentation says.
 
+#[cfg(feature = "governor")]
 mod governor;
 #[cfg(feature = "limitador")]
 mod limitador;
@@ -7,6 +8,7 @@ mod lua;
 mod raw;
 mod redis_cell;
 mod topup;
+#[cfg(feature = "trypema")]
 mod trypema;
 
 use std::sync::Arc;
@@ -86,6 +88,8 @@ impl Peer {
             Self::Limitador | Self::LimitadorCached if !cfg!(feature = "limitador") => {
                 Some("limitador needs OpenSSL's headers: install libssl-dev and pkg-config")
             }
+            Self::Governor if !cfg!(feature = "governor") => Some("built without it"),
+            Self::Trypema | Self::TrypemaHybrid if !cfg!(feature = "trypema") => Some("built without it"),
             Self::RedisCell if found.redis_cell.is_none() => Some("the module could not be built"),
             Self::Limits if found.python.is_none() => Some("no Python with the package limits"),
             Self::RateLimiterFlexible if found.node.is_none() => Some("no Node with rate-limiter-flexible"),
@@ -107,8 +111,11 @@ impl Peer {
             Self::Limitador => load.put_on(limitador::Limitador::redis(load, names).await?).await,
             #[cfg(feature = "limitador")]
             Self::LimitadorCached => load.put_on(limitador::Limitador::cached(load, names).await?).await,
+            #[cfg(feature = "trypema")]
             Self::Trypema => load.put_on(trypema::Redis::new(load, &names).await?).await,
+            #[cfg(feature = "trypema")]
             Self::TrypemaHybrid => load.put_on(trypema::Hybrid::new(load, &names).await?).await,
+            #[cfg(feature = "governor")]
             Self::Governor => load.put_on(governor::Governor::new(load)?).await,
             _ => anyhow::bail!("{} is no part of this program", self.name()),
         }

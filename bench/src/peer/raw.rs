@@ -1,10 +1,8 @@
 //! A bare `DECR` of one counter per key over one pipelined connection: the ceiling of whatever asks Redis each time.
 
-use redis::{
-    Client, IntoConnectionInfo,
-    aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection},
-    io::tcp::TcpSettings,
-};
+#[cfg(feature = "trypema")]
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, IntoConnectionInfo, aio::MultiplexedConnection, io::tcp::TcpSettings};
 
 use super::{Contend, Names};
 use crate::worker::Load;
@@ -43,6 +41,7 @@ pub(crate) async fn connect(url: &str) -> anyhow::Result<MultiplexedConnection> 
     Ok(client(url)?.get_multiplexed_async_connection_with_config(&config).await?)
 }
 
+#[cfg(feature = "trypema")]
 pub(crate) async fn manager(url: &str) -> anyhow::Result<ConnectionManager> {
     let config = ConnectionManagerConfig::new().set_response_timeout(None);
     Ok(ConnectionManager::new_with_config(client(url)?, config).await?)

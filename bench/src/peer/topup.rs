@@ -1,24 +1,30 @@
-//! topup, as a worker uses it: the one bucket of a limit kept, that of a key made anew for every take.
+//! topup, as its documentation says: what a limit's name gives is kept, the bucket of a key made of it anew for every take.
 
 use std::time::Duration;
 
 use topup::{Bucket, Client};
 
 use super::{Contend, Names};
-use crate::worker::Load;
+use crate::{rules::Rule, worker::Load};
 
 /// Longer than its default: where thousands ask at once through one connection, what is late is to be measured as such.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Topup {
-    client: Client,
-    limit: String,
     leased: bool,
-    /// The bucket that serves all.
-    one: Bucket,
-    /// Absent where it does.
-    names: Option<Names>,
+    asked: Asked,
+}
+
+/// What a key is to it.
+#[derive(Debug)]
+enum Asked {
+    /// Nothing: one bucket serves all.
+    One(Bucket),
+    /// A key of a limit.
+    Keys(Bucket, Names),
+    /// A limit.
+    Limits(Vec<Bucket>),
 }
 
 // === impl Topup ===
@@ -26,9 +32,13 @@ pub(crate) struct Topup {
 impl Topup {
     pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
         let client = Client::builder().deadline(DEADLINE).connect(&load.redis).await?;
-        let limit = load.rule.limit(load.keys > 0, leased);
-        let one = client.limit(limit.as_str());
-        Ok(Self { client, leased, limit, one, names: (load.keys > 0).then_some(names) })
+        let limit = || client.limit(load.rule.limit(load.keys > 0, leased));
+        let asked = match load.rule {
+            Rule::Apart => Asked::Limits(names.iter().map(|name| client.limit(name)).collect()),
+            _ if load.keys > 0 => Asked::Keys(limit(), names),
+            _ => Asked::One(limit()),
+        };
+        Ok(Self { leased, asked })
     }
 
     async fn take(&self, bucket: &Bucket) -> anyhow::Result<bool> {
@@ -44,9 +54,10 @@ impl Topup {
 
 impl Contend for Topup {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
-        match &self.names {
-            Some(names) => self.take(&self.client.limit(self.limit.as_str()).key(names[key].as_str())).await,
-            None => self.take(&self.one).await,
+        match &self.asked {
+            Asked::One(bucket) => self.take(bucket).await,
+            Asked::Keys(limit, names) => self.take(&limit.key(&names[key])).await,
+            Asked::Limits(buckets) => self.take(&buckets[key]).await,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What people read: progress while it runs, tables at the end, the same tables in docs.
 
-mod number;
+mod bars;
 mod page;
-mod table;
+mod sections;
 
-pub(crate) use number::{Spread, count, short};
-pub(crate) use page::{Page, Surroundings};
-pub(crate) use table::Table;
+pub(crate) use bars::bars;
+pub(crate) use page::{Page, Surroundings, installed_redis, written};
+pub(crate) use sections::replaced;
 
 /// A line of progress, for whoever waits.
 #[allow(clippy::print_stderr, reason = "the one place")]

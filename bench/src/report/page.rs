@@ -2,13 +2,12 @@
 
 use std::{fs, path::Path, process::Command};
 
-use super::Table;
+use topup_measure::{Table, wrapped};
+
 use crate::{cli::Choices, cpu};
 
 /// The lockfile that this program was built with: it knows the versions of what is compared.
 const LOCK: &str = include_str!("../../Cargo.lock");
-/// As all docs here.
-const WIDTH: usize = 120;
 const COMPARED: [&str; 6] = ["topup", "redis", "limitador", "trypema", "governor", "tokio"];
 
 /// What the figures depend on.
@@ -29,33 +28,9 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn new(preface: &str, choices: &Choices, around: &Surroundings) -> Self {
-        let mut command = "scripts/bench".to_owned();
-        let mut add = |option: String| command.push_str(&format!(" {option}"));
-        if choices.growth {
-            add("--growth".to_owned());
-        }
-        if choices.quick {
-            add("--quick".to_owned());
-        } else if !choices.growth {
-            add(format!("--rounds {} --seconds {}", choices.rounds, choices.seconds));
-        }
-        if !choices.only.is_empty() {
-            add(format!("--only {}", choices.only.join(",")));
-        }
-        let mut versions: Vec<String> = COMPARED.iter().filter_map(|name| version(name)).collect();
-        versions.extend_from_slice(&choices.found.versions);
-        let written = format!(
-            "Written by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux \
-             {kernel}.",
-            date = output("date", &["-u", "+%Y-%m-%d"]),
-            redis = around.redis,
-            versions = versions.join(", "),
-            cpus = cpu::count(),
-            model = cpu_model(),
-            kernel = output("uname", &["-r"]),
-        );
+        let command = format!("scripts/bench {}", choices.options(choices.rounds));
         let mut page = Self { text: format!("{preface}\n") };
-        page.say(&written);
+        page.say(&written(&command, &around.redis, &COMPARED, &choices.found.versions));
         if !around.left_out.is_empty() {
             page.say(&format!("Left out: {}.", around.left_out.join("; ")));
         }
@@ -78,22 +53,25 @@ impl Page {
     }
 }
 
-/// In lines no longer than those of the other docs.
-pub(super) fn wrapped(words: &str) -> String {
-    let (mut text, mut width) = (String::new(), 0);
-    for word in words.split_whitespace() {
-        let length = word.chars().count();
-        if width > 0 && width + 1 + length > WIDTH {
-            text.push('\n');
-            width = 0;
-        } else if width > 0 {
-            text.push(' ');
-            width += 1;
-        }
-        text.push_str(word);
-        width += length;
-    }
-    text + "\n"
+/// What wrote a page, when, and where: `crates` are of the lockfile, `versions` of what is in none.
+pub(crate) fn written(command: &str, redis: &str, crates: &[&str], versions: &[String]) -> String {
+    let mut all: Vec<String> = crates.iter().filter_map(|name| version(name)).collect();
+    all.extend_from_slice(versions);
+    format!(
+        "Written by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux {kernel}.",
+        date = output("date", &["-u", "+%Y-%m-%d"]),
+        versions = all.join(", "),
+        cpus = cpu::count(),
+        model = cpu_model(),
+        kernel = output("uname", &["-r"]),
+    )
+}
+
+/// The version of the `redis-server` that is started here.
+pub(crate) fn installed_redis() -> String {
+    let said = output("redis-server", &["--version"]);
+    let version = said.split_whitespace().find_map(|word| word.strip_prefix("v="));
+    version.unwrap_or("of unknown version").to_owned()
 }
 
 fn version(package: &str) -> Option<String> {
@@ -117,13 +95,6 @@ fn cpu_model() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_wrapped_between_words() {
-        let (short, long) = ("a  b", "x".repeat(WIDTH));
-        assert_eq!(wrapped(short), "a b\n");
-        assert_eq!(wrapped(&format!("{long} y")), format!("{long}\ny\n"));
-    }
 
     #[test]
     fn versions_are_those_of_the_lockfile() {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use topup_measure::{Spread, Table, count, short};
+
 use crate::{
     cell::{Cell, Found},
     peer::Peer,
-    report::{Spread, Table, count, tell},
+    report::tell,
     rules::Rule,
 };
 
@@ -30,9 +32,9 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
                 × time. Where windows are fixed or sliding there is no burst beside the rate.";
     let mut table = Table::new(
         "Accuracy",
-        note,
-        &["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"],
-    );
+        ["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"],
+    )
+    .note(note);
     let time = if bench.choices.quick { Duration::from_secs(1) } else { Duration::from_secs(SECONDS) };
     for peer in PEERS.into_iter().filter(|peer| bench.has(*peer)).collect::<Vec<_>>() {
         tell(&format!("accuracy: {}", peer.name()));
@@ -44,7 +46,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         let rate = Rule::Tight.per_second() as f64;
         let part = |extra: f64| {
             let parts = found.iter().map(move |f| f.seen.allowed as f64 / (rate * f.seen.seconds + extra));
-            Spread::of(parts).map_or_else(String::new, Spread::text)
+            Spread::of(parts).map_or_else(String::new, |spread| spread.text(short))
         };
         let median = |of: &dyn Fn(&Found) -> f64| {
             Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| count(spread.median))

@@ -1,11 +1,8 @@
 //! How long one decision takes when Redis has little else to do.
 
-use crate::{
-    cell::Cell,
-    peer::Peer,
-    report::{Spread, Table, short, tell},
-    rules::Rule,
-};
+use topup_measure::{Spread, Table, short};
+
+use crate::{cell::Cell, peer::Peer, report::tell, rules::Rule};
 
 use super::{Bench, KEYS};
 
@@ -21,7 +18,7 @@ const ROWS: [(Peer, Rule, &str); 6] = [
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "10,000 keys, all allowed. µs; in brackets, the smallest and the largest of all rounds.";
     let header = ["", "p50, 1 task", "p99, 1 task", "p50, 8 tasks", "p99, 8 tasks"];
-    let mut table = Table::new("Latency with few in flight", note, &header);
+    let mut table = Table::new("Latency with few in flight", header).note(note);
     let mut figures = vec![[const { Vec::new() }; 4]; ROWS.len()];
     for round in 1..=bench.choices.rounds() {
         tell(&format!("latency, round {round}"));
@@ -41,8 +38,8 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         let (Some(p50), Some(p99), Some(p50_of_8), Some(p99_of_8)) = (p50, p99, p50_of_8, p99_of_8) else {
             continue;
         };
-        let cells = [p50.text(), short(p99.median), p50_of_8.text(), short(p99_of_8.median)];
-        table.row(&format!("{}{rule}", peer.label()), cells);
+        let cells = [p50.text(short), short(p99.median), p50_of_8.text(short), short(p99_of_8.median)];
+        table.row(format!("{}{rule}", peer.label()), cells);
     }
     Ok(table)
 }

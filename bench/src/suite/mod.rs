@@ -7,16 +7,20 @@ mod overload;
 mod refill;
 mod speed;
 
+pub(crate) use growth::{Curve, micro};
+
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
+use topup_measure::{Spread, Table, short};
 
 use crate::{
     cell::{Cell, Found},
     cli::Choices,
     peer::Peer,
-    report::{Page, Spread, Surroundings, Table, answer, tell},
+    report::{Page, Surroundings, answer, tell},
     stage::Stage,
     team,
 };
@@ -52,33 +56,32 @@ pub(crate) fn run(choices: &Choices) -> anyhow::Result<ExitCode> {
 }
 
 async fn all(choices: &Choices) -> anyhow::Result<()> {
+    choices.check()?;
     let mut stage = Stage::set(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
-    // The curves are of what is always there.
-    let wanted = Peer::value_variants().iter().filter(|peer| choices.wants(**peer) && !choices.growth);
+    let redis = stage.redis_version().await?;
+    if choices.growth {
+        return growth::all(&mut Bench { stage, choices, others: Vec::new() }, &redis).await;
+    }
+    let wanted = Peer::value_variants().iter().filter(|peer| choices.wants(**peer));
     let left_out =
         wanted.filter_map(|peer| Some(format!("{} ({})", peer.name(), peer.absent(&choices.found)?)));
-    let around = Surroundings { redis: stage.redis_version().await?, left_out: left_out.collect() };
+    let around = Surroundings { redis, left_out: left_out.collect() };
     for peer in &around.left_out {
         tell(&format!("left out: {peer}"));
     }
-    let (preface, name) = if choices.growth {
-        (include_str!("../report/growth.md"), "growth.md")
-    } else {
-        (include_str!("../report/preface.md"), "benchmarks.md")
-    };
-    let mut page = Page::new(preface, choices, &around);
+    let mut page = Page::new(include_str!("../report/preface.md"), choices, &around);
     let mut bench = Bench { stage, choices, others: Vec::new() };
-    let tables = if choices.growth { growth::all(&mut bench).await? } else { bench.compare().await? };
+    let tables = bench.compare().await?;
     if let Some(others) = Spread::of(bench.others) {
-        page.say(&format!("Other programs had {} CPUs meanwhile.", others.text()));
+        page.say(&format!("Other programs had {} CPUs meanwhile.", others.text(short)));
     }
     for table in &tables {
         answer(&table.to_string());
         page.add(table);
     }
     if let Some(docs) = &choices.docs {
-        page.write(docs, name)?;
-        tell(&format!("written: docs/{name}"));
+        page.write(docs, "benchmarks.md")?;
+        tell("written: docs/benchmarks.md");
     }
     Ok(())
 }
@@ -103,23 +106,29 @@ impl Bench<'_> {
     /// Measures `cell` on an empty Redis; again, when other programs had more of this machine than they should, and the
     /// quietest counts. A limiter that fails is left out of the table, with a word.
     async fn measure(&mut self, cell: &Cell) -> Option<Found> {
+        match self.try_measure(cell).await {
+            Ok(found) => Some(found),
+            Err(error) => {
+                tell(&format!("{}: {error:#}", cell.peer.name()));
+                None
+            }
+        }
+    }
+
+    /// The same; a limiter that fails is the caller's to report.
+    async fn try_measure(&mut self, cell: &Cell) -> anyhow::Result<Found> {
         let mut quietest: Option<Found> = None;
         for _ in 0..ATTEMPTS {
-            match team::measure(&mut self.stage, &self.choices.found, cell).await {
-                Ok(found) if quietest.is_none_or(|quietest| found.others < quietest.others) => {
-                    quietest = Some(found);
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    tell(&format!("{}: {error:#}", cell.peer.name()));
-                    break;
-                }
+            let found = team::measure(&mut self.stage, &self.choices.found, cell).await?;
+            if quietest.as_ref().is_none_or(|quietest| found.others < quietest.others) {
+                quietest = Some(found);
             }
-            if self.choices.quick || quietest.is_some_and(|quietest| quietest.others < QUIET) {
+            if self.choices.quick || quietest.as_ref().is_some_and(|quietest| quietest.others < QUIET) {
                 break;
             }
         }
-        self.others.extend(quietest.map(|found| found.others));
-        quietest
+        let quietest = quietest.context("nothing was measured")?;
+        self.others.push(quietest.others);
+        Ok(quietest)
     }
 }

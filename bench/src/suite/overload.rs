@@ -1,9 +1,11 @@
 //! What denials cost: far more is asked for than is allowed.
 
+use topup_measure::{Spread, Table, count, short};
+
 use crate::{
     cell::{Cell, Found},
     peer::Peer,
-    report::{Spread, Table, count, short, tell},
+    report::tell,
     rules::Rule,
 };
 
@@ -36,7 +38,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         "CPU per allowed",
         "÷ most",
     ];
-    let mut table = Table::new("Overload", note, &header);
+    let mut table = Table::new("Overload", header).note(note);
     for (rule, keys, name) in SHAPES {
         let mut found = vec![Vec::new(); PEERS.len()];
         for round in 1..=bench.choices.rounds().min(3) {
@@ -58,7 +60,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
                 continue;
             }
             table.row(
-                &format!("{}{name}", peer.label()),
+                format!("{}{name}", peer.label()),
                 [
                     median(&|found| found.rate() / raw, short),
                     median(&Found::rate, count),

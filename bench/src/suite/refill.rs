@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::sleep;
 use topup::Client;
+use topup_measure::{Meter, Table, short};
 
 use crate::{
     cell::Cell,
     clock::Stopwatch,
-    meter::Meter,
     peer::Peer,
-    report::{Table, short, tell},
+    report::tell,
     rules::{CROWD_TAKE, Rule},
     stage::Stage,
     team,
@@ -24,6 +24,8 @@ const BUCKETS: usize = 100_000;
 const AT_LEAST: Duration = Duration::from_secs(4);
 /// A pass over a million buckets takes some ten seconds.
 const AT_MOST: Duration = Duration::from_secs(40);
+/// While no worker asks, the whole of a refill.
+const REFILLING: [&str; 3] = ["eval", "evalsha", "zrangebyscore"];
 /// Between two looks at the daemon's account.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -42,7 +44,7 @@ pub(super) struct Cost {
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "100,000 buckets of 1,000/s, all below full, topped up at the default tick of 100 ms. Latencies are those \
                 of raw, a bare `DECR`, in µs.";
-    let mut table = Table::new("Refill", note, &["", "figure"]);
+    let mut table = Table::new("Refill", ["", "figure"]).note(note);
     tell("refill: 100,000 buckets");
     fill(&mut bench.stage, BUCKETS).await?;
     let cost = cost(&mut bench.stage).await?;
@@ -58,9 +60,9 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     table.row("part of one CPU that Redis uses for it", [short(cost.share)]);
     table.row("lag of the last refill, ms", [short(cost.lag_ms)]);
     for (name, found) in [("with refills", busy), ("without a daemon", idle)] {
-        table.row(&format!("p50, 8 tasks, {name}"), [short(found.seen.p50)]);
-        table.row(&format!("p99, 8 tasks, {name}"), [short(found.seen.p99)]);
-        table.row(&format!("p999, 8 tasks, {name}"), [short(found.seen.p999)]);
+        table.row(format!("p50, 8 tasks, {name}"), [short(found.seen.p50)]);
+        table.row(format!("p99, 8 tasks, {name}"), [short(found.seen.p99)]);
+        table.row(format!("p999, 8 tasks, {name}"), [short(found.seen.p999)]);
     }
     Ok(table)
 }
@@ -83,9 +85,9 @@ pub(super) async fn cost(stage: &mut Stage) -> anyhow::Result<Cost> {
     let (_, credited, before) = pass_ends(stage, Duration::ZERO).await?;
     let watch = Stopwatch::start();
     let (lag_ms, now, after) = pass_ends(stage, AT_LEAST).await?;
-    let (seconds, credited, spent) = (watch.elapsed().as_secs_f64(), now - credited, after.since(before));
+    let (seconds, credited, spent) = (watch.elapsed().as_secs_f64(), now - credited, after.since(&before));
     Ok(Cost {
-        each: spent.refilling / credited.max(1.0),
+        each: spent.of(&REFILLING).1 / credited.max(1.0),
         credited: credited / seconds,
         share: spent.cpu / 1e6 / seconds,
         lag_ms,

@@ -1,11 +1,12 @@
 //! Decisions a second, latencies and what they cost Redis: all limiters, everything allowed.
 
 use anyhow::Context;
+use topup_measure::{Spread, Table, count, short};
 
 use crate::{
     cell::{Cell, Found},
     peer::Peer,
-    report::{Spread, Table, count, short, tell},
+    report::tell,
     rules::Rule,
 };
 
@@ -64,7 +65,7 @@ pub(super) async fn all(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
 }
 
 async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
-    let (mut round, mut raw, mut since) = (Vec::new(), None, 0);
+    let (mut round, mut raw, mut since) = (Vec::new(), None::<Found>, 0);
     for (peer, rule, _) in ROWS {
         if !bench.has(peer) {
             round.push(None);
@@ -75,24 +76,21 @@ async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
             raw = Some(bench.measure(&cell).await.context("raw cannot be measured")?);
         }
         since += 1;
-        let found = match (peer, raw) {
-            (Peer::Raw, raw) => raw,
+        let found = match peer {
+            Peer::Raw => raw.clone(),
             _ => bench.measure(&Cell::new(peer, rule, keys, bench.choices.time())).await,
         };
         if let Some(found) = &found {
             tell(&format!("  {}: {}/s", peer.name(), count(found.rate())));
         }
-        round.push(found.zip(raw.map(|raw| raw.rate())));
+        round.push(found.zip(raw.as_ref().map(Found::rate)));
     }
     Ok(round)
 }
 
 fn table(name: &str, rounds: &[Round]) -> Table {
-    let mut table = Table::new(
-        &format!("{name}, all allowed"),
-        "256 tasks ask at once. *Own CPU* is that of the process that asks.",
-        &HEADER,
-    );
+    let mut table = Table::new(&format!("{name}, all allowed"), HEADER)
+        .note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
     for (row, (peer, _, rule)) in ROWS.iter().enumerate() {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
         let figures = |of: &dyn Fn(&Found) -> f64| Spread::of(found().map(|(found, _)| of(found)));
@@ -106,9 +104,9 @@ fn table(name: &str, rounds: &[Round]) -> Table {
         let but =
             if allowed < 0.999 { format!(", {} % allowed", short(allowed * 100.0)) } else { String::new() };
         table.row(
-            &format!("{}{rule}{but}", peer.label()),
+            format!("{}{rule}{but}", peer.label()),
             [
-                ratio.text(),
+                ratio.text(short),
                 median(&Found::rate, count),
                 median(&|found| found.seen.p50, short),
                 median(&|found| found.seen.p99, short),

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use topup_daemon::config::{Config, LimitConfig, Source};
+use topup_measure::fine;
 use topup_wire::limit::Algorithm;
 
 pub use prices::Prices;
 pub use tick::{coarsest, suitable};
 pub use usage::Usage;
 
-use crate::{limiter::Limiter, replay::Trace, report::short, rule::Rule};
+use crate::{limiter::Limiter, replay::Trace, rule::Rule};
 
 /// Algorithms that make the same decisions, so that only their price matters.
 pub const ALIKE: [Limiter; 3] = [Limiter::TokenBucket, Limiter::LazyTokenBucket, Limiter::Gcra];
@@ -81,7 +82,7 @@ fn about(limit: &LimitConfig, tick: Duration, trace: Option<&Trace>, prices: &Pr
     if limit.algorithm == Algorithm::TokenBucket && limit.lease.is_none() && usage.rate >= LEASE_FROM {
         advice.says.push(format!(
             "A lease would answer most of its {} takes a second from memory: lease = {{ max = {} }}.",
-            short(usage.rate),
+            fine(usage.rate),
             (rule.capacity / 8).max(1)
         ));
     }
@@ -94,13 +95,13 @@ fn cheaper(algorithm: &str, costs: &[(Limiter, f64)]) -> Option<String> {
     let (_, now) = costs.iter().find(|(limiter, _)| limiter.name() == algorithm)?;
     let (best, least) = costs.iter().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
     if *least >= WORTH * now {
-        return Some(format!("{algorithm} suits it: {} s of Redis CPU a day.", short(*now)));
+        return Some(format!("{algorithm} suits it: {} s of Redis CPU a day.", fine(*now)));
     }
     Some(format!(
         "{} is the better choice: {} s of Redis CPU a day, where {algorithm} takes {} s.",
         best.name(),
-        short(*least),
-        short(*now)
+        fine(*least),
+        fine(*now)
     ))
 }
 
@@ -112,7 +113,7 @@ pub fn text(advice: &[Advice], tick: Duration, coarsest: Option<Duration>) -> St
         says.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
         if !costs.is_empty() {
             let costs: Vec<String> =
-                costs.iter().map(|(name, seconds)| format!("{name} {} s", short(*seconds))).collect();
+                costs.iter().map(|(name, seconds)| format!("{name} {} s", fine(*seconds))).collect();
             text.push_str(&format!("  Redis CPU a day: {}\n", costs.join(", ")));
         }
         text.push('\n');

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{clock::Micros, report::short, rule::Rule};
+use topup_measure::fine;
+
+use crate::{clock::Micros, rule::Rule};
 
 /// The share of a capacity that a window may get too much near full: what comes in a tick.
 const SHARE: u64 = 10;
@@ -29,14 +31,14 @@ pub(super) fn says(rule: &Rule, tick: Duration, catch_up: bool) -> Option<String
         return Some(format!(
             "It never reaches its rate: {} tokens come in a tick of {tick:?}, a bucket holds {capacity}. Remove catch_up = \
              false, or shorten the tick.",
-            short(credit)
+            fine(credit)
         ));
     }
     (suitable(rule) < tick).then(|| {
         format!(
             "{} tokens come in a tick of {tick:?}, {:.0} % of a bucket: near full, a window may get as many too much. {:?} would \
              keep that within {SHARE} %.",
-            short(credit),
+            fine(credit),
             100.0 * credit / capacity,
             suitable(rule)
         )

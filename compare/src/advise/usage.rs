@@ -1,13 +1,13 @@
 //! How a limit is asked.
 
 use serde::{Deserialize, Serialize};
+use topup_measure::{count, fine};
 
 use super::DAY;
 use crate::{
     clock::{Micros, SECOND},
     oracle::{Ideal, Oracle},
     replay::Trace,
-    report::{count, short},
     rule::Rule,
 };
 
@@ -68,14 +68,14 @@ impl Usage {
             let each = if keyed { "each bucket" } else { "it" };
             return format!(
                 "For want of a trace, as if {each} were asked for {} tokens a second all day.",
-                short(self.rate)
+                fine(self.rate)
             );
         }
         format!(
             "In the trace, {} keys are active for {} s a day in all, with {} allowed takes a second each; {:.1} % are denied.",
             count(self.keys as f64),
             count(self.active_per_day),
-            short(self.rate),
+            fine(self.rate),
             100.0 * self.denied
         )
     }

@@ -1,13 +1,13 @@
 //! As many decisions as there can be: four workers that ask again as soon as they are answered.
 
 use serde::{Deserialize, Serialize};
+use topup_measure::{Quantiles, Spread};
 
 use super::commands;
 use crate::{
     clock::Micros,
     limiter::{Contender, Limiter},
     rule::Rule,
-    score::{Quantiles, Spread},
     stage::Stage,
     worker::Hammer,
 };

@@ -1,16 +1,12 @@
 //! What people read: progress while it runs, tables at the end, a page for the browser.
 
-mod number;
 mod page;
 mod summary;
-mod table;
 mod terminal;
 
 use std::io::{IsTerminal, Write};
 
-pub use number::{count, short};
 pub use page::page;
-pub use table::Table;
 pub use terminal::{about_trace, of_trace, print as terminal};
 
 /// A line of progress, for whoever waits at a terminal.

@@ -1,6 +1,7 @@
 //! Each limiter in one line: the worst of all traffics, and what it costs.
 
-use super::{Table, count, short};
+use topup_measure::{Table, count, fine};
+
 use crate::{
     comparison::{Cell, Comparison},
     cost::Load,
@@ -55,12 +56,12 @@ fn row(comparison: &Comparison, limiter: Limiter) -> Vec<String> {
     let or = |figure: Option<f64>, text: fn(f64) -> String| figure.map_or_else(|| "–".to_owned(), text);
     vec![
         share,
-        or(worst.map(|cell| cell.score.excess.tokens), short),
+        or(worst.map(|cell| cell.score.excess.tokens), fine),
         or(worst.map(|cell| 100.0 * part(cell)), count),
-        or(starved, short),
-        or(cpu(Load::Allowed), short),
-        or(cpu(Load::Keys), short),
-        or(cpu(Load::Denied), short),
+        or(starved, fine),
+        or(cpu(Load::Allowed), fine),
+        or(cpu(Load::Keys), fine),
+        or(cpu(Load::Denied), fine),
         or(memory.map(|memory| memory.active), count),
         or(memory.map(|memory| memory.idle), count),
     ]

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use super::{Table, count, short, summary};
+use topup_measure::{Quantiles, Spread, Table, count, fine};
+
+use super::summary;
 use crate::{
     comparison::{Cell, Comparison},
     cost::Load,
     replay::Replay,
-    score::Spread,
     traffic::Traffic,
 };
 
@@ -39,7 +40,7 @@ pub fn print(comparison: &Comparison) -> String {
     if let Some(crossover) = &comparison.crossover {
         let at = |at: Option<f64>| {
             at.map_or("at none of the rates measured".to_owned(), |at| {
-                format!("from {} takes per bucket and second on", short(at))
+                format!("from {} takes per bucket and second on", fine(at))
             })
         };
         let _ = writeln!(
@@ -63,12 +64,15 @@ pub fn print(comparison: &Comparison) -> String {
 fn tables(comparison: &Comparison) -> Vec<Table> {
     let mut tables = vec![summary::table(comparison)];
     if !comparison.cells.is_empty() {
+        let text = |spread: Option<Spread>, few: &dyn Fn(f64) -> String| {
+            spread.map_or_else(String::new, |spread| spread.text(few))
+        };
         let three = |figure: f64| if figure.is_finite() { format!("{figure:.3}") } else { "–".to_owned() };
-        tables.extend(by_traffic(comparison, "Admitted / ideal", &|cell| spread_text(cell.share, &three)));
+        tables.extend(by_traffic(comparison, "Admitted / ideal", &|cell| text(cell.share, &three)));
         tables.extend(by_traffic(
             comparison,
             "Worst excess over capacity + rate × window, in tokens",
-            &|cell| spread_text(cell.excess, &short),
+            &|cell| text(cell.excess, &fine),
         ));
         tables.extend(by_traffic(comparison, "Tokens wrongly allowed / takes wrongly denied", &|cell| {
             format!(
@@ -77,8 +81,7 @@ fn tables(comparison: &Comparison) -> Vec<Table> {
                 count(cell.score.wrongly_denied as f64)
             )
         }));
-        tables
-            .extend(by_traffic(comparison, "Worst starvation, in ms", &|cell| short(cell.score.starved_ms)));
+        tables.extend(by_traffic(comparison, "Worst starvation, in ms", &|cell| fine(cell.score.starved_ms)));
         tables.extend(other(comparison));
     }
     if !comparison.costs.is_empty() {
@@ -101,17 +104,11 @@ fn tables(comparison: &Comparison) -> Vec<Table> {
         let points = crossover.curves.first().map_or(0, |curve| curve.points.len());
         for point in 0..points {
             let rate = crossover.curves[0].points[point].0;
-            table.row(short(rate), crossover.curves.iter().map(|curve| short(curve.points[point].2)));
+            table.row(fine(rate), crossover.curves.iter().map(|curve| fine(curve.points[point].2)));
         }
         tables.push(table);
     }
     tables
-}
-
-/// `median (min–max)`, or the one figure there is.
-fn spread_text(spread: Option<Spread>, few: &dyn Fn(f64) -> String) -> String {
-    let Some(Spread { min, median, max }) = spread else { return String::new() };
-    if min == max { few(median) } else { format!("{} ({}–{})", few(median), few(min), few(max)) }
 }
 
 /// One figure of each limiter under each traffic, as many traffics abreast as a terminal holds.
@@ -151,7 +148,7 @@ fn other(comparison: &Comparison) -> Option<Table> {
         let late = promises.as_ref().and_then(|promises| promises.late);
         let cautious = promises.as_ref().and_then(|promises| promises.cautious);
         let uneven = comparison.cell(limiter, "steady-5").and_then(|cell| cell.score.unevenness);
-        let or = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), short);
+        let or = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), fine);
         table.row(
             limiter.name(),
             [
@@ -182,10 +179,10 @@ fn costs(comparison: &Comparison) -> Table {
     for cost in &comparison.costs {
         let cpu = |load| {
             let spread = cost.under(load).map(|under| under.rounds);
-            spread.map_or_else(|| "–".to_owned(), |rounds| spread_text(Some(rounds), &short))
+            spread.map_or_else(|| "–".to_owned(), |rounds| rounds.text(fine))
         };
         let part = |load, figure: fn(&crate::cost::Saturation) -> f64| {
-            cost.under(load).map_or_else(|| "–".to_owned(), |under| short(figure(under)))
+            cost.under(load).map_or_else(|| "–".to_owned(), |under| fine(figure(under)))
         };
         let memory = |figure: fn(&crate::cost::Memory) -> f64| {
             cost.memory.as_ref().map_or_else(|| "–".to_owned(), |memory| count(figure(memory)))
@@ -212,7 +209,7 @@ fn latencies(comparison: &Comparison) -> Table {
     let mut table = Table::new("Speed, four workers of 64 tasks on one bucket", header);
     for cost in &comparison.costs {
         let rate = |load| cost.under(load).map_or_else(|| "–".to_owned(), |under| count(under.rate));
-        let latency = |load, figure: fn(&crate::score::Quantiles) -> f64| {
+        let latency = |load, figure: fn(&Quantiles) -> f64| {
             let latency = cost.under(load).and_then(|under| under.latency);
             latency.map_or_else(|| "–".to_owned(), |latency| count(figure(&latency)))
         };
@@ -241,7 +238,7 @@ pub fn about_trace(replay: &Replay) -> String {
         "{file}: {} takes of {} keys in {} s, under capacity {capacity} and rate {rate}; replayed {speed} times as fast",
         count(asked as f64),
         count(*keys as f64),
-        short(*seconds)
+        fine(*seconds)
     )
 }
 
@@ -257,7 +254,7 @@ pub fn of_trace(replay: &Replay) -> [Table; 2] {
             [
                 count((outcome.asked - outcome.denied) as f64),
                 count(outcome.denied as f64),
-                short(share),
+                fine(share),
                 count(outcome.keys_denied as f64),
                 most.collect::<Vec<_>>().join(", "),
             ],
@@ -265,7 +262,7 @@ pub fn of_trace(replay: &Replay) -> [Table; 2] {
     }
     let mut costs = Table::new("Redis, per decision", ["", "CPU µs", "commands µs"]);
     for paid in &replay.costs {
-        costs.row(paid.limiter.name(), [short(paid.cpu), short(paid.command)]);
+        costs.row(paid.limiter.name(), [fine(paid.cpu), fine(paid.command)]);
     }
     [table, costs]
 }

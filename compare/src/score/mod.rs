@@ -4,16 +4,15 @@ mod evenness;
 mod histogram;
 mod promise;
 mod series;
-mod spread;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
+use topup_measure::Quantiles;
 
 pub use histogram::{BINS, Histogram};
 pub use promise::Promises;
 pub use series::Series;
-pub use spread::{Quantiles, Spread};
 
 use crate::{
     clock::{Micros, SECOND},

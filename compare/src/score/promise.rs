@@ -1,8 +1,8 @@
 //! How long after the promised instant a retry really succeeds.
 
 use serde::{Deserialize, Serialize};
+use topup_measure::Quantiles;
 
-use super::Quantiles;
 use crate::{
     clock::Micros,
     oracle::{Oracle, Perfect},

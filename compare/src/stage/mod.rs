@@ -2,7 +2,6 @@
 
 mod child;
 mod keys;
-mod meter;
 mod redis;
 mod refiller;
 
@@ -12,9 +11,9 @@ use anyhow::Context;
 use futures_util::future::try_join_all;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
+use topup_measure::Meter;
 
 pub use child::{Child, follow};
-pub use meter::Meter;
 pub use redis::Server;
 pub use refiller::Refillers;
 

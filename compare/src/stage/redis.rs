@@ -6,9 +6,10 @@ use anyhow::{Context, bail, ensure};
 use redis::Cmd;
 use tokio::time::timeout;
 use topup_embedded::RedisServer;
+use topup_measure::Meter;
 use topup_wire::connection::{Connection, connect_lazily};
 
-use super::{Meter, keys};
+use super::keys;
 use crate::{clock::now, limiter::Contender};
 
 /// The first answer of a Redis that is there.

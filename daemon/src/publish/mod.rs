@@ -3,10 +3,11 @@
 mod change;
 mod remove;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future;
+use futures_util::future::try_join_all;
 use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::sync::Semaphore;
 use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
@@ -30,6 +31,10 @@ pub struct Wanted {
 /// Buckets handled by one script or command: about a millisecond of Redis, so that takes pass between.
 pub(crate) const SLICE: usize = 250;
 
+/// Limits that are published at once. More requests than the connection's queue holds (50) would shut it to everybody
+/// else, the heartbeat first, whenever nobody happens to poll them.
+const ABREAST: usize = 16;
+
 /// Publishes `wanted`, and with `alone` removes whatever else is published: whether anything changed.
 ///
 /// A crash at any point leaves something that the next call puts right.
@@ -40,22 +45,21 @@ pub async fn publish(connection: &Connection, wanted: &[Wanted], alone: bool) ->
     let registered = scripts::published_limits(&mut connection.clone()).await?;
     let mut changed = false;
     if alone {
+        let names: BTreeSet<&LimitName> = wanted.iter().map(|wanted| &wanted.limit.name).collect();
         for (name, shards) in &registered {
-            if !wanted.iter().any(|wanted| wanted.limit.name == *name) {
+            if !names.contains(name) {
                 remove(connection, name, *shards).await?;
                 changed = true;
             }
         }
     }
-    let each = wanted.iter().map(|wanted| publish_limit(connection, wanted, &registered));
-    let each = future::try_join_all(each).await?;
+    let places = Semaphore::new(ABREAST);
+    let each = wanted.iter().map(|wanted| publish_limit(connection, wanted, &registered, &places));
+    let each = try_join_all(each).await?;
     changed |= each.contains(&true);
-    for (Wanted { limit, at }, changed) in wanted.iter().zip(each) {
-        // What was counted under another config says nothing of this one. A schedule is part of one.
-        if changed && at.is_none() {
-            scripts::clear_counts(&mut connection.clone(), &limit.name.tried_beside()).await?;
-        }
-    }
+    // What was counted under another config says nothing of this one. A schedule is part of one.
+    let anew = wanted.iter().zip(each).filter(|(wanted, changed)| *changed && wanted.at.is_none());
+    try_join_all(anew.map(|(wanted, _)| clear_counts(connection, &wanted.limit.name, &places))).await?;
     // The last word: who reads the new generation reads everything new. A flushed Redis counts from the beginning.
     if changed || scripts::generation(&mut connection.clone()).await?.is_none() {
         scripts::announce(&mut connection.clone()).await?;
@@ -64,12 +68,21 @@ pub async fn publish(connection: &Connection, wanted: &[Wanted], alone: bool) ->
     Ok(changed)
 }
 
-/// Publishes one limit: whether anything changed.
+async fn clear_counts(connection: &Connection, name: &LimitName, places: &Semaphore) -> RedisResult<()> {
+    // Never closed, so never refused.
+    let _place = places.acquire().await;
+    scripts::clear_counts(&mut connection.clone(), &name.tried_beside()).await
+}
+
+/// Publishes one limit, when it finds a place: whether anything changed.
 async fn publish_limit(
     connection: &Connection,
     wanted: &Wanted,
     registered: &BTreeMap<LimitName, Shards>,
+    places: &Semaphore,
 ) -> RedisResult<bool> {
+    // Never closed, so never refused.
+    let _place = places.acquire().await;
     let Wanted { limit, at } = wanted;
     let conn = &mut connection.clone();
     let mut had = registered.get(&limit.name).map_or(0, |shards| shards.get());
@@ -170,4 +183,40 @@ async fn tidy(connection: &Connection, limit: &Limit, before: Option<&Limit>) ->
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{pin::pin, time::Duration};
+
+    use redis::Cmd;
+    use tokio::time::timeout;
+    use topup_embedded::RedisServer;
+    use topup_wire::connection::connect_lazily;
+
+    use super::*;
+    use crate::{config::Config, wanted::wanted};
+
+    fn config(limits: usize) -> Config {
+        let limit = |name| format!("[limit.l{name}]\nkeyed = true\ncapacity = 1\nrate = \"1/s\"\n");
+        Config::parse(&(0..limits).map(limit).collect::<String>(), "config.toml").unwrap()
+    }
+
+    #[tokio::test]
+    async fn publishing_many_limits_keeps_nobody_else_waiting() {
+        let redis = RedisServer::builder().start().unwrap();
+        let connection = connect_lazily(redis.url()).unwrap();
+        let limits = wanted(&config(500), 1, |_| true);
+        let mut publishing = pin!(publish(&connection, &limits, true));
+        let mut others = connection.clone();
+        // Polled a little, then left alone while something else is asked: as the daemon's loop does.
+        for _ in 0..10 {
+            let done = timeout(Duration::from_millis(1), publishing.as_mut()).await;
+            assert!(done.is_err(), "too few limits to be seen at it");
+            let ping = Cmd::ping();
+            let asked = ping.query_async::<()>(&mut others);
+            timeout(Duration::from_secs(5), asked).await.expect("nobody else gets through").unwrap();
+        }
+        publishing.await.unwrap();
+    }
 }

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
+use topup_measure::fine;
 
-use crate::{cost::Crossover, report::short, score::Series};
+use crate::{cost::Crossover, score::Series};
 
 /// Admitted and ideal, both from nothing.
 pub(super) fn over_time(series: &Series) -> Markup {
@@ -22,8 +23,8 @@ pub(super) fn over_time(series: &Series) -> Markup {
             line.axis x1="0" x2=(WIDTH) y1=(HEIGHT - 16.0) y2=(HEIGHT - 16.0) {}
             polyline.curve.ideal points=(line(&series.ideal)) {}
             polyline.curve.c0 points=(line(&series.admitted)) {}
-            text x="0" y="10" { (short(most)) " tokens" }
-            text x=(WIDTH) y=(HEIGHT - 3.0) text-anchor="end" { (short(end)) " s" }
+            text x="0" y="10" { (fine(most)) " tokens" }
+            text x=(WIDTH) y=(HEIGHT - 3.0) text-anchor="end" { (fine(end)) " s" }
         }
     }
 }
@@ -49,11 +50,11 @@ pub(super) fn crossover(crossover: &Crossover) -> Markup {
         svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" style="max-width: 52rem" {
             @for cost in decades(least, most) {
                 line.axis x1=(LEFT) x2=(WIDTH) y1=(y(cost)) y2=(y(cost)) {}
-                text x=(LEFT - 6.0) y=(y(cost) + 4.0) text-anchor="end" { (short(cost)) }
+                text x=(LEFT - 6.0) y=(y(cost) + 4.0) text-anchor="end" { (fine(cost)) }
             }
             @for (rate, _, _) in crossover.curves.first().map(|curve| curve.points.as_slice()).unwrap_or_default() {
                 line.axis x1=(x(*rate)) x2=(x(*rate)) y1="20" y2=(HEIGHT - 34.0) {}
-                text x=(x(*rate)) y=(HEIGHT - 18.0) text-anchor="middle" { (short(*rate)) }
+                text x=(x(*rate)) y=(HEIGHT - 18.0) text-anchor="middle" { (fine(*rate)) }
             }
             text x=(WIDTH) y=(HEIGHT - 3.0) text-anchor="end" { "takes per bucket and second" }
             text x="0" y="12" { "Redis CPU µs per bucket and second" }

@@ -5,12 +5,13 @@ mod curves;
 mod matrix;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use topup_measure::{Table, count, fine};
 
 use crate::{
     comparison::Comparison,
     cost::Load,
     limiter::Limiter,
-    report::{about_trace, count, of_trace, short, summary},
+    report::{about_trace, of_trace, summary},
     score::{BINS, Histogram},
 };
 
@@ -36,11 +37,11 @@ pub fn page(comparison: &Comparison) -> String {
                 (verdicts(comparison))
                 @let summary = summary::table(comparison);
                 h2 { (summary.title()) }
-                (summary.html())
+                (of(&summary))
                 @if let Some(replay) = &comparison.replay {
                     h2 { "The trace" }
                     p { (about_trace(replay)) }
-                    @for table in of_trace(replay) { h3 { (table.title()) } (table.html()) }
+                    @for table in of_trace(replay) { h3 { (table.title()) } (of(&table)) }
                 }
                 @if !comparison.cells.is_empty() { (accuracy(comparison)) }
                 @if !comparison.costs.is_empty() { (costs(comparison)) }
@@ -52,6 +53,24 @@ pub fn page(comparison: &Comparison) -> String {
         }
     };
     page.into_string()
+}
+
+/// A table, for the browser.
+fn of(table: &Table) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                tr { @for name in table.header() { th { (name) } } }
+                @for row in table.rows() {
+                    tr {
+                        @for (column, cell) in row.iter().enumerate() {
+                            @if column == 0 { th { (cell) } } @else { td { (cell) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn verdicts(comparison: &Comparison) -> Markup {
@@ -86,11 +105,11 @@ fn accuracy(comparison: &Comparison) -> Markup {
             "In the worst of all windows of any length: admitted above capacity + rate × window. Fixed and sliding windows "
             "of as many tokens are held against the same law."
         }
-        (matrix::matrix(comparison, &|cell| (short(cell.score.excess.tokens), matrix::of_excess(comparison, cell))))
+        (matrix::matrix(comparison, &|cell| (fine(cell.score.excess.tokens), matrix::of_excess(comparison, cell))))
 
         h2 { "Worst starvation, in ms" }
         p.soft { "The longest a bucket denied although it had tokens, or should have had." }
-        (matrix::matrix(comparison, &|cell| (short(cell.score.starved_ms), matrix::of_starvation(cell.score.starved_ms))))
+        (matrix::matrix(comparison, &|cell| (fine(cell.score.starved_ms), matrix::of_starvation(cell.score.starved_ms))))
 
         h2 { "How the excess of all windows is spread" }
         p.soft { "For each admitted take, the worst window that ends with it: tokens above capacity + rate × window." }
@@ -124,7 +143,7 @@ fn costs(comparison: &Comparison) -> Markup {
         bars::by_limiter(
             comparison,
             &|cost| vec![cost.under(load).map_or(f64::NAN, |under| under.cpu)],
-            &short,
+            &fine,
         )
     };
     html! {
@@ -170,7 +189,7 @@ fn costs(comparison: &Comparison) -> Markup {
 
 fn sentence(than: &str, at: Option<f64>) -> String {
     match at {
-        Some(at) => format!("Than {than}: from {} takes per bucket and second on.", short(at)),
+        Some(at) => format!("Than {than}: from {} takes per bucket and second on.", fine(at)),
         None => format!("Than {than}: at none of the rates measured."),
     }
 }

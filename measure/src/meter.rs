@@ -10,6 +10,8 @@ use redis::{Cmd, aio::ConnectionLike};
 pub struct Meter {
     /// CPU time of the whole server, network included, in µs.
     pub cpu: f64,
+    /// Bytes in use.
+    pub memory: f64,
     /// Calls and µs of each command; those that scripts call count for themselves and for the script.
     commands: BTreeMap<String, (f64, f64)>,
 }
@@ -17,7 +19,11 @@ pub struct Meter {
 // === impl Meter ===
 
 impl Meter {
-    pub(super) async fn read(connection: &mut impl ConnectionLike) -> anyhow::Result<Self> {
+    /// Asks Redis.
+    ///
+    /// # Errors
+    /// When it does not answer, or not as Redis does.
+    pub async fn read(connection: &mut impl ConnectionLike) -> anyhow::Result<Self> {
         // Several sections in one INFO are understood from Redis 7.0 on only, "all" everywhere.
         let info: String = Cmd::new().arg("INFO").arg("all").query_async(connection).await?;
         Self::parse(&info)
@@ -36,6 +42,7 @@ impl Meter {
         let commands = all.map(|(name, line)| (name.to_owned(), (of(line, "calls"), of(line, "usec"))));
         Ok(Self {
             cpu: (number("used_cpu_sys")? + number("used_cpu_user")?) * 1e6,
+            memory: number("used_memory")?,
             commands: commands.filter(|(name, _)| name != "info").collect(),
         })
     }
@@ -47,7 +54,11 @@ impl Meter {
             let (was_calls, was_micros) = before.commands.get(name).copied().unwrap_or_default();
             (name.clone(), (calls - was_calls, micros - was_micros))
         };
-        Self { cpu: self.cpu - before.cpu, commands: self.commands.iter().map(less).collect() }
+        Self {
+            cpu: self.cpu - before.cpu,
+            memory: self.memory - before.memory,
+            commands: self.commands.iter().map(less).collect(),
+        }
     }
 
     /// Calls and µs of those of `commands`.
@@ -55,21 +66,28 @@ impl Meter {
         let found = commands.iter().filter_map(|name| self.commands.get(*name));
         found.fold((0.0, 0.0), |(calls, micros), (more, longer)| (calls + more, micros + longer))
     }
+
+    /// Calls of all commands, those that scripts call included.
+    pub fn calls(&self) -> f64 {
+        self.commands.values().map(|(calls, _)| calls).sum()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const INFO: &str = "used_cpu_sys:0.25\r\nused_cpu_user:0.5\r\nused_cpu_sys_children:9.0\r\n\
+    const INFO: &str = "used_memory:7\r\nused_cpu_sys:0.25\r\nused_cpu_user:0.5\r\nused_cpu_sys_children:9.0\r\n\
         cmdstat_decr:calls=30,usec=15,usec_per_call=0.50\r\ncmdstat_info:calls=4,usec=400\r\n\
         cmdstat_evalsha:calls=8,usec=100,usec_per_call=12.50\r\n";
 
     #[test]
     fn counters_are_found_and_our_own_questions_left_out() {
         let meter = Meter::parse(INFO).unwrap();
-        assert_eq!((meter.cpu, meter.of(&["decr", "evalsha", "info", "get"])), (750_000.0, (38.0, 115.0)));
-        assert_eq!(meter.since(&meter).of(&["decr"]), (0.0, 0.0));
+        assert_eq!((meter.cpu, meter.memory, meter.calls()), (750_000.0, 7.0, 38.0));
+        assert_eq!(meter.of(&["decr", "evalsha", "info", "get"]), (38.0, 115.0));
+        let nothing = meter.since(&meter);
+        assert_eq!((nothing.cpu, nothing.memory, nothing.calls()), (0.0, 0.0, 0.0));
         assert!(Meter::parse("NOPERM").is_err());
     }
 }

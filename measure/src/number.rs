@@ -1,14 +1,22 @@
 //! Figures, as short as they may be without saying more than they know.
 
-/// Three digits that matter.
+/// Three digits that matter, down to hundredths.
 pub fn short(figure: f64) -> String {
     match figure.abs() {
         size if !size.is_finite() => "–".to_owned(),
-        size if size < 0.000_5 => "0".to_owned(),
-        size if size < 0.1 => format!("{figure:.3}"),
+        size if size < 0.005 => "0".to_owned(),
         size if size < 9.995 => format!("{figure:.2}"),
         size if size < 99.95 => format!("{figure:.1}"),
         _ => count(figure),
+    }
+}
+
+/// Three digits that matter, down to thousandths: for figures where a hundredth is much.
+pub fn fine(figure: f64) -> String {
+    match figure.abs() {
+        size if size < 0.000_5 => "0".to_owned(),
+        size if size < 0.1 => format!("{figure:.3}"),
+        _ => short(figure),
     }
 }
 
@@ -31,8 +39,9 @@ mod tests {
 
     #[test]
     fn figures_are_short() {
-        let shown = [0.000_1, 0.042, 0.423_1, 12.34, 1_234_567.1, f64::NAN].map(short);
-        assert_eq!(shown, ["0", "0.042", "0.42", "12.3", "1,234,567", "–"]);
+        let shown = [0.000_1, 0.042, 0.423_1, 12.34, 1_234_567.1, f64::NAN];
+        assert_eq!(shown.map(short), ["0", "0.04", "0.42", "12.3", "1,234,567", "–"]);
+        assert_eq!(shown.map(fine), ["0", "0.042", "0.42", "12.3", "1,234,567", "–"]);
         assert_eq!(count(-1_000.0), "-1,000");
     }
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use maud::{Markup, html};
+use crate::wrapped;
 
 /// A titled table. The first column is text, the others are figures.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     title: String,
+    note: Option<String>,
     header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -18,7 +19,14 @@ impl Table {
     /// An empty one.
     pub fn new(title: &str, header: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let header = header.into_iter().map(Into::into).collect();
-        Self { title: title.to_owned(), header, rows: Vec::new() }
+        Self { title: title.to_owned(), note: None, header, rows: Vec::new() }
+    }
+
+    /// What was done, and how to read it: a paragraph above the table.
+    #[must_use]
+    pub fn note(mut self, words: &str) -> Self {
+        self.note = Some(wrapped(words));
+        self
     }
 
     /// Adds a row.
@@ -26,27 +34,19 @@ impl Table {
         self.rows.push(std::iter::once(first.into()).chain(figures).collect());
     }
 
-    /// For the browser.
-    pub fn html(&self) -> Markup {
-        html! {
-            div.scroll {
-                table {
-                    tr { @for name in &self.header { th { (name) } } }
-                    @for row in &self.rows {
-                        tr {
-                            @for (column, cell) in row.iter().enumerate() {
-                                @if column == 0 { th { (cell) } } @else { td { (cell) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-
     /// Its title.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// What its columns are.
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// Its rows so far.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
     }
 
     fn line(&self, f: &mut fmt::Formatter<'_>, cells: &[String]) -> fmt::Result {
@@ -67,6 +67,9 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "## {}\n", self.title)?;
+        if let Some(note) = &self.note {
+            writeln!(f, "{note}")?;
+        }
         self.line(f, &self.header)?;
         for column in 0..self.header.len() {
             let dashes = "-".repeat(self.width(column) + 1);
@@ -74,5 +77,19 @@ impl fmt::Display for Table {
         }
         writeln!(f, "|")?;
         self.rows.iter().try_for_each(|row| self.line(f, row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let mut table = Table::new("Costs", ["", "µs"]).note("Of one.");
+        table.row("a take", ["0.42".to_owned()]);
+        table.row("none", []);
+        let lines = ["|        |   µs |", "|--------|-----:|", "| a take | 0.42 |", "| none   |      |"];
+        assert_eq!(table.to_string(), format!("## Costs\n\nOf one.\n\n{}\n", lines.join("\n")));
     }
 }

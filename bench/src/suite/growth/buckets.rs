@@ -1,0 +1,114 @@
+//! The daemon's work, by how many buckets it keeps topped up.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::time::{sleep, timeout};
+use topup_measure::{Spread, Table, count, fine, short};
+
+use super::{Curve, Grown, bytes_each, rounds};
+use crate::{
+    cell::Cell,
+    clock::Stopwatch,
+    peer::Peer,
+    report::tell,
+    rules::{self, Rule},
+    suite::{Bench, KEYS, refill},
+    team,
+};
+
+/// A bucket as far from full as these is credited every 64 ticks of 100 ms: each about once, or a few more than once.
+const WINDOW: Duration = Duration::from_millis(6_600);
+/// A million takes by script last some 15 s here; a machine on which they last longer has shown enough.
+const FILLED_WITHIN: Duration = Duration::from_secs(90);
+/// As a daemon's account is kept, and figures settle, after buckets were filled.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// The daemon's work over one window.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    credited: f64,
+    /// CPU ms of Redis in a second.
+    redis: f64,
+    /// CPU ms of the daemon in a second.
+    daemon: f64,
+    lag_ms: f64,
+}
+
+pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
+    let note = "Buckets of 1,000/s that miss 900,000 tokens, while nobody takes from them. As far from full as that, each \
+                is credited every 64 ticks of 100 ms, so a 6.4th of them in a second: what busy buckets cost that never \
+                come near full. Credits are counted when a pass over a shard ends: 0 says that none has. CPU is in ms for \
+                each second: 1,000 is one CPU. *p99 of raw* is that of a bare `DECR` of 8 tasks meanwhile, and, in \
+                brackets, with the daemon stopped.";
+    let header = [
+        "",
+        "credited/s",
+        "Redis ms/s",
+        "Redis µs a credit",
+        "daemon ms/s",
+        "lag ms",
+        "bytes a bucket",
+        "p99 of raw, µs",
+    ];
+    let mut table = Table::new(Curve::Buckets.title(), header).note(note);
+    let mut missing = Vec::new();
+    for size in [100, 1_000, 10_000, 100_000, 1_000_000] {
+        tell(&format!("growth: {} active buckets", count(size as f64)));
+        match point(bench, size).await {
+            Ok(figures) => table.row(count(size as f64), figures),
+            Err(error) => missing.push(format!("{} buckets: {error:#}", count(size as f64))),
+        }
+    }
+    Ok(Grown { table, chart: None, missing })
+}
+
+async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]> {
+    let rounds = rounds(bench.choices);
+    bench.stage.clear().await?;
+    sleep(SETTLE).await;
+    let empty = bench.stage.meter().await?.memory;
+    let filling = refill::fill(&mut bench.stage, size);
+    timeout(FILLED_WITHIN, filling).await.with_context(|| format!("not filled in {FILLED_WITHIN:?}"))??;
+    sleep(SETTLE).await;
+    let bytes = bench.stage.meter().await?.memory - empty;
+    let mut works = Vec::new();
+    for _ in 0..rounds {
+        works.push(work(bench).await?);
+    }
+    let raw = Cell { tasks: 8, ..Cell::new(Peer::Raw, Rule::Draining, KEYS, bench.choices.time() * 2) };
+    let with = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
+    bench.stage.stop_daemon().await;
+    let without = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
+    let config = rules::config(bench.stage.url());
+    bench.stage.start_daemon(&config).await?;
+
+    let spread = |of: fn(&Work) -> f64, text: fn(f64) -> String| {
+        Spread::of(works.iter().map(of)).map_or_else(String::new, |spread| spread.text(text))
+    };
+    Ok([
+        spread(|work| work.credited, count),
+        spread(|work| work.redis, short),
+        spread(|work| if work.credited > 0.0 { work.redis * 1e3 / work.credited } else { f64::NAN }, short),
+        spread(|work| work.daemon, short),
+        spread(|work| work.lag_ms, fine),
+        bytes_each(bytes, size),
+        format!("{} ({})", short(with.seen.p99), short(without.seen.p99)),
+    ])
+}
+
+async fn work(bench: &mut Bench<'_>) -> anyhow::Result<Work> {
+    let stage = &mut bench.stage;
+    let (credited, _) = stage.credited().await?;
+    let (before, daemon, watch) = (stage.meter().await?, stage.daemon_used(), Stopwatch::start());
+    sleep(WINDOW).await;
+    let seconds = watch.elapsed().as_secs_f64();
+    let (spent, daemon) = (stage.meter().await?.since(&before), stage.daemon_used() - daemon);
+    let (now, lag_ms) = stage.credited().await?;
+    Ok(Work {
+        credited: (now - credited) / seconds,
+        redis: spent.cpu / 1e3 / seconds,
+        daemon: daemon * 1e3 / seconds,
+        lag_ms,
+    })
+}

@@ -1,0 +1,107 @@
+//! Limits in one config.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use topup_measure::{Table, count, fine, short};
+
+use super::{Curve, Grown, bytes_each, rounds, takes};
+use crate::{
+    cell::Cell,
+    clock::Stopwatch,
+    peer::Peer,
+    report::tell,
+    rules::{self, Rule},
+    suite::Bench,
+};
+
+/// How long Redis and the daemon are watched while nobody asks: many looks at each limit.
+const IDLE: Duration = Duration::from_secs(3);
+/// What was just published has been read by everybody after this.
+const SETTLE: Duration = Duration::from_secs(1);
+/// The second capacity of the first limit: what a reload changes.
+const OTHER: u64 = 999_999_999;
+
+pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
+    let note = "*Published*: from the daemon's start on an empty Redis until every bucket has been looked at. *Reload*: from \
+                a HUP that changes one limit until that is in force. *Restart*: from the start of a daemon that finds all \
+                published. *Idle* is while nobody asks, CPU in ms for each second. *÷ raw*: 256 tasks of one process take \
+                from all limits at random, each below full.";
+    let header = [
+        "",
+        "published, ms",
+        "reload, ms",
+        "restart, ms",
+        "idle Redis ms/s",
+        "idle daemon ms/s",
+        "idle commands/s",
+        "daemon MB",
+        "bytes a limit",
+        "÷ raw (min–max)",
+        "decisions/s",
+        "p50 µs",
+        "p99 µs",
+        "Redis CPU µs",
+    ];
+    let mut table = Table::new(Curve::Limits.title(), header).note(note);
+    let mut missing = Vec::new();
+    for size in [1, 10, 100, 1_000, 10_000] {
+        tell(&format!("growth: {} limits", count(size as f64)));
+        match point(bench, size).await {
+            Ok(figures) => table.row(count(size as f64), figures),
+            Err(error) => missing.push(format!("{} limits: {error:#}", count(size as f64))),
+        }
+    }
+    bench.stage.stop_daemon().await;
+    bench.stage.clear().await?;
+    let config = rules::config(bench.stage.url());
+    bench.stage.start_daemon(&config).await?;
+    Ok(Grown { table, chart: None, missing })
+}
+
+async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<Vec<String>> {
+    let (time, rounds) = (bench.choices.time(), rounds(bench.choices));
+    let stage = &mut bench.stage;
+    stage.stop_daemon().await;
+    stage.clear().await?;
+    let empty = stage.meter().await?.memory;
+    let url = stage.url().to_owned();
+    let config = |first| rules::apart(&url, size, first);
+
+    let watch = Stopwatch::start();
+    stage.start_daemon(&config(Rule::Apart.capacity())).await?;
+    stage.ready().await?;
+    let published = watch.elapsed();
+    let bytes = stage.meter().await?.memory - empty;
+
+    let watch = Stopwatch::start();
+    stage.reload_daemon(&config(OTHER))?;
+    stage.has_capacity(&rules::apart_name(0), OTHER).await?;
+    let reload = watch.elapsed();
+
+    stage.stop_daemon().await;
+    let watch = Stopwatch::start();
+    stage.start_daemon(&config(OTHER)).await?;
+    stage.ready().await?;
+    let restart = watch.elapsed();
+
+    sleep(SETTLE).await;
+    let (before, used, watch) = (stage.meter().await?, stage.daemon_used(), Stopwatch::start());
+    sleep(IDLE).await;
+    let seconds = watch.elapsed().as_secs_f64();
+    let (idle, used) = (stage.meter().await?.since(&before), stage.daemon_used() - used);
+    let memory = stage.daemon_memory();
+
+    let mut found = Vec::new();
+    for _ in 0..rounds {
+        let cell = |peer| Cell::new(peer, Rule::Apart, size, time);
+        let raw = bench.try_measure(&cell(Peer::Raw)).await?.rate();
+        found.push((bench.try_measure(&cell(Peer::Topup)).await?, raw));
+    }
+    let [ratio, rate, p50, p99, cpu, ..] = takes::row(&found);
+    let millis = [published, reload, restart].map(|took| short(took.as_secs_f64() * 1e3));
+    let idle = [fine(idle.cpu / 1e3 / seconds), fine(used * 1e3 / seconds), count(idle.calls() / seconds)];
+    let weights = [short(memory / 1e6), bytes_each(bytes, size)];
+    let figures = millis.into_iter().chain(idle).chain(weights).chain([ratio, rate, p50, p99, cpu]);
+    Ok(figures.collect())
+}

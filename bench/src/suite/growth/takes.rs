@@ -1,0 +1,123 @@
+//! Takes, by how many keys, tasks and processes there are.
+
+use topup_measure::{Spread, Table, count, short};
+
+use super::{Chart, Curve, Grown, rounds};
+use crate::{
+    cell::{Cell, Found},
+    peer::Peer,
+    report::tell,
+    rules::Rule,
+    suite::{Bench, KEYS},
+};
+
+/// Whose curves are drawn; each is divided by the first.
+const SERIES: [(Peer, Rule, &str); 3] = [
+    (Peer::Raw, Rule::Deep, "raw"),
+    (Peer::Topup, Rule::Deep, "**below full**"),
+    (Peer::Topup, Rule::Under, "**back to full**"),
+];
+const HEADER: [&str; 9] = [
+    "",
+    "÷ raw (min–max)",
+    "decisions/s",
+    "p50 µs",
+    "p99 µs",
+    "Redis CPU µs",
+    "own CPU µs",
+    "scripts",
+    "own memory, MB",
+];
+
+/// Every round of one series at one size: what it came to, and the decisions a second of raw just before.
+type Rounds = Vec<(Found, f64)>;
+
+/// What all rounds of a point come to.
+pub(super) fn row(rounds: &Rounds) -> [String; 8] {
+    let spread = |of: &dyn Fn(&Found) -> f64| Spread::of(rounds.iter().map(|(found, _)| of(found)));
+    let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
+        spread(of).map_or_else(|| "–".to_owned(), |spread| text(spread.median))
+    };
+    let ratio = Spread::of(rounds.iter().map(|(found, raw)| found.rate() / raw));
+    [
+        ratio.map_or_else(|| "–".to_owned(), |ratio| ratio.text(short)),
+        median(&Found::rate, count),
+        median(&|found| found.seen.p50, short),
+        median(&|found| found.seen.p99, short),
+        median(&Found::cpu, short),
+        median(&Found::client_cpu, short),
+        median(&Found::scripts, short),
+        median(&|found| found.seen.memory / 1e6, short),
+    ]
+}
+
+pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
+    let (sizes, note): (&[usize], _) = match curve {
+        Curve::Keys => (
+            &[1, 10, 100, 1_000, 10_000, 100_000, 1_000_000],
+            "256 tasks ask for keys at random. A client remembers some 65,000 buckets; of a bucket it does not remember, a \
+             take is a script. *Own memory* is all that the asking process has, the names of the keys included, as raw has.",
+        ),
+        Curve::Tasks => (
+            &[1, 4, 16, 64, 256, 1_024, 4_096],
+            "So many tasks of one process ask for 10,000 keys at random.",
+        ),
+        _ => (
+            &[1, 2, 4, 8],
+            "So many processes of 256 tasks ask for 10,000 keys at random. They share the CPUs that Redis leaves, so their \
+             latencies are those of waiting for one. *Own CPU* is that of all of them, *own memory* that of the largest. A bucket \
+             that fills at once is asked by script when a process asks for it less often than once in a tick of 100 ms: so \
+             do eight of these.",
+        ),
+    };
+    let shape = |peer, rule, size| {
+        let cell = Cell::new(peer, rule, KEYS, bench.choices.time());
+        match curve {
+            Curve::Keys => Cell { keys: size, ..cell },
+            Curve::Tasks => Cell { tasks: size, ..cell },
+            _ => Cell { processes: size, ..cell },
+        }
+    };
+    let cells: Vec<Vec<Cell>> =
+        sizes.iter().map(|size| SERIES.map(|(peer, rule, _)| shape(peer, rule, *size)).into()).collect();
+    let mut found: Vec<Vec<Rounds>> = vec![vec![Vec::new(); SERIES.len()]; sizes.len()];
+    let mut missing = Vec::new();
+    for round in 1..=rounds(bench.choices) {
+        for ((cells, found), size) in cells.iter().zip(&mut found).zip(sizes) {
+            tell(&format!("growth, round {round}: {} {}", count(*size as f64), curve.name()));
+            let mut raw = f64::NAN;
+            for ((cell, found), (.., name)) in cells.iter().zip(found).zip(SERIES) {
+                match bench.try_measure(cell).await {
+                    Ok(one) => {
+                        if cell.peer == Peer::Raw {
+                            raw = one.rate();
+                        }
+                        found.push((one, raw));
+                    }
+                    Err(error) => {
+                        missing.push(format!("{} {}, {name}: {error:#}", count(*size as f64), curve.name()));
+                    }
+                }
+            }
+        }
+    }
+    let mut table = Table::new(curve.title(), HEADER).note(note);
+    for (series, (.., name)) in SERIES.iter().enumerate() {
+        for (size, found) in sizes.iter().zip(&found) {
+            table.row(format!("{name}, {}", count(*size as f64)), row(&found[series]));
+        }
+    }
+    let ratio = |rounds: &Rounds| {
+        Spread::of(rounds.iter().map(|(found, raw)| found.rate() / raw)).map_or(0.0, |spread| spread.median)
+    };
+    let names = SERIES[1..].iter().map(|(.., name)| name.replace('*', ""));
+    let chart = Chart {
+        header: std::iter::once("÷ raw".to_owned()).chain(names).collect(),
+        rows: sizes
+            .iter()
+            .zip(&found)
+            .map(|(size, found)| (count(*size as f64), found[1..].iter().map(ratio).collect()))
+            .collect(),
+    };
+    Grown { table, chart: Some(chart), missing }
+}
