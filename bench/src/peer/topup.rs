@@ -31,7 +31,9 @@ enum Asked {
 
 impl Topup {
     pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
-        let client = Client::builder().deadline(DEADLINE).connect(&load.redis).await?;
+        // More than the keys it has to do with, as its documentation says.
+        let remembered = (2 * load.keys).max(65_536);
+        let client = Client::builder().deadline(DEADLINE).remembered(remembered).connect(&load.redis).await?;
         let limit = || client.limit(load.rule.limit(load.keys > 0, leased));
         let asked = match load.rule {
             Rule::Apart => Asked::Limits(names.iter().map(|name| client.limit(name)).collect()),

@@ -55,8 +55,8 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
     let (sizes, note): (&[usize], _) = match curve {
         Curve::Keys => (
             &[1, 10, 100, 1_000, 10_000, 100_000, 1_000_000],
-            "256 tasks ask for keys at random. A client remembers some 65,000 buckets; of a bucket it does not remember, a \
-             take is a script. *Own memory* is all that the asking process has, the names of the keys included, as raw has.",
+            "256 tasks ask for keys at random, of a client that is told to remember twice as many buckets (65,536 at least); \
+             of one it does not remember, a take is a script. *Own memory* is all that the asking process has, the names of the keys included, as raw has.",
         ),
         Curve::Tasks => (
             &[1, 4, 16, 64, 256, 1_024, 4_096],

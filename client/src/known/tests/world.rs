@@ -310,9 +310,12 @@ impl World {
                 let full = known.lent_until(ahead, self.terms);
                 InHand { tokens: ahead, until: full.min(sent + ttl), sound_until: full, since }
             }
-            None => {
-                InHand { tokens: ahead, until: now + 2_000 + (now - sent), sound_until: Micros::MAX, since }
-            }
+            None => InHand {
+                tokens: ahead,
+                until: now + 2_000 + now.saturating_sub(sent),
+                sound_until: Micros::MAX,
+                since,
+            },
         };
         if hand.tokens > 0 {
             taken.tokens += hand.tokens;
