@@ -26,7 +26,7 @@ use crate::{
     joint::Joint,
     outage::Outage,
     published::{Cache, Published},
-    slot::{Back, LOOK_AGAIN, MOST_LOOKS, Ticket},
+    slot::{Back, Ticket, outlast},
     slots::{MOST_BUCKETS, Slots},
     tally::Tallies,
     throttle::Module,
@@ -138,13 +138,7 @@ impl Client {
     /// so too, but nobody waits for it. Of a limit with a `lease`, only where nobody else has taken meanwhile, who would
     /// not know of it: the rest is lost to the bucket, at most a lease.
     pub async fn give_back(&self) {
-        // Where takes go on, there is always a command under way.
-        for _ in 0..MOST_LOOKS {
-            if !self.0.slots.all().iter().any(|slot| slot.is_unsettled()) {
-                break;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+        outlast(|| self.0.slots.all().iter().any(|slot| slot.is_unsettled())).await;
         Back::give_all(self.0.in_hand(), self.0.connection(), self.0.deadline).await;
     }
 

@@ -19,8 +19,18 @@ const KEEP: Duration = Duration::from_millis(2);
 /// More at once than are spent during a command that takes a millisecond are of no use.
 const MOST: u64 = 4_096;
 /// Who wants to know exactly what a bucket holds waits for what is under way: so long, at most so often.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
-pub(crate) const MOST_LOOKS: u32 = 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const MOST_LOOKS: u32 = 20;
+
+/// Waits until nothing `is_busy`, or it has been for long: whether anything was. Where takes go on, something always is.
+pub(crate) async fn outlast(is_busy: impl Fn() -> bool) -> bool {
+    let mut looks = 0;
+    while is_busy() && looks < MOST_LOOKS {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        looks += 1;
+    }
+    looks > 0
+}
 
 // === impl Slot ===
 
@@ -52,12 +62,7 @@ impl Slot {
             let ahead = state.flights.iter().filter_map(|flight| flight.sent).any(|sent| sent.ahead > 0);
             (state.reclaimed || ahead) && state.is_unleased()
         };
-        let mut looks = 0;
-        while is_busy() && looks < MOST_LOOKS {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            looks += 1;
-        }
-        looks > 0
+        outlast(is_busy).await
     }
 
     /// Forgets what is in hand for a crowd: the bucket is full without it.

@@ -38,7 +38,7 @@ use crate::{
 };
 
 pub(crate) use back::Back;
-pub(crate) use crowd::{LOOK_AGAIN, MOST_LOOKS};
+pub(crate) use crowd::outlast;
 use lease::{Appetite, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;

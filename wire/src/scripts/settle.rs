@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
+use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
 use super::script;
 use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, reply::Settled};
@@ -43,10 +43,7 @@ pub async fn settle(
     member: &str,
     operation: Operation,
 ) -> RedisResult<Settled> {
-    let (word, count) = operation.as_args();
-    let mut call = SETTLE.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former).key(keys.counter(member));
-    call.arg(member).arg(word).arg(count).invoke_async(connection).await
+    invocation(keys, member, operation).invoke_async(connection).await
 }
 
 /// Gives `count` tokens back, if nobody has taken any since the bucket was known to be full at `full_at` (µs of Redis
@@ -61,8 +58,14 @@ pub async fn put_back(
     count: u64,
     full_at: u64,
 ) -> RedisResult<Settled> {
-    let (word, count) = Operation::Refund(count).as_args();
+    invocation(keys, member, Operation::Refund(count)).arg(full_at).invoke_async(connection).await
+}
+
+/// The call that `operation` on the bucket `member` is.
+fn invocation(keys: &ShardKeys, member: &str, operation: Operation) -> ScriptInvocation<'static> {
+    let (word, count) = operation.as_args();
     let mut call = SETTLE.prepare_invoke();
     call.key(&keys.record).key(&keys.due).key(&keys.former).key(keys.counter(member));
-    call.arg(member).arg(word).arg(count).arg(full_at).invoke_async(connection).await
+    call.arg(member).arg(word).arg(count);
+    call
 }
