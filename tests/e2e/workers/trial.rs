@@ -33,8 +33,8 @@ async fn counted(topup: &Client, limit: &str, counts: &[(Count, u64)]) {
 
 async fn row(redis: &Redis, limit: &str) -> Value {
     let ended = Cli::new(&["status", "--json"]).redis(redis).run().await;
-    let status: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let status: Result<Value, _> = serde_json::from_str(&ended.stdout).map_err(|error| (error, ended));
+    let status = status.unwrap();
     let rows = status["limits"].as_array().unwrap();
     rows.iter().find(|row| row["name"] == limit).unwrap().clone()
 }
