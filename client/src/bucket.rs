@@ -123,6 +123,7 @@ impl Bucket {
     pub fn try_take(&self) -> Option<Decision> {
         let slot = self.slot().ok()?;
         let told = if slot.may_know() { slot.at_once(&self.client) } else { None };
+        let told = told.or_else(|| slot.of_last(&self.client));
         let decision = told.or_else(|| slot.remembered(1, &self.client));
         if decision.is_none() {
             slot.take_ahead(&self.client);

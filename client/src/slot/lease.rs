@@ -84,6 +84,7 @@ impl Lease {
     }
 
     /// Spends one token, if there is one that is good at `now`.
+    #[inline]
     pub(crate) fn spend(&self, now: Micros, epoch: u64) -> Spent {
         let mut left = self.left.load(Acquire);
         loop {
@@ -237,9 +238,12 @@ impl Slot {
     }
 
     /// Spends a token of a lease that has seemed to be over.
-    #[cold]
-    pub(super) fn spend_of_last(&self, now: Micros, epoch: u64) -> Spent {
-        self.renew();
+    pub(super) fn spend_of_last(&self, state: &State, now: Micros, epoch: u64) -> Spent {
+        if self.lease.is_empty() {
+            return Spent::Nothing;
+        }
+        self.lease.renew(state.last);
+        // Not looked at whether it is time to take more: who finds nothing left does.
         self.lease.spend(now, epoch)
     }
 }

@@ -19,11 +19,12 @@ pub(super) struct Taker {
     answer: oneshot::Sender<Result<Decision, Error>>,
 }
 
-/// Takers, the first first. Of very many buckets, each has one at a time, who is found without following a pointer.
+/// Takers, the first first. Who comes when nobody is there, as most do where there are very many buckets, is found without
+/// following a pointer.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    first: Option<Taker>,
-    /// Empty unless there is a first.
+    single: Option<Taker>,
+    /// Who came behind.
     #[allow(clippy::box_collection, reason = "most buckets never have any, and there are very many")]
     others: Option<Box<VecDeque<Taker>>>,
     /// Tokens they want together.
@@ -59,15 +60,15 @@ impl Taker {
 impl Line {
     pub(super) fn push(&mut self, taker: Taker) {
         self.tokens += taker.count;
-        match self.first {
-            None => self.first = Some(taker),
-            Some(_) => self.others.get_or_insert_default().push_back(taker),
+        if self.is_empty() {
+            self.single = Some(taker);
+        } else {
+            self.others.get_or_insert_default().push_back(taker);
         }
     }
 
     pub(super) fn pop(&mut self) -> Option<Taker> {
-        let taker = self.first.take()?;
-        self.first = self.others.as_mut().and_then(|others| others.pop_front());
+        let taker = self.single.take().or_else(|| self.others.as_mut()?.pop_front())?;
         self.tokens -= taker.count;
         Some(taker)
     }
@@ -75,21 +76,21 @@ impl Line {
     /// Takes the last out, to have it looked at.
     pub(super) fn pop_last(&mut self) -> Option<Taker> {
         let last = self.others.as_mut().and_then(|others| others.pop_back());
-        let taker = last.or_else(|| self.first.take())?;
+        let taker = last.or_else(|| self.single.take())?;
         self.tokens -= taker.count;
         Some(taker)
     }
 
     pub(super) fn first(&self) -> Option<&Taker> {
-        self.first.as_ref()
+        self.single.as_ref().or_else(|| self.others.as_ref()?.front())
     }
 
     pub(super) fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.others.as_ref().map_or(0, |others| others.len())
+        usize::from(self.single.is_some()) + self.others.as_ref().map_or(0, |others| others.len())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.single.is_none() && self.others.as_ref().is_none_or(|others| others.is_empty())
     }
 
     /// Tokens all of them want together.
@@ -109,7 +110,7 @@ impl Line {
         if self.tokens == self.len() as u64 {
             return self.len();
         }
-        let all = self.first.iter().chain(self.others.iter().flat_map(|others| others.iter()));
+        let all = self.single.iter().chain(self.others.iter().flat_map(|others| others.iter()));
         all.take_while(|taker| taker.count == 1).count()
     }
 }

@@ -181,11 +181,7 @@ impl Slot {
     pub(crate) fn at_once(self: &Arc<Self>, client: &Client) -> Option<Decision> {
         let shared = client.shared();
         let (now, epoch) = (shared.clock.now(), shared.watch.epoch());
-        let spent = match self.lease.spend(now, epoch) {
-            Spent::Nothing if !self.lease.is_empty() => self.spend_of_last(now, epoch),
-            spent => spent,
-        };
-        match spent {
+        match self.lease.spend(now, epoch) {
             Spent::Nothing => self.memory.denial(now, epoch).map(Decision::from),
             Spent::Token(decision, few) => {
                 if few {
@@ -193,6 +189,19 @@ impl Slot {
                 }
                 Some(decision)
             }
+        }
+    }
+
+    /// The same, of what was taken ahead last, where that has seemed to be over.
+    #[cold]
+    pub(crate) fn of_last(&self, client: &Client) -> Option<Decision> {
+        if self.lease.is_empty() {
+            return None;
+        }
+        let shared = client.shared();
+        match self.spend_of_last(&self.lock(), shared.clock.now(), shared.watch.epoch()) {
+            Spent::Token(decision, _) => Some(decision),
+            Spent::Nothing => None,
         }
     }
 
@@ -235,6 +244,9 @@ impl Slot {
         let Some(asked) = state.asked_in_place(1, client) else { return Told::Misplaced };
         if let Some(free) = state.free() {
             return Told::Now(free);
+        }
+        if let Spent::Token(decision, _) = self.spend_of_last(&state, asked.sent, asked.epoch) {
+            return Told::Now(decision);
         }
         if let Some(denial) = state.known.denial(Asked { count: 1 + state.spoken_for(), ..asked }) {
             return Told::Now(denial.into());
