@@ -68,7 +68,8 @@ impl Bucket {
     ) {
         let client = self.client();
         let room = tally.aside();
-        let (Some(aside), Ok(slot)) = (room, client.shared().slots.get(name, key)) else {
+        let slots = &client.shared().slots;
+        let (Some(aside), Ok(slot)) = (room, slots.get(&slots.name(*name), key)) else {
             return tally.note(unasked);
         };
         let bucket = Self::of(client, &slot);

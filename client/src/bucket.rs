@@ -7,7 +7,7 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{Algorithm, LimitName, MAX_TOKENS},
+    limit::{Algorithm, MAX_TOKENS},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -20,6 +20,7 @@ use crate::{
     known::{Asked, Denial},
     published::Place,
     slot::{Slot, Told},
+    slots::HashedName,
 };
 
 /// The bucket of a limit, or of one key of a keyed limit. From [`Client::limit`]; cheap to make, anew or once.
@@ -33,7 +34,7 @@ pub struct Bucket {
 #[derive(Clone, Debug)]
 enum Named {
     /// A limit; the one bucket of it is looked up when it is needed.
-    Limit(LimitName, OnceLock<Arc<Slot>>),
+    Limit(Arc<HashedName>, OnceLock<Arc<Slot>>),
     /// A bucket itself.
     Slot(Arc<Slot>),
     /// A text that names nothing.
@@ -45,7 +46,7 @@ enum Named {
 impl Bucket {
     pub(crate) fn new(client: Client, limit: &str) -> Self {
         let named = match limit.parse() {
-            Ok(limit) => Named::Limit(limit, OnceLock::new()),
+            Ok(name) => Named::Limit(client.shared().slots.name(name), OnceLock::new()),
             Err(error) => Named::Nothing(Box::new(Error::InvalidName(error))),
         };
         Self { client, named }
@@ -62,7 +63,7 @@ impl Bucket {
         let client = self.client.clone();
         let limit = match &self.named {
             Named::Limit(limit, _) => limit,
-            Named::Slot(slot) => slot.limit(),
+            Named::Slot(slot) => slot.hashed_limit(),
             Named::Nothing(_) => return self.clone(),
         };
         let named = match client.shared().slots.get(limit, Some(key.as_ref())) {
@@ -122,6 +123,7 @@ impl Bucket {
     pub fn try_take(&self) -> Option<Decision> {
         let slot = self.slot().ok()?;
         let told = if slot.may_know() { slot.at_once(&self.client) } else { None };
+        let told = told.or_else(|| slot.of_last(&self.client));
         let decision = told.or_else(|| slot.remembered(1, &self.client));
         if decision.is_none() {
             slot.take_ahead(&self.client);

@@ -248,9 +248,10 @@ impl Known {
                     || even()))
     }
 
-    /// Until when `ahead` tokens taken of it may be spent: until it would be full if it still had them, and half a tick.
-    pub(crate) fn lent_until(&self, ahead: u64, terms: Terms) -> Micros {
-        let held = terms.time_of(self.tokens.saturating_add(ahead));
+    /// Until when tokens taken of it may be spent: until it would be full if it still had them, so `many` in all, and half a
+    /// tick.
+    pub(crate) fn lent_until(&self, many: u64, terms: Terms) -> Micros {
+        let held = terms.time_of(many);
         self.empty_full_at.saturating_sub(cautious(held).saturating_add(2)).saturating_add(terms.tick / 2)
     }
 

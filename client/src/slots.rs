@@ -34,6 +34,13 @@ struct Part {
     old: Hashed,
 }
 
+/// The name of a limit, hashed: its buckets differ from each other by no more than their keys.
+#[derive(Debug)]
+pub(crate) struct HashedName {
+    pub(crate) name: LimitName,
+    hash: u64,
+}
+
 /// Slots by the hash of their names. Two names of the same hash take turns.
 type Hashed = HashMap<u64, Arc<Slot>, BuildHasherDefault<Itself>>;
 
@@ -50,22 +57,35 @@ impl Slots {
         Self { parts, hashing: RandomState::default(), half: (most / PARTS / 2).max(1) }
     }
 
+    /// The name by which the buckets of a limit are looked up.
+    pub(crate) fn name(&self, name: LimitName) -> Arc<HashedName> {
+        Arc::new(HashedName { name, hash: self.hashing.hash_one(name.as_str()) })
+    }
+
     /// The slot of the bucket of `limit`, or of its `key`.
     ///
     /// # Errors
     /// When there can be no such bucket: nothing is remembered of it.
-    pub(crate) fn get(&self, limit: &LimitName, key: Option<&str>) -> Result<Arc<Slot>, Error> {
-        let hash = self.hashing.hash_one((limit.as_str(), key));
+    pub(crate) fn get(&self, limit: &Arc<HashedName>, key: Option<&str>) -> Result<Arc<Slot>, Error> {
+        let hash = self.hash(limit, key);
         let mut part = lock(&self.parts[hash as usize % PARTS]);
-        if let Some(slot) = part.find(hash, self.half).filter(|slot| slot.is_of(limit, key)) {
+        if let Some(slot) = part.find(hash, self.half, |slot| slot.is_named(limit, key)) {
             return Ok(slot);
         }
         if let Some(key) = key {
             Key::new(key)?;
         }
-        let slot = Arc::new(Slot::new(*limit, key));
+        let slot = Arc::new(Slot::new(limit.clone(), key));
         part.put(hash, slot.clone(), self.half);
         Ok(slot)
+    }
+
+    fn hash(&self, limit: &HashedName, key: Option<&str>) -> u64 {
+        let Some(key) = key else { return limit.hash };
+        let mut hasher = self.hashing.build_hasher();
+        hasher.write_u64(limit.hash);
+        hasher.write(key.as_bytes());
+        hasher.finish()
     }
 
     /// Every slot there is.
@@ -82,13 +102,15 @@ fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
 // === impl Part ===
 
 impl Part {
-    fn find(&mut self, hash: u64, half: usize) -> Option<Arc<Slot>> {
+    fn find(&mut self, hash: u64, half: usize, is_it: impl FnOnce(&Slot) -> bool) -> Option<Arc<Slot>> {
         if let Some(slot) = self.young.get(&hash) {
-            return Some(slot.clone());
+            // Looked at before it is cloned: a count that is raised makes all that follows wait.
+            return is_it(slot).then(|| slot.clone());
         }
         let slot = self.old.remove(&hash)?;
-        self.put(hash, slot.clone(), half);
-        Some(slot)
+        let found = is_it(&slot).then(|| slot.clone());
+        self.put(hash, slot, half);
+        found
     }
 
     fn put(&mut self, hash: u64, slot: Arc<Slot>, half: usize) {
@@ -128,6 +150,10 @@ mod tests {
         limit.parse().unwrap()
     }
 
+    fn get(slots: &Slots, limit: &str, key: Option<&str>) -> Result<Arc<Slot>, Error> {
+        slots.get(&slots.name(name(limit)), key)
+    }
+
     fn remembered(slots: &Slots) -> usize {
         slots.all().len()
     }
@@ -138,7 +164,7 @@ mod tests {
             let slots = Slots::new(MOST_BUCKETS);
             let mut last = Vec::new();
             for i in 0..2 * MOST_BUCKETS {
-                last.push(slots.get(&name("user"), Some(&keys(i))).unwrap());
+                last.push(get(&slots, "user", Some(&keys(i))).unwrap());
             }
             assert!(
                 (MOST_BUCKETS * 2 / 5..=MOST_BUCKETS).contains(&remembered(&slots)),
@@ -147,7 +173,7 @@ mod tests {
             );
             // Those of each part are not exactly a sixteenth.
             for (i, slot) in last.iter().enumerate().skip(2 * MOST_BUCKETS - MOST_BUCKETS * 2 / 5) {
-                assert!(Arc::ptr_eq(&slots.get(&name("user"), Some(&keys(i))).unwrap(), slot), "{}", keys(i));
+                assert!(Arc::ptr_eq(&get(&slots, "user", Some(&keys(i))).unwrap(), slot), "{}", keys(i));
             }
         }
     }
@@ -157,7 +183,7 @@ mod tests {
         for (most, few) in [(1, 32), (1_000, 1_000), (200_000, 200_000)] {
             let slots = Slots::new(most);
             for i in 0..3 * most {
-                slots.get(&name("user"), Some(&i.to_string())).unwrap();
+                get(&slots, "user", Some(&i.to_string())).unwrap();
             }
             assert!((most * 2 / 5..=few).contains(&remembered(&slots)), "{} of {most}", remembered(&slots));
         }
@@ -166,11 +192,11 @@ mod tests {
     #[test]
     fn a_bucket_asked_for_again_and_again_is_not_forgotten() {
         let slots = Slots::new(MOST_BUCKETS);
-        let hot = slots.get(&name("api"), None).unwrap();
+        let hot = get(&slots, "api", None).unwrap();
         for i in 0..3 * MOST_BUCKETS {
-            slots.get(&name("user"), Some(&i.to_string())).unwrap();
+            get(&slots, "user", Some(&i.to_string())).unwrap();
             if i % 1_000 == 0 {
-                assert!(Arc::ptr_eq(&hot, &slots.get(&name("api"), None).unwrap()));
+                assert!(Arc::ptr_eq(&hot, &get(&slots, "api", None).unwrap()));
             }
         }
     }
@@ -179,9 +205,9 @@ mod tests {
     fn buckets_are_told_apart_by_limit_and_key() {
         let slots = Slots::new(MOST_BUCKETS);
         let names = [("a", None), ("a", Some("b")), ("ab", None), ("b", Some("a")), ("b", None)];
-        let found: Vec<_> = names.iter().map(|(limit, key)| slots.get(&name(limit), *key).unwrap()).collect();
+        let found: Vec<_> = names.iter().map(|(limit, key)| get(&slots, limit, *key).unwrap()).collect();
         for (i, (limit, key)) in names.iter().enumerate() {
-            assert!(Arc::ptr_eq(&found[i], &slots.get(&name(limit), *key).unwrap()));
+            assert!(Arc::ptr_eq(&found[i], &get(&slots, limit, *key).unwrap()));
             assert_eq!(found.iter().filter(|slot| slot.is_of(&name(limit), *key)).count(), 1);
         }
     }
@@ -189,7 +215,7 @@ mod tests {
     #[test]
     fn what_can_be_no_bucket_is_not_remembered() {
         let slots = Slots::new(MOST_BUCKETS);
-        assert!(slots.get(&name("user"), Some(&"k".repeat(257))).is_err());
+        assert!(get(&slots, "user", Some(&"k".repeat(257))).is_err());
         assert_eq!(remembered(&slots), 0);
     }
 }

@@ -72,7 +72,7 @@ impl Slot {
         let mut state = self.lock();
         let sound = self.lease.is_sound(now);
         let (tokens, place) = (self.lease.empty(), state.place.clone()?);
-        state.appetite.left_over(tokens);
+        state.appetite.gone(tokens);
         let known = std::mem::take(&mut state.known);
         let full_at = match place.published.limit.lease {
             None => None,
@@ -92,6 +92,7 @@ impl Slot {
     async fn reclaim(self: Arc<Self>, client: Weak<Shared>) {
         loop {
             let Some(shared) = client.upgrade() else { return };
+            self.renew();
             let left = self.lease.until().saturating_sub(shared.clock.now());
             if left > 0 && !self.lease.is_empty() || self.is_unsettled() {
                 drop(shared);

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Slot, State, flight::CROWD};
+use super::{Slot, State, appetite::Prospect, flight::CROWD};
 use crate::{
     client::Client,
     clock::{Micros, micros},
@@ -36,13 +36,14 @@ pub(crate) async fn outlast(is_busy: impl Fn() -> bool) -> bool {
 
 impl Slot {
     /// How many tokens to have in hand for a crowd, and for how long, if there is one.
-    pub(super) fn for_a_crowd(&self, state: &State, hungry: bool, asked: Asked) -> Option<(Micros, u64)> {
+    pub(super) fn for_a_crowd(&self, state: &State, hungry: bool, asked: Asked) -> Option<Prospect> {
         let crowded = hungry || state.takers.len() >= CROWD;
         let counted = state.place.as_ref().is_some_and(|place| place.published.is_counted());
         if !crowded || !counted || !state.waiters.is_empty() {
             return None;
         }
-        Some((micros(KEEP), state.known.in_hand(asked.terms).min(MOST)))
+        let most = state.known.in_hand(asked.terms).min(MOST);
+        (most > 0).then_some(Prospect::Crowded { good_for: micros(KEEP), max: most })
     }
 
     /// Keeps what is in hand for a crowd, and what has just come for it: until when.

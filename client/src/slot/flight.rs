@@ -27,11 +27,13 @@ pub(super) struct Flight {
     landed: Option<Landed>,
 }
 
-/// What a command asked for.
+/// What a command asked for, of the bucket where it was then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    pub(super) asked: Asked,
-    pub(super) operation: Operation,
+    pub(super) at: Micros,
+    pub(super) epoch: u64,
+    /// By one who wants several, all or nothing.
+    pub(super) several: bool,
     /// Tokens in all.
     pub(super) wanted: u64,
     /// How many waiters and takers it is for.
@@ -75,9 +77,10 @@ impl Slot {
         let nobody = state.takers.is_empty() && state.waiters.is_empty();
         let free = match &state.flights[..] {
             [] => !nobody || state.hungry || state.unsettled,
-            [Flight { sent: Some(first), .. }] => {
-                state.takers.len() >= first.aboard.1 + CROWD && state.plain()
-            }
+            [flight] => flight
+                .sent
+                .as_ref()
+                .is_some_and(|first| state.takers.len() >= first.aboard.1 + CROWD && state.plain()),
             _ => false,
         };
         if !free {
@@ -85,7 +88,7 @@ impl Slot {
         }
         state.flown = state.flown.wrapping_add(1);
         let flight = state.flown;
-        state.flights.push(Flight { number: flight, sent: None, landed: None });
+        state.flights.push(Box::new(Flight { number: flight, sent: None, landed: None }));
         // A waiter may have waited for long, and for good reason: it is the command that must not take long.
         let since = state.takers.first().map_or_else(|| client.shared().clock.now(), |taker| taker.since);
         // Without a place there is nothing to ask, whoever would be asked.
@@ -122,15 +125,19 @@ impl Slot {
         let mut spare = state.unload_before(number, self.lease.left());
         if let Ok(Outcome::Left(left @ 0..)) = outcome
             && let Some(flight) = state.flights.iter_mut().find(|flight| flight.number == number)
-            && let Some(Sent { asked, aboard: (0, CROWD..), ahead: 0, .. }) = flight.sent
+            && let Some(sent @ Sent { aboard: (0, CROWD..), ahead: 0, .. }) = flight.sent
         {
             flight.landed = Some(Landed { left, spare });
-            state.learn(Outcome::Left(left), wanted, asked, client.shared().clock.now());
+            if let Some(asked) = state.asked_then(sent) {
+                state.learn(Outcome::Left(left), wanted, asked, client.shared().clock.now());
+            }
             state.serve_some(number, self.lease.left());
             client.shared().runtime.spawn(self.clone().unload(number, client.clone()));
             return;
         }
-        let Some(Sent { asked, aboard, ahead, .. }) = state.arrived(number).and_then(|flight| flight.sent)
+        let sent = state.arrived(number).and_then(|flight| flight.sent);
+        let Some((Sent { aboard, ahead, .. }, asked)) =
+            sent.and_then(|sent| Some((sent, state.asked_then(sent)?)))
         else {
             // Given up before the answer came.
             spare += outcome.map_or(0, |outcome| outcome.granted(wanted));
@@ -190,11 +197,31 @@ impl Slot {
     }
 }
 
+// === impl Sent ===
+
+impl Sent {
+    pub(super) fn operation(&self) -> Operation {
+        match (self.several, self.wanted) {
+            (true, wanted) => Operation::Take(wanted),
+            // All have left: what is to be done is to settle the bucket.
+            (false, 0) => Operation::Refund(0),
+            (false, wanted) => Operation::Share(wanted),
+        }
+    }
+}
+
 // === impl State ===
 
 impl State {
+    /// The question that a command was, of the bucket as it is now.
+    fn asked_then(&self, sent: Sent) -> Option<Asked> {
+        let terms = self.place.as_ref()?.published.terms;
+        let Sent { at, epoch, several, wanted, .. } = sent;
+        Some(Asked { count: if several { wanted } else { 1 }, sent: at, terms, epoch })
+    }
+
     /// The flight `number`, which is under way no longer.
-    fn arrived(&mut self, number: u32) -> Option<Flight> {
+    fn arrived(&mut self, number: u32) -> Option<Box<Flight>> {
         self.flights.iter().position(|flight| flight.number == number).map(|i| self.flights.remove(i))
     }
 

@@ -16,7 +16,7 @@ use std::sync::{
 
 use topup_wire::limit;
 
-use super::{Slot, State};
+use super::{Slot, State, appetite::Prospect};
 use crate::{
     client::Client,
     clock::{Micros, micros},
@@ -26,12 +26,11 @@ use crate::{
 
 /// What is left of the tokens taken ahead. Spent by many tasks at once, changed by whoever holds the bucket's state.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Lease {
     left: AtomicU64,
-    /// When the rest must be spent or given back ...
+    /// When the rest must be spent or given back.
     until: AtomicU64,
-    /// ... and when it is too late for that, too: the bucket would have been full, had it still got them.
-    sound_until: AtomicU64,
     /// What was published when it was taken.
     epoch: AtomicU64,
     /// Tokens in the bucket, and the most it holds, when it was taken.
@@ -39,6 +38,8 @@ pub(crate) struct Lease {
     capacity: AtomicU64,
     /// When so few are left, more are wanted.
     low: AtomicU64,
+    /// When it is too late to give the rest back: the bucket would have been full, had it still got them. No taker asks.
+    sound_until: AtomicU64,
 }
 
 /// What a taker finds.
@@ -50,22 +51,23 @@ pub(crate) enum Spent {
     Nothing,
 }
 
-/// How much to take ahead: as much as was spent of late.
+/// So many tokens are good for so long.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Appetite {
-    /// Tokens of the last lease.
-    size: u64,
+pub(super) struct Good {
+    tokens: u64,
+    until: Micros,
+    sound_until: Micros,
 }
 
 /// Tokens taken ahead.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
-    pub(super) tokens: u64,
-    pub(super) until: Micros,
-    pub(super) sound_until: Micros,
-    pub(super) epoch: u64,
-    pub(super) beyond: u64,
-    pub(super) capacity: u64,
+struct Taken {
+    good: Good,
+    epoch: u64,
+    beyond: u64,
+    capacity: u64,
+    /// When so few are left, more are wanted.
+    low: u64,
 }
 
 // === impl Lease ===
@@ -82,6 +84,7 @@ impl Lease {
     }
 
     /// Spends one token, if there is one that is good at `now`.
+    #[inline]
     pub(crate) fn spend(&self, now: Micros, epoch: u64) -> Spent {
         let mut left = self.left.load(Acquire);
         loop {
@@ -104,19 +107,27 @@ impl Lease {
     }
 
     /// Adds tokens. Those there are may be spent before them: all are good as long as the first are.
-    pub(super) fn add(&self, taken: Taken) {
-        let (mut until, mut sound_until) = (taken.until, taken.sound_until);
+    fn add(&self, taken: Taken) {
+        let Taken { good: Good { tokens, mut until, mut sound_until }, epoch, beyond, capacity, low } = taken;
         if !self.is_empty() {
             until = until.min(self.until());
             sound_until = sound_until.min(self.sound_until.load(Relaxed));
         }
         self.until.store(until, Relaxed);
         self.sound_until.store(sound_until, Relaxed);
-        self.epoch.store(taken.epoch, Relaxed);
-        self.beyond.store(taken.beyond, Relaxed);
-        self.capacity.store(taken.capacity, Relaxed);
-        self.low.store(taken.tokens / 2, Relaxed);
-        self.left.fetch_add(taken.tokens, Release);
+        self.epoch.store(epoch, Relaxed);
+        self.beyond.store(beyond, Relaxed);
+        self.capacity.store(capacity, Relaxed);
+        self.low.store(low, Relaxed);
+        self.left.fetch_add(tokens, Release);
+    }
+
+    /// Once no more is left than was added last, that is how long it is good: what was there before has been spent.
+    fn renew(&self, last: Good) {
+        if (1..=last.tokens).contains(&self.left()) {
+            self.sound_until.store(last.sound_until, Relaxed);
+            self.until.store(last.until, Relaxed);
+        }
     }
 
     /// When what is left can be spent no longer.
@@ -153,31 +164,32 @@ impl Slot {
             None => None,
             Some(None) => self.for_a_crowd(state, hungry, asked),
             Some(Some(lease)) => {
+                self.lease.renew(state.last);
                 if self.lease.is_over(asked.sent, asked.epoch) {
-                    state.appetite.left_over(self.lease.empty());
+                    state.appetite.gone(self.lease.empty());
                 }
                 Some(self.prospect(state, lease, asked))
             }
         };
-        let apart = asked.sent - std::mem::replace(&mut state.asked_at, asked.sent).min(asked.sent);
-        let Some((good_for, max @ 1..)) = prospect else { return 0 };
-        // Only where several takes are to be expected while the tokens are good: else a bare command each is cheaper. As
-        // many as come in a quarter of that time, if they come on as they did.
-        let left = self.lease.left();
-        let spent = state.appetite.size.saturating_sub(left) + state.takers.len() as u64;
-        let expected = (good_for / 4).saturating_mul(spent) / apart.max(1);
-        if expected == 0 {
+        let (left, takers) = (self.lease.left(), state.takers.len() as u64);
+        state.appetite.look(asked.sent, left, takers);
+        let wish = prospect.map_or(0, |prospect| state.appetite.next(prospect));
+        if wish == 0 {
             // Whoever tries without waiting comes again; whoever waits has its own.
-            return u64::from(hungry && left == 0 && state.takers.is_empty());
+            return u64::from(prospect.is_some() && hungry && left == 0 && takers == 0);
         }
-        state.appetite.next(left, max, expected)
+        wish
     }
 
-    /// For how long tokens of a lease taken now would be good, and how many.
-    fn prospect(&self, state: &State, lease: limit::Lease, asked: Asked) -> (Micros, u64) {
+    /// How many tokens may be taken now, and for how long they would be good.
+    fn prospect(&self, state: &State, lease: limit::Lease, asked: Asked) -> Prospect {
         let (ttl, max, few) = (micros(lease.ttl()), lease.max(), asked.terms.few());
-        let good_for = |tokens| state.known.lent_until(tokens, asked.terms).saturating_sub(asked.sent);
-        if few == 0 || good_for(max) >= ttl { (good_for(1).min(ttl), max) } else { (ttl, few.min(max)) }
+        // What is taken ahead delays nothing, but what is taken for those who wait does.
+        let held = state.known.tokens().saturating_sub(state.takers.len() as u64);
+        let good_for = state.known.lent_until(held, asked.terms).saturating_sub(asked.sent);
+        let (good_for, max) =
+            if few == 0 || good_for >= ttl { (good_for.min(ttl), max) } else { (ttl, few.min(max)) };
+        Prospect::Leased { good_for, max, held }
     }
 
     /// Keeps `tokens` taken ahead, just now: how many of them.
@@ -189,49 +201,50 @@ impl Slot {
         client: &Client,
     ) -> u64 {
         let lease = state.placed(asked.epoch).map(|place| place.published.limit.lease);
-        let (until, sound_until) = match lease {
+        let (good, low) = match lease {
             Some(lease) if tokens > 0 => match lease {
-                None => (self.keep_for_a_crowd(asked, client), Micros::MAX),
-                Some(lease) => self.leased_until(state, lease, tokens, asked),
+                None => {
+                    let until = self.keep_for_a_crowd(asked, client);
+                    (Good { tokens, until, sound_until: Micros::MAX }, tokens / 2)
+                }
+                Some(lease) => {
+                    let took = client.shared().clock.now().saturating_sub(asked.sent);
+                    (self.leased(state, lease, tokens, asked), state.appetite.low(tokens, took))
+                }
             },
             _ => return 0,
         };
         let (beyond, capacity) = (state.known.tokens(), state.known.capacity());
-        self.lease.add(Taken { tokens, until, sound_until, epoch: asked.epoch, beyond, capacity });
+        state.last = good;
+        state.appetite.come(tokens);
+        self.lease.add(Taken { good, epoch: asked.epoch, beyond, capacity, low });
         self.set_reclaim(state, client);
         tokens
     }
 
-    /// Until when `tokens` of a lease are good, and until when they may be given back.
-    fn leased_until(
-        &self,
-        state: &State,
-        lease: limit::Lease,
-        tokens: u64,
-        asked: Asked,
-    ) -> (Micros, Micros) {
+    /// For how long `tokens` of a lease are good, and until when they may be given back.
+    fn leased(&self, state: &State, lease: limit::Lease, tokens: u64, asked: Asked) -> Good {
         let end = asked.sent.saturating_add(micros(lease.ttl()));
         if tokens.saturating_add(self.lease.left()) <= asked.terms.few() {
-            return (end, Micros::MAX);
+            return Good { tokens, until: end, sound_until: Micros::MAX };
         }
-        let full = state.known.lent_until(tokens, asked.terms);
-        (end.min(full), full)
-    }
-}
-
-// === impl Appetite ===
-
-impl Appetite {
-    /// How many tokens to take ahead, with `left` of the last ones: what is expected, or more than were enough for too
-    /// short a time.
-    pub(super) fn next(&mut self, left: u64, max: u64, expected: u64) -> u64 {
-        self.size = self.size.saturating_mul(4).max(expected).clamp(1, max);
-        self.size.min(max - left.min(max))
+        let full = state.known.lent_until(state.known.tokens().saturating_add(tokens), asked.terms);
+        Good { tokens, until: end.min(full), sound_until: full }
     }
 
-    /// So many were not spent in time.
-    pub(super) fn left_over(&mut self, left: u64) {
-        self.size = self.size.saturating_sub(left) / 2;
+    /// Lets what was taken last be spent for its own time, if that is all there is.
+    pub(super) fn renew(&self) {
+        self.lease.renew(self.lock().last);
+    }
+
+    /// Spends a token of a lease that has seemed to be over.
+    pub(super) fn spend_of_last(&self, state: &State, now: Micros, epoch: u64) -> Spent {
+        if self.lease.is_empty() {
+            return Spent::Nothing;
+        }
+        self.lease.renew(state.last);
+        // Not looked at whether it is time to take more: who finds nothing left does.
+        self.lease.spend(now, epoch)
     }
 }
 
@@ -240,7 +253,8 @@ mod tests {
     use super::*;
 
     fn taken(tokens: u64, until: Micros) -> Taken {
-        Taken { tokens, until, sound_until: until, epoch: 1, beyond: 7, capacity: 100 }
+        let good = Good { tokens, until, sound_until: until };
+        Taken { good, epoch: 1, beyond: 7, capacity: 100, low: 0 }
     }
 
     #[test]
@@ -283,17 +297,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_ahead_follows_what_is_spent() {
-        let mut appetite = Appetite::default();
-        let sizes: Vec<u64> = (0..8).map(|_| appetite.next(0, 50, 0)).collect();
-        assert_eq!(sizes, [1, 4, 16, 50, 50, 50, 50, 50]);
-        assert_eq!(Appetite::default().next(0, 50, 30), 30, "what is expected");
-        assert_eq!(appetite.next(30, 50, 0), 20, "no more than so many in one hand");
-        appetite.left_over(48);
-        assert_eq!(appetite.next(0, 50, 0), 4);
-        for _ in 0..8 {
-            appetite.left_over(1);
+    fn what_is_left_of_several_leases_is_the_last() {
+        let lease = Lease::default();
+        let (first, last) = (taken(3, 100), taken(2, 900));
+        lease.add(first);
+        lease.add(last);
+        lease.renew(last.good);
+        assert_eq!(lease.until(), 100, "some of the first may be left");
+        for _ in 0..3 {
+            assert_ne!(lease.spend(99, 1), Spent::Nothing);
         }
-        assert_eq!(appetite.next(0, 50, 0), 1);
+        lease.renew(last.good);
+        assert_eq!((lease.until(), lease.is_sound(899), lease.is_over(899, 1)), (900, true, false));
+        assert!(lease.is_over(899, 2), "published anew");
     }
 }

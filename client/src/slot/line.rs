@@ -12,17 +12,21 @@ use crate::{client::Client, clock::Micros, decision::Decision, error::Error};
 pub(super) struct Taker {
     pub(super) count: u64,
     pub(super) since: Micros,
-    /// How long it waits for tokens that are not there; without, not at all.
-    pub(super) until: Option<Micros>,
+    /// How long it waits for tokens that are not there.
+    pub(super) until: Micros,
     /// It has been told of no denial yet.
     pub(super) fresh: bool,
     answer: oneshot::Sender<Result<Decision, Error>>,
 }
 
-/// Takers, the first first.
+/// Takers, the first first. Who comes when nobody is there, as most do where there are very many buckets, is found without
+/// following a pointer.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    takers: VecDeque<Taker>,
+    single: Option<Taker>,
+    /// Who came behind.
+    #[allow(clippy::box_collection, reason = "most buckets never have any, and there are very many")]
+    others: Option<Box<VecDeque<Taker>>>,
     /// Tokens they want together.
     tokens: u64,
 }
@@ -33,7 +37,7 @@ impl Taker {
     pub(super) fn new<'b>(
         count: u64,
         since: Micros,
-        until: Option<Micros>,
+        until: Micros,
         client: &'b Client,
         slot: &'b Arc<Slot>,
     ) -> (Self, Pending<'b>) {
@@ -56,32 +60,37 @@ impl Taker {
 impl Line {
     pub(super) fn push(&mut self, taker: Taker) {
         self.tokens += taker.count;
-        self.takers.push_back(taker);
+        if self.is_empty() {
+            self.single = Some(taker);
+        } else {
+            self.others.get_or_insert_default().push_back(taker);
+        }
     }
 
     pub(super) fn pop(&mut self) -> Option<Taker> {
-        let taker = self.takers.pop_front()?;
+        let taker = self.single.take().or_else(|| self.others.as_mut()?.pop_front())?;
         self.tokens -= taker.count;
         Some(taker)
     }
 
     /// Takes the last out, to have it looked at.
     pub(super) fn pop_last(&mut self) -> Option<Taker> {
-        let taker = self.takers.pop_back()?;
+        let last = self.others.as_mut().and_then(|others| others.pop_back());
+        let taker = last.or_else(|| self.single.take())?;
         self.tokens -= taker.count;
         Some(taker)
     }
 
     pub(super) fn first(&self) -> Option<&Taker> {
-        self.takers.front()
+        self.single.as_ref().or_else(|| self.others.as_ref()?.front())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.takers.len()
+        usize::from(self.single.is_some()) + self.others.as_ref().map_or(0, |others| others.len())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.takers.is_empty()
+        self.single.is_none() && self.others.as_ref().is_none_or(|others| others.is_empty())
     }
 
     /// Tokens all of them want together.
@@ -98,9 +107,10 @@ impl Line {
 
     /// How many at the front want one token each.
     pub(super) fn singles(&self) -> usize {
-        if self.tokens == self.takers.len() as u64 {
-            return self.takers.len();
+        if self.tokens == self.len() as u64 {
+            return self.len();
         }
-        self.takers.iter().take_while(|taker| taker.count == 1).count()
+        let all = self.single.iter().chain(self.others.iter().flat_map(|others| others.iter()));
+        all.take_while(|taker| taker.count == 1).count()
     }
 }

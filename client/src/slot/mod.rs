@@ -6,6 +6,7 @@
 //! for tokens stand in a queue of their own and are served first, each in turn.
 
 mod alarm;
+mod appetite;
 mod back;
 mod crowd;
 mod flight;
@@ -35,11 +36,13 @@ use crate::{
     known::{Asked, Denial, Known, Refusal},
     published::Place,
     rollout::Special,
+    slots::HashedName,
 };
 
+use appetite::Appetite;
 pub(crate) use back::Back;
 pub(crate) use crowd::outlast;
-use lease::{Appetite, Lease, Spent};
+use lease::{Good, Lease, Spent};
 pub(crate) use outcome::Outcome;
 pub(crate) use pending::Pending;
 pub(crate) use ticket::Ticket;
@@ -53,10 +56,10 @@ use memory::{Held, Memory};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Slot {
-    lease: Lease,
     key: Option<SmolStr>,
-    limit: LimitName,
+    limit: Arc<HashedName>,
     special: Special,
+    lease: Lease,
     memory: Memory,
     state: Mutex<State>,
 }
@@ -71,15 +74,15 @@ struct State {
     /// Those who wait for tokens.
     waiters: Line,
     /// The commands under way.
-    flights: ArrayVec<Flight, 2>,
+    flights: ArrayVec<Box<Flight>, 2>,
     /// Commands so far.
     flown: u32,
     /// Someone will look at the waiters again.
     alarm: bool,
     /// How much to take ahead.
     appetite: Appetite,
-    /// When tokens were last asked for.
-    asked_at: Micros,
+    /// What was taken ahead last.
+    last: Good,
     /// More is to be taken ahead.
     hungry: bool,
     /// Someone will give back what was taken ahead and is not spent in time.
@@ -101,13 +104,13 @@ pub(crate) enum Told<'b> {
 // === impl Slot ===
 
 impl Slot {
-    pub(crate) fn new(limit: LimitName, key: Option<&str>) -> Self {
+    pub(crate) fn new(limit: Arc<HashedName>, key: Option<&str>) -> Self {
         let key = key.map(SmolStr::new);
         Self {
-            lease: Lease::default(),
             key,
             limit,
             special: Special::default(),
+            lease: Lease::default(),
             memory: Memory::default(),
             state: Mutex::default(),
         }
@@ -115,10 +118,20 @@ impl Slot {
 
     /// Whether it is the bucket of `limit`, or of its `key`.
     pub(crate) fn is_of(&self, limit: &LimitName, key: Option<&str>) -> bool {
-        self.limit == *limit && self.key() == key
+        self.limit.name == *limit && self.key() == key
+    }
+
+    /// The same, as it is looked up.
+    pub(crate) fn is_named(&self, limit: &Arc<HashedName>, key: Option<&str>) -> bool {
+        self.key() == key && (Arc::ptr_eq(&self.limit, limit) || self.limit.name == limit.name)
     }
 
     pub(crate) fn limit(&self) -> &LimitName {
+        &self.limit.name
+    }
+
+    /// The limit as its buckets are looked up.
+    pub(crate) fn hashed_limit(&self) -> &Arc<HashedName> {
         &self.limit
     }
 
@@ -179,6 +192,19 @@ impl Slot {
         }
     }
 
+    /// The same, of what was taken ahead last, where that has seemed to be over.
+    #[cold]
+    pub(crate) fn of_last(&self, client: &Client) -> Option<Decision> {
+        if self.lease.is_empty() {
+            return None;
+        }
+        let shared = client.shared();
+        match self.spend_of_last(&self.lock(), shared.clock.now(), shared.watch.epoch()) {
+            Spent::Token(decision, _) => Some(decision),
+            Spent::Nothing => None,
+        }
+    }
+
     /// Takes tokens ahead, if the limit is leased, or a crowd has almost spent what was taken for it.
     #[cold]
     pub(crate) fn take_ahead(self: &Arc<Self>, client: &Client) {
@@ -219,10 +245,13 @@ impl Slot {
         if let Some(free) = state.free() {
             return Told::Now(free);
         }
+        if let Spent::Token(decision, _) = self.spend_of_last(&state, asked.sent, asked.epoch) {
+            return Told::Now(decision);
+        }
         if let Some(denial) = state.known.denial(Asked { count: 1 + state.spoken_for(), ..asked }) {
             return Told::Now(denial.into());
         }
-        let (taker, pending) = Taker::new(1, asked.sent, None, client, self);
+        let (taker, pending) = Taker::new(1, asked.sent, asked.sent, client, self);
         state.takers.push(taker);
         self.launch(&mut state, client);
         Told::Later(pending)
@@ -243,7 +272,7 @@ impl Slot {
         {
             return Told::Now(denial.into());
         }
-        let (taker, pending) = Taker::new(count, asked.sent, Some(until), client, self);
+        let (taker, pending) = Taker::new(count, asked.sent, until, client, self);
         state.waiters.push(taker);
         self.go_on(&mut state, client);
         Told::Later(pending)
@@ -303,8 +332,9 @@ impl State {
         if self.flights.is_empty() {
             return 0;
         }
-        let beside_takers = |sent: Sent| sent.wanted.saturating_sub(sent.aboard.1 as u64);
-        let others: u64 = self.flights.iter().filter_map(|flight| flight.sent.map(beside_takers)).sum();
+        let beside_takers = |sent: &Sent| sent.wanted.saturating_sub(sent.aboard.1 as u64);
+        let sent = self.flights.iter().filter_map(|flight| flight.sent.as_ref());
+        let others: u64 = sent.map(beside_takers).sum();
         others.saturating_add(self.takers.len() as u64)
     }
 

@@ -116,9 +116,7 @@ impl State {
             let ahead = self.waiters.tokens();
             match self.turn(ahead, Asked { count: taker.count, ..asked }) {
                 None => stay.push(taker),
-                Some(denial)
-                    if taker.until.is_some_and(|until| asked.sent.saturating_add(denial.wait) > until) =>
-                {
+                Some(denial) if asked.sent.saturating_add(denial.wait) > taker.until => {
                     taker.tell(Ok(denial.into()));
                 }
                 Some(_) => {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use redis::RedisResult;
 use topup_wire::{
-    bucket::Operation,
     connection::is_elsewhere,
     lane::{Reply, Request},
     reply::{Settled, Verdict},
@@ -12,7 +11,7 @@ use topup_wire::{
 };
 
 use super::{Outcome, Slot, State, flight::Sent};
-use crate::{bucket::Bucket, client::Client, clock::Micros, error::Error};
+use crate::{bucket::Bucket, client::Client, clock::Micros, error::Error, known::Asked};
 
 /// What travels in the lane: the command is made when it is written.
 #[derive(Debug)]
@@ -38,29 +37,27 @@ impl Ticket {
     fn lead(&self, state: &mut State, out: &mut Vec<u8>) -> Option<Sent> {
         state.takers.close_up();
         state.waiters.close_up();
-        let mut asked = state.asked(1, &self.client)?;
+        let asked = state.asked(1, &self.client)?;
         let many = state.waiters.first().map(|first| first.count).filter(|count| *count > 1);
         let (aboard, ahead) = match many {
             Some(_) => ((1, 0), 0),
             None => ((state.waiters.singles(), state.takers.len()), self.slot.wish(state, asked)),
         };
         let wanted = many.unwrap_or((aboard.0 + aboard.1) as u64 + ahead);
-        let operation = match (many, wanted) {
-            (Some(_), _) => Operation::Take(wanted),
-            // All have left.
-            (None, 0) if state.unsettled => Operation::Refund(0),
-            (None, 0) => return None,
-            (None, _) => Operation::Share(wanted),
-        };
-        asked.count = many.unwrap_or(1);
+        // All have left.
+        if wanted == 0 && !state.unsettled {
+            return None;
+        }
         let bare = many.is_none() && state.may_decrement(wanted, asked, ahead > 0, &self.client);
+        let Asked { sent: at, epoch, .. } = asked;
+        let sent = Sent { at, epoch, several: many.is_some(), wanted, aboard, ahead, bare };
         if bare {
             state.place.as_ref()?.ask_decrement(out, wanted);
         } else {
-            state.place.as_ref()?.ask(out, operation);
+            state.place.as_ref()?.ask(out, sent.operation());
             state.unsettled = false;
         }
-        Some(Sent { asked, operation, wanted, aboard, ahead, bare })
+        Some(sent)
     }
 
     /// Asks for those who are there behind the `first` flight, if the bucket is known to have enough for both.
@@ -77,8 +74,8 @@ impl Ticket {
             return None;
         }
         state.place.as_ref()?.ask_decrement(out, wanted);
-        let operation = Operation::Share(wanted);
-        Some(Sent { asked, operation, wanted, aboard: (0, behind), ahead, bare: true })
+        let Asked { sent: at, epoch, .. } = asked;
+        Some(Sent { at, epoch, several: false, wanted, aboard: (0, behind), ahead, bare: true })
     }
 
     /// The flight, when its first taker has waited since before `overdue`.
@@ -99,14 +96,14 @@ impl Ticket {
             let flight = state.flights.iter().find(|flight| flight.number == self.flight);
             flight.and_then(|flight| flight.sent)
         };
-        let Some(Sent { operation, wanted, bare, .. }) = sent else { return };
+        let Some(sent @ Sent { wanted, bare, .. }) = sent else { return };
         let runtime = self.client.shared().runtime.clone();
         runtime.spawn(async move {
             let bucket = Bucket::of(&self.client, &self.slot);
             let outcome = if elsewhere && bare {
                 bucket.within_deadline(bucket.decrement(wanted)).await.map(Outcome::Left)
             } else {
-                bucket.within_deadline(bucket.settle(operation)).await.map(Outcome::Settled)
+                bucket.within_deadline(bucket.settle(sent.operation())).await.map(Outcome::Settled)
             };
             self.slot.landed(self.flight, self.wanted, outcome, &self.client);
         });

@@ -75,6 +75,8 @@ struct InHand {
     until: Micros,
     sound_until: Micros,
     since: u64,
+    /// So many were taken last, and are good until those times.
+    last: (u64, Micros, Micros),
 }
 
 /// One bucket in Redis and some workers.
@@ -222,6 +224,7 @@ impl World {
     }
 
     fn spend(&mut self, worker: usize, takes: u64) {
+        self.renew(worker);
         let (clock, hand) = (self.clock(), &mut self.in_hand[worker]);
         let spent = takes.min(hand.tokens);
         if spent > 0 && clock < hand.until {
@@ -233,9 +236,18 @@ impl World {
         }
     }
 
+    /// Of no more than were taken last, these are what is left.
+    fn renew(&mut self, worker: usize) {
+        let hand = &mut self.in_hand[worker];
+        if hand.tokens <= hand.last.0 {
+            (_, hand.until, hand.sound_until) = hand.last;
+        }
+    }
+
     fn put_back(&mut self, worker: usize) {
         let asked = Asked { count: 1, sent: self.clock(), terms: self.terms, epoch: 0 };
-        let InHand { tokens, until, sound_until, since } = self.in_hand[worker];
+        self.renew(worker);
+        let InHand { tokens, until, sound_until, since, .. } = self.in_hand[worker];
         if tokens > 0 && asked.sent >= until {
             self.in_hand[worker].tokens = 0;
             let known = std::mem::take(&mut self.workers[worker]);
@@ -309,16 +321,18 @@ impl World {
         }
         let mut taken = match self.lease {
             Some((_, ttl)) => {
-                let full = known.lent_until(ahead, self.terms);
-                InHand { tokens: ahead, until: full.min(sent + ttl), sound_until: full, since }
+                let full = known.lent_until(known.tokens() + ahead, self.terms);
+                InHand { tokens: ahead, until: full.min(sent + ttl), sound_until: full, since, ..hand }
             }
             None => InHand {
                 tokens: ahead,
                 until: now + 2_000 + now.saturating_sub(sent),
                 sound_until: Micros::MAX,
                 since,
+                ..hand
             },
         };
+        taken.last = (taken.tokens, taken.until, taken.sound_until);
         if hand.tokens > 0 {
             taken.tokens += hand.tokens;
             taken.since = hand.since.min(since);
