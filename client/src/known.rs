@@ -136,12 +136,12 @@ impl Known {
             empty_full_at: sent.saturating_add(cautious(empty)),
             full_in_redis: settled.now.saturating_add(headroom),
             stays_until: full_at.max(score.saturating_add(cautious(terms.stay))),
-            even_at: received,
             tokens,
             seen: sent,
             capacity,
             ..Self::default()
         };
+        known.even_at = known.even_after(tokens, 0, terms, received);
         if wait > 0 {
             known.denied_until = sent.saturating_add(wait.min(TRUST));
             known.promised_at = received.saturating_add(wait);

@@ -144,3 +144,23 @@ fn a_clock_that_is_fast_does_not_make_a_bucket_even() {
     (0..5).map(|power| Step::Rival(8_192 >> power)).chain(everything()).for_each(|step| world.take(step));
     world.assert_never_over();
 }
+
+#[test]
+fn an_answer_that_is_late_does_not_say_that_a_bucket_is_even() {
+    let pace = Pace { n: 1, p: 10_000 };
+    let terms = Terms { pace, foreseen: true, tick: 100_000, leeway: 5, stay: 1_600_000 };
+    let asked = |sent| Asked { count: 1, sent, terms, epoch: 0 };
+    let settled = Settled {
+        verdict: Verdict::Allowed,
+        tokens: 90,
+        capacity: 100,
+        wait: 0,
+        headroom: 100_000,
+        granted: 1,
+        now: EPOCH,
+    };
+    let may_take =
+        |received| Known::learned(&settled, asked(0), received).below_full(1, asked(900_000), false);
+    assert!(may_take(70_000));
+    assert!(!may_take(890_000), "others may have taken what time has brought");
+}
