@@ -17,6 +17,10 @@ const FAR: Micros = 1_000_000;
 /// ... and a part of what it misses may be put back at any time by those who took it for a crowd.
 const PUT_BACK: u64 = 16;
 
+/// So many workers may come for a bucket at once, and none of them knows of the others before it has its answer: a command
+/// brings such a part of the leeway.
+const ABREAST: u64 = 8;
+
 /// Tokens are so far apart, in µs, that rounding hides none.
 const APART: Micros = 10;
 
@@ -43,8 +47,13 @@ pub(crate) struct Known {
     /// The one instant of another machine that is kept, to be told to that machine.
     full_in_redis: u64,
     taken_since: u64,
-    /// Tokens at the last answer.
+    /// When time has brought all that was taken since the bucket was last full, whatever its counter says: later than that
+    /// is true, never earlier.
+    even_at: Micros,
+    /// Tokens at the last answer ...
     tokens: u64,
+    /// ... and when that was asked for.
+    seen: Micros,
     /// Capacity at the last answer.
     capacity: u64,
 }
@@ -127,7 +136,9 @@ impl Known {
             empty_full_at: sent.saturating_add(cautious(empty)),
             full_in_redis: settled.now.saturating_add(headroom),
             stays_until: full_at.max(score.saturating_add(cautious(terms.stay))),
+            even_at: received,
             tokens,
+            seen: sent,
             capacity,
             ..Self::default()
         };
@@ -141,13 +152,14 @@ impl Known {
 
     /// What the answer `tokens` of a bare `DECRBY`, sent at `sent`, tells. True of the bucket whenever it was, so that the
     /// later instant stands; but not of a bucket that the script, asked later, has credited since.
-    pub(crate) fn taken(&mut self, tokens: u64, by: u64, asked: Asked) {
+    pub(crate) fn taken(&mut self, tokens: u64, by: u64, asked: Asked, received: Micros) {
         let Asked { sent, terms, .. } = asked;
         if sent < self.sent {
             return;
         }
+        self.even_at = self.even_after(tokens, by, terms, received);
         self.taken_since = self.taken_since.saturating_add(by);
-        self.tokens = tokens;
+        (self.tokens, self.seen) = (tokens, sent);
         // A little less, as that time is rounded down.
         let until = self.empty_full_at.saturating_sub(cautious(terms.time_of(tokens)).saturating_add(2));
         self.full_at = self.full_at.max(short_of(until, sent));
@@ -156,6 +168,20 @@ impl Known {
         if self.capacity.saturating_sub(tokens) >= 2 {
             self.stays_until = self.stays_until.max(sent.saturating_add(cautious(terms.stay)));
         }
+    }
+
+    /// What `even_at` is after an answer, here since `received`. What is missing since the answer before was taken by this
+    /// worker or by others, as if at the last moment. They may have taken more where a script has credited the bucket in
+    /// between; but until this long after one it has not lost too much yet, and by then it has been full, which is where this
+    /// reckoning begins anew. After a longer time all that the bucket misses may have been taken just now.
+    fn even_after(&self, tokens: u64, by: u64, terms: Terms, received: Micros) -> Micros {
+        let missing = terms.slowly(self.capacity.saturating_sub(tokens));
+        let mut behind = missing;
+        if received.saturating_sub(self.seen) <= cautious(terms.tick / 4 * 3) {
+            let taken = by.max(self.tokens.saturating_sub(tokens));
+            behind = self.even_at.saturating_sub(received).saturating_add(terms.slowly(taken)).min(missing);
+        }
+        received.saturating_add(behind)
     }
 
     /// The denial of a take as `asked`, when that is known.
@@ -210,11 +236,16 @@ impl Known {
             return false;
         }
         let missing = self.capacity.saturating_sub(self.tokens);
+        let even = || {
+            let behind = self.even_at.saturating_sub(now).saturating_add(terms.slowly(takes));
+            takes <= terms.leeway.div_ceil(ABREAST) && behind <= terms.slowly(terms.leeway)
+        };
         now < self.full_at
             || (!ahead
                 && now < self.stays_until
                 && (now < self.full_at.saturating_add(terms.tick / 2)
-                    || missing.saturating_add(takes) <= terms.leeway))
+                    || missing.saturating_add(takes) <= terms.leeway
+                    || even()))
     }
 
     /// Until when `ahead` tokens taken of it may be spent: until it would be full if it still had them, and half a tick.
@@ -265,6 +296,12 @@ impl Terms {
     /// within what law 1 leaves.
     pub(crate) fn few(self) -> u64 {
         self.leeway / MOST_WORKERS
+    }
+
+    /// µs in which `tokens` have certainly come, by any clock that is trusted.
+    fn slowly(self, tokens: u64) -> Micros {
+        let time = self.time_of(tokens).saturating_add(u64::from(self.pace.n > 1));
+        time.saturating_add(time.div_ceil(63))
     }
 
     /// µs in which `tokens` come; none come with time to a calendar quota, and none of its tokens delay its filling.

@@ -13,58 +13,32 @@ use crate::{
 /// A delay beyond all that can be asked for, in µs: scripts count exactly up to here.
 const FOR_EVER: u64 = 1 << 53;
 
-/// The answer to a reservation.
+/// The answer to a reservation: a place in the queue, or none.
 #[must_use = "a reservation that nobody looks at holds nobody back"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reserved {
-    /// The tokens are yours.
-    After {
-        /// How long to wait before you proceed: until all that was reserved before has had its turn. Zero: now.
-        delay: Duration,
-        /// How many more tokens fit into the queue.
-        remaining: u64,
-        /// How many it holds.
-        capacity: u64,
-    },
-    /// Proceed at once, though the limit would have denied this had it been enforced: it, or this key of it, is in
-    /// shadow. Nothing was reserved.
-    Shadowed {
-        /// How many more tokens fit into the queue.
-        remaining: u64,
-        /// How many it holds.
-        capacity: u64,
-        /// What the wait until the same reservation would be granted is said to be.
-        retry_after: Duration,
-    },
-    /// Nothing was reserved: the queue is full, or so long that the delay would be.
-    Denied {
-        /// How many more tokens fit into the queue.
-        remaining: u64,
-        /// How many it holds.
-        capacity: u64,
-        /// How long until the same reservation would be granted, if nobody else makes one meanwhile.
-        retry_after: Duration,
-    },
+pub struct Reserved {
+    decision: Decision,
+    delay: Duration,
 }
 
 // === impl Reserved ===
 
 impl Reserved {
-    /// How long to wait before you proceed; `None` when you may not.
-    pub const fn delay(&self) -> Option<Duration> {
-        match *self {
-            Self::After { delay, .. } => Some(delay),
-            Self::Shadowed { .. } => Some(Duration::ZERO),
-            Self::Denied { .. } => None,
-        }
+    /// Whether there was a place: denied when the queue is full, or so long that the delay would be. What it says of a
+    /// bucket is said of the queue: how many more tokens fit into it, and how many it holds.
+    pub const fn decision(&self) -> Decision {
+        self.decision
     }
 
-    /// How long until a denied reservation would be granted; `None` when you may proceed.
+    /// How long to wait before you proceed, until all that was reserved before has had its turn; `None` when you may not.
+    pub const fn delay(&self) -> Option<Duration> {
+        if self.decision.is_allowed() { Some(self.delay) } else { None }
+    }
+
+    /// How long until a denied reservation would be granted, if nobody else makes one meanwhile; `None` when you may
+    /// proceed.
     pub const fn retry_after(&self) -> Option<Duration> {
-        match *self {
-            Self::After { .. } | Self::Shadowed { .. } => None,
-            Self::Denied { retry_after, .. } => Some(retry_after),
-        }
+        self.decision.retry_after()
     }
 }
 
@@ -84,24 +58,11 @@ impl Bucket {
         let longest = longest.as_micros().min(FOR_EVER.into()) as u64;
         let operation = Operation::Reserve { count, longest };
         let settled = self.within_deadline(self.settle(operation)).await;
-        let delay = match &settled {
-            Ok(settled) if settled.verdict == Verdict::Allowed => Duration::from_micros(settled.wait),
-            _ => Duration::ZERO,
-        };
+        let place = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
+        let wait = Duration::from_micros(place.map_or(0, |settled| settled.wait));
         let slot = self.slot()?;
-        let judged = self.decided(slot, count, settled.map(|settled| decision(&settled)))?;
-        let enforced = || self.last_place(slot).is_none_or(|place| place.mode == Mode::Enforce);
-        Ok(match judged {
-            Decision::Allowed { remaining, capacity } => {
-                let delay = if enforced() { delay } else { Duration::ZERO };
-                Reserved::After { delay, remaining, capacity }
-            }
-            Decision::Shadowed { remaining, capacity, retry_after } => {
-                Reserved::Shadowed { remaining, capacity, retry_after }
-            }
-            Decision::Denied { remaining, capacity, retry_after } => {
-                Reserved::Denied { remaining, capacity, retry_after }
-            }
-        })
+        let decision = self.decided(slot, count, settled.map(|settled| decision(&settled)))?;
+        let enforced = self.last_place(slot).is_none_or(|place| place.mode == Mode::Enforce);
+        Ok(Reserved { decision, delay: if enforced { wait } else { Duration::ZERO } })
     }
 }

@@ -30,3 +30,11 @@ need_cargo() {
 }
 
 need_redis() { need redis-server redis-server; }
+
+# need_space GIGABYTES FOLDER - warns where less than that is free for FOLDER: a linker without room dies of a bus error.
+need_space() {
+    local wanted=$1 folder=$2 free
+    until [[ -d $folder ]]; do folder=$(dirname "$folder"); done
+    free=$(df -Pk "$folder" | awk 'NR == 2 { print int($4 / 1024 / 1024) }')
+    ((free >= wanted)) || bad "$folder has $free GB free; building everything anew needs about $wanted GB there."
+}

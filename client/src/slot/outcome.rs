@@ -52,7 +52,7 @@ impl State {
     pub(super) fn learn(&mut self, outcome: Outcome, wanted: u64, asked: Asked, received: Micros) {
         match outcome {
             Outcome::Left(left) => match u64::try_from(left) {
-                Ok(tokens) => self.known.taken(tokens, wanted, asked),
+                Ok(tokens) => self.known.taken(tokens, wanted, asked, received),
                 // It was empty, or has become full on the way: the script says which.
                 Err(_) => self.known = Known::default(),
             },

@@ -32,8 +32,9 @@ async fn counted(topup: &Client, limit: &str, counts: &[(Count, u64)]) {
 }
 
 async fn row(redis: &Redis, limit: &str) -> Value {
-    let told = Cli::new(&["status", "--json"]).redis(redis).run().await.stdout;
-    let status: Value = serde_json::from_str(&told).unwrap();
+    let ended = Cli::new(&["status", "--json"]).redis(redis).run().await;
+    let status: Result<Value, _> = serde_json::from_str(&ended.stdout).map_err(|error| (error, ended));
+    let status = status.unwrap();
     let rows = status["limits"].as_array().unwrap();
     rows.iter().find(|row| row["name"] == limit).unwrap().clone()
 }

@@ -177,11 +177,16 @@ local function operate(terms, tokens, operation, count)
   return tokens - count, 1, count, tokens == count and 1 or 0
 end
 
+-- Whether µs and tokens within a span can be multiplied exactly, and no two tokens fall on one µs. Or all of them do: of
+-- so many for each µs, what would not be exact is more than any bucket holds.
+local function is_plain(n, p)
+  return n > 0 and (n <= p or p == 1) and n * p < EXACT
+end
+
 -- The terms in one field of the record, for quick.lua and for who reads them often: empty unless they are such as
--- quick.lua reckons with, or would but for takers not being credited (`p`). Under them an absent bucket is full, and a
--- rate's span of µs times its tokens is exact.
+-- quick.lua reckons with, or would but for takers not being credited (`p`). Under them an absent bucket is full.
 local function quick_terms(algorithm, terms, since)
-  local plain = terms.n > 0 and terms.n <= terms.p and terms.n * terms.p < EXACT and terms.anchor >= terms.capacity
+  local plain = is_plain(terms.n, terms.p) and terms.anchor >= terms.capacity
   local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' '
   if algorithm == 'lazy-token-bucket' then return plain and numbers .. '0 l' .. since or '' end
   if algorithm ~= 'token-bucket' then return '' end

@@ -44,7 +44,7 @@ if capacity then
     tokens, score = capacity, now
     if n > 1 then
       local rest = (now + 1) % p * n % p
-      score = now + ((rest - rest % n) / n >= (p - p % n) / n and 2 or 1)
+      score = now + (n <= p and (rest - rest % n) / n >= (p - p % n) / n and 2 or 1)
     end
   end
 

@@ -27,7 +27,7 @@ local near = near_of(terms)
 local unused = n == 0 and capacity or 1
 -- Where a µs counts n and a token p, all from an instant on are numbers that are exact: the beginning of a span, 2^53
 -- back. So what came since then needs no long division, and no call.
-local plain = n > 0 and n <= p and n * p < EXACT and capacity <= EXACT / 2
+local plain = is_plain(n, p) and capacity <= EXACT / 2
 local origin = plain and now - now % p - p * math.floor(EXACT / (n * p) - 1) or EXACT
 local credited, full, given = 0, 0, 0
 -- The earliest score given to a bucket that is near, and when the next is due of all others.

@@ -31,6 +31,9 @@ const NASTY: [&str; 16] = [
     "9007199254740992/ms",
 ];
 
+/// Rates of whole tokens for each µs, which `quick.lua` reckons with, too.
+const WHOLE: [&str; 4] = ["1000/ms", "2000/ms", "1000000000/s", "9000000000000000/ms"];
+
 /// 25 years, in µs: instants moved by no more stay instants.
 pub(crate) const FAR: i64 = 25 * 366 * 86_400_000_000;
 
@@ -100,6 +103,11 @@ pub(crate) fn capacity(rng: &mut StdRng) -> Capacity {
     Capacity::new(tokens).unwrap()
 }
 
+/// A rate, often such as `quick.lua` makes a case of its own.
+pub(crate) fn quick_rate(rng: &mut StdRng) -> Rate {
+    if rng.random_bool(0.2) { WHOLE.choose(rng).unwrap().parse().unwrap() } else { rate(rng) }
+}
+
 pub(crate) fn rate(rng: &mut StdRng) -> Rate {
     if rng.random_bool(0.6) {
         return NASTY.choose(rng).unwrap().parse().unwrap();
@@ -121,7 +129,7 @@ pub(crate) fn period(rng: &mut StdRng, now: u64) -> Period {
 
 pub(crate) fn terms(rng: &mut StdRng, now: u64) -> Terms {
     let supply =
-        if rng.random_bool(0.2) { Supply::Period(period(rng, now)) } else { Supply::Rate(rate(rng)) };
+        if rng.random_bool(0.2) { Supply::Period(period(rng, now)) } else { Supply::Rate(quick_rate(rng)) };
     Terms { capacity: capacity(rng), supply }
 }
 

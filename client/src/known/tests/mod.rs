@@ -1,6 +1,7 @@
 //! What is known of a bucket is never wrong, however late, and in whatever order, it was learned.
 
 mod crowds;
+mod even;
 mod world;
 
 use proptest::prelude::*;
@@ -164,14 +165,14 @@ fn whoever_takes_the_last_token_knows_when_the_next_one_comes() {
 fn an_answer_that_a_later_one_has_overtaken_tells_nothing_of_now() {
     let allowed = Settled { verdict: Verdict::Allowed, tokens: 4, wait: 0, headroom: 1_000_000, ..denied() };
     let mut known = Known::learned(&allowed, Asked { sent: 50, ..asked(1) }, 90);
-    known.taken(0, 1, Asked { sent: 10, ..asked(1) });
+    known.taken(0, 1, Asked { sent: 10, ..asked(1) }, 100);
     let bare = |known: Known, sent| known.below_full(1, Asked { sent, ..asked(1) }, false);
     assert!(
         bare(known, 922_800),
         "a second, but for a clock's error and a sixteenth that others may put back"
     );
     assert!(!bare(known, 923_000));
-    known.taken(3, 1, Asked { sent: 60, ..asked(1) });
+    known.taken(3, 1, Asked { sent: 60, ..asked(1) }, 110);
     assert!(bare(known, 1_845_000), "one token less, one second more");
 }
 

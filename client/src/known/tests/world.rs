@@ -60,6 +60,7 @@ enum Way {
     Back(u64, Option<u64>),
 }
 
+#[derive(Clone, Copy)]
 enum Reply {
     /// Tokens left, and those taken ahead.
     Left(u64, u64),
@@ -77,6 +78,7 @@ struct InHand {
 }
 
 /// One bucket in Redis and some workers.
+#[derive(Clone)]
 pub(super) struct World {
     record: Record,
     terms: Terms,
@@ -334,7 +336,7 @@ impl World {
         let known = &mut self.workers[request.worker];
         match reply {
             Reply::Left(left, ahead) => {
-                known.taken(left, request.tokens + ahead, request.asked);
+                known.taken(left, request.tokens + ahead, request.asked, received);
                 self.keep(request.worker, ahead, sent, request.sent);
             }
             Reply::Settled(settled) if settled.verdict != Verdict::ExceedsCapacity => {

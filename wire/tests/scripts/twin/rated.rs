@@ -8,7 +8,7 @@ use topup_wire::{
 
 use super::scripted::{Kept, agree};
 use crate::{
-    draw::{any_size, capacity, rate},
+    draw::{any_size, capacity, quick_rate, rate},
     server::Content,
 };
 
@@ -38,7 +38,7 @@ fn fields<const N: usize>(fields: [(&str, u64); N]) -> Content {
 
 impl Kept for Lazy {
     fn terms(rng: &mut StdRng) -> Terms {
-        any(rng)
+        Terms { capacity: capacity(rng), supply: Supply::Rate(quick_rate(rng)) }
     }
 
     fn content(&self) -> Content {

@@ -125,7 +125,8 @@ impl Twin {
         let Record { capacity, pace: Pace { n, p }, anchor, since, .. } = self.record;
         let period = self.record.period() as f64;
         let near = 5.0 * (period * n as f64 / p as f64).ceil();
-        let plain = n > 0 && n <= p && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
+        let plain =
+            n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
         match self.limit.algorithm {
             _ if !plain => String::new(),
             Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 l{since}"),

@@ -158,8 +158,9 @@ impl<S: Kept> World<S> {
     /// Sees when the states expire, and keeps them from it: what has expired is as good as none, there or not.
     async fn hold(&mut self, rng: &mut StdRng) {
         let states = MEMBERS.map(|member| self.twin.keys.state(S::ALGORITHM, member));
+        // At once, or one might expire between being seen and being kept.
         let mut ask = redis::pipe();
-        ask.cmd("TIME");
+        ask.atomic().cmd("TIME");
         for state in &states {
             ask.cmd("PTTL").arg(state).cmd("PERSIST").arg(state);
         }
