@@ -177,8 +177,8 @@ local function operate(terms, tokens, operation, count)
   return tokens - count, 1, count, tokens == count and 1 or 0
 end
 
--- Whether µs and tokens within a span can be multiplied exactly, and no two tokens fall on one µs. Or all of them do: of
--- so many for each µs, what would not be exact is more than any bucket holds.
+-- Whether µs and tokens within a span can be multiplied exactly, and no two tokens fall on one µs. Or all of them do:
+-- of so many for each µs, what would not be exact is more than any bucket holds.
 local function is_plain(n, p)
   return n > 0 and (n <= p or p == 1) and n * p < EXACT
 end
