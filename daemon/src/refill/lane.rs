@@ -73,3 +73,60 @@ impl Lane {
         work.await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::{task::yield_now, time::sleep};
+
+    use super::*;
+
+    async fn size(lane: &Lane, time: Duration) -> usize {
+        let slice = |most| async move {
+            if time > Duration::ZERO {
+                sleep(time).await;
+            }
+            most
+        };
+        lane.slice(100, slice).await
+    }
+
+    #[tokio::test]
+    async fn a_slow_slice_is_followed_by_smaller_ones_and_these_by_larger_ones_again() {
+        let lane = Lane::new();
+        for expected in [MOST, MOST / 2, LEAST, LEAST] {
+            assert_eq!(size(&lane, 2 * SLOW).await, expected);
+        }
+        let mut largest = 0;
+        // Some may be slow on a busy machine.
+        for _ in 0..10_000 {
+            largest = largest.max(size(&lane, Duration::ZERO).await);
+        }
+        assert_eq!(largest, MOST);
+    }
+
+    #[tokio::test]
+    async fn what_is_under_way_has_a_bound_and_a_large_slice_is_alone() {
+        let (lane, under_way, most) = (Lane::new(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let counted = |width: usize| {
+            let (under_way, most) = (&under_way, &most);
+            async move {
+                most.fetch_max(under_way.fetch_add(width, Relaxed) + width, Relaxed);
+                yield_now().await;
+                under_way.fetch_sub(width, Relaxed);
+            }
+        };
+        let each = (0..200).map(|i| {
+            let (lane, counted) = (&lane, &counted);
+            async move {
+                match i % 10 {
+                    0 => lane.slice(1_000, |_| counted(MOST)).await,
+                    1 => lane.slice(3, |_| counted(ITSELF + 3)).await,
+                    _ => lane.look(counted(1)).await,
+                }
+            }
+        });
+        join_all(each).await;
+        assert_eq!(most.load(Relaxed), MOST);
+    }
+}
