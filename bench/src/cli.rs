@@ -57,7 +57,7 @@ pub(crate) struct Choices {
     /// One round of half a second each
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these limiters, and raw; of --growth, only these curves
+    /// Only these limiters, and raw, or only refill; of --growth, only these curves
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How costs grow, in place of the comparison
@@ -138,11 +138,19 @@ impl Choices {
         let peers = || Peer::value_variants().iter().map(|peer| peer.name()).collect::<Vec<_>>();
         let curves = || Curve::value_variants().iter().map(|curve| curve.name()).collect();
         let there_are: Vec<String> = if self.growth { curves() } else { peers() };
+        if self.only_refill() {
+            return Ok(());
+        }
         for name in &self.only {
             let named = |other: &String| other == name || other.starts_with(&format!("{name}-"));
             ensure!(there_are.iter().any(named), "--only {name}: there are {}", there_are.join(", "));
         }
         Ok(())
+    }
+
+    /// Whether only what refilling costs is to be measured.
+    pub(crate) fn only_refill(&self) -> bool {
+        !self.growth && self.only == ["refill"]
     }
 
     /// Whether `curve` was asked for.

@@ -25,17 +25,16 @@ pub(crate) enum Rule {
     Apart,
     /// Buckets that are kept far below full while the daemon tops them up.
     Crowd,
-    /// The same in the pure form, whose tokens come at ticks only: each is credited at each of them.
+    /// Buckets that are full in some seconds.
+    Filling,
+    /// As [`Rule::Crowd`] in the pure form, whose tokens come at ticks only: each is credited at each of them.
     Ticked,
 }
-
-/// Tokens taken from a bucket of [`Rule::Crowd`] or [`Rule::Ticked`]: it stays below full for a quarter of an hour.
-pub(crate) const CROWD_TAKE: u64 = 900_000;
 
 // === impl Rule ===
 
 impl Rule {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Draining,
         Self::Deep,
         Self::Under,
@@ -44,13 +43,14 @@ impl Rule {
         Self::Few,
         Self::Slow,
         Self::Crowd,
+        Self::Filling,
         Self::Ticked,
     ];
 
     pub(crate) const fn capacity(self) -> u64 {
         match self {
             Self::Draining | Self::Deep | Self::Under | Self::Apart => 1_000_000_000,
-            Self::Steady | Self::Crowd | Self::Ticked => 1_000_000,
+            Self::Steady | Self::Crowd | Self::Filling | Self::Ticked => 1_000_000,
             Self::Tight => 1_000,
             Self::Few => 10,
             Self::Slow => 1,
@@ -64,8 +64,18 @@ impl Rule {
             Self::Draining => 1,
             Self::Under => 1_000_000_000,
             Self::Steady => 100,
-            Self::Tight | Self::Crowd | Self::Ticked => 1_000,
+            Self::Tight | Self::Crowd | Self::Filling | Self::Ticked => 1_000,
             Self::Few => 10,
+        }
+    }
+
+    /// Tokens taken from each bucket of a crowd, of which the daemon is to have work.
+    pub(crate) const fn crowd_take(self) -> u64 {
+        match self {
+            // Full in 7.9 s: credited as often as any bucket with catch-up is.
+            Self::Filling => 7_900,
+            // Full in six minutes: credited every 102.4 s, until it is nearer.
+            _ => 400_000,
         }
     }
 
@@ -80,6 +90,7 @@ impl Rule {
             Self::Slow => "slow",
             Self::Apart => "apart",
             Self::Crowd => "crowd",
+            Self::Filling => "filling",
             Self::Ticked => "ticked",
         }
     }

@@ -90,6 +90,9 @@ async fn all(choices: &Choices) -> anyhow::Result<()> {
 
 impl Bench<'_> {
     async fn compare(&mut self) -> anyhow::Result<Vec<Table>> {
+        if self.choices.only_refill() {
+            return Ok(vec![refill::table(self).await?]);
+        }
         let mut tables = speed::all(self).await?;
         tables.push(latency::table(self).await?);
         tables.push(overload::table(self).await?);

@@ -1,4 +1,4 @@
-//! What refilling costs: 100,000 buckets far below full, and 10,000 each of which is credited at each tick.
+//! What refilling costs: buckets far below full, buckets nearer to it, and such as are credited at each tick.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     clock::Stopwatch,
     peer::Peer,
     report::tell,
-    rules::{CROWD_TAKE, Rule},
+    rules::Rule,
     stage::Stage,
     team,
 };
@@ -21,10 +21,12 @@ use super::{Bench, KEYS};
 
 const BUCKETS: usize = 100_000;
 const TICKED: usize = 10_000;
-/// A bucket far below full is credited every 1,024 ticks of 100 ms: once in this time.
-const A_TURN: Duration = Duration::from_millis(102_400);
-/// Many ticks.
-const MANY_TICKS: Duration = Duration::from_secs(4);
+/// For so long the daemon is watched: each bucket far below full is credited once in this time ...
+const FAR_FOR: Duration = Duration::from_millis(102_400);
+/// ... each that is nearer two or three times ...
+const NEAR_FOR: Duration = Duration::from_millis(4_800);
+/// ... and each that is credited at ticks many times.
+const TICKED_FOR: Duration = Duration::from_secs(4);
 
 /// What the daemon's work on so many buckets comes to, while nobody asks.
 #[derive(Clone, Copy, Debug)]
@@ -48,16 +50,21 @@ struct Looked {
 }
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Buckets of 1,000/s at the default tick of 100 ms: 100,000 that cannot be full for a while, so that each is \
-                credited every 1,024 ticks, and 10,000 in the pure form (`catch_up = false`), credited at each. Latencies \
-                are those of raw, a bare `DECR`, in µs.";
-    let mut table = Table::new("Refill", ["", "100,000, far below full", "10,000, at each tick"]).note(note);
-    let (far, ticked) = (looked_at(bench, Rule::Crowd).await?, looked_at(bench, Rule::Ticked).await?);
+    let note = "Buckets of 1,000/s at the default tick of 100 ms: 100,000 that are full in minutes, so that each is credited \
+                every 102.4 s; 100,000 that are full in 8 s, credited every 1.6 s, as often as any with catch-up; and 10,000 \
+                in the pure form (`catch_up = false`), credited at each tick. Latencies are those of raw, a bare `DECR`, in \
+                µs.";
+    let header = ["", "100,000, far below full", "100,000, nearer", "10,000, at each tick"];
+    let mut table = Table::new("Refill", header).note(note);
+    let mut found = Vec::new();
+    for rule in [Rule::Crowd, Rule::Filling, Rule::Ticked] {
+        found.push(looked_at(bench, rule).await?);
+    }
     let config = crate::rules::config(bench.stage.url());
     bench.stage.start_daemon(&config).await?;
 
     let mut row = |name: &str, figure: &dyn Fn(&Looked) -> f64| {
-        table.row(name, [&far, &ticked].map(|looked| short(figure(looked))));
+        table.row(name, found.iter().map(|looked| short(figure(looked))));
     };
     row("part of one CPU that Redis uses", &|looked| looked.cost.share);
     row("buckets credited a second", &|looked| looked.cost.credited);
@@ -81,6 +88,9 @@ async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> 
     bench.stage.start_daemon(&config).await?;
     fill(&mut bench.stage, rule, buckets).await?;
     let cost = cost(&mut bench.stage, rule).await?;
+    if rule == Rule::Filling {
+        fill(&mut bench.stage, rule, buckets).await?;
+    }
     let raw = Cell { tasks: 8, ..Cell::new(Peer::Raw, Rule::Draining, KEYS, bench.choices.time() * 2) };
     let busy = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
     bench.stage.stop_daemon().await;
@@ -96,7 +106,7 @@ pub(super) async fn fill(stage: &mut Stage, rule: Rule, buckets: usize) -> anyho
     let client = Client::builder().deadline(Duration::from_secs(5)).connect(stage.url()).await?;
     let takes = stream::iter(0..buckets).map(|key| {
         let bucket = client.limit(limit.as_str()).key(format!("crowd-{key}"));
-        async move { bucket.take(CROWD_TAKE).await.map(drop) }
+        async move { bucket.take(rule.crowd_take()).await.map(drop) }
     });
     Ok(takes.buffer_unordered(256).try_collect::<()>().await?)
 }
@@ -105,7 +115,12 @@ pub(super) async fn fill(stage: &mut Stage, rule: Rule, buckets: usize) -> anyho
 pub(super) async fn cost(stage: &mut Stage, rule: Rule) -> anyhow::Result<Cost> {
     let (credited, _) = stage.credited().await?;
     let (before, watch) = (stage.meter().await?, Stopwatch::start());
-    sleep(if rule == Rule::Ticked { MANY_TICKS } else { A_TURN }).await;
+    let time = match rule {
+        Rule::Ticked => TICKED_FOR,
+        Rule::Filling => NEAR_FOR,
+        _ => FAR_FOR,
+    };
+    sleep(time).await;
     let (spent, seconds) = (stage.meter().await?.since(&before), watch.elapsed().as_secs_f64());
     let (now, lag_ms) = stage.credited().await?;
     let credited = now - credited;

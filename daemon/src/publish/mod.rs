@@ -31,9 +31,9 @@ pub struct Wanted {
 /// Buckets handled by one script or command: about a millisecond of Redis, so that takes pass between.
 pub(crate) const SLICE: usize = 250;
 
-/// Limits that are published at once. More requests than the connection's queue holds (50) would shut it to everybody
-/// else, the heartbeat first, whenever nobody happens to poll them.
-const ABREAST: usize = 16;
+/// Limits that are published, or read, at once. More requests than the connection's queue holds (50) would shut it to
+/// everybody else, the heartbeat first, whenever nobody happens to poll them.
+pub(crate) const ABREAST: usize = 16;
 
 /// Publishes `wanted`, and with `alone` removes whatever else is published: whether anything changed.
 ///

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redis::{RedisError, RedisResult};
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     clock::RedisTime,
     config::{Config, RedisUrl},
-    publish::is_unreadable,
+    publish::{ABREAST, is_unreadable},
 };
 
 /// How long a heartbeat is good: four of the longest turns of the loop. Shorter, and a busy machine's hiccup would send
@@ -161,7 +161,7 @@ impl Engine {
     fn beat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
         let status = *self.status.borrow();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let health = Health { lag: status.lag, credited: status.credited, version };
+        let health = Health { lag: status.lag, credited: self.passes.credited(), version };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
         let sent = self.time.map_or(0, RedisTime::now);
         Box::pin(async move {
@@ -220,11 +220,11 @@ impl Engine {
             // Before the rest: what is published meanwhile is read again.
             let generation = scripts::generation(&mut connection).await?.unwrap_or(0);
             let names = scripts::published_limits(&mut connection).await?;
-            let each = names.keys().map(|name| {
+            let each = names.into_keys().map(|name| {
                 let mut connection = connection.clone();
-                async move { readable(name, scripts::read_limit(&mut connection, name).await) }
+                async move { readable(&name, scripts::read_limit(&mut connection, &name).await) }
             });
-            let limits = try_join_all(each).await?;
+            let limits: Vec<_> = stream::iter(each).buffered(ABREAST).try_collect().await?;
             Ok(Found { generation, shards: limits.iter().flatten().flat_map(Shard::of).collect() })
         }))
     }
@@ -252,11 +252,10 @@ impl Engine {
     }
 
     fn passed(&mut self, ended: Ended) {
-        let tally = self.passes.ended(ended, self.time.map_or(0, RedisTime::now));
-        let ready = self.passes.all_seen();
+        let lag = self.passes.ended(ended, self.time.map_or(0, RedisTime::now));
+        let (ready, credited) = (self.passes.all_seen(), self.passes.credited());
         self.status.send_modify(|status| {
-            status.credited += tally.credited;
-            status.lag = tally.lag;
+            (status.credited, status.lag) = (credited, lag);
             status.ready |= ready;
         });
     }

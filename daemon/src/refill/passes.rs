@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -21,6 +21,8 @@ use super::{
 
 /// Looks at shards with nothing due, per tick: what many idle limits cost stays flat, each being looked at less often.
 const IDLE_LOOKS: usize = 100;
+/// Looks at a shard in a period: what comes due between two of them is credited together.
+const LOOKS: u64 = 4;
 /// However slow its limit, a shard is looked at this often, in µs.
 pub(super) const LOOK_EVERY: u64 = 1_000_000;
 
@@ -37,6 +39,8 @@ pub(super) struct Passes {
     failures: NowAndThen,
     /// One for each node of a cluster: what one of them is busy with is nothing to the others.
     lanes: HashMap<Option<Address>, Lane>,
+    /// Buckets credited so far, by each slice as it ends: a pass over many may last.
+    credited: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
@@ -46,15 +50,6 @@ pub(super) struct Ended {
     index: usize,
     began: u64,
     done: RedisResult<Done>,
-}
-
-/// What a pass came to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    /// Buckets credited.
-    pub(super) credited: u64,
-    /// How far behind its time it was.
-    pub(super) lag: Duration,
 }
 
 // === impl Passes ===
@@ -70,6 +65,7 @@ impl Passes {
             behind: NowAndThen::default(),
             failures: NowAndThen::default(),
             lanes: HashMap::new(),
+            credited: Arc::default(),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -84,6 +80,11 @@ impl Passes {
     /// How many shards there are.
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
+    }
+
+    /// Buckets credited so far.
+    pub(super) fn credited(&self) -> u64 {
+        self.credited.load(Relaxed)
     }
 
     /// Whether each shard has been looked at since it was published.
@@ -117,9 +118,11 @@ impl Passes {
             shard.busy = true;
             let errand = Errand {
                 keys: shard.keys.clone(),
+                active: shard.active,
                 expected: shard.expected,
                 anew: std::mem::take(&mut shard.anew),
                 lane: self.lanes.entry(node).or_insert_with(Lane::new).clone(),
+                credited: self.credited.clone(),
                 stop: self.stop.clone(),
             };
             let (version, connection) = (self.version, connection.clone());
@@ -134,12 +137,12 @@ impl Passes {
         self.in_flight.next().await
     }
 
-    /// Takes note of a pass that ended at `now`, in µs of Redis `TIME`.
-    pub(super) fn ended(&mut self, ended: Ended, now: u64) -> Tally {
+    /// Takes note of a pass that ended at `now`, in µs of Redis `TIME`: how far behind its time it was.
+    pub(super) fn ended(&mut self, ended: Ended, now: u64) -> Duration {
         let idle = self.tick.as_micros() as u64 * (self.shards.len() / IDLE_LOOKS) as u64;
         let Ended { version, index, began, done } = ended;
         let Some(shard) = self.shards.get_mut(index).filter(|_| version == self.version) else {
-            return Tally { credited: done.map_or(0, |done| done.credited), lag: Duration::ZERO };
+            return Duration::ZERO;
         };
         shard.busy = false;
         match done {
@@ -148,13 +151,14 @@ impl Passes {
                 let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next) };
                 let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LONGEST_TICK));
                 let look = if done.credited == 0 { shard.period.max(idle) } else { shard.period };
-                shard.expected = done.credited;
-                shard.next = now.saturating_add(done.due).min(began + look).min(now + LOOK_EVERY.max(idle));
+                (shard.expected, shard.active) = (done.credited, done.due < u64::MAX);
+                let due = now.saturating_add(done.due).max(began + shard.period / LOOKS);
+                shard.next = due.min(began + look).min(now + LOOK_EVERY.max(idle));
                 if !std::mem::replace(&mut shard.seen, true) {
                     self.unseen -= 1;
                 }
                 self.say_lag(lag);
-                Tally { credited: done.credited, lag }
+                lag
             }
             Err(error) => {
                 // The others go on; this one is tried again in a while, as if it had never been looked at.
@@ -163,7 +167,7 @@ impl Passes {
                 }
                 shard.anew = true;
                 shard.next = now + self.tick.max(LONGEST_TICK).as_micros() as u64;
-                Tally::default()
+                Duration::ZERO
             }
         }
     }

@@ -2,11 +2,12 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use redis::RedisResult;
 use topup_wire::{
+    bucket::Record,
     connection::{Address, Connection},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
@@ -16,15 +17,14 @@ use topup_wire::{
 use super::{lane::Lane, passes::LOOK_EVERY};
 use crate::publish::carry_all;
 
-/// Buckets in one slice, should the script be unable to tell the time: little more than a millisecond of Redis.
-const MOST: usize = 500;
-
 /// One shard of a published token bucket, and when to look at it next.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) keys: Arc<ShardKeys>,
-    /// How soon, in µs, a bucket that stops being full can be due: a tick, or a token's time if that is longer.
+    /// How soon, in µs, a bucket that stops being full can be due.
     pub(crate) period: u64,
+    /// Whether there was a bucket when it was looked at last.
+    pub(crate) active: bool,
     /// Buckets credited by the last pass.
     pub(crate) expected: u64,
     /// When to look at it next, in µs of Redis `TIME`.
@@ -53,11 +53,14 @@ pub(crate) struct Done {
 #[derive(Clone, Debug)]
 pub(crate) struct Errand {
     pub(crate) keys: Arc<ShardKeys>,
+    pub(crate) active: bool,
     /// Buckets credited by the last pass: as many may be due now.
     pub(crate) expected: u64,
     pub(crate) anew: bool,
     /// Where slices queue.
     pub(crate) lane: Lane,
+    /// Counts the buckets that are credited.
+    pub(crate) credited: Arc<AtomicU64>,
     /// Set when the daemon stops: the slice at hand is the last.
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -70,18 +73,15 @@ impl Shard {
         if limit.algorithm.is_scripted() {
             return Vec::new();
         }
-        let tick = limit.tick.as_micros() as u64;
         let period = match limit.terms.supply {
-            Supply::Rate(rate) => {
-                let (n, p) = rate.lowest_terms();
-                tick.max(p.div_ceil(n))
-            }
+            Supply::Rate(_) => Record::new(limit, 0).period(),
             // Of a quota it is known when they are.
             Supply::Period(_) | Supply::Windows(_) => LOOK_EVERY,
         };
         let shard = |number| Self {
             keys: Arc::new(ShardKeys::new(&limit.name, number)),
             period,
+            active: false,
             expected: 0,
             next: 0,
             seen: false,
@@ -99,18 +99,20 @@ impl Errand {
     /// Credits every bucket of the shard that is due, slice by slice.
     pub(crate) async fn run(self, connection: Connection) -> RedisResult<Done> {
         let conn = &mut connection.clone();
-        if self.anew {
-            carry_all(&connection, &self.keys).await?;
+        if self.anew && self.lane.look(scripts::is_carrying(conn, &self.keys)).await? {
+            self.lane.alone(carry_all(&connection, &self.keys)).await?;
         }
         let mut done = Done { credited: 0, due: u64::MAX };
-        if !scripts::is_active(conn, &self.keys).await? {
+        if !self.active && !self.lane.look(scripts::is_active(conn, &self.keys)).await? {
             return Ok(done);
         }
         let mut look = if self.anew { Look::All } else { Look::Due };
         let mut expected = self.expected;
         while !self.stop.load(Relaxed) {
-            let slice = self.lane.pass(expected, scripts::refill(conn, &self.keys, MOST, look)).await?;
+            let slice =
+                self.lane.slice(expected, |most| scripts::refill(conn, &self.keys, most, look)).await?;
             done.credited += slice.credited;
+            self.credited.fetch_add(slice.credited, Relaxed);
             done.due = slice.again.saturating_sub(slice.now);
             if slice.again > slice.now {
                 break;

@@ -7,8 +7,9 @@ use topup_wire::reply::Verdict;
 
 use super::{bucket::Bucket, looked, now, ready};
 
-/// A token every 10 ms, and room for all of a test's.
-const LIMIT: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 640\nrate = \"100/s\"\n";
+/// A token every 10 ms, credited at each tick, and room for all of a test's.
+const LIMIT: &str =
+    "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 640\nrate = \"100/s\"\ncatch_up = false\n";
 const TOKEN: u64 = 10_000;
 
 fn said(daemon: &Daemon, text: &str) -> usize {

@@ -33,11 +33,11 @@ async fn time_before_a_change_of_rate_is_credited_at_the_old_rate() {
     let mut daemon = ready(&config("20ms", "capacity = 100000\nrate = \"100/s\""), &redis).await;
     let bucket = Bucket::of(&redis, "api");
     let drained = bucket.drain().await;
-    looked(&redis, 10).await;
+    looked(&redis, 2).await;
     reload(&mut daemon, &config("20ms", "capacity = 100000\nrate = \"1000/s\"")).await;
     let since = async || redis.ask::<u64>(&["HGET", "topup:{api:0}:limit", "since"]).await;
     eventually(SOON, async || since().await > drained.now).await;
-    looked(&redis, 10).await;
+    looked(&redis, 2).await;
     let (since, seen) = (since().await, bucket.peek().await);
     let owed = (since - drained.now) / 10_000 + (seen.now - since) / 1_000;
     assert!(seen.tokens.abs_diff(owed) <= 2, "{} tokens, {owed} owed", seen.tokens);

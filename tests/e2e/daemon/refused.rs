@@ -122,7 +122,7 @@ async fn a_record_that_cannot_be_read_stops_no_other_limit() {
     let daemon = ready(LIMITS, &redis).await;
     redis.ask::<u64>(&["HSET", "topup:{user:0}:limit", "algorithm", "leaky-bucket"]).await;
     redis.ask::<u64>(&["INCR", "topup:{topup}:generation"]).await;
-    super::looked(&redis, 20).await;
+    super::looked(&redis, 3).await;
     refills(&redis).await;
     assert_eq!(said(&daemon, "Redis is away"), 0, "{:?}", daemon.lines());
 }

@@ -90,7 +90,7 @@ async fn two_daemons_switch_as_one_does() {
     assert!(drained < boundary, "a machine this slow proves nothing");
     switched(&redis, boundary, FAST).await;
     credited(&redis, &bucket, drained, boundary, [SLOW, FAST]).await;
-    super::looked(&redis, 10).await;
+    super::looked(&redis, 2).await;
     credited(&redis, &bucket, drained, boundary, [SLOW, FAST]).await;
 }
 

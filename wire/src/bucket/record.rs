@@ -16,8 +16,8 @@ pub struct Former {
     pub on_change: OnChange,
 }
 
-/// A bucket so near full that filling it is of no use is looked at again after this at the latest, in µs.
-const LINGER: u64 = 1_600_000;
+/// With catch-up, takers credit what they need when they need it: nobody has to come sooner than after this, in µs.
+const UNHURRIED: u64 = 1_600_000;
 
 /// One shard's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +195,11 @@ impl Record {
 
     /// The shortest time, in µs, from being credited to being due again.
     pub fn period(&self) -> u64 {
-        if self.pace.n == 0 { self.tick } else { self.tick.max(self.pace.p.div_ceil(self.pace.n)) }
+        let unhurried = if self.catch_up { UNHURRIED } else { 0 };
+        if self.pace.n == 0 {
+            return self.tick;
+        }
+        self.tick.max(self.pace.p.div_ceil(self.pace.n)).max(unhurried)
     }
 
     /// The tokens of half a tick: a bucket that misses no more is as good as full. Doubles, as in Lua.
@@ -206,16 +210,10 @@ impl Record {
     /// For how long, in µs, a bucket with catch-up keeps its counter at least: one just settled, and one that misses two
     /// tokens or more. The time of a token less, which is up to a tick, since its score is so much older.
     pub fn stay(&self) -> u64 {
-        if self.ease() >= 1 { self.period() * STRIDE.pow(self.off()) - self.tick } else { self.tick }
+        if self.ease() >= 1 { self.period() - self.tick } else { self.tick }
     }
 
-    /// How far off a bucket stands that is as good as full.
-    pub fn off(&self) -> u32 {
-        (0..=FARTHEST).rev().find(|far| self.period() * STRIDE.pow(*far) <= LINGER).unwrap_or(0)
-    }
-
-    /// How far off the next pass is: at 1 the bucket cannot be full for 5 periods, at 2 for 20, and so on; or it is so near
-    /// full that filling it is of no use.
+    /// How far off the next pass is: at 1 the bucket cannot be full for 5 periods, at 2 for 20, and so on.
     pub fn distance(&self, tokens: u64) -> u32 {
         if self.pace.n == 0 || !self.catch_up {
             return 0;
@@ -223,9 +221,6 @@ impl Record {
         // Doubles, as in Lua.
         let in_a_period = (self.period() as f64 * self.pace.n as f64 / self.pace.p as f64).ceil();
         let missing = (self.capacity - tokens) as f64;
-        if self.ease() >= 1 && missing <= self.ease() as f64 {
-            return self.off();
-        }
         let near = (STRIDE + 1) as f64 * in_a_period;
         (0..FARTHEST).take_while(|distance| missing > near * STRIDE.pow(*distance) as f64).count() as u32
     }

@@ -115,10 +115,12 @@ local function headroom(terms, score, tokens, now)
   return math.max(0, terms.fills - now)
 end
 
--- The shortest time from being credited to being due again: a tick, or a token's time where that is longer.
+-- The shortest time from being credited to being due again, in µs: a tick, or a token's time where that is longer. With
+-- catch-up, takers credit what they need when they need it, so that nobody has to come sooner than after UNHURRIED µs.
+local UNHURRIED = 1600000
 local function period_of(terms)
   if terms.n == 0 then return terms.tick end
-  return math.max(terms.tick, math.ceil(terms.p / terms.n))
+  return math.max(terms.tick, math.ceil(terms.p / terms.n), terms.catch_up and UNHURRIED or 0)
 end
 
 -- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 5
@@ -126,7 +128,7 @@ end
 -- by score, where it would stand before those that are due sooner. So its place there is its score and so many times
 -- FAR, which is beyond all instants until 2065; as numbers are exact up to three times that, distances above 2 are
 -- below 0. Without catch-up, takers would see the difference.
-local FAR, FARTHEST, STRIDE, LINGER = 3000000000000000, 5, 4, 1600000
+local FAR, FARTHEST, STRIDE = 3000000000000000, 5, 4
 
 -- What a place at such a distance has on the score.
 local function offset_of(distance)
@@ -142,27 +144,16 @@ local function offset_for(missing, near)
   return offset_of(distance)
 end
 
--- The tokens of 5 periods: a bucket that misses no more is near. And those of half a tick: workers take from a bucket
--- that misses no more by bare DECR whether it is full or not, as law 1 allows, so that its key is of use and filling it
--- is not; then, what its place has on its score: it is looked at within LINGER µs, so that a bucket taken from now and
--- then keeps its key.
+-- The tokens of 5 periods: a bucket that misses no more is near.
 local function near_of(terms)
-  if terms.n == 0 or not terms.catch_up then return EXACT, -1, 0 end
-  local period, ease = period_of(terms), math.floor(terms.tick * terms.n / (2 * terms.p))
-  local off, longer = 0, period * STRIDE
-  while longer <= LINGER and off < FARTHEST do
-    off, longer = off + 1, longer * STRIDE
-  end
-  return (STRIDE + 1) * math.ceil(period * terms.n / terms.p), ease >= 1 and ease or -1, offset_of(off)
+  if terms.n == 0 or not terms.catch_up then return EXACT end
+  return (STRIDE + 1) * math.ceil(period_of(terms) * terms.n / terms.p)
 end
 
 -- Where a bucket stands in the index.
 local function place(terms, tokens, score)
-  local missing = terms.capacity - tokens
-  local near, ease, off = near_of(terms)
-  if missing <= ease then return score + off end
-  if missing <= near then return score end
-  return score + offset_for(missing, near)
+  local missing, near = terms.capacity - tokens, near_of(terms)
+  return missing <= near and score or score + offset_for(missing, near)
 end
 
 -- The score of a bucket that stands there.
@@ -192,14 +183,26 @@ local function is_plain(n, p)
   return n > 0 and (n <= p or p == 1) and n * p < EXACT
 end
 
--- The terms in one field of the record, for quick.lua: empty unless they are such as it reckons with. Under them an
--- absent bucket is full.
+-- The terms in one field of the record, for quick.lua and for who reads them often: empty unless they are such as
+-- quick.lua reckons with, or would but for takers not being credited (`p`). Under them an absent bucket is full.
 local function quick_terms(algorithm, terms, since)
   local plain = is_plain(terms.n, terms.p) and terms.anchor >= terms.capacity
   local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' '
-  if algorithm == 'lazy-token-bucket' then return plain and numbers .. '0 0 0 l' .. since or '' end
+  if algorithm == 'lazy-token-bucket' then return plain and numbers .. '0 l' .. since or '' end
   if algorithm ~= 'token-bucket' then return '' end
-  local near, ease, off = near_of(terms)
-  numbers = numbers .. whole(near) .. ' ' .. whole(math.max(0, ease)) .. ' ' .. whole(off) .. ' t'
-  return plain and near < EXACT and not terms.former and numbers or ''
+  local near, kind = near_of(terms), terms.catch_up and ' t' or ' p'
+  plain = plain and not terms.former and (near < EXACT or not terms.catch_up)
+  return plain and numbers .. whole(near) .. ' ' .. whole(period_of(terms)) .. kind or ''
+end
+
+-- What the record says, from that field: as long as it takes to read two of all the others. As the tick, a period.
+local function read_quick_terms(record)
+  local quick = redis.call('HGET', record, 'quick')
+  local capacity, n, p, period, kind = string.match(quick or '', '^(%d+) (%d+) (%d+) %d+ (%d+) ([tp])')
+  if not capacity then return nil end
+  capacity = tonumber(capacity)
+  return {
+    capacity = capacity, n = tonumber(n), p = tonumber(p), catch_up = kind == 't', tick = tonumber(period),
+    anchor = capacity, anchored = 0, former = false, filled = 0, fills = 0,
+  }
 end

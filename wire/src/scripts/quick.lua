@@ -6,8 +6,8 @@ local counted = #KEYS == 4 and #ARGV == 3
 local operation, count, counter = ARGV[#ARGV - 1], tonumber(ARGV[#ARGV]), KEYS[#KEYS]
 local quick = (counted or #KEYS == 2 and #ARGV == 2) and (operation == 'take' or operation == 'share')
   and redis.call('HGET', KEYS[1], 'quick')
-local pattern = counted and '^(%d+) (%d+) (%d+) (%d+) (%d+) (-?%d+) t' or '^(%d+) (%d+) (%d+) (0) (0) (0) l(%d+)'
-local capacity, n, p, near, ease, off, since = string.match(quick or '', pattern)
+local pattern = counted and '^(%d+) (%d+) (%d+) (%d+) %d+ t' or '^(%d+) (%d+) (%d+) (0) l(%d+)'
+local capacity, n, p, near, since = string.match(quick or '', pattern)
 if capacity then
   capacity, n, p, near = tonumber(capacity), tonumber(n), tonumber(p), tonumber(near)
   local tokens, written, stood
@@ -77,9 +77,7 @@ if capacity then
       if not since then
         redis.call('SET', counter, string.format(text, tokens))
         local place, missed = score, capacity - tokens
-        if missed <= tonumber(ease) then
-          place = score + off
-        elseif missed > near then
+        if missed > near then
           local distance, bound = 1, 4 * near
           while missed > bound and distance < 5 do
             distance, bound = distance + 1, 4 * bound

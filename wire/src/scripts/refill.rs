@@ -43,7 +43,7 @@ pub async fn is_active(connection: &mut impl ConnectionLike, keys: &ShardKeys) -
     Cmd::exists(&keys.due).query_async(connection).await
 }
 
-/// Credits buckets of the shard in one step of about a millisecond, `most` at most.
+/// Credits buckets of the shard in one step, `most` at most.
 ///
 /// May be sent again without harm: time is credited once.
 ///

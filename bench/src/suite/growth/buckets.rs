@@ -17,8 +17,7 @@ use crate::{
     team,
 };
 
-/// A bucket as far from full as these is credited every 1,024 ticks of 100 ms: each about once. So long a look is one
-/// round.
+/// A bucket as far from full as these is credited every 102.4 s: each about once. So long a look is one round.
 const WINDOW: Duration = Duration::from_millis(102_600);
 /// A million takes by script last some 15 s here; a machine on which they last longer has shown enough.
 const FILLED_WITHIN: Duration = Duration::from_secs(90);
@@ -37,11 +36,10 @@ struct Work {
 }
 
 pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
-    let note = "Buckets of 1,000/s that miss 900,000 tokens, while nobody takes from them. As far from full as that, each \
-                is credited every 1,024 ticks of 100 ms, so a 102nd of them in a second: what buckets cost that never \
-                come near full. Credits are counted when a pass over a shard ends: 0 says that none has. CPU is in ms for \
-                each second: 1,000 is one CPU. *p99 of raw* is that of a bare `DECR` of 8 tasks meanwhile, and, in \
-                brackets, with the daemon stopped.";
+    let note = "Buckets of 1,000/s that miss 400,000 tokens, while nobody takes from them. As far from full as that, each \
+                is credited every 102.4 s, so a 102nd of them in a second: what buckets cost that never come near full. CPU \
+                is in ms for each second: 1,000 is one CPU. *p99 of raw* is that of a bare `DECR` of 8 tasks meanwhile, \
+                and, in brackets, with the daemon stopped.";
     let header = [
         "",
         "credited/s",

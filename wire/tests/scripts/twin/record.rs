@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use topup_wire::{
-    bucket::{Pace, Record, offset},
+    bucket::{Pace, Record},
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
     reply::Published,
@@ -129,11 +129,12 @@ impl Twin {
             n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
         match self.limit.algorithm {
             _ if !plain => String::new(),
-            Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 0 0 l{since}"),
-            Algorithm::TokenBucket if self.limit.catch_up && !self.former && near < 2_f64.powi(53) => {
-                let ease = self.record.ease();
-                let off = offset(self.record.off());
-                format!("{capacity} {n} {p} {near} {ease} {off} t")
+            Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 l{since}"),
+            Algorithm::TokenBucket if !self.former && !self.limit.catch_up => {
+                format!("{capacity} {n} {p} {} {period} p", 1_u64 << 53)
+            }
+            Algorithm::TokenBucket if !self.former && near < 2_f64.powi(53) => {
+                format!("{capacity} {n} {p} {near} {period} t")
             }
             _ => String::new(),
         }
