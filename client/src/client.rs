@@ -180,9 +180,10 @@ impl Builder {
         self
     }
 
-    /// How many buckets the client remembers, at about 1 kB each; 65,536 unless set. Of more than that, those that were asked
-    /// for longest ago are forgotten: their next take costs Redis a script in place of a `DECR`, or of nothing where it would
-    /// have been denied from memory. So it should be more than the keys that one worker has to do with within some minutes.
+    /// How many buckets the client remembers, at about 700 bytes each, and twice that while it holds tokens of them; 65,536
+    /// unless set. Of more than that, those that were asked for longest ago are forgotten: their next take costs Redis a
+    /// script in place of a `DECR`, or of nothing where it would have been denied from memory. So it should be more than the
+    /// keys that one worker has to do with within some minutes.
     #[must_use]
     pub fn remembered(mut self, buckets: usize) -> Self {
         self.remembered = buckets;

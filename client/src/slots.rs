@@ -11,7 +11,7 @@ use topup_wire::limit::{Key, LimitName};
 
 use crate::{error::Error, slot::Slot};
 
-/// Buckets remembered by one client, at most, unless told otherwise: about 70 MB. A bucket forgotten costs one script at its
+/// Buckets remembered by one client, at most, unless told otherwise: about 45 MB. A bucket forgotten costs one script at its
 /// next take.
 pub(crate) const MOST_BUCKETS: usize = 65_536;
 /// The memory is split so that tasks on different buckets do not wait for each other.

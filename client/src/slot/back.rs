@@ -100,7 +100,8 @@ impl Slot {
                 continue;
             }
             if let Some(back) = self.hand_back(shared.clock.now()) {
-                Back::give_all(vec![back], shared.connection(), shared.deadline).await;
+                // Boxed: each bucket that tokens are taken ahead of has such a task, and hardly any has this to do.
+                Box::pin(Back::give_all(vec![back], shared.connection(), shared.deadline)).await;
             }
             let mut state = self.lock();
             if self.lease.is_empty() {
