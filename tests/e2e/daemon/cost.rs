@@ -56,7 +56,8 @@ async fn a_slow_limit_is_touched_once_a_token() {
     assert_eq!(redis.command_calls("incrby").await, 2, "none for a full bucket");
 }
 
-/// One script for all that are due, not one for each.
+/// One script for all that are due, not one for each: of buckets that were taken from one after the other, as many as come
+/// due between two looks.
 #[tokio::test]
 async fn buckets_are_credited_in_slices() {
     let redis = Redis::start().await;
@@ -69,5 +70,5 @@ async fn buckets_are_credited_in_slices() {
     redis.reset_stats().await;
     eventually(SOON, async || redis.ask::<u64>(&["EXISTS", "topup:{user:0}:due"]).await == 0).await;
     let batches = redis.command_calls("unlink").await;
-    assert!((1..=30).contains(&batches), "{batches} batches for 300 buckets");
+    assert!((1..=100).contains(&batches), "{batches} batches for 300 buckets");
 }

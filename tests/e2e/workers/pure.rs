@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use topup_tests::{Proxy, SOON, eventually};
+use topup_tests::{Proxy, SOON, Stalls, eventually};
 
 use super::{
     oracle::{Oracle, no_errors},
@@ -14,12 +14,15 @@ const CONFIG: &str = "[limit.api]\ncapacity = 50\nrate = \"100/s\"\ncatch_up = f
 
 #[tokio::test]
 async fn tokens_come_by_ticks_and_none_too_many() {
-    let stage = Stage::set(CONFIG).await;
+    let (stage, stalls) = (Stage::set(CONFIG).await, Stalls::watch());
     let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
     sleep(Duration::from_secs(3)).await;
     let attempts = tasks.stop().await;
     no_errors(&attempts);
-    let judgement = Oracle::new(50, 100.0).strict().judge(&attempts).never_over();
+    let oracle = Oracle::new(50, 100.0);
+    // The bucket fills while a machine stalls, and then it has what has come since the last tick as well.
+    let oracle = if stalls.worst() < 50_000 { oracle.strict() } else { oracle };
+    let judgement = oracle.judge(&attempts).never_over();
     // The tokens of the last ticks have not come yet, and each comes a tick late at most.
     assert!(judgement.share() >= 0.9, "{judgement:?}");
 }
