@@ -65,9 +65,7 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
         _ => (
             &[1, 2, 4, 8],
             "So many processes of 256 tasks ask for 10,000 keys at random. They share the CPUs that Redis leaves, so their \
-             latencies are those of waiting for one. *Own CPU* is that of all of them, *own memory* that of the largest. A bucket \
-             that fills at once is asked by script when a process asks for it less often than once in a tick of 100 ms: so \
-             do eight of these.",
+             latencies are those of waiting for one. *Own CPU* is that of all of them, *own memory* that of the largest.",
         ),
     };
     let shape = |peer, rule, size| {
