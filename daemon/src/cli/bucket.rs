@@ -114,7 +114,8 @@ impl Place {
             // As every worker has it: nothing is asked of Redis.
             return Ok(Settled::free(self.limit.terms.capacity, operation));
         }
-        let settled = asked(scripts::operate(&mut connection, algorithm, keys, member, operation, false, 0)).await?;
+        let settled =
+            asked(scripts::operate(&mut connection, algorithm, keys, member, operation, false, 0)).await?;
         match settled.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(settled),
             Verdict::Unknown => {

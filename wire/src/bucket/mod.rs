@@ -142,6 +142,11 @@ impl Operation {
         }
     }
 
+    /// The tokens it is about.
+    pub const fn count(self) -> u64 {
+        self.as_args().1
+    }
+
     /// The third argument of a reservation.
     pub(crate) const fn longest(self) -> Option<u64> {
         match self {

@@ -10,6 +10,7 @@ mod daemons;
 mod first_take;
 mod joint;
 mod publish;
+mod put_in;
 mod refill;
 mod registry;
 mod scripted;
@@ -25,6 +26,7 @@ pub use first_take::{
 };
 pub use joint::{Part, are_apart, joint};
 pub use publish::{algorithm_of, publish, read_limit};
+pub use put_in::{PutIn, put_in};
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, published_limits, register};
 pub use scripted::{ask, operate};

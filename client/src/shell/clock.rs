@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::machine::Micros;
+
 /// The counter may drift from the system's clock by one part in so many.
 const DRIFT: Micros = 128;
 /// It may be read so many µs before or after that.
@@ -26,9 +28,6 @@ pub(crate) struct Clock {
     compared: AtomicU64,
     ahead: AtomicI64,
 }
-
-/// An instant of a [`Clock`].
-pub(crate) type Micros = u64;
 
 // === impl Clock ===
 
@@ -88,11 +87,6 @@ impl Clock {
 /// A duration of whole µs.
 pub(crate) const fn micros(duration: Duration) -> Micros {
     duration.as_micros() as Micros
-}
-
-/// What of a duration a bucket is trusted for: a clock that runs one part in 64 slow is still right.
-pub(crate) const fn cautious(duration: Micros) -> Micros {
-    duration - duration / 64
 }
 
 #[cfg(test)]

@@ -1,0 +1,37 @@
+//! Putting tokens into a bucket: refunds, resets, and what was taken ahead of its takers.
+
+use redis::{RedisResult, aio::ConnectionLike};
+
+use super::operate;
+use crate::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::Settled};
+
+/// What is put into a bucket, and what its worker knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutIn {
+    /// Tokens; `None` fills the bucket.
+    pub tokens: Option<u64>,
+    /// When the bucket is full, in µs of Redis `TIME`, if nobody else has taken since: then tokens go in at once.
+    pub full_at: Option<u64>,
+    /// Whether tokens are lost where somebody else has taken since.
+    pub or_lost: bool,
+    /// The longest that any worker has tokens of the bucket in hand, in µs.
+    pub in_hand_for: u64,
+}
+
+/// Puts tokens into a bucket.
+///
+/// A counting bucket of which others may have tokens in hand ends counting first. The verdict is then
+/// [`Ended`](crate::reply::Verdict::Ended), and the same has to be asked again after `wait`.
+///
+/// # Errors
+/// Those of Redis. The tokens may have been put in all the same.
+pub async fn put_in(
+    connection: &mut impl ConnectionLike,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    member: &str,
+    request: PutIn,
+) -> RedisResult<Settled> {
+    let operation = request.tokens.map_or(Operation::Reset, Operation::Refund);
+    operate(connection, algorithm, keys, member, operation, false, 0).await
+}
