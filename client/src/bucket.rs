@@ -9,7 +9,7 @@ use topup_wire::{
     bucket::Operation,
     limit::{Algorithm, MAX_TOKENS, Mode},
     reply::{Settled, Verdict},
-    scripts,
+    scripts::{self, PutIn},
 };
 
 use crate::{
@@ -17,11 +17,7 @@ use crate::{
     decision::Decision,
     error::Error,
     machine::{Command, Denial, Event, Micros, PutBack, Reply},
-    shell::{
-        BucketEntry, LimitHandle, Published,
-        clock::micros,
-        put_back::{self, in_hand_for},
-    },
+    shell::{BucketEntry, LimitHandle, Published, clock::micros},
 };
 
 /// The bucket of a limit, or of one key of a keyed limit. From [`Client::limit`]; cheap to make, anew or once.
@@ -121,9 +117,9 @@ impl Bucket {
         if count > published.terms.capacity {
             return self.decided(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
         }
+        let pending = entry.take(count, until, &published, &self.client);
         drop(published);
-        let told = entry.take(count, until, &self.client).await;
-        self.decided(entry, count, told)
+        self.decided(entry, count, pending.await)
     }
 
     /// Takes one token if that can be decided without Redis: from tokens taken ahead, where the limit has a `lease`, or
@@ -229,27 +225,25 @@ impl Bucket {
         let outcome = entry.step(Event::PutsBack, &self.client, None);
         let PutBack { tokens: in_hand, full_at, .. } =
             outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, prefetched: false });
-        let request = scripts::PutIn {
+        let request = PutIn {
             tokens: tokens.map(|tokens| tokens.saturating_add(in_hand)),
             full_at,
             or_lost: false,
-            in_hand_for: in_hand_for(&published),
+            in_hand_for: published.limit.in_hand_for(),
         };
         let shared = self.client.shared();
-        let location = published.locate(entry.key());
-        let patience = shared.deadline.saturating_add(Duration::from_micros(request.in_hand_for));
-        let mut connection = shared.connection();
-        let put = tokio::time::timeout(patience, put_back::put_in(&location, request, &mut connection)).await;
+        let (location, mut connection) = (published.locate(entry.key()), shared.connection());
+        let patience = shared.deadline.saturating_add(request.in_hand_for);
+        let put = tokio::time::timeout(patience, location.put_in(&mut connection, request)).await;
         entry.step(Event::Changed, &self.client, None);
-        match put.unwrap_or(Err(Error::DeadlineExceeded { deadline: shared.deadline })) {
-            Err(Error::UnknownLimit { .. }) => {
-                // Removed, or changed in kind since it was read: asked once more, with its own record.
-                entry.limit().invalidate();
-                let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-                Ok(self.within_deadline(self.settle(operation)).await?.tokens)
-            }
-            put => put,
+        let settled = put.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })??;
+        if settled.verdict != Verdict::Unknown {
+            return Ok(settled.tokens);
         }
+        // Removed, or changed in kind since it was read: asked once more, as its own record says.
+        entry.limit().invalidate();
+        let operation = tokens.map_or(Operation::Reset, Operation::Refund);
+        Ok(self.within_deadline(self.settle(operation)).await?.tokens)
     }
 
     /// Sends an operation by itself, in whatever way the limit decides.

@@ -51,6 +51,7 @@ pub mod http;
 #[doc(hidden)]
 pub mod machine;
 #[cfg(not(feature = "simulation"))]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "public for the simulation only")]
 mod machine;
 
 mod admission;

@@ -18,8 +18,6 @@ pub enum Verdict {
     Unknown,
     /// A take of more tokens than the bucket ever holds.
     ExceedsCapacity,
-    /// Of tokens to be put in: the bucket has ended counting, and they have to wait for what others have in hand.
-    Ended,
 }
 
 /// The reply of `settle.lua` and of each algorithm's script, all numbers of it.
@@ -186,7 +184,6 @@ impl Settled {
             0 => Verdict::Denied,
             -1 => Verdict::Unknown,
             -2 => Verdict::ExceedsCapacity,
-            2 => Verdict::Ended,
             other => return Err(ParsingError::from(format!("{other} is no verdict"))),
         };
         let [tokens, capacity, wait] = [count(tokens)?, count(capacity)?, count(wait)?];

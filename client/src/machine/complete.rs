@@ -30,6 +30,7 @@ impl<W: Waiter> Busy<W> {
         if flight.is_some() {
             self.in_flight = None;
         }
+        self.failed = reply.is_none();
         let Some(reply) = reply else {
             self.fail(flight, command, out);
             self.go_on(cx, out);
@@ -86,7 +87,7 @@ impl<W: Waiter> Busy<W> {
         match *reply {
             Reply::First(true) => {
                 self.estimate = Estimate::default();
-                Some(Estimate::rests_after_first(granted, cx.now, cx.terms))
+                Some(Estimate::rests_until(cx.terms.time_of(granted), sent))
             }
             Reply::First(false) => {
                 self.settle_next = true;
@@ -117,7 +118,7 @@ impl<W: Waiter> Busy<W> {
                     _ => 1,
                 };
                 self.estimate = Estimate::of_settle(&settled, count, sent, cx);
-                (!settled.counting).then(|| Estimate::rests_until(&settled, cx.now))
+                (!settled.counting).then(|| Estimate::rests_until(settled.headroom, sent))
             }
         }
     }

@@ -12,9 +12,9 @@ const DENIAL_TRUST: Micros = 1_000_000;
 /// for longer (`HOLD` in topup-wire), so that nobody takes its next counting form for the former one.
 const FRESH: Micros = 1_000_000;
 /// The full instant is told to Redis only where tokens are at least so far apart, in µs: closer ones hide in rounding.
-pub const DOUBT_ROUNDING: Micros = 10;
-/// An expiry counts in ms, rounded up: a bucket at rest has its key for so much longer, in µs.
-const EXPIRY_ROUNDING: Micros = 2_000;
+const APART: Micros = 10;
+/// A first take is tried when so small a part of a bucket's rest is left.
+const EARLY: Micros = 32;
 
 /// What is known of one bucket.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,7 +183,7 @@ impl Estimate {
 
     /// When the bucket is full, in µs of Redis `TIME`, if only this worker has taken, and another one's take would show.
     pub(super) fn full_in_redis(&self, terms: &Terms) -> Option<u64> {
-        (self.full_in_redis > 0 && terms.time_of(1) >= DOUBT_ROUNDING).then_some(self.full_in_redis)
+        (self.full_in_redis > 0 && terms.time_of(1) >= APART).then_some(self.full_in_redis)
     }
 
     /// When the last command was sent whose reply told something; at least.
@@ -204,14 +204,10 @@ impl Estimate {
         now < self.certain_until() || self.denies(now) || now < self.below_full_until
     }
 
-    /// Until when a bucket at rest has a key, as this reply tells.
-    pub(super) fn rests_until(settled: &Settled, received: Micros) -> Micros {
-        received.saturating_add(settled.headroom).saturating_add(EXPIRY_ROUNDING)
-    }
-
-    /// The same after a first take of `count` tokens.
-    pub(super) fn rests_after_first(count: u64, received: Micros, terms: &Terms) -> Micros {
-        received.saturating_add(terms.time_of(count)).saturating_add(EXPIRY_ROUNDING)
+    /// Until when a first take is not worth trying: the bucket is at rest, and full `headroom` µs after `sent`. A first take
+    /// in vain costs far less than a settle, so it is tried a little early.
+    pub(super) fn rests_until(headroom: Micros, sent: Micros) -> Micros {
+        sent.saturating_add(headroom - headroom / EARLY)
     }
 }
 

@@ -20,7 +20,6 @@ mod timers;
 
 pub use answers::{Actions, Answer, PutBack};
 pub use command::{Command, Reply};
-pub use estimate::DOUBT_ROUNDING;
 pub use hot::HotCell;
 pub use queue::Waiter;
 pub use state::{BucketState, Event};

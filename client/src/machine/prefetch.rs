@@ -7,8 +7,8 @@ use super::{LeaseTerms, Micros};
 
 /// Takes that wait at once and make a burst.
 pub(super) const BURST: usize = 32;
-/// Longest time a token of a burst stays in hand, in µs. A put-back waits longer than that (`BURST_IN_HAND` in topup-wire).
-pub(super) const BURST_TTL: Micros = 10_000;
+/// Longest time a token of a burst stays in hand, in µs. A put-back by another worker waits for that.
+pub(super) const BURST_TTL: Micros = topup_wire::limit::BURST_TTL.as_micros() as Micros;
 /// Most tokens in hand for a burst: more than are spent in a ms are of no use.
 const BURST_MAX: u64 = 4_096;
 /// A burst takes no more than this part of the tokens that the bucket holds, so that other workers find enough.

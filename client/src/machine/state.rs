@@ -101,6 +101,8 @@ pub(super) struct Busy<W> {
     hungry: bool,
     /// Gathered tokens had to be put back: from now on all or nothing.
     pub(super) gathers_in_vain: bool,
+    /// The last command had no reply: what nobody waits for is left for later.
+    pub(super) failed: bool,
 }
 
 /// A command on its way, or about to be.
@@ -203,6 +205,7 @@ impl<W> Default for Busy<W> {
             must_settle: false,
             hungry: false,
             gathers_in_vain: false,
+            failed: false,
         }
     }
 }
@@ -216,6 +219,9 @@ impl<W: Waiter> Busy<W> {
 
     fn take(&mut self, waiter: W, count: u64, until: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
         let until = if cx.enforced { until } else { cx.now };
+        if self.in_flight.is_none() && cx.hot.is_over(cx.now, cx.epoch) {
+            self.renew_or_return(cx, out);
+        }
         if self.queue.is_empty() && cx.hot.good(cx.now, cx.epoch) > 0 {
             if count > 1 {
                 // What is in hand may be what is missing.
@@ -283,7 +289,8 @@ impl<W: Waiter> Busy<W> {
             return;
         }
         let asks = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
-        if self.must_settle || self.doubt > 0 || self.hungry || self.queue.first().is_some_and(asks) {
+        let owes = (self.must_settle || self.doubt > 0) && !self.failed;
+        if owes || self.hungry || self.queue.first().is_some_and(asks) {
             self.number = self.number.wrapping_add(1);
             let number = self.number;
             let since =

@@ -118,11 +118,12 @@ impl BucketEntry {
         self: &'b Arc<Self>,
         count: u64,
         until: Option<Micros>,
+        published: &Published,
         client: &'b Client,
     ) -> Pending<'b> {
         let (waiter, pending) = Asker::new(count, client, self);
         let until = until.unwrap_or(0);
-        self.step(Event::Take { waiter, count, until }, client, None);
+        self.step_under(Event::Take { waiter, count, until }, published, client, None);
         pending
     }
 

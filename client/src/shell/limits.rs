@@ -43,6 +43,9 @@ const WEIGHT: u32 = 64;
 /// First takes are tried while fewer than this share is in vain: a first take in vain costs half a settle.
 const WORTH_TRYING: u32 = ALL / 100 * 60;
 
+/// By so much the memory of first takes in vain fades at each step without one.
+const FADES: u32 = 4;
+
 /// All limits that were asked for, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
@@ -97,7 +100,7 @@ impl LimitHandle {
             return true;
         }
         // A settle in place of a first take lets the memory fade, so that one is tried again.
-        self.in_vain.store(share - 16, Relaxed);
+        self.in_vain.store(share - FADES, Relaxed);
         false
     }
 }

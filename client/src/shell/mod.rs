@@ -16,4 +16,4 @@ pub(crate) use dispatch::Dispatched;
 pub(crate) use entry::BucketEntry;
 pub(crate) use limits::{LimitHandle, Limits};
 pub(crate) use pending::{Asker, Pending};
-pub(crate) use published::{BucketLocation, Published};
+pub(crate) use published::Published;

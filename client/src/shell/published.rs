@@ -9,7 +9,7 @@ use topup_wire::{
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Limit, Mode},
     reply::{PublishedLimit, Settled},
-    scripts,
+    scripts::{self, PutIn},
 };
 
 use crate::{
@@ -119,6 +119,11 @@ impl BucketLocation<'_> {
         let state = self.keys.state(self.algorithm(), self.member);
         let Published { terms_id, terms, .. } = self.published;
         scripts::first_take(connection, &state, *terms_id, terms.pace, count).await
+    }
+
+    /// Puts tokens into the bucket.
+    pub(crate) async fn put_in(&self, connection: &mut Connection, request: PutIn) -> RedisResult<Settled> {
+        scripts::put_in(connection, self.algorithm(), self.keys, self.member, request).await
     }
 
     /// Sends `operation` by itself, to the script of `algorithm`.

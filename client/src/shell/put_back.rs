@@ -7,23 +7,15 @@ use std::{
 };
 
 use tokio::{sync::Notify, task::JoinSet};
-use topup_wire::{connection::Connection, reply::Verdict, scripts};
+use topup_wire::{connection::Connection, scripts::PutIn};
 
-use super::{BucketEntry, Published};
-use crate::{
-    client::Shared,
-    error::Error,
-    machine::{Micros, PutBack},
-    shell::clock::micros,
-};
+use super::BucketEntry;
+use crate::{client::Shared, machine::PutBack};
 
 /// So many go together.
 const BATCH: usize = 128;
 /// More than that do not wait: what is too much is lost to its buckets, which is never more than they may give.
 const MOST: usize = 4_096;
-/// No token of a burst is in hand for longer than this, in µs: ten ms, and a slow clock.
-const BURST_IN_HAND: Micros = 11_000;
-
 /// Tokens that wait to be put back.
 #[derive(Debug, Default)]
 pub(crate) struct PutBacks {
@@ -83,68 +75,21 @@ pub(crate) async fn give(
 ) {
     let mut giving = JoinSet::new();
     for (entry, put_back) in batch {
-        let connection = connection.clone();
+        let mut connection = connection.clone();
         giving.spawn(async move {
             let Some(published) = entry.limit().last() else { return };
             if put_back.prefetched && put_back.full_at.is_none() {
                 return;
             }
+            let request = PutIn {
+                tokens: Some(put_back.tokens),
+                full_at: put_back.full_at,
+                or_lost: put_back.prefetched,
+                in_hand_for: published.limit.in_hand_for(),
+            };
             // An error is for whoever waits for an answer, and nobody does.
-            let _ = refund(&entry, &published, put_back, connection).await;
+            let _ = published.locate(entry.key()).put_in(&mut connection, request).await;
         });
     }
     let _ = tokio::time::timeout(deadline, giving.join_all()).await;
-}
-
-/// Gives tokens back to a bucket: tokens in it after.
-///
-/// Where others may have tokens of the bucket in hand, the counting form ends first, and the tokens follow when all
-/// those are gone: [the reason](https://docs.rs/topup/latest/topup).
-///
-/// # Errors
-/// Those of Redis; an unknown limit.
-pub(crate) async fn refund(
-    entry: &BucketEntry,
-    published: &Published,
-    put_back: PutBack,
-    mut connection: Connection,
-) -> Result<u64, Error> {
-    let location = published.locate(entry.key());
-    let request = scripts::PutIn {
-        tokens: Some(put_back.tokens),
-        full_at: put_back.full_at,
-        or_lost: put_back.prefetched,
-        in_hand_for: in_hand_for(published),
-    };
-    put_in(&location, request, &mut connection).await
-}
-
-/// Puts tokens into a bucket, or fills it: tokens in it after.
-pub(crate) async fn put_in(
-    location: &super::BucketLocation<'_>,
-    request: scripts::PutIn,
-    connection: &mut Connection,
-) -> Result<u64, Error> {
-    loop {
-        let (keys, member) = (location.keys, location.member);
-        let settled = scripts::put_in(connection, location.algorithm(), keys, member, request).await?;
-        match settled.verdict {
-            Verdict::Ended => tokio::time::sleep(Duration::from_micros(settled.wait.max(1))).await,
-            Verdict::Unknown => {
-                return Err(Error::UnknownLimit { limit: location.published.limit.name.to_string() });
-            }
-            _ => return Ok(settled.tokens),
-        }
-    }
-}
-
-/// The longest that a worker may have tokens of a bucket in hand, in µs.
-pub(crate) fn in_hand_for(published: &Published) -> Micros {
-    match published.limit.lease {
-        Some(lease) => {
-            let ttl = micros(lease.ttl());
-            ttl.saturating_add(ttl / 63).saturating_add(1_000)
-        }
-        None => BURST_IN_HAND,
-    }
 }

@@ -1,5 +1,7 @@
 //! Putting tokens into a bucket: refunds, resets, and what was taken ahead of its takers.
 
+use std::time::Duration;
+
 use redis::{RedisResult, aio::ConnectionLike};
 
 use super::operate;
@@ -14,14 +16,14 @@ pub struct PutIn {
     pub full_at: Option<u64>,
     /// Whether tokens are lost where somebody else has taken since.
     pub or_lost: bool,
-    /// The longest that any worker has tokens of the bucket in hand, in µs.
-    pub in_hand_for: u64,
+    /// The longest that any worker has tokens of the bucket in hand: see [`Limit::in_hand_for`](crate::limit::Limit).
+    pub in_hand_for: Duration,
 }
 
 /// Puts tokens into a bucket.
 ///
-/// A counting bucket of which others may have tokens in hand ends counting first. The verdict is then
-/// [`Ended`](crate::reply::Verdict::Ended), and the same has to be asked again after `wait`.
+/// A counting bucket of which others may have tokens in hand ends counting first, and the tokens follow once all that is
+/// spent or gone: after [`PutIn::in_hand_for`].
 ///
 /// # Errors
 /// Those of Redis. The tokens may have been put in all the same.
