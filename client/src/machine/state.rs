@@ -178,12 +178,12 @@ impl<W: Waiter> BucketState<W> {
     }
 
     /// The denial of a take of `count` tokens that was known last, if any.
-    pub(crate) fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+    pub fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
         self.busy.as_ref()?.estimate.last_denial(count, cx)
     }
 
     /// The denial of a take of `count` tokens, if it is known.
-    pub(crate) fn denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+    pub fn denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
         self.busy.as_ref()?.estimate.denial(count, 0, cx)
     }
 }
