@@ -153,6 +153,9 @@ impl World {
             Some(_) => format!("worker {worker} has the reply to number {number}"),
             None => format!("worker {worker} has no reply to number {number}"),
         });
+        if let Some((at, order, Executed { granted: tokens @ 1.., .. })) = executed {
+            self.workers[worker].entries[bucket].untold.push_back((at, order, tokens));
+        }
         if self.fault == Some(Fault::FreshIgnored) && matches!(command, Command::Decrement { .. }) {
             when += 10_000_000;
         }

@@ -85,6 +85,7 @@ impl Plan {
         if self.terms.each() < 2 * gap {
             self.terms = Promise::new(20, 1_000, SECOND);
         }
+        self.terms.capacity = self.terms.capacity.clamp(5, 100);
         self.lasts = (gap * CALLERS).clamp(SHORTEST / 2, LONGEST);
         self.traffic = vec![Stream::Takes { gap, most: 1 }];
         self

@@ -19,8 +19,8 @@ pub(crate) struct Putting {
     worker: usize,
     bucket: usize,
     request: PutIn,
-    /// Of these tokens, so many have never been told to anybody.
-    untold: u64,
+    /// Of these tokens, those that no caller was ever told of: when they were taken, the order, and how many.
+    untold: Vec<(u64, u64, u64)>,
     /// Somebody waits for it.
     is_call: bool,
     /// Until then.
@@ -45,12 +45,14 @@ impl World {
             None => format!("worker {worker} resets the bucket"),
         });
         let until = self.now + DEADLINE + in_hand_for;
-        self.put(Putting { worker, bucket, request, untold: in_hand, is_call: true, until, connection: 0 });
+        let untold = self.workers[worker].entries[bucket].take_untold(in_hand);
+        self.put(Putting { worker, bucket, request, untold, is_call: true, until, connection: 0 });
     }
 
     /// A machine puts tokens back.
     pub(crate) fn returns(&mut self, worker: usize, bucket: usize, put_back: PutBack) {
         let PutBack { tokens, full_at, prefetched } = put_back;
+        let untold = self.workers[worker].entries[bucket].take_untold(tokens);
         if prefetched && full_at.is_none() {
             self.tell(bucket, || format!("worker {worker} lets go of {tokens}: others may have taken since"));
             return;
@@ -59,7 +61,7 @@ impl World {
         let in_hand_for = self.in_hand_for();
         let request = PutIn { tokens: Some(tokens), full_at, or_lost: prefetched, in_hand_for };
         let until = self.now + DEADLINE;
-        self.put(Putting { worker, bucket, request, untold: tokens, is_call: false, until, connection: 0 });
+        self.put(Putting { worker, bucket, request, untold, is_call: false, until, connection: 0 });
     }
 
     fn put(&mut self, putting: Putting) {
@@ -76,7 +78,8 @@ impl World {
 
     /// Tokens reach Redis.
     pub(crate) fn puts_in(&mut self, putting: Putting) {
-        let Putting { worker, bucket, request, untold, until, .. } = putting;
+        let Putting { worker, bucket, request, until, .. } = putting;
+        let untold: u64 = putting.untold.iter().map(|(.., tokens)| tokens).sum();
         let lost = self.delays.chance(self.plan.network.lost, 10_000);
         if self.now > until || putting.connection != self.connection || lost && self.delays.chance(1, 2) {
             return self.push(self.now.max(until), Happening::PutInEnds(Box::new(putting)));
@@ -96,11 +99,11 @@ impl World {
         match put {
             Put::Given => {
                 self.books[bucket].returned += untold;
-                match request.tokens {
-                    Some(tokens) if tokens > untold => self.note(bucket, Note::Given(tokens - untold)),
-                    Some(_) => {}
-                    None => self.note(bucket, Note::Filled),
+                // What no caller was told of was taken, and is given back: as good as refunded.
+                for &(at, order, tokens) in &putting.untold {
+                    self.books[bucket].notes.push((at, order, Note::Admitted(tokens)));
                 }
+                self.note(bucket, request.tokens.map_or(Note::Filled, Note::Given));
             }
             Put::Ended(wait) => {
                 let trips = self.trip() + self.trip();

@@ -1,6 +1,6 @@
 //! A worker: its clock, what its control poll has told, and the machine of each bucket.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
 use topup::machine::{BucketState, Context, HotCell, Kind, LeaseTerms, Micros, Terms, Timers, Waiter};
 use topup_wire::{bucket::Record, limit::Capacity};
@@ -63,6 +63,8 @@ pub(crate) struct Entry {
     pub(crate) armed_at: Micros,
     /// What the oracle takes for doubtful, and no settle has been written for.
     pub(crate) doubts: Vec<u64>,
+    /// Tokens that no caller was told of yet, the oldest first: when they were taken, the order, and how many.
+    pub(crate) untold: VecDeque<(u64, u64, u64)>,
 }
 
 /// A clock that is a little off.
@@ -90,6 +92,26 @@ pub(crate) struct Worker {
     pub(crate) is_reading: bool,
     round_trip: Micros,
     in_vain: u32,
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Takes out so many of the tokens that no caller was told of.
+    pub(crate) fn take_untold(&mut self, mut count: u64) -> Vec<(u64, u64, u64)> {
+        let mut taken = Vec::new();
+        while count > 0
+            && let Some((at, order, tokens)) = self.untold.front_mut()
+        {
+            let some = count.min(*tokens);
+            taken.push((*at, *order, some));
+            (*tokens, count) = (*tokens - some, count - some);
+            if *tokens == 0 {
+                self.untold.pop_front();
+            }
+        }
+        taken
+    }
 }
 
 // === impl Clock ===
