@@ -149,8 +149,9 @@ impl<W: Waiter> BucketState<W> {
                 busy.dispatch(cx, out);
             }
             Event::Unwanted(tokens) => {
-                let (left, capacity) = (busy.estimate.tokens(), busy.estimate.capacity(cx.terms));
-                busy.distribute(tokens, left, capacity, cx.now, cx, out);
+                // When they were taken is not known here: nobody else may have them, and none may stay in hand.
+                out.put_back(PutBack { tokens, full_at: busy.full_at(cx), prefetched: false });
+                busy.forget();
                 busy.go_on(cx, out);
             }
             Event::Heard { settled, count, sent } => {
