@@ -10,6 +10,8 @@
 
 -- Workers take by bare DECRs for a second after their last answer, and know nothing of what is put back meanwhile.
 local HOLD = 1250000
+-- No hold is longer, since no lease is: one that seems to be is by a clock that stepped back.
+local LONGEST_HOLD = 62000000
 
 -- What a value at rest says: form, tag, count or full instant, hold; nil when it is none.
 local function parse_rest(text)
