@@ -88,7 +88,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         untouched = exact && full_at.is_some_and(|full_at| full.abs_diff(full_at) <= ROUNDED);
         if or_lost && !untouched {
             operation = Operation::Refund(0);
-        } else if !or_lost && rests && !untouched {
+        } else if !or_lost && rests && !untouched && full < NEVER {
             let in_hand_for = in_hand_for.as_micros() as u64;
             let span = HOLD.max(in_hand_for + 250_000);
             let left = if hold > now { (hold + in_hand_for).saturating_sub(span + now) } else { 0 };
@@ -117,7 +117,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
     if ended && counting {
         counts = false;
     } else if rests && asked.indexed && tokens > before && !untouched {
-        (counts, hold) = (false, hold.max(now + HOLD));
+        (counts, hold) = (now + headroom >= NEVER, hold.max(now + HOLD));
     } else if rests && counting {
         counts = untouched || gap > 1;
     } else if rests {

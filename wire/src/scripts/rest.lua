@@ -42,7 +42,9 @@ local function arrived(under, full, at)
   if full <= at then return under.capacity, full, false end
   local base, i, d = locate(full, under.n, under.p)
   local base_at, i_at, rest = locate(at - d, under.n, under.p)
-  local missing = (base - base_at) / under.p * under.n + i - i_at
+  local missing = i - i_at
+  -- Summed up so that nothing on the way is larger than the outcome.
+  if base > base_at then missing = ((base - base_at) / under.p - 1) * under.n + (under.n - i_at) + i end
   if missing > under.capacity then return 0, start(at, under.n, under.p), true end
   return under.capacity - missing, at - rest, false
 end

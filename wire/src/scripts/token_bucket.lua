@@ -80,7 +80,7 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
     untouched = last > 0 and terms.p >= 10 * terms.n and terms.n > 0 and math.abs(full - last) <= 5
     if operation == 'put-back' then
       if not untouched then count = 0 end
-    elseif rests and due and not untouched then
+    elseif rests and due and not untouched and full < EXACT then
       local span = math.max(HOLD, in_hand_for + 250000)
       local left = hold > now and hold - span + in_hand_for - now or 0
       if counting then
@@ -112,12 +112,12 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   if ended and counting then
     counts = false
   elseif rests and due and tokens > before and not untouched then
-    counts, hold = false, math.max(hold, now + HOLD)
+    -- No value at rest can say more than that.
+    counts, hold = now + ahead >= EXACT, math.max(hold, now + HOLD)
   elseif rests and counting then
     counts = untouched or gap > 1
   elseif rests then
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
-    -- No value at rest can say that.
     counts = counts or due and now + ahead >= EXACT
   end
 
