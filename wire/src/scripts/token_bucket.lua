@@ -71,9 +71,9 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0
   local counting = found == 'due' or found == 'former'
 
-  -- If the bucket is full when the worker reckons it is, nobody has taken since, and tokens go in at once. Otherwise other
-  -- workers may have some in hand, which are good only while the bucket with them is below full. So a counter ends first,
-  -- and the tokens go in when all those are spent or gone.
+  -- If the bucket is full when the worker reckons it is, nobody has taken since, and tokens go in at once. Otherwise
+  -- other workers may have some in hand, which are good only while the bucket with them is below full. So a counter ends
+  -- first, and the tokens go in when all those are spent or gone.
   local untouched, ended, wait = false, false, 0
   if puts then
     local full = now + headroom(terms, score, tokens, now)
