@@ -42,12 +42,21 @@ pub struct Settled {
     pub counting: bool,
 }
 
+/// The reply of `settle.lua` where tokens are put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutInReply {
+    /// They are in.
+    Done(Settled),
+    /// The bucket counts no more, and others may have tokens of it in hand: to be asked again after `wait`.
+    Again(Settled),
+}
+
 /// A limit as its record says, and what else workers need of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedLimit {
     /// The limit.
     pub limit: Limit,
-    /// Counts the changes of its capacity and rate, 1 at creation: buckets at rest say under which they were written.
+    /// Counts the changes of its capacity and rate: buckets at rest say under which they were written.
     pub terms: u64,
     /// Whether a change is announced: until it is made, workers use scripts only.
     pub frozen: bool,
@@ -196,6 +205,15 @@ impl Settled {
 impl FromRedisValue for Settled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         Self::read(numbers(value)?)
+    }
+}
+
+impl FromRedisValue for PutInReply {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let mut numbers: Vec<i64> = from_redis_value(value)?;
+        let again =
+            numbers.first_mut().filter(|verdict| **verdict == 2).map(|verdict| *verdict = 1).is_some();
+        Settled::try_from(numbers).map(if again { Self::Again } else { Self::Done })
     }
 }
 

@@ -26,11 +26,11 @@ pub use first_take::{
 };
 pub use joint::{Part, are_apart, joint};
 pub use publish::{algorithm_of, publish, read_limit};
-pub use put_in::{PutIn, put_in};
+pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, published_limits, register};
 pub use scripted::{ask, operate};
-pub use settle::{ask_decrement, ask_settle, decrement, put_back, settle};
+pub use settle::{ask_decrement, ask_settle, decrement, settle};
 pub use sweep::{drop_record, sweep_counters, sweep_states, touch_states};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 

@@ -1,5 +1,5 @@
--- Buckets at rest, of token_bucket.lua: the expiry of the key is the instant at which the bucket is full. Prepended after
--- bucket.lua. Its twin is bucket/rest.rs.
+-- Buckets at rest, of token_bucket.lua: the expiry of the key is the instant at which the bucket is full. Prepended
+-- after bucket.lua. Its twin is bucket/rest.rs.
 --
 -- The value says which of three forms it has, and under which terms it was written: the last 4 digits of the record's
 -- field `terms`, the tag. Instants are 16 digits.
@@ -10,6 +10,8 @@
 
 -- Workers take by bare DECRs for a second after their last answer, and know nothing of what is put back meanwhile.
 local HOLD = 1250000
+-- No hold is longer, since no lease is: one that seems to be is by a clock that stepped back.
+local LONGEST_HOLD = 62000000
 
 -- What a value at rest says: form, tag, count or full instant, hold; nil when it is none.
 local function parse_rest(text)
@@ -34,13 +36,15 @@ local function first_taken(under, state, count)
   return (math.floor(microseconds() / 1000) + left - first_take_ms(under, count)) * 1000
 end
 
--- Tokens and score as of `at` of a bucket that is full at `full`; and whether the clock stepped back, so that it is empty
--- and fills from `at`.
+-- Tokens and score as of `at` of a bucket that is full at `full`; and whether the clock stepped back, so that it is
+-- empty and fills from `at`.
 local function arrived(under, full, at)
   if full <= at then return under.capacity, full, false end
   local base, i, d = locate(full, under.n, under.p)
   local base_at, i_at, rest = locate(at - d, under.n, under.p)
-  local missing = (base - base_at) / under.p * under.n + i - i_at
+  local missing = i - i_at
+  -- Summed up so that nothing on the way is larger than the outcome.
+  if base > base_at then missing = ((base - base_at) / under.p - 1) * under.n + (under.n - i_at) + i end
   if missing > under.capacity then return 0, start(at, under.n, under.p), true end
   return under.capacity - missing, at - rest, false
 end
