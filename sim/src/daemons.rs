@@ -132,6 +132,9 @@ impl World {
         let limit = desired.limit(self.plan.lease, self.plan.on_change);
         let since = self.server.time(from);
         let at = if since <= record.since || since > now { now } else { since };
+        for bucket in 0..self.books.len() {
+            self.server.expire(bucket, now);
+        }
         self.server.record = Some(record.changed(&limit, at));
         (self.server.frozen, self.server.generation) = (0, self.server.generation + 1);
         self.publisher.in_force = desired;

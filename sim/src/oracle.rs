@@ -72,6 +72,7 @@ struct Ideal {
     at: u64,
     /// Until the change is made, no less than these.
     changing: Option<(i128, i128)>,
+
     in_doubt: Vec<(u64, i128)>,
     pardon: i128,
     pardoned_until: u64,
@@ -112,9 +113,14 @@ impl Ideal {
         i128::from(count) * self.token
     }
 
-    fn pass(&mut self, micros: u64) {
+    /// The capacity and the rate in force: the larger ones during a change.
+    fn in_force(&self) -> (i128, i128) {
         let (capacity, rate) = self.changing.unwrap_or((self.capacity, self.rate));
-        let (capacity, rate) = (capacity.max(self.capacity), rate.max(self.rate));
+        (capacity.max(self.capacity), rate.max(self.rate))
+    }
+
+    fn pass(&mut self, micros: u64) {
+        let (capacity, rate) = self.in_force();
         self.level = (self.level + i128::from(micros) * rate).min(capacity);
     }
 
@@ -135,9 +141,14 @@ impl Ideal {
         self.at = at;
         match note {
             Note::Admitted(count) => self.level -= self.tokens(count),
-            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.capacity),
-            Note::Filled => self.level = self.capacity,
-            Note::Changing(promise) => self.changing = Some(self.of(promise)),
+            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.in_force().0),
+            Note::Filled => self.level = self.in_force().0,
+            Note::Changing(promise) => {
+                // No window may exceed the larger of the two: a raise that is made late counts from its instant on, and
+                // what was taken by the former terms since is not known any more.
+                self.level += (self.of(promise).0 - self.capacity).max(0);
+                self.changing = Some(self.of(promise));
+            }
             Note::Changed(promise, on_change) => {
                 let before = self.capacity;
                 (self.capacity, self.rate) = self.of(promise);
