@@ -71,7 +71,7 @@ struct Ideal {
     level: i128,
     at: u64,
     /// Until the change is made, no less than these.
-    changing: Option<(i128, i128)>,
+    changing: Vec<(i128, i128)>,
 
     in_doubt: Vec<(u64, i128)>,
     pardon: i128,
@@ -93,7 +93,7 @@ impl Ideal {
             rate: 0,
             level: 0,
             at: 0,
-            changing: None,
+            changing: Vec::new(),
             in_doubt: Vec::new(),
             pardon: 0,
             pardoned_until: 0,
@@ -115,8 +115,8 @@ impl Ideal {
 
     /// The capacity and the rate in force: the larger ones during a change.
     fn in_force(&self) -> (i128, i128) {
-        let (capacity, rate) = self.changing.unwrap_or((self.capacity, self.rate));
-        (capacity.max(self.capacity), rate.max(self.rate))
+        let larger = |(capacity, rate): (i128, i128), other: &(i128, i128)| (capacity.max(other.0), rate.max(other.1));
+        self.changing.iter().fold((self.capacity, self.rate), larger)
     }
 
     fn pass(&mut self, micros: u64) {
@@ -146,13 +146,15 @@ impl Ideal {
             Note::Changing(promise) => {
                 // No window may exceed the larger of the two: a raise that is made late counts from its instant on, and
                 // what was taken by the former terms since is not known any more.
-                self.level += (self.of(promise).0 - self.capacity).max(0);
-                self.changing = Some(self.of(promise));
+                let before = self.in_force().0;
+                self.changing.push(self.of(promise));
+                self.level += self.in_force().0 - before;
             }
             Note::Changed(promise, on_change) => {
                 let before = self.capacity;
                 (self.capacity, self.rate) = self.of(promise);
-                self.changing = None;
+                let made = (self.capacity, self.rate);
+                self.changing.retain(|changing| *changing != made);
                 self.level = match on_change {
                     OnChange::Keep => self.level,
                     OnChange::Proportional if self.level < 0 => self.level,

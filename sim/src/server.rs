@@ -139,6 +139,8 @@ impl Server {
             Command::Settle { operation, may_count, doubt } => {
                 let doubt = if self.fault == Some(Fault::DoubtUntold) { 0 } else { doubt };
                 let Some(record) = self.record else {
+                    // An unknown limit leaves no key behind.
+                    self.keys[key] = Key::default();
                     return Executed { refused: true, ..executed };
                 };
                 executed.unpaid = doubt.saturating_sub(self.tokens_in_doubt(key, doubt, now));
