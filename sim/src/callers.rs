@@ -178,7 +178,7 @@ impl World {
             }
             let answers: Vec<(Caller, Answer)> = actions.answers().collect();
             let unwanted: u64 = answers.into_iter().map(|(caller, answer)| self.told(&caller, answer, taken)).sum();
-            if unwanted > 0 && self.fault != Some(Fault::UnwantedForgotten) {
+            if unwanted > 0 {
                 event = Some(Event::Unwanted(unwanted));
             }
         }

@@ -46,8 +46,10 @@ impl Plan {
         plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
         plan.drift = dice.pick(&[0, 0, 500, 10_000]);
         plan.lasts = terms.time_of(dice.of(300..=3_000)).clamp(SHORTEST, LONGEST);
-        if dice.chance(1, 10) {
-            return plan.steady(dice);
+        match dice.of(0..=9) {
+            0 => return plan.steady(dice),
+            1 | 2 => return plan.comebacks(dice),
+            _ => {}
         }
         if dice.chance(1, 3) {
             let ttl = dice.pick(&[50_000, 300_000, SECOND, 4 * SECOND]);
@@ -88,6 +90,31 @@ impl Plan {
         self.terms.capacity = self.terms.capacity.clamp(5, 100);
         self.lasts = (gap * CALLERS).clamp(SHORTEST / 2, LONGEST);
         self.traffic = vec![Stream::Takes { gap, most: 1 }];
+        self
+    }
+
+    /// Tokens given back while others believe the bucket far from full.
+    fn comebacks(mut self, dice: &mut Dice) -> Self {
+        let terms = dice.pick(&[(1_000, 100), (100, 20), (200, 100), (40, 20), (100, 200), (20, 100)]);
+        self.terms = Promise::new(terms.0, terms.1, SECOND);
+        (self.workers, self.buckets) = (self.workers.clamp(2, 16), 1);
+        if dice.chance(1, 2) {
+            self.lease = Some((dice.pick(&[100, 1_000]), dice.pick(&[50_000, SECOND, 4 * SECOND])));
+            let stays = dice.pick(&[100_000, SECOND]);
+            self.traffic.push(Stream::Crowds { gap: SECOND, size: dice.of(2..=6), stays });
+        }
+        self.lasts = LONGEST;
+        self.network = network(dice);
+        if dice.chance(1, 2) {
+            self.network.trip = (20, 300);
+            (self.network.late, self.network.late_by) = dice.pick(&[(0, 0), (300, 300_000)]);
+        }
+        self.daemons.pass = dice.pick(&[(50_000, 150_000), (50_000, 1_700_000), (1_000_000, 3_000_000)]);
+        let gap = dice.of(SECOND / 2..=3 * SECOND);
+        self.traffic.push(Stream::Comebacks { gap, most: self.terms.capacity });
+        if dice.chance(1, 3) {
+            self.mishaps(dice);
+        }
         self
     }
 

@@ -102,6 +102,14 @@ impl Server {
         }
     }
 
+    /// A script of an unknown limit leaves no key behind, though a first take has written it: what was taken is forgotten.
+    pub(crate) fn forget(&mut self, key: usize) {
+        let Key { bucket, .. } = std::mem::take(&mut self.keys[key]);
+        if let Bucket::AtRest(AtRest::FirstTake { count, .. }) = bucket {
+            self.gifts.push((key, count));
+        }
+    }
+
     /// Carries out `command`, which was written at the instant `sent` of the run.
     pub(crate) fn execute(
         &mut self,
@@ -139,8 +147,7 @@ impl Server {
             Command::Settle { operation, may_count, doubt } => {
                 let doubt = if self.fault == Some(Fault::DoubtUntold) { 0 } else { doubt };
                 let Some(record) = self.record else {
-                    // An unknown limit leaves no key behind.
-                    self.keys[key] = Key::default();
+                    self.forget(key);
                     return Executed { refused: true, ..executed };
                 };
                 executed.unpaid = doubt.saturating_sub(self.tokens_in_doubt(key, doubt, now));
