@@ -8,6 +8,7 @@ mod cli;
 mod cost;
 mod crash;
 mod embedded;
+mod freeze;
 mod keys;
 mod notify;
 mod quota;
