@@ -25,7 +25,16 @@ pub async fn touch_at_rest(connection: &Connection, name: &LimitName) -> RedisRe
                 let mut connection = connection.clone();
                 async move {
                     let (keys, nothing) = (ShardKeys::new(name, shard), Operation::Refund(0));
-                    scripts::operate(&mut connection, Algorithm::TokenBucket, &keys, &member, nothing).await
+                    scripts::operate(
+                        &mut connection,
+                        Algorithm::TokenBucket,
+                        &keys,
+                        &member,
+                        nothing,
+                        false,
+                        0,
+                    )
+                    .await
                 }
             });
             stream::iter(each).buffer_unordered(ABREAST).try_for_each(|_| async { Ok(()) }).await?;

@@ -14,7 +14,7 @@ pub(super) const LONGEST_TICK: Duration = Duration::from_millis(250);
 
 /// However long the refill period, the loop comes round this often: a Redis that has lost everything is noticed by then, and
 /// a boundary of a schedule.
-const LONGEST_TURN: Duration = Duration::from_millis(50);
+const LONGEST_TURN: Duration = Duration::from_millis(25);
 
 /// However short the refill period, the loop comes round no more often than this, or than once a tick.
 const SHORTEST_TURN: Duration = Duration::from_millis(5);

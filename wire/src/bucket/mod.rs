@@ -60,6 +60,8 @@ pub enum Operation {
     Peek(u64),
     /// Take one token each for so many, as far as they go.
     Share(u64),
+    /// A share whose reply is always all numbers.
+    Lease(u64),
     /// Give so many tokens back, up to capacity.
     Refund(u64),
     /// Fill it.
@@ -102,7 +104,7 @@ struct Decided {
 impl From<Decided> for Settled {
     fn from(decided: Decided) -> Self {
         let Decided { verdict, tokens, capacity, wait, now, granted, .. } = decided;
-        Self { verdict, tokens, capacity, wait, headroom: 0, now, granted }
+        Self { verdict, tokens, capacity, wait, headroom: 0, now, granted, counting: false }
     }
 }
 
@@ -123,7 +125,7 @@ impl Operation {
         match self {
             Self::Take(count) => ("take", count),
             Self::Peek(count) => ("peek", count),
-            Self::Share(count) => ("share", count),
+            Self::Share(count) | Self::Lease(count) => ("share", count),
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
             Self::Reserve { count, .. } => ("reserve", count),
@@ -133,7 +135,9 @@ impl Operation {
     /// Tokens it takes, where there are as many.
     pub(crate) const fn takes(self) -> u64 {
         match self {
-            Self::Take(count) | Self::Share(count) | Self::Reserve { count, .. } => count,
+            Self::Take(count) | Self::Share(count) | Self::Lease(count) | Self::Reserve { count, .. } => {
+                count
+            }
             Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
         }
     }
@@ -199,12 +203,13 @@ fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Se
         }
     }
     let headroom = record.headroom(score, tokens, now);
-    (Settled { verdict, tokens, capacity, wait, headroom, now, granted }, score)
+    (Settled { verdict, tokens, capacity, wait, headroom, now, granted, counting: true }, score)
 }
 
 /// What a limit answers that is not published as what it is asked as.
 fn unknown(now: u64) -> Settled {
-    Settled { verdict: Verdict::Unknown, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0 }
+    let verdict = Verdict::Unknown;
+    Settled { verdict, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0, counting: false }
 }
 
 /// What comes of an operation on a bucket of `tokens`, but for its wait.
@@ -222,7 +227,7 @@ fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> De
             (verdict, missing) = (Verdict::Denied, count - tokens);
         }
         Operation::Take(count) | Operation::Reserve { count, .. } => granted = count,
-        Operation::Share(count) => {
+        Operation::Share(count) | Operation::Lease(count) => {
             granted = count.min(tokens);
             if tokens == 0 {
                 verdict = Verdict::Denied;
@@ -233,7 +238,7 @@ fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> De
         Operation::Reset => tokens = capacity,
     }
     tokens -= granted;
-    let takes = matches!(operation, Operation::Take(_) | Operation::Share(_) | Operation::Reserve { .. });
+    let takes = !matches!(operation, Operation::Peek(_) | Operation::Refund(_) | Operation::Reset);
     if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
         missing = missing.max(1);
     }

@@ -17,6 +17,8 @@ static SLIDING_COUNTER: LazyLock<Script> = script!("windows.lua" "sliding_counte
 
 /// `operation` on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 ///
+/// `may_count` and `doubt` as of [`settle`]; only a token bucket regards them.
+///
 /// # Errors
 /// Those of Redis. The operation may have been carried out all the same.
 pub async fn operate(
@@ -25,8 +27,12 @@ pub async fn operate(
     keys: &ShardKeys,
     member: &str,
     operation: Operation,
+    may_count: bool,
+    doubt: u64,
 ) -> RedisResult<Settled> {
-    let Some(script) = script_of(algorithm) else { return settle(connection, keys, member, operation).await };
+    let Some(script) = script_of(algorithm) else {
+        return settle(connection, keys, member, operation, may_count, doubt).await;
+    };
     let (word, count) = operation.as_args();
     let mut call = script.prepare_invoke();
     call.key(&keys.record).key(keys.state(algorithm, member));
@@ -34,9 +40,17 @@ pub async fn operate(
 }
 
 /// Appends the command that [`operate`] sends, for the bucket whose state is at `state`.
-pub fn ask(out: &mut Vec<u8>, algorithm: Algorithm, keys: &ShardKeys, state: &str, operation: Operation) {
+pub fn ask(
+    out: &mut Vec<u8>,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    state: &str,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+) {
     let Some(script) = script_of(algorithm) else {
-        return ask_settle(out, keys, state, keys.member(state), operation);
+        return ask_settle(out, keys, state, operation, may_count, doubt);
     };
     let (word, count) = operation.as_args();
     let (count, longest) = (count.to_string(), operation.longest().map(|longest| longest.to_string()));

@@ -24,16 +24,30 @@ pub fn ask_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
     Command::Decrement { key: counter.as_bytes(), by }.encode(out);
 }
 
-/// Appends the command that [`settle`] sends.
-pub fn ask_settle(out: &mut Vec<u8>, keys: &ShardKeys, counter: &str, member: &str, operation: Operation) {
+/// Appends the command that asks what [`settle`] does, for the bucket whose state is at `state`.
+///
+/// The answer is one [`Number`](crate::lane::Reply::Number) where all of a take or a share was granted, for
+/// [`Settled::from_headroom`], and [`Numbers`](crate::lane::Reply::Numbers) otherwise.
+pub fn ask_settle(
+    out: &mut Vec<u8>,
+    keys: &ShardKeys,
+    state: &str,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+) {
+    let _ = (may_count, doubt);
     let (word, count) = operation.as_args();
-    let count = count.to_string();
-    let keys = [&keys.record, &keys.due, &keys.former, counter].map(str::as_bytes);
+    let (count, member) = (count.to_string(), keys.member(state));
+    let keys = [&keys.record, &keys.due, &keys.former, state].map(str::as_bytes);
     let args = [member.as_bytes(), word.as_bytes(), count.as_bytes()];
     Command::Script { hash: SETTLE.get_hash(), keys: &keys, args: &args }.encode(out);
 }
 
 /// `operation` on the bucket `member` of the shard `keys`, in one step and exactly.
+///
+/// `may_count` allows a bucket at rest to become counting. `doubt` is how many tokens this worker has taken by bare
+/// commands that may have met a full bucket.
 ///
 /// # Errors
 /// Those of Redis. The operation may have been carried out all the same.
@@ -42,7 +56,10 @@ pub async fn settle(
     keys: &ShardKeys,
     member: &str,
     operation: Operation,
+    may_count: bool,
+    doubt: u64,
 ) -> RedisResult<Settled> {
+    let _ = (may_count, doubt);
     invocation(keys, member, operation).invoke_async(connection).await
 }
 

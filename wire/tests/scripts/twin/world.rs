@@ -42,7 +42,7 @@ impl World {
 
     pub(crate) async fn settle(&mut self, i: usize, operation: Operation) -> Settled {
         let conn = &mut self.redis.connection;
-        let settled = scripts::settle(conn, &self.twin.keys, MEMBERS[i], operation).await.unwrap();
+        let settled = scripts::settle(conn, &self.twin.keys, MEMBERS[i], operation, true, 0).await.unwrap();
         let before = self.buckets[i];
         let expected = bucket::settle(&self.twin.record, &mut self.buckets[i], operation, settled.now);
         assert_eq!(settled, expected, "{operation:?} of {before:?} under {:?}", self.twin.record);
