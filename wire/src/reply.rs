@@ -20,7 +20,7 @@ pub enum Verdict {
     ExceedsCapacity,
 }
 
-/// The reply of `settle.lua` and of each algorithm's script.
+/// The reply of `settle.lua` and of each algorithm's script, all numbers of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// What came of it.
@@ -179,12 +179,8 @@ fn generation(number: i64) -> Option<u64> {
 
 impl Settled {
     /// What the numbers of a reply say.
-    fn read(numbers: Vec<i64>) -> Result<Self, ParsingError> {
-        // The scripts of algorithms that never count leave the last number out.
-        let [verdict, tokens, capacity, wait, headroom, now, granted, counting] = match numbers.len() {
-            7 => exactly([numbers, vec![0]].concat())?,
-            _ => exactly(numbers)?,
-        };
+    fn read(numbers: [i64; 8]) -> Result<Self, ParsingError> {
+        let [verdict, tokens, capacity, wait, headroom, now, granted, counting] = numbers;
         let verdict = match verdict {
             1 => Verdict::Allowed,
             0 => Verdict::Denied,
@@ -201,7 +197,7 @@ impl Settled {
 
 impl FromRedisValue for Settled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        Self::read(from_redis_value(value)?)
+        Self::read(numbers(value)?)
     }
 }
 
@@ -209,7 +205,7 @@ impl TryFrom<Vec<i64>> for Settled {
     type Error = ParsingError;
 
     fn try_from(numbers: Vec<i64>) -> Result<Self, ParsingError> {
-        Self::read(numbers)
+        Self::read(exactly(numbers)?)
     }
 }
 

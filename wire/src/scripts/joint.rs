@@ -8,7 +8,7 @@ use super::script;
 use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
 static JOINT: LazyLock<Script> = script!(
-    "token_bucket.lua" "lazy.lua" "lazy_token_bucket.lua" "gcra.lua" "leaky_bucket.lua"
+    "rest.lua" "token_bucket.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
     "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua"
 );
 
@@ -36,13 +36,13 @@ pub struct Part<'a> {
 pub async fn joint(connection: &mut impl ConnectionLike, parts: &[Part<'_>]) -> RedisResult<Vec<Settled>> {
     let mut call = JOINT.prepare_invoke();
     for &Part { algorithm, keys, member, count, enforced } in parts {
-        call.key(&keys.record);
-        if algorithm == Algorithm::TokenBucket {
-            call.key(&keys.due).key(&keys.former);
-        }
-        call.key(keys.state(algorithm, member));
-        let member = if algorithm == Algorithm::TokenBucket { member } else { "" };
-        call.arg(algorithm.as_str()).arg(member).arg(count).arg(u8::from(enforced));
+        let state = keys.state(algorithm, member);
+        match algorithm {
+            Algorithm::TokenBucket => call.key(state).key(&keys.record).key(&keys.due).key(&keys.former),
+            Algorithm::Gcra => call.key(state).key(&keys.record),
+            _ => call.key(&keys.record).key(state),
+        };
+        call.arg(algorithm.as_str()).arg(count).arg(u8::from(enforced));
     }
     call.invoke_async(connection).await
 }

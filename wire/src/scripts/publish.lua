@@ -42,13 +42,15 @@ local at = tonumber(ARGV[1])
 -- An instant that has been published under already, or is still to come, says nothing of this change.
 if at <= since or at > now then at = now end
 
+-- Buckets at rest say under which terms they were written.
+local counted = tonumber(redis.call('HGET', record, 'terms') or 0) + 1
 local anew = {}
 if created or before.algorithm ~= given.algorithm then
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
   local leftovers = redis.call('EXISTS', due, former) > 0
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
   redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
-  anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at)}
+  anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at), 'terms', whole(counted)}
 elseif given.rules ~= '' then
   -- What was taken stays taken: whoever asks next counts it under the windows of then.
   if before.rules ~= given.rules or before.aligned ~= given.aligned then anew = {'since', whole(at)} end
@@ -71,13 +73,14 @@ elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= g
   local active = redis.call('EXISTS', due)
   if active == 1 then redis.call('RENAME', due, former) end
   anew = {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(at), 'was_capacity',
-    before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change}
+    before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change,
+    'terms', whole(counted)}
 end
 -- What every take reads is written first, and so found first: Redis searches a small hash from its beginning.
-redis.call('HSET', record, 'quick', '', unpack(ARGV, 3))
+redis.call('HSET', record, 'packed', '', unpack(ARGV, 3))
 redis.call('HSET', record, 'frozen', 0)
 if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
 local from = redis.call('HGET', record, 'since')
-redis.call('HSET', record, 'quick', quick_terms(given.algorithm, read_terms(record, given.algorithm), from))
+redis.call('HSET', record, 'packed', packed_terms(given.algorithm, read_terms(record, given.algorithm), from))
 redis.call('HINCRBY', record, 'generation', 1)
 return {created and 2 or 1, now}

@@ -71,10 +71,14 @@ pub async fn read_limit(
     name: &LimitName,
 ) -> RedisResult<Option<PublishedLimit>> {
     let record = ShardKeys::new(name, 0).record;
-    let fields: HashMap<String, String> = Cmd::hgetall(record).query_async(connection).await?;
+    let fields: HashMap<String, Vec<u8>> = Cmd::hgetall(record).query_async(connection).await?;
     if fields.is_empty() {
         return Ok(None);
     }
+    // One of them is not text: the packed terms, which only scripts read.
+    let fields =
+        fields.into_iter().filter_map(|(field, value)| Some((field, String::from_utf8(value).ok()?)));
+    let fields: HashMap<String, String> = fields.collect();
     let published = parse(name, &fields).map(|limit| {
         // What a record of before there was such a field would say: never changed, not frozen, full.
         let number = |field: &str| fields.get(field).and_then(|text| text.parse::<u64>().ok());

@@ -4,12 +4,11 @@ use std::sync::LazyLock;
 
 use redis::{RedisResult, Script, aio::ConnectionLike};
 
-use super::{ask_settle, script, settle};
+use super::{script, settle};
 use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algorithm, reply::Settled};
 
 static LAZY_TOKEN_BUCKET: LazyLock<Script> =
-    script!("lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "quick.lua");
-static GCRA: LazyLock<Script> = script!("lazy.lua" "gcra.lua" "scripted.lua");
+    script!("lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "lazy_quick.lua");
 static LEAKY_BUCKET: LazyLock<Script> = script!("leaky_bucket.lua" "scripted.lua");
 static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "scripted.lua");
 static SLIDING_WINDOW: LazyLock<Script> = script!("windows.lua" "sliding_window.lua" "scripted.lua");
@@ -17,7 +16,7 @@ static SLIDING_COUNTER: LazyLock<Script> = script!("windows.lua" "sliding_counte
 
 /// `operation` on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 ///
-/// `may_count` and `doubt` as of [`settle`]; only a token bucket regards them.
+/// `may_count` and `doubt` as of [`settle`]; only a token bucket and GCRA regard them.
 ///
 /// # Errors
 /// Those of Redis. The operation may have been carried out all the same.
@@ -31,7 +30,7 @@ pub async fn operate(
     doubt: u64,
 ) -> RedisResult<Settled> {
     let Some(script) = script_of(algorithm) else {
-        return settle(connection, keys, member, operation, may_count, doubt).await;
+        return settle::operate(connection, algorithm, keys, member, operation, may_count, doubt).await;
     };
     let (word, count) = operation.as_args();
     let mut call = script.prepare_invoke();
@@ -50,7 +49,7 @@ pub fn ask(
     doubt: u64,
 ) {
     let Some(script) = script_of(algorithm) else {
-        return ask_settle(out, keys, state, operation, may_count, doubt);
+        return settle::ask(out, algorithm, keys, state, operation, may_count, doubt);
     };
     let (word, count) = operation.as_args();
     let (count, longest) = (count.to_string(), operation.longest().map(|longest| longest.to_string()));
@@ -60,12 +59,11 @@ pub fn ask(
     Command::Script { hash: script.get_hash(), keys: &keys, args }.encode(out);
 }
 
-/// The script that is all an algorithm needs; none of the one whose buckets the daemon tops up.
+/// The script that is all an algorithm needs; none of those whose buckets may be at rest, which have one script.
 fn script_of(algorithm: Algorithm) -> Option<&'static Script> {
     match algorithm {
-        Algorithm::TokenBucket => None,
+        Algorithm::TokenBucket | Algorithm::Gcra => None,
         Algorithm::LazyTokenBucket => Some(&LAZY_TOKEN_BUCKET),
-        Algorithm::Gcra => Some(&GCRA),
         Algorithm::LeakyBucket => Some(&LEAKY_BUCKET),
         Algorithm::FixedWindow => Some(&FIXED_WINDOW),
         Algorithm::SlidingWindow => Some(&SLIDING_WINDOW),

@@ -143,7 +143,7 @@ local function sliding_window(record, state, now, operation, count)
       if excess > 0 then free = math.max(free, leaving(i, excess) + rules[i].micros) end
     end
   end
-  return {verdict, tokens, terms.capacity, free - now, 0, now, granted}
+  return {verdict, tokens, terms.capacity, free - now, 0, now, granted, 0}
 end
 
 local scripted = sliding_window

@@ -7,7 +7,18 @@ local read = {
     for i = 1, #rows do rows[i][2] = rows[i][2][2] end
     return rows
   end,
-  hash = function(key) return redis.call('HGETALL', key) end,
+  hash = function(key)
+    local fields = redis.call('HGETALL', key)
+    for i = 1, #fields, 2 do
+      -- Doubles and a tag, as text.
+      if fields[i] == 'packed' and #fields[i + 1] == 52 then
+        local numbers = {struct.unpack('<ddddddc4', fields[i + 1])}
+        for j = 1, 6 do numbers[j] = string.format('%.0f', numbers[j]) end
+        fields[i + 1] = table.concat(numbers, ' ', 1, 7)
+      end
+    end
+    return fields
+  end,
   zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
 }
 local seen = {}

@@ -15,7 +15,8 @@ fn none() -> Announced {
 }
 
 async fn record(stage: &Stage) -> HashMap<String, String> {
-    stage.ask(&["HGETALL", "topup:{api:1}:limit"]).await
+    let fields: HashMap<String, Vec<u8>> = stage.ask(&["HGETALL", "topup:{api:1}:limit"]).await;
+    fields.into_iter().map(|(field, value)| (field, String::from_utf8_lossy(&value).into_owned())).collect()
 }
 
 async fn generation(stage: &Stage) -> u64 {

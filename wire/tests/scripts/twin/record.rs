@@ -81,7 +81,7 @@ impl Twin {
         };
         let windows = record.windows;
         let mut fields = BTreeMap::from([
-            ("quick", self.quick()),
+            ("packed", self.packed()),
             ("algorithm", limit.algorithm.to_string()),
             ("keyed", u8::from(limit.keyed).to_string()),
             ("shards", limit.shards.get().to_string()),
@@ -97,6 +97,7 @@ impl Twin {
             ("filled", record.filled.to_string()),
             ("fills", record.fills.to_string()),
             ("since", record.since.to_string()),
+            ("terms", record.terms.to_string()),
             ("lease", "0".to_owned()),
             ("lease_ttl", "0".to_owned()),
             ("mode", "enforce".to_owned()),
@@ -120,23 +121,21 @@ impl Twin {
         (self.keys.record.clone(), Content::Fields(fields))
     }
 
-    /// The field that quick.lua reads: where it would reckon wrongly, empty.
-    fn quick(&self) -> String {
-        let Record { capacity, pace: Pace { n, p }, anchor, since, .. } = self.record;
-        let period = self.record.period() as f64;
-        let near = 5.0 * (period * n as f64 / p as f64).ceil();
+    /// The field that quick.lua reads, as text: where it would reckon wrongly, empty.
+    fn packed(&self) -> String {
+        let Record { capacity, pace: Pace { n, p }, anchor, since, terms, .. } = self.record;
+        let period = self.record.period();
+        let near = 5.0 * (period as f64 * n as f64 / p as f64).ceil();
         let plain =
             n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
-        match self.limit.algorithm {
-            _ if !plain => String::new(),
-            Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 l{since}"),
-            Algorithm::TokenBucket if !self.former && !self.limit.catch_up => {
-                format!("{capacity} {n} {p} {} {period} p", 1_u64 << 53)
-            }
-            Algorithm::TokenBucket if !self.former && near < 2_f64.powi(53) => {
-                format!("{capacity} {n} {p} {near} {period} t")
-            }
-            _ => String::new(),
-        }
+        let (near, period, kind) = match self.limit.algorithm {
+            _ if !plain => return String::new(),
+            Algorithm::LazyTokenBucket => (0, since, 1),
+            Algorithm::Gcra => (0, 0, 2),
+            Algorithm::TokenBucket if !self.former && !self.limit.catch_up => (1_u64 << 53, period, 0),
+            Algorithm::TokenBucket if !self.former && near < 2_f64.powi(53) => (near as u64, period, 4),
+            _ => return String::new(),
+        };
+        format!("{capacity} {n} {p} {near} {period} {kind} {:04}", terms % 10_000)
     }
 }
