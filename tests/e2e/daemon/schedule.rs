@@ -62,12 +62,13 @@ async fn credited(redis: &Redis, bucket: &Bucket, drained: u64, since: u64, rate
 async fn the_rate_changes_at_its_boundary() {
     let redis = Redis::start().await;
     let boundary = boundary_in(&redis, 2).await;
-    let _daemon = ready(&config(boundary), &redis).await;
+    let daemon = ready(&config(boundary), &redis).await;
     let bucket = Bucket::of(&redis, "api");
     let drained = bucket.drain().await.now;
     assert!(drained < boundary, "a machine this slow proves nothing");
     let since = switched(&redis, FAST).await;
-    assert!((boundary..boundary + LATE).contains(&since), "{} µs late", since - boundary);
+    let late = since - boundary;
+    assert!((boundary..boundary + LATE).contains(&since), "{late} µs late: {:?}", daemon.lines());
     credited(&redis, &bucket, drained, since, [SLOW, FAST]).await;
 }
 
@@ -112,12 +113,13 @@ async fn two_daemons_switch_as_one_does() {
     let redis = Redis::start().await;
     let boundary = boundary_in(&redis, 2).await;
     let config = config(boundary);
-    let (_one, _other) = (ready(&config, &redis).await, ready(&config, &redis).await);
+    let (one, _other) = (ready(&config, &redis).await, ready(&config, &redis).await);
     let bucket = Bucket::of(&redis, "api");
     let drained = bucket.drain().await.now;
     assert!(drained < boundary, "a machine this slow proves nothing");
     let since = switched(&redis, FAST).await;
-    assert!((boundary..boundary + LATE).contains(&since), "{} µs late", since - boundary);
+    let late = since - boundary;
+    assert!((boundary..boundary + LATE).contains(&since), "{late} µs late: {:?}", one.lines());
     credited(&redis, &bucket, drained, since, [SLOW, FAST]).await;
     super::looked(&redis, 2).await;
     credited(&redis, &bucket, drained, since, [SLOW, FAST]).await;
