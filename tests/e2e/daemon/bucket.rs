@@ -40,8 +40,9 @@ impl Bucket {
         Self { connection: redis.connection(), keys, member: key.to_owned() }
     }
 
+    /// As a worker that goes on with bare commands where it may: a bucket of which several tokens are taken counts.
     pub(super) async fn operate(&self, operation: Operation) -> Settled {
-        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, false, 0)
+        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, true, 0)
             .await
             .unwrap()
     }

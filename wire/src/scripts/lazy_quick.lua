@@ -1,6 +1,6 @@
 -- The common case of scripted.lua under lazy_token_bucket.lua, which it stands before and shares keys, arguments and
--- reply with: a take or a share where the record has its terms ready in one field (`packed_terms` in bucket.lua). What it
--- does not answer, it leaves to the rest.
+-- reply with: a take or a share where the record has its terms ready in one field (`packed_terms` in bucket.lua). What
+-- it does not answer, it leaves to the rest.
 local operation, count = ARGV[1], tonumber(ARGV[2])
 local packed = #KEYS == 2 and #ARGV == 2 and (operation == 'take' or operation == 'share')
   and redis.call('HGET', KEYS[1], 'packed')

@@ -7,8 +7,8 @@
 --       algorithm are still to be carried over or swept; nothing was changed, ask again after. 4 announced: the record
 --       is frozen, and nothing else was changed; tell the workers, and ask again FREEZE after they were told.
 -- Laws  6. A change costs the same however many buckets there are: the due index becomes the former index.
---       1. While a record is frozen, workers take by script. So no bare DECR reckons with the terms before a change when
---       it is made.
+--       1. While a record is frozen, workers take by script. So when a change is made, no bare DECR reckons with the
+--       terms before it.
 assert(#KEYS == 3 and #ARGV >= 4 and #ARGV % 2 == 0, 'publish takes 3 keys, 2 instants and pairs of fields and values')
 local record, due, former = KEYS[1], KEYS[2], KEYS[3]
 -- µs from telling the workers of a freeze to its change. A worker believes what it knows for 700 ms.
@@ -42,8 +42,9 @@ local at = tonumber(ARGV[1])
 -- An instant that has been published under already, or is still to come, says nothing of this change.
 if at <= since or at > now then at = now end
 
--- Buckets at rest say under which terms they were written.
-local counted = tonumber(redis.call('HGET', record, 'terms') or 0) + 1
+-- Buckets at rest say under which terms they were written. Counted from now, so that a limit published again takes none
+-- of its predecessor's for its own.
+local counted = tonumber(redis.call('HGET', record, 'terms') or now) + 1
 local anew = {}
 if created or before.algorithm ~= given.algorithm then
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.

@@ -9,12 +9,11 @@ const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY MGET 
      TIME UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 5] = ["bucket", "lazy", "quick", "time", "windows"];
+const SHARED: [&str; 7] = ["bucket", "lazy", "lazy_quick", "quick", "rest", "time", "windows"];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 7] = [
+const ALGORITHMS: [&str; 6] = [
     "fixed_window",
-    "gcra",
     "lazy_token_bucket",
     "leaky_bucket",
     "sliding_counter",
@@ -34,14 +33,19 @@ pub(crate) fn scripts() -> Vec<Source> {
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
 
-/// The script of an algorithm that needs nothing else, without what is only there to be quick.
+/// The script of an algorithm whose buckets need no index, without what is only there to be quick.
 pub(crate) fn of(algorithm: Algorithm) -> String {
-    let (all, file) = (all(), algorithm.as_str().replace('-', "_"));
+    let (file, asks) = match algorithm {
+        // A token bucket that is always at rest.
+        Algorithm::Gcra => ("token_bucket".to_owned(), "settle"),
+        _ => (algorithm.as_str().replace('-', "_"), "scripted"),
+    };
+    let all = all();
     let named = |name: &str| all.iter().find(|source| source.name == name).unwrap();
     let header = named(&file).header().replace("\n--", "");
     let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
-    let parts = upon.split(", ").map(named).chain([named(&file), named("scripted")]);
+    let parts = upon.split(", ").map(named).chain([named(&file), named(asks)]);
     parts.map(|source| source.text.as_str()).collect()
 }
 
@@ -69,14 +73,17 @@ impl Source {
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every = [["time", "bucket", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
+        let every = [["time", "bucket", "rest", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
-            () if header.contains("Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.") => {
-                &["quick", "time", "bucket", "token_bucket"]
+            () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
+                &["time", "bucket", "rest"]
+            }
+            () if header.contains("bucket.lua, rest.lua and token_bucket.lua.") => {
+                &["quick", "time", "bucket", "rest", "token_bucket"]
             }
             () if header.contains("Runs after time.lua, bucket.lua and the file of the algorithm") => {
-                &["quick", "time", "bucket", "lazy", "lazy_token_bucket"]
+                &["lazy_quick", "time", "bucket", "lazy", "lazy_token_bucket"]
             }
             () if header.contains("and the files of all algorithms") => &every,
             () => &[],
