@@ -18,6 +18,7 @@ mod reload;
 mod schedule;
 mod shipped;
 mod signals;
+mod strays;
 mod together;
 mod traffic;
 

@@ -87,7 +87,7 @@ async fn the_config_in_force_goes_on_behind_a_bad_one_until_a_good_one_comes() {
     reload(&daemon, BAD);
     daemon.wait_for_line("refused as a whole", SOON).await;
     let bucket = Bucket::of(&redis, "api");
-    bucket.take(1).await;
+    assert!(bucket.take(5).await.counting);
     eventually(SOON, async || bucket.held().await.is_none()).await;
     reload(&daemon, FAST);
     daemon.wait_for_line("reloaded: limit api", SOON).await;

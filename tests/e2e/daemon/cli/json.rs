@@ -48,9 +48,10 @@ async fn status_has_one_shape() {
         })
     };
     let rows = [
-        row("api", "token-bucket", false, Some(2), Some(1)),
+        // Buckets at rest are none of those that daemons refill.
+        row("api", "token-bucket", false, Some(2), Some(0)),
         row("lazy", "lazy-token-bucket", false, Some(2), None),
-        row("user", "token-bucket", true, None, Some(2)),
+        row("user", "token-bucket", true, None, Some(0)),
     ];
     assert_eq!(status["limits"], json!(rows));
     let generation: u64 = redis.ask(&["GET", "topup:{topup}:generation"]).await;
