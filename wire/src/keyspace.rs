@@ -142,6 +142,17 @@ pub(crate) fn state_of<'k>(name: &LimitName, algorithm: Algorithm, key: &'k str)
     Some((shard.parse().ok()?, member))
 }
 
+/// What the keys of all counters, and of buckets at rest, match as a pattern of `SCAN`; see [`bucket_of`].
+pub(crate) const COUNTERS_PATTERN: &str = "topup:{*:*}:b:*";
+
+/// The limit, shard and member that `key` is the counter of; `None` when it is none.
+pub(crate) fn bucket_of(key: &str) -> Option<(LimitName, u16, &str)> {
+    let (name, _) = key.strip_prefix("topup:{")?.split_once(':')?;
+    let name = LimitName::published(name).ok()?;
+    let (shard, member) = state_of(&name, Algorithm::TokenBucket, key)?;
+    Some((name, shard, member))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +178,12 @@ mod tests {
             ["topup:{user:4}:b:}:l:a", "topup:{users:4}:l:a", "topup:{user:4}:limit", "topup:{user:}:l:a"]
         {
             assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, key), None, "{key}");
+        }
+        assert_eq!(bucket_of("topup:{user:4}:b:}:b:a"), Some((name, 4, "}:b:a")));
+        for key in
+            ["topup:{user:4}:due", "topup:{user:4}:l:a", "topup:{topup}:limits", "topup:throttle:{a:1}:b:c"]
+        {
+            assert_eq!(bucket_of(key), None, "{key}");
         }
         let odd = "topup:{user:4}:l:}:g:a";
         assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, odd), Some((4, "}:g:a")));

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use redis::{FromRedisValue, Script, ScriptInvocation, Value, aio::MultiplexedConnection};
+use redis::{Cmd, FromRedisValue, RedisResult, Script, ScriptInvocation, Value, aio::MultiplexedConnection};
 use topup_embedded::RedisServer;
+use topup_wire::{keyspace::ShardKeys, limit::Limit, reply::Published, scripts};
 
 /// A private Redis and a connection to it.
 pub(crate) struct Redis {
@@ -95,6 +96,20 @@ impl Redis {
         let seen: Vec<Vec<Value>> = self.seen.invoke_async(&mut self.connection).await.unwrap();
         seen.into_iter().map(entry).collect()
     }
+}
+
+/// Publishes `limit`, and makes a change at once that workers would have to be told of.
+pub(crate) async fn publish(
+    connection: &mut MultiplexedConnection,
+    keys: &ShardKeys,
+    limit: &Limit,
+    at: Option<u64>,
+) -> RedisResult<Published> {
+    let published = scripts::publish(connection, keys, limit, at, None).await?;
+    let Published::Announced(told) = published else { return Ok(published) };
+    // As if it had been long ago.
+    Cmd::hset(&keys.record, "frozen", 1).exec_async(connection).await?;
+    scripts::publish(connection, keys, limit, at, Some(told)).await
 }
 
 /// A reply of `TIME`, in µs.

@@ -12,7 +12,10 @@ use topup_wire::{
 };
 
 use super::Scene;
-use crate::{draw::limit, server::Redis};
+use crate::{
+    draw::limit,
+    server::{Redis, publish},
+};
 
 const MINUTE: u64 = 60_000_000;
 const BEGIN: u64 = 30_000_000 * MINUTE;
@@ -128,7 +131,7 @@ async fn bytes_of_a_million_takes_a_minute() {
         };
         redis.ask::<()>(&["FLUSHALL"]).await;
         redis.ask::<()>(&["CONFIG", "RESETSTAT"]).await;
-        scripts::publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
+        publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
         let singles = if algorithm == Algorithm::SlidingWindow { LIMIT } else { 1 };
         let takers = (0..64).map(|part| {
             let takes = (singles + 63 - part) / 64;

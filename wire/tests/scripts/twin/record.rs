@@ -7,10 +7,9 @@ use topup_wire::{
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
     reply::Published,
-    scripts,
 };
 
-use crate::server::{Content, Redis};
+use crate::server::{Content, Redis, publish};
 
 /// A limit as published, and its record as the twin has it.
 pub(crate) struct Twin {
@@ -29,7 +28,7 @@ impl Twin {
     pub(crate) async fn new(redis: &mut Redis, limit: Limit) -> Self {
         redis.ask::<()>(&["FLUSHALL"]).await;
         let keys = ShardKeys::new(&limit.name, 0);
-        let published = scripts::publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
+        let published = publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
         assert_eq!(published, Published::Created);
         let since = redis.ask(&["HGET", &keys.record, "since"]).await;
         Self { record: Record::new(&limit, since), keys, limit, former: false, generation: 1 }
@@ -44,7 +43,7 @@ impl Twin {
         waiting: bool,
     ) -> bool {
         let earliest = redis.time().await;
-        let reply = scripts::publish(&mut redis.connection, &self.keys, &limit, at).await.unwrap();
+        let reply = publish(&mut redis.connection, &self.keys, &limit, at).await.unwrap();
         let terms = |limit: &Limit| match limit.terms.supply {
             Supply::Windows(windows) => (windows.as_pairs(), (windows.aligned().into(), 0)),
             supply => (limit.terms.capacity.to_string(), supply.lowest_terms()),
@@ -108,6 +107,7 @@ impl Twin {
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.former).to_string()),
+            ("frozen", "0".to_owned()),
             ("generation", self.generation.to_string()),
         ]);
         if let Some(before) = record.before {
