@@ -137,7 +137,13 @@ impl<W: Waiter> Busy<W> {
         let mut spare = granted + std::mem::take(&mut self.gathered);
         let mut served = 0;
         let beside = left.saturating_add(cx.hot.in_hand());
-        while let Some(first) = self.queue.first().filter(|first| first.count <= spare) {
+        loop {
+            served += self.queue.close_up();
+            let Some(first) = self.queue.first().filter(|first| first.count <= spare) else { break };
+            // For who came after the command, its tokens are as tokens in hand.
+            if first.since > sent && self.good_until(spare, sent, cx) <= cx.now {
+                break;
+            }
             spare -= first.count;
             let decision = Decision::Allowed { remaining: beside.saturating_add(spare), capacity };
             if let Some(waiting) = self.queue.pop() {

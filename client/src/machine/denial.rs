@@ -8,7 +8,7 @@ use std::sync::atomic::{
 
 use super::{Micros, estimate::Denied};
 
-pub(crate) use super::estimate::Denial;
+pub use super::estimate::Denial;
 
 /// What each take of one token is told until some instant. Read by many tasks, written under the bucket's lock.
 #[derive(Debug, Default)]

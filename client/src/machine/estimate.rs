@@ -43,13 +43,13 @@ pub(super) struct Estimate {
 
 /// A denial told from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Denial {
+pub struct Denial {
     /// Tokens in the bucket.
-    pub(crate) tokens: u64,
+    pub tokens: u64,
     /// Most it holds.
-    pub(crate) capacity: u64,
+    pub capacity: u64,
     /// µs until the take would be allowed.
-    pub(crate) wait: Micros,
+    pub wait: Micros,
 }
 
 /// A denial with its instants, for the denial cache.

@@ -41,7 +41,7 @@ struct Stock {
 
 /// What a taker finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spent {
+pub enum Spent {
     /// A token. `true`: it is time to take more.
     Token(Decision, bool),
     /// A denial from memory.
@@ -66,13 +66,13 @@ pub(super) struct Added {
 impl HotCell {
     /// Whether there may be anything to tell, as far as can be said without a clock.
     #[inline]
-    pub(crate) fn may_tell(&self) -> bool {
+    pub fn may_tell(&self) -> bool {
         self.0.get().is_some_and(|hot| hot.stock.left.load(Relaxed) > 0 || !hot.denial.is_empty())
     }
 
     /// Spends a token in hand, or tells the denial.
     #[inline]
-    pub(crate) fn spend(&self, now: Micros, epoch: u64) -> Spent {
+    pub fn spend(&self, now: Micros, epoch: u64) -> Spent {
         let Some(hot) = self.0.get() else { return Spent::Nothing };
         match hot.stock.spend(now, epoch) {
             Spent::Nothing => hot.denial.denial(now, epoch).map_or(Spent::Nothing, Spent::Denied),
@@ -89,12 +89,12 @@ impl HotCell {
     }
 
     /// Tokens in hand.
-    pub(crate) fn in_hand(&self) -> u64 {
+    pub fn in_hand(&self) -> u64 {
         self.0.get().map_or(0, |hot| hot.stock.left.load(Relaxed))
     }
 
     /// Tokens in hand that are good at `now`.
-    pub(crate) fn good(&self, now: Micros, epoch: u64) -> u64 {
+    pub fn good(&self, now: Micros, epoch: u64) -> u64 {
         self.0
             .get()
             .map_or(0, |hot| if hot.stock.is_good(now, epoch) { hot.stock.left.load(Relaxed) } else { 0 })

@@ -20,14 +20,12 @@ mod timers;
 
 pub use answers::{Actions, Answer, PutBack};
 pub use command::{Command, Reply};
-pub use hot::HotCell;
+pub use denial::Denial;
+pub use hot::{HotCell, Spent};
 pub use queue::Waiter;
 pub use state::{BucketState, Event};
 pub use terms::{Context, Kind, LeaseTerms, Terms};
 pub use timers::Timers;
-
-pub(crate) use denial::Denial;
-pub(crate) use hot::Spent;
 
 /// An instant of the worker's clock, or a duration, in µs.
 pub type Micros = u64;

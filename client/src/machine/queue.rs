@@ -87,11 +87,14 @@ impl<W: Waiter> WaitQueue<W> {
         self.demand
     }
 
-    /// Lets go of those at the front who have left.
-    pub(super) fn close_up(&mut self) {
+    /// Lets go of those at the front who have left: how many.
+    pub(super) fn close_up(&mut self) -> usize {
+        let mut left = 0;
         while self.first.as_ref().is_some_and(|first| first.waiter.has_left()) {
             self.pop();
+            left += 1;
         }
+        left
     }
 
     /// How many at the front want one token each.

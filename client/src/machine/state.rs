@@ -149,8 +149,9 @@ impl<W: Waiter> BucketState<W> {
                 busy.dispatch(cx, out);
             }
             Event::Unwanted(tokens) => {
-                let (left, capacity) = (busy.estimate.tokens(), busy.estimate.capacity(cx.terms));
-                busy.distribute(tokens, left, capacity, cx.now, cx, out);
+                // When they were taken is not known here: nobody else may have them, and none may stay in hand.
+                out.put_back(PutBack { tokens, full_at: busy.full_at(cx), prefetched: false });
+                busy.forget();
                 busy.go_on(cx, out);
             }
             Event::Heard { settled, count, sent } => {
@@ -178,12 +179,12 @@ impl<W: Waiter> BucketState<W> {
     }
 
     /// The denial of a take of `count` tokens that was known last, if any.
-    pub(crate) fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+    pub fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
         self.busy.as_ref()?.estimate.last_denial(count, cx)
     }
 
     /// The denial of a take of `count` tokens, if it is known.
-    pub(crate) fn denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+    pub fn denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
         self.busy.as_ref()?.estimate.denial(count, 0, cx)
     }
 }
