@@ -145,7 +145,9 @@ impl Ideal {
                 self.level = match on_change {
                     OnChange::Keep => self.level,
                     OnChange::Proportional if self.level < 0 => self.level,
-                    OnChange::Proportional => (self.level / self.token + 1) * self.capacity / (before / self.token),
+                    OnChange::Proportional => {
+                        (self.level / self.token + 1) * self.capacity / (before / self.token)
+                    }
                     OnChange::Reset => self.capacity,
                 };
                 self.level = self.level.min(self.capacity);
@@ -188,7 +190,9 @@ pub(crate) fn judge(
     for &(at, note) in notes {
         let over = ideal.note(at, note);
         let law = match note {
-            Note::Admitted(_) | Note::Paid(..) if over >= ideal.token => Some(Law::Over(ideal.thousandths(over))),
+            Note::Admitted(_) | Note::Paid(..) if over >= ideal.token => {
+                Some(Law::Over(ideal.thousandths(over)))
+            }
             Note::Seen(tokens, elsewhere) if vanishing => {
                 // A first take may be noted 1 ms late, and a token falls on a whole µs.
                 let slack = ideal.token * 2 + ideal.rate * 1_010;

@@ -6,8 +6,8 @@ use crate::{
     fault::Fault,
     oracle::Note,
     put_in::{Put, PutIn},
-    world::{Happening, World},
     worker::DEADLINE,
+    world::{Happening, World},
 };
 
 /// Longest time a token of a burst stays in hand, in µs.
@@ -94,7 +94,10 @@ impl World {
         }
         let after = self.tokens_now(bucket);
         self.tell(bucket, || {
-            format!("REDIS puts in {:?} of worker {worker}: {put:?} (held {before}, holds {after})", request.tokens)
+            format!(
+                "REDIS puts in {:?} of worker {worker}: {put:?} (held {before}, holds {after})",
+                request.tokens
+            )
         });
         match put {
             Put::Given => {

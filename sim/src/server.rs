@@ -199,7 +199,8 @@ impl Server {
         }
         let expires = now / 1_000 + written.pace.first_take_ms(count);
         let tag = (written.tag % 10_000) as u16;
-        *key = Key { bucket: Bucket::AtRest(AtRest::FirstTake { tag, count, expires }), expires, stray: None };
+        *key =
+            Key { bucket: Bucket::AtRest(AtRest::FirstTake { tag, count, expires }), expires, stray: None };
         true
     }
 
@@ -244,7 +245,8 @@ impl Server {
     /// Tokens in a bucket from which those in doubt can be paid.
     fn tokens_in_doubt(&self, key: usize, doubt: u64, now: u64) -> u64 {
         let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
-        let fuller = Bucket::Counting(Held { tokens: held.tokens.max(0).saturating_add(doubt as i64), ..held });
+        let fuller =
+            Bucket::Counting(Held { tokens: held.tokens.max(0).saturating_add(doubt as i64), ..held });
         let mut bucket = fuller;
         let record = self.record.as_ref();
         let peek = |record| bucket::settle(record, &mut bucket, Operation::Peek(1), false, 0, now).tokens;

@@ -84,7 +84,7 @@ async fn microseconds_of_a_settle() {
     let mut lazy = None;
     for limit in &limits {
         let keys = ShardKeys::new(&limit.name, 0);
-        scripts::publish(&mut redis.connection, &keys, limit, None).await.unwrap();
+        scripts::publish(&mut redis.connection, &keys, limit, None, None).await.unwrap();
         if limit.algorithm == Algorithm::LazyTokenBucket {
             scripts::operate(
                 &mut redis.connection,
