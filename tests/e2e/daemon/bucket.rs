@@ -42,11 +42,7 @@ impl Bucket {
 
     /// As a worker that goes on with bare commands where it may: a bucket of which several tokens are taken counts.
     pub(super) async fn operate(&self, operation: Operation) -> Settled {
-<<<<<<< HEAD
-        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, false, 0)
-=======
         scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, true, 0)
->>>>>>> refs/heads/daemon
             .await
             .unwrap()
     }
