@@ -6,8 +6,8 @@ use anyhow::ensure;
 use clap::{Args, Parser, Subcommand, ValueEnum, error::ErrorKind};
 
 use crate::{
-    leash,
-    peer::Peer,
+    child_process,
+    limiter::Limiter,
     rules::Rule,
     suite::{self, Curve},
     worker,
@@ -35,7 +35,7 @@ enum Command {
     Worker(Work),
     /// Become a program that ends with its parent
     #[command(hide = true)]
-    Leash {
+    Child {
         parent: i32,
         #[arg(long)]
         avoid_redis: bool,
@@ -99,7 +99,7 @@ pub(crate) struct Work {
     #[arg(long)]
     pub(crate) redis: String,
     #[arg(long)]
-    pub(crate) peer: Peer,
+    pub(crate) limiter: Limiter,
     #[arg(long)]
     pub(crate) rule: Rule,
     #[arg(long)]
@@ -135,9 +135,9 @@ impl Choices {
 
     /// Refuses names of nothing.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let peers = || Peer::value_variants().iter().map(|peer| peer.name()).collect::<Vec<_>>();
+        let limiters = || Limiter::value_variants().iter().map(|limiter| limiter.name()).collect::<Vec<_>>();
         let curves = || Curve::value_variants().iter().map(|curve| curve.name()).collect();
-        let there_are: Vec<String> = if self.growth { curves() } else { peers() };
+        let there_are: Vec<String> = if self.growth { curves() } else { limiters() };
         if self.only_refill() {
             return Ok(());
         }
@@ -158,10 +158,11 @@ impl Choices {
         self.only.is_empty() || self.only.contains(&curve.name())
     }
 
-    /// Whether `peer` was asked for.
-    pub(crate) fn wants(&self, peer: Peer) -> bool {
-        let named = |name: &String| peer.name() == *name || peer.name().starts_with(&format!("{name}-"));
-        self.only.is_empty() || peer == Peer::Raw || self.only.iter().any(named)
+    /// Whether `limiter` was asked for.
+    pub(crate) fn wants(&self, limiter: Limiter) -> bool {
+        let named =
+            |name: &String| limiter.name() == *name || limiter.name().starts_with(&format!("{name}-"));
+        self.only.is_empty() || limiter == Limiter::Raw || self.only.iter().any(named)
     }
 }
 
@@ -180,8 +181,8 @@ pub fn main() -> ExitCode {
         Command::Run(choices) => suite::run(&choices),
         Command::Micro { docs } => suite::micro(docs.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Worker(work) => worker::run(&work).map(|()| ExitCode::SUCCESS),
-        Command::Leash { parent, avoid_redis, program, args } => {
-            leash::become_program(parent, avoid_redis, &program, &args).map(|never| match never {})
+        Command::Child { parent, avoid_redis, program, args } => {
+            child_process::become_program(parent, avoid_redis, &program, &args).map(|never| match never {})
         }
     };
     ended.unwrap_or_else(|error| {

@@ -17,11 +17,11 @@ use hdrhistogram::Histogram;
 use tokio::{task, time};
 
 use crate::{
-    cell::Seen,
     cli::Work,
     clock::{Stopwatch, cpu_time},
+    limiter::{Decide, Names},
     machine,
-    peer::{Contend, Names},
+    measurement::Seen,
     rules::{Rule, apart_name},
 };
 
@@ -56,10 +56,10 @@ struct Shared {
 }
 
 pub(crate) fn run(work: &Work) -> anyhow::Result<()> {
-    let Work { redis, peer, rule, keys, tasks, seconds } = work.clone();
+    let Work { redis, limiter, rule, keys, tasks, seconds } = work.clone();
     let load = Load { redis, rule, keys, tasks, time: Duration::from_secs_f64(seconds) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let met = runtime.block_on(peer.meet(&load));
+    let met = runtime.block_on(limiter.meet(&load));
     // For whoever started this; the error itself is for people.
     if let Err(error) = &met {
         say(&format!("{FAILED}{error:#}"))?;
@@ -76,17 +76,17 @@ impl Load {
         (0..self.keys.max(1)).map(name).collect()
     }
 
-    /// Asks `contender`, as described above.
-    pub(crate) async fn put_on(&self, contender: impl Contend) -> anyhow::Result<()> {
-        let (contender, keys) = (Arc::new(contender), self.keys.max(1));
-        self.warm_up(&contender, keys).await?;
+    /// Asks `limiter`, as described above.
+    pub(crate) async fn put_on(&self, limiter: impl Decide) -> anyhow::Result<()> {
+        let (limiter, keys) = (Arc::new(limiter), self.keys.max(1));
+        self.warm_up(&limiter, keys).await?;
         say("ready")?;
         task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
 
         let shared = Arc::new(Shared::new()?);
         let (started, used) = (Stopwatch::start(), cpu_time());
         let tasks: Vec<_> = (0..self.tasks)
-            .map(|seed| tokio::spawn(ask(contender.clone(), shared.clone(), keys, seed as u64)))
+            .map(|seed| tokio::spawn(ask(limiter.clone(), shared.clone(), keys, seed as u64)))
             .collect();
         time::sleep(self.time).await;
         shared.stop.store(true, Relaxed);
@@ -101,17 +101,17 @@ impl Load {
         std::process::exit(0)
     }
 
-    async fn warm_up(&self, contender: &Arc<impl Contend>, keys: usize) -> anyhow::Result<()> {
+    async fn warm_up(&self, limiter: &Arc<impl Decide>, keys: usize) -> anyhow::Result<()> {
         let (started, step) = (Stopwatch::start(), self.tasks.max(16));
         let tasks: Vec<_> = (0..step)
             .map(|first| {
-                let contender = contender.clone();
+                let limiter = limiter.clone();
                 tokio::spawn(async move {
                     for key in (first..keys).step_by(step) {
                         if started.elapsed() > LONGEST_WARM_UP {
                             break;
                         }
-                        contender.decide(key).await?;
+                        limiter.decide(key).await?;
                     }
                     anyhow::Ok(())
                 })
@@ -124,12 +124,7 @@ impl Load {
     }
 }
 
-async fn ask(
-    contender: Arc<impl Contend>,
-    shared: Arc<Shared>,
-    keys: usize,
-    seed: u64,
-) -> anyhow::Result<()> {
+async fn ask(limiter: Arc<impl Decide>, shared: Arc<Shared>, keys: usize, seed: u64) -> anyhow::Result<()> {
     let mut random = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     for turn in 0_u64.. {
         random ^= random << 13;
@@ -137,7 +132,7 @@ async fn ask(
         random ^= random << 17;
         let key = (random % keys as u64) as usize;
         let watch = (turn % SAMPLE == seed % SAMPLE).then(Stopwatch::start);
-        let allowed = contender.decide(key).await?;
+        let allowed = limiter.decide(key).await?;
         if shared.stop.load(Relaxed) {
             break;
         }

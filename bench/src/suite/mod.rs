@@ -17,12 +17,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use topup_measure::{Spread, Table, short};
 
 use crate::{
-    cell::{Cell, Found},
     cli::Choices,
-    peer::Peer,
+    fixture::Fixture,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
+    pool,
     report::{Page, Surroundings, answer, tell},
-    stage::Stage,
-    team,
 };
 
 /// CPUs that other programs may have while a figure is taken.
@@ -35,7 +35,7 @@ const KEYS: usize = 10_000;
 /// One measurement after another.
 #[derive(Debug)]
 struct Bench<'a> {
-    stage: Stage,
+    fixture: Fixture,
     choices: &'a Choices,
     /// CPUs that other programs had, for each figure taken.
     others: Vec<f64>,
@@ -57,20 +57,20 @@ pub(crate) fn run(choices: &Choices) -> anyhow::Result<ExitCode> {
 
 async fn all(choices: &Choices) -> anyhow::Result<()> {
     choices.check()?;
-    let mut stage = Stage::set(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
-    let redis = stage.redis_version().await?;
+    let mut fixture = Fixture::start(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
+    let redis = fixture.redis_version().await?;
     if choices.growth {
-        return growth::all(&mut Bench { stage, choices, others: Vec::new() }, &redis).await;
+        return growth::all(&mut Bench { fixture, choices, others: Vec::new() }, &redis).await;
     }
-    let wanted = Peer::value_variants().iter().filter(|peer| choices.wants(**peer));
-    let left_out =
-        wanted.filter_map(|peer| Some(format!("{} ({})", peer.name(), peer.absent(&choices.found)?)));
+    let wanted = Limiter::value_variants().iter().filter(|limiter| choices.wants(**limiter));
+    let left_out = wanted
+        .filter_map(|limiter| Some(format!("{} ({})", limiter.name(), limiter.absent(&choices.found)?)));
     let around = Surroundings { redis, left_out: left_out.collect() };
-    for peer in &around.left_out {
-        tell(&format!("left out: {peer}"));
+    for limiter in &around.left_out {
+        tell(&format!("left out: {limiter}"));
     }
     let mut page = Page::new(include_str!("../report/preface.md"), choices, &around);
-    let mut bench = Bench { stage, choices, others: Vec::new() };
+    let mut bench = Bench { fixture, choices, others: Vec::new() };
     let tables = bench.compare().await?;
     if let Some(others) = Spread::of(bench.others) {
         page.say(&format!("Other programs had {} CPUs meanwhile.", others.text(short)));
@@ -101,28 +101,28 @@ impl Bench<'_> {
         Ok(tables)
     }
 
-    /// Whether `peer` is to be measured, and can be.
-    fn has(&self, peer: Peer) -> bool {
-        self.choices.wants(peer) && peer.absent(&self.choices.found).is_none()
+    /// Whether `limiter` is to be measured, and can be.
+    fn has(&self, limiter: Limiter) -> bool {
+        self.choices.wants(limiter) && limiter.absent(&self.choices.found).is_none()
     }
 
-    /// Measures `cell` on an empty Redis; again, when other programs had more of this machine than they should, and the
+    /// Measures `measurement` on an empty Redis; again, when other programs had more of this machine than they should, and the
     /// quietest counts. A limiter that fails is left out of the table, with a word.
-    async fn measure(&mut self, cell: &Cell) -> Option<Found> {
-        match self.try_measure(cell).await {
+    async fn measure(&mut self, measurement: &Measurement) -> Option<Found> {
+        match self.try_measure(measurement).await {
             Ok(found) => Some(found),
             Err(error) => {
-                tell(&format!("{}: {error:#}", cell.peer.name()));
+                tell(&format!("{}: {error:#}", measurement.limiter.name()));
                 None
             }
         }
     }
 
     /// The same; a limiter that fails is the caller's to report.
-    async fn try_measure(&mut self, cell: &Cell) -> anyhow::Result<Found> {
+    async fn try_measure(&mut self, measurement: &Measurement) -> anyhow::Result<Found> {
         let mut quietest: Option<Found> = None;
         for _ in 0..ATTEMPTS {
-            let found = team::measure(&mut self.stage, &self.choices.found, cell).await?;
+            let found = pool::measure(&mut self.fixture, &self.choices.found, measurement).await?;
             if quietest.as_ref().is_none_or(|quietest| found.others < quietest.others) {
                 quietest = Some(found);
             }

@@ -4,8 +4,8 @@ use anyhow::Context;
 use topup_measure::{Spread, Table, count, short};
 
 use crate::{
-    cell::{Cell, Found},
-    peer::Peer,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
     report::tell,
     rules::Rule,
 };
@@ -26,22 +26,22 @@ const HEADER: [&str; 10] = [
 ];
 
 /// Who, under which rule, and what the rule means where that matters.
-const ROWS: [(Peer, Rule, &str); 15] = [
-    (Peer::Raw, Rule::Draining, ""),
-    (Peer::Topup, Rule::Draining, ", below full"),
-    (Peer::Topup, Rule::Steady, ", 100/s a key"),
-    (Peer::Topup, Rule::Under, ", back to full"),
-    (Peer::TopupLeased, Rule::Draining, ""),
-    (Peer::RedisCell, Rule::Under, ""),
-    (Peer::LuaLazy, Rule::Under, ""),
-    (Peer::LuaLog, Rule::Under, ""),
-    (Peer::Limitador, Rule::Under, ""),
-    (Peer::LimitadorCached, Rule::Under, ""),
-    (Peer::Trypema, Rule::Under, ""),
-    (Peer::TrypemaHybrid, Rule::Under, ""),
-    (Peer::Governor, Rule::Under, ""),
-    (Peer::Limits, Rule::Under, ""),
-    (Peer::RateLimiterFlexible, Rule::Under, ""),
+const ROWS: [(Limiter, Rule, &str); 15] = [
+    (Limiter::Raw, Rule::Draining, ""),
+    (Limiter::Topup, Rule::Draining, ", below full"),
+    (Limiter::Topup, Rule::Steady, ", 100/s a key"),
+    (Limiter::Topup, Rule::Under, ", back to full"),
+    (Limiter::TopupLeased, Rule::Draining, ""),
+    (Limiter::RedisCell, Rule::Under, ""),
+    (Limiter::LuaLazy, Rule::Under, ""),
+    (Limiter::LuaLog, Rule::Under, ""),
+    (Limiter::Limitador, Rule::Under, ""),
+    (Limiter::LimitadorCached, Rule::Under, ""),
+    (Limiter::Trypema, Rule::Under, ""),
+    (Limiter::TrypemaHybrid, Rule::Under, ""),
+    (Limiter::Governor, Rule::Under, ""),
+    (Limiter::Limits, Rule::Under, ""),
+    (Limiter::RateLimiterFlexible, Rule::Under, ""),
 ];
 
 /// Rows between two measurements of raw: the nearer in time, the fairer the pair, should the machine be busy elsewhere.
@@ -66,22 +66,22 @@ pub(super) async fn all(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
 
 async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
     let (mut round, mut raw, mut since) = (Vec::new(), None::<Found>, 0);
-    for (peer, rule, _) in ROWS {
-        if !bench.has(peer) {
+    for (limiter, rule, _) in ROWS {
+        if !bench.has(limiter) {
             round.push(None);
             continue;
         }
         if since % RAW_EVERY == 0 {
-            let cell = Cell::new(Peer::Raw, Rule::Draining, keys, bench.choices.time());
-            raw = Some(bench.measure(&cell).await.context("raw cannot be measured")?);
+            let measurement = Measurement::new(Limiter::Raw, Rule::Draining, keys, bench.choices.time());
+            raw = Some(bench.measure(&measurement).await.context("raw cannot be measured")?);
         }
         since += 1;
-        let found = match peer {
-            Peer::Raw => raw.clone(),
-            _ => bench.measure(&Cell::new(peer, rule, keys, bench.choices.time())).await,
+        let found = match limiter {
+            Limiter::Raw => raw.clone(),
+            _ => bench.measure(&Measurement::new(limiter, rule, keys, bench.choices.time())).await,
         };
         if let Some(found) = &found {
-            tell(&format!("  {}: {}/s", peer.name(), count(found.rate())));
+            tell(&format!("  {}: {}/s", limiter.name(), count(found.rate())));
         }
         round.push(found.zip(raw.as_ref().map(Found::rate)));
     }
@@ -91,7 +91,7 @@ async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
 fn table(name: &str, rounds: &[Round]) -> Table {
     let mut table = Table::new(&format!("{name}, all allowed"), HEADER)
         .note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
-    for (row, (peer, _, rule)) in ROWS.iter().enumerate() {
+    for (row, (limiter, _, rule)) in ROWS.iter().enumerate() {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
         let figures = |of: &dyn Fn(&Found) -> f64| Spread::of(found().map(|(found, _)| of(found)));
         let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
@@ -104,7 +104,7 @@ fn table(name: &str, rounds: &[Round]) -> Table {
         let but =
             if allowed < 0.999 { format!(", {} % allowed", short(allowed * 100.0)) } else { String::new() };
         table.row(
-            format!("{}{rule}{but}", peer.label()),
+            format!("{}{rule}{but}", limiter.label()),
             [
                 ratio.text(short),
                 median(&Found::rate, count),

@@ -2,7 +2,7 @@
 
 use redis::aio::MultiplexedConnection;
 
-use super::{Contend, Names, raw::connect};
+use super::{Decide, Names, raw::connect};
 use crate::{rules::Rule, worker::Load};
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl RedisCell {
     }
 }
 
-impl Contend for RedisCell {
+impl Decide for RedisCell {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let mut throttle = redis::cmd("CL.THROTTLE");
         // One more than its burst are allowed at once.

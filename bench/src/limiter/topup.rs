@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup::{Bucket, Client};
 
-use super::{Contend, Names};
+use super::{Decide, Names};
 use crate::{rules::Rule, worker::Load};
 
 /// Longer than its default: where thousands ask at once through one connection, what is late is to be measured as such.
@@ -54,7 +54,7 @@ impl Topup {
     }
 }
 
-impl Contend for Topup {
+impl Decide for Topup {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         match &self.asked {
             Asked::One(bucket) => self.take(bucket).await,

@@ -21,7 +21,7 @@ use crate::{cli::Programs, worker::Load};
 
 /// A limiter, or what one is measured against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Peer {
+pub(crate) enum Limiter {
     /// A bare DECR: nothing that asks Redis can be faster.
     Raw,
     /// topup, every take asked of Redis or known to be denied.
@@ -47,7 +47,7 @@ pub(crate) enum Peer {
 }
 
 /// A limiter, ready to be asked.
-pub(crate) trait Contend: Send + Sync + 'static {
+pub(crate) trait Decide: Send + Sync + 'static {
     /// One token of the key numbered `key`: whether it is granted.
     fn decide(&self, key: usize) -> impl Future<Output = anyhow::Result<bool>> + Send;
 }
@@ -55,9 +55,9 @@ pub(crate) trait Contend: Send + Sync + 'static {
 /// The names of the keys.
 pub(crate) type Names = Arc<[String]>;
 
-// === impl Peer ===
+// === impl Limiter ===
 
-impl Peer {
+impl Limiter {
     /// As given on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()

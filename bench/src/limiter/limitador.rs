@@ -8,7 +8,7 @@ use limitador::{
     storage::redis::{AsyncRedisStorage, CachedRedisStorageBuilder},
 };
 
-use super::{Contend, Names};
+use super::{Decide, Names};
 use crate::worker::Load;
 
 /// With its default of 10,000 it stops answering once 10,000 keys are known.
@@ -41,7 +41,7 @@ impl Limitador {
     }
 }
 
-impl Contend for Limitador {
+impl Decide for Limitador {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let values = HashMap::from([("key".to_owned(), self.names[key].clone())]);
         let context = Context::from(values);

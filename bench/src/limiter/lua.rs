@@ -2,7 +2,7 @@
 
 use redis::aio::MultiplexedConnection;
 
-use super::{Contend, Names, raw::connect};
+use super::{Decide, Names, raw::connect};
 use crate::worker::Load;
 
 const LAZY: &str = include_str!("lazy.lua");
@@ -36,7 +36,7 @@ impl Script {
     }
 }
 
-impl Contend for Script {
+impl Decide for Script {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let mut call = self.script.key(&self.names[key]);
         let allowed: u8 = call.arg(&self.arguments).invoke_async(&mut self.connection.clone()).await?;

@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use topup_measure::Meter;
 
-use crate::{peer::Peer, rules::Rule};
+use crate::{limiter::Limiter, rules::Rule};
 
 /// What runs a script.
 pub(crate) const SCRIPTS: [&str; 2] = ["eval", "evalsha"];
 
 /// What is to be measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Cell {
-    pub(crate) peer: Peer,
+pub(crate) struct Measurement {
+    pub(crate) limiter: Limiter,
     pub(crate) rule: Rule,
     /// One bucket for each of so many keys; 0 for one bucket for all.
     pub(crate) keys: usize,
@@ -53,12 +53,12 @@ pub(crate) struct Found {
     pub(crate) others: f64,
 }
 
-// === impl Cell ===
+// === impl Measurement ===
 
-impl Cell {
-    /// `peer` under `rule`, as throughput is measured: 256 tasks of one process.
-    pub(crate) const fn new(peer: Peer, rule: Rule, keys: usize, time: Duration) -> Self {
-        Self { peer, rule, keys, tasks: 256, processes: 1, time }
+impl Measurement {
+    /// `limiter` under `rule`, as throughput is measured: 256 tasks of one process.
+    pub(crate) const fn new(limiter: Limiter, rule: Rule, keys: usize, time: Duration) -> Self {
+        Self { limiter, rule, keys, tasks: 256, processes: 1, time }
     }
 
     pub(crate) const fn keyed(&self) -> bool {

@@ -4,7 +4,7 @@
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, IntoConnectionInfo, aio::MultiplexedConnection, io::tcp::TcpSettings};
 
-use super::{Contend, Names};
+use super::{Decide, Names};
 use crate::worker::Load;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Raw {
     }
 }
 
-impl Contend for Raw {
+impl Decide for Raw {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let mut decr = redis::cmd("DECR");
         let left: i64 = decr.arg(&self.names[key]).query_async(&mut self.connection.clone()).await?;
