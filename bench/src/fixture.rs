@@ -50,7 +50,7 @@ impl Fixture {
         let redis = builder.start()?;
         cpu::pin_redis(redis.pid().context("Redis has ended")?)?;
         // Without a time limit: emptying a Redis of a million keys takes a while.
-        let connection = limiter::connect(redis.url()).await?;
+        let connection = limiter::open(redis.url(), None).await?;
         let mut fixture = Self { daemon: None, topupd: topupd.to_owned(), connection, redis };
         fixture.start_daemon(&rules::config(fixture.url())).await?;
         Ok(fixture)

@@ -8,9 +8,12 @@ mod fixture;
 mod limiter;
 mod machine;
 mod measurement;
+mod monitor;
+mod open_loop;
 mod pool;
 mod report;
 mod rules;
+mod schedule;
 mod suite;
 mod worker;
 

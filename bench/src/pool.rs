@@ -17,7 +17,7 @@ use crate::{
     limiter::Limiter,
     machine,
     measurement::{Found, Measurement, Seen},
-    rules::Rule,
+    rules::{Form, Rule},
     worker::FAILED,
 };
 
@@ -26,8 +26,9 @@ const READY_WITHIN: Duration = Duration::from_secs(40);
 /// From the end of the time to the result.
 const SLACK: Duration = Duration::from_secs(10);
 
+/// A worker process.
 #[derive(Debug)]
-struct Worker {
+pub(crate) struct Worker {
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
     /// Killed when dropped.
@@ -43,15 +44,21 @@ pub(crate) async fn measure(
     if measurement.rule == Rule::Apart {
         return measure_as_it_is(fixture, found, measurement).await;
     }
-    fixture.clear().await?;
-    let leased = measurement.limiter == Limiter::TopupLeased;
-    fixture
-        .published(
-            &measurement.rule.limit(measurement.keyed(), leased),
-            measurement.keyed().then_some("key-0"),
-        )
-        .await?;
+    prepare(fixture, measurement.limiter, measurement.rule, measurement.keyed()).await?;
     measure_as_it_is(fixture, found, measurement).await
+}
+
+/// Empties Redis, and waits until the limit is published that `limiter` is to be asked for, if it has one.
+pub(crate) async fn prepare(
+    fixture: &mut Fixture,
+    limiter: Limiter,
+    rule: Rule,
+    keyed: bool,
+) -> anyhow::Result<()> {
+    fixture.clear().await?;
+    // The daemon publishes its limits after every clearing. What that costs is over before any limiter is measured.
+    let form = limiter.form().unwrap_or(Form::TokenBucket);
+    fixture.published(&rule.limit(keyed, form), keyed.then_some("key-0")).await
 }
 
 /// Measures `measurement` on whatever is in Redis.
@@ -62,16 +69,15 @@ pub(crate) async fn measure_as_it_is(
 ) -> anyhow::Result<Found> {
     let mut workers = Vec::new();
     for _ in 0..measurement.processes {
-        workers.push(Worker::start(fixture.url(), found, measurement)?);
+        workers.push(Worker::closed(fixture.url(), found, measurement)?);
     }
     for worker in &mut workers {
-        let line = timeout(READY_WITHIN, worker.hear()).await.context("it does not get ready")??;
-        ensure!(line == "ready", "it is not ready, but says {line:.80}");
+        worker.ready().await?;
     }
     let (before, busy, daemon) = (fixture.meter().await?, machine::busy()?, fixture.daemon_used());
     let watch = Stopwatch::start();
     for worker in &mut workers {
-        worker.input.write_all(b"go\n").await?;
+        worker.tell("go").await?;
     }
     let mut seen: Vec<Seen> = Vec::new();
     for worker in &mut workers {
@@ -83,7 +89,7 @@ pub(crate) async fn measure_as_it_is(
         redis.cpu / 1e6 + seen.iter().map(|seen| seen.cpu).sum::<f64>() + fixture.daemon_used() - daemon;
     let others = ((busy - ours) / watch.elapsed().as_secs_f64()).max(0.0);
     for worker in workers {
-        child_process::end(worker.child).await;
+        worker.end().await;
     }
     Ok(Found::new(&seen, redis, others))
 }
@@ -91,43 +97,64 @@ pub(crate) async fn measure_as_it_is(
 // === impl Worker ===
 
 impl Worker {
-    fn start(url: &str, found: &Programs, measurement: &Measurement) -> anyhow::Result<Self> {
-        let (program, first) = program(found, measurement.limiter)?;
+    /// Starts `program` with the arguments that come `first`, those that all have in common, and `more`.
+    pub(crate) fn start(
+        (program, first): (PathBuf, Vec<PathBuf>),
+        url: &str,
+        more: &[(&str, String)],
+    ) -> anyhow::Result<Self> {
         let mut command = child_process::command(&program, true)?;
         command.args(first).args(["--redis", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let (capacity, rate) =
-            (measurement.rule.capacity().to_string(), measurement.rule.per_second().to_string());
-        if matches!(measurement.limiter, Limiter::Limits | Limiter::RateLimiterFlexible) {
-            command.args(["--capacity", &capacity, "--rate", &rate]);
-        } else {
-            let rule =
-                clap::ValueEnum::to_possible_value(&measurement.rule).context("a rule without a name")?;
-            command.args(["--limiter", &measurement.limiter.name(), "--rule", rule.get_name()]);
+        for (name, value) in more {
+            command.arg(format!("--{name}")).arg(value);
         }
-        command
-            .arg("--keys")
-            .arg(measurement.keys.to_string())
-            .arg("--tasks")
-            .arg(measurement.tasks.to_string());
-        command.arg("--seconds").arg(measurement.time.as_secs_f64().to_string());
         let mut child = command.spawn()?;
         let input = child.stdin.take().context("no standard input")?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?).lines();
         Ok(Self { input, output, child })
     }
 
+    fn closed(url: &str, found: &Programs, measurement: &Measurement) -> anyhow::Result<Self> {
+        let Measurement { limiter, rule, keys, tasks, time, .. } = *measurement;
+        let mut more = match limiter {
+            Limiter::Limits | Limiter::RateLimiterFlexible => {
+                vec![("capacity", rule.capacity().to_string()), ("rate", rule.per_second().to_string())]
+            }
+            _ => vec![("limiter", limiter.name()), ("rule", rule.argument())],
+        };
+        more.extend([("keys", keys.to_string()), ("tasks", tasks.to_string())]);
+        more.push(("seconds", time.as_secs_f64().to_string()));
+        Self::start(program(found, limiter)?, url, &more)
+    }
+
+    /// Returns when it is ready.
+    pub(crate) async fn ready(&mut self) -> anyhow::Result<()> {
+        let line = timeout(READY_WITHIN, self.hear()).await.context("it does not get ready")??;
+        ensure!(line == "ready", "it is not ready, but says {line:.80}");
+        Ok(())
+    }
+
+    /// Gives it a line.
+    pub(crate) async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+        Ok(self.input.write_all(format!("{line}\n").as_bytes()).await?)
+    }
+
     /// What it says next.
-    async fn hear(&mut self) -> anyhow::Result<String> {
+    pub(crate) async fn hear(&mut self) -> anyhow::Result<String> {
         let line = self.output.next_line().await?.context("it has ended, see above")?;
         match line.strip_prefix(FAILED) {
             Some(error) => bail!("{error}"),
             None => Ok(line),
         }
     }
+
+    pub(crate) async fn end(self) {
+        child_process::end(self.child).await;
+    }
 }
 
 /// What to run for `limiter`, and its first arguments.
-fn program(found: &Programs, limiter: Limiter) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+pub(crate) fn program(found: &Programs, limiter: Limiter) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     let foreign = |name: &str| found.foreign.as_ref().map(|folder| folder.join(name)).context("no --foreign");
     Ok(match limiter {
         Limiter::Limits => (found.python.clone().context("no --python")?, vec![foreign("python_limits.py")?]),

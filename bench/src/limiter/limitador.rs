@@ -43,7 +43,7 @@ impl Limitador {
 
 impl Decide for Limitador {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
-        let values = HashMap::from([("key".to_owned(), self.names[key].clone())]);
+        let values = HashMap::from([("key".to_owned(), self.names.of(key).into_owned())]);
         let context = Context::from(values);
         let asked = self.limiter.check_rate_limited_and_update(&self.namespace, &context, 1);
         // Its errors cannot be sent between threads; their words can.

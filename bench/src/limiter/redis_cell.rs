@@ -16,7 +16,7 @@ pub(crate) struct RedisCell {
 
 impl RedisCell {
     pub(crate) async fn new(load: &Load, names: Names) -> anyhow::Result<Self> {
-        Ok(Self { connection: connect(&load.redis).await?, names, rule: load.rule })
+        Ok(Self { connection: connect(load).await?, names, rule: load.rule })
     }
 }
 
@@ -24,7 +24,8 @@ impl Decide for RedisCell {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let mut throttle = redis::cmd("CL.THROTTLE");
         // One more than its burst are allowed at once.
-        throttle.arg(&self.names[key]).arg(self.rule.capacity() - 1).arg(self.rule.per_second()).arg(1);
+        throttle.arg(&*self.names.of(key)).arg(self.rule.capacity() - 1);
+        throttle.arg(self.rule.tokens()).arg(self.rule.period());
         let (limited, ..): (u8, i64, i64, i64, i64) =
             throttle.query_async(&mut self.connection.clone()).await?;
         Ok(limited == 0)

@@ -13,6 +13,7 @@ use crate::{
 
 use super::Bench;
 
+pub(super) const TITLE: &str = "Accuracy";
 const LIMITERS: [Limiter; 8] = [
     Limiter::Topup,
     Limiter::TopupLeased,
@@ -30,11 +31,9 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "Four processes of 64 tasks hammer one limit of 1,000 at once and 1,000/s for 5 s. The most that a \
                 perfect limiter allows is capacity + rate × time; the least, where the warm-up emptied the bucket, rate \
                 × time. Where windows are fixed or sliding there is no burst beside the rate.";
-    let mut table = Table::new(
-        "Accuracy",
-        ["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"],
-    )
-    .note(note);
+    let mut table =
+        Table::new(TITLE, ["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"])
+            .note(note);
     let time = if bench.choices.quick { Duration::from_secs(1) } else { Duration::from_secs(SECONDS) };
     for limiter in LIMITERS.into_iter().filter(|limiter| bench.has(*limiter)).collect::<Vec<_>>() {
         tell(&format!("accuracy: {}", limiter.name()));

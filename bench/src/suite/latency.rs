@@ -6,6 +6,7 @@ use crate::{limiter::Limiter, measurement::Measurement, report::tell, rules::Rul
 
 use super::{Bench, KEYS};
 
+pub(super) const TITLE: &str = "Latency with few in flight";
 const ROWS: [(Limiter, Rule, &str); 6] = [
     (Limiter::Raw, Rule::Draining, ""),
     (Limiter::Topup, Rule::Draining, ", below full"),
@@ -18,7 +19,7 @@ const ROWS: [(Limiter, Rule, &str); 6] = [
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "10,000 keys, all allowed. µs; in brackets, the smallest and the largest of all rounds.";
     let header = ["", "p50, 1 task", "p99, 1 task", "p50, 8 tasks", "p99, 8 tasks"];
-    let mut table = Table::new("Latency with few in flight", header).note(note);
+    let mut table = Table::new(TITLE, header).note(note);
     let mut figures = vec![[const { Vec::new() }; 4]; ROWS.len()];
     for round in 1..=bench.choices.rounds() {
         tell(&format!("latency, round {round}"));

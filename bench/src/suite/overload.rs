@@ -11,6 +11,7 @@ use crate::{
 
 use super::Bench;
 
+pub(super) const TITLE: &str = "Overload";
 const LIMITERS: [Limiter; 8] = [
     Limiter::Raw,
     Limiter::Topup,
@@ -38,7 +39,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         "CPU per allowed",
         "÷ most",
     ];
-    let mut table = Table::new("Overload", header).note(note);
+    let mut table = Table::new(TITLE, header).note(note);
     for (rule, keys, name) in SHAPES {
         let mut found = vec![Vec::new(); LIMITERS.len()];
         for round in 1..=bench.choices.rounds().min(3) {

@@ -14,11 +14,12 @@ use crate::{
     measurement::{Found, Measurement},
     pool,
     report::tell,
-    rules::Rule,
+    rules::{Form, Rule},
 };
 
 use super::{Bench, KEYS};
 
+pub(super) const TITLE: &str = "Refill";
 const BUCKETS: usize = 100_000;
 const TICKED: usize = 10_000;
 /// For so long the daemon is watched: each bucket far below full is credited once in this time ...
@@ -55,7 +56,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
                 in the pure form (`catch_up = false`), credited at each tick. Latencies are those of raw, a bare `DECR`, in \
                 µs.";
     let header = ["", "100,000, far below full", "100,000, nearer", "10,000, at each tick"];
-    let mut table = Table::new("Refill", header).note(note);
+    let mut table = Table::new(TITLE, header).note(note);
     let mut found = Vec::new();
     for rule in [Rule::Crowd, Rule::Filling, Rule::Ticked] {
         found.push(looked_at(bench, rule).await?);
@@ -104,7 +105,7 @@ async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> 
 /// Brings `buckets` buckets of `rule` below full, on an empty Redis.
 pub(super) async fn fill(fixture: &mut Fixture, rule: Rule, buckets: usize) -> anyhow::Result<()> {
     fixture.clear().await?;
-    let limit = rule.limit(true, false);
+    let limit = rule.limit(true, Form::TokenBucket);
     fixture.published(&limit, Some("key-0")).await?;
     let client = Client::builder().deadline(Duration::from_secs(5)).connect(fixture.url()).await?;
     let takes = stream::iter(0..buckets).map(|key| {

@@ -12,6 +12,9 @@ use crate::{
 
 use super::{Bench, KEYS};
 
+pub(super) const TITLES: [&str; 2] = ["10,000 keys, all allowed", "One key for all, all allowed"];
+/// Keys of each, 0 for one.
+const SHAPES: [usize; 2] = [KEYS, 0];
 const HEADER: [&str; 10] = [
     "",
     "÷ raw (min–max)",
@@ -26,13 +29,14 @@ const HEADER: [&str; 10] = [
 ];
 
 /// Who, under which rule, and what the rule means where that matters.
-const ROWS: [(Limiter, Rule, &str); 15] = [
+const ROWS: [(Limiter, Rule, &str); 16] = [
     (Limiter::Raw, Rule::Draining, ""),
     (Limiter::Topup, Rule::Draining, ", below full"),
     (Limiter::Topup, Rule::Steady, ", 100/s a key"),
     (Limiter::Topup, Rule::Under, ", back to full"),
     (Limiter::TopupLeased, Rule::Draining, ""),
     (Limiter::RedisCell, Rule::Under, ""),
+    (Limiter::LuaGcra, Rule::Steady, ", 100/s a key"),
     (Limiter::LuaLazy, Rule::Under, ""),
     (Limiter::LuaLog, Rule::Under, ""),
     (Limiter::Limitador, Rule::Under, ""),
@@ -52,16 +56,15 @@ type Round = Vec<Option<(Found, f64)>>;
 
 /// Many keys, and one for all.
 pub(super) async fn all(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
-    let shapes = [(KEYS, "10,000 keys"), (0, "One key for all")];
     let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
     // Interleaved, so that an hour of a busy neighbour is everybody's.
     for round in 1..=bench.choices.rounds() {
-        for ((keys, name), rounds) in shapes.iter().zip(&mut rounds) {
-            tell(&format!("round {round} of {}: {name}", bench.choices.rounds()));
-            rounds.push(measure(bench, *keys).await?);
+        for ((keys, title), rounds) in SHAPES.into_iter().zip(TITLES).zip(&mut rounds) {
+            tell(&format!("round {round} of {}: {title}", bench.choices.rounds()));
+            rounds.push(measure(bench, keys).await?);
         }
     }
-    Ok(shapes.iter().zip(&rounds).map(|((_, name), rounds)| table(name, rounds)).collect())
+    Ok(TITLES.into_iter().zip(&rounds).map(|(title, rounds)| table(title, rounds)).collect())
 }
 
 async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
@@ -88,9 +91,9 @@ async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
     Ok(round)
 }
 
-fn table(name: &str, rounds: &[Round]) -> Table {
-    let mut table = Table::new(&format!("{name}, all allowed"), HEADER)
-        .note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
+fn table(title: &str, rounds: &[Round]) -> Table {
+    let mut table =
+        Table::new(title, HEADER).note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
     for (row, (limiter, _, rule)) in ROWS.iter().enumerate() {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
         let figures = |of: &dyn Fn(&Found) -> f64| Spread::of(found().map(|(found, _)| of(found)));
