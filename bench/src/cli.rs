@@ -23,7 +23,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure
-    Run(Choices),
+    Run(Box<Choices>),
     /// Put what divan says, on standard input, into the docs
     #[command(hide = true)]
     Micro {

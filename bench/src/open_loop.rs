@@ -167,6 +167,12 @@ impl Measured {
         self.redis.of(&SCRIPTS).0 / self.decisions()
     }
 
+    /// µs of a script, as Redis itself counts them: without the network.
+    pub(crate) fn script_time(&self) -> f64 {
+        let (calls, micros) = self.redis.of(&SCRIPTS);
+        if calls > 0.0 { micros / calls } else { f64::NAN }
+    }
+
     /// Decisions made between the two readings of what Redis has done: not quite those of the phase.
     fn decisions(&self) -> f64 {
         (self.seen.rate() * self.between).max(1.0)

@@ -86,13 +86,13 @@ fn note(offered: f64) -> String {
         "{} takes a second of one token each, at random instants, of keys at random: an open loop, whose takes come when \
          they are due. Each key may take 10 at once and as often as its row says, and asks for a part of that. *µs* are of \
          Redis CPU, and *above* what a bare `DECR` of the same load costs, measured before and after. *÷ GCRA* divides by \
-         what a plain GCRA script costs above raw. *Native* commands are neither scripts nor called by one; *commands* \
+         what a plain GCRA script costs above raw. *Script* is the time of one, without the network. *Native* commands are neither scripts nor called by one; *commands* \
          are all. *Own CPU* is that of the processes that ask. *Errors* are takes without an answer within 250 ms.",
         count(offered)
     )
 }
 
-const fn header() -> [&'static str; 14] {
+const fn header() -> [&'static str; 16] {
     [
         "",
         "keys",
@@ -102,6 +102,8 @@ const fn header() -> [&'static str; 14] {
         "raw µs",
         "GCRA µs above",
         "topup µs above",
+        "GCRA's script µs",
+        "topup's script µs",
         "native",
         "scripts",
         "commands",
@@ -119,6 +121,7 @@ fn row(keys: usize, rounds: &[Round]) -> Vec<String> {
     };
     let gcra = |limiter| above::ratio(rounds, limiter, Limiter::LuaGcra);
     let topup = |of: fn(&above::Beside) -> f64| text(above::figure(rounds, Limiter::Topup, of), false);
+    let script = |beside: &above::Beside| beside.measured.script_time();
     vec![
         count(keys as f64),
         text(gcra(Limiter::Topup), true),
@@ -127,6 +130,8 @@ fn row(keys: usize, rounds: &[Round]) -> Vec<String> {
         topup(|beside| beside.raw),
         text(above::figure(rounds, Limiter::LuaGcra, above::Beside::above), false),
         topup(above::Beside::above),
+        text(above::figure(rounds, Limiter::LuaGcra, script), false),
+        topup(script),
         topup(|beside| beside.measured.native),
         topup(|beside| beside.measured.scripts()),
         topup(|beside| beside.measured.commands()),

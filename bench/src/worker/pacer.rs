@@ -49,10 +49,9 @@ impl Pacer {
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
         loop {
             let mut ready = self.timer.readable().await?;
-            match ready.try_io(|timer| Ok(read(timer, &mut [0; 8])?)) {
-                Ok(fired) => return fired.map(|_| true),
-                // Ready for the wait before this one.
-                Err(_) => {}
+            // Otherwise it is ready for the wait before this one.
+            if let Ok(fired) = ready.try_io(|timer| Ok(read(timer, &mut [0; 8])?)) {
+                return fired.map(|_| true);
             }
         }
     }
