@@ -29,7 +29,7 @@ pub(crate) async fn native(url: &str, time: Duration) -> anyhow::Result<f64> {
 }
 
 /// Whether a line of `MONITOR` tells a command of a worker that is no script, nor called by one:
-/// `+1700000000.123456 [0 127.0.0.1:5000] "DECR" "key"`. Of a command that a script called it says `[0 lua]`.
+/// `+1700000000.123456 [0 127.0.0.1:5000] "DECR" "key"`. A command that a script called has `[0 lua]`.
 fn is_native(line: &str) -> bool {
     let Some((_, rest)) = line.split_once(" [") else { return false };
     let Some((by, command)) = rest.split_once("] \"") else { return false };

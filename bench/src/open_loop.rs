@@ -39,11 +39,11 @@ pub(crate) struct OpenLoad {
 #[derive(Debug)]
 pub(crate) struct Generators(Vec<Worker>);
 
-/// What a measured phase came to.
+/// Figures of a measured phase.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) seen: Answered,
-    /// What Redis did between two readings.
+    /// Work of Redis between two readings.
     redis: Meter,
     /// Seconds between these readings.
     between: f64,
@@ -90,7 +90,7 @@ impl Generators {
         Ok(())
     }
 
-    /// What each of `phases` came to, when all is over.
+    /// Results of all `phases`, in their order, when the last has ended.
     pub(crate) async fn finish(&mut self, phases: &[Phase]) -> anyhow::Result<Vec<Answered>> {
         let time = Duration::from_secs_f64(phases.iter().map(|phase| phase.seconds).sum());
         let heard = try_join_all(self.0.iter_mut().map(Worker::hear));

@@ -56,7 +56,7 @@ pub(crate) async fn prepare(
     keyed: bool,
 ) -> anyhow::Result<()> {
     fixture.clear().await?;
-    // The daemon publishes its limits after every clearing. What that costs is over before any limiter is measured.
+    // The daemon publishes its limits after every clearing. Publishing is over before any limiter is measured.
     let form = limiter.form().unwrap_or(Form::TokenBucket);
     fixture.published(&rule.limit(keyed, form), keyed.then_some("key-0")).await
 }
@@ -139,7 +139,7 @@ impl Worker {
         Ok(self.input.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// What it says next.
+    /// Its next line.
     pub(crate) async fn hear(&mut self) -> anyhow::Result<String> {
         let line = self.output.next_line().await?.context("it has ended, see above")?;
         match line.strip_prefix(FAILED) {
@@ -153,7 +153,7 @@ impl Worker {
     }
 }
 
-/// What to run for `limiter`, and its first arguments.
+/// Program of a worker for `limiter`, and its first arguments.
 pub(crate) fn program(found: &Programs, limiter: Limiter) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     let foreign = |name: &str| found.foreign.as_ref().map(|folder| folder.join(name)).context("no --foreign");
     Ok(match limiter {

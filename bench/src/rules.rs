@@ -37,7 +37,7 @@ pub(crate) enum Rule {
     Ticked,
 }
 
-/// How a limit of topup says a rule.
+/// Form of a limit of topup that says a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As its config does unless told otherwise.
@@ -194,7 +194,7 @@ impl Form {
         }
     }
 
-    /// What of the config of a limit depends on its form, and says `rule`.
+    /// Config of a limit of this form that says `rule`, without name and key.
     fn terms(self, rule: Rule) -> String {
         let (capacity, tokens, period) = (rule.capacity(), rule.tokens(), rule.period());
         let bucket = |algorithm: &str| {

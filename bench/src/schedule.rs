@@ -21,8 +21,8 @@ pub(crate) struct Arrival {
     pub(crate) phase: usize,
 }
 
-/// Arrivals at one of several processes: takes at random instants, of keys at random. So each key is asked at random
-/// instants, too, and by any process.
+/// Arrivals at one of several processes: takes at random instants, of keys at random. Takes of a single key come at random
+/// instants, too, and from any process.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     random: Random,
@@ -82,7 +82,7 @@ impl Iterator for Schedule {
                 let key = self.random.below(self.keys);
                 return Some(Arrival { at: Duration::from_secs_f64(at), key, phase: self.phase });
             }
-            // What has not come by now has no memory of how long it has been waited for.
+            // Exponential gaps have no memory: the next phase draws a new one from its beginning.
             self.at = self.end;
             self.phase += 1;
             self.end += self.phases.get(self.phase).map_or(0.0, |phase| phase.seconds);
@@ -153,7 +153,7 @@ mod tests {
     fn arrivals_are_in_order_at_random_instants_and_keys() {
         let all = drawn(1, 0, 1);
         assert!(all.windows(2).all(|pair| pair[0].at <= pair[1].at));
-        // Of exponential gaps, 1 − 1/e are below their mean.
+        // A part of 1 − 1/e of exponential gaps is below their mean.
         let gaps: Vec<f64> =
             all[..20_000].windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs_f64()).collect();
         let below = gaps.iter().filter(|gap| **gap < 1.0 / 4_000.0).count() as f64 / gaps.len() as f64;

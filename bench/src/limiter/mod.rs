@@ -72,7 +72,7 @@ pub(crate) trait Decide: Send + Sync + 'static {
 /// The names of the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// Of the first keys. The others are written when they are asked for.
+    /// Names of the first keys. A name beyond them is written for each take.
     kept: Arc<[String]>,
     write: fn(usize) -> String,
 }
@@ -93,7 +93,7 @@ impl Names {
         }
     }
 
-    /// Those written beforehand.
+    /// Names written beforehand.
     pub(crate) fn kept(&self) -> &[String] {
         &self.kept
     }
@@ -137,7 +137,7 @@ impl Limiter {
         }
     }
 
-    /// How the limit says its rule that is asked here, where it is one of topup.
+    /// Form of the limit that is asked. None for limiters other than topup.
     pub(crate) const fn form(self) -> Option<Form> {
         Some(match self {
             Self::Topup => Form::TokenBucket,

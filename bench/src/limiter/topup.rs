@@ -22,7 +22,7 @@ pub(crate) struct Topup {
     asked: Asked,
 }
 
-/// What a key is to it.
+/// A key, as topup sees it.
 #[derive(Debug)]
 enum Asked {
     /// Nothing: one bucket serves all.

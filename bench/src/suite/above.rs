@@ -1,4 +1,4 @@
-//! What limiters cost Redis above a bare `DECR` of the same open-loop load, measured beside them.
+//! Redis CPU of limiters above that of a bare `DECR` under the same open-loop load, measured beside them.
 
 use topup_measure::Spread;
 
@@ -33,7 +33,7 @@ pub(super) struct Beside {
     raw_p99: f64,
 }
 
-/// What each of the limiters came to in one round.
+/// Results of all limiters in one round.
 pub(super) type Round = Vec<(Limiter, Option<Beside>)>;
 
 /// Measures `limiters` in turn under `shape`, and raw before, between and after.
@@ -97,7 +97,7 @@ impl Beside {
     }
 }
 
-/// What `limiter` came to in `round`.
+/// Result of `limiter` in `round`.
 pub(super) fn of(round: &Round, limiter: Limiter) -> Option<&Beside> {
     round.iter().find(|(other, _)| *other == limiter)?.1.as_ref()
 }
@@ -107,7 +107,7 @@ pub(super) fn figure(rounds: &[Round], limiter: Limiter, figure: impl Fn(&Beside
     Spread::of(rounds.iter().filter_map(|round| of(round, limiter).map(&figure)))
 }
 
-/// What `limiter` costs above raw as a part of what `other` does, over all rounds that have both.
+/// Redis CPU of `limiter` above raw ÷ that of `other`, over all rounds that have both.
 pub(super) fn ratio(rounds: &[Round], limiter: Limiter, other: Limiter) -> Option<Spread> {
     let part = |round| Some(of(round, limiter)?.above() / of(round, other)?.above());
     Spread::of(rounds.iter().filter_map(part))

@@ -19,7 +19,7 @@ const PAIRS: [(Limiter, Limiter); 7] = [
     (Limiter::TopupCounter, Limiter::LuaCounter),
     (Limiter::TopupLog, Limiter::LuaLog),
 ];
-/// How much of its rate a key asks for, in %.
+/// Percentages of its rate that a key asks for.
 const SHARES: [u32; 2] = [50, 200];
 /// Seconds before a measurement: windows are a second long.
 const WARM: f64 = 2.0;

@@ -1,4 +1,4 @@
-//! Users below their limits: what each decision costs Redis, by how much of its rate a key is asked for.
+//! Users below their limits: Redis CPU per decision, by the part of its rate that a key asks for.
 
 use topup_measure::{Spread, Table, count, short};
 
@@ -10,13 +10,13 @@ use crate::{limiter::Limiter, open_loop::OpenLoad, report::tell, rules::Rule};
 
 pub(super) const TITLES: [&str; 2] = ["Below the limit, one process", "Below the limit, several processes"];
 const LIMITERS: [Limiter; 4] = [Limiter::Topup, Limiter::LuaGcra, Limiter::RedisCell, Limiter::LuaLazy];
-/// What a key may take, 10 at once, as on the command line.
+/// Rates of a key, with a capacity of 10, and their names on the command line.
 const RATES: [(Rule, &str); 4] =
     [(Rule::Few, "10/s"), (Rule::Calm, "1/s"), (Rule::Brisk, "100/s"), (Rule::Rare, "1/60s")];
-/// How much of it a key asks for, in %.
+/// Percentages of its rate that a key asks for.
 const SHARES: [u32; 6] = [1, 5, 10, 25, 50, 90];
 const PROCESSES: [u32; 2] = [1, 4];
-/// Of a quick look: all of these of the first rate, ...
+/// A quick look has all of these of the first rate, ...
 const QUICK_SHARES: [u32; 3] = [1, 10, 50];
 /// ... and this one of the others, in as many processes.
 const QUICK: (u32, u32) = (25, 4);
@@ -62,7 +62,7 @@ pub(super) async fn tables(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> 
     Ok(tables.into_iter().filter(|table| !table.rows().is_empty()).collect())
 }
 
-/// Those that are asked for; without a word, all, or a quick look's.
+/// Points that the command line names. Without names, all of them, or those of a quick look.
 fn points(rates: &[String], shares: &[u32], processes: &[u32], quick: bool) -> Vec<Point> {
     let chosen = !(rates.is_empty() && shares.is_empty() && processes.is_empty());
     let mut points = Vec::new();
@@ -141,7 +141,7 @@ fn row(keys: usize, rounds: &[Round]) -> Vec<String> {
     ]
 }
 
-/// What a round came to, for who waits.
+/// A round in a line of progress.
 fn told(round: &Round) -> String {
     let one = |(limiter, beside): &(Limiter, Option<above::Beside>)| {
         let above = beside.as_ref().map_or(f64::NAN, above::Beside::above);

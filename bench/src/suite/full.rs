@@ -1,4 +1,4 @@
-//! A Redis that is full: how much it bears, what becomes of decisions when more is asked for, and how it recovers.
+//! A full Redis: the largest load that is borne, decisions under a larger one, and errors after it.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ const ERRORS: f64 = 0.001;
 const SLOW: f64 = 100_000.0;
 /// Load generators that are later than this with 1 of 100 takes have had too little CPU. In µs.
 const LAG: f64 = 20_000.0;
-/// So many times as much as Redis bears.
+/// Load of an overload ÷ the largest that is borne.
 const OVERLOAD: f64 = 1.5;
 /// Answers of a step that failed have come, or never will.
 const REST: Duration = Duration::from_millis(500);
@@ -196,7 +196,7 @@ impl Search {
         (more && self.next <= MOST).then_some(self.next)
     }
 
-    /// What became of it. A load that fails is tried once more.
+    /// Notes its result. A load that fails is tried once more.
     fn note(&mut self, bears: bool, late: bool) {
         self.again = !bears && !self.again;
         if self.again {

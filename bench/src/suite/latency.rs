@@ -7,12 +7,13 @@ use crate::{limiter::Limiter, measurement::Measurement, report::tell, rules::Rul
 use super::{Bench, KEYS};
 
 pub(super) const TITLE: &str = "Latency with few in flight";
-const ROWS: [(Limiter, Rule, &str); 6] = [
+const ROWS: [(Limiter, Rule, &str); 7] = [
     (Limiter::Raw, Rule::Draining, ""),
     (Limiter::Topup, Rule::Draining, ", below full"),
     (Limiter::Topup, Rule::Under, ", back to full"),
     (Limiter::TopupLeased, Rule::Draining, ""),
     (Limiter::RedisCell, Rule::Under, ""),
+    (Limiter::LuaGcra, Rule::Steady, ""),
     (Limiter::LuaLazy, Rule::Under, ""),
 ];
 

@@ -12,11 +12,12 @@ use crate::{
 use super::Bench;
 
 pub(super) const TITLE: &str = "Overload";
-const LIMITERS: [Limiter; 8] = [
+const LIMITERS: [Limiter; 9] = [
     Limiter::Raw,
     Limiter::Topup,
     Limiter::TopupLeased,
     Limiter::RedisCell,
+    Limiter::LuaGcra,
     Limiter::LuaLazy,
     Limiter::LuaLog,
     Limiter::Limitador,

@@ -27,7 +27,7 @@ const YIELD: u64 = 64;
 /// Asking for every key once ends after this: of a million keys, some then stay untouched.
 const LONGEST_WARM_UP: Duration = Duration::from_secs(10);
 
-/// What the tasks of a worker share.
+/// Counts that the tasks of a worker share.
 #[derive(Debug)]
 struct Shared {
     stop: AtomicBool,

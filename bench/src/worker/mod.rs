@@ -1,8 +1,8 @@
 //! A worker process: it asks one limiter as it is told to.
 //!
-//! Of a closed loop it says `ready` when it has asked for every key once, waits for `go`, and then says what it saw, in
-//! JSON. Programs in other languages say the same. Of an open loop it says `ready` when it is connected, reads phases, a
-//! line of them for each load, and says what each phase came to.
+//! A worker in a closed loop asks for every key once, says `ready`, and waits for `go`. After its time it says what it saw,
+//! in JSON. Programs in other languages do the same. A worker in an open loop connects and says `ready`. Each line that it
+//! reads is a load: phases, one after the other. It answers with a list, in JSON, of what it saw of each phase.
 
 mod closed;
 mod open;
@@ -20,10 +20,10 @@ use crate::{
 
 /// Begins the line of a worker that cannot do what it was told.
 pub(crate) const FAILED: &str = "failed: ";
-/// How long takes of an open loop wait for their answers, as topup does unless told otherwise.
+/// Deadline of takes in an open loop: the one that topup has unless told otherwise.
 const OPEN_DEADLINE: Duration = Duration::from_millis(250);
 
-/// What to do.
+/// Load of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) redis: String,
@@ -34,14 +34,14 @@ pub(crate) struct Load {
     way: Way,
 }
 
-/// How a limiter is asked.
+/// Kind of a load, and its size.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Closed(Closed),
     Open(Open),
 }
 
-/// So many tasks, for so long.
+/// Tasks that ask without a pause, and their time.
 #[derive(Clone, Copy, Debug)]
 struct Closed {
     tasks: usize,
@@ -75,7 +75,7 @@ pub(crate) fn run(work: &Work) -> anyhow::Result<()> {
 // === impl Load ===
 
 impl Load {
-    /// The names of all keys, at least one. Those of an open loop are written for each take: they may be very many.
+    /// The names of all keys, at least one. An open loop may have millions of keys: their names are written for each take.
     pub(crate) fn names(&self) -> Names {
         let kept = if matches!(self.way, Way::Open(_)) { 0 } else { self.keys.max(1) };
         Names::new(kept, if self.rule == Rule::Apart { apart_name } else { |key| format!("key-{key}") })

@@ -1,4 +1,4 @@
-//! The open-loop load generator: takes come when they are due, whatever has been answered by then.
+//! The open-loop load generator: takes are sent when they are due, whether or not earlier ones are answered.
 
 use std::{
     io::BufRead,
@@ -26,7 +26,7 @@ const YIELD: u32 = 8;
 /// An answer that has not come so long after the end never comes.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// What takes of one phase came to so far.
+/// Counts of one phase so far.
 #[derive(Debug)]
 struct Tally {
     decided: u64,
