@@ -23,6 +23,7 @@ use topup_measure::{Spread, Table, short, wrapped};
 
 use crate::{
     cli::Choices,
+    cpu,
     fixture::Fixture,
     limiter::Limiter,
     measurement::{Found, Measurement},
@@ -78,6 +79,7 @@ pub(crate) fn run(choices: &Choices) -> anyhow::Result<ExitCode> {
 
 async fn all(choices: &Choices) -> anyhow::Result<()> {
     choices.check()?;
+    cpu::prefer();
     let mut fixture = Fixture::start(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
     let redis = fixture.redis_version().await?;
     if choices.growth {

@@ -4,7 +4,7 @@ use std::{
     io::BufRead,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -18,6 +18,7 @@ use crate::{
     clock::cpu_time,
     limiter::Decide,
     measurement::Answered,
+    report::tell,
     schedule::{Phase, Schedule},
 };
 
@@ -41,10 +42,10 @@ struct Tally {
 /// Makes the load that each line of standard input describes, and says what it came to.
 pub(super) async fn drive(load: &Load, open: Open, limiter: impl Decide) -> anyhow::Result<()> {
     let limiter = Arc::new(limiter);
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (send, mut told) = mpsc::unbounded_channel();
     task::spawn_blocking(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if tell.send(line).is_err() {
+            if send.send(line).is_err() {
                 break;
             }
         }
@@ -68,6 +69,7 @@ async fn generate(
 ) -> anyhow::Result<Vec<Answered>> {
     let tallies: Vec<Mutex<Tally>> = phases.iter().map(|_| Tally::new()).collect::<Result<_, _>>()?;
     let (tallies, in_flight): (Arc<[_]>, Arc<AtomicU64>) = (tallies.into(), Arc::default());
+    let told = Arc::new(AtomicBool::new(false));
     let pacer = Arc::new(Pacer::start()?);
     let (mut offered, mut present, mut used, mut late) = (vec![0_u64; phases.len()], 0, cpu_time(), 0);
     for arrival in Schedule::new(phases, keys, open.seed, open.part, open.parts) {
@@ -84,10 +86,16 @@ async fn generate(
         offered[arrival.phase] += 1;
         in_flight.fetch_add(1, Relaxed);
         let (limiter, tallies, pacer) = (limiter.clone(), tallies.clone(), pacer.clone());
-        let in_flight = in_flight.clone();
+        let (in_flight, told) = (in_flight.clone(), told.clone());
         tokio::spawn(async move {
             let sent = pacer.elapsed();
             let decision = limiter.decide(arrival.key).await;
+            // The first of a load is enough: under overload there are very many.
+            if let Err(error) = &decision
+                && !told.swap(true, Relaxed)
+            {
+                tell(&format!("  a take failed: {error:#}"));
+            }
             of(&tallies[arrival.phase]).note(arrival.at, sent, pacer.elapsed(), decision.ok());
             in_flight.fetch_sub(1, Relaxed);
         });
