@@ -24,6 +24,8 @@ use crate::{
 
 /// A generator that is behind its schedule lets answers be heard after so many takes.
 const YIELD: u32 = 8;
+/// A generator that is so far behind its schedule has too little CPU. It leaves takes out, which count as errors.
+const HOPELESS: Duration = Duration::from_secs(1);
 /// An answer that has not come so long after the end never comes.
 const SLACK: Duration = Duration::from_secs(5);
 
@@ -71,19 +73,25 @@ async fn generate(
     let (tallies, in_flight): (Arc<[_]>, Arc<AtomicU64>) = (tallies.into(), Arc::default());
     let told = Arc::new(AtomicBool::new(false));
     let pacer = Arc::new(Pacer::start()?);
-    let (mut offered, mut present, mut used, mut late) = (vec![0_u64; phases.len()], 0, cpu_time(), 0);
+    let (mut offered, mut present, mut used, mut behind) = (vec![0_u64; phases.len()], 0, cpu_time(), 0);
     for arrival in Schedule::new(phases, keys, open.seed, open.part, open.parts) {
         if arrival.phase > present {
             of(&tallies[present]).cpu = (cpu_time() - used).as_secs_f64();
             (present, used) = (arrival.phase, cpu_time());
         }
         if !pacer.until(arrival.at).await? {
-            late += 1;
-            if late % YIELD == 0 {
+            behind += 1;
+            if behind % YIELD == 0 {
                 task::yield_now().await;
             }
         }
         offered[arrival.phase] += 1;
+        let late = pacer.elapsed().saturating_sub(arrival.at);
+        if late > HOPELESS {
+            // Never sent, and so without an answer.
+            of(&tallies[arrival.phase]).lags.saturating_record(late.as_nanos() as u64);
+            continue;
+        }
         in_flight.fetch_add(1, Relaxed);
         let (limiter, tallies, pacer) = (limiter.clone(), tallies.clone(), pacer.clone());
         let (in_flight, told) = (in_flight.clone(), told.clone());
