@@ -12,7 +12,7 @@ use crate::cpu;
 /// benchmark alone, which ends the rest.
 pub(crate) fn command(program: &Path, avoid_redis: bool) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
-    command.arg("leash").arg(process::id().to_string());
+    command.arg("child").arg(process::id().to_string());
     if avoid_redis {
         command.arg("--avoid-redis");
     }

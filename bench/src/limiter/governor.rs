@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use anyhow::Context;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::Contend;
+use super::Decide;
 use crate::worker::Load;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Governor {
     }
 }
 
-impl Contend for Governor {
+impl Decide for Governor {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         Ok(self.0.check_key(&key).is_ok())
     }

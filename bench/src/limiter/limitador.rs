@@ -8,7 +8,7 @@ use limitador::{
     storage::redis::{AsyncRedisStorage, CachedRedisStorageBuilder},
 };
 
-use super::{Contend, Names};
+use super::{Decide, Names};
 use crate::worker::Load;
 
 /// With its default of 10,000 it stops answering once 10,000 keys are known.
@@ -41,9 +41,9 @@ impl Limitador {
     }
 }
 
-impl Contend for Limitador {
+impl Decide for Limitador {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
-        let values = HashMap::from([("key".to_owned(), self.names[key].clone())]);
+        let values = HashMap::from([("key".to_owned(), self.names.of(key).into_owned())]);
         let context = Context::from(values);
         let asked = self.limiter.check_rate_limited_and_update(&self.namespace, &context, 1);
         // Its errors cannot be sent between threads; their words can.

@@ -8,7 +8,7 @@ use trypema::{
     redis::{RedisKey, RedisRateLimiterProvider},
 };
 
-use super::{Contend, raw::manager};
+use super::{Decide, raw::manager};
 use crate::worker::Load;
 
 pub(crate) struct Redis {
@@ -45,7 +45,7 @@ impl Redis {
     }
 }
 
-impl Contend for Redis {
+impl Decide for Redis {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let decision = self.provider.absolute().inc(&self.keys.keys[key], &self.keys.rate, 1).await?;
         Ok(matches!(decision, RateLimitDecision::Allowed))
@@ -62,7 +62,7 @@ impl Hybrid {
     }
 }
 
-impl Contend for Hybrid {
+impl Decide for Hybrid {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let (limiter, name) = (self.provider.absolute(), &self.keys.keys[key]);
         let decision = match limiter.try_inc(name.as_key_ref(), 1)? {

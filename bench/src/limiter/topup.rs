@@ -4,11 +4,17 @@ use std::time::Duration;
 
 use topup::{Bucket, Client};
 
-use super::{Contend, Names};
-use crate::{rules::Rule, worker::Load};
+use super::{Decide, Names};
+use crate::{
+    rules::{Form, Rule},
+    worker::Load,
+};
 
-/// Longer than its default: where thousands ask at once through one connection, what is late is to be measured as such.
+/// Where a load has no deadline. Longer than its default: where thousands ask at once through one connection, what is late
+/// is to be measured as such.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// The most buckets that a client is told to remember.
+const MOST_REMEMBERED: usize = 2_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Topup {
@@ -16,7 +22,7 @@ pub(crate) struct Topup {
     asked: Asked,
 }
 
-/// What a key is to it.
+/// A key, as topup sees it.
 #[derive(Debug)]
 enum Asked {
     /// Nothing: one bucket serves all.
@@ -30,17 +36,18 @@ enum Asked {
 // === impl Topup ===
 
 impl Topup {
-    pub(crate) async fn new(load: &Load, names: Names, leased: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn new(load: &Load, names: Names, form: Form) -> anyhow::Result<Self> {
         // More than the keys it has to do with, as its documentation says.
-        let remembered = (2 * load.keys).max(65_536);
-        let client = Client::builder().deadline(DEADLINE).remembered(remembered).connect(&load.redis).await?;
-        let limit = || client.limit(load.rule.limit(load.keys > 0, leased));
+        let remembered = (2 * load.keys).clamp(65_536, MOST_REMEMBERED);
+        let deadline = load.deadline.unwrap_or(DEADLINE);
+        let client = Client::builder().deadline(deadline).remembered(remembered).connect(&load.redis).await?;
+        let limit = || client.limit(load.rule.limit(load.keys > 0, form));
         let asked = match load.rule {
-            Rule::Apart => Asked::Limits(names.iter().map(|name| client.limit(name)).collect()),
+            Rule::Apart => Asked::Limits(names.kept().iter().map(|name| client.limit(name)).collect()),
             _ if load.keys > 0 => Asked::Keys(limit(), names),
             _ => Asked::One(limit()),
         };
-        Ok(Self { leased, asked })
+        Ok(Self { leased: matches!(form, Form::Leased | Form::LeasedMore), asked })
     }
 
     async fn take(&self, bucket: &Bucket) -> anyhow::Result<bool> {
@@ -54,11 +61,11 @@ impl Topup {
     }
 }
 
-impl Contend for Topup {
+impl Decide for Topup {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         match &self.asked {
             Asked::One(bucket) => self.take(bucket).await,
-            Asked::Keys(limit, names) => self.take(&limit.key(&names[key])).await,
+            Asked::Keys(limit, names) => self.take(&limit.key(names.of(key))).await,
             Asked::Limits(buckets) => self.take(&buckets[key]).await,
         }
     }

@@ -19,7 +19,7 @@ use topup_embedded::RedisServer;
 use topup_measure::Meter;
 use topup_wire::scripts;
 
-use crate::{cpu, leash, machine, peer, rules};
+use crate::{child_process, cpu, limiter, machine, rules};
 
 /// A daemon publishes within some 10 ms; this is for 10,000 limits on a machine that is busy with something else.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -28,21 +28,21 @@ const NOT_INHERITED: [&str; 4] = ["TOPUP_REDIS_URL", "TOPUP_LOG", "NOTIFY_SOCKET
 
 /// A private Redis and `topupd` on it; both end with this.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Fixture {
     daemon: Option<Child>,
     topupd: PathBuf,
     connection: MultiplexedConnection,
     redis: RedisServer,
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
+impl Fixture {
     /// Starts both; `module` is loaded into Redis.
     ///
     /// # Errors
     /// When either does not start.
-    pub async fn set(topupd: &Path, module: Option<&Path>) -> anyhow::Result<Self> {
+    pub async fn start(topupd: &Path, module: Option<&Path>) -> anyhow::Result<Self> {
         let mut builder = RedisServer::builder().tcp();
         if let Some(module) = module {
             builder = builder.arg("--loadmodule", module);
@@ -50,10 +50,10 @@ impl Stage {
         let redis = builder.start()?;
         cpu::pin_redis(redis.pid().context("Redis has ended")?)?;
         // Without a time limit: emptying a Redis of a million keys takes a while.
-        let connection = peer::connect(redis.url()).await?;
-        let mut stage = Self { daemon: None, topupd: topupd.to_owned(), connection, redis };
-        stage.start_daemon(&rules::config(stage.url())).await?;
-        Ok(stage)
+        let connection = limiter::open(redis.url(), None).await?;
+        let mut fixture = Self { daemon: None, topupd: topupd.to_owned(), connection, redis };
+        fixture.start_daemon(&rules::config(fixture.url())).await?;
+        Ok(fixture)
     }
 
     /// Where the Redis listens.
@@ -115,7 +115,7 @@ impl Stage {
         ensure!(self.topupd.exists(), "{} is missing: scripts/bench builds it", self.topupd.display());
         let path = self.config();
         fs::write(&path, config)?;
-        let mut command = leash::command(&self.topupd, false)?;
+        let mut command = child_process::command(&self.topupd, false)?;
         command.args(["run", "--config"]).arg(&path).env("NO_COLOR", "1").stdin(Stdio::null());
         for name in NOT_INHERITED {
             command.env_remove(name);
@@ -158,7 +158,7 @@ impl Stage {
     /// Kills the daemon.
     pub(crate) async fn stop_daemon(&mut self) {
         if let Some(daemon) = self.daemon.take() {
-            leash::end(daemon).await;
+            child_process::end(daemon).await;
         }
     }
 
