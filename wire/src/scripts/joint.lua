@@ -1,5 +1,5 @@
--- Takes from several buckets, of any algorithms, all or nothing. Runs after time.lua, bucket.lua, lazy.lua,
--- windows.lua and the files of all algorithms.
+-- Takes from several buckets, of any algorithms, all or nothing. Runs after light.lua, time.lua, bucket.lua,
+-- state.lua, lazy.lua, windows.lua and the files of all algorithms.
 -- KEYS  1 and on, of each bucket in turn: record, due index, former index and counter of a token bucket; else record
 --       and state
 -- ARGV  1 and on, of each bucket in turn: algorithm, member (empty but for a token bucket), count, up to 2^53,

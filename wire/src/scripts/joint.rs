@@ -8,8 +8,8 @@ use super::script;
 use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
 static JOINT: LazyLock<Script> = script!(
-    "token_bucket.lua" "lazy.lua" "lazy_token_bucket.lua" "gcra.lua" "leaky_bucket.lua"
-    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua"
+    "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "gcra.lua" "leaky_bucket.lua"
+    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua", after "light.lua"
 );
 
 /// So many tokens of one bucket.

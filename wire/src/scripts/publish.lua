@@ -8,6 +8,27 @@
 assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'publish takes 3 keys, an instant and pairs of fields and values')
 local record, due, former = KEYS[1], KEYS[2], KEYS[3]
 
+-- The terms in one field of the record, for light.lua: algorithm (its letter in a state's key), capacity, then n, p and
+-- since; or of windows their length, 1 where they are aligned, and of a log the instant of this change, since when no
+-- state may expire as it was to. Empty where light.lua would reckon wrongly, and where %d is too short for an instant.
+local function packed_terms(given, record, now)
+  local letters = {
+    ['lazy-token-bucket'] = 108, ['leaky-bucket'] = 107, ['fixed-window'] = 102, ['sliding-counter'] = 99,
+    ['sliding-window'] = 115,
+  }
+  local algorithm, letter, form = given.algorithm, letters[given.algorithm], '<ddddd'
+  if not letter or struct.size('l') < 8 then return '' end
+  if given.rules ~= '' then
+    local tokens, micros = string.match(given.rules, '^(%d+) (%d+)$')
+    if not tokens then return '' end
+    local aligned = algorithm == 'fixed-window' and tonumber(given.aligned) or 0
+    return struct.pack(form, letter, tonumber(tokens), tonumber(micros), aligned, letter == 115 and now or 0)
+  end
+  local terms, since = read_terms(record, algorithm), tonumber(redis.call('HGET', record, 'since'))
+  if not is_plain(terms.n, terms.p) or letter == 108 and terms.anchor < terms.capacity then return '' end
+  return struct.pack(form, letter, terms.capacity, terms.n, terms.p, since)
+end
+
 local now = microseconds()
 local given, names = {}, {}
 for i = 2, #ARGV, 2 do
@@ -53,9 +74,10 @@ elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= g
     before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change}
 end
 -- What every take reads is written first, and so found first: Redis searches a small hash from its beginning.
-redis.call('HSET', record, 'quick', '', unpack(ARGV, 2))
+redis.call('HSET', record, 'packed', '', 'quick', '', unpack(ARGV, 2))
 if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
 local from = redis.call('HGET', record, 'since')
 redis.call('HSET', record, 'quick', quick_terms(given.algorithm, read_terms(record, given.algorithm), from))
+redis.call('HSET', record, 'packed', packed_terms(given, record, now))
 redis.call('HINCRBY', record, 'generation', 1)
 return {created and 2 or 1, now}

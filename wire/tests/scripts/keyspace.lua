@@ -1,13 +1,19 @@
 -- Everything there is.
--- Reply: {key, type, content} of each key.
+-- Reply: {key, type, content} of each key; what is packed as doubles of 8 bytes, as text.
+local function told(value)
+  if #value == 0 or #value % 8 > 0 or not string.find(value, '[%z\1-\31\127-\255]') then return value end
+  local numbers = {struct.unpack('<' .. string.rep('d', #value / 8), value)}
+  for i = 1, #numbers do numbers[i] = string.format('%.0f', numbers[i]) end
+  return table.concat(numbers, ' ', 1, #numbers - 1)
+end
+local function all(values)
+  for i = 1, #values do values[i] = told(values[i]) end
+  return values
+end
 local read = {
-  string = function(key) return redis.call('GET', key) end,
-  stream = function(key)
-    local rows = redis.call('XRANGE', key, '-', '+')
-    for i = 1, #rows do rows[i][2] = rows[i][2][2] end
-    return rows
-  end,
-  hash = function(key) return redis.call('HGETALL', key) end,
+  string = function(key) return told(redis.call('GET', key)) end,
+  list = function(key) return all(redis.call('LRANGE', key, 0, -1)) end,
+  hash = function(key) return all(redis.call('HGETALL', key)) end,
   zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
 }
 local seen = {}

@@ -17,4 +17,10 @@ local quick = string.gsub(redis.call('HGET', KEYS[1], 'quick') or '', 'l(%d+)$',
   return 'l' .. earlier(since)
 end)
 redis.call('HSET', KEYS[1], 'quick', quick)
+-- Of scripted algorithms, the last of the packed terms is an instant.
+local packed = redis.call('HGET', KEYS[1], 'packed')
+if packed and #packed == 40 and struct.unpack('<d', packed, 33) > 0 then
+  local instant = struct.unpack('<d', packed, 33)
+  redis.call('HSET', KEYS[1], 'packed', string.sub(packed, 1, 32) .. struct.pack('<d', instant - by))
+end
 return redis.status_reply('OK')

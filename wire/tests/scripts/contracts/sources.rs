@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 use topup_wire::limit::Algorithm;
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
-const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY MGET MSET PEXPIRE PEXPIREAT RENAME SET \
-     TIME UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
+     PEXPIREAT RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 5] = ["bucket", "lazy", "quick", "time", "windows"];
+const SHARED: [&str; 7] = ["bucket", "lazy", "light", "quick", "state", "time", "windows"];
 
 /// The algorithms, each a function that others call.
 const ALGORITHMS: [&str; 7] = [
@@ -34,15 +34,16 @@ pub(crate) fn scripts() -> Vec<Source> {
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
 
-/// The script of an algorithm that needs nothing else, without what is only there to be quick.
-pub(crate) fn of(algorithm: Algorithm) -> String {
+/// The script of an algorithm that needs nothing else; not `light`: without what is only there to be quick.
+pub(crate) fn of(algorithm: Algorithm, light: bool) -> String {
     let (all, file) = (all(), algorithm.as_str().replace('-', "_"));
     let named = |name: &str| all.iter().find(|source| source.name == name).unwrap();
     let header = named(&file).header().replace("\n--", "");
     let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
     let parts = upon.split(", ").map(named).chain([named(&file), named("scripted")]);
-    parts.map(|source| source.text.as_str()).collect()
+    let first = if light { Some(named("light")) } else { None };
+    first.into_iter().chain(parts).map(|source| source.text.as_str()).collect()
 }
 
 fn all() -> Vec<Source> {
@@ -69,14 +70,14 @@ impl Source {
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every = [["time", "bucket", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
+        let every = [["light", "time", "bucket", "state", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
             () if header.contains("Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.") => {
                 &["quick", "time", "bucket", "token_bucket"]
             }
-            () if header.contains("Runs after time.lua, bucket.lua and the file of the algorithm") => {
-                &["quick", "time", "bucket", "lazy", "lazy_token_bucket"]
+            () if header.contains("Runs after light.lua, time.lua, bucket.lua and the file of the algorithm") => {
+                &["light", "time", "bucket", "state", "lazy", "lazy_token_bucket"]
             }
             () if header.contains("and the files of all algorithms") => &every,
             () => &[],

@@ -32,17 +32,13 @@ fn any(rng: &mut StdRng) -> Terms {
     Terms { capacity: capacity(rng), supply: Supply::Rate(rate(rng)) }
 }
 
-fn fields<const N: usize>(fields: [(&str, u64); N]) -> Content {
-    Content::Fields(fields.map(|(field, value)| (field.to_owned(), value.to_string())).into())
-}
-
 impl Kept for Lazy {
     fn terms(rng: &mut StdRng) -> Terms {
         Terms { capacity: capacity(rng), supply: Supply::Rate(quick_rate(rng)) }
     }
 
     fn content(&self) -> Content {
-        fields([("tokens", self.tokens), ("at", self.at), ("since", self.since)])
+        Content::Numbers(vec![self.tokens, self.at, self.since])
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -57,7 +53,7 @@ impl Kept for Level {
     }
 
     fn content(&self) -> Content {
-        fields([("level", self.level), ("at", self.at), ("since", self.since)])
+        Content::Numbers(vec![self.level, self.at, self.since])
     }
 
     fn earlier(&self, by: i64) -> Self {

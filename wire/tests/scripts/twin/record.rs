@@ -20,6 +20,8 @@ pub(crate) struct Twin {
     /// Whether the record says that there are buckets to be carried over.
     pub(crate) former: bool,
     generation: u64,
+    /// When it was published last.
+    pub(crate) published: u64,
 }
 
 // === impl Twin ===
@@ -32,7 +34,8 @@ impl Twin {
         let published = scripts::publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
         assert_eq!(published, Published::Created);
         let since = redis.ask(&["HGET", &keys.record, "since"]).await;
-        Self { record: Record::new(&limit, since), keys, limit, former: false, generation: 1 }
+        let record = Record::new(&limit, since);
+        Self { record, keys, limit, former: false, generation: 1, published: since }
     }
 
     /// Publishes `limit` from `at` on, `waiting` when buckets are still to be carried over: whether its terms changed.
@@ -62,6 +65,11 @@ impl Twin {
             return false;
         }
         self.generation += 1;
+        let packed = redis.keyspace().await.remove(&self.keys.record);
+        if let Some(Content::Fields(fields)) = packed {
+            let instant = fields["packed"].rsplit(' ').next().and_then(|last| last.parse().ok());
+            self.published = instant.unwrap_or_default();
+        }
         self.limit = limit;
         let since = redis.ask(&["HGET", &self.keys.record, "since"]).await;
         match at {
@@ -82,6 +90,7 @@ impl Twin {
         };
         let windows = record.windows;
         let mut fields = BTreeMap::from([
+            ("packed", self.packed()),
             ("quick", self.quick()),
             ("algorithm", limit.algorithm.to_string()),
             ("keyed", u8::from(limit.keyed).to_string()),
@@ -118,6 +127,24 @@ impl Twin {
         }
         let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
         (self.keys.record.clone(), Content::Fields(fields))
+    }
+
+    /// The field that light.lua reads: where it would reckon wrongly, empty.
+    fn packed(&self) -> String {
+        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, .. } = self.record;
+        let plain = n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53;
+        let one = windows.filter(|windows| windows.rules().len() == 1);
+        let (length, aligned) = one.map_or((0, 0), |one| (one.longest(), one.aligned().into()));
+        match self.limit.algorithm {
+            Algorithm::LazyTokenBucket if plain && anchor >= capacity => format!("108 {capacity} {n} {p} {since}"),
+            Algorithm::LeakyBucket if plain => format!("107 {capacity} {n} {p} {since}"),
+            Algorithm::FixedWindow => format!("102 {capacity} {length} {aligned} 0"),
+            Algorithm::SlidingCounter => format!("99 {capacity} {length} 0 0"),
+            Algorithm::SlidingWindow if one.is_some() => {
+                format!("115 {capacity} {length} 0 {}", self.published)
+            }
+            _ => String::new(),
+        }
     }
 
     /// The field that quick.lua reads: where it would reckon wrongly, empty.
