@@ -1,4 +1,5 @@
--- States that are a few whole numbers, each a double of 8 bytes. Prepended after bucket.lua to the scripts that keep such.
+-- States that are a few whole numbers, each a double of 8 bytes. Prepended after bucket.lua to the scripts of such
+-- algorithms.
 
 -- The numbers of a state, of a form of struct.unpack; none where there is no state of as many.
 local function numbers(state, form)
