@@ -5,7 +5,8 @@
 -- ARGV  1 and on, of each bucket in turn: algorithm, member (empty but for a token bucket), count, up to 2^53,
 --       and 1, or 0 for one in shadow, whose denial stops nobody
 -- Reply for each bucket what settle.lua answers: to its take when all that are enforced allow, else to a peek at so
---       many tokens. No bucket may be named twice.
+--       many tokens. It is one string of doubles, little-endian, 7 of each bucket: so many whole numbers cost Redis more
+--       than a take. No bucket may be named twice.
 -- Laws  those of the algorithms; and nothing is taken of any unless all that are enforced allow. One in shadow is then
 --       taken from by itself: what it has not stops nobody.
 assert(#KEYS >= 2 and #ARGV >= 4 and #ARGV % 4 == 0, 'joint takes 4 arguments for each bucket, and 4 or 2 keys')
@@ -48,4 +49,5 @@ end
 for i = 1, #buckets do
   if i ~= last and (allowed or not enforced[i]) then replies[i] = buckets[i](allowed and 'take' or 'peek') end
 end
-return replies
+for i = 1, #replies do replies[i] = struct.pack('<ddddddd', unpack(replies[i])) end
+return table.concat(replies)

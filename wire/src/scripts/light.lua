@@ -210,12 +210,17 @@ do
         end
       end
       if ready then
-        light, reply = true, {verdict, tokens, capacity, wait, 0, now, granted}
+        light = true
+        if joint then
+          reply = write('<ddddddd', verdict, tokens, capacity, wait, 0, now, granted)
+          if verdict ~= 1 and ARGV[4 * bucket] == '1' then allowed = false end
+        else
+          reply = {verdict, tokens, capacity, wait, 0, now, granted}
+        end
       end
     end
 
     if not joint or not light then break end
-    if ARGV[4 * bucket] == '1' and reply[1] ~= 1 then allowed = false end
     states[bucket], values[bucket], tills[bucket], logs[bucket], replies[bucket] = state, value, till, dead, reply
     if 4 * bucket == arguments then break end
     bucket = bucket + 1
@@ -224,10 +229,11 @@ do
   if light then
     for i = 1, bucket do
       if joint then
-        state, value, till, dead, reply = states[i], values[i], tills[i], logs[i], replies[i]
-        if not allowed and reply[1] == 1 then
+        state, value, till, dead = states[i], values[i], tills[i], logs[i]
+        if not allowed then
+          local verdict, tokens, capacity, _, _, _, granted = read('<ddddddd', replies[i])
           -- What a peek would be told.
-          replies[i] = {1, reply[2] + reply[7], reply[3], 0, 0, now, 0}
+          if verdict == 1 then replies[i] = write('<ddddddd', 1, tokens + granted, capacity, 0, 0, now, 0) end
         end
       end
       if not allowed or not value then
@@ -242,6 +248,6 @@ do
         call('SET', state, value, 'KEEPTTL')
       end
     end
-    return joint and replies or reply
+    return joint and table.concat(replies) or reply
   end
 end
