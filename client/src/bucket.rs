@@ -214,7 +214,7 @@ impl Bucket {
                     algorithm: algorithm.as_str(),
                 });
             }
-            let settled = scripts::operate(connection, algorithm, keys, member, operation).await?;
+            let settled = scripts::operate(connection, algorithm, keys, member, operation, false, 0).await?;
             match settled.verdict {
                 Verdict::Unknown => {
                     // Removed, or changed in kind since we read it. Nothing was done: asking again is safe.

@@ -238,7 +238,7 @@ impl Shared {
             return Ok(published);
         }
         let limit = scripts::read_limit(&mut self.connection(), name).await?;
-        let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_string() })?;
+        let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_string() })?.limit;
         let tally = self.tallies.of(&limit);
         let published = Arc::new(Published::new(limit, epoch, tally));
         self.limits.put(published.clone());

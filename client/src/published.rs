@@ -127,7 +127,7 @@ impl Place {
 
     /// Appends the command that settles it.
     pub(crate) fn ask(&self, out: &mut Vec<u8>, operation: Operation) {
-        scripts::ask(out, self.published.limit.algorithm, self.keys(), &self.state, operation);
+        scripts::ask(out, self.published.limit.algorithm, self.keys(), &self.state, operation, false, 0);
     }
 }
 

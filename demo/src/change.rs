@@ -77,7 +77,7 @@ pub(crate) async fn published(url: String, limit: Limit) -> anyhow::Result<Publi
         loop {
             let asked = now();
             match scripts::read_limit(&mut connection, &name).await? {
-                Some(read) if read.terms.supply == wanted => {
+                Some(read) if read.limit.terms.supply == wanted => {
                     return Ok(Published { old_until, new_from: now() });
                 }
                 Some(_) => old_until = asked,

@@ -2,7 +2,10 @@
 
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
-use crate::{bucket::Operation, limit::Capacity};
+use crate::{
+    bucket::{Operation, Pace},
+    limit::{Capacity, Limit},
+};
 
 /// What a script made of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub enum Verdict {
     ExceedsCapacity,
 }
 
-/// The reply of `settle.lua` and of each algorithm's script.
+/// The reply of `settle.lua` and of each algorithm's script, all numbers of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// What came of it.
@@ -35,6 +38,22 @@ pub struct Settled {
     pub now: u64,
     /// Tokens taken.
     pub granted: u64,
+    /// Whether the bucket is counting after it, so that bare takes are possible.
+    pub counting: bool,
+}
+
+/// A limit as its record says, and what else workers need of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedLimit {
+    /// The limit.
+    pub limit: Limit,
+    /// Counts the changes of its capacity and rate, 1 at creation: buckets at rest say under which they were written.
+    pub terms: u64,
+    /// Whether a change is announced: until it is made, workers use scripts only.
+    pub frozen: bool,
+    /// The instant, in µs of Redis `TIME`, before which an absent bucket is not full: no first takes until then. 0 but
+    /// after a capacity was raised.
+    pub absent_full_at: u64,
 }
 
 /// The reply of `CL.THROTTLE`, and of `throttle.lua`.
@@ -115,7 +134,22 @@ impl Settled {
     /// What `operation` is told of a limit that is off, of which Redis is not asked: the bucket is full, and stays so.
     pub const fn free(capacity: Capacity, operation: Operation) -> Self {
         let (tokens, granted) = (capacity.get(), operation.takes());
-        Self { verdict: Verdict::Allowed, tokens, capacity: tokens, wait: 0, headroom: 0, now: 0, granted }
+        let verdict = Verdict::Allowed;
+        Self { verdict, tokens, capacity: tokens, wait: 0, headroom: 0, now: 0, granted, counting: false }
+    }
+
+    /// What the one number of a short reply says: a take or a share was granted all of its `count` tokens.
+    ///
+    /// `now` and `wait` are 0, since the number does not tell them. `tokens` is exact but for those of 3 µs.
+    pub fn from_headroom(number: u64, capacity: Capacity, pace: Pace, count: u64) -> Self {
+        let (headroom, counting, capacity) = (number / 2, number % 2 == 1, capacity.get());
+        // A bucket that has just stopped being full begins to fill up to 2 µs late, and a token falls on a whole µs.
+        let late = if pace.n > 1 { 3 } else { 0 };
+        let time = u128::from(headroom.saturating_sub(late));
+        let missing = (time * u128::from(pace.n)).div_ceil(u128::from(pace.p));
+        let tokens = u64::try_from(missing).map_or(0, |missing| capacity.saturating_sub(missing));
+        let verdict = Verdict::Allowed;
+        Self { verdict, tokens, capacity, wait: 0, headroom, now: 0, granted: count, counting }
     }
 }
 
@@ -143,8 +177,8 @@ fn generation(number: i64) -> Option<u64> {
 
 impl Settled {
     /// What the numbers of a reply say.
-    fn read(numbers: [i64; 7]) -> Result<Self, ParsingError> {
-        let [verdict, tokens, capacity, wait, headroom, now, granted] = numbers;
+    fn read(numbers: [i64; 8]) -> Result<Self, ParsingError> {
+        let [verdict, tokens, capacity, wait, headroom, now, granted, counting] = numbers;
         let verdict = match verdict {
             1 => Verdict::Allowed,
             0 => Verdict::Denied,
@@ -154,7 +188,8 @@ impl Settled {
         };
         let [tokens, capacity, wait] = [count(tokens)?, count(capacity)?, count(wait)?];
         let [headroom, now, granted] = [count(headroom)?, count(now)?, count(granted)?];
-        Ok(Self { verdict, tokens, capacity, wait, headroom, now, granted })
+        let counting = counting == 1;
+        Ok(Self { verdict, tokens, capacity, wait, headroom, now, granted, counting })
     }
 }
 

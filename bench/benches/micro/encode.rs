@@ -34,6 +34,6 @@ fn decrby(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn settle(bencher: Bencher<'_, '_>) {
     encoded(bencher, |out, keys, counter| {
-        ask(out, Algorithm::TokenBucket, keys, counter, Operation::Take(1))
+        ask(out, Algorithm::TokenBucket, keys, counter, Operation::Take(1), true, 0)
     });
 }

@@ -39,7 +39,7 @@ impl Back {
         let (keys, member) = (place.keys(), place.member());
         match full_at {
             Some(full_at) => scripts::put_back(&mut connection, keys, member, tokens, full_at).await?,
-            None => scripts::settle(&mut connection, keys, member, Operation::Refund(tokens)).await?,
+            None => scripts::settle(&mut connection, keys, member, Operation::Refund(tokens), false, 0).await?,
         };
         Ok(())
     }

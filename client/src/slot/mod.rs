@@ -288,7 +288,7 @@ impl Slot {
     /// Learns from the answer of a script to `operation`, here since `received`.
     pub(crate) fn learn(&self, settled: &Settled, operation: Operation, asked: Asked, received: Micros) {
         match operation {
-            Operation::Take(_) | Operation::Share(_) => {
+            Operation::Take(_) | Operation::Share(_) | Operation::Lease(_) => {
                 self.lock().known = Known::learned(settled, asked, received);
             }
             Operation::Refund(_) | Operation::Reset => self.lock().known = Known::default(),

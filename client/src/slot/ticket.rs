@@ -136,6 +136,8 @@ impl Request for Ticket {
             Ok(Reply::Numbers(numbers)) => {
                 Settled::try_from(numbers).map(Outcome::Settled).map_err(|error| Error::Redis(error.into()))
             }
+            // No command sent from here is answered so.
+            Ok(Reply::Done | Reply::Nothing) => return self.again(false),
             Err(error) if scripts::is_not_loaded(&error) => return self.again(false),
             Err(error) if is_elsewhere(&error) => return self.again(true),
             Err(error) => Err(Error::Redis(error)),

@@ -65,7 +65,7 @@ async fn watch(args: &Watch) -> anyhow::Result<()> {
 /// What was counted of the limit `name` since it last changed.
 async fn look(connection: &mut Connection, name: &LimitName) -> anyhow::Result<Counts> {
     let both = async {
-        let limit = scripts::read_limit(connection, name).await?;
+        let limit = scripts::read_limit(connection, name).await?.map(|published| published.limit);
         Ok::<_, redis::RedisError>((limit, scripts::counts(connection, name).await?))
     };
     let asked = timeout(PATIENCE, both).await;

@@ -91,7 +91,7 @@ impl Place {
         let unknown = || {
             anyhow!("no limit {name} is published: is topupd running, and is [limit.{name}] in its config?")
         };
-        let limit = limit.ok_or_else(|| Failure::Undecided(unknown()))?;
+        let limit = limit.ok_or_else(|| Failure::Undecided(unknown()))?.limit;
         let member = match (&bucket.key, limit.keyed) {
             (Some(key), true) => key.clone(),
             (None, false) => String::new(),
@@ -114,7 +114,7 @@ impl Place {
             // As every worker has it: nothing is asked of Redis.
             return Ok(Settled::free(self.limit.terms.capacity, operation));
         }
-        let settled = asked(scripts::operate(&mut connection, algorithm, keys, member, operation)).await?;
+        let settled = asked(scripts::operate(&mut connection, algorithm, keys, member, operation, false, 0)).await?;
         match settled.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(settled),
             Verdict::Unknown => {

@@ -90,8 +90,8 @@ impl Report {
         let mut limits = Vec::new();
         let published = asked(scripts::published_limits(&mut connection)).await?;
         for name in published.keys().filter(|name| name.tried_beside() == **name) {
-            if let Some(limit) = asked(scripts::read_limit(&mut connection, name)).await? {
-                limits.push(row(&mut connection, &limit).await?);
+            if let Some(published) = asked(scripts::read_limit(&mut connection, name)).await? {
+                limits.push(row(&mut connection, &published.limit).await?);
             }
         }
         Ok(Self { generation, daemons: daemons.collect(), limits })
@@ -193,7 +193,7 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
     let mut tokens = None;
     if !limit.keyed {
         let (keys, peek) = (ShardKeys::new(&limit.name, 0), Operation::Peek(1));
-        let settled = asked(scripts::operate(connection, limit.algorithm, &keys, "", peek)).await?;
+        let settled = asked(scripts::operate(connection, limit.algorithm, &keys, "", peek, false, 0)).await?;
         tokens = (settled.verdict != Verdict::Unknown).then_some(settled.tokens);
     }
     let counts = match limit.is_tried() {
@@ -201,7 +201,7 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
         false => None,
     };
     let candidate = match limit.candidate {
-        true => asked(scripts::read_limit(connection, &limit.name.candidate())).await?,
+        true => asked(scripts::read_limit(connection, &limit.name.candidate())).await?.map(|published| published.limit),
         false => None,
     };
     Ok(Row {

@@ -1,7 +1,7 @@
 //! Other terms to be tried beside a limit's own.
 
 use topup_wire::{
-    bucket::Arrival,
+    bucket::AtRest,
     limit::{Algorithm, Capacity, Rate, Rule, Supply, Terms, Windows},
 };
 
@@ -80,7 +80,7 @@ pub(super) fn read(
         let (capacity, rate) = (capacity.map(|found| found.value), rate.map(|found| found.value));
         if let (Some(capacity), Some(rate)) = (capacity.or(own.0), rate.or(own.1))
             && algorithm == Algorithm::Gcra
-            && !Arrival::tells(capacity, rate)
+            && !AtRest::tells(capacity, rate)
         {
             inner.error(&place, "gcra counts at most 1000000 tokens a second, and no more of them than come in 50 years: write less");
         }

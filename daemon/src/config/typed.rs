@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use topup_wire::{
-    bucket::Arrival,
+    bucket::AtRest,
     limit::{Algorithm, Capacity, Lease, LimitName, Mode, OnChange, Percent, Rate, Rollout, Shards, Windows},
 };
 
@@ -184,7 +184,7 @@ impl Limit {
         for (place, capacity, rate) in
             std::iter::once((&rate.place, capacity.value, rate.value)).chain(entries)
         {
-            if !Arrival::tells(capacity, rate) {
+            if !AtRest::tells(capacity, rate) {
                 let advice = "gcra counts at most 1000000 tokens a second, and no more of them than come in 50 years: \
                               write less, or algorithm = \"lazy-token-bucket\"";
                 table.error(place, advice);

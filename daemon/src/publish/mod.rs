@@ -88,7 +88,7 @@ async fn publish_limit(
     let mut had = registered.get(&limit.name).map_or(0, |shards| shards.get());
     let mut before = match scripts::read_limit(conn, &limit.name).await {
         Err(error) if is_unreadable(&error) => None,
-        read => read?,
+        read => read?.map(|published| published.limit),
     };
     let other = before.as_ref().is_some_and(|before| before.keyed != limit.keyed);
     if let Some(shards) = registered.get(&limit.name).filter(|_| other) {

@@ -14,7 +14,7 @@ use super::SLICE;
 pub(super) async fn remove(connection: &Connection, name: &LimitName, shards: Shards) -> RedisResult<()> {
     let conn = &mut connection.clone();
     // A record this version cannot read, or none: whatever kind of limit it was, leave nothing.
-    let limit = scripts::read_limit(conn, name).await.ok().flatten();
+    let limit = scripts::read_limit(conn, name).await.ok().flatten().map(|published| published.limit);
     // Of the first shard last: by its record a removal cut short is still known for what it is.
     let keys = || (0..shards.get()).rev().map(|shard| ShardKeys::new(name, shard));
     // First the records: from then on nothing is added.

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use topup_wire::{
     connection::{Connection, connect_lazily},
     limit::{Limit, LimitName},
-    reply::Beat,
+    reply::{Beat, PublishedLimit},
     scripts::{self, Health},
 };
 
@@ -276,13 +276,13 @@ async fn asked_to_stop(stop: &mut watch::Receiver<bool>) {
 }
 
 /// A limit as published; one that a newer daemon or a hand has written otherwise stops no other.
-fn readable(name: &LimitName, read: RedisResult<Option<Limit>>) -> RedisResult<Option<Limit>> {
+fn readable(name: &LimitName, read: RedisResult<Option<PublishedLimit>>) -> RedisResult<Option<Limit>> {
     match read {
         Err(error) if is_unreadable(&error) => {
             tracing::warn!("limit {name} is not refilled: what is published of it cannot be read ({error})");
             Ok(None)
         }
-        read => read,
+        read => Ok(read?.map(|published| published.limit)),
     }
 }
 

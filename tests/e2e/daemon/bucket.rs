@@ -41,7 +41,7 @@ impl Bucket {
     }
 
     pub(super) async fn operate(&self, operation: Operation) -> Settled {
-        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation).await.unwrap()
+        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, false, 0).await.unwrap()
     }
 
     pub(super) async fn take(&self, count: u64) -> Settled {

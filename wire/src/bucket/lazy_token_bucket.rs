@@ -1,6 +1,6 @@
 //! The twin of `lazy_token_bucket.lua`.
 
-use super::{Held, Operation, Record, State, operate, writes};
+use super::{Held, Operation, Record, State, decided, writes};
 use crate::{limit::Algorithm, reply::Settled};
 
 /// A lazy bucket as written.
@@ -23,14 +23,23 @@ impl State for Lazy {
         let record = &Record { catch_up: true, ..*record };
         let former = |held: &Self| held.since != record.since;
         let held = state.filter(|held| !former(held) || record.before.is_some());
-        let held = held.map(|held| Held::new(held.tokens, held.at, former(&held)));
-        let (settled, at) = operate(record, held, operation, now);
+        let (tokens, at) = match held.map(|held| Held::new(held.tokens, held.at, former(&held))) {
+            None => record.absent(now),
+            Some(held) => {
+                let (tokens, at) = record.carried(held);
+                record.credit(tokens, at, now)
+            }
+        };
+        let mut settled = decided(record.capacity, tokens, operation, now);
+        if settled.missing > 0 {
+            settled.wait = record.time_to(at, settled.missing, now);
+        }
         let moved = state.is_none_or(|held| held.at != at || former(&held));
         if writes(operation, settled.verdict, moved) {
             let (tokens, since) = (settled.tokens, record.since);
             *state = (!record.vanishes(tokens, now)).then_some(Self { tokens, at, since });
         }
-        Settled { headroom: 0, ..settled }
+        settled.into()
     }
 
     fn expiry(&self, record: &Record) -> u64 {

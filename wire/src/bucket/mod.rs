@@ -3,29 +3,35 @@
 //! Redis decides; this is the executable specification that the scripts are tested against.
 
 mod fixed_window;
-mod gcra;
 mod lazy_token_bucket;
 mod leaky_bucket;
 mod record;
+mod refill;
+mod rest;
 mod sliding_counter;
 mod sliding_window;
 mod time;
+mod token_bucket;
 
 pub use fixed_window::Window;
-pub use gcra::Arrival;
 pub use lazy_token_bucket::Lazy;
 pub use leaky_bucket::Level;
 pub use record::{Former, Record};
+pub use refill::{again, carry, is_due, refill};
+pub use rest::{AtRest, HOLD};
 pub use sliding_counter::Windowed;
 pub use sliding_window::{Entry, Log};
 pub use time::{NEVER, Pace};
+pub use token_bucket::{COUNT_FROM, LEAST_AHEAD, decrement, first_take, put_back, settle};
+
+use rest::Standing;
 
 use crate::{
     limit::Algorithm,
     reply::{Settled, Verdict},
 };
 
-/// What a bucket holds and the instant up to which it has been credited, as last written.
+/// What a counting bucket holds and the instant up to which it has been credited, as last written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Tokens; below 0 is debt left by takes that found nothing.
@@ -45,11 +51,17 @@ pub const STRIDE: u64 = 4;
 /// The index is ordered by score: so many times this, a bucket far from full stands apart from those that are nearer.
 pub const FAR: i64 = 3_000_000_000_000_000;
 
-/// The instant at which a bucket is full may differ by so many µs for having been reckoned token by token.
-const ROUNDED: u64 = 5;
-
-/// One bucket: absent from Redis, or held there.
-pub type Bucket = Option<Held>;
+/// One bucket, as Redis has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bucket {
+    /// No key: full, or grown from the anchor.
+    #[default]
+    Absent,
+    /// A key that expires when the bucket is full.
+    AtRest(AtRest),
+    /// A counter, and a place in the due index or in the former one.
+    Counting(Held),
+}
 
 /// What to do with a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +72,8 @@ pub enum Operation {
     Peek(u64),
     /// Take one token each for so many, as far as they go.
     Share(u64),
+    /// A share whose reply is always all numbers.
+    Lease(u64),
     /// Give so many tokens back, up to capacity.
     Refund(u64),
     /// Fill it.
@@ -102,16 +116,7 @@ struct Decided {
 impl From<Decided> for Settled {
     fn from(decided: Decided) -> Self {
         let Decided { verdict, tokens, capacity, wait, now, granted, .. } = decided;
-        Self { verdict, tokens, capacity, wait, headroom: 0, now, granted }
-    }
-}
-
-// === impl Held ===
-
-impl Held {
-    fn new(tokens: u64, score: u64, former: bool) -> Self {
-        // At most 2^53.
-        Self { tokens: tokens as i64, score, distance: 0, former }
+        Self { verdict, tokens, capacity, wait, headroom: 0, now, granted, counting: false }
     }
 }
 
@@ -123,7 +128,7 @@ impl Operation {
         match self {
             Self::Take(count) => ("take", count),
             Self::Peek(count) => ("peek", count),
-            Self::Share(count) => ("share", count),
+            Self::Share(count) | Self::Lease(count) => ("share", count),
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
             Self::Reserve { count, .. } => ("reserve", count),
@@ -133,7 +138,9 @@ impl Operation {
     /// Tokens it takes, where there are as many.
     pub(crate) const fn takes(self) -> u64 {
         match self {
-            Self::Take(count) | Self::Share(count) | Self::Reserve { count, .. } => count,
+            Self::Take(count) | Self::Share(count) | Self::Lease(count) | Self::Reserve { count, .. } => {
+                count
+            }
             Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
         }
     }
@@ -153,58 +160,10 @@ pub const fn offset(distance: u32) -> i64 {
     FAR * if distance > 2 { 2 - distance } else { distance }
 }
 
-/// The bare `DECR`, also of a key that is not there.
-pub fn decrement(bucket: &mut Bucket, stray: &mut i64) -> i64 {
-    let tokens = bucket.as_mut().map_or(stray, |held| &mut held.tokens);
-    *tokens -= 1;
-    *tokens
-}
-
-/// `token_bucket.lua`.
-pub fn settle(record: &Record, bucket: &mut Bucket, operation: Operation, now: u64) -> Settled {
-    let (settled, score) = operate(record, *bucket, operation, now);
-    let moved = bucket.is_none_or(|held| held.score != score);
-    if writes(operation, settled.verdict, moved) {
-        *bucket = record.stored(settled.tokens, score, now);
-    }
-    settled
-}
-
-/// `token_bucket.lua`, of a refund that is one only if the bucket is full at `full_at` unless something is taken or put
-/// back: if nobody has taken since that was so.
-pub fn put_back(record: &Record, bucket: &mut Bucket, count: u64, full_at: u64, now: u64) -> Settled {
-    let (found, _) = operate(record, *bucket, Operation::Refund(0), now);
-    let untouched = record.pace.n > 0 && (now + found.headroom).abs_diff(full_at) <= ROUNDED;
-    settle(record, bucket, Operation::Refund(if untouched { count } else { 0 }), now)
-}
-
-/// What comes of an operation on a bucket as last written, and its score then.
-fn operate(record: &Record, held: Bucket, operation: Operation, now: u64) -> (Settled, u64) {
-    let (tokens, score) = match held {
-        None => record.absent(now),
-        Some(held) => {
-            let (tokens, score) = record.carried(held);
-            let credits = record.catch_up || tokens >= record.capacity;
-            if credits { record.credit(tokens, score, now) } else { (tokens, score) }
-        }
-    };
-    let Decided { verdict, tokens, granted, missing, .. } = decided(record.capacity, tokens, operation, now);
-    let capacity = record.capacity;
-    let mut wait = 0;
-    if missing > 0 {
-        wait = record.time_to(score, missing, now);
-        if !record.catch_up {
-            let soon = (record.tick / 4).clamp(1_000, 250_000);
-            wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
-        }
-    }
-    let headroom = record.headroom(score, tokens, now);
-    (Settled { verdict, tokens, capacity, wait, headroom, now, granted }, score)
-}
-
 /// What a limit answers that is not published as what it is asked as.
 fn unknown(now: u64) -> Settled {
-    Settled { verdict: Verdict::Unknown, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0 }
+    let verdict = Verdict::Unknown;
+    Settled { verdict, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0, counting: false }
 }
 
 /// What comes of an operation on a bucket of `tokens`, but for its wait.
@@ -222,7 +181,7 @@ fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> De
             (verdict, missing) = (Verdict::Denied, count - tokens);
         }
         Operation::Take(count) | Operation::Reserve { count, .. } => granted = count,
-        Operation::Share(count) => {
+        Operation::Share(count) | Operation::Lease(count) => {
             granted = count.min(tokens);
             if tokens == 0 {
                 verdict = Verdict::Denied;
@@ -233,7 +192,7 @@ fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> De
         Operation::Reset => tokens = capacity,
     }
     tokens -= granted;
-    let takes = matches!(operation, Operation::Take(_) | Operation::Share(_) | Operation::Reserve { .. });
+    let takes = !matches!(operation, Operation::Peek(_) | Operation::Refund(_) | Operation::Reset);
     if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
         missing = missing.max(1);
     }
@@ -244,46 +203,4 @@ fn decided(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> De
 fn writes(operation: Operation, verdict: Verdict, moved: bool) -> bool {
     let changed = verdict == Verdict::Allowed || (verdict == Verdict::Denied && moved);
     changed && !matches!(operation, Operation::Peek(_))
-}
-
-/// Whether a pass of `refill.lua` is for a bucket; with `all`, however far from full it is.
-pub fn is_due(record: &Record, held: Held, all: bool, now: u64) -> bool {
-    if held.former || held.score > now + 2 {
-        return all && !held.former;
-    }
-    if record.pace.n == 0 {
-        return held.score < record.last_filled(now) && held.score + record.tick <= now;
-    }
-    let stride = if all { 1 } else { STRIDE.pow(held.distance) };
-    held.score + record.period() * stride <= now
-}
-
-/// `refill.lua`, for one bucket: whether it was due, however far from full, and so credited.
-pub fn refill(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
-    let Some(held) = bucket.filter(|held| is_due(record, *held, true, now)) else { return false };
-    let before = held.tokens.max(0) as u64;
-    let (tokens, score) = record.credit(before, held.score, now);
-    *bucket = record.refilled(record.capacity.saturating_sub(before), tokens, score, now);
-    true
-}
-
-/// When the next bucket is due, for a `refill.lua` that has left none that is.
-pub fn again(record: &Record, buckets: impl Iterator<Item = Held>, now: u64) -> u64 {
-    if record.pace.n == 0 {
-        return if record.fills > now { record.fills } else { now + record.tick };
-    }
-    let due = |held: Held| held.score + record.period() * STRIDE.pow(held.distance);
-    buckets.filter(|held| !held.former).map(due).fold(NEVER, u64::min)
-}
-
-/// `carry.lua`, for one bucket: whether it was carried over.
-pub fn carry(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
-    let Some(held) = bucket.filter(|held| held.former) else { return false };
-    let (mut tokens, mut score) = record.carried(held);
-    if record.catch_up {
-        (tokens, score) = record.credit(tokens, score, now);
-    }
-    let capacity = record.before.map_or(record.capacity, |before| before.capacity);
-    *bucket = record.refilled(capacity.saturating_sub(held.tokens.max(0) as u64), tokens, score, now);
-    true
 }

@@ -36,6 +36,8 @@ pub struct Record {
     pub filled: u64,
     /// When a calendar quota is filled next; 0 for a rate.
     pub fills: u64,
+    /// Counts the changes of capacity and pace, and this from 1: buckets at rest say under which they were written.
+    pub terms: u64,
     /// The instant from which these terms apply.
     pub since: u64,
     /// What an absent bucket held at `anchored`.
@@ -67,6 +69,7 @@ impl Record {
             on_change: limit.on_change,
             filled,
             fills,
+            terms: 1,
             since: now,
             anchor: capacity,
             anchored: now,
@@ -81,17 +84,17 @@ impl Record {
         let fresh = Self::new(limit, at);
         if fresh.windows.is_some() {
             let since = if fresh.windows == self.windows { self.since } else { at };
-            return Self { since, anchor: self.anchor, anchored: self.anchored, ..fresh };
+            let Self { terms, anchor, anchored, .. } = *self;
+            return Self { terms, since, anchor, anchored, ..fresh };
         }
         if (fresh.capacity, fresh.pace) == (self.capacity, self.pace) {
-            let Self { since, anchor, anchored, before, .. } = *self;
-            return Self { since, anchor, anchored, before, ..fresh };
+            let Self { terms, since, anchor, anchored, before, .. } = *self;
+            return Self { terms, since, anchor, anchored, before, ..fresh };
         }
         let (filled, on_change) = (self.last_filled(at), fresh.on_change);
         let before = Former { capacity: self.capacity, pace: self.pace, filled, on_change };
-        let changed = Self { before: Some(before), ..fresh };
-        let absent = Held { tokens: self.anchor as i64, score: self.anchored, distance: 0, former: true };
-        let (anchor, anchored) = changed.carried(absent);
+        let changed = Self { terms: self.terms + 1, before: Some(before), ..fresh };
+        let (anchor, anchored) = changed.carry(before, self.anchor, self.anchored);
         Self { anchor, anchored, ..changed }
     }
 
@@ -137,22 +140,29 @@ impl Record {
         self.pace.instant(self.anchored, self.capacity - self.anchor)
     }
 
-    /// Tokens and score as last written, under the present terms.
+    /// Tokens and score of a counter as last written, under the present terms.
     pub(super) fn carried(&self, held: Held) -> (u64, u64) {
         let tokens = held.tokens.max(0) as u64;
-        let Some(before) = self.before.filter(|_| held.former) else { return (tokens, held.score) };
-        let (k, at) = before.pace.owed(held.score, self.since);
-        let (tokens, part) =
-            if u128::from(tokens) + k >= u128::from(before.capacity) || held.score < before.filled {
-                (before.capacity, 0.0)
-            } else if at < self.since && before.pace.n > 0 {
-                // Doubles, as in Lua: a share of one token, once per change.
-                let part = (self.since - at) as f64 * before.pace.n as f64 / before.pace.p as f64;
-                (tokens + k as u64, part.min(1.0))
-            } else {
-                (tokens + k as u64, 0.0)
-            };
-        let mut from = held.score.max(self.since);
+        match self.before.filter(|_| held.former) {
+            None => (tokens, held.score),
+            Some(before) => self.carry(before, tokens, held.score),
+        }
+    }
+
+    /// Tokens and score under the present terms of a bucket last credited under those of `before`.
+    pub(super) fn carry(&self, before: Former, tokens: u64, score: u64) -> (u64, u64) {
+        let (k, at) = before.pace.owed(score, self.since);
+        let (tokens, part) = if u128::from(tokens) + k >= u128::from(before.capacity) || score < before.filled
+        {
+            (before.capacity, 0.0)
+        } else if at < self.since && before.pace.n > 0 {
+            // Doubles, as in Lua: a share of one token, once per change.
+            let part = (self.since - at) as f64 * before.pace.n as f64 / before.pace.p as f64;
+            (tokens + k as u64, part.min(1.0))
+        } else {
+            (tokens + k as u64, 0.0)
+        };
+        let mut from = score.max(self.since);
         if self.pace.n > 0 {
             from -= (part * self.pace.p as f64 / self.pace.n as f64) as u64;
         }
@@ -172,9 +182,22 @@ impl Record {
         full.saturating_sub(now)
     }
 
-    /// A bucket as it is written; one that is full is absent.
+    /// A counting bucket as it is written; one that is full is absent.
     pub(super) fn stored(&self, tokens: u64, score: u64, now: u64) -> Bucket {
-        (!self.vanishes(tokens, now)).then_some(self.held(tokens, score))
+        if self.vanishes(tokens, now) {
+            return Bucket::Absent;
+        }
+        Bucket::Counting(self.held(tokens, score))
+    }
+
+    /// Whether buckets may be at rest: they fill by themselves, and takers credit what they need.
+    pub(super) fn rests(&self) -> bool {
+        self.pace.n > 0 && self.catch_up
+    }
+
+    /// What a bucket at rest says of the terms.
+    pub(super) fn tag(&self) -> u16 {
+        (self.terms % 10_000) as u16
     }
 
     /// Whether a bucket of `tokens` needs no key.
@@ -182,13 +205,7 @@ impl Record {
         tokens >= self.capacity && self.absent(now).0 >= self.capacity
     }
 
-    /// The same after a pass that found it `missing` so many tokens: one that was in use is kept, full, for a tick.
-    pub(super) fn refilled(&self, missing: u64, tokens: u64, score: u64, now: u64) -> Bucket {
-        let in_use = missing > 1 && self.pace.n > 0;
-        if in_use { Some(self.held(tokens, score)) } else { self.stored(tokens, score, now) }
-    }
-
-    fn held(&self, tokens: u64, score: u64) -> Held {
+    pub(super) fn held(&self, tokens: u64, score: u64) -> Held {
         let distance = self.distance(tokens);
         Held { tokens: tokens as i64, score, distance, former: false }
     }

@@ -45,6 +45,18 @@ impl Pace {
         }
     }
 
+    /// Time to live, in ms, of the key that a first take of `count` tokens writes; `u64::MAX` when no tokens come.
+    ///
+    /// The key outlives the instant at which the bucket is full again by 1 to 3 ms.
+    pub fn first_take_ms(self, count: u64) -> u64 {
+        if self.n == 0 {
+            return u64::MAX;
+        }
+        let micros = (u128::from(count) * u128::from(self.p)).div_ceil(u128::from(self.n));
+        let late = if self.n > 1 { 3 } else { 0 };
+        u64::try_from((micros + late) / 1_000 + 2).unwrap_or(u64::MAX)
+    }
+
     /// The whole tokens owed at `now` to a bucket credited up to `score`, and its score once it has them.
     pub fn owed(self, score: u64, now: u64) -> (u128, u64) {
         if now <= score || self.n == 0 {

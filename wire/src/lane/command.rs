@@ -10,6 +10,15 @@ pub enum Command<'a> {
         /// How much.
         by: u64,
     },
+    /// `SET key value PX ms NX`.
+    SetIfAbsent {
+        /// The key.
+        key: &'a [u8],
+        /// What it is to hold.
+        value: &'a [u8],
+        /// Its time to live.
+        ms: u64,
+    },
     /// `EVALSHA hash`, with keys and arguments.
     Script {
         /// The script's SHA-1, in hex.
@@ -35,6 +44,14 @@ impl Command<'_> {
                 out.extend_from_slice(b"*3\r\n$6\r\nDECRBY\r\n");
                 bulk(out, key);
                 number(out, by);
+            }
+            Self::SetIfAbsent { key, value, ms } => {
+                out.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
+                bulk(out, key);
+                bulk(out, value);
+                out.extend_from_slice(b"$2\r\nPX\r\n");
+                number(out, ms);
+                out.extend_from_slice(b"$2\r\nNX\r\n");
             }
             Self::Script { hash, keys, args } => {
                 header(out, b'*', 3 + keys.len() + args.len());
@@ -99,6 +116,10 @@ mod tests {
         assert_eq!(
             encoded(&Command::Decrement { key, by: 120 }),
             "*3\r\n$6\r\nDECRBY\r\n$14\r\ntopup:{a:0}:b:\r\n$3\r\n120\r\n"
+        );
+        assert_eq!(
+            encoded(&Command::SetIfAbsent { key, value: b"f00011", ms: 102 }),
+            "*6\r\n$3\r\nSET\r\n$14\r\ntopup:{a:0}:b:\r\n$6\r\nf00011\r\n$2\r\nPX\r\n$3\r\n102\r\n$2\r\nNX\r\n"
         );
         assert_eq!(
             encoded(&Command::Script { hash: "ab", keys: &[b"k"], args: &[b"", b"x y"] }),

@@ -7,8 +7,12 @@ use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 pub enum Reply {
     /// A whole number.
     Number(i64),
-    /// Whole numbers, as every script answers.
+    /// Whole numbers, as most scripts answer.
     Numbers(Vec<i64>),
+    /// `OK`: a `SET` was carried out.
+    Done,
+    /// Nil: a `SET` found that there is a key, and changed nothing.
+    Nothing,
 }
 
 /// The longest line of an answer that is not an error message: a kind, a sign, 19 digits.
@@ -25,6 +29,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RedisResult<Reply>, usize)>,
     match kind {
         b':' => Ok(Some((Ok(Reply::Number(number(text)?)), at))),
         b'-' => Ok(Some((Err(refusal(text)), at))),
+        b'+' if text == b"OK" => Ok(Some((Ok(Reply::Done), at))),
+        b'$' if text == b"-1" => Ok(Some((Ok(Reply::Nothing), at))),
+        b'_' if text.is_empty() => Ok(Some((Ok(Reply::Nothing), at))),
         b'*' => {
             let count =
                 usize::try_from(number(text)?).ok().filter(|count| *count <= 64).ok_or_else(nonsense)?;
@@ -94,11 +101,14 @@ mod tests {
 
     #[test]
     fn answers_are_read_whole_or_not_at_all() {
-        let answers: [(&[u8], Reply); 4] = [
+        let answers: [(&[u8], Reply); 7] = [
             (b":12\r\n", Reply::Number(12)),
             (b":-3\r\n", Reply::Number(-3)),
             (b":-9223372036854775808\r\n", Reply::Number(i64::MIN)),
             (b"*3\r\n:1\r\n:0\r\n:-2\r\n", Reply::Numbers(vec![1, 0, -2])),
+            (b"+OK\r\n", Reply::Done),
+            (b"$-1\r\n", Reply::Nothing),
+            (b"_\r\n", Reply::Nothing),
         ];
         for (bytes, reply) in answers {
             let (read, length) = parse(bytes).unwrap().unwrap();
@@ -119,7 +129,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error() {
-        for bytes in [&b"$3\r\nabc\r\n"[..], b":\r\n", b":1x\r\n", b"*-1\r\n", b":99999999999999999999\r\n"] {
+        for bytes in [
+            &b"$3\r\nabc\r\n"[..],
+            b"+PONG\r\n",
+            b":\r\n",
+            b":1x\r\n",
+            b"*-1\r\n",
+            b":99999999999999999999\r\n",
+        ] {
             assert!(parse(bytes).is_err(), "{bytes:?}");
         }
     }

@@ -1,8 +1,8 @@
 -- The state of a bucket, prepended after time.lua to every script that decides. Its twin is bucket/mod.rs.
 --
--- A bucket is in the due index with the instant up to which it has been credited, or it is absent and full. After a
--- change of terms the due index of before is the former index until each of its buckets has been carried over (law 6).
--- An absent bucket held `anchor` tokens at the instant `anchored` and grows from there: after a capacity was raised,
+-- A bucket that is a counter is in the due index with the instant up to which it has been credited. One at rest is in
+-- none (rest.lua), and one that is absent is full. After a change of terms the due index of before is the former index
+-- until each of its buckets has been carried over (law 6). An absent bucket held `anchor` tokens at the instant `anchored` and grows from there: after a capacity was raised,
 -- "full" begins as what it was before.
 
 local function microseconds()
@@ -21,18 +21,18 @@ end
 -- What a limit answers that is not published, or not as this algorithm: it leaves no state behind.
 local function unknown(state, now)
   redis.call('DEL', state)
-  return {-1, 0, 0, 0, 0, now, 0}
+  return {-1, 0, 0, 0, 0, now, 0, 0}
 end
 
 -- What the record says, or nil when it is not there or not of this algorithm.
 local function read_terms(record, algorithm)
   local f = redis.call('HMGET', record, 'algorithm', 'capacity', 'n', 'p', 'catch_up', 'tick', 'anchor', 'anchored',
-    'former', 'filled', 'fills')
+    'former', 'filled', 'fills', 'terms')
   if f[1] ~= algorithm then return nil end
   return {
     capacity = tonumber(f[2]), n = tonumber(f[3]), p = tonumber(f[4]), catch_up = f[5] == '1', tick = tonumber(f[6]),
     anchor = tonumber(f[7]), anchored = tonumber(f[8]), former = f[9] == '1', filled = tonumber(f[10]),
-    fills = tonumber(f[11]),
+    fills = tonumber(f[11]), tag = format('%04d', tonumber(f[12] or 1) % 10000),
   }
 end
 
@@ -73,6 +73,12 @@ end
 local function absent(terms, now)
   if terms.anchor >= terms.capacity then return terms.capacity, fresh(terms, now) end
   return credit(terms, terms.anchor, terms.anchored, now)
+end
+
+-- The instant from which an absent bucket is full; 0 unless its capacity was raised.
+local function absent_full(terms)
+  if terms.anchor >= terms.capacity then return 0 end
+  return instant(terms.anchored, terms.capacity - terms.anchor, terms.n, terms.p)
 end
 
 -- Tokens under new terms of a bucket that holds `tokens` of `capacity`.
@@ -144,6 +150,10 @@ local function offset_for(missing, near)
   return offset_of(distance)
 end
 
+-- A bucket at rest becomes a counter when it misses so many tokens, and is below full for so many µs: then bare DECRs
+-- will pay.
+local COUNT_FROM, LEAST_AHEAD = 3, 5000
+
 -- The tokens of 5 periods: a bucket that misses no more is near.
 local function near_of(terms)
   if terms.n == 0 or not terms.catch_up then return EXACT end
@@ -183,26 +193,30 @@ local function is_plain(n, p)
   return n > 0 and (n <= p or p == 1) and n * p < EXACT
 end
 
--- The terms in one field of the record, for quick.lua and for who reads them often: empty unless they are such as
--- quick.lua reckons with, or would but for takers not being credited (`p`). Under them an absent bucket is full.
-local function quick_terms(algorithm, terms, since)
-  local plain = is_plain(terms.n, terms.p) and terms.anchor >= terms.capacity
-  local numbers = whole(terms.capacity) .. ' ' .. whole(terms.n) .. ' ' .. whole(terms.p) .. ' '
-  if algorithm == 'lazy-token-bucket' then return plain and numbers .. '0 l' .. since or '' end
-  if algorithm ~= 'token-bucket' then return '' end
-  local near, kind = near_of(terms), terms.catch_up and ' t' or ' p'
-  plain = plain and not terms.former and (near < EXACT or not terms.catch_up)
-  return plain and numbers .. whole(near) .. ' ' .. whole(period_of(terms)) .. kind or ''
+-- The terms in one field of the record, 52 bytes, for quick.lua, light.lua and refill.lua: 6 doubles and the tag.
+-- Empty unless they are such as these reckon with. The doubles are capacity, n, p, the tokens that are near, the period,
+-- and a kind: 4 a token bucket, 2 gcra, 0 a token bucket without catch-up. Under such terms an absent bucket is full.
+local function packed_terms(algorithm, terms)
+  local near, period, kind = 0, 0, 2
+  if not is_plain(terms.n, terms.p) or terms.anchor < terms.capacity then return '' end
+  if algorithm == 'token-bucket' then
+    near, period, kind = near_of(terms), period_of(terms), terms.catch_up and 4 or 0
+    if terms.former or terms.catch_up and near >= EXACT then return '' end
+  elseif algorithm ~= 'gcra' then
+    return ''
+  end
+  return struct.pack('<ddddddc4', terms.capacity, terms.n, terms.p, near, period, kind, terms.tag)
 end
 
--- What the record says, from that field: as long as it takes to read two of all the others. As the tick, a period.
-local function read_quick_terms(record)
-  local quick = redis.call('HGET', record, 'quick')
-  local capacity, n, p, period, kind = string.match(quick or '', '^(%d+) (%d+) (%d+) %d+ (%d+) ([tp])')
-  if not capacity then return nil end
-  capacity = tonumber(capacity)
+-- What the record of a token bucket says, from that field: as long as it takes to read two of all the others. As the
+-- tick, a period.
+local function read_packed_terms(record)
+  local packed = redis.call('HGET', record, 'packed')
+  if not packed or #packed ~= 52 then return nil end
+  local capacity, n, p, _, period, kind = struct.unpack('<dddddd', packed)
+  if kind ~= 4 and kind ~= 0 then return nil end
   return {
-    capacity = capacity, n = tonumber(n), p = tonumber(p), catch_up = kind == 't', tick = tonumber(period),
-    anchor = capacity, anchored = 0, former = false, filled = 0, fills = 0,
+    capacity = capacity, n = n, p = p, catch_up = kind == 4, tick = period, anchor = capacity, anchored = 0, former = false,
+    filled = 0, fills = 0,
   }
 end

@@ -1,5 +1,5 @@
 -- Carries one slice of buckets over a change of terms: credited under the terms of before up to the change, under the
--- present ones since. Runs after time.lua and bucket.lua.
+-- present ones since. Runs after time.lua, bucket.lua and rest.lua.
 -- KEYS  1 record  2 due index  3 former index  4... counters of the buckets in the slice
 -- ARGV  1 bytes before the member in a counter's key
 -- Reply {carried, left, now}: buckets carried by this call, buckets still in the former index, the instant of Redis.
@@ -13,20 +13,21 @@ local carried = 0
 if terms and terms.former then
   local before = read_former_terms(record)
   local may_vanish = absent(terms, now) >= terms.capacity
-  local unused = terms.n == 0 and before.capacity or 1
   for i = 4, #KEYS do
     local member = string.sub(KEYS[i], prefix + 1)
     local stood = redis.call('ZSCORE', former, member)
     if stood then
-      local held = math.max(0, tonumber(redis.call('GET', KEYS[i]) or 0))
-      local tokens, at = carry(before, terms, held, score_at(stood))
-      if terms.catch_up then tokens, at = credit(terms, tokens, at, now) end
-      -- One that was in use keeps its key for now, as in refill.lua.
-      if tokens >= terms.capacity and may_vanish and before.capacity - held <= unused then
-        redis.call('UNLINK', KEYS[i])
-      else
-        redis.call('SET', KEYS[i], whole(tokens))
-        redis.call('ZADD', due, whole(place(terms, tokens, at)), member)
+      local text = redis.call('GET', KEYS[i])
+      -- One at rest has no place here: its counter was evicted, and it was taken for full.
+      if not parse_rest(text) then
+        local tokens, at = carry(before, terms, math.max(0, tonumber(text) or 0), score_at(stood))
+        if terms.catch_up then tokens, at = credit(terms, tokens, at, now) end
+        if tokens >= terms.capacity and may_vanish then
+          redis.call('UNLINK', KEYS[i])
+        else
+          redis.call('SET', KEYS[i], whole(tokens))
+          redis.call('ZADD', due, whole(place(terms, tokens, at)), member)
+        end
       end
       redis.call('ZREM', former, member)
       carried = carried + 1
@@ -36,6 +37,6 @@ end
 local left = redis.call('ZCARD', former)
 if left == 0 and terms and terms.former then
   terms.former = false
-  redis.call('HSET', record, 'former', 0, 'quick', quick_terms('token-bucket', terms))
+  redis.call('HSET', record, 'former', 0, 'packed', packed_terms('token-bucket', terms))
 end
 return {carried, left, now}

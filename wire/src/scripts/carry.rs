@@ -7,7 +7,7 @@ use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 use super::script;
 use crate::{keyspace::ShardKeys, reply::Carried};
 
-static CARRY: LazyLock<Script> = script!("carry.lua");
+static CARRY: LazyLock<Script> = script!("rest.lua" "carry.lua");
 
 /// Whether the record says that buckets may still have to be carried over the last change.
 ///

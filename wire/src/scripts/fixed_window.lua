@@ -38,7 +38,7 @@ local function fixed_window(record, state, now, operation, count)
       redis.call('DEL', state)
     end
   end
-  return {verdict, tokens, terms.capacity, missing > 0 and over - now or 0, 0, now, granted}
+  return {verdict, tokens, terms.capacity, missing > 0 and over - now or 0, 0, now, granted, 0}
 end
 
 local scripted = fixed_window

@@ -1,39 +1,41 @@
--- Takes from several buckets, of any algorithms, all or nothing. Runs after light.lua, time.lua, bucket.lua,
+-- Takes from several buckets, of any algorithms, all or nothing. Runs after light.lua, time.lua, bucket.lua, rest.lua,
 -- state.lua, lazy.lua, windows.lua and the files of all algorithms.
--- KEYS  1 and on, of each bucket in turn: record, due index, former index and counter of a token bucket; else record
---       and state
--- ARGV  1 and on, of each bucket in turn: algorithm, member (empty but for a token bucket), count, up to 2^53,
---       and 1, or 0 for one in shadow, whose denial stops nobody
--- Reply for each bucket what settle.lua answers: to its take when all that are enforced allow, else to a peek at so
---       many tokens. It is one string of doubles, little-endian, 7 of each bucket: so many whole numbers cost Redis more
---       than a take. No bucket may be named twice.
+-- KEYS  1 and on, of each bucket in turn: state, record, due index and former index of a token bucket; state and record
+--       under gcra; else record and state
+-- ARGV  1 and on, of each bucket in turn: algorithm, count, up to 2^53, and 1, or 0 for one in shadow, whose denial stops
+--       nobody
+-- Reply for each bucket what settle.lua answers, always all numbers: to its take when all that are enforced allow, else
+--       to a peek at so many tokens. It is one string of doubles, little-endian, 8 of each bucket: so many whole numbers
+--       would cost Redis more than a take. No bucket may be named twice.
 -- Laws  those of the algorithms; and nothing is taken of any unless all that are enforced allow. One in shadow is then
 --       taken from by itself: what it has not stops nobody.
-assert(#KEYS >= 2 and #ARGV >= 4 and #ARGV % 4 == 0, 'joint takes 4 arguments for each bucket, and 4 or 2 keys')
+assert(#KEYS >= 2 and #ARGV >= 3 and #ARGV % 3 == 0, 'joint takes 3 arguments for each bucket, and 4 or 2 keys')
 local scripted = {
-  ['lazy-token-bucket'] = lazy_token_bucket, gcra = gcra, ['leaky-bucket'] = leaky_bucket,
+  ['lazy-token-bucket'] = lazy_token_bucket, ['leaky-bucket'] = leaky_bucket,
   ['fixed-window'] = fixed_window, ['sliding-window'] = sliding_window, ['sliding-counter'] = sliding_counter,
 }
 local now = microseconds()
 
 -- Of each bucket, what asks it.
 local buckets, enforced, last, keys = {}, {}, 0, 0
-for i = 1, #ARGV, 4 do
-  local algorithm, member, count = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local first, decide = keys + 1, scripted[algorithm]
-  if algorithm == 'token-bucket' then
-    keys = keys + 4
+for i = 1, #ARGV, 3 do
+  local algorithm, count = ARGV[i], tonumber(ARGV[i + 1])
+  local first, decide, has = keys + 1, scripted[algorithm], 2
+  if algorithm == 'token-bucket' or algorithm == 'gcra' then
+    if algorithm == 'token-bucket' then has = 4 end
     buckets[#buckets + 1] = function(operation)
-      return token_bucket(KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3], member, now, operation, count)
+      local due, former = KEYS[first + 2], KEYS[first + 3]
+      if has == 2 then due, former = nil, nil end
+      return (token_bucket(algorithm, KEYS[first], KEYS[first + 1], due, former, now, operation, count, false))
     end
   else
     assert(decide, 'joint takes no algorithm of this name')
-    keys = keys + 2
     buckets[#buckets + 1] = function(operation)
       return decide(KEYS[first], KEYS[first + 1], now, operation, count)
     end
   end
-  enforced[#buckets] = ARGV[i + 3] == '1'
+  keys = keys + has
+  enforced[#buckets] = ARGV[i + 2] == '1'
   if enforced[#buckets] then last = #buckets end
 end
 assert(keys == #KEYS, 'joint takes as many keys as its buckets have')
@@ -49,5 +51,5 @@ end
 for i = 1, #buckets do
   if i ~= last and (allowed or not enforced[i]) then replies[i] = buckets[i](allowed and 'take' or 'peek') end
 end
-for i = 1, #replies do replies[i] = struct.pack('<ddddddd', unpack(replies[i])) end
+for i = 1, #replies do replies[i] = struct.pack('<dddddddd', unpack(replies[i])) end
 return table.concat(replies)

@@ -8,12 +8,12 @@ use super::script;
 use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
 static JOINT: LazyLock<Script> = script!(
-    "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "gcra.lua" "leaky_bucket.lua"
+    "rest.lua" "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
     "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua", after "light.lua"
 );
 
-/// What is answered of one bucket: 7 doubles.
-const REPLY: usize = 56;
+/// Bytes that are answered of one bucket: 8 doubles.
+const REPLY: usize = 64;
 
 /// So many tokens of one bucket.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +39,13 @@ pub struct Part<'a> {
 pub async fn joint(connection: &mut impl ConnectionLike, parts: &[Part<'_>]) -> RedisResult<Vec<Settled>> {
     let mut call = JOINT.prepare_invoke();
     for &Part { algorithm, keys, member, count, enforced } in parts {
-        call.key(&keys.record);
-        if algorithm == Algorithm::TokenBucket {
-            call.key(&keys.due).key(&keys.former);
-        }
-        call.key(keys.state(algorithm, member));
-        let member = if algorithm == Algorithm::TokenBucket { member } else { "" };
-        call.arg(algorithm.as_str()).arg(member).arg(count).arg(u8::from(enforced));
+        let state = keys.state(algorithm, member);
+        match algorithm {
+            Algorithm::TokenBucket => call.key(state).key(&keys.record).key(&keys.due).key(&keys.former),
+            Algorithm::Gcra => call.key(state).key(&keys.record),
+            _ => call.key(&keys.record).key(state),
+        };
+        call.arg(algorithm.as_str()).arg(count).arg(u8::from(enforced));
     }
     let packed: Vec<u8> = call.invoke_async(connection).await?;
     let (replies, rest) = packed.as_chunks::<REPLY>();

@@ -9,13 +9,10 @@ local function answer(terms, tokens, at, moved, operation, count, now)
   -- A denial that credited nothing writes nothing.
   local written = operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved)
   local held = tokens < terms.capacity or absent(terms, now) < terms.capacity
-  return {verdict, tokens, terms.capacity, wait, 0, now, granted}, written, held
+  return {verdict, tokens, terms.capacity, wait, 0, now, granted, 0}, written, held
 end
 
 -- The ms from which a bucket needs no key: once it is full, unless one without is not full yet.
 local function expiry(terms, full)
-  if terms.anchor < terms.capacity then
-    full = math.max(full, instant(terms.anchored, terms.capacity - terms.anchor, terms.n, terms.p))
-  end
-  return whole(math.ceil(full / 1000))
+  return whole(math.ceil(math.max(full, absent_full(terms)) / 1000))
 end

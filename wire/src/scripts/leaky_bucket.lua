@@ -75,7 +75,7 @@ local function leaky_bucket(record, state, now, operation, count, longest)
       redis.call('DEL', state)
     end
   end
-  return {verdict, tokens, capacity, wait, 0, now, granted}
+  return {verdict, tokens, capacity, wait, 0, now, granted, 0}
 end
 
 local scripted = leaky_bucket

@@ -4,8 +4,8 @@
 -- is written before every bucket is decided: what it does not answer, it leaves to the rest as it was.
 do
   local call, read, write, format = redis.call, struct.unpack, struct.pack, string.format
-  local joint, arguments = #ARGV > 3, #ARGV
-  local operation, count = ARGV[1], tonumber(ARGV[2])
+  local arguments, operation, count = #ARGV, ARGV[1], tonumber(ARGV[2])
+  local joint = arguments > 2 and arguments % 3 == 0 and operation ~= 'reserve'
   local light = joint or #KEYS == 2 and arguments == 2
     and (operation == 'take' or operation == 'share' or operation == 'peek')
   local now
@@ -17,21 +17,37 @@ do
   -- Of the bucket in hand: what is to be written, until when it is kept (as before, if nil), and how many entries of
   -- its log have left their window. Of several buckets, the same in tables.
   local state, value, till, dead, reply
-  local states, values, tills, logs, replies, bucket, allowed = nil, nil, nil, nil, nil, 1, true
+  local states, values, tills, logs, replies, aheads, bucket, key, allowed
   if joint then
-    states, values, tills, logs, replies, operation = {}, {}, {}, {}, {}, 'take'
+    states, values, tills, logs, replies, aheads, operation = {}, {}, {}, {}, {}, {}, 'take'
   end
+  bucket, key, allowed = 1, 1, true
   while light do
     value, till, dead = nil, nil, nil
-    local record = KEYS[2 * bucket - 1]
-    state = KEYS[2 * bucket]
-    if joint then count = tonumber(ARGV[4 * bucket - 1]) end
-    local packed = state and call('HGET', record, 'packed')
+    local record, rests, due = KEYS[key], nil, nil
+    state, key = KEYS[key + 1], key + 2
+    if joint then
+      local algorithm = ARGV[3 * bucket - 2]
+      count = tonumber(ARGV[3 * bucket - 1])
+      if algorithm == 'token-bucket' then
+        rests, due, record, state, key = 4, KEYS[key], state, record, key + 2
+      elseif algorithm == 'gcra' then
+        rests, record, state = 2, state, record
+      end
+    end
+    local packed = record and state and call('HGET', record, 'packed')
     light = false
-    if packed and #packed == 40 then
-      local kind, capacity, length, p, since = read('<ddddd', packed)
-      -- The letter of its algorithm, by which a state is of the record's; see keyspace.rs.
-      local ready = count <= capacity and kind == string.byte(state, #record - 4)
+    if packed and #packed == (rests and 52 or 40) then
+      local kind, capacity, length, p, since, tag, ready, _
+      if rests then
+        capacity, length, p, _, _, kind, tag = read('<ddddddc4', packed)
+        ready = kind == rests and struct.size('l') == 8
+      else
+        kind, capacity, length, p, since = read('<ddddd', packed)
+        -- The letter of its algorithm, by which a state is of the record's; see keyspace.rs.
+        ready = kind == string.byte(state, #record - 4)
+      end
+      ready = ready and count <= capacity
       -- What could be taken, and of each algorithm what it is reckoned from.
       local tokens, n, missed, written, score
       local begun, over, taken, before, counts, kept
@@ -39,16 +55,27 @@ do
 
       if not ready then
         -- Not published, as another algorithm, or more than a bucket holds.
-      elseif kind == 108 or kind == 107 then
-        -- Lazy and leaky: a bucket that misses so many tokens, which come at a rate.
+      elseif tag or kind == 108 or kind == 107 then
+        -- At rest, lazy and leaky: a bucket that misses so many tokens, which come at a rate; at rest, none are missed at
+        -- the instant at which it is full.
         n = length
         local held = call('GET', state)
-        ready = not held or #held == 24
-        if held and ready then
+        if tag and held then
+          missed, written = 0, string.sub(held, 1, 5) == 'r' .. tag and tonumber(string.sub(held, 6))
+          ready = written
+        elseif tag then
+          -- A counter that was evicted is not at rest.
+          ready = not due or not call('ZSCORE', due, string.sub(state, #due))
+        elseif held then
           local amount, under
-          amount, written, under = read('<ddd', held)
-          missed = kind == 107 and amount or capacity - amount
-          ready = under == since and written <= now and missed <= capacity
+          ready = #held == 24
+          if ready then
+            amount, written, under = read('<ddd', held)
+            missed = kind == 107 and amount or capacity - amount
+            ready = under == since and written <= now and missed <= capacity
+          end
+        end
+        if held and ready then
           -- As `owed` in time.lua.
           local into = written % p
           local rest = into * n % p
@@ -68,6 +95,8 @@ do
           end
         end
         tokens = capacity - missed
+        -- The clock stepped back.
+        if tokens < 0 then ready = false end
       elseif kind == 102 then
         -- Fixed windows; aligned ones begin at multiples of their length.
         local held = call('GET', state)
@@ -150,29 +179,40 @@ do
         tokens = tokens - granted
       end
 
-      local wait, writes = 0, verdict == 1 and operation ~= 'peek'
+      local wait, ahead, writes = 0, 0, verdict == 1 and operation ~= 'peek'
       if not ready then
         -- Left to the rest.
       elseif score then
-        if verdict == 0 and operation ~= 'peek' then writes = score ~= written end
+        if verdict == 0 and operation ~= 'peek' then writes = not tag and score ~= written end
         missed = capacity - tokens
         -- A bucket at rest has no key, and a take of nothing may leave none.
         if missed == 0 and writes then ready = false end
-        -- As `instant`: when so many more tokens have come. First all, if it is written; then those missing.
+        -- As `instant`: when so many more tokens have come. All, if it is written; those missing; all missed before.
         local into = score % p
         local rest = into * n % p
         local i, base = (into * n - rest) / p, score + (rest - rest % n) / n - into
-        local k = writes and missed or missing
-        while k > 0 do
-          local more = k % n
-          local token, spans = i + more, (k - more) / n
-          if token >= n then token, spans = token - n, spans + 1 end
-          local rest = token * p % n
-          local at = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0)
-          if at > 9007199254740992 then at = 9007199254740992 end
-          if writes and not till then till, k = at, missing else wait, k = at - now, 0 end
+        for turn = writes and 1 or 2, tag and 3 or 2 do
+          local k = turn == 1 and missed or turn == 2 and missing or missed - granted
+          if k > 0 then
+            local more = k % n
+            local token, spans = i + more, (k - more) / n
+            if token >= n then token, spans = token - n, spans + 1 end
+            local rest = token * p % n
+            local at = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0)
+            if at > 9007199254740992 then at = 9007199254740992 end
+            if turn == 1 then till = at elseif turn == 2 then wait = at - now else ahead = at - now end
+          elseif turn == 3 then
+            ahead = score - now
+          end
         end
-        if writes then value = write('<ddd', kind == 107 and missed or tokens, score, since) end
+        if till == 9007199254740992 and tag then ready = false end
+        if not ready then
+          -- Left to the rest.
+        elseif writes and tag then
+          value = 'r' .. tag .. format('%d', till)
+        elseif writes then
+          value = write('<ddd', kind == 107 and missed or tokens, score, since)
+        end
       elseif kind == 102 then
         if missing > 0 then wait = over - now end
         if tokens == capacity and writes then ready = false end
@@ -212,17 +252,18 @@ do
       if ready then
         light = true
         if joint then
-          reply = write('<ddddddd', verdict, tokens, capacity, wait, 0, now, granted)
-          if verdict ~= 1 and ARGV[4 * bucket] == '1' then allowed = false end
+          reply = write('<dddddddd', verdict, tokens, capacity, wait, tag and till and till - now or ahead, now, granted, 0)
+          aheads[bucket] = ahead
+          if verdict ~= 1 and ARGV[3 * bucket] == '1' then allowed = false end
         else
-          reply = {verdict, tokens, capacity, wait, 0, now, granted}
+          reply = {verdict, tokens, capacity, wait, 0, now, granted, 0}
         end
       end
     end
 
     if not joint or not light then break end
     states[bucket], values[bucket], tills[bucket], logs[bucket], replies[bucket] = state, value, till, dead, reply
-    if 4 * bucket == arguments then break end
+    if 3 * bucket == arguments then break end
     bucket = bucket + 1
   end
 
@@ -233,7 +274,9 @@ do
         if not allowed then
           local verdict, tokens, capacity, _, _, _, granted = read('<ddddddd', replies[i])
           -- What a peek would be told.
-          if verdict == 1 then replies[i] = write('<ddddddd', 1, tokens + granted, capacity, 0, 0, now, 0) end
+          if verdict == 1 then
+            replies[i] = write('<dddddddd', 1, tokens + granted, capacity, 0, aheads[i], now, 0, 0)
+          end
         end
       end
       if not allowed or not value then

@@ -7,6 +7,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 mod carry;
 mod count;
 mod daemons;
+mod first_take;
 mod joint;
 mod publish;
 mod refill;
@@ -19,6 +20,9 @@ mod throttle;
 pub use carry::{carry, is_carrying, list_former};
 pub use count::{clear_counts, count, counts};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
+pub use first_take::{
+    LONGEST_FIRST_MS, MOST_FIRST, ask_first_take, can_take_first, first_take, is_not_a_counter,
+};
 pub use joint::{Part, are_apart, joint};
 pub use publish::{algorithm_of, publish, read_limit};
 pub use refill::{Look, count_active, is_active, refill};

@@ -8,25 +8,26 @@
 assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'publish takes 3 keys, an instant and pairs of fields and values')
 local record, due, former = KEYS[1], KEYS[2], KEYS[3]
 
--- The terms in one field of the record, for light.lua: algorithm (its letter in a state's key), capacity, then n, p and
--- since; or of windows their length, 1 where they are aligned, and of a log the instant of this change, since when no
--- state may expire as it was to. Empty where light.lua would reckon wrongly, and where %d is too short for an instant.
-local function packed_terms(given, record, now)
+-- The terms in one field of the record, 40 bytes, for light.lua: the letter of the algorithm in a state's key, capacity,
+-- then n, p and since; or of windows their length, 1 where they are aligned, and of a log the instant of this change, up
+-- to which expiries were set by other terms. Empty where light.lua would reckon wrongly.
+local function light_terms(given, record, now)
   local letters = {
-    ['lazy-token-bucket'] = 108, ['leaky-bucket'] = 107, ['fixed-window'] = 102, ['sliding-counter'] = 99,
-    ['sliding-window'] = 115,
+    ['lazy-token-bucket'] = 'l', ['leaky-bucket'] = 'k', ['fixed-window'] = 'f', ['sliding-counter'] = 'c',
+    ['sliding-window'] = 's',
   }
-  local algorithm, letter, form = given.algorithm, letters[given.algorithm], '<ddddd'
+  local letter, form = letters[given.algorithm], '<ddddd'
+  -- Where Redis was built for 32 bits, %d is too short for an instant.
   if not letter or struct.size('l') < 8 then return '' end
   if given.rules ~= '' then
     local tokens, micros = string.match(given.rules, '^(%d+) (%d+)$')
     if not tokens then return '' end
-    local aligned = algorithm == 'fixed-window' and tonumber(given.aligned) or 0
-    return struct.pack(form, letter, tonumber(tokens), tonumber(micros), aligned, letter == 115 and now or 0)
+    local aligned = letter == 'f' and given.aligned or 0
+    return struct.pack(form, string.byte(letter), tokens, micros, aligned, letter == 's' and now or 0)
   end
-  local terms, since = read_terms(record, algorithm), tonumber(redis.call('HGET', record, 'since'))
-  if not is_plain(terms.n, terms.p) or letter == 108 and terms.anchor < terms.capacity then return '' end
-  return struct.pack(form, letter, terms.capacity, terms.n, terms.p, since)
+  local terms, since = read_terms(record, given.algorithm), redis.call('HGET', record, 'since')
+  if not is_plain(terms.n, terms.p) or letter == 'l' and terms.anchor < terms.capacity then return '' end
+  return struct.pack(form, string.byte(letter), terms.capacity, terms.n, terms.p, since)
 end
 
 local now = microseconds()
@@ -50,13 +51,15 @@ local at = tonumber(ARGV[1])
 -- An instant that has been published under already, or is still to come, says nothing of this change.
 if at <= since or at > now then at = now end
 
+-- Buckets at rest say under which terms they were written.
+local counted = tonumber(redis.call('HGET', record, 'terms') or 0) + 1
 local anew = {}
 if created or before.algorithm ~= given.algorithm then
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
   local leftovers = redis.call('EXISTS', due, former) > 0
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
   redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
-  anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at)}
+  anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at), 'terms', whole(counted)}
 elseif given.rules ~= '' then
   -- What was taken stays taken: whoever asks next counts it under the windows of then.
   if before.rules ~= given.rules or before.aligned ~= given.aligned then anew = {'since', whole(at)} end
@@ -71,13 +74,14 @@ elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= g
   local active = redis.call('EXISTS', due)
   if active == 1 then redis.call('RENAME', due, former) end
   anew = {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(at), 'was_capacity',
-    before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change}
+    before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change,
+    'terms', whole(counted)}
 end
 -- What every take reads is written first, and so found first: Redis searches a small hash from its beginning.
-redis.call('HSET', record, 'packed', '', 'quick', '', unpack(ARGV, 2))
+redis.call('HSET', record, 'packed', '', unpack(ARGV, 2))
 if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
-local from = redis.call('HGET', record, 'since')
-redis.call('HSET', record, 'quick', quick_terms(given.algorithm, read_terms(record, given.algorithm), from))
-redis.call('HSET', record, 'packed', packed_terms(given, record, now))
+local rests = given.algorithm == 'token-bucket' or given.algorithm == 'gcra'
+local packed = rests and packed_terms(given.algorithm, read_terms(record, given.algorithm))
+redis.call('HSET', record, 'packed', packed or light_terms(given, record, now))
 redis.call('HINCRBY', record, 'generation', 1)
 return {created and 2 or 1, now}

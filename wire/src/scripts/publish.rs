@@ -6,12 +6,13 @@ use redis::{Cmd, ParsingError, RedisResult, Script, aio::ConnectionLike};
 
 use super::script;
 use crate::{
+    bucket::Pace,
     keyspace::ShardKeys,
     limit::{
         Algorithm, Capacity, Lease, Limit, LimitName, Percent, Period, Rollout, Shards, Supply, Terms,
         Windows,
     },
-    reply::Published,
+    reply::{Published, PublishedLimit},
 };
 
 static PUBLISH: LazyLock<Script> = script!("publish.lua");
@@ -41,13 +42,30 @@ pub async fn publish(
 pub async fn read_limit(
     connection: &mut impl ConnectionLike,
     name: &LimitName,
-) -> RedisResult<Option<Limit>> {
+) -> RedisResult<Option<PublishedLimit>> {
     let record = ShardKeys::new(name, 0).record;
-    let fields: HashMap<String, String> = Cmd::hgetall(record).query_async(connection).await?;
+    let fields: HashMap<String, Vec<u8>> = Cmd::hgetall(record).query_async(connection).await?;
     if fields.is_empty() {
         return Ok(None);
     }
-    parse(name, &fields).map(Some).map_err(|problem| ParsingError::from(problem).into())
+    // One of them is not text: the packed terms, which only scripts read.
+    let fields =
+        fields.into_iter().filter_map(|(field, value)| Some((field, String::from_utf8(value).ok()?)));
+    let fields: HashMap<String, String> = fields.collect();
+    let published = parse(name, &fields).map(|limit| {
+        // What a record of before there was such a field would say: never changed, not frozen, full.
+        let number = |field: &str| fields.get(field).and_then(|text| text.parse::<u64>().ok());
+        let (n, p) = limit.terms.supply.lowest_terms();
+        let missing = number("anchor").map_or(0, |anchor| limit.terms.capacity.get().saturating_sub(anchor));
+        let grown = |anchored: u64| if missing == 0 { 0 } else { Pace { n, p }.instant(anchored, missing) };
+        PublishedLimit {
+            terms: number("terms").unwrap_or(1),
+            frozen: number("frozen").is_some_and(|since| since > 0),
+            absent_full_at: number("anchored").map_or(0, grown),
+            limit,
+        }
+    });
+    published.map(Some).map_err(|problem| ParsingError::from(problem).into())
 }
 
 /// How one shard of a limit decides, as its own record says: while a limit is published, another shard may say otherwise.

@@ -1,97 +1,142 @@
--- The common case of settle.lua, and of scripted.lua under lazy_token_bucket.lua, which it stands before and shares its
--- keys, arguments and reply with: a take, where the record has its terms ready in one field (`quick_terms` in
--- bucket.lua). Functions cost each call their making, so this has next to none, and does for such terms what time.lua
--- and bucket.lua do for all. What it does not answer, it leaves to the rest.
-local counted = #KEYS == 4 and #ARGV == 3
-local operation, count, counter = ARGV[#ARGV - 1], tonumber(ARGV[#ARGV]), KEYS[#KEYS]
-local quick = (counted or #KEYS == 2 and #ARGV == 2) and (operation == 'take' or operation == 'share')
-  and redis.call('HGET', KEYS[1], 'quick')
-local pattern = counted and '^(%d+) (%d+) (%d+) (%d+) %d+ t' or '^(%d+) (%d+) (%d+) (0) l(%d+)'
-local capacity, n, p, near, since = string.match(quick or '', pattern)
-if capacity then
-  capacity, n, p, near = tonumber(capacity), tonumber(n), tonumber(p), tonumber(near)
-  local tokens, written, stood
-  local ready = count <= capacity
-  if not since then
-    stood = redis.call('ZSCORE', KEYS[2], ARGV[1])
-    if stood then tokens, written = tonumber(redis.call('GET', counter)) or 0, stood % 3000000000000000 end
-  else
-    local held = redis.call('HMGET', counter, 'tokens', 'at', 'since')
-    tokens, written = tonumber(held[1]), tonumber(held[2])
-    -- To be carried over a change of terms first.
-    if tokens and held[3] ~= since then ready = false end
-  end
-  local time = redis.call('TIME')
-  local now = time[1] * 1000000 + time[2]
-
-  local score
-  if not tokens then
-    tokens = capacity
-  elseif written <= now then
-    if tokens < 0 then tokens = 0 end
-    local into = written % p
-    local rest = into * n % p
-    local i, base = (into * n - rest) / p, written - into
-    local reached = now - (rest - rest % n) / n
-    into = reached % p
-    rest = into * n % p
-    tokens = tokens + (((reached - into - base) / p - 1) * n + (n - i) + (into * n - rest) / p)
-    score = now - (rest - rest % n) / n
-  else
-    ready = false
-  end
-  if tokens >= capacity then
-    tokens, score = capacity, now
-    if n > 1 then
-      local rest = (now + 1) % p * n % p
-      score = now + (n <= p and (rest - rest % n) / n >= (p - p % n) / n and 2 or 1)
-    end
-  end
-
-  local verdict, granted, missing = 1, count, 0
-  if operation == 'share' then
-    if tokens == 0 then verdict = 0 end
-    if tokens < count then granted = tokens end
-  elseif tokens < count then
-    verdict, granted, missing = 0, 0, count - tokens
-  end
-  tokens = tokens - granted
-  if tokens == 0 and missing == 0 then missing = 1 end
-
-  if ready and tokens < capacity then
-    local into = score % p
-    local rest = into * n % p
-    local i, base, d = (into * n - rest) / p, score - into, (rest - rest % n) / n
-    -- The instant by which k tokens have come.
-    local function instant(k)
-      local more = k % n
-      local token, spans = i + more, (k - more) / n
-      if token >= n then token, spans = token - n, spans + 1 end
-      local rest = token * p % n
-      local at = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d
-      return at < 9007199254740992 and at or 9007199254740992
-    end
-    local full = instant(capacity - tokens)
-    if verdict == 1 or score ~= written then
-      local text = struct.size('l') == 8 and '%d' or '%.0f'
-      if not since then
-        redis.call('SET', counter, string.format(text, tokens))
-        local place, missed = score, capacity - tokens
-        if missed > near then
-          local distance, bound = 1, 4 * near
-          while missed > bound and distance < 5 do
-            distance, bound = distance + 1, 4 * bound
-          end
-          place = score + (distance > 2 and 2 - distance or distance) * 3000000000000000
-        end
-        if place ~= tonumber(stood) then redis.call('ZADD', KEYS[2], string.format(text, place), ARGV[1]) end
-      else
-        local held, at = string.format(text, tokens), string.format(text, score)
-        redis.call('HSET', counter, 'tokens', held, 'at', at, 'since', since)
-        redis.call('PEXPIREAT', counter, string.format(text, math.ceil(full / 1000)))
+-- The common case of settle.lua, which it stands before and shares keys, arguments and replies with: a take or a share
+-- where the record has its terms ready in one field (`packed_terms` in bucket.lua). Functions cost each call their making
+-- and globals their look-up, so this has none of its own. What it does not answer, it leaves to the rest.
+--
+-- A bucket in any form is read as a score and the tokens missing at it: at rest, none are at the instant of being full.
+local operation = ARGV[1]
+if (operation == 'take' or operation == 'share') and (#ARGV == 3 or ARGV[4] == '0') then
+  local call = redis.call
+  local packed = call('HGET', KEYS[2], 'packed')
+  local count = tonumber(ARGV[2])
+  local capacity, n, p, near, _, kind, tag
+  if packed and #packed == 52 then capacity, n, p, near, _, kind, tag = struct.unpack('<ddddddc4', packed) end
+  -- The kind is the number of keys.
+  if kind == #KEYS and count <= capacity and count >= 1 then
+    local state = KEYS[1]
+    local held = call('GET', state)
+    local form = held and held:byte()
+    local score, missing, first, left, member, stood
+    if form == 114 then
+      if held:sub(2, 5) == tag then score, missing = tonumber(held:sub(6)), 0 end
+    elseif form == 102 then
+      if held:sub(2, 5) == tag then
+        first, left = tonumber(held:sub(6)), call('PTTL', state)
+      end
+    elseif kind == 2 then
+      if not held then score, missing = 0, 0 end
+    elseif form ~= 104 then
+      member = state:sub(#KEYS[3])
+      stood = call('ZSCORE', KEYS[3], member)
+      if stood then
+        local tokens = held and tonumber(held) or 0
+        score, missing = stood % 3000000000000000, capacity - (tokens > 0 and tokens or 0)
+      elseif not held then
+        score, missing = 0, 0
       end
     end
-    local wait = missing > 0 and instant(missing) - now or 0
-    return {verdict, tokens, capacity, wait, since and 0 or full - now, now, granted}
+    local time = call('TIME')
+    local now = time[1] * 1000000 + time[2]
+    local written = stood and score
+
+    if first and first <= capacity and first * p < 9007199254740992 then
+      local rest = first * p % n
+      local micros = (first * p - rest) / n + (rest > 0 and 1 or 0) + (n > 1 and 3 or 0)
+      local taken = now - now % 1000 + left * 1000 - (micros - micros % 1000) - 2000
+      if taken <= now then
+        score, missing = taken + 999, first
+        if score > now then score = now end
+        if n > 1 then
+          rest = (score + 1) % p * n % p
+          score = score + (n <= p and (rest - rest % n) / n >= (p - p % n) / n and 2 or 1)
+        end
+      end
+    end
+    if stood and score > now then score = nil end
+
+    -- As of now: a span's beginning, the last token in it and µs since that token.
+    local base, i, d
+    if score and n == 1 then
+      local since = (now - score) % p
+      missing = missing - (now - score - since) / p
+      score = now - since
+      if missing <= 0 then score, missing = now, 0 end
+    elseif score then
+      local into = score % p
+      local rest = into * n % p
+      base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
+      if score <= now or not first then
+        local reached = now - d
+        into = reached % p
+        rest = into * n % p
+        local come = (into * n - rest) / p
+        missing = missing - ((reached - into - base) / p * n + come - i)
+        base, i, score = reached - into, come, now - (rest - rest % n) / n
+      end
+      if missing <= 0 then
+        rest = (now + 1) % p * n % p
+        score, missing = now + (n <= p and (rest - rest % n) / n >= (p - p % n) / n and 2 or 1), 0
+        into = score % p
+        rest = into * n % p
+        base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
+      end
+    end
+
+    if score and missing <= capacity then
+      local tokens = capacity - missing
+      local verdict, granted = 1, count
+      if tokens < count then
+        granted = operation == 'share' and tokens or 0
+        if granted == 0 then verdict = 0 end
+      end
+      missing = missing + granted
+      local full
+      if n == 1 then
+        full = score + missing * p
+      else
+        local more = missing % n
+        local token, spans = i + more, (missing - more) / n
+        if token >= n then token, spans = token - n, spans + 1 end
+        local rest = token * p % n
+        full = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d
+      end
+      local ahead = full - now
+      local counts = stood or ARGV[3] == '1' and kind == 4 and granted > 0 and missing >= 3 and ahead >= 5000
+      local writes = granted > 0 or stood and score ~= written
+
+      if full < 9007199254740992 and not (stood and writes and missing <= 1) then
+        if writes then
+          local format, text = string.format, struct.size('l') == 8 and '%d' or '%.0f'
+          if counts then
+            call('SET', state, format(text, capacity - missing))
+            local place = score
+            if missing > near then
+              local distance, bound = 1, 4 * near
+              while missing > bound and distance < 5 do
+                distance, bound = distance + 1, 4 * bound
+              end
+              place = score + (distance > 2 and 2 - distance or distance) * 3000000000000000
+            end
+            if place ~= tonumber(stood) then call('ZADD', KEYS[3], format(text, place), member or state:sub(#KEYS[3])) end
+          else
+            call('SET', state, 'r' .. tag .. format(text, full), 'PXAT', format(text, (full + 999 - (full + 999) % 1000) / 1000))
+          end
+        end
+        if granted == count and #ARGV == 3 and ahead < 4503599627370496 then return ahead * 2 + (counts and 1 or 0) end
+
+        tokens = capacity - missing
+        local lacking = granted == 0 and operation == 'take' and count - tokens or tokens == 0 and 1 or 0
+        local wait = 0
+        if lacking > 0 and n == 1 then
+          wait = score + lacking * p - now
+        elseif lacking > 0 then
+          local more = lacking % n
+          local token, spans = i + more, (lacking - more) / n
+          if token >= n then token, spans = token - n, spans + 1 end
+          local rest = token * p % n
+          wait = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d - now
+        end
+        return {verdict, tokens, capacity, wait, ahead, now, granted, counts and 1 or 0}
+      end
+    end
   end
 end

@@ -1,5 +1,5 @@
--- Credits the buckets of a shard that are due, as of now: a slice of the daemon's pass. Runs after time.lua and
--- bucket.lua.
+-- Credits the buckets of a shard that are due, as of now: a slice of the daemon's pass. Runs after time.lua,
+-- bucket.lua and rest.lua.
 -- KEYS  1 record  2 due index  3 what the key of a counter begins with; the members of the index follow it
 -- ARGV  1 most buckets  2 an instant: also those last credited a period before it that are not due yet for being far
 --       from full, and those ahead of a clock stepped back; 0: only those due
@@ -13,7 +13,7 @@ local record, due, prefix = KEYS[1], KEYS[2], KEYS[3]
 local most, all = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = microseconds()
-local terms = read_quick_terms(record) or read_terms(record, 'token-bucket')
+local terms = read_packed_terms(record) or read_terms(record, 'token-bucket')
 if not terms then return {0, 0, 0, now, EXACT} end
 
 -- So many buckets at a time: a command takes no more arguments than Lua's stack has room for.
@@ -22,9 +22,6 @@ local BATCH = 1000
 local capacity, n, p, period = terms.capacity, terms.n, terms.p, period_of(terms)
 local fresh_now, may_vanish = fresh(terms, now), absent(terms, now) >= capacity
 local near = near_of(terms)
--- A bucket that missed more than this was in use: it is kept until it is found full again, so that its workers may go
--- on with bare DECRs. A quota's filling is one for all, and nobody looks at its buckets a tick later.
-local unused = n == 0 and capacity or 1
 -- Where a µs counts n and a token p, all from an instant on are numbers that are exact: the beginning of a span, 2^53
 -- back. So what came since then needs no long division, and no call.
 local plain = is_plain(n, p) and capacity <= EXACT / 2
@@ -52,7 +49,7 @@ local function batch(rows, first, offset, to)
     if score > to then break end
     score = score - offset
     local key = prefix .. member
-    local before, tokens, at
+    local before, tokens, at, at_rest
     local written = true
     if score >= origin and score <= now then
       -- As `owed` does.
@@ -69,14 +66,18 @@ local function batch(rows, first, offset, to)
     end
     if not before then
       -- Not so simple, or no number.
-      before, written = math.max(0, tonumber(redis.call('MGET', key)[1] or 0) or 0), false
+      local value = redis.call('MGET', key)[1]
+      at_rest, before, written = parse_rest(value), math.max(0, tonumber(value or 0) or 0), false
       tokens, at = credit(terms, before, score, now)
     elseif before < 0 then
       before, tokens, written = 0, tokens - before, false
     end
     if tokens >= capacity then tokens, at, written = capacity, fresh_now, false end
-    if tokens > before then given = given + (tokens - before) end
-    if tokens >= capacity and may_vanish and capacity - before <= unused then
+    if tokens > before and not at_rest then given = given + (tokens - before) end
+    if at_rest then
+      -- It has no place here: its counter was evicted, and it was taken for full.
+      leaving[#leaving + 1] = member
+    elseif tokens >= capacity and may_vanish then
       leaving[#leaving + 1], gone[#gone + 1] = member, key
     else
       -- As `place` does.
@@ -96,10 +97,8 @@ local function batch(rows, first, offset, to)
   end
   if #kept > 0 then redis.call('MSET', unpack(kept)) end
   if k > 0 then redis.call('ZADD', due, unpack(moved)) end
-  if #gone > 0 then
-    redis.call('UNLINK', unpack(gone))
-    redis.call('ZREM', due, unpack(leaving))
-  end
+  if #gone > 0 then redis.call('UNLINK', unpack(gone)) end
+  if #leaving > 0 then redis.call('ZREM', due, unpack(leaving)) end
   credited, full = credited + (i - first) / 2, full + #gone
   return i
 end

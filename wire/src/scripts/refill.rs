@@ -7,7 +7,7 @@ use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 use super::script;
 use crate::{bucket::NEVER, keyspace::ShardKeys, reply::Refilled};
 
-static REFILL: LazyLock<Script> = script!("refill.lua");
+static REFILL: LazyLock<Script> = script!("rest.lua" "refill.lua");
 
 /// Which buckets a pass is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,18 +4,21 @@ use std::sync::LazyLock;
 
 use redis::{RedisResult, Script, aio::ConnectionLike};
 
-use super::{ask_settle, script, settle};
+use super::{script, settle};
 use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algorithm, reply::Settled};
 
 static LAZY_TOKEN_BUCKET: LazyLock<Script> =
     script!("state.lua" "lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "light.lua");
-static GCRA: LazyLock<Script> = script!("lazy.lua" "gcra.lua" "scripted.lua");
 static LEAKY_BUCKET: LazyLock<Script> = script!("state.lua" "leaky_bucket.lua" "scripted.lua", after "light.lua");
-static FIXED_WINDOW: LazyLock<Script> = script!("state.lua" "windows.lua" "fixed_window.lua" "scripted.lua", after "light.lua");
+static FIXED_WINDOW: LazyLock<Script> =
+    script!("state.lua" "windows.lua" "fixed_window.lua" "scripted.lua", after "light.lua");
 static SLIDING_WINDOW: LazyLock<Script> = script!("windows.lua" "sliding_window.lua" "scripted.lua", after "light.lua");
-static SLIDING_COUNTER: LazyLock<Script> = script!("state.lua" "windows.lua" "sliding_counter.lua" "scripted.lua", after "light.lua");
+static SLIDING_COUNTER: LazyLock<Script> =
+    script!("state.lua" "windows.lua" "sliding_counter.lua" "scripted.lua", after "light.lua");
 
 /// `operation` on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
+///
+/// `may_count` and `doubt` as of [`settle`]; only a token bucket and GCRA regard them.
 ///
 /// # Errors
 /// Those of Redis. The operation may have been carried out all the same.
@@ -25,8 +28,12 @@ pub async fn operate(
     keys: &ShardKeys,
     member: &str,
     operation: Operation,
+    may_count: bool,
+    doubt: u64,
 ) -> RedisResult<Settled> {
-    let Some(script) = script_of(algorithm) else { return settle(connection, keys, member, operation).await };
+    let Some(script) = script_of(algorithm) else {
+        return settle::operate(connection, algorithm, keys, member, operation, may_count, doubt).await;
+    };
     let (word, count) = operation.as_args();
     let mut call = script.prepare_invoke();
     call.key(&keys.record).key(keys.state(algorithm, member));
@@ -34,9 +41,17 @@ pub async fn operate(
 }
 
 /// Appends the command that [`operate`] sends, for the bucket whose state is at `state`.
-pub fn ask(out: &mut Vec<u8>, algorithm: Algorithm, keys: &ShardKeys, state: &str, operation: Operation) {
+pub fn ask(
+    out: &mut Vec<u8>,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    state: &str,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+) {
     let Some(script) = script_of(algorithm) else {
-        return ask_settle(out, keys, state, keys.member(state), operation);
+        return settle::ask(out, algorithm, keys, state, operation, may_count, doubt);
     };
     let (word, count) = operation.as_args();
     let (count, longest) = (count.to_string(), operation.longest().map(|longest| longest.to_string()));
@@ -46,12 +61,11 @@ pub fn ask(out: &mut Vec<u8>, algorithm: Algorithm, keys: &ShardKeys, state: &st
     Command::Script { hash: script.get_hash(), keys: &keys, args }.encode(out);
 }
 
-/// The script that is all an algorithm needs; none of the one whose buckets the daemon tops up.
+/// The script that is all an algorithm needs; none of those whose buckets may be at rest, which have one script.
 fn script_of(algorithm: Algorithm) -> Option<&'static Script> {
     match algorithm {
-        Algorithm::TokenBucket => None,
+        Algorithm::TokenBucket | Algorithm::Gcra => None,
         Algorithm::LazyTokenBucket => Some(&LAZY_TOKEN_BUCKET),
-        Algorithm::Gcra => Some(&GCRA),
         Algorithm::LeakyBucket => Some(&LEAKY_BUCKET),
         Algorithm::FixedWindow => Some(&FIXED_WINDOW),
         Algorithm::SlidingWindow => Some(&SLIDING_WINDOW),

@@ -5,16 +5,17 @@ use std::sync::LazyLock;
 use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
 use super::script;
-use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, reply::Settled};
+use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algorithm, reply::Settled};
 
-static SETTLE: LazyLock<Script> = script!("token_bucket.lua" "settle.lua", after "quick.lua");
+static SETTLE: LazyLock<Script> = script!("rest.lua" "token_bucket.lua" "settle.lua", after "quick.lua");
 
 /// The bare `DECRBY` of a counter: the tokens left, below 0 when there were fewer to take.
 ///
-/// Right only for a bucket known to be below full; anything below 0 must be settled.
+/// Right only for a bucket known to be counting and below full; anything below 0 must be settled.
 ///
 /// # Errors
-/// Those of Redis. The command may have been carried out all the same.
+/// Those of Redis, see [`is_not_a_counter`](super::is_not_a_counter). After any other one, the command may have been
+/// carried out all the same.
 pub async fn decrement(connection: &mut impl ConnectionLike, counter: &str, by: u64) -> RedisResult<i64> {
     Cmd::decr(counter, by).query_async(connection).await
 }
@@ -24,16 +25,49 @@ pub fn ask_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
     Command::Decrement { key: counter.as_bytes(), by }.encode(out);
 }
 
-/// Appends the command that [`settle`] sends.
-pub fn ask_settle(out: &mut Vec<u8>, keys: &ShardKeys, counter: &str, member: &str, operation: Operation) {
+/// Appends the command that asks what [`settle`] does, for the bucket whose state is at `state`.
+///
+/// The answer is one [`Number`](crate::lane::Reply::Number) where all of a take or a share was granted, for
+/// [`Settled::from_headroom`], and [`Numbers`](crate::lane::Reply::Numbers) otherwise.
+pub fn ask_settle(
+    out: &mut Vec<u8>,
+    keys: &ShardKeys,
+    state: &str,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+) {
+    ask(out, Algorithm::TokenBucket, keys, state, operation, may_count, doubt);
+}
+
+/// The same under an algorithm that this script is for.
+pub(super) fn ask(
+    out: &mut Vec<u8>,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    state: &str,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+) {
     let (word, count) = operation.as_args();
-    let count = count.to_string();
-    let keys = [&keys.record, &keys.due, &keys.former, counter].map(str::as_bytes);
-    let args = [member.as_bytes(), word.as_bytes(), count.as_bytes()];
-    Command::Script { hash: SETTLE.get_hash(), keys: &keys, args: &args }.encode(out);
+    let (count, doubt_text) = (count.to_string(), doubt.to_string());
+    let may_count: &[u8] = if may_count { b"1" } else { b"0" };
+    let keys = [state, &keys.record, &keys.due, &keys.former].map(str::as_bytes);
+    let args = [word.as_bytes(), count.as_bytes(), may_count, doubt_text.as_bytes(), b"all"];
+    let given = match operation {
+        Operation::Lease(_) => 5,
+        _ if doubt > 0 => 4,
+        _ => 3,
+    };
+    let keys = &keys[..number_of_keys(algorithm)];
+    Command::Script { hash: SETTLE.get_hash(), keys, args: &args[..given] }.encode(out);
 }
 
 /// `operation` on the bucket `member` of the shard `keys`, in one step and exactly.
+///
+/// `may_count` allows a bucket at rest to become counting. `doubt` is how many tokens this worker has taken by bare
+/// commands that may have met a full bucket.
 ///
 /// # Errors
 /// Those of Redis. The operation may have been carried out all the same.
@@ -42,12 +76,32 @@ pub async fn settle(
     keys: &ShardKeys,
     member: &str,
     operation: Operation,
+    may_count: bool,
+    doubt: u64,
 ) -> RedisResult<Settled> {
-    invocation(keys, member, operation).invoke_async(connection).await
+    operate(connection, Algorithm::TokenBucket, keys, member, operation, may_count, doubt).await
 }
 
-/// Gives `count` tokens back, if nobody has taken any since the bucket was known to be full at `full_at` (µs of Redis
-/// `TIME`) unless that happens: whoever took has learned of the bucket without them. Of rates up to 100,000/s.
+/// The same under an algorithm that this script is for.
+pub(super) async fn operate(
+    connection: &mut impl ConnectionLike,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    member: &str,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+) -> RedisResult<Settled> {
+    let (word, count) = operation.as_args();
+    let mut call = invocation(algorithm, keys, member);
+    call.arg(word).arg(count).arg(u8::from(may_count)).arg(doubt).arg("all");
+    call.invoke_async(connection).await
+}
+
+/// Gives `count` tokens back that were taken ahead of their takers.
+///
+/// `full_at` (µs of Redis `TIME`) is when the bucket is full, as this worker reckons, unless somebody takes or puts back.
+/// Where that is so to 5 µs, nobody else has taken since, and the bucket keeps its form. Otherwise it comes to rest.
 ///
 /// # Errors
 /// Those of Redis. The tokens may have been given back all the same.
@@ -58,14 +112,21 @@ pub async fn put_back(
     count: u64,
     full_at: u64,
 ) -> RedisResult<Settled> {
-    invocation(keys, member, Operation::Refund(count)).arg(full_at).invoke_async(connection).await
+    let mut call = invocation(Algorithm::TokenBucket, keys, member);
+    call.arg("put-back").arg(count).arg(0).arg(full_at).invoke_async(connection).await
 }
 
-/// The call that `operation` on the bucket `member` is.
-fn invocation(keys: &ShardKeys, member: &str, operation: Operation) -> ScriptInvocation<'static> {
-    let (word, count) = operation.as_args();
+/// A call for the bucket `member`, its arguments still to come.
+fn invocation(algorithm: Algorithm, keys: &ShardKeys, member: &str) -> ScriptInvocation<'static> {
     let mut call = SETTLE.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former).key(keys.counter(member));
-    call.arg(member).arg(word).arg(count);
+    let state = keys.state(algorithm, member);
+    for key in [&state, &keys.record, &keys.due, &keys.former].into_iter().take(number_of_keys(algorithm)) {
+        call.key(key);
+    }
     call
+}
+
+/// The number of keys tells the script the algorithm.
+const fn number_of_keys(algorithm: Algorithm) -> usize {
+    if matches!(algorithm, Algorithm::TokenBucket) { 4 } else { 2 }
 }

@@ -62,7 +62,7 @@ local function sliding_counter(record, state, now, operation, count)
       redis.call('DEL', state)
     end
   end
-  return {verdict, tokens, capacity, wait, 0, now, granted}
+  return {verdict, tokens, capacity, wait, 0, now, granted, 0}
 end
 
 local scripted = sliding_counter

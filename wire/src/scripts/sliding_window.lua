@@ -144,7 +144,7 @@ local function sliding_window(record, state, now, operation, count)
   elseif writes then
     redis.call('UNLINK', state)
   end
-  return {verdict, tokens, terms.capacity, free - now, 0, now, granted}
+  return {verdict, tokens, terms.capacity, free - now, 0, now, granted, 0}
 end
 
 local scripted = sliding_window

@@ -94,7 +94,7 @@ pub async fn touch_states(
         (found, cursor) = scan(node, name, from).await?;
         for (shard, member) in found.iter().filter_map(|key| state_of(name, algorithm, key)) {
             let keys = ShardKeys::new(name, shard);
-            operate(connection, algorithm, &keys, member, Operation::Refund(0)).await?;
+            operate(connection, algorithm, &keys, member, Operation::Refund(0), false, 0).await?;
         }
     }
     Ok(())

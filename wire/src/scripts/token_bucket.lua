@@ -1,35 +1,83 @@
--- The token bucket that a daemon tops up: every operation on one but the bare DECR. Written upon time.lua and
--- bucket.lua. State is a counter, and a place in the due or former index. A full bucket has neither.
+-- The token bucket: every operation on one but the bare commands. Written upon time.lua, bucket.lua and rest.lua. GCRA
+-- is the same without a due index: always at rest. State is one of
+--   a counter, tokens left, and a place in the due or former index: a daemon tops it up
+--   a value at rest, see rest.lua: nobody has to
+--   none: the bucket is full. A counter in no index, which a bare DECR left that came late, is as good as none.
+-- Without catch-up, and where tokens come at calendar instants, no bucket is at rest.
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
-local function token_bucket(record, due, former, counter, member, now, operation, count, full_at)
-  local terms = read_terms(record, 'token-bucket')
-  if not terms then return unknown(counter, now) end
+-- The arguments from `operation` on are settle.lua's. Answers as settle.lua, but always all numbers; and whether the
+-- bucket could be at rest.
+local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last)
+  local terms = read_terms(record, algorithm)
+  if not terms then return unknown(state, now), false end
+  if not due then terms.catch_up = true end
+  local rests = terms.n > 0 and terms.catch_up
+  local doubt = rests and operation ~= 'put-back' and last or 0
 
   -- As last written ...
-  local tokens, stood, found = nil, redis.call('ZSCORE', due, member), 'due'
-  if not stood and terms.former then
-    stood, found = redis.call('ZSCORE', former, member), 'former'
-  end
-  if stood then
-    -- A missing counter was evicted: empty, not full. Below 0 is debt, which is nobody's.
-    tokens = math.max(0, tonumber(redis.call('GET', counter) or 0))
+  local member = due and string.sub(state, #due)
+  local text = redis.call('GET', state)
+  local form, tag, said, hold = parse_rest(text)
+  local tokens, score, found, stood, moved = nil, nil, 'absent', nil, doubt > 0
+  if form then
+    local under = tag == terms.tag and terms or read_former_terms(record)
+    -- Left by a limit of this name that has been removed, or from before a quota: it says nothing of this one.
+    if under.capacity and under.n > 0 then
+      found = 'rest'
+      if form == 'f' then
+        local taken = first_taken(under, state, said)
+        local at = math.min(taken + 999, now)
+        if under == terms then
+          tokens, score = absent(terms, at)
+        else
+          tokens, score = under.capacity, start(at, under.n, under.p)
+        end
+        tokens, moved = math.max(0, tokens - said), moved or taken > now
+      else
+        local stepped
+        tokens, score, stepped = arrived(under, said, under == terms and now or under.since)
+        moved = moved or stepped
+      end
+      if under ~= terms then
+        tokens, score = carry(under, terms, tokens, score)
+        moved = true
+      end
+      tokens, score = credit(terms, tokens, score, now)
+    end
+  elseif due then
+    stood, found = redis.call('ZSCORE', due, member), 'due'
+    if not stood and terms.former then
+      stood, found = redis.call('ZSCORE', former, member), 'former'
+    end
+    if not stood then
+      found = 'absent'
+    else
+      -- A missing counter was evicted: empty, not full. Below 0 is debt, which is nobody's.
+      tokens, score = math.max(0, tonumber(text) or 0), score_at(stood)
+      local written = score
+      if found == 'former' then tokens, score = carry(read_former_terms(record), terms, tokens, score) end
+      -- A full bucket that still has a key counts from now, as one without does. What is in doubt was taken: were it not,
+      -- the bucket would have lost what it cannot hold.
+      if terms.catch_up or tokens >= terms.capacity then
+        tokens, score = credit(terms, tokens + doubt, score, now)
+      end
+      moved = moved or score ~= written
+    end
   end
   -- ... and as of now.
-  local written = stood and score_at(stood)
-  local score = written
-  if not stood then
-    tokens, score = absent(terms, now)
-    found = 'absent'
-  else
-    if found == 'former' then tokens, score = carry(read_former_terms(record), terms, tokens, score) end
-    -- A full bucket that still has a key counts from now, as one without does.
-    if terms.catch_up or tokens >= terms.capacity then tokens, score = credit(terms, tokens, score, now) end
+  if not tokens then tokens, score = absent(terms, now) end
+  tokens = math.max(0, tokens - doubt)
+  hold = found == 'rest' and rests and math.min(hold, now + HOLD) or 0
+
+  -- If the bucket is full when the worker reckons it is, nobody has taken since.
+  local untouched = false
+  if operation == 'put-back' then
+    local full = now + headroom(terms, score, tokens, now)
+    untouched = terms.p >= 10 * terms.n and terms.n > 0 and math.abs(full - last) <= 5
+    operation, count = 'refund', (rests or untouched) and count or 0
   end
 
-  -- Someone has taken since, and learned of the bucket without what is to be put back: it would be full before they
-  -- know.
-  if full_at and (terms.n == 0 or math.abs(now + headroom(terms, score, tokens, now) - full_at) > 5) then count = 0 end
-
+  local before = tokens
   local verdict, granted, missing
   tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
   local wait = 0
@@ -43,18 +91,37 @@ local function token_bucket(record, due, former, counter, member, now, operation
     end
   end
 
+  -- The form after it. Below full for as long as anyone may believe it to be, a bucket keeps its form.
+  local ahead, gap = headroom(terms, score, tokens, now), terms.capacity - tokens
+  local counting = found == 'due' or found == 'former'
+  local counts = true
+  if rests and due and tokens > before and not untouched and ahead < HOLD then
+    counts, hold = false, now + HOLD
+  elseif rests and counting then
+    counts = untouched or gap > 1
+  elseif rests then
+    counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
+    -- No value at rest can say that.
+    counts = counts or due and now + ahead >= EXACT
+  end
+
   -- What was refused and credited nothing is left as it is, debt included: whoever credits next clamps it.
-  local changed = verdict == 1 or (verdict == 0 and score ~= written)
-  if operation ~= 'peek' and changed then
-    if found == 'former' then redis.call('ZREM', former, member) end
-    if tokens >= terms.capacity and absent(terms, now) >= terms.capacity then
-      redis.call('DEL', counter)
-      if found == 'due' then redis.call('ZREM', due, member) end
-    else
-      redis.call('SET', counter, whole(tokens))
+  if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
+    local vanishes = tokens >= terms.capacity and hold <= now and absent(terms, now) >= terms.capacity
+    if counts and not vanishes then
+      redis.call('SET', state, whole(tokens))
       local stands = place(terms, tokens, score)
       if found ~= 'due' or stands ~= tonumber(stood) then redis.call('ZADD', due, whole(stands), member) end
+      if found == 'former' then redis.call('ZREM', former, member) end
+    else
+      if vanishes then
+        redis.call('DEL', state)
+      else
+        keep_at_rest(terms, state, gap == 0 and now or now + ahead, hold, now)
+      end
+      if counting then redis.call('ZREM', found == 'due' and due or former, member) end
     end
+    counting = counts and not vanishes
   end
-  return {verdict, tokens, terms.capacity, wait, headroom(terms, score, tokens, now), now, granted}
+  return {verdict, tokens, terms.capacity, wait, ahead, now, granted, counting and 1 or 0}, rests
 end

@@ -75,7 +75,7 @@ async fn microseconds_of_a_credit() {
     scripts::publish(&mut redis.connection, &keys, &pure, None).await.unwrap();
     for i in 0..BUCKETS {
         let take = Operation::Take(900_000);
-        scripts::settle(&mut redis.connection, &keys, &format!("user-{i}"), take).await.unwrap();
+        scripts::settle(&mut redis.connection, &keys, &format!("user-{i}"), take, true, 0).await.unwrap();
     }
     let source = sources::scripts().into_iter().find(|source| source.name == "refill").unwrap();
     let ways = WAYS.map(|(name, most, changes)| {

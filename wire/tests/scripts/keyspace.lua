@@ -1,7 +1,9 @@
 -- Everything there is.
 -- Reply: {key, type, content} of each key; what is packed as doubles of 8 bytes, as text.
 local function told(value)
-  if #value == 0 or #value % 8 > 0 or not string.find(value, '[%z\1-\31\127-\255]') then return value end
+  if not string.find(value, '[%z\1-\31\127-\255]') then return value end
+  -- Packed terms may have a tag at the end.
+  if #value == 52 then return told(string.sub(value, 1, 48)) .. ' ' .. string.sub(value, 49) end
   local numbers = {struct.unpack('<' .. string.rep('d', #value / 8), value)}
   for i = 1, #numbers do numbers[i] = string.format('%.0f', numbers[i]) end
   return table.concat(numbers, ' ', 1, #numbers - 1)

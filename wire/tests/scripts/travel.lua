@@ -1,26 +1,37 @@
 -- Makes time pass: every instant kept in Redis moves back, or forward when the clock is to step back.
--- KEYS  1 record  2 due index  3 former index
+-- KEYS  1 record  2 due index  3 former index  4 what the keys of the buckets begin with
 -- ARGV  1 µs to pass
 local by = tonumber(ARGV[1])
-local function earlier(instant) return string.format('%.0f', instant - by) end
+local function earlier(instant) return string.format('%016.0f', instant - by) end
+local function score(instant) return string.format('%.0f', instant - by) end
 
 for i = 2, 3 do
   local scored = redis.call('ZRANGE', KEYS[i], 0, -1, 'WITHSCORES')
-  for j = 1, #scored, 2 do redis.call('ZADD', KEYS[i], earlier(scored[j + 1]), scored[j]) end
+  for j = 1, #scored, 2 do redis.call('ZADD', KEYS[i], score(scored[j + 1]), scored[j]) end
 end
 for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) do
   local instant = tonumber(redis.call('HGET', KEYS[1], field) or 0)
   -- 0 is none, and 2^53 never.
-  if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, earlier(instant)) end
+  if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, score(instant)) end
 end
-local quick = string.gsub(redis.call('HGET', KEYS[1], 'quick') or '', 'l(%d+)$', function(since)
-  return 'l' .. earlier(since)
-end)
-redis.call('HSET', KEYS[1], 'quick', quick)
 -- Of scripted algorithms, the last of the packed terms is an instant.
 local packed = redis.call('HGET', KEYS[1], 'packed')
 if packed and #packed == 40 and struct.unpack('<d', packed, 33) > 0 then
   local instant = struct.unpack('<d', packed, 33)
   redis.call('HSET', KEYS[1], 'packed', string.sub(packed, 1, 32) .. struct.pack('<d', instant - by))
+end
+
+-- Keys expire by the ms, and none too early.
+for _, key in ipairs(redis.call('KEYS', KEYS[4] .. '*')) do
+  local text = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) or ''
+  local form, tag, digits = string.match(text, '^([frh])(%d%d%d%d)(%d+)$')
+  if form then
+    local expires = redis.call('PEXPIRETIME', key) - math.floor(by / 1000)
+    local changed = 'f' .. tag .. digits
+    if form == 'r' then changed = 'r' .. tag .. earlier(digits) end
+    if form == 'h' then changed = 'h' .. tag .. earlier(string.sub(digits, 1, 16)) .. earlier(string.sub(digits, 17)) end
+    redis.call('SET', key, changed)
+    redis.call('PEXPIREAT', key, string.format('%.0f', expires))
+  end
 end
 return redis.status_reply('OK')

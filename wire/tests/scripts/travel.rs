@@ -2,7 +2,7 @@
 
 use redis::Script;
 use topup_wire::{
-    bucket::{Bucket, Record},
+    bucket::{AtRest, Bucket, Record},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
 };
@@ -12,14 +12,34 @@ use crate::server::Redis;
 /// Makes `by` µs pass for one shard, or steps its clock back when `by` is below 0.
 pub(crate) async fn travel(redis: &mut Redis, keys: &ShardKeys, by: i64) {
     let script = Script::new(include_str!("travel.lua"));
-    redis.call::<()>(script.key(&keys.record).key(&keys.due).key(&keys.former).arg(by)).await;
+    let mut call = script.key(&keys.record);
+    redis.call::<()>(call.key(&keys.due).key(&keys.former).key(&keys.counters).arg(by)).await;
 }
 
 /// The same for the twin.
 pub(crate) fn travel_twin(limit: &mut Limit, record: &mut Record, buckets: &mut [Bucket], by: i64) {
     travel_record(limit, record, by);
-    for held in buckets.iter_mut().flatten() {
-        earlier(&mut held.score, by);
+    for bucket in buckets {
+        match bucket {
+            Bucket::Absent => {}
+            Bucket::AtRest(at_rest) => *at_rest = travelled(*at_rest, by),
+            Bucket::Counting(held) => earlier(&mut held.score, by),
+        }
+    }
+}
+
+/// The same for the twin of a bucket at rest.
+pub(crate) fn travelled(at_rest: AtRest, by: i64) -> AtRest {
+    match at_rest {
+        AtRest::FirstTake { tag, count, expires } => {
+            let expires = expires.saturating_add_signed(-by.div_euclid(1_000));
+            AtRest::FirstTake { tag, count, expires }
+        }
+        AtRest::Until { tag, mut full_at, mut hold } => {
+            earlier(&mut full_at, by);
+            earlier(&mut hold, by);
+            AtRest::Until { tag, full_at, hold }
+        }
     }
 }
 

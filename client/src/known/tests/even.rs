@@ -157,6 +157,7 @@ fn an_answer_that_is_late_does_not_say_that_a_bucket_is_even() {
         wait: 0,
         headroom: 100_000,
         granted: 1,
+        counting: true,
         now: EPOCH,
     };
     let may_take =

@@ -137,6 +137,7 @@ fn denied() -> Settled {
         wait: 500_000,
         headroom: 5_000_000,
         granted: 0,
+        counting: true,
         now: EPOCH,
     }
 }

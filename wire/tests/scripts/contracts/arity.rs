@@ -31,7 +31,7 @@ async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     scripts::publish(conn, &keys, &limit(3, "1/s"), None).await.unwrap();
-    scripts::settle(conn, &keys, "a", Operation::Take(1)).await.unwrap();
+    scripts::settle(conn, &keys, "a", Operation::Take(1), true, 0).await.unwrap();
     let before = redis.keyspace().await;
     for source in sources::scripts() {
         let script = Script::new(&source.whole());

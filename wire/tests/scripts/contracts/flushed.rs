@@ -27,14 +27,14 @@ async fn forgotten_scripts_are_sent_again() {
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::publish(&mut redis.connection, &keys, &changed, None).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        scripts::settle(&mut redis.connection, &keys, "a", TAKE).await.unwrap();
+        scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::carry(&mut redis.connection, &keys, &members).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_scripted()) {
-            scripts::operate(&mut redis.connection, algorithm, &keys, "a", TAKE).await.unwrap();
+            scripts::operate(&mut redis.connection, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
             redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         }
         scripts::sweep_counters(&mut redis.connection, &keys, 1).await.unwrap();
@@ -44,7 +44,7 @@ async fn forgotten_scripts_are_sent_again() {
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         assert_eq!(scripts::poll(&mut redis.connection).await.unwrap().daemons, 1);
     }
-    assert_eq!(scripts::settle(&mut redis.connection, &keys, "a", TAKE).await.unwrap().tokens, 7);
+    assert_eq!(scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 7);
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
                     if way == 3 && scripts::decrement(conn, &keys.counter(member), 1).await.unwrap() >= 0 {
                         continue;
                     }
-                    let settled = scripts::settle(conn, &keys, member, TAKE).await.unwrap();
+                    let settled = scripts::settle(conn, &keys, member, TAKE, true, 0).await.unwrap();
                     assert_eq!(settled.verdict == Verdict::Unknown, step >= flush_after);
                 }
             }
@@ -79,7 +79,7 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
         // Published again, it begins anew.
         let again = scripts::publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();
         assert_eq!(again, Published::Created);
-        let settled = scripts::settle(&mut redis.connection, &keys, "a", TAKE).await.unwrap();
+        let settled = scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
         assert_eq!(settled.tokens, 4);
         redis.ask::<()>(&["FLUSHALL"]).await;
     }

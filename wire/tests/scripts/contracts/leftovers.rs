@@ -23,7 +23,7 @@ async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
         let second = if matches!(limit.terms.supply, Supply::Windows(_)) { 8 } else { 9 };
         for tokens in [9, second] {
             scripts::publish(conn, &keys, &limit, None).await.unwrap();
-            let settled = scripts::operate(conn, algorithm, &keys, "a", TAKE).await.unwrap();
+            let settled = scripts::operate(conn, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
             assert_eq!((settled.verdict, settled.tokens), (Verdict::Allowed, tokens), "{algorithm}");
             scripts::drop_record(conn, &keys).await.unwrap();
         }
@@ -36,6 +36,6 @@ async fn what_a_bare_decr_leaves_of_a_removed_limit_goes_with_the_next_question(
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     assert_eq!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap(), -1);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE).await.unwrap().verdict, Verdict::Unknown);
+    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().verdict, Verdict::Unknown);
     assert!(redis.keyspace().await.is_empty());
 }

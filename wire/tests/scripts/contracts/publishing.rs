@@ -12,16 +12,16 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     scripts::publish(conn, &keys, &limit(10, "1/d"), None).await.unwrap();
-    scripts::settle(conn, &keys, "a", TAKE).await.unwrap();
+    scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap();
     let changed = scripts::publish(conn, &keys, &limit(20, "1/d"), None).await.unwrap();
     assert_eq!(changed, Published::Changed);
     let busy = scripts::publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(busy, Published::Busy);
     // The one bucket to be carried over is, by a take and no daemon.
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE).await.unwrap().tokens, 8);
+    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 8);
     let changed = scripts::publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(changed, Published::Changed);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE).await.unwrap().tokens, 7);
+    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 7);
     // The record says so as soon as a daemon has looked.
     assert!(scripts::is_carrying(conn, &keys).await.unwrap());
     assert_eq!(scripts::carry(conn, &keys, &[]).await.unwrap().left, 0);
@@ -36,10 +36,10 @@ async fn buckets_of_a_published_limit_cannot_be_swept() {
     let conn = &mut redis.connection;
     scripts::publish(conn, &keys, &limit, None).await.unwrap();
     for member in ["a", "b"] {
-        scripts::settle(conn, &keys, member, TAKE).await.unwrap();
+        scripts::settle(conn, &keys, member, TAKE, true, 0).await.unwrap();
     }
     assert_eq!(scripts::sweep_counters(conn, &keys, 10).await.unwrap(), 0);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE).await.unwrap().tokens, 8);
+    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 8);
 
     // Once they are another algorithm's, they can.
     limit.algorithm = Algorithm::LazyTokenBucket;

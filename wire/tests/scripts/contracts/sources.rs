@@ -9,12 +9,11 @@ const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDE
      PEXPIREAT RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 7] = ["bucket", "lazy", "light", "quick", "state", "time", "windows"];
+const SHARED: [&str; 8] = ["bucket", "lazy", "light", "quick", "rest", "state", "time", "windows"];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 7] = [
+const ALGORITHMS: [&str; 6] = [
     "fixed_window",
-    "gcra",
     "lazy_token_bucket",
     "leaky_bucket",
     "sliding_counter",
@@ -70,11 +69,11 @@ impl Source {
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every = [["light", "time", "bucket", "state", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
+        let every = [["light", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
-            () if header.contains("Runs after quick.lua, time.lua, bucket.lua and token_bucket.lua.") => {
-                &["quick", "time", "bucket", "token_bucket"]
+            () if header.contains("Runs after quick.lua, time.lua, bucket.lua, rest.lua and token_bucket.lua.") => {
+                &["quick", "time", "bucket", "rest", "token_bucket"]
             }
             () if header.contains("Runs after light.lua, time.lua, bucket.lua and the file of the algorithm") => {
                 &["light", "time", "bucket", "state", "lazy", "lazy_token_bucket"]

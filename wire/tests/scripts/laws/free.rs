@@ -172,6 +172,8 @@ async fn lazy_buckets_of_a_removed_limit_are_swept() {
             &scene.keys,
             &format!("user-{i}"),
             Operation::Take(1),
+            true,
+            0,
         )
         .await
         .unwrap();

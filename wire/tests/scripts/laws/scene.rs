@@ -82,7 +82,7 @@ impl Scene {
     /// The reply, its instant as one of the scene.
     pub(crate) async fn settle(&mut self, member: &str, operation: Operation) -> Settled {
         let conn = &mut self.redis.connection;
-        let settled = scripts::settle(conn, &self.keys, member, operation).await.unwrap();
+        let settled = scripts::settle(conn, &self.keys, member, operation, true, 0).await.unwrap();
         Settled { now: self.instant(settled.now), ..settled }
     }
 

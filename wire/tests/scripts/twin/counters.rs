@@ -32,17 +32,21 @@ async fn the_scripts_do_what_their_twin_does() {
 
 async fn step(world: &mut World, rng: &mut StdRng) {
     let i = rng.random_range(0..MEMBERS.len());
+    let may_count = rng.random_bool(0.6);
     match rng.random_range(0..100) {
-        0..30 => drop(world.settle(i, Operation::Take(1)).await),
-        30..45 => {
+        0..20 => drop(world.settle(i, Operation::Take(1), may_count, doubt(world, rng)).await),
+        20..35 => {
             let count = count(&world.twin.record, rng);
             let operation =
-                [Operation::Take, Operation::Share, Operation::Peek, Operation::Refund].choose(rng).unwrap();
-            world.settle(i, operation(count)).await;
+                [Operation::Take, Operation::Share, Operation::Lease, Operation::Peek, Operation::Refund]
+                    .choose(rng)
+                    .unwrap();
+            world.settle(i, operation(count), may_count, doubt(world, rng)).await;
         }
-        45 => drop(world.settle(i, Operation::Reset).await),
-        46 => {
-            let learned = world.settle(i, Operation::Share(count(&world.twin.record, rng))).await;
+        35 => drop(world.settle(i, Operation::Reset, may_count, 0).await),
+        36..40 => {
+            let taken = Operation::Lease(count(&world.twin.record, rng));
+            let learned = world.settle(i, taken, may_count, 0).await;
             if rng.random_bool(0.5) {
                 world.decrement(i).await;
             }
@@ -51,10 +55,12 @@ async fn step(world: &mut World, rng: &mut StdRng) {
                 .put_back(i, count(&world.twin.record, rng), learned, if aside < 100 { aside } else { 0 })
                 .await;
         }
-        47..65 => {
+        40..47 => world.first_take(i, 1).await,
+        47..52 => world.first_take(i, count(&world.twin.record, rng)).await,
+        52..65 => {
             // A worker that crashes here leaves debt.
-            if world.decrement(i).await < 0 && rng.random_bool(0.8) {
-                world.settle(i, Operation::Take(1)).await;
+            if world.decrement(i).await.is_some_and(|left| left < 0) && rng.random_bool(0.8) {
+                world.settle(i, Operation::Take(1), may_count, 0).await;
             }
         }
         65..75 => {
@@ -72,6 +78,11 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         91..97 => world.carry(&slice(rng)).await,
         _ => world.evict(i).await,
     }
+}
+
+/// Mostly none.
+fn doubt(world: &World, rng: &mut StdRng) -> u64 {
+    if rng.random_bool(0.8) { 0 } else { any_size(rng, world.twin.record.capacity) }
 }
 
 /// Some of the buckets, in any order.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use topup_wire::{
-    bucket::{Arrival, Lazy, Level, Log, Operation, Record, State, Window, Windowed},
+    bucket::{self, AtRest, Lazy, Level, Log, Operation, Record, State, Window, Windowed},
     keyspace::ShardKeys,
     limit::{Algorithm, Capacity, Limit, Rule, Supply, Terms, Windows},
     reply::{Settled, Verdict},
@@ -24,8 +24,9 @@ const RATES: [&str; 5] = ["997/s", "100/s", "3/ms", "1000/ms", "1001/ms"];
 /// The state of one bucket, by any algorithm.
 #[derive(Clone)]
 enum Twin {
+    Counted(bucket::Bucket),
+    AtRest(Option<AtRest>),
     Lazy(Option<Lazy>),
-    Arrival(Option<Arrival>),
     Level(Option<Level>),
     Window(Option<Window>),
     Windowed(Option<Windowed>),
@@ -91,9 +92,7 @@ async fn step(redis: &mut Redis, buckets: &mut [Bucket], rng: &mut StdRng) -> bo
 
 impl Bucket {
     async fn publish(redis: &mut Redis, i: usize, rng: &mut StdRng) -> Self {
-        let algorithms = Algorithm::ALL.map(|algorithm| (algorithm, Twin::of(algorithm)));
-        let scripted: Vec<_> = algorithms.into_iter().filter_map(|(named, twin)| Some((named, twin?))).collect();
-        let (algorithm, twin) = scripted.choose(rng).unwrap().clone();
+        let algorithm = *Algorithm::ALL.choose(rng).unwrap();
         let capacity = Capacity::new(rng.random_range(3..20)).unwrap();
         let supply = if algorithm.has_windows() {
             let rule = Rule::new(capacity.get(), Duration::from_micros(rng.random_range(1_000..40_000)));
@@ -106,30 +105,32 @@ impl Bucket {
         let limit = Limit { name, algorithm, terms: Terms { capacity, supply }, ..limit(1, "1/s") };
         let keys = ShardKeys::new(&limit.name, 0);
         scripts::publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
-        let record = Record::new(&limit, redis.ask(&["HGET", &keys.record, "since"]).await);
-        Self { limit, keys, record, twin }
+        let (since, terms) = redis.ask(&["HMGET", &keys.record, "since", "terms"]).await;
+        let record = Record { terms, ..Record::new(&limit, since) };
+        Self { limit, keys, record, twin: Twin::of(algorithm) }
     }
 }
 
 // === impl Twin ===
 
 impl Twin {
-    fn of(algorithm: Algorithm) -> Option<Self> {
+    fn of(algorithm: Algorithm) -> Self {
         match algorithm {
-            Algorithm::TokenBucket => None,
-            Algorithm::LazyTokenBucket => Some(Self::Lazy(None)),
-            Algorithm::Gcra => Some(Self::Arrival(None)),
-            Algorithm::LeakyBucket => Some(Self::Level(None)),
-            Algorithm::FixedWindow => Some(Self::Window(None)),
-            Algorithm::SlidingWindow => Some(Self::Log(None)),
-            Algorithm::SlidingCounter => Some(Self::Windowed(None)),
+            Algorithm::TokenBucket => Self::Counted(bucket::Bucket::Absent),
+            Algorithm::LazyTokenBucket => Self::Lazy(None),
+            Algorithm::Gcra => Self::AtRest(None),
+            Algorithm::LeakyBucket => Self::Level(None),
+            Algorithm::FixedWindow => Self::Window(None),
+            Algorithm::SlidingWindow => Self::Log(None),
+            Algorithm::SlidingCounter => Self::Windowed(None),
         }
     }
 
     fn operate(&mut self, record: &Record, operation: Operation, now: u64) -> Settled {
         match self {
+            Self::Counted(held) => bucket::settle(record, held, operation, false, 0, now),
+            Self::AtRest(state) => State::operate(record, state, operation, now),
             Self::Lazy(state) => State::operate(record, state, operation, now),
-            Self::Arrival(state) => State::operate(record, state, operation, now),
             Self::Level(state) => State::operate(record, state, operation, now),
             Self::Window(state) => State::operate(record, state, operation, now),
             Self::Windowed(state) => State::operate(record, state, operation, now),

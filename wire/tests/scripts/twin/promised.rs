@@ -3,7 +3,7 @@
 use rand::RngExt;
 use redis::Script;
 use topup_wire::{
-    bucket::{Arrival, Lazy, Level, Log, Operation, Window, Windowed},
+    bucket::{Lazy, Level, Log, Operation, Window, Windowed},
     keyspace::ShardKeys,
     limit::{Algorithm, Supply},
     reply::{Settled, Verdict},
@@ -35,7 +35,6 @@ struct World<S> {
 async fn a_denial_ends_when_it_is_told_to_and_not_a_microsecond_before() {
     let mut redis = Redis::start().await;
     redis = keep_promises::<Lazy>(redis).await;
-    redis = keep_promises::<Arrival>(redis).await;
     redis = keep_promises::<Level>(redis).await;
     redis = keep_promises::<Window>(redis).await;
     redis = keep_promises::<Windowed>(redis).await;

@@ -2,7 +2,7 @@
 
 use rand::{RngExt, rngs::StdRng};
 use topup_wire::{
-    bucket::{Arrival, Lazy, Level, Operation},
+    bucket::{AtRest, Lazy, Level, Operation},
     limit::{Supply, Terms},
 };
 
@@ -10,6 +10,7 @@ use super::scripted::{Kept, agree};
 use crate::{
     draw::{any_size, capacity, quick_rate, rate},
     server::Content,
+    travel::travelled,
 };
 
 #[tokio::test]
@@ -19,7 +20,7 @@ async fn the_lazy_token_bucket_does_what_its_twin_does() {
 
 #[tokio::test]
 async fn gcra_does_what_its_twin_does() {
-    agree::<Arrival>().await;
+    agree::<AtRest>().await;
 }
 
 #[tokio::test]
@@ -30,6 +31,15 @@ async fn the_leaky_bucket_does_what_its_twin_does() {
 /// Any capacity and any rate.
 fn any(rng: &mut StdRng) -> Terms {
     Terms { capacity: capacity(rng), supply: Supply::Rate(rate(rng)) }
+}
+
+/// A bucket at rest as it should be in Redis.
+pub(super) fn content_at_rest(at_rest: &AtRest) -> Content {
+    Content::Text(match *at_rest {
+        AtRest::FirstTake { tag, count, .. } => format!("f{tag:04}{count}"),
+        AtRest::Until { tag, full_at, hold: 0 } => format!("r{tag:04}{full_at:016}"),
+        AtRest::Until { tag, full_at, hold } => format!("h{tag:04}{full_at:016}{hold:016}"),
+    })
 }
 
 impl Kept for Lazy {
@@ -70,7 +80,7 @@ impl Kept for Level {
     }
 }
 
-impl Kept for Arrival {
+impl Kept for AtRest {
     fn terms(rng: &mut StdRng) -> Terms {
         loop {
             let (capacity, rate) = (capacity(rng), rate(rng));
@@ -81,11 +91,10 @@ impl Kept for Arrival {
     }
 
     fn content(&self) -> Content {
-        Content::Text(format!("{} {}", self.tat, self.since))
+        content_at_rest(self)
     }
 
     fn earlier(&self, by: i64) -> Self {
-        let earlier = |instant: u64| instant.saturating_add_signed(-by);
-        Self { tat: earlier(self.tat), since: earlier(self.since) }
+        travelled(*self, by)
     }
 }

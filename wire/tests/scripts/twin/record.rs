@@ -91,7 +91,6 @@ impl Twin {
         let windows = record.windows;
         let mut fields = BTreeMap::from([
             ("packed", self.packed()),
-            ("quick", self.quick()),
             ("algorithm", limit.algorithm.to_string()),
             ("keyed", u8::from(limit.keyed).to_string()),
             ("shards", limit.shards.get().to_string()),
@@ -107,6 +106,7 @@ impl Twin {
             ("filled", record.filled.to_string()),
             ("fills", record.fills.to_string()),
             ("since", record.since.to_string()),
+            ("terms", record.terms.to_string()),
             ("lease", "0".to_owned()),
             ("lease_ttl", "0".to_owned()),
             ("mode", "enforce".to_owned()),
@@ -129,41 +129,28 @@ impl Twin {
         (self.keys.record.clone(), Content::Fields(fields))
     }
 
-    /// The field that light.lua reads: where it would reckon wrongly, empty.
+    /// The packed terms, as text: where light.lua and quick.lua would reckon wrongly, empty.
     fn packed(&self) -> String {
-        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, .. } = self.record;
-        let plain = n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53;
+        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, terms, .. } = self.record;
         let one = windows.filter(|windows| windows.rules().len() == 1);
         let (length, aligned) = one.map_or((0, 0), |one| (one.longest(), one.aligned().into()));
-        match self.limit.algorithm {
-            Algorithm::LazyTokenBucket if plain && anchor >= capacity => format!("108 {capacity} {n} {p} {since}"),
-            Algorithm::LeakyBucket if plain => format!("107 {capacity} {n} {p} {since}"),
-            Algorithm::FixedWindow => format!("102 {capacity} {length} {aligned} 0"),
-            Algorithm::SlidingCounter => format!("99 {capacity} {length} 0 0"),
+        let exact = n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53;
+        let plain = exact && anchor >= capacity;
+        let period = self.record.period();
+        let near = 5.0 * (period as f64 * n as f64 / p as f64).ceil();
+        let (near, period, kind) = match self.limit.algorithm {
+            Algorithm::LazyTokenBucket if plain => return format!("108 {capacity} {n} {p} {since}"),
+            Algorithm::LeakyBucket if exact => return format!("107 {capacity} {n} {p} {since}"),
+            Algorithm::FixedWindow => return format!("102 {capacity} {length} {aligned} 0"),
+            Algorithm::SlidingCounter => return format!("99 {capacity} {length} 0 0"),
             Algorithm::SlidingWindow if one.is_some() => {
-                format!("115 {capacity} {length} 0 {}", self.published)
+                return format!("115 {capacity} {length} 0 {}", self.published);
             }
-            _ => String::new(),
-        }
-    }
-
-    /// The field that quick.lua reads: where it would reckon wrongly, empty.
-    fn quick(&self) -> String {
-        let Record { capacity, pace: Pace { n, p }, anchor, since, .. } = self.record;
-        let period = self.record.period() as f64;
-        let near = 5.0 * (period * n as f64 / p as f64).ceil();
-        let plain =
-            n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
-        match self.limit.algorithm {
-            _ if !plain => String::new(),
-            Algorithm::LazyTokenBucket => format!("{capacity} {n} {p} 0 l{since}"),
-            Algorithm::TokenBucket if !self.former && !self.limit.catch_up => {
-                format!("{capacity} {n} {p} {} {period} p", 1_u64 << 53)
-            }
-            Algorithm::TokenBucket if !self.former && near < 2_f64.powi(53) => {
-                format!("{capacity} {n} {p} {near} {period} t")
-            }
-            _ => String::new(),
-        }
+            Algorithm::Gcra if plain => (0, 0, 2),
+            Algorithm::TokenBucket if plain && !self.former && !self.limit.catch_up => (1_u64 << 53, period, 0),
+            Algorithm::TokenBucket if plain && !self.former && near < 2_f64.powi(53) => (near as u64, period, 4),
+            _ => return String::new(),
+        };
+        format!("{capacity} {n} {p} {near} {period} {kind} {:04}", terms % 10_000)
     }
 }

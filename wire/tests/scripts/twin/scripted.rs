@@ -111,7 +111,8 @@ impl<S: Kept> World<S> {
 
     async fn operate(&mut self, i: usize, operation: Operation) {
         let (conn, Twin { keys, record, .. }) = (&mut self.redis.connection, &self.twin);
-        let settled = scripts::operate(conn, S::ALGORITHM, keys, MEMBERS[i], operation).await.unwrap();
+        let settled =
+            scripts::operate(conn, S::ALGORITHM, keys, MEMBERS[i], operation, true, 0).await.unwrap();
         let before = self.buckets[i].clone();
         let expected = S::operate(record, &mut self.buckets[i], operation, settled.now);
         assert_eq!(settled, expected, "{operation:?} of {before:?} under {record:?}");

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use topup_wire::{
-    bucket::{self, Bucket, Operation},
+    bucket::{self, AtRest, Bucket, Held, Operation},
     limit::{Limit, MAX_TOKENS},
     reply::{Carried, Refilled, Settled, Verdict},
     scripts::{self, Look},
 };
 
-use super::record::Twin;
+use super::{rated::content_at_rest, record::Twin};
 use crate::{
     server::{Content, Keyspace, Redis},
     travel::{travel, travel_twin},
@@ -17,12 +17,16 @@ use crate::{
 
 /// The keys of the buckets: the one of an unkeyed limit, and such as a careless script might stumble over.
 pub(crate) const MEMBERS: [&str; 4] = ["", "alice", "b:{x}%s\n", "-7"];
+/// What a script makes of an expiry and the time may be late by so many ms: generous, for a machine that is busy.
+const LATE: u64 = 100;
 
 /// One limit, twice: in Redis, and as the twin has it.
 pub(crate) struct World {
     pub(crate) redis: Redis,
     pub(crate) twin: Twin,
     buckets: [Bucket; 4],
+    /// When the keys of those at rest expire, in ms: by the terms they were written under.
+    expiries: [u64; 4],
     /// What bare `DECR`s have made of the counters of absent buckets; 0 where there is none.
     strays: [i64; 4],
     /// Buckets in the index whose counters are gone.
@@ -37,20 +41,25 @@ impl World {
     /// Publishes `limit` on an emptied Redis.
     pub(crate) async fn new(mut redis: Redis, limit: Limit) -> Self {
         let twin = Twin::new(&mut redis, limit).await;
-        Self { redis, twin, buckets: [None; 4], strays: [0; 4], evicted: [false; 4], travelled: 0 }
+        let buckets = [Bucket::Absent; 4];
+        let (expiries, strays, evicted) = ([0; 4], [0; 4], [false; 4]);
+        Self { redis, twin, buckets, expiries, strays, evicted, travelled: 0 }
     }
 
-    pub(crate) async fn settle(&mut self, i: usize, operation: Operation) -> Settled {
-        let conn = &mut self.redis.connection;
-        let settled = scripts::settle(conn, &self.twin.keys, MEMBERS[i], operation).await.unwrap();
-        let before = self.buckets[i];
-        let expected = bucket::settle(&self.twin.record, &mut self.buckets[i], operation, settled.now);
-        assert_eq!(settled, expected, "{operation:?} of {before:?} under {:?}", self.twin.record);
-        let moved = self.buckets[i].map(|held| held.score) != before.map(|held| held.score);
-        let written = settled.verdict == Verdict::Allowed || (settled.verdict == Verdict::Denied && moved);
-        if written && !matches!(operation, Operation::Peek(_)) {
-            (self.strays[i], self.evicted[i]) = (0, false);
-        }
+    pub(crate) async fn settle(
+        &mut self,
+        i: usize,
+        operation: Operation,
+        may_count: bool,
+        doubt: u64,
+    ) -> Settled {
+        let (conn, keys) = (&mut self.redis.connection, &self.twin.keys);
+        let settled = scripts::settle(conn, keys, MEMBERS[i], operation, may_count, doubt).await.unwrap();
+        let record = self.twin.record;
+        let doubted = doubt > 0 && record.catch_up && record.pace.n > 0;
+        self.expect(i, settled, (operation, doubted), &|bucket| {
+            bucket::settle(&record, bucket, operation, may_count, doubt, settled.now)
+        });
         settled
     }
 
@@ -58,43 +67,145 @@ impl World {
     pub(crate) async fn put_back(&mut self, i: usize, count: u64, learned: Settled, aside: u64) {
         let (conn, full_at) = (&mut self.redis.connection, learned.now + learned.headroom + aside);
         let settled = scripts::put_back(conn, &self.twin.keys, MEMBERS[i], count, full_at).await.unwrap();
-        let (record, bucket) = (&self.twin.record, &mut self.buckets[i]);
-        assert_eq!(settled, bucket::put_back(record, bucket, count, full_at, settled.now), "{record:?}");
-        (self.strays[i], self.evicted[i]) = (0, false);
+        let record = self.twin.record;
+        self.expect(i, settled, (Operation::Refund(count), false), &|bucket| {
+            bucket::put_back(&record, bucket, count, full_at, settled.now)
+        });
     }
 
-    pub(crate) async fn decrement(&mut self, i: usize) -> i64 {
+    /// Redis has `settled` as the twin does; with some tokens in doubt it writes also what it denies.
+    fn expect(
+        &mut self,
+        i: usize,
+        settled: Settled,
+        (operation, doubted): (Operation, bool),
+        twin: &dyn Fn(&mut Bucket) -> Settled,
+    ) {
+        let before = self.buckets[i];
+        let mut after = before;
+        let mut expected = twin(&mut after);
+        if matches!(before, Bucket::AtRest(_))
+            && self.expiries[i] <= settled.now / 1_000
+            && settled != expected
+        {
+            // Gone since it was last looked at.
+            after = Bucket::Absent;
+            expected = twin(&mut after);
+        }
+        if let Bucket::AtRest(AtRest::FirstTake { tag, count, expires }) = before {
+            // A script sees the expiry late by a ms or so.
+            for late in 0..LATE {
+                let expires = expires + late;
+                let mut seen = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
+                let reply = twin(&mut seen);
+                if reply == settled {
+                    let unwritten = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
+                    (expected, after) = (reply, if seen == unwritten { before } else { seen });
+                    break;
+                }
+            }
+        }
+        assert_eq!(settled, expected, "{operation:?} of {before:?} under {:?}", self.twin.record);
+        let denied_in_doubt = doubted && settled.verdict == Verdict::Denied;
+        let written = after != before || settled.verdict == Verdict::Allowed || denied_in_doubt;
+        if written && !matches!(operation, Operation::Peek(_)) {
+            (self.strays[i], self.evicted[i]) = (0, false);
+            if let Bucket::AtRest(at_rest) = after {
+                self.expiries[i] = at_rest.expiry(&self.twin.record);
+            }
+        }
+        self.buckets[i] = after;
+    }
+
+    /// A client's first take, where it may try one.
+    pub(crate) async fn first_take(&mut self, i: usize, count: u64) {
+        let record = self.twin.record;
+        let rated = record.catch_up && record.pace.n > 0;
+        if !rated || self.evicted[i] || !scripts::can_take_first(record.capacity, record.pace, count) {
+            return;
+        }
+        let (conn, state) = (&mut self.redis.connection, self.twin.keys.counter(MEMBERS[i]));
+        let taken = scripts::first_take(conn, &state, record.terms, record.pace, count).await.unwrap();
+        let now = self.redis.time().await;
+        if taken {
+            self.forget_expired(i, now);
+        }
+        let bucket = &mut self.buckets[i];
+        let before = *bucket;
+        let expected = self.strays[i] == 0 && bucket::first_take(&record, bucket, count, now);
+        assert_eq!(taken, expected, "of {before:?}");
+        if let (true, Bucket::AtRest(AtRest::FirstTake { expires, .. })) = (taken, bucket) {
+            let seen: i64 = self.redis.ask(&["PEXPIRETIME", &state]).await;
+            // It may be gone already.
+            if let Ok(seen) = u64::try_from(seen) {
+                assert!(seen <= *expires && seen + LATE > *expires, "{seen} is not {expires}");
+                *expires = seen;
+                self.expiries[i] = seen;
+            }
+        }
+    }
+
+    /// A bare `DECR`; `None` of a bucket at rest.
+    pub(crate) async fn decrement(&mut self, i: usize) -> Option<i64> {
         let counter = self.twin.keys.counter(MEMBERS[i]);
-        let left = scripts::decrement(&mut self.redis.connection, &counter, 1).await.unwrap();
-        assert_eq!(left, bucket::decrement(&mut self.buckets[i], &mut self.strays[i]));
+        let left = scripts::decrement(&mut self.redis.connection, &counter, 1).await;
+        if left.is_ok() {
+            let now = self.redis.time().await;
+            self.forget_expired(i, now);
+        }
+        let expected = bucket::decrement(&mut self.buckets[i], &mut self.strays[i]);
+        match left {
+            Ok(left) => assert_eq!(Some(left), expected),
+            Err(error) => assert!(expected.is_none() && scripts::is_not_a_counter(&error), "{error}"),
+        }
         self.evicted[i] = false;
-        left
+        expected
+    }
+
+    /// A bucket at rest that must be full by `now` may have lost its key.
+    fn forget_expired(&mut self, i: usize, now: u64) {
+        if let Bucket::AtRest(at_rest) = self.buckets[i] {
+            let expiry = self.expiries[i];
+            assert!(expiry <= now / 1_000, "{at_rest:?} expired at {now}, not at {expiry}");
+            self.buckets[i] = Bucket::Absent;
+        }
+    }
+
+    /// The counting buckets, by their numbers.
+    fn counting(&self) -> impl Iterator<Item = (usize, Held)> {
+        let held = |(i, bucket): (usize, &Bucket)| match *bucket {
+            Bucket::Counting(held) => Some((i, held)),
+            Bucket::Absent | Bucket::AtRest(_) => None,
+        };
+        self.buckets.iter().enumerate().filter_map(held)
     }
 
     pub(crate) async fn refill(&mut self, most: usize, look: Look) {
         let conn = &mut self.redis.connection;
         let refilled = scripts::refill(conn, &self.twin.keys, most, look).await.unwrap();
         let (now, all, record) = (refilled.now, look == Look::All, &self.twin.record);
-        let mut due: Vec<(i64, bool, u64, &str, usize)> = Vec::new();
-        for (i, held) in self.buckets.iter().enumerate() {
-            if let Some(held) = held.filter(|held| bucket::is_due(record, *held, all, now)) {
-                due.push((bucket::offset(held.distance), held.score > now, held.score, MEMBERS[i], i));
-            }
-        }
-        due.sort_unstable();
+        let due = self.counting().filter(|(_, held)| bucket::is_due(record, *held, all, now));
+        let mut due: Vec<(i64, bool, u64, &str, usize, Held)> = due
+            .map(|(i, held)| {
+                (bucket::offset(held.distance), held.score > now, held.score, MEMBERS[i], i, held)
+            })
+            .collect();
+        due.sort_unstable_by_key(|(offset, ahead, score, member, ..)| (*offset, *ahead, *score, *member));
         let mut expected = Refilled { now, again: now, ..Refilled::default() };
-        for &(.., i) in due.iter().take(most) {
-            let before = self.buckets[i];
+        for &(.., i, before) in due.iter().take(most) {
             assert!(bucket::refill(record, &mut self.buckets[i], now));
             self.evicted[i] = false;
             expected.credited += 1;
-            expected.full += u64::from(self.buckets[i].is_none());
-            let held = before.map_or(0, |held| held.tokens.max(0) as u64);
-            let holds = self.buckets[i].map_or(record.capacity, |held| held.tokens as u64);
+            let held = before.tokens.max(0) as u64;
+            let holds = match self.buckets[i] {
+                Bucket::Counting(held) => held.tokens as u64,
+                _ => record.capacity,
+            };
+            expected.full += u64::from(self.buckets[i] == Bucket::Absent);
             expected.tokens = (expected.tokens + holds.saturating_sub(held)).min(MAX_TOKENS);
         }
         if due.len() < most {
-            expected.again = bucket::again(record, self.buckets.iter().flatten().copied(), now);
+            expected.again = bucket::again(record, self.counting().map(|(_, held)| held), now);
         }
         assert_eq!(refilled, expected, "{look:?} under {record:?}");
     }
@@ -109,18 +220,21 @@ impl World {
                 carried += 1;
             }
         }
-        let left = self.buckets.iter().flatten().filter(|held| held.former).count() as u64;
+        let left = self.counting().filter(|(_, held)| held.former).count() as u64;
         assert_eq!(reply, Carried { carried, left, now: reply.now });
         self.twin.former &= left > 0;
     }
 
     /// Publishes `limit` from `at` on.
     pub(crate) async fn publish(&mut self, limit: Limit, at: Option<u64>) {
-        let waiting = self.buckets.iter().flatten().any(|held| held.former);
+        let waiting = self.counting().any(|(_, held)| held.former);
         if self.twin.publish(&mut self.redis, limit, at, waiting).await {
-            self.twin.former = self.buckets.iter().any(Option::is_some);
-            for held in self.buckets.iter_mut().flatten() {
-                held.former = true;
+            let former = self.counting().next().is_some();
+            self.twin.former = former;
+            for bucket in &mut self.buckets {
+                if let Bucket::Counting(held) = bucket {
+                    held.former = true;
+                }
             }
         }
     }
@@ -130,41 +244,72 @@ impl World {
         let counter = self.twin.keys.counter(MEMBERS[i]);
         self.redis.ask::<()>(&["DEL", &counter]).await;
         self.strays[i] = 0;
-        if let Some(held) = &mut self.buckets[i] {
-            held.tokens = 0;
-            self.evicted[i] = true;
+        match &mut self.buckets[i] {
+            Bucket::Counting(held) => {
+                held.tokens = 0;
+                self.evicted[i] = true;
+            }
+            // Taken for full then: why such a policy is warned of.
+            bucket => *bucket = Bucket::Absent,
         }
     }
 
     pub(crate) async fn travel(&mut self, by: i64) {
         travel(&mut self.redis, &self.twin.keys, by).await;
+        if by < 0 {
+            // Those whose time had come stay gone.
+            let now = self.redis.time().await;
+            for (i, member) in MEMBERS.iter().enumerate() {
+                if !self.redis.ask::<bool>(&["EXISTS", &self.twin.keys.counter(member)]).await {
+                    self.forget_expired(i, now);
+                }
+            }
+        }
         travel_twin(&mut self.twin.limit, &mut self.twin.record, &mut self.buckets, by);
+        for expiry in &mut self.expiries {
+            *expiry = expiry.saturating_add_signed(-by.div_euclid(1_000));
+        }
         self.travelled += by;
     }
 
     /// Every key is as the twin has it, and there is no other.
     pub(crate) async fn compare(&mut self) {
-        assert_eq!(self.redis.keyspace().await, self.keyspace());
+        let seen = self.redis.keyspace().await;
+        let now = self.redis.time().await;
+        for (i, member) in MEMBERS.iter().enumerate() {
+            if !seen.contains_key(&self.twin.keys.counter(member)) {
+                self.forget_expired(i, now);
+            }
+        }
+        assert_eq!(seen, self.keyspace());
+        for (i, member) in MEMBERS.iter().enumerate() {
+            let Bucket::AtRest(_) = self.buckets[i] else { continue };
+            let expires: i64 = self.redis.ask(&["PEXPIRETIME", &self.twin.keys.counter(member)]).await;
+            let Ok(expires) = u64::try_from(expires) else { continue };
+            assert_eq!(expires, self.expiries[i], "of {:?}", self.buckets[i]);
+        }
     }
 
     fn keyspace(&self) -> Keyspace {
         let Twin { keys, .. } = &self.twin;
         let mut keyspace = Keyspace::from([self.twin.content()]);
         for (index, former) in [(&keys.due, false), (&keys.former, true)] {
-            let held = MEMBERS.iter().zip(self.buckets).filter_map(|(member, held)| Some((*member, held?)));
-            let scores: BTreeMap<_, _> = held
-                .filter(|(_, held)| held.former == former)
-                .map(|(member, held)| (member.to_owned(), held.score as i64 + bucket::offset(held.distance)))
-                .collect();
+            let held = self.counting().filter(|(_, held)| held.former == former);
+            let place = |held: Held| held.score as i64 + bucket::offset(held.distance);
+            let scores: BTreeMap<_, _> = held.map(|(i, held)| (MEMBERS[i].to_owned(), place(held))).collect();
             if !scores.is_empty() {
                 keyspace.insert(index.clone(), Content::Scores(scores));
             }
         }
         for (i, member) in MEMBERS.iter().enumerate() {
-            let counter = self.buckets[i].map_or(self.strays[i], |held| held.tokens);
-            if self.buckets[i].map_or(self.strays[i] != 0, |_| !self.evicted[i]) {
-                keyspace.insert(keys.counter(member), Content::Text(counter.to_string()));
-            }
+            let content = match self.buckets[i] {
+                Bucket::Absent if self.strays[i] == 0 => continue,
+                Bucket::Counting(_) if self.evicted[i] => continue,
+                Bucket::Absent => Content::Text(self.strays[i].to_string()),
+                Bucket::AtRest(at_rest) => content_at_rest(&at_rest),
+                Bucket::Counting(held) => Content::Text(held.tokens.to_string()),
+            };
+            keyspace.insert(keys.counter(member), content);
         }
         keyspace
     }

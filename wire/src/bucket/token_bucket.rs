@@ -1,0 +1,175 @@
+//! The twin of `token_bucket.lua`.
+
+use super::{
+    AtRest, Bucket, Decided, HOLD, Held, NEVER, Operation, Record, Standing, State, decided, writes,
+};
+use crate::{limit::Algorithm, reply::Settled};
+
+/// A bucket at rest becomes a counter when it misses so many tokens: then bare commands will pay.
+pub const COUNT_FROM: u64 = 3;
+/// And when it is below full for so many µs.
+pub const LEAST_AHEAD: u64 = 5_000;
+/// The instant at which a bucket is full may differ by so many µs for having been reckoned token by token.
+const ROUNDED: u64 = 5;
+
+/// What a script is asked.
+struct Asked {
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+    /// Of a put-back: when the bucket is full if nobody has taken since.
+    full_at: Option<u64>,
+    /// Whether there is a due index: under GCRA there is none.
+    indexed: bool,
+}
+
+/// The bare `DECR`, also of a key that is not there: the tokens left; `None` when it is refused since the bucket is at
+/// rest. `stray` is what such commands have made of the key of an absent bucket.
+pub fn decrement(bucket: &mut Bucket, stray: &mut i64) -> Option<i64> {
+    let tokens = match bucket {
+        Bucket::Absent => stray,
+        Bucket::AtRest(_) => return None,
+        Bucket::Counting(held) => &mut held.tokens,
+    };
+    *tokens -= 1;
+    Some(*tokens)
+}
+
+/// A client's first take, of a bucket with no stray counter: whether it was absent, and so taken from.
+pub fn first_take(record: &Record, bucket: &mut Bucket, count: u64, now: u64) -> bool {
+    let absent = *bucket == Bucket::Absent;
+    if absent {
+        let expires = now / 1_000 + record.pace.first_take_ms(count);
+        *bucket = Bucket::AtRest(AtRest::FirstTake { tag: record.tag(), count, expires });
+    }
+    absent
+}
+
+/// `settle.lua`.
+pub fn settle(
+    record: &Record,
+    bucket: &mut Bucket,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+    now: u64,
+) -> Settled {
+    act(record, bucket, &Asked { operation, may_count, doubt, full_at: None, indexed: true }, now)
+}
+
+/// `settle.lua`, of a put-back: of tokens taken ahead of their takers, by a worker that reckons that the bucket is full at
+/// `full_at` if nobody else has taken since.
+pub fn put_back(record: &Record, bucket: &mut Bucket, count: u64, full_at: u64, now: u64) -> Settled {
+    let (operation, full_at) = (Operation::Refund(count), Some(full_at));
+    act(record, bucket, &Asked { operation, may_count: false, doubt: 0, full_at, indexed: true }, now)
+}
+
+/// `token_bucket.lua`.
+fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> Settled {
+    let rests = record.rests();
+    let doubt = if rests { asked.doubt } else { 0 };
+    let (found, mut hold) = find(record, bucket, doubt, now);
+    let (score, moved, before) = (found.score, found.moved || doubt > 0, found.tokens.saturating_sub(doubt));
+
+    let mut operation = asked.operation;
+    let mut untouched = false;
+    if let Some(full_at) = asked.full_at {
+        let full = now + record.headroom(score, before, now);
+        let exact = record.pace.n > 0 && record.pace.p / 10 >= record.pace.n;
+        untouched = exact && full.abs_diff(full_at) <= ROUNDED;
+        if !rests && !untouched {
+            operation = Operation::Refund(0);
+        }
+    }
+
+    let Decided { verdict, tokens, granted, missing, .. } = decided(record.capacity, before, operation, now);
+    let mut wait = 0;
+    if missing > 0 {
+        wait = record.time_to(score, missing, now);
+        if !record.catch_up {
+            let soon = (record.tick / 4).clamp(1_000, 250_000);
+            wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
+        }
+    }
+
+    let (headroom, gap) = (record.headroom(score, tokens, now), record.capacity - tokens);
+    let mut counting = matches!(bucket, Bucket::Counting(_));
+    let mut counts = true;
+    if rests && asked.indexed && tokens > before && !untouched && headroom < HOLD {
+        (counts, hold) = (false, now + HOLD);
+    } else if rests && counting {
+        counts = untouched || gap > 1;
+    } else if rests {
+        let pays = gap >= COUNT_FROM && headroom >= LEAST_AHEAD;
+        counts = asked.indexed && asked.may_count && granted > 0 && hold <= now && pays;
+        counts |= asked.indexed && now + headroom >= NEVER;
+    }
+
+    if writes(operation, verdict, moved) {
+        let vanishes = hold <= now && record.vanishes(tokens, now);
+        *bucket = if vanishes {
+            Bucket::Absent
+        } else if counts {
+            Bucket::Counting(record.held(tokens, score))
+        } else {
+            let full_at = if gap == 0 { now } else { now + headroom };
+            let hold = if hold > now { hold } else { 0 };
+            Bucket::AtRest(AtRest::Until { tag: record.tag(), full_at, hold })
+        };
+        counting = counts && !vanishes;
+    }
+    let capacity = record.capacity;
+    Settled { verdict, tokens, capacity, wait, headroom, now, granted, counting }
+}
+
+/// A bucket as of now, and until when it must not count. What is in `doubt` has not been taken from it.
+fn find(record: &Record, bucket: &Bucket, doubt: u64, now: u64) -> (Standing, u64) {
+    let absent = || {
+        let (tokens, score) = record.absent(now);
+        Standing { tokens, score, moved: false }
+    };
+    match *bucket {
+        Bucket::Absent => (absent(), 0),
+        Bucket::AtRest(at_rest) => match at_rest.standing(record, now) {
+            None => (absent(), 0),
+            Some(standing) if record.rests() => (standing, at_rest.hold().min(now + HOLD)),
+            Some(standing) => (standing, 0),
+        },
+        Bucket::Counting(held) => {
+            let (mut tokens, mut score) = record.carried(held);
+            if record.catch_up || tokens >= record.capacity {
+                (tokens, score) = record.credit(tokens + doubt, score, now);
+            }
+            (Standing { tokens, score, moved: score != held.score }, 0)
+        }
+    }
+}
+
+// === impl State ===
+
+/// GCRA keeps of a bucket what a token bucket at rest does.
+impl State for AtRest {
+    const ALGORITHM: Algorithm = Algorithm::Gcra;
+
+    fn operate(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled {
+        let record = &Record { catch_up: true, ..*record };
+        let mut bucket = state.map_or(Bucket::Absent, Bucket::AtRest);
+        let asked = Asked { operation, may_count: true, doubt: 0, full_at: None, indexed: false };
+        let settled = act(record, &mut bucket, &asked, now);
+        *state = if let Bucket::AtRest(at_rest) = bucket { Some(at_rest) } else { None };
+        settled
+    }
+
+    fn expiry(&self, record: &Record) -> u64 {
+        Self::expiry(self, record)
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    pub(super) fn new(tokens: u64, score: u64, former: bool) -> Self {
+        // At most 2^53.
+        Self { tokens: tokens as i64, score, distance: 0, former }
+    }
+}

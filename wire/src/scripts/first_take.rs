@@ -1,0 +1,56 @@
+//! Taking from a full bucket with one native command.
+//!
+//! A full bucket has no key. `SET key VALUE PX ms NX` takes from it and writes the bucket down as at rest, with an expiry
+//! at which it is full again. The command changes nothing where there is a key: that bucket has to be settled.
+
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
+
+use crate::{bucket::Pace, lane::Command};
+
+/// The most tokens of a first take: a script reckons with their number times a span of the rate.
+pub const MOST_FIRST: u64 = 1 << 32;
+/// The longest time to live of a first take, in ms: 69 years.
+pub const LONGEST_FIRST_MS: u64 = 1 << 41;
+
+/// Whether a full bucket of `capacity` may be taken from by [`first_take`].
+pub fn can_take_first(capacity: u64, pace: Pace, count: u64) -> bool {
+    (1..=capacity.min(MOST_FIRST)).contains(&count) && pace.first_take_ms(count) <= LONGEST_FIRST_MS
+}
+
+/// Takes `count` tokens of the bucket at `state` if it has no key, and so is full: whether it had none.
+///
+/// `terms` is the field of that name in the record. Right only under the conditions of [`can_take_first`], and for a
+/// token bucket with a rate and catch-up that is not frozen.
+///
+/// # Errors
+/// Those of Redis. The command may have been carried out all the same.
+pub async fn first_take(
+    connection: &mut impl ConnectionLike,
+    state: &str,
+    terms: u64,
+    pace: Pace,
+    count: u64,
+) -> RedisResult<bool> {
+    let mut set = Cmd::new();
+    set.arg("SET").arg(state).arg(value(terms, count)).arg("PX").arg(pace.first_take_ms(count)).arg("NX");
+    let answer: Option<String> = set.query_async(connection).await?;
+    Ok(answer.is_some())
+}
+
+/// Appends the command that [`first_take`] sends: answered by [`Done`](crate::lane::Reply::Done) or
+/// [`Nothing`](crate::lane::Reply::Nothing).
+pub fn ask_first_take(out: &mut Vec<u8>, state: &str, terms: u64, pace: Pace, count: u64) {
+    let (value, ms) = (value(terms, count), pace.first_take_ms(count));
+    Command::SetIfAbsent { key: state.as_bytes(), value: value.as_bytes(), ms }.encode(out);
+}
+
+/// Whether `error` says that a bare take met a bucket at rest: nothing was done, and the bucket has to be settled.
+pub fn is_not_a_counter(error: &RedisError) -> bool {
+    let extension = error.kind() == ErrorKind::Extension || matches!(error.kind(), ErrorKind::Server(_));
+    extension && error.to_string().contains("not an integer")
+}
+
+/// What a first take writes.
+fn value(terms: u64, count: u64) -> String {
+    format!("f{:04}{count}", terms % 10_000)
+}
