@@ -50,7 +50,9 @@ pub async fn joint(connection: &mut impl ConnectionLike, parts: &[Part<'_>]) -> 
     let packed: Vec<u8> = call.invoke_async(connection).await?;
     let (replies, rest) = packed.as_chunks::<REPLY>();
     if !rest.is_empty() || replies.len() != parts.len() {
-        return Err(ParsingError::from(format!("{} bytes are no reply of {}", packed.len(), parts.len())).into());
+        return Err(
+            ParsingError::from(format!("{} bytes are no reply of {}", packed.len(), parts.len())).into()
+        );
     }
     replies.iter().map(|reply| Ok(Settled::try_from(unpacked(reply))?)).collect()
 }

@@ -9,10 +9,12 @@ use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algori
 
 static LAZY_TOKEN_BUCKET: LazyLock<Script> =
     script!("state.lua" "lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "light.lua");
-static LEAKY_BUCKET: LazyLock<Script> = script!("state.lua" "leaky_bucket.lua" "scripted.lua", after "light.lua");
+static LEAKY_BUCKET: LazyLock<Script> =
+    script!("state.lua" "leaky_bucket.lua" "scripted.lua", after "light.lua");
 static FIXED_WINDOW: LazyLock<Script> =
     script!("state.lua" "windows.lua" "fixed_window.lua" "scripted.lua", after "light.lua");
-static SLIDING_WINDOW: LazyLock<Script> = script!("windows.lua" "sliding_window.lua" "scripted.lua", after "light.lua");
+static SLIDING_WINDOW: LazyLock<Script> =
+    script!("windows.lua" "sliding_window.lua" "scripted.lua", after "light.lua");
 static SLIDING_COUNTER: LazyLock<Script> =
     script!("state.lua" "windows.lua" "sliding_counter.lua" "scripted.lua", after "light.lua");
 

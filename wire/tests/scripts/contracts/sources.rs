@@ -69,13 +69,18 @@ impl Source {
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every = [["light", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
+        let every = [["light", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS]
+            .concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
-            () if header.contains("Runs after quick.lua, time.lua, bucket.lua, rest.lua and token_bucket.lua.") => {
+            () if header
+                .contains("Runs after quick.lua, time.lua, bucket.lua, rest.lua and token_bucket.lua.") =>
+            {
                 &["quick", "time", "bucket", "rest", "token_bucket"]
             }
-            () if header.contains("Runs after light.lua, time.lua, bucket.lua and the file of the algorithm") => {
+            () if header
+                .contains("Runs after light.lua, time.lua, bucket.lua and the file of the algorithm") =>
+            {
                 &["light", "time", "bucket", "state", "lazy", "lazy_token_bucket"]
             }
             () if header.contains("and the files of all algorithms") => &every,

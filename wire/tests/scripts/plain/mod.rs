@@ -101,11 +101,7 @@ async fn microseconds_of_a_joint_take() {
         });
         let ways = [
             Way { name: "ours", script: Script::new(&whole), calls: ours.collect() },
-            Way {
-                name: "plain",
-                script: Script::new(include_str!("joint.lua")),
-                calls: plain.collect(),
-            },
+            Way { name: "plain", script: Script::new(include_str!("joint.lua")), calls: plain.collect() },
         ];
         measure(&mut redis, &levels.map(Algorithm::as_str).join(", "), &ways).await;
     }
@@ -164,7 +160,12 @@ async fn measure(redis: &mut Redis, title: &str, ways: &[Way]) {
             for calls in way.calls.chunks(PIPELINED) {
                 let mut pipe = Pipeline::new();
                 for (keys, args) in calls {
-                    pipe.cmd("EVALSHA").arg(way.script.get_hash()).arg(keys.len()).arg(keys).arg(args).ignore();
+                    pipe.cmd("EVALSHA")
+                        .arg(way.script.get_hash())
+                        .arg(keys.len())
+                        .arg(keys)
+                        .arg(args)
+                        .ignore();
                 }
                 pipe.exec_async(&mut redis.connection).await.unwrap();
             }

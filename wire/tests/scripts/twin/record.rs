@@ -147,8 +147,12 @@ impl Twin {
                 return format!("115 {capacity} {length} 0 {}", self.published);
             }
             Algorithm::Gcra if plain => (0, 0, 2),
-            Algorithm::TokenBucket if plain && !self.former && !self.limit.catch_up => (1_u64 << 53, period, 0),
-            Algorithm::TokenBucket if plain && !self.former && near < 2_f64.powi(53) => (near as u64, period, 4),
+            Algorithm::TokenBucket if plain && !self.former && !self.limit.catch_up => {
+                (1_u64 << 53, period, 0)
+            }
+            Algorithm::TokenBucket if plain && !self.former && near < 2_f64.powi(53) => {
+                (near as u64, period, 4)
+            }
             _ => return String::new(),
         };
         format!("{capacity} {n} {p} {near} {period} {kind} {:04}", terms % 10_000)
