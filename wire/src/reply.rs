@@ -47,7 +47,7 @@ pub struct Settled {
 pub struct PublishedLimit {
     /// The limit.
     pub limit: Limit,
-    /// Counts the changes of its capacity and rate, 1 at creation: buckets at rest say under which they were written.
+    /// Counts the changes of its capacity and rate: buckets at rest say under which they were written.
     pub terms: u64,
     /// Whether a change is announced: until it is made, workers use scripts only.
     pub frozen: bool,

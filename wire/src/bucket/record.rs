@@ -36,7 +36,8 @@ pub struct Record {
     pub filled: u64,
     /// When a calendar quota is filled next; 0 for a rate.
     pub fills: u64,
-    /// Counts the changes of capacity and pace, and this from 1: buckets at rest say under which they were written.
+    /// Counts the changes of capacity and pace, from the instant of publication on: buckets at rest say under which they
+    /// were written.
     pub terms: u64,
     /// The instant from which these terms apply.
     pub since: u64,
@@ -69,7 +70,7 @@ impl Record {
             on_change: limit.on_change,
             filled,
             fills,
-            terms: 1,
+            terms: now + 1,
             since: now,
             anchor: capacity,
             anchored: now,

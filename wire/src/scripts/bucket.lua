@@ -2,8 +2,8 @@
 --
 -- A bucket that is a counter is in the due index with the instant up to which it has been credited. One at rest is in
 -- none (rest.lua), and one that is absent is full. After a change of terms the due index of before is the former index
--- until each of its buckets has been carried over (law 6). An absent bucket held `anchor` tokens at the instant `anchored` and grows from there: after a capacity was raised,
--- "full" begins as what it was before.
+-- until each of its buckets has been carried over (law 6). An absent bucket held `anchor` tokens at the instant
+-- `anchored` and grows from there: after a capacity was raised, "full" begins as what it was before.
 
 local function microseconds()
   local t = redis.call('TIME')
@@ -194,8 +194,9 @@ local function is_plain(n, p)
 end
 
 -- The terms in one field of the record, 52 bytes, for quick.lua, light.lua and refill.lua: 6 doubles and the tag.
--- Empty unless they are such as these reckon with. The doubles are capacity, n, p, the tokens that are near, the period,
--- and a kind: 4 a token bucket, 2 gcra, 0 a token bucket without catch-up. Under such terms an absent bucket is full.
+-- Empty unless they are such as these reckon with. The doubles are capacity, n, p, the tokens that are near, the
+-- period, and a kind: 4 a token bucket, 2 gcra, 0 a token bucket without catch-up. Under such terms an absent bucket is
+-- full.
 local function packed_terms(algorithm, terms)
   local near, period, kind = 0, 0, 2
   if not is_plain(terms.n, terms.p) or terms.anchor < terms.capacity then return '' end
@@ -216,7 +217,7 @@ local function read_packed_terms(record)
   local capacity, n, p, _, period, kind = struct.unpack('<dddddd', packed)
   if kind ~= 4 and kind ~= 0 then return nil end
   return {
-    capacity = capacity, n = n, p = p, catch_up = kind == 4, tick = period, anchor = capacity, anchored = 0, former = false,
-    filled = 0, fills = 0,
+    capacity = capacity, n = n, p = p, catch_up = kind == 4, tick = period, anchor = capacity, anchored = 0,
+    former = false, filled = 0, fills = 0,
   }
 end

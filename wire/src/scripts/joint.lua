@@ -2,11 +2,11 @@
 -- state.lua, lazy.lua, windows.lua and the files of all algorithms.
 -- KEYS  1 and on, of each bucket in turn: state, record, due index and former index of a token bucket; state and record
 --       under gcra; else record and state
--- ARGV  1 and on, of each bucket in turn: algorithm, count, up to 2^53, and 1, or 0 for one in shadow, whose denial stops
---       nobody
+-- ARGV  1 and on, of each bucket in turn: algorithm, count, up to 2^53, and 1, or 0 for one in shadow, whose denial
+--       stops nobody
 -- Reply for each bucket what settle.lua answers, always all numbers: to its take when all that are enforced allow, else
---       to a peek at so many tokens. It is one string of doubles, little-endian, 8 of each bucket: so many whole numbers
---       would cost Redis more than a take. No bucket may be named twice.
+--       to a peek at so many tokens. It is one string of doubles, little-endian, 8 of each bucket: so many whole
+--       numbers would cost Redis more than a take. No bucket may be named twice.
 -- Laws  those of the algorithms; and nothing is taken of any unless all that are enforced allow. One in shadow is then
 --       taken from by itself: what it has not stops nobody.
 assert(#KEYS >= 2 and #ARGV >= 3 and #ARGV % 3 == 0, 'joint takes 3 arguments for each bucket, and 4 or 2 keys')

@@ -5,7 +5,8 @@
 do
   local call, read, write, format = redis.call, struct.unpack, struct.pack, string.format
   local arguments, operation, count = #ARGV, ARGV[1], tonumber(ARGV[2])
-  local joint = arguments > 2 and arguments % 3 == 0 and operation ~= 'reserve'
+  -- Where an operation would stand, joint.lua is given an algorithm.
+  local joint = arguments > 2 and arguments % 3 == 0 and (operation == 'gcra' or string.find(operation, '-', 1, true))
   local light = joint or #KEYS == 2 and arguments == 2
     and (operation == 'take' or operation == 'share' or operation == 'peek')
   local now
@@ -56,8 +57,8 @@ do
       if not ready then
         -- Not published, as another algorithm, or more than a bucket holds.
       elseif tag or kind == 108 or kind == 107 then
-        -- At rest, lazy and leaky: a bucket that misses so many tokens, which come at a rate; at rest, none are missed at
-        -- the instant at which it is full.
+        -- At rest, lazy and leaky: a bucket that misses so many tokens, which come at a rate. At rest, none are missed
+        -- at the instant at which it is full.
         n = length
         local held = call('GET', state)
         if tag and held then
@@ -252,7 +253,8 @@ do
       if ready then
         light = true
         if joint then
-          reply = write('<dddddddd', verdict, tokens, capacity, wait, tag and till and till - now or ahead, now, granted, 0)
+          local headroom = tag and till and till - now or ahead
+          reply = write('<dddddddd', verdict, tokens, capacity, wait, headroom, now, granted, 0)
           aheads[bucket] = ahead
           if verdict ~= 1 and ARGV[3 * bucket] == '1' then allowed = false end
         else
@@ -263,7 +265,10 @@ do
 
     if not joint or not light then break end
     states[bucket], values[bucket], tills[bucket], logs[bucket], replies[bucket] = state, value, till, dead, reply
-    if 3 * bucket == arguments then break end
+    if 3 * bucket == arguments then
+      light = key == #KEYS + 1
+      break
+    end
     bucket = bucket + 1
   end
 

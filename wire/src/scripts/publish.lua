@@ -8,9 +8,9 @@
 assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'publish takes 3 keys, an instant and pairs of fields and values')
 local record, due, former = KEYS[1], KEYS[2], KEYS[3]
 
--- The terms in one field of the record, 40 bytes, for light.lua: the letter of the algorithm in a state's key, capacity,
--- then n, p and since; or of windows their length, 1 where they are aligned, and of a log the instant of this change, up
--- to which expiries were set by other terms. Empty where light.lua would reckon wrongly.
+-- The terms in one field of the record, 40 bytes, for light.lua: the letter of the algorithm in a state's key,
+-- capacity, then n, p and since; or of windows their length, 1 where they are aligned, and of a log the instant of this
+-- change, up to which expiries were set by other terms. Empty where light.lua would reckon wrongly.
 local function light_terms(given, record, now)
   local letters = {
     ['lazy-token-bucket'] = 'l', ['leaky-bucket'] = 'k', ['fixed-window'] = 'f', ['sliding-counter'] = 'c',
@@ -51,8 +51,9 @@ local at = tonumber(ARGV[1])
 -- An instant that has been published under already, or is still to come, says nothing of this change.
 if at <= since or at > now then at = now end
 
--- Buckets at rest say under which terms they were written.
-local counted = tonumber(redis.call('HGET', record, 'terms') or 0) + 1
+-- Buckets at rest say under which terms they were written. Counted from now, so that a limit published again takes none
+-- of its predecessor's for its own.
+local counted = tonumber(redis.call('HGET', record, 'terms') or now) + 1
 local anew = {}
 if created or before.algorithm ~= given.algorithm then
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.

@@ -1,10 +1,10 @@
 -- The common case of settle.lua, which it stands before and shares keys, arguments and replies with: a take or a share
--- where the record has its terms ready in one field (`packed_terms` in bucket.lua). Functions cost each call their making
--- and globals their look-up, so this has none of its own. What it does not answer, it leaves to the rest.
+-- where the record has its terms ready in one field (`packed_terms` in bucket.lua). Functions cost each call their
+-- making, and globals their look-up, so this has none of its own. What it does not answer, it leaves to the rest.
 --
 -- A bucket in any form is read as a score and the tokens missing at it: at rest, none are at the instant of being full.
 local operation = ARGV[1]
-if (operation == 'take' or operation == 'share') and (#ARGV == 3 or ARGV[4] == '0') then
+if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 and ARGV[4] == '0') and KEYS[2] then
   local call = redis.call
   local packed = call('HGET', KEYS[2], 'packed')
   local count = tonumber(ARGV[2])
@@ -116,9 +116,12 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or ARGV[4] == '
               end
               place = score + (distance > 2 and 2 - distance or distance) * 3000000000000000
             end
-            if place ~= tonumber(stood) then call('ZADD', KEYS[3], format(text, place), member or state:sub(#KEYS[3])) end
+            if place ~= tonumber(stood) then
+              call('ZADD', KEYS[3], format(text, place), member or state:sub(#KEYS[3]))
+            end
           else
-            call('SET', state, 'r' .. tag .. format(text, full), 'PXAT', format(text, (full + 999 - (full + 999) % 1000) / 1000))
+            local till = full + 999
+            call('SET', state, 'r' .. tag .. format(text, full), 'PXAT', format(text, (till - till % 1000) / 1000))
           end
         end
         if granted == count and #ARGV == 3 and ahead < 4503599627370496 then return ahead * 2 + (counts and 1 or 0) end

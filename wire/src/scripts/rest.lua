@@ -1,5 +1,5 @@
--- Buckets at rest, of token_bucket.lua: the expiry of the key is the instant at which the bucket is full. Prepended after
--- bucket.lua. Its twin is bucket/rest.rs.
+-- Buckets at rest, of token_bucket.lua: the expiry of the key is the instant at which the bucket is full. Prepended
+-- after bucket.lua. Its twin is bucket/rest.rs.
 --
 -- The value says which of three forms it has, and under which terms it was written: the last 4 digits of the record's
 -- field `terms`, the tag. Instants are 16 digits.
@@ -34,8 +34,8 @@ local function first_taken(under, state, count)
   return (math.floor(microseconds() / 1000) + left - first_take_ms(under, count)) * 1000
 end
 
--- Tokens and score as of `at` of a bucket that is full at `full`; and whether the clock stepped back, so that it is empty
--- and fills from `at`.
+-- Tokens and score as of `at` of a bucket that is full at `full`; and whether the clock stepped back, so that it is
+-- empty and fills from `at`.
 local function arrived(under, full, at)
   if full <= at then return under.capacity, full, false end
   local base, i, d = locate(full, under.n, under.p)

@@ -56,8 +56,8 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
       tokens, score = math.max(0, tonumber(text) or 0), score_at(stood)
       local written = score
       if found == 'former' then tokens, score = carry(read_former_terms(record), terms, tokens, score) end
-      -- A full bucket that still has a key counts from now, as one without does. What is in doubt was taken: were it not,
-      -- the bucket would have lost what it cannot hold.
+      -- A full bucket that still has a key counts from now, as one without does. What is in doubt was taken: were it
+      -- not, the bucket would have lost what it cannot hold.
       if terms.catch_up or tokens >= terms.capacity then
         tokens, score = credit(terms, tokens + doubt, score, now)
       end

@@ -29,7 +29,9 @@ for _, key in ipairs(redis.call('KEYS', KEYS[4] .. '*')) do
     local expires = redis.call('PEXPIRETIME', key) - math.floor(by / 1000)
     local changed = 'f' .. tag .. digits
     if form == 'r' then changed = 'r' .. tag .. earlier(digits) end
-    if form == 'h' then changed = 'h' .. tag .. earlier(string.sub(digits, 1, 16)) .. earlier(string.sub(digits, 17)) end
+    if form == 'h' then
+      changed = 'h' .. tag .. earlier(string.sub(digits, 1, 16)) .. earlier(string.sub(digits, 17))
+    end
     redis.call('SET', key, changed)
     redis.call('PEXPIREAT', key, string.format('%.0f', expires))
   end

@@ -9,10 +9,10 @@ use crate::{draw::limit, server::Redis};
 /// Right numbers of keys and arguments.
 fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
-        // One text begins both, and tells them apart by what it is given.
-        "settle" | "scripted" => [(4, 3), (2, 2)].contains(&(keys, arguments)),
-        // No algorithm is called "a".
-        "joint" => false,
+        "settle" => [2, 4].contains(&keys) && (3..=5).contains(&arguments),
+        "scripted" => (keys, arguments) == (2, 2),
+        // One text begins both, and tells them apart by what it is given. No algorithm is called "take".
+        "joint" => (keys, arguments) == (2, 2),
         // Nor is "take" a number.
         "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
         "refill" => (keys, arguments) == (3, 2),
@@ -42,11 +42,11 @@ async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
             }
             let mut call = script.prepare_invoke();
             for key in
-                [&keys.record, &keys.due, &keys.former, &keys.counter("a"), "x"].iter().take(given_keys)
+                [&keys.counter("a"), &keys.record, &keys.due, &keys.former, "x"].iter().take(given_keys)
             {
                 call.key(*key);
             }
-            for argument in ["a", "take", "1", "b", "c", "d"].iter().take(arguments) {
+            for argument in ["take", "1", "1", "b", "c", "d"].iter().take(arguments) {
                 call.arg(*argument);
             }
             let error = call.invoke_async::<Value>(&mut redis.connection).await.unwrap_err().to_string();

@@ -37,7 +37,7 @@ async fn the_farther_from_full_the_less_often_a_bucket_is_credited() {
     }
     // Each of them in each period would be 90.
     assert!((10..=20).contains(&credited.iter().sum::<u64>()), "{credited:?}");
-    scene.take("far", 1).await;
+    scene.take("far", 3).await;
     assert_eq!(scene.tokens("near").await, 16_000);
     scene.take("near", 800).await;
     assert!((10_240..12_800).contains(&scene.tokens("farthest").await));

@@ -4,7 +4,7 @@ use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply
 
 use crate::{draw::limit, server::Redis};
 
-const TAKE: Operation = Operation::Take(1);
+const TAKE: Operation = Operation::Take(3);
 
 #[tokio::test]
 async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
@@ -18,10 +18,10 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     let busy = scripts::publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(busy, Published::Busy);
     // The one bucket to be carried over is, by a take and no daemon.
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 8);
+    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 4);
     let changed = scripts::publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(changed, Published::Changed);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 7);
+    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 1);
     // The record says so as soon as a daemon has looked.
     assert!(scripts::is_carrying(conn, &keys).await.unwrap());
     assert_eq!(scripts::carry(conn, &keys, &[]).await.unwrap().left, 0);
@@ -39,7 +39,7 @@ async fn buckets_of_a_published_limit_cannot_be_swept() {
         scripts::settle(conn, &keys, member, TAKE, true, 0).await.unwrap();
     }
     assert_eq!(scripts::sweep_counters(conn, &keys, 10).await.unwrap(), 0);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 8);
+    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 4);
 
     // Once they are another algorithm's, they can.
     limit.algorithm = Algorithm::LazyTokenBucket;

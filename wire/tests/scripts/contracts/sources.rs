@@ -6,7 +6,7 @@ use topup_wire::limit::Algorithm;
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
-     PEXPIREAT RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+     PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
 const SHARED: [&str; 8] = ["bucket", "lazy", "light", "quick", "rest", "state", "time", "windows"];
@@ -33,15 +33,20 @@ pub(crate) fn scripts() -> Vec<Source> {
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
 
-/// The script of an algorithm that needs nothing else; not `light`: without what is only there to be quick.
+/// The script of an algorithm whose buckets need no index; not `light`: without what is only there to be quick.
 pub(crate) fn of(algorithm: Algorithm, light: bool) -> String {
-    let (all, file) = (all(), algorithm.as_str().replace('-', "_"));
+    let (file, asks) = match algorithm {
+        // A token bucket that is always at rest.
+        Algorithm::Gcra => ("token_bucket".to_owned(), "settle"),
+        _ => (algorithm.as_str().replace('-', "_"), "scripted"),
+    };
+    let all = all();
     let named = |name: &str| all.iter().find(|source| source.name == name).unwrap();
     let header = named(&file).header().replace("\n--", "");
     let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
     let parts = upon.split(", ").map(named).chain([named(&file), named("scripted")]);
-    let first = if light { Some(named("light")) } else { None };
+    let first = if light && asks == "scripted" { Some(named("light")) } else { None };
     first.into_iter().chain(parts).map(|source| source.text.as_str()).collect()
 }
 
@@ -73,9 +78,10 @@ impl Source {
             .concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
-            () if header
-                .contains("Runs after quick.lua, time.lua, bucket.lua, rest.lua and token_bucket.lua.") =>
-            {
+            () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
+                &["time", "bucket", "rest"]
+            }
+            () if header.contains("bucket.lua, rest.lua and token_bucket.lua.") => {
                 &["quick", "time", "bucket", "rest", "token_bucket"]
             }
             () if header

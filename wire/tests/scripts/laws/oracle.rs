@@ -43,6 +43,11 @@ impl Oracle {
         self.over = self.over.max(ends + self.start);
     }
 
+    /// `count` tokens were put back.
+    pub(crate) fn put_back(&mut self, count: u64) {
+        self.admitted -= i128::from(count);
+    }
+
     /// A take of one was denied at `at`.
     pub(crate) fn denied(&mut self, at: u64) {
         let given = self.p * self.admitted - self.n * i128::from(at);

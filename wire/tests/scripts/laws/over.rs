@@ -104,6 +104,8 @@ struct Run {
     scene: Scene,
     oracle: Oracle,
     workers: [Worker; WORKERS],
+    /// Tokens taken and not put back.
+    taken: u64,
 }
 
 /// A limit whose bucket is soon empty and soon full.
@@ -119,7 +121,7 @@ impl Run {
         let capacity = limit.terms.capacity.get();
         let scene = Scene::set(redis, limit).await;
         let oracle = Oracle::new(capacity, scene.pace());
-        Self { scene, oracle, workers: Default::default() }
+        Self { scene, oracle, workers: Default::default(), taken: 0 }
     }
 
     async fn step(&mut self, rng: &mut StdRng, daemon: Daemon, slow: u64) {
@@ -133,9 +135,16 @@ impl Run {
                     let answer = worker.take(&mut self.scene, "a", count, on_its_way).await;
                     let Answer::Admitted(from, to) = answer else { break };
                     self.oracle.admitted(from, to, count);
+                    self.taken += count;
                 }
             }
             6..8 if daemon == Daemon::Unsteady => drop(self.scene.refill(1).await),
+            8 if daemon != Daemon::Steady && self.taken > 0 => {
+                let count = rng.random_range(1..=self.taken);
+                self.workers[rng.random_range(0..WORKERS)].refund(&mut self.scene, "a", count).await;
+                self.oracle.put_back(count);
+                self.taken -= count;
+            }
             _ if daemon == Daemon::Steady => {}
             _ => {
                 // Mostly until the bucket is about full, where windows are tight.

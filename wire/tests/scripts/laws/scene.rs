@@ -1,7 +1,7 @@
 //! One limit in one Redis, with time that passes when it is told to.
 
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Pace},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
     reply::{Published, Refilled, Settled, Verdict},
@@ -81,8 +81,37 @@ impl Scene {
 
     /// The reply, its instant as one of the scene.
     pub(crate) async fn settle(&mut self, member: &str, operation: Operation) -> Settled {
+        self.settle_in_doubt(member, operation, 0).await
+    }
+
+    /// The same of a worker with so many tokens in doubt.
+    pub(crate) async fn settle_in_doubt(
+        &mut self,
+        member: &str,
+        operation: Operation,
+        doubt: u64,
+    ) -> Settled {
         let conn = &mut self.redis.connection;
-        let settled = scripts::settle(conn, &self.keys, member, operation, true, 0).await.unwrap();
+        let settled = scripts::settle(conn, &self.keys, member, operation, true, doubt).await.unwrap();
+        Settled { now: self.instant(settled.now), ..settled }
+    }
+
+    /// A first take of a full bucket: whether it was one, and the instants before and after.
+    pub(crate) async fn first_take(&mut self, member: &str, count: u64) -> (u64, bool, u64) {
+        let (n, p) = self.pace();
+        let (state, record) = (self.keys.counter(member), self.keys.record.clone());
+        let terms = self.redis.ask(&["HGET", &record, "terms"]).await;
+        let from = self.now().await;
+        let conn = &mut self.redis.connection;
+        let taken = scripts::first_take(conn, &state, terms, Pace { n, p }, count).await.unwrap();
+        (from, taken, self.now().await)
+    }
+
+    /// Puts tokens back into a bucket that is full at `full_at`, an instant of the scene, if nobody else has taken.
+    pub(crate) async fn put_back(&mut self, member: &str, count: u64, full_at: u64) -> Settled {
+        let full_at = full_at.checked_add_signed(-self.passed).unwrap();
+        let conn = &mut self.redis.connection;
+        let settled = scripts::put_back(conn, &self.keys, member, count, full_at).await.unwrap();
         Settled { now: self.instant(settled.now), ..settled }
     }
 

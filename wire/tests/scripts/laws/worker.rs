@@ -1,25 +1,31 @@
-//! A worker that takes as the client does where the law leaves no leeway: see `known.rs` there.
+//! A worker that takes as the client does: by a first take, by bare commands while the bucket is surely below full, and
+//! by a settle otherwise.
 
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Pace},
     reply::{Settled, Verdict},
+    scripts::{self, can_take_first},
 };
 
 use super::scene::Scene;
-use crate::server::instant;
 
-/// A denial is asked about again after this, in µs.
+/// What was answered is asked about again after this, in µs.
 const TRUST: u64 = 1_000_000;
 
 /// What one worker remembers of one bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
+    /// Whether bare commands are possible: otherwise the bucket is at rest, or nothing is known of it.
+    counting: bool,
+    /// The instant at which the bucket is full, at the earliest.
     below_full_until: u64,
-    empty_until_full: u64,
-    denied_until: u64,
+    /// When the bucket last answered, in µs.
+    answered: u64,
+    tokens: u64,
     denied_count: u64,
     trusted_until: u64,
-    tokens: u64,
+    /// Tokens taken by bare commands whose answers came after the bucket could have been full.
+    doubt: u64,
     /// The longest by which a bare `DECR` came after the bucket could have been full, in µs.
     pub(crate) late: u64,
 }
@@ -50,54 +56,64 @@ impl Worker {
         if sent < self.trusted_until && count >= self.denied_count {
             return Answer::Remembered(self.trusted_until);
         }
-        let bare = count == 1 && self.tokens > 0 && sent < self.below_full_until;
+        let surely = self.below_full_until.min(self.answered + TRUST);
+        let bare = count == 1 && self.counting && self.tokens > 0 && sent < surely;
+        let full = !self.counting && sent >= self.below_full_until;
         if on_its_way > 0 {
             scene.pass(on_its_way).await;
         }
+        let (capacity, (n, p)) = (scene.limit.terms.capacity.get(), scene.pace());
         if bare {
             let (from, left, to) = decrement(scene, member).await;
-            self.late = self.late.max(to.saturating_sub(self.below_full_until));
-            if let Ok(tokens) = u64::try_from(left) {
-                self.tokens = tokens;
-                let until = self.empty_until_full.saturating_sub(time_of(tokens, scene.pace()));
-                self.below_full_until = self.below_full_until.max(until);
+            self.late = self.late.max(to.saturating_sub(surely));
+            if let Some(tokens) = left.and_then(|left| u64::try_from(left).ok()) {
+                self.doubt += u64::from(to > surely);
+                (self.tokens, self.answered) = (tokens, sent);
+                self.below_full_until += p / n;
+                return Answer::Admitted(from, to);
+            }
+        } else if full && scene.limit.catch_up && can_take_first(capacity, Pace { n, p }, count) {
+            let (from, taken, to) = scene.first_take(member, count).await;
+            if taken {
+                self.below_full_until = from + count * p / n;
                 return Answer::Admitted(from, to);
             }
         }
         let sent = scene.now().await;
-        let settled = scene.settle(member, Operation::Take(count)).await;
-        self.learn(&settled, sent, count, scene.pace());
+        let settled = scene.settle_in_doubt(member, Operation::Take(count), self.doubt).await;
+        self.learn(&settled, sent, count);
         match settled.verdict {
             Verdict::Allowed => Answer::Admitted(settled.now, settled.now),
             _ => Answer::Denied(settled.now, settled.now + settled.wait),
         }
     }
 
-    fn learn(&mut self, settled: &Settled, sent: u64, count: u64, pace: (u64, u64)) {
+    /// Gives back what it has taken.
+    pub(crate) async fn refund(&mut self, scene: &mut Scene, member: &str, count: u64) {
+        let sent = scene.now().await;
+        let settled = scene.settle(member, Operation::Refund(count)).await;
+        self.learn(&settled, sent, 1);
+    }
+
+    fn learn(&mut self, settled: &Settled, sent: u64, count: u64) {
         let below_full_until = sent.saturating_add(settled.headroom);
-        *self = Self {
-            below_full_until,
-            empty_until_full: below_full_until.saturating_add(time_of(settled.tokens, pace)),
-            tokens: settled.tokens,
-            late: self.late,
-            ..Self::default()
-        };
+        let (counting, tokens) = (settled.counting, settled.tokens);
+        let (answered, late) = (sent, self.late);
+        *self = Self { counting, below_full_until, answered, tokens, late, ..Self::default() };
         if settled.verdict == Verdict::Denied {
-            self.denied_until = sent + settled.wait;
             self.denied_count = count;
-            self.trusted_until = self.denied_until.min(sent + TRUST);
+            self.trusted_until = (sent + settled.wait).min(sent + TRUST);
         }
     }
 }
 
-/// The bare `DECR`, and the instants right before and after it.
-async fn decrement(scene: &mut Scene, member: &str) -> (u64, i64, u64) {
-    let mut all = redis::pipe();
-    all.atomic().cmd("TIME").cmd("DECR").arg(scene.keys.counter(member)).cmd("TIME");
-    let (before, left, after) = all.query_async(&mut scene.redis.connection).await.unwrap();
-    (scene.instant(instant(before)), left, scene.instant(instant(after)))
-}
-
-fn time_of(tokens: u64, (n, p): (u64, u64)) -> u64 {
-    u64::try_from(u128::from(tokens) * u128::from(p) / u128::from(n)).unwrap_or(u64::MAX)
+/// The bare `DECR`, and the instants right before and after it; none of a bucket at rest.
+async fn decrement(scene: &mut Scene, member: &str) -> (u64, Option<i64>, u64) {
+    let from = scene.now().await;
+    let left = scripts::decrement(&mut scene.redis.connection, &scene.keys.counter(member), 1).await;
+    let left = match left {
+        Err(error) if scripts::is_not_a_counter(&error) => None,
+        left => Some(left.unwrap()),
+    };
+    (from, left, scene.now().await)
 }
