@@ -6,11 +6,11 @@
 //! topup:{api:0}:former     zset    those not yet carried over the last change of terms
 //! topup:{api:0}:b:         string  the one bucket of an unkeyed limit: tokens left, or when it is full (scripts/rest.lua)
 //! topup:{user:3}:b:alice   string  the bucket of key "alice"
-//! topup:{user:3}:l:alice   hash    the same under lazy-token-bucket
+//! topup:{user:3}:l:alice   string  the same under lazy-token-bucket
 //! topup:{user:3}:g:alice   string  under gcra: when it is full
-//! topup:{user:3}:k:alice   hash    under leaky-bucket
+//! topup:{user:3}:k:alice   string  under leaky-bucket
 //! topup:{user:3}:f:alice   string  under fixed-window
-//! topup:{user:3}:s:alice   stream  under sliding-window
+//! topup:{user:3}:s:alice   list    under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
 //! topup:{api:0}:counts     hash    what workers count of limit "api" while it is being tried out
 //! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command

@@ -14,8 +14,8 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
         "settle" => [2, 4].contains(&keys) && (3..=5).contains(&arguments),
         "scripted" => (keys, arguments) == (2, 2),
-        // No algorithm is called "a".
-        "joint" => false,
+        // One text begins both, and tells them apart by what it is given. No algorithm is called "take".
+        "joint" => (keys, arguments) == (2, 2),
         // Nor is "take" a number.
         "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
         "refill" => (keys, arguments) == (3, 2),
