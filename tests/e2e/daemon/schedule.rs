@@ -44,7 +44,11 @@ const LATE: u64 = 300_000;
 /// Waits for another rate: the instant from which it applies.
 async fn switched(redis: &Redis, rate: u64) -> u64 {
     let record = async |field: &str| redis.ask::<String>(&["HGET", "topup:{api:0}:limit", field]).await;
-    eventually(SOON, async || record("rate").await == format!("{rate}/s")).await;
+    eventually(SOON, async || {
+        let (found, frozen) = (record("rate").await, record("frozen").await);
+        if found == format!("{rate}/s") { Ok(()) } else { Err((found, frozen, now(redis).await)) }
+    })
+    .await;
     record("since").await.parse().unwrap()
 }
 
