@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! topup:{api:0}:limit      hash    the record of limit "api", shard 0
-//! topup:{api:0}:due        zset    its buckets that have a counter, scored by the instant they are credited up to
+//! topup:{api:0}:due        zset    its buckets that are counting, scored by the instant they are credited up to
 //! topup:{api:0}:former     zset    those not yet carried over the last change of terms
-//! topup:{api:0}:b:         string  tokens of the one bucket of an unkeyed limit
-//! topup:{user:3}:b:alice   string  tokens of the bucket of key "alice"
+//! topup:{api:0}:b:         string  the one bucket of an unkeyed limit: tokens left, or when it is full (scripts/rest.lua)
+//! topup:{user:3}:b:alice   string  the bucket of key "alice"
 //! topup:{user:3}:l:alice   hash    the same under lazy-token-bucket
-//! topup:{user:3}:g:alice   string  under gcra
+//! topup:{user:3}:g:alice   string  under gcra: when it is full
 //! topup:{user:3}:k:alice   hash    under leaky-bucket
 //! topup:{user:3}:f:alice   string  under fixed-window
 //! topup:{user:3}:s:alice   stream  under sliding-window

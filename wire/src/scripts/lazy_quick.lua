@@ -4,8 +4,8 @@
 local operation, count = ARGV[1], tonumber(ARGV[2])
 local packed = #KEYS == 2 and #ARGV == 2 and (operation == 'take' or operation == 'share')
   and redis.call('HGET', KEYS[1], 'packed')
-local capacity, n, p, _, since, kind
-if packed and #packed == 52 then capacity, n, p, _, since, kind = struct.unpack('<dddddd', packed) end
+local capacity, n, p, kind, _, since
+if packed and #packed == 53 then capacity, n, p, kind, _, since = struct.unpack('<ddddc5d', packed) end
 if kind == 1 then
   local state = KEYS[2]
   local held = redis.call('HMGET', state, 'tokens', 'at', 'since')

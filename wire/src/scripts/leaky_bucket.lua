@@ -18,7 +18,8 @@ local function leaky_bucket(record, state, now, operation, count, longest)
     -- The token under way keeps the share of it that has leaked.
     if level > 0 and leaked < before.since then part = math.min(1, (before.since - leaked) * before.n / before.p) end
     if before.change == 'reset' then level = 0 end
-    if before.change == 'proportional' then level = math.ceil(level * capacity / before.capacity) end
+    -- What was reserved beyond a lower capacity may be more than any bucket holds, and than numbers are exact for.
+    if before.change == 'proportional' then level = math.min(EXACT, math.ceil(level * capacity / before.capacity)) end
     return level, start(math.max(at, before.since) - math.floor(part * p / n), n, p)
   end
 

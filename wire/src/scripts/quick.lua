@@ -8,18 +8,18 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
   local call = redis.call
   local packed = call('HGET', KEYS[2], 'packed')
   local count = tonumber(ARGV[2])
-  local capacity, n, p, near, _, kind, tag
-  if packed and #packed == 52 then capacity, n, p, near, _, kind, tag = struct.unpack('<ddddddc4', packed) end
+  local capacity, n, p, kind, rest_tag
+  if packed and #packed == 53 then capacity, n, p, kind, rest_tag = struct.unpack('<ddddc5', packed) end
   -- The kind is the number of keys.
   if kind == #KEYS and count <= capacity and count >= 1 then
     local state = KEYS[1]
     local held = call('GET', state)
-    local form = held and held:byte()
     local score, missing, first, left, member, stood
+    local form = held and held:byte()
     if form == 114 then
-      if held:sub(2, 5) == tag then score, missing = tonumber(held:sub(6)), 0 end
+      if held:sub(1, 5) == rest_tag then score, missing = tonumber(held:sub(6)), 0 end
     elseif form == 102 then
-      if held:sub(2, 5) == tag then
+      if held:sub(2, 5) == rest_tag:sub(2) then
         first, left = tonumber(held:sub(6)), call('PTTL', state)
       end
     elseif kind == 2 then
@@ -63,22 +63,21 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
     elseif score then
       local into = score % p
       local rest = into * n % p
-      base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
       if score <= now or not first then
-        local reached = now - d
+        local reached = now - (rest - rest % n) / n
+        local token, span = (into * n - rest) / p, score - into
         into = reached % p
         rest = into * n % p
-        local come = (into * n - rest) / p
-        missing = missing - ((reached - into - base) / p * n + come - i)
-        base, i, score = reached - into, come, now - (rest - rest % n) / n
+        missing = missing - ((reached - into - span) / p * n + (into * n - rest) / p - token)
+        score = now - (rest - rest % n) / n
       end
       if missing <= 0 then
         rest = (now + 1) % p * n % p
         score, missing = now + (n <= p and (rest - rest % n) / n >= (p - p % n) / n and 2 or 1), 0
-        into = score % p
-        rest = into * n % p
-        base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
       end
+      into = score % p
+      rest = into * n % p
+      base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
     end
 
     if score and missing <= capacity then
@@ -108,7 +107,7 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
           local format, text = string.format, struct.size('l') == 8 and '%d' or '%.0f'
           if counts then
             call('SET', state, format(text, capacity - missing))
-            local place = score
+            local place, near = score, struct.unpack('<d', packed, 38)
             if missing > near then
               local distance, bound = 1, 4 * near
               while missing > bound and distance < 5 do
@@ -121,7 +120,7 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
             end
           else
             local till = full + 999
-            call('SET', state, 'r' .. tag .. format(text, full), 'PXAT', format(text, (till - till % 1000) / 1000))
+            call('SET', state, rest_tag .. format(text, full), 'PXAT', format(text, (till - till % 1000) / 1000))
           end
         end
         if granted == count and #ARGV == 3 and ahead < 4503599627370496 then return ahead * 2 + (counts and 1 or 0) end

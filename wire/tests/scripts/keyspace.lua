@@ -11,9 +11,9 @@ local read = {
     local fields = redis.call('HGETALL', key)
     for i = 1, #fields, 2 do
       -- Doubles and a tag, as text.
-      if fields[i] == 'packed' and #fields[i + 1] == 52 then
-        local numbers = {struct.unpack('<ddddddc4', fields[i + 1])}
-        for j = 1, 6 do numbers[j] = string.format('%.0f', numbers[j]) end
+      if fields[i] == 'packed' and #fields[i + 1] == 53 then
+        local numbers = {struct.unpack('<ddddc5dd', fields[i + 1])}
+        for j = 1, 7 do numbers[j] = j == 5 and numbers[j] or string.format('%.0f', numbers[j]) end
         fields[i + 1] = table.concat(numbers, ' ', 1, 7)
       end
     end

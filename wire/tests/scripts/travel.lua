@@ -16,10 +16,10 @@ for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) d
 end
 -- A lazy token bucket has an instant among its packed terms.
 local packed = redis.call('HGET', KEYS[1], 'packed')
-if packed and #packed == 52 then
-  local capacity, n, p, near, since, kind, tag = struct.unpack('<ddddddc4', packed)
+if packed and #packed == 53 then
+  local capacity, n, p, kind, tag, since, period = struct.unpack('<ddddc5dd', packed)
   if kind == 1 then
-    redis.call('HSET', KEYS[1], 'packed', struct.pack('<ddddddc4', capacity, n, p, near, since - by, kind, tag))
+    redis.call('HSET', KEYS[1], 'packed', struct.pack('<ddddc5dd', capacity, n, p, kind, tag, since - by, period))
   end
 end
 

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod counters;
 mod promised;
+mod quick;
 mod rated;
 mod record;
 mod scripted;

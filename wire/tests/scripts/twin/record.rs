@@ -130,12 +130,12 @@ impl Twin {
             n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
         let (near, period, kind) = match self.limit.algorithm {
             _ if !plain => return String::new(),
-            Algorithm::LazyTokenBucket => (0, since, 1),
+            Algorithm::LazyTokenBucket => (since, 0, 1),
             Algorithm::Gcra => (0, 0, 2),
             Algorithm::TokenBucket if !self.former && !self.limit.catch_up => (1_u64 << 53, period, 0),
             Algorithm::TokenBucket if !self.former && near < 2_f64.powi(53) => (near as u64, period, 4),
             _ => return String::new(),
         };
-        format!("{capacity} {n} {p} {near} {period} {kind} {:04}", terms % 10_000)
+        format!("{capacity} {n} {p} {kind} r{:04} {near} {period}", terms % 10_000)
     }
 }

@@ -27,7 +27,7 @@ const WAYS: [(&str, u32, &Changes); 10] = [
     ("slices of 8", 8, &[]),
     ("slices of 16", 16, &[]),
     ("slices of 80", 80, &[]),
-    ("terms read field by field", 32, &[("read_quick_terms(record) or ", "")]),
+    ("terms read field by field", 32, &[("read_packed_terms(record) or ", "")]),
     ("scores as text", 32, &[("= at, member", "= format(WHOLE, at), member")]),
     ("a text for each that is owed", 32, &[("if come ~= more then", "if true then")]),
     (
