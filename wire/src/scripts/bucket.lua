@@ -121,12 +121,14 @@ local function headroom(terms, score, tokens, now)
   return math.max(0, terms.fills - now)
 end
 
--- The shortest time from being credited to being due again, in µs: a tick, or a token's time where that is longer. With
--- catch-up, takers credit what they need when they need it, so that nobody has to come sooner than after UNHURRIED µs.
+-- The shortest time from being credited to being due again, in µs. With catch-up, takers credit what they need when
+-- they need it: a tick or a token's time, but nobody has to come sooner than after UNHURRIED µs. Without, tokens come
+-- with whoever comes each tick. A bucket that stopped being full after the last one is due, too, once it is owed one.
 local UNHURRIED = 1600000
 local function period_of(terms)
   if terms.n == 0 then return terms.tick end
-  return math.max(terms.tick, math.ceil(terms.p / terms.n), terms.catch_up and UNHURRIED or 0)
+  local token = math.ceil(terms.p / terms.n)
+  return terms.catch_up and math.max(terms.tick, token, UNHURRIED) or token
 end
 
 -- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 5

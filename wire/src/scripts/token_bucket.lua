@@ -7,7 +7,8 @@
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
 -- The arguments from `operation` on are settle.lua's. Answers as settle.lua, but always all numbers; and whether the
 -- bucket could be at rest.
-local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last, in_hand_for)
+local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last,
+  in_hand_for)
   local terms = read_terms(record, algorithm)
   if not terms then return unknown(state, now), false end
   if not due then terms.catch_up = true end
@@ -72,8 +73,8 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   local counting = found == 'due' or found == 'former'
 
   -- If the bucket is full when the worker reckons it is, nobody has taken since, and tokens go in at once. Otherwise
-  -- other workers may have some in hand, which are good only while the bucket with them is below full. So a counter ends
-  -- first, and the tokens go in when all those are spent or gone.
+  -- other workers may have some in hand, which are good only while the bucket with them is below full. So a counter
+  -- ends first, and the tokens go in when all those are spent or gone.
   local untouched, ended, wait = false, false, 0
   if puts then
     local full = now + headroom(terms, score, tokens, now)

@@ -7,7 +7,11 @@ use topup_wire::{
     scripts::{self, Look, Part},
 };
 
-use crate::{draw::limit, laws::Scene, server::Redis};
+use crate::{
+    draw::limit,
+    laws::Scene,
+    server::{Redis, publish},
+};
 
 /// From one credit of a bucket that is near full to the next.
 const PERIOD: u64 = 1_600_000;
@@ -241,7 +245,7 @@ async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
     let limits = Algorithm::ALL.map(|algorithm| named(algorithm.as_str(), algorithm, 5));
     let keys = limits.each_ref().map(|limit| topup_wire::keyspace::ShardKeys::new(&limit.name, 0));
     for (limit, keys) in limits.iter().zip(&keys) {
-        scripts::publish(&mut redis.connection, keys, limit, None, None).await.unwrap();
+        publish(&mut redis.connection, keys, limit, None).await.unwrap();
     }
     let conn = &mut redis.connection;
     for (count, verdict, left) in

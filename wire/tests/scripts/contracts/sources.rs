@@ -45,7 +45,7 @@ pub(crate) fn of(algorithm: Algorithm, light: bool) -> String {
     let header = named(&file).header().replace("\n--", "");
     let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
-    let parts = upon.split(", ").map(named).chain([named(&file), named("scripted")]);
+    let parts = upon.split(", ").map(named).chain([named(&file), named(asks)]);
     let first = if light && asks == "scripted" { Some(named("light")) } else { None };
     first.into_iter().chain(parts).map(|source| source.text.as_str()).collect()
 }
