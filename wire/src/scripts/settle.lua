@@ -2,7 +2,7 @@
 -- seen it empty, settles it here. Runs after quick.lua, time.lua, bucket.lua, rest.lua and token_bucket.lua.
 -- KEYS  1 state  2 record  3 due index  4 former index; of a bucket under gcra the first two
 -- ARGV  1 operation: take, peek, share, refund or reset; put-in and fill, which are refund and reset of a bucket that
---       other workers take from too; put-back, of tokens taken ahead of their takers, lost where others have taken since
+--       others take from too; put-back, of tokens taken ahead of their takers, lost where others have taken since
 --       2 count, up to 2^53 (take is all or nothing; peek: what a take would be told; share: one token each for so
 --       many, as far as they go)
 --       3 1 when a bucket at rest may become a counter, else 0
