@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::{
-    client::Client, clock::micros, default::default_client, denied::Denied, error::Error, joint::Joint,
-    outage::OnError, take::Take,
+    client::Client, default::default_client, denied::Denied, error::Error, joint::Joint, outage::OnError,
+    shell::clock::micros, take::Take,
 };
 
 /// Leave to go on with a piece of work, from every limit it has to pass, all or nothing. What the attribute
@@ -94,12 +94,12 @@ impl<'c> Admission<'c> {
             [take] if !self.longest.is_zero() => {
                 let bucket = take.bucket(client);
                 let decision = bucket.wait(take.tokens(), self.longest).await?;
-                Joint::alone(bucket.slot()?, decision)
+                Joint::alone(bucket.entry()?, decision)
             }
             takes => all(client, takes, self.longest).await?,
         };
         // What is told from memory says nothing of Redis.
-        if client.shared().watch.is_in_sight() {
+        if client.shared().control.is_in_sight() {
             client.outage().over(self.limits());
         }
         Ok(joint)

@@ -5,7 +5,13 @@ use std::sync::Arc;
 
 use topup_wire::{counts::Count, limit::LimitName};
 
-use crate::{bucket::Bucket, decision::Decision, error::Error, published::Place, tally::Tally};
+use crate::{
+    bucket::Bucket,
+    decision::Decision,
+    error::Error,
+    shell::{BucketEntry, Published},
+    tally::Tally,
+};
 
 /// Redis gave no answer.
 #[derive(Clone, Copy, Debug)]
@@ -15,9 +21,15 @@ pub(crate) struct Undecided;
 
 impl Bucket {
     /// Counts what came of a take of `count` tokens, if its limit is counted, and asks what is to be asked beside it.
-    pub(crate) fn tried(&self, place: &Place, count: u64, told: Result<Decision, Undecided>) {
-        let Some(tally) = &place.published.tally else { return };
-        let (limit, key) = (&place.published.limit, place.key());
+    pub(crate) fn tried(
+        &self,
+        entry: &BucketEntry,
+        published: &Published,
+        count: u64,
+        told: Result<Decision, Undecided>,
+    ) {
+        let Some(tally) = &published.tally else { return };
+        let (limit, key) = (&published.limit, entry.key());
         tally.note(match told {
             Ok(Decision::Allowed { .. }) => Count::Allowed,
             Ok(Decision::Denied { .. }) => Count::Denied,
@@ -68,11 +80,12 @@ impl Bucket {
     ) {
         let client = self.client();
         let room = tally.aside();
-        let slots = &client.shared().slots;
-        let (Some(aside), Ok(slot)) = (room, slots.get(&slots.name(*name), key)) else {
+        let shared = client.shared();
+        let found = shared.buckets.get(&shared.limits, &shared.limits.get(*name), key);
+        let (Some(aside), Ok(entry)) = (room, found) else {
             return tally.note(unasked);
         };
-        let bucket = Self::of(client, &slot);
+        let bucket = Self::of(client, &entry);
         client.shared().runtime.spawn(async move {
             match bucket.take(count).await {
                 Ok(told) => heard(aside.tally(), told),

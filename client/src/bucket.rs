@@ -7,20 +7,17 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{Algorithm, MAX_TOKENS},
+    limit::{Algorithm, MAX_TOKENS, Mode},
     reply::{Settled, Verdict},
-    scripts,
+    scripts::{self, PutIn},
 };
 
 use crate::{
     client::Client,
-    clock::micros,
     decision::Decision,
     error::Error,
-    known::{Asked, Denial},
-    published::Place,
-    slot::{Slot, Told},
-    slots::HashedName,
+    machine::{Command, Denial, Event, Micros, PutBack, Reply},
+    shell::{BucketEntry, LimitHandle, Published, clock::micros},
 };
 
 /// The bucket of a limit, or of one key of a keyed limit. From [`Client::limit`]; cheap to make, anew or once.
@@ -33,28 +30,31 @@ pub struct Bucket {
 /// What a bucket has been named by.
 #[derive(Clone, Debug)]
 enum Named {
-    /// A limit; the one bucket of it is looked up when it is needed.
-    Limit(Arc<HashedName>, OnceLock<Arc<Slot>>),
+    /// A limit; its one bucket is looked up when it is needed.
+    Limit(Arc<LimitHandle>, OnceLock<Arc<BucketEntry>>),
     /// A bucket itself.
-    Slot(Arc<Slot>),
+    Bucket(Arc<BucketEntry>),
     /// A text that names nothing.
     Nothing(Box<Error>),
 }
+
+/// A limit that is still unknown when asked for the fourth time is unknown: see [`Bucket::settle`].
+const MOST_UNKNOWN: u32 = 4;
 
 // === impl Bucket ===
 
 impl Bucket {
     pub(crate) fn new(client: Client, limit: &str) -> Self {
         let named = match limit.parse() {
-            Ok(name) => Named::Limit(client.shared().slots.name(name), OnceLock::new()),
+            Ok(name) => Named::Limit(client.shared().limits.get(name), OnceLock::new()),
             Err(error) => Named::Nothing(Box::new(Error::InvalidName(error))),
         };
         Self { client, named }
     }
 
-    /// The bucket of `slot`.
-    pub(crate) fn of(client: &Client, slot: &Arc<Slot>) -> Self {
-        Self { client: client.clone(), named: Named::Slot(slot.clone()) }
+    /// The bucket of `entry`.
+    pub(crate) fn of(client: &Client, entry: &Arc<BucketEntry>) -> Self {
+        Self { client: client.clone(), named: Named::Bucket(entry.clone()) }
     }
 
     /// The bucket of `key`: any UTF-8 text of 1 to 256 bytes. For keyed limits only.
@@ -63,11 +63,12 @@ impl Bucket {
         let client = self.client.clone();
         let limit = match &self.named {
             Named::Limit(limit, _) => limit,
-            Named::Slot(slot) => slot.hashed_limit(),
+            Named::Bucket(entry) => entry.limit(),
             Named::Nothing(_) => return self.clone(),
         };
-        let named = match client.shared().slots.get(limit, Some(key.as_ref())) {
-            Ok(slot) => Named::Slot(slot),
+        let shared = client.shared();
+        let named = match shared.buckets.get(&shared.limits, limit, Some(key.as_ref())) {
+            Ok(entry) => Named::Bucket(entry),
             Err(error) => Named::Nothing(error.into()),
         };
         Self { client, named }
@@ -83,37 +84,42 @@ impl Bucket {
     /// ever retried: a take that failed may have been carried out.
     pub async fn take(&self, count: u64) -> Result<Decision, Error> {
         checked(count)?;
-        let slot = self.slot()?;
-        if count > 1 {
-            // Boxed, as is the reading of the limit: very many tasks may have a take of one token under way.
-            return self.decided(slot, count, Box::pin(self.take_several(slot, count)).await);
-        }
-        if slot.may_know() {
-            // Whoever asks again and again, and is never made to wait for Redis, lets others run now and then all the same.
-            // Before anything is spent: who leaves now has taken nothing.
+        let entry = self.entry()?;
+        if count == 1 && entry.may_tell() {
+            // Whoever asks again and again without waiting for Redis lets others run now and then all the same. Before
+            // anything is spent: who leaves now has taken nothing.
             tokio::task::consume_budget().await;
-            if let Some(decision) = slot.at_once(&self.client) {
-                return Ok(self.passed(slot, 1, decision));
+            if let Some(decision) = entry.at_once(&self.client) {
+                return Ok(self.passed(entry, 1, decision));
             }
         }
-        match self.told(|| slot.take(&self.client)).await {
-            Ok(Told::Now(decision)) => Ok(self.passed(slot, 1, decision)),
-            Ok(Told::Later(pending)) => self.decided(slot, 1, pending.await),
-            Ok(Told::Misplaced) => Err(unknown(slot)),
-            Err(error) => self.decided(slot, 1, Err(error)),
-        }
+        self.taken(entry, count, None).await
     }
 
-    async fn take_several(&self, slot: &Arc<Slot>, count: u64) -> Result<Decision, Error> {
-        if let Some(decision) = slot.remembered(count, &self.client) {
-            return Ok(decision);
+    /// Takes tokens, waiting for them until `until`.
+    async fn taken(
+        &self,
+        entry: &Arc<BucketEntry>,
+        count: u64,
+        until: Option<Micros>,
+    ) -> Result<Decision, Error> {
+        let published = match entry.published(&self.client) {
+            Some(published) if published.limit.keyed == entry.key().is_some() => published,
+            // Boxed: very many tasks may have a take under way.
+            _ => match Box::pin(self.within_deadline(self.published(entry))).await {
+                Ok(published) => published,
+                Err(error) => return self.decided(entry, count, Err(error)),
+            },
+        };
+        if let Some(free) = published.free(entry.key()) {
+            return Ok(self.passed(entry, count, free));
         }
-        let mut settled = self.within_deadline(self.settle(Operation::Take(count))).await?;
-        // What this worker has in hand for others may be what is missing.
-        if settled.verdict == Verdict::Denied && slot.rest().await {
-            settled = self.within_deadline(self.settle(Operation::Take(count))).await?;
+        if count > published.terms.capacity {
+            return self.decided(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
         }
-        Ok(decision(&settled))
+        let pending = entry.take(count, until, &published, &self.client);
+        drop(published);
+        self.decided(entry, count, pending.await)
     }
 
     /// Takes one token if that can be decided without Redis: from tokens taken ahead, where the limit has a `lease`, or
@@ -121,14 +127,30 @@ impl Bucket {
     ///
     /// Where the limit has a lease and nothing is left of it, the next one is asked for meanwhile.
     pub fn try_take(&self) -> Option<Decision> {
-        let slot = self.slot().ok()?;
-        let told = if slot.may_know() { slot.at_once(&self.client) } else { None };
-        let told = told.or_else(|| slot.of_last(&self.client));
-        let decision = told.or_else(|| slot.remembered(1, &self.client));
-        if decision.is_none() {
-            slot.take_ahead(&self.client);
+        let entry = self.entry().ok()?;
+        let published = entry.published(&self.client);
+        let decision = entry.at_once(&self.client).or_else(|| published.as_ref()?.free(entry.key()));
+        let decision =
+            decision.or_else(|| entry.denial(1, published.as_ref()?, &self.client).map(Decision::from));
+        match (&decision, &published) {
+            (None, Some(published)) if published.limit.lease.is_some() => {
+                entry.step(Event::TakeAhead, &self.client, None);
+            }
+            (None, None) => self.search(),
+            _ => {}
         }
-        decision.map(|decision| self.passed(slot, 1, decision))
+        decision.map(|decision| self.passed(entry, 1, decision))
+    }
+
+    /// Has the limit read, for whoever asks next.
+    fn search(&self) {
+        let bucket = self.clone();
+        self.client.shared().runtime.spawn(async move {
+            if let Ok(entry) = bucket.entry() {
+                // An error is for whoever waits for an answer, and nobody does.
+                let _ = bucket.within_deadline(bucket.published(entry)).await;
+            }
+        });
     }
 
     /// Takes `count` tokens, waiting for them for at most `longest`.
@@ -140,19 +162,19 @@ impl Bucket {
     /// As [`Bucket::take`].
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
-        let slot = self.slot()?;
+        let entry = self.entry()?;
         let until = self.client.shared().clock.now().saturating_add(micros(longest));
-        let pending = match self.told(|| slot.wait(count, until, &self.client)).await {
-            Ok(Told::Later(pending)) => pending,
-            Ok(Told::Now(decision)) => return Ok(self.passed(slot, count, decision)),
-            Ok(Told::Misplaced) => return Err(unknown(slot)),
-            Err(error) => return self.decided(slot, count, Err(error)),
-        };
-        match tokio::time::timeout(longest, pending).await {
-            Ok(told) => self.decided(slot, count, told),
-            // Out of patience; what it would be told now is not worth less.
-            Err(_) => self.take(count).await,
+        match tokio::time::timeout(longest, self.taken(entry, count, Some(until))).await {
+            Ok(told) => told,
+            Err(_) => self.decided(entry, count, self.out_of_patience(entry, count, longest)),
         }
+    }
+
+    /// What is told to someone whose patience has ended: the denial that is known by now.
+    fn out_of_patience(&self, entry: &BucketEntry, count: u64, longest: Duration) -> Result<Decision, Error> {
+        let published = entry.published(&self.client);
+        let denial = published.and_then(|published| entry.last_denial(count, &published, &self.client));
+        denial.map(Decision::from).ok_or(Error::DeadlineExceeded { deadline: longest })
     }
 
     /// What a take of one token would be told. Changes nothing.
@@ -160,97 +182,138 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn peek(&self) -> Result<Decision, Error> {
-        let slot = self.slot()?;
-        slot.rest().await;
+        let entry = self.entry()?;
         let settled = self.within_deadline(self.settle(Operation::Peek(1))).await;
-        self.judged(slot, settled.map(|settled| decision(&settled)))
+        // What this worker has in hand is as good as in the bucket.
+        let with_hand = |settled: Settled| {
+            let tokens = settled.tokens.saturating_add(entry.in_hand(&self.client)).min(settled.capacity);
+            let verdict = if tokens > 0 { Verdict::Allowed } else { settled.verdict };
+            decision(&Settled { tokens, verdict, ..settled })
+        };
+        self.judged(entry, settled.map(with_hand))
     }
 
     /// Gives `count` tokens back, as far as the bucket holds them: the tokens in it after.
+    ///
+    /// Where other workers take from the bucket too, what they have in hand is spent or gone first: that takes some ms,
+    /// and of a limit with a `lease` as long as a lease lasts.
     ///
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn refund(&self, count: u64) -> Result<u64, Error> {
         checked(count)?;
-        let refunded = self.within_deadline(self.settle(Operation::Refund(count))).await?;
-        self.slot()?.look_again(&self.client);
-        Ok(refunded.tokens)
+        self.put_in(Some(count)).await
     }
 
-    /// Fills the bucket.
+    /// Fills the bucket. As [`Bucket::refund`], it waits for what other workers have in hand.
     ///
     /// # Errors
     /// As [`Bucket::take`].
     pub async fn reset(&self) -> Result<(), Error> {
-        self.slot()?.disperse();
-        self.within_deadline(self.settle(Operation::Reset)).await?;
-        self.slot()?.look_again(&self.client);
-        Ok(())
+        self.put_in(None).await.map(drop)
     }
 
-    /// Asks by script, and remembers the answer.
+    /// Puts tokens into the bucket, or fills it: tokens in it after.
+    async fn put_in(&self, tokens: Option<u64>) -> Result<u64, Error> {
+        let entry = self.entry()?;
+        let published = self.within_deadline(self.published(entry)).await?;
+        let capacity = published.terms.capacity;
+        if published.mode(entry.key()) == Mode::Off && tokens.is_some() {
+            return Ok(capacity);
+        }
+        // What this worker has in hand goes back with them; of a bucket that is filled, it is gone.
+        let outcome = entry.step(Event::PutsBack, &self.client, None);
+        let PutBack { tokens: in_hand, full_at, .. } =
+            outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, prefetched: false });
+        let request = PutIn {
+            tokens: tokens.map(|tokens| tokens.saturating_add(in_hand)),
+            full_at,
+            or_lost: false,
+            in_hand_for: published.limit.in_hand_for(),
+        };
+        let shared = self.client.shared();
+        let (location, mut connection) = (published.locate(entry.key()), shared.connection());
+        let patience = shared.deadline.saturating_add(request.in_hand_for);
+        let put = tokio::time::timeout(patience, location.put_in(&mut connection, request)).await;
+        entry.step(Event::Changed, &self.client, None);
+        let settled = put.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })??;
+        if settled.verdict != Verdict::Unknown {
+            return Ok(settled.tokens);
+        }
+        // Removed, or changed in kind since it was read: asked once more, as its own record says.
+        entry.limit().invalidate();
+        let operation = tokens.map_or(Operation::Reset, Operation::Refund);
+        Ok(self.within_deadline(self.settle(operation)).await?.tokens)
+    }
+
+    /// Sends an operation by itself, in whatever way the limit decides.
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
-        let (shared, slot) = (self.client.shared(), self.slot()?);
+        self.settle_in_doubt(operation, 0).await
+    }
+
+    async fn settle_in_doubt(&self, operation: Operation, doubt: u64) -> Result<Settled, Error> {
+        let entry = self.entry()?;
+        let mut connection = self.client.shared().connection();
         let mut refusals = 0;
         loop {
-            let place = self.place(slot).await?;
-            if let Some(free) = place.free_settled(operation) {
+            let published = self.published(entry).await?;
+            if let Some(free) = published.free_settled(entry.key(), operation) {
                 return Ok(free);
             }
-            let count = match operation {
-                Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. } => count,
-                _ => 1,
-            };
-            let (terms, epoch) = (place.published.terms, place.published.epoch);
-            let asked = Asked { count, sent: shared.clock.now(), terms, epoch };
-            let (connection, keys, member) = (&mut shared.connection(), place.keys(), place.member());
+            let location = published.locate(entry.key());
             // A change of kind reaches one shard after another: this one may not be yet, or no longer, what the first,
             // which is read, says. Its own record does.
-            let own = if refusals > 0 { scripts::algorithm_of(connection, keys).await? } else { None };
-            let algorithm = own.unwrap_or(place.published.limit.algorithm);
+            let own = if refusals > 0 {
+                scripts::algorithm_of(&mut connection, location.keys).await?
+            } else {
+                None
+            };
+            let algorithm = own.unwrap_or(location.algorithm());
             if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
                 return Err(Error::NoQueue {
-                    limit: slot.limit().to_string(),
+                    limit: entry.name().to_string(),
                     algorithm: algorithm.as_str(),
                 });
             }
-            let settled = scripts::operate(connection, algorithm, keys, member, operation, false, 0).await?;
+            let settled = location.operate(&mut connection, algorithm, operation, false, doubt).await?;
             match settled.verdict {
                 Verdict::Unknown => {
-                    // Removed, or changed in kind since we read it. Nothing was done: asking again is safe.
-                    self.lost(slot);
+                    // Removed, or changed in kind since it was read. Nothing was done: asking again is safe.
+                    entry.limit().invalidate();
                     refusals += 1;
                     if refusals == MOST_UNKNOWN {
-                        return Err(unknown(slot));
+                        return Err(unknown(entry));
                     }
                 }
-                Verdict::ExceedsCapacity => return Err(exceeds(slot, count, settled.capacity)),
-                _ => {
-                    slot.learn(&settled, operation, asked, shared.clock.now());
-                    return Ok(settled);
+                Verdict::ExceedsCapacity => {
+                    let count = operation.count();
+                    return Err(exceeds(entry, count, settled.capacity));
                 }
+                _ => return Ok(settled),
             }
         }
     }
 
-    /// Takes `by` tokens unseen, as a command in the lane does: the tokens left.
-    pub(crate) async fn decrement(&self, by: u64) -> Result<i64, Error> {
-        let place = self.place(self.slot()?).await?;
-        Ok(place.decrement(&mut self.client.shared().connection(), by).await?)
-    }
-
-    /// Reads anew where the bucket is when that is next asked for: it is not there.
-    pub(crate) fn lost(&self, slot: &Slot) {
-        self.client.shared().forget_limit(slot.limit());
-        slot.displace();
-    }
-
-    /// Finds out where the bucket is, for the next who asks.
-    pub(crate) async fn search(&self) {
-        if let Ok(slot) = self.slot() {
-            // An error is for whoever waits for an answer, and nobody does.
-            let _ = self.within_deadline(self.place(slot)).await;
-            slot.searched();
+    /// Sends a command of the pipeline by itself, which was not carried out there.
+    pub(crate) async fn send(&self, command: Command, elsewhere: bool) -> Result<Reply, Error> {
+        let (entry, mut connection) = (self.entry()?, self.client.shared().connection());
+        match command {
+            Command::Settle { operation, doubt, .. } => {
+                self.settle_in_doubt(operation, doubt).await.map(Reply::Settled)
+            }
+            Command::Decrement { by } if elsewhere => {
+                let published = self.published(entry).await?;
+                match published.locate(entry.key()).decrement(&mut connection, by).await {
+                    Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
+                    left => Ok(Reply::Left(left?)),
+                }
+            }
+            Command::FirstTake { count } if elsewhere => {
+                let published = self.published(entry).await?;
+                Ok(Reply::First(published.locate(entry.key()).first_take(&mut connection, count).await?))
+            }
+            Command::Decrement { .. } => Ok(Reply::NotCounting),
+            Command::FirstTake { .. } => Ok(Reply::First(false)),
         }
     }
 
@@ -259,41 +322,33 @@ impl Bucket {
     }
 
     /// What this worker has of the bucket.
-    pub(crate) fn slot(&self) -> Result<&Arc<Slot>, Error> {
+    pub(crate) fn entry(&self) -> Result<&Arc<BucketEntry>, Error> {
         match &self.named {
-            Named::Slot(slot) => Ok(slot),
+            Named::Bucket(entry) => Ok(entry),
             Named::Nothing(error) => Err(Error::clone(error)),
             Named::Limit(limit, found) => match found.get() {
-                Some(slot) => Ok(slot),
+                Some(entry) => Ok(entry),
                 None => {
-                    let slot = self.client.shared().slots.get(limit, None)?;
-                    Ok(found.get_or_init(|| slot))
+                    let shared = self.client.shared();
+                    let entry = shared.buckets.get(&shared.limits, limit, None)?;
+                    Ok(found.get_or_init(|| entry))
                 }
             },
         }
     }
 
-    /// Where the bucket is, by what is published now.
-    pub(crate) async fn place(&self, slot: &Slot) -> Result<Place, Error> {
-        if let Some(place) = slot.place(&self.client) {
-            return Ok(place);
+    /// The limit as published now, read if that is needed.
+    pub(crate) async fn published(&self, entry: &BucketEntry) -> Result<Arc<Published>, Error> {
+        let published = match entry.published(&self.client) {
+            Some(published) => published,
+            None => self.client.shared().read(entry.limit()).await?,
+        };
+        let limit = || entry.name().to_string();
+        match (published.limit.keyed, entry.key()) {
+            (true, None) => Err(Error::KeyRequired { limit: limit() }),
+            (false, Some(_)) => Err(Error::KeyUnexpected { limit: limit() }),
+            _ => Ok(published),
         }
-        let published = self.client.shared().published(slot.limit()).await?;
-        let place = Place::new(published, slot.key())?;
-        slot.put(place.clone());
-        Ok(place)
-    }
-
-    /// What `ask` is told once it is known where the bucket is.
-    async fn told<'b>(&self, mut ask: impl FnMut() -> Told<'b>) -> Result<Told<'b>, Error> {
-        // Published again and again while it is read, it is unknown in the end.
-        for _ in 1..MOST_UNKNOWN {
-            match ask() {
-                Told::Misplaced => drop(Box::pin(self.within_deadline(self.place(self.slot()?))).await?),
-                told => return Ok(told),
-            }
-        }
-        Ok(ask())
     }
 
     pub(crate) async fn within_deadline<T>(
@@ -305,15 +360,12 @@ impl Bucket {
     }
 }
 
-/// A limit that is still unknown when asked for the fourth time is: see [`Bucket::settle`].
-const MOST_UNKNOWN: u32 = 4;
-
-pub(crate) fn unknown(slot: &Slot) -> Error {
-    Error::UnknownLimit { limit: slot.limit().to_string() }
+pub(crate) fn unknown(entry: &BucketEntry) -> Error {
+    Error::UnknownLimit { limit: entry.name().to_string() }
 }
 
-pub(crate) fn exceeds(slot: &Slot, count: u64, capacity: u64) -> Error {
-    Error::ExceedsCapacity { limit: slot.limit().to_string(), count, capacity }
+pub(crate) fn exceeds(entry: &BucketEntry, count: u64, capacity: u64) -> Error {
+    Error::ExceedsCapacity { limit: entry.name().to_string(), count, capacity }
 }
 
 pub(crate) fn checked(count: u64) -> Result<(), Error> {
@@ -321,9 +373,9 @@ pub(crate) fn checked(count: u64) -> Result<(), Error> {
 }
 
 pub(crate) fn decision(settled: &Settled) -> Decision {
-    let Settled { tokens: remaining, capacity, .. } = *settled;
-    match settled.verdict {
-        Verdict::Allowed => Decision::Allowed { remaining, capacity },
-        _ => Denial::from(settled).into(),
+    let Settled { tokens, capacity, wait, verdict, .. } = *settled;
+    match verdict {
+        Verdict::Allowed => Decision::Allowed { remaining: tokens, capacity },
+        _ => Denial { tokens, capacity, wait }.into(),
     }
 }

@@ -1,7 +1,7 @@
 //! The client: one per process is enough.
 
 use std::{
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -12,7 +12,6 @@ use topup_wire::{
     connection::{Connection, connect_lazily},
     counts::Counts,
     lane::Lanes,
-    limit::LimitName,
     scripts,
 };
 
@@ -20,23 +19,30 @@ use topup_wire::{
 use crate::http::Pauses;
 use crate::{
     bucket::Bucket,
-    clock::Clock,
-    deadline,
     error::Error,
     joint::Joint,
+    machine::{Event, Micros, PutBack},
     outage::Outage,
-    published::{Cache, Published},
-    slot::{Back, Ticket, outlast},
-    slots::{MOST_BUCKETS, Slots},
+    shell::{
+        BucketCache, BucketEntry, Dispatched, LimitHandle, Limits, MOST_BUCKETS, Published,
+        clock::{Clock, micros},
+        control_poll::{self, Control},
+        dispatch::RoundTrip,
+        put_back::{self, PutBacks},
+        timers::{self, BucketTimers},
+    },
     tally::Tallies,
     throttle::Module,
-    watch::Watch,
 };
 
 /// The longest a call waits for Redis unless told otherwise.
 const DEADLINE: Duration = Duration::from_millis(250);
 /// The longest the first answer of Redis may take: a connection has to be made for it.
 const FIRST_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Whoever gives tokens back waits for commands in flight: so long, at most so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const MOST_LOOKS: u32 = 20;
 
 /// A worker's way to its limits. Cheap to clone; clones share one connection and one memory.
 ///
@@ -58,11 +64,15 @@ pub struct Client(Arc<Shared>);
 pub(crate) struct Shared {
     connection: Connection,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) lanes: Lanes<Ticket>,
-    pub(crate) slots: Slots,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) lanes: Lanes<Dispatched>,
+    pub(crate) buckets: BucketCache,
+    pub(crate) limits: Limits,
+    pub(crate) control: Arc<Control>,
     pub(crate) deadline: Duration,
-    limits: Cache,
+    pub(crate) deadline_micros: Micros,
+    pub(crate) round_trip: RoundTrip,
+    pub(crate) timers: Arc<BucketTimers>,
+    pub(crate) put_backs: Arc<PutBacks>,
     outage: Outage,
     tallies: Arc<Tallies>,
     #[cfg(feature = "tower")]
@@ -131,15 +141,32 @@ impl Client {
     /// Tokens this client has taken ahead and may still spend: of limits with a `lease`, and for some ms of any that very
     /// many tasks ask at once. So many are missing elsewhere.
     pub fn tokens_held(&self) -> u64 {
-        self.0.slots.all().iter().map(|slot| slot.held(self)).sum()
+        self.0.buckets.all().iter().map(|entry| entry.in_hand(self)).sum()
     }
 
     /// Gives back what this client has taken ahead and not spent, for an end in good order: dropping its last clone does
     /// so too, but nobody waits for it. Of a limit with a `lease`, only where nobody else has taken meanwhile, who would
     /// not know of it: the rest is lost to the bucket, at most a lease.
     pub async fn give_back(&self) {
-        outlast(|| self.0.slots.all().iter().any(|slot| slot.is_unsettled())).await;
-        Back::give_all(self.0.in_hand(), self.0.connection(), self.0.deadline).await;
+        let mut looks = 0;
+        let has_in_hand = |entry: &Arc<BucketEntry>| entry.in_hand(self) > 0;
+        while self.0.buckets.all().iter().any(|entry| has_in_hand(entry) && entry.is_in_flight())
+            && looks < MOST_LOOKS
+        {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            looks += 1;
+        }
+        put_back::give(self.in_hand(), &self.0.connection(), self.0.deadline).await;
+    }
+
+    /// Takes out what was taken ahead, to be put back.
+    fn in_hand(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
+        let buckets = self.0.buckets.all().into_iter().filter(|entry| entry.in_hand(self) > 0);
+        let taken_out = |entry: Arc<BucketEntry>| {
+            let outcome = entry.step(Event::PutsBack, self, None);
+            Some((entry, outcome.put_back.filter(|put_back| put_back.tokens > 0)?))
+        };
+        buckets.filter_map(taken_out).collect()
     }
 
     /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
@@ -164,10 +191,6 @@ impl Client {
     pub(crate) const fn of(shared: Arc<Shared>) -> Self {
         Self(shared)
     }
-
-    pub(crate) fn downgrade(&self) -> Weak<Shared> {
-        Arc::downgrade(&self.0)
-    }
 }
 
 // === impl Builder ===
@@ -180,10 +203,8 @@ impl Builder {
         self
     }
 
-    /// How many buckets the client remembers, at about 700 bytes each, and twice that while it holds tokens of them; 65,536
-    /// unless set. Of more than that, those that were asked for longest ago are forgotten: their next take costs Redis a
-    /// script in place of a `DECR`, or of nothing where it would have been denied from memory. So it should be more than the
-    /// keys that one worker has to do with within some minutes.
+    /// How many buckets the client remembers: 65,536 unless set. A bucket at rest takes some 150 bytes, one in use up to 400.
+    /// Of more buckets, those asked for longest ago are forgotten. Their next take costs Redis one native command more.
     #[must_use]
     pub fn remembered(mut self, buckets: usize) -> Self {
         self.remembered = buckets;
@@ -196,20 +217,24 @@ impl Builder {
     /// When `url` is not of a Redis, or Redis does not answer within two seconds.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
         let connection = connect_lazily(url)?;
-        let watch = Arc::new(Watch::default());
+        let (control, clock) = (Arc::new(Control::default()), Arc::new(Clock::start()));
+        let sent = clock.now();
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
-        watch.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??);
+        control.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??, sent);
         let tallies = Arc::new(Tallies::default());
-        let clock = Arc::new(Clock::start());
-        watch.start(connection.clone(), self.deadline, tallies.clone(), clock.clone());
+        control_poll::start(&control, connection.clone(), self.deadline, tallies.clone(), clock.clone());
         let shared = Arc::new(Shared {
             clock,
             lanes: Lanes::beside(&connection),
             connection,
-            slots: Slots::new(self.remembered),
-            watch,
+            buckets: BucketCache::new(self.remembered),
+            limits: Limits::default(),
+            control,
             deadline: self.deadline,
-            limits: Cache::default(),
+            deadline_micros: micros(self.deadline),
+            round_trip: RoundTrip::default(),
+            timers: Arc::default(),
+            put_backs: Arc::default(),
             outage: Outage::default(),
             tallies,
             #[cfg(feature = "tower")]
@@ -218,7 +243,8 @@ impl Builder {
             module: Module::default(),
             runtime: Handle::current(),
         });
-        deadline::keep(&shared);
+        timers::start(&shared);
+        put_back::start(&shared);
         Ok(Client(shared))
     }
 }
@@ -231,48 +257,46 @@ impl Shared {
         self.connection.clone()
     }
 
-    /// The limit `name` as published now.
-    pub(crate) async fn published(&self, name: &LimitName) -> Result<Arc<Published>, Error> {
-        let epoch = self.watch.epoch();
-        if let Some(published) = self.limits.get(name.as_str(), epoch) {
+    /// Reads a limit as published now: one task at a time, for all who wait for it.
+    pub(crate) async fn read(&self, limit: &LimitHandle) -> Result<Arc<Published>, Error> {
+        let _reading = limit.reading.lock().await;
+        let epoch = self.control.epoch();
+        if let Some(published) = limit.current(epoch) {
             return Ok(published);
         }
-        let limit = scripts::read_limit(&mut self.connection(), name).await?;
-        let limit = limit.ok_or_else(|| Error::UnknownLimit { limit: name.to_string() })?.limit;
-        let tally = self.tallies.of(&limit);
-        let published = Arc::new(Published::new(limit, epoch, tally));
-        self.limits.put(published.clone());
-        Ok(published)
-    }
-
-    /// The limit `name` as it was when it could be read.
-    pub(crate) fn last_published(&self, name: &LimitName) -> Option<Arc<Published>> {
-        self.limits.last(name.as_str())
+        let mut connection = self.connection();
+        let name = || limit.name.to_string();
+        match scripts::read_limit(&mut connection, &limit.name).await? {
+            Some(read) => {
+                let tally = self.tallies.of(&read.limit);
+                let published = Arc::new(Published::new(read, epoch, tally));
+                limit.set(published.clone());
+                Ok(published)
+            }
+            None => match scripts::generation(&mut connection).await? {
+                Some(_) => Err(Error::UnknownLimit { limit: name() }),
+                None => Err(Error::NothingPublished { limit: name() }),
+            },
+        }
     }
 
     /// Where tokens of the limit `name` come from, if that is known without asking.
     #[cfg(feature = "tower")]
     pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
-        self.limits.get(name, self.watch.epoch()).map(|published| published.limit.terms.supply)
-    }
-
-    /// Takes out what was taken ahead, to be given back.
-    fn in_hand(&self) -> Vec<Back> {
-        let now = self.clock.now();
-        self.slots.all().iter().filter_map(|slot| slot.hand_back(now)).collect()
-    }
-
-    /// Reads the limit `name` anew when it is next asked for.
-    pub(crate) fn forget_limit(&self, name: &LimitName) {
-        self.limits.forget(name.as_str());
+        let published = self.limits.find(name)?.current(self.control.epoch())?;
+        Some(published.limit.terms.supply)
     }
 }
 
-impl Drop for Shared {
+impl Drop for Client {
     fn drop(&mut self) {
-        let in_hand = self.in_hand();
-        if !in_hand.is_empty() {
-            self.runtime.spawn(Back::give_all(in_hand, self.connection(), self.deadline));
+        // The last clone gives back what is in hand. Tasks of the shell hold clones for a moment only.
+        if Arc::strong_count(&self.0) == 1 {
+            let in_hand = self.in_hand();
+            if !in_hand.is_empty() {
+                let (connection, deadline) = (self.0.connection(), self.0.deadline);
+                self.0.runtime.spawn(async move { put_back::give(in_hand, &connection, deadline).await });
+            }
         }
     }
 }
@@ -281,7 +305,7 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("deadline", &self.deadline)
-            .field("watch", &self.watch)
+            .field("control", &self.control)
             .finish_non_exhaustive()
     }
 }

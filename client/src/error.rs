@@ -17,6 +17,13 @@ pub enum Error {
         /// The name as given.
         limit: String,
     },
+    /// Redis holds no limits at all: it has come back empty, or no daemon has published any yet. A daemon that is alive
+    /// publishes them at once.
+    #[error("nothing is published, so limit {limit:?} is not known: is topupd running?")]
+    NothingPublished {
+        /// The name as given.
+        limit: String,
+    },
     /// A text that cannot be the name of a limit.
     #[error(transparent)]
     InvalidName(#[from] NameError),
@@ -82,12 +89,17 @@ pub enum Error {
 // === impl Error ===
 
 impl Error {
+    /// There is no answer any more: the client is gone.
+    pub(crate) fn client_gone() -> Self {
+        Self::Redis(redis::RedisError::from((redis::ErrorKind::Io, "the client was dropped")))
+    }
+
     /// Whether the same call may succeed later, with nothing changed: Redis was slow, away, or failing over.
     ///
     /// A take that failed so is not to be repeated blindly: it may have been carried out.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::DeadlineExceeded { .. } => true,
+            Self::DeadlineExceeded { .. } | Self::NothingPublished { .. } => true,
             Self::Redis(error) => connection::is_transient(error),
             _ => false,
         }
@@ -95,7 +107,7 @@ impl Error {
 
     /// Whether it is Redis that has not decided.
     pub(crate) const fn is_of_redis(&self) -> bool {
-        matches!(self, Self::Redis(_) | Self::DeadlineExceeded { .. })
+        matches!(self, Self::Redis(_) | Self::DeadlineExceeded { .. } | Self::NothingPublished { .. })
     }
 
     /// Whether it is the take itself that can never be allowed, by a limit that is as it should be.

@@ -17,9 +17,8 @@ use crate::{
     client::Client,
     decision::Decision,
     error::Error,
-    known::Asked,
-    published::Place,
-    slot::Slot,
+    machine::Event,
+    shell::{BucketEntry, Published},
 };
 
 /// The answer to [`Client::take_all`](crate::Client::take_all): all of it was taken, or nothing at all.
@@ -41,7 +40,7 @@ pub struct Level {
 #[derive(Clone, Debug)]
 struct Take {
     bucket: Bucket,
-    slot: Arc<Slot>,
+    entry: Arc<BucketEntry>,
     count: u64,
 }
 
@@ -56,7 +55,7 @@ impl Joint {
         let takes = gathered(takes)?;
         if let [take] = &takes[..] {
             let decision = take.bucket.take(take.count).await?;
-            return Ok(Self::alone(&take.slot, decision));
+            return Ok(Self::alone(&take.entry, decision));
         }
         let joint = Self::decide(client, &takes).await?;
         joint.tried(&takes);
@@ -65,19 +64,24 @@ impl Joint {
 
     /// Counts what came of those that are counted: where one of them denies, nothing came of the others.
     fn tried(&self, takes: &[Take]) {
-        for take in takes.iter().filter(|take| take.slot.is_special()) {
-            let level = self.levels.iter().find(|level| take.slot.is_of(&level.limit, level.key.as_deref()));
+        for take in takes.iter().filter(|take| take.entry.limit().is_special()) {
+            let level = self.levels.iter().find(|level| take.entry.is_of(&level.limit, level.key.as_deref()));
             let told = level.map(|level| level.decision);
             let told = told.filter(|decision| decision.would_deny() || self.is_allowed());
-            if let (Some(place), Some(told)) = (take.slot.last_place(), told) {
-                take.bucket.tried(&place, take.count, Ok(told));
+            if let (Some(published), Some(told)) = (take.entry.limit().last(), told) {
+                take.bucket.tried(&take.entry, &published, take.count, Ok(told));
             }
         }
     }
 
     async fn decide(client: &Client, takes: &[Take]) -> Result<Self, Error> {
         let remembered = |take: &Take| {
-            let told = take.bucket.judged(&take.slot, Ok(take.slot.remembered(take.count, client)?)).ok()?;
+            let published = take.entry.published(client)?;
+            if published.free(take.entry.key()).is_some() {
+                return None;
+            }
+            let denial = take.entry.denial(take.count, &published, client)?;
+            let told = take.bucket.judged(&take.entry, Ok(denial.into())).ok()?;
             (!told.is_allowed()).then(|| take.level(told))
         };
         let levels: Vec<Level> = takes.iter().filter_map(remembered).collect();
@@ -85,7 +89,7 @@ impl Joint {
             return Ok(Self { levels });
         }
         let apart = &client.shared().apart;
-        if !apart.load(Relaxed) || in_one_slot(takes) {
+        if !apart.load(Relaxed) || in_one_hash_slot(takes) {
             match takes[0].bucket.within_deadline(Self::at_once(client, takes)).await {
                 Err(Error::Redis(error)) if scripts::are_apart(&error) => apart.store(true, Relaxed),
                 Ok(None) => {}
@@ -99,28 +103,35 @@ impl Joint {
     /// What comes of `error` where none of the limits is enforced.
     fn unenforced(takes: &[Take], error: &Error) -> Option<Self> {
         let judged = |take: &Take| {
-            let place = take.bucket.last_place(&take.slot).filter(|place| place.mode != Mode::Enforce)?;
-            Some(take.level(place.judge(Err(error.clone())).ok()?))
+            let published = take.bucket.last_published(&take.entry)?;
+            let key = take.entry.key();
+            let judged =
+                (published.mode(key) != Mode::Enforce).then(|| published.judge(key, Err(error.clone())));
+            Some(take.level(judged?.ok()?))
         };
         Some(Self { levels: takes.iter().map(judged).collect::<Option<_>>()? })
     }
 
     /// What one bucket has decided.
-    pub(crate) fn alone(slot: &Slot, decision: Decision) -> Self {
-        Self { levels: vec![Level::of(slot, decision)] }
+    pub(crate) fn alone(entry: &BucketEntry, decision: Decision) -> Self {
+        Self { levels: vec![Level::of(entry, decision)] }
     }
 
     /// All in one step; `None` when a limit is not what it was, and nothing was done.
     async fn at_once(client: &Client, takes: &[Take]) -> Result<Option<Self>, Error> {
         let shared = client.shared();
-        let places = places(takes).await?;
-        let parts = takes.iter().zip(&places).filter(|(_, place)| place.mode != Mode::Off);
-        let parts = parts.map(|(take, place)| scripts::Part {
-            algorithm: place.published.limit.algorithm,
-            keys: place.keys(),
-            member: place.member(),
-            count: take.count,
-            enforced: place.mode == Mode::Enforce,
+        let limits = published(takes).await?;
+        let asked =
+            takes.iter().zip(&limits).map(|(take, limit)| (take, limit, limit.mode(take.entry.key())));
+        let parts = asked.clone().filter(|(.., mode)| *mode != Mode::Off).map(|(take, limit, mode)| {
+            let location = limit.locate(take.entry.key());
+            scripts::Part {
+                algorithm: location.algorithm(),
+                keys: location.keys,
+                member: location.member,
+                count: take.count,
+                enforced: mode == Mode::Enforce,
+            }
         });
         let parts: Vec<_> = parts.collect();
         let sent = shared.clock.now();
@@ -128,36 +139,30 @@ impl Joint {
             [] => Vec::new(),
             parts => scripts::joint(&mut shared.connection(), parts).await?,
         };
-        let received = shared.clock.now();
-        let all = parts
-            .iter()
-            .zip(&told)
-            .all(|(part, settled)| !part.enforced || settled.verdict == Verdict::Allowed);
         let (mut told, mut levels) = (told.iter(), Vec::with_capacity(takes.len()));
-        for (take, place) in takes.iter().zip(&places) {
-            if let Some(free) = place.free() {
+        for (take, limit, mode) in asked {
+            let (entry, key) = (&take.entry, take.entry.key());
+            if let Some(free) = limit.free(key) {
                 levels.push(take.level(free));
                 continue;
             }
             let Some(settled) = told.next() else { return Ok(None) };
             let answer = match settled.verdict {
                 Verdict::Unknown => {
-                    take.bucket.lost(&take.slot);
-                    if place.mode == Mode::Enforce {
+                    entry.limit().invalidate();
+                    if mode == Mode::Enforce {
                         return Ok(None);
                     }
-                    Err(unknown(&take.slot))
+                    Err(unknown(entry))
                 }
-                Verdict::ExceedsCapacity => Err(exceeds(&take.slot, take.count, settled.capacity)),
-                Verdict::Allowed | Verdict::Denied => Ok(decision(settled)),
+                Verdict::ExceedsCapacity => Err(exceeds(entry, take.count, settled.capacity)),
+                _ => Ok(decision(settled)),
             };
-            // What was only looked at may have no counter to take from.
-            if answer.is_ok() && (all || settled.verdict == Verdict::Denied) {
-                let (terms, epoch) = (place.published.terms, place.published.epoch);
-                let asked = Asked { count: take.count, sent, terms, epoch };
-                take.slot.learn(settled, Operation::Take(take.count), asked, received);
+            if settled.verdict == Verdict::Denied {
+                let heard = Event::Heard { settled: *settled, count: take.count, sent };
+                entry.step_under(heard, limit, client, None);
             }
-            match place.judge(answer) {
+            match limit.judge(key, answer) {
                 Ok(judged) => levels.push(take.level(judged)),
                 // Changed meanwhile: it says nothing, and has no say in what was taken of the others.
                 Err(Error::UnknownLimit { .. }) => {}
@@ -169,21 +174,24 @@ impl Joint {
 
     /// One after the other, with what was taken given back when a later one denies; then those that are not enforced.
     async fn in_order(takes: &[Take]) -> Result<Self, Error> {
-        let places = places(takes).await?;
-        let enforced =
-            |mode| takes.iter().zip(&places).filter(move |(_, place)| (place.mode == Mode::Enforce) == mode);
+        let limits = published(takes).await?;
+        let mode_of = |take: &Take, limit: &Published| limit.mode(take.entry.key());
+        let enforced = |mode| {
+            let all = takes.iter().zip(&limits);
+            all.filter(move |(take, limit)| (mode_of(take, limit) == Mode::Enforce) == mode)
+        };
         let binding: Vec<&Take> = enforced(true).map(|(take, _)| take).collect();
         let mut levels = Self::binding_in_order(&binding).await?;
         let all = levels.iter().all(|level| level.decision.is_allowed());
-        for (take, place) in enforced(false) {
+        for (take, limit) in enforced(false) {
             let operation = if all { Operation::Take(take.count) } else { Operation::Peek(take.count) };
             // As in one step: one that was removed meanwhile says nothing.
-            if let Ok(judged) = place.judge(take.settle(operation).await) {
+            if let Ok(judged) = limit.judge(take.entry.key(), take.settle(operation).await) {
                 levels.push(take.level(judged));
             }
         }
         levels.sort_by_key(|level| {
-            takes.iter().position(|take| take.slot.is_of(&level.limit, level.key.as_deref()))
+            takes.iter().position(|take| take.entry.is_of(&level.limit, level.key.as_deref()))
         });
         Ok(Self { levels })
     }
@@ -244,8 +252,8 @@ impl Joint {
 // === impl Level ===
 
 impl Level {
-    fn of(slot: &Slot, decision: Decision) -> Self {
-        Self { limit: *slot.limit(), key: slot.key().map(str::to_owned), decision }
+    fn of(entry: &BucketEntry, decision: Decision) -> Self {
+        Self { limit: *entry.name(), key: entry.key().map(str::to_owned), decision }
     }
 
     /// The name of the limit.
@@ -277,24 +285,25 @@ impl Take {
     }
 
     fn level(&self, decision: Decision) -> Level {
-        Level::of(&self.slot, decision)
+        Level::of(&self.entry, decision)
     }
 }
 
-/// Whether a cluster has all of the buckets in one place, as far as that is known.
-fn in_one_slot(takes: &[Take]) -> bool {
-    let mut slots = takes.iter().map(|take| take.slot.last_place().map(|place| place.keys().slot));
-    let first = slots.next().flatten();
-    first.is_some() && slots.all(|slot| slot == first)
+/// Whether a cluster has all of the buckets on one node, as far as that is known.
+fn in_one_hash_slot(takes: &[Take]) -> bool {
+    let hash_slot = |take: &Take| Some(take.entry.limit().last()?.locate(take.entry.key()).keys.slot);
+    let mut hash_slots = takes.iter().map(hash_slot);
+    let first = hash_slots.next().flatten();
+    first.is_some() && hash_slots.all(|slot| slot == first)
 }
 
-/// Where each of the buckets is.
-async fn places(takes: &[Take]) -> Result<Vec<Place>, Error> {
-    let mut places = Vec::with_capacity(takes.len());
+/// The limit of each of the buckets.
+async fn published(takes: &[Take]) -> Result<Vec<Arc<Published>>, Error> {
+    let mut published = Vec::with_capacity(takes.len());
     for take in takes {
-        places.push(take.bucket.within_deadline(take.bucket.place(&take.slot)).await?);
+        published.push(take.bucket.within_deadline(take.bucket.published(&take.entry)).await?);
     }
-    Ok(places)
+    Ok(published)
 }
 
 /// One take for each bucket.
@@ -302,13 +311,13 @@ fn gathered(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Vec<Take>,
     let mut gathered: Vec<Take> = Vec::new();
     for (bucket, count) in takes {
         checked(count)?;
-        let slot = bucket.slot()?.clone();
-        match gathered.iter_mut().find(|take| take.slot.is_of(slot.limit(), slot.key())) {
+        let entry = bucket.entry()?.clone();
+        match gathered.iter_mut().find(|take| take.entry.is_of(entry.name(), entry.key())) {
             Some(take) => {
                 take.count += count;
                 checked(take.count)?;
             }
-            None => gathered.push(Take { bucket, slot, count }),
+            None => gathered.push(Take { bucket, entry, count }),
         }
     }
     Ok(gathered)

@@ -47,28 +47,29 @@
 #[cfg(feature = "tower")]
 pub mod http;
 
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod machine;
+#[cfg(not(feature = "simulation"))]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "public for the simulation only")]
+mod machine;
+
 mod admission;
 mod aside;
 mod bucket;
 mod client;
-mod clock;
-mod deadline;
 mod decision;
 mod default;
 mod denied;
 mod error;
 mod joint;
-mod known;
 mod outage;
-mod published;
 mod reserve;
 mod rollout;
-mod slot;
-mod slots;
+mod shell;
 mod take;
 mod tally;
 mod throttle;
-mod watch;
 
 pub use admission::Admission;
 pub use bucket::Bucket;

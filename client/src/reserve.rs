@@ -58,11 +58,12 @@ impl Bucket {
         let longest = longest.as_micros().min(FOR_EVER.into()) as u64;
         let operation = Operation::Reserve { count, longest };
         let settled = self.within_deadline(self.settle(operation)).await;
-        let place = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
-        let wait = Duration::from_micros(place.map_or(0, |settled| settled.wait));
-        let slot = self.slot()?;
-        let decision = self.decided(slot, count, settled.map(|settled| decision(&settled)))?;
-        let enforced = self.last_place(slot).is_none_or(|place| place.mode == Mode::Enforce);
+        let turn = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
+        let wait = Duration::from_micros(turn.map_or(0, |settled| settled.wait));
+        let entry = self.entry()?;
+        let decision = self.decided(entry, count, settled.map(|settled| decision(&settled)))?;
+        let published = self.last_published(entry);
+        let enforced = published.is_none_or(|published| published.mode(entry.key()) == Mode::Enforce);
         Ok(Reserved { decision, delay: if enforced { wait } else { Duration::ZERO } })
     }
 }

@@ -42,6 +42,15 @@ pub struct Settled {
     pub counting: bool,
 }
 
+/// The reply of `settle.lua` where tokens are put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutInReply {
+    /// They are in.
+    Done(Settled),
+    /// The bucket counts no more, and others may have tokens of it in hand: to be asked again after `wait`.
+    Again(Settled),
+}
+
 /// A limit as its record says, and what else workers need of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedLimit {
@@ -108,6 +117,8 @@ pub enum Published {
     Created,
     /// Buckets of an earlier change are still to be carried over or swept: ask again after.
     Busy,
+    /// Workers are to be told that it is frozen at this instant, in µs of Redis `TIME`; then it is to be asked for again.
+    Announced(u64),
 }
 
 /// The reply of `heartbeat.lua`.
@@ -199,6 +210,15 @@ impl FromRedisValue for Settled {
     }
 }
 
+impl FromRedisValue for PutInReply {
+    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
+        let mut numbers: Vec<i64> = from_redis_value(value)?;
+        let again =
+            numbers.first_mut().filter(|verdict| **verdict == 2).map(|verdict| *verdict = 1).is_some();
+        Settled::try_from(numbers).map(if again { Self::Again } else { Self::Done })
+    }
+}
+
 impl TryFrom<Vec<i64>> for Settled {
     type Error = ParsingError;
 
@@ -235,12 +255,13 @@ impl FromRedisValue for Carried {
 
 impl FromRedisValue for Published {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [outcome, _now] = numbers(value)?;
+        let [outcome, now] = numbers(value)?;
         match outcome {
             0 => Ok(Self::Unchanged),
             1 => Ok(Self::Changed),
             2 => Ok(Self::Created),
             3 => Ok(Self::Busy),
+            4 => Ok(Self::Announced(count(now)?)),
             other => Err(ParsingError::from(format!("{other} is no outcome of publishing"))),
         }
     }

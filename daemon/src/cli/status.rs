@@ -201,7 +201,9 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
         false => None,
     };
     let candidate = match limit.candidate {
-        true => asked(scripts::read_limit(connection, &limit.name.candidate())).await?.map(|published| published.limit),
+        true => asked(scripts::read_limit(connection, &limit.name.candidate()))
+            .await?
+            .map(|published| published.limit),
         false => None,
     };
     Ok(Row {

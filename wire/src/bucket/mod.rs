@@ -18,11 +18,12 @@ pub use lazy_token_bucket::Lazy;
 pub use leaky_bucket::Level;
 pub use record::{Former, Record};
 pub use refill::{again, carry, is_due, refill};
+use rest::LONGEST_HOLD;
 pub use rest::{AtRest, HOLD};
 pub use sliding_counter::Windowed;
 pub use sliding_window::{Entry, Log};
 pub use time::{NEVER, Pace};
-pub use token_bucket::{COUNT_FROM, LEAST_AHEAD, decrement, first_take, put_back, settle};
+pub use token_bucket::{COUNT_FROM, LEAST_AHEAD, decrement, first_take, put_in, settle};
 
 use rest::Standing;
 
@@ -143,6 +144,11 @@ impl Operation {
             }
             Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
         }
+    }
+
+    /// The tokens it is about.
+    pub const fn count(self) -> u64 {
+        self.as_args().1
     }
 
     /// The third argument of a reservation.

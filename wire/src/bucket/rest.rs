@@ -6,6 +6,8 @@ use crate::limit::{Capacity, Rate};
 /// Workers take by bare commands for a second after their last answer, and know nothing of what is put back meanwhile:
 /// for so many µs a bucket that tokens were put back into does not count.
 pub const HOLD: u64 = 1_250_000;
+/// No hold is longer, in µs, since no lease is: one that seems to be is by a clock that stepped back.
+pub(super) const LONGEST_HOLD: u64 = 62_000_000;
 
 /// What the key of a bucket at rest says. It expires when the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

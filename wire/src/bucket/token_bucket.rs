@@ -1,9 +1,14 @@
 //! The twin of `token_bucket.lua`.
 
 use super::{
-    AtRest, Bucket, Decided, HOLD, Held, NEVER, Operation, Record, Standing, State, decided, writes,
+    AtRest, Bucket, Decided, HOLD, Held, LONGEST_HOLD, NEVER, Operation, Record, Standing, State, decided,
+    writes,
 };
-use crate::{limit::Algorithm, reply::Settled};
+use crate::{
+    limit::Algorithm,
+    reply::{PutInReply, Settled},
+    scripts::PutIn,
+};
 
 /// A bucket at rest becomes a counter when it misses so many tokens: then bare commands will pay.
 pub const COUNT_FROM: u64 = 3;
@@ -17,8 +22,8 @@ struct Asked {
     operation: Operation,
     may_count: bool,
     doubt: u64,
-    /// Of a put-back: when the bucket is full if nobody has taken since.
-    full_at: Option<u64>,
+    /// Where tokens are put in.
+    put_in: Option<PutIn>,
     /// Whether there is a due index: under GCRA there is none.
     indexed: bool,
 }
@@ -54,36 +59,51 @@ pub fn settle(
     doubt: u64,
     now: u64,
 ) -> Settled {
-    act(record, bucket, &Asked { operation, may_count, doubt, full_at: None, indexed: true }, now)
+    act(record, bucket, &Asked { operation, may_count, doubt, put_in: None, indexed: true }, now).0
 }
 
-/// `settle.lua`, of a put-back: of tokens taken ahead of their takers, by a worker that reckons that the bucket is full at
-/// `full_at` if nobody else has taken since.
-pub fn put_back(record: &Record, bucket: &mut Bucket, count: u64, full_at: u64, now: u64) -> Settled {
-    let (operation, full_at) = (Operation::Refund(count), Some(full_at));
-    act(record, bucket, &Asked { operation, may_count: false, doubt: 0, full_at, indexed: true }, now)
+/// `settle.lua`, where tokens are put in.
+pub fn put_in(record: &Record, bucket: &mut Bucket, request: PutIn, now: u64) -> PutInReply {
+    let operation = request.tokens.map_or(Operation::Reset, Operation::Refund);
+    let asked = Asked { operation, may_count: false, doubt: 0, put_in: Some(request), indexed: true };
+    match act(record, bucket, &asked, now) {
+        (settled, false) => PutInReply::Done(settled),
+        (settled, true) => PutInReply::Again(settled),
+    }
 }
 
-/// `token_bucket.lua`.
-fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> Settled {
+/// `token_bucket.lua`: the reply, and whether tokens have to be put in again after its wait.
+fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settled, bool) {
     let rests = record.rests();
     let doubt = if rests { asked.doubt } else { 0 };
     let (found, mut hold) = find(record, bucket, doubt, now);
     let (score, moved, before) = (found.score, found.moved || doubt > 0, found.tokens.saturating_sub(doubt));
 
-    let mut operation = asked.operation;
-    let mut untouched = false;
-    if let Some(full_at) = asked.full_at {
+    let mut counting = matches!(bucket, Bucket::Counting(_));
+    let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
+    if let Some(PutIn { tokens, full_at, or_lost, in_hand_for }) = asked.put_in {
+        let or_lost = or_lost && tokens.is_some();
         let full = now + record.headroom(score, before, now);
         let exact = record.pace.n > 0 && record.pace.p / 10 >= record.pace.n;
-        untouched = exact && full.abs_diff(full_at) <= ROUNDED;
-        if !rests && !untouched {
+        untouched = exact && full_at.is_some_and(|full_at| full.abs_diff(full_at) <= ROUNDED);
+        if or_lost && !untouched {
+            operation = Operation::Refund(0);
+        } else if !or_lost && rests && !untouched && full < NEVER {
+            let in_hand_for = in_hand_for.as_micros() as u64;
+            let span = HOLD.max(in_hand_for + 250_000);
+            let left = if hold > now { (hold + in_hand_for).saturating_sub(span + now) } else { 0 };
+            if counting {
+                (ended, hold, wait) = (true, now + span, in_hand_for);
+            } else if left > 0 {
+                (ended, wait) = (true, left);
+            }
+        }
+        if ended {
             operation = Operation::Refund(0);
         }
     }
 
     let Decided { verdict, tokens, granted, missing, .. } = decided(record.capacity, before, operation, now);
-    let mut wait = 0;
     if missing > 0 {
         wait = record.time_to(score, missing, now);
         if !record.catch_up {
@@ -93,10 +113,11 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> Settled
     }
 
     let (headroom, gap) = (record.headroom(score, tokens, now), record.capacity - tokens);
-    let mut counting = matches!(bucket, Bucket::Counting(_));
     let mut counts = true;
-    if rests && asked.indexed && tokens > before && !untouched && headroom < HOLD {
-        (counts, hold) = (false, now + HOLD);
+    if ended && counting {
+        counts = false;
+    } else if rests && asked.indexed && tokens > before && !untouched {
+        (counts, hold) = (now + headroom >= NEVER, hold.max(now + HOLD));
     } else if rests && counting {
         counts = untouched || gap > 1;
     } else if rests {
@@ -119,7 +140,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> Settled
         counting = counts && !vanishes;
     }
     let capacity = record.capacity;
-    Settled { verdict, tokens, capacity, wait, headroom, now, granted, counting }
+    (Settled { verdict, tokens, capacity, wait, headroom, now, granted, counting }, ended)
 }
 
 /// A bucket as of now, and until when it must not count. What is in `doubt` has not been taken from it.
@@ -132,7 +153,7 @@ fn find(record: &Record, bucket: &Bucket, doubt: u64, now: u64) -> (Standing, u6
         Bucket::Absent => (absent(), 0),
         Bucket::AtRest(at_rest) => match at_rest.standing(record, now) {
             None => (absent(), 0),
-            Some(standing) if record.rests() => (standing, at_rest.hold().min(now + HOLD)),
+            Some(standing) if record.rests() => (standing, at_rest.hold().min(now + LONGEST_HOLD)),
             Some(standing) => (standing, 0),
         },
         Bucket::Counting(held) => {
@@ -154,8 +175,8 @@ impl State for AtRest {
     fn operate(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled {
         let record = &Record { catch_up: true, ..*record };
         let mut bucket = state.map_or(Bucket::Absent, Bucket::AtRest);
-        let asked = Asked { operation, may_count: true, doubt: 0, full_at: None, indexed: false };
-        let settled = act(record, &mut bucket, &asked, now);
+        let asked = Asked { operation, may_count: true, doubt: 0, put_in: None, indexed: false };
+        let (settled, _) = act(record, &mut bucket, &asked, now);
         *state = if let Bucket::AtRest(at_rest) = bucket { Some(at_rest) } else { None };
         settled
     }

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    Request, Shared,
+    MOST_UNANSWERED, Request, Shared,
     reply::{Reply, parse},
     stream::{Reader, Writer, connect},
 };
@@ -134,15 +134,20 @@ async fn read<R: Request>(shared: &Shared<R>, mut reader: Reader) -> RedisResult
 
 /// Hands `answers` to those who wait the longest.
 fn hand_out<R: Request>(shared: &Shared<R>, answers: &mut Vec<RedisResult<Reply>>) -> RedisResult<()> {
-    let requests: Vec<R> = {
+    let (requests, has_room): (Vec<R>, bool) = {
         let mut queue = shared.lock();
         // More answers than questions: nothing later could be told apart.
         if queue.waiting.len() < answers.len() {
             return Err(RedisError::from((ErrorKind::Parse, "more answers than questions")));
         }
         queue.answered += answers.len() as u64;
-        queue.waiting.drain(..answers.len()).collect()
+        let was_full = queue.waiting.len() >= MOST_UNANSWERED;
+        let requests = queue.waiting.drain(..answers.len()).collect();
+        (requests, was_full && queue.has_room())
     };
+    if has_room {
+        shared.filled.notify_one();
+    }
     let mut demoted = None;
     for (request, answer) in requests.into_iter().zip(answers.drain(..)) {
         if let Err(error) = &answer {

@@ -51,14 +51,6 @@ impl<R: Request> Lanes<R> {
         }
     }
 
-    /// Looks at every request that has no answer yet.
-    pub fn for_each_unanswered(&self, mut look: impl FnMut(&R)) {
-        self.first.for_each_unanswered(&mut look);
-        for lane in self.others.read().unwrap_or_else(PoisonError::into_inner).values() {
-            lane.for_each_unanswered(&mut look);
-        }
-    }
-
     fn other(&self, address: &Address, node: &Arc<Node>) -> Arc<Lane<R>> {
         if let Some(lane) = self.others.read().unwrap_or_else(PoisonError::into_inner).get(address) {
             return lane.clone();

@@ -27,6 +27,10 @@ pub use command::Command;
 pub use lanes::Lanes;
 pub use reply::Reply;
 
+/// Most commands without an answer on one connection. What is beyond waits here for its turn, and costs Redis nothing if
+/// nobody waits for it any more by then. More of them in flight make no server faster: they only wait there instead.
+const MOST_UNANSWERED: usize = 1_024;
+
 /// A question for Redis, asked as late as can be.
 ///
 /// Both parts run on the lane's own task: they must not block, and may send another request.
@@ -53,8 +57,8 @@ struct Shared<R> {
 
 /// What is to be asked, and what waits for answers.
 struct Queue<R> {
-    /// To be encoded with the next write.
-    pending: Vec<R>,
+    /// To be encoded with the next write that has room for it.
+    pending: VecDeque<R>,
     /// Asked, in the order of their commands.
     waiting: VecDeque<R>,
     /// How many have been answered.
@@ -67,7 +71,7 @@ struct Queue<R> {
 impl<R: Request> Lane<R> {
     /// A lane to `node`, one of `servers`, connected with its first request.
     fn open(node: Arc<Node>, servers: Arc<Servers>, runtime: &Handle) -> Self {
-        let queue = Queue { pending: Vec::new(), waiting: VecDeque::new(), answered: 0, closed: false };
+        let queue = Queue { pending: VecDeque::new(), waiting: VecDeque::new(), answered: 0, closed: false };
         let shared = Arc::new(Shared { node, servers, queue: Mutex::new(queue), filled: Notify::new() });
         runtime.spawn(carrier::carry(shared.clone()));
         Self(shared)
@@ -77,18 +81,12 @@ impl<R: Request> Lane<R> {
     fn send(&self, request: R) {
         let first = {
             let mut queue = self.0.lock();
-            queue.pending.push(request);
+            queue.pending.push_back(request);
             queue.pending.len() == 1
         };
         if first {
             self.0.filled.notify_one();
         }
-    }
-
-    /// Looks at every request that has no answer yet.
-    fn for_each_unanswered(&self, look: impl FnMut(&R)) {
-        let queue = self.0.lock();
-        queue.waiting.iter().chain(&queue.pending).for_each(look);
     }
 
     /// Ends, and waits for no answer: all that have none are given `error`.
@@ -116,12 +114,16 @@ impl<R: Request> Shared<R> {
     /// Whether there is anything to ask; `None` when there never will be.
     fn wants_more(&self) -> Option<bool> {
         let queue = self.lock();
-        if queue.pending.is_empty() && queue.closed { None } else { Some(!queue.pending.is_empty()) }
+        if queue.pending.is_empty() && queue.closed { None } else { Some(queue.has_room()) }
     }
 
-    /// Encodes what is pending into `out`.
+    /// Encodes what is pending and has room into `out`.
     fn encode(&self, out: &mut Vec<u8>) {
-        let pending = std::mem::take(&mut self.lock().pending);
+        let pending = {
+            let mut queue = self.lock();
+            let many = queue.pending.len().min(MOST_UNANSWERED.saturating_sub(queue.waiting.len()));
+            queue.pending.drain(..many).collect::<Vec<_>>()
+        };
         // Not under the lock: a request may look at what its answer would change.
         let asked: Vec<R> =
             pending.into_iter().filter_map(|mut request| request.encode(out).then_some(request)).collect();
@@ -131,11 +133,23 @@ impl<R: Request> Shared<R> {
     /// Gives everything that waits the same error: nobody knows what Redis has made of it.
     fn fail(&self, error: &RedisError) {
         self.servers.hear(error, &self.node);
-        // What was still to be asked has to say for whom, which is what encoding does.
-        self.encode(&mut Vec::new());
-        let waiting = std::mem::take(&mut self.lock().waiting);
-        for request in waiting {
-            request.complete(Err(error.clone()));
+        // Whoever asks again meanwhile is not failed by the same error again and again.
+        for _ in 0..=self.lock().pending.len() / MOST_UNANSWERED {
+            // What was still to be asked has to say for whom, which is what encoding does.
+            self.encode(&mut Vec::new());
+            let waiting = std::mem::take(&mut self.lock().waiting);
+            for request in waiting {
+                request.complete(Err(error.clone()));
+            }
         }
+    }
+}
+
+// === impl Queue ===
+
+impl<R> Queue<R> {
+    /// Whether anything is pending that may be sent now.
+    fn has_room(&self) -> bool {
+        !self.pending.is_empty() && self.waiting.len() < MOST_UNANSWERED
     }
 }

@@ -18,6 +18,6 @@ pub use lease::{Lease, LeaseError};
 pub use name::{LimitName, NameError};
 pub use rate::{MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
 pub use rollout::{Mode, Percent, PercentError, Rollout};
-pub use terms::{Limit, OnChange, Period, Shards, ShardsError, Supply, Terms, UnknownWord};
+pub use terms::{BURST_TTL, Limit, OnChange, Period, Shards, ShardsError, Supply, Terms, UnknownWord};
 pub use throttle::{MAX_THROTTLE, Throttle, ThrottleError};
 pub use windows::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Windows, WindowsError};

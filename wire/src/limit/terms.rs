@@ -25,6 +25,9 @@ pub struct Period {
     pub next: u64,
 }
 
+/// The longest that a token is in the hands of a worker of a limit without a lease: many tasks ask for one bucket at once.
+pub const BURST_TTL: Duration = Duration::from_millis(10);
+
 /// Where tokens come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
@@ -152,6 +155,13 @@ impl Shards {
 // === impl Limit ===
 
 impl Limit {
+    /// The longest that a worker may have tokens of a bucket in hand, by a clock that runs slow. Whoever puts tokens into a
+    /// bucket that others take from waits for that.
+    pub fn in_hand_for(&self) -> Duration {
+        let ttl = self.lease.map_or(BURST_TTL, Lease::ttl);
+        ttl + ttl / 63 + Duration::from_millis(1)
+    }
+
     /// Whether there is anything to be counted: it is not in force for all, or something is tried beside it.
     pub fn is_tried(&self) -> bool {
         !self.rollout.is_whole() || self.candidate || self.compared > Percent::NONE

@@ -10,6 +10,8 @@
 
 -- Workers take by bare DECRs for a second after their last answer, and know nothing of what is put back meanwhile.
 local HOLD = 1250000
+-- No hold is longer, since no lease is: one that seems to be is by a clock that stepped back.
+local LONGEST_HOLD = 62000000
 
 -- What a value at rest says: form, tag, count or full instant, hold; nil when it is none.
 local function parse_rest(text)
@@ -40,7 +42,9 @@ local function arrived(under, full, at)
   if full <= at then return under.capacity, full, false end
   local base, i, d = locate(full, under.n, under.p)
   local base_at, i_at, rest = locate(at - d, under.n, under.p)
-  local missing = (base - base_at) / under.p * under.n + i - i_at
+  local missing = i - i_at
+  -- Summed up so that nothing on the way is larger than the outcome.
+  if base > base_at then missing = ((base - base_at) / under.p - 1) * under.n + (under.n - i_at) + i end
   if missing > under.capacity then return 0, start(at, under.n, under.p), true end
   return under.capacity - missing, at - rest, false
 end

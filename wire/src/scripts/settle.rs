@@ -98,26 +98,8 @@ pub(super) async fn operate(
     call.invoke_async(connection).await
 }
 
-/// Gives `count` tokens back that were taken ahead of their takers.
-///
-/// `full_at` (µs of Redis `TIME`) is when the bucket is full, as this worker reckons, unless somebody takes or puts back.
-/// Where that is so to 5 µs, nobody else has taken since, and the bucket keeps its form. Otherwise it comes to rest.
-///
-/// # Errors
-/// Those of Redis. The tokens may have been given back all the same.
-pub async fn put_back(
-    connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
-    member: &str,
-    count: u64,
-    full_at: u64,
-) -> RedisResult<Settled> {
-    let mut call = invocation(Algorithm::TokenBucket, keys, member);
-    call.arg("put-back").arg(count).arg(0).arg(full_at).invoke_async(connection).await
-}
-
 /// A call for the bucket `member`, its arguments still to come.
-fn invocation(algorithm: Algorithm, keys: &ShardKeys, member: &str) -> ScriptInvocation<'static> {
+pub(super) fn invocation(algorithm: Algorithm, keys: &ShardKeys, member: &str) -> ScriptInvocation<'static> {
     let mut call = SETTLE.prepare_invoke();
     let state = keys.state(algorithm, member);
     for key in [&state, &keys.record, &keys.due, &keys.former].into_iter().take(number_of_keys(algorithm)) {

@@ -7,12 +7,14 @@
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
 -- The arguments from `operation` on are settle.lua's. Answers as settle.lua, but always all numbers; and whether the
 -- bucket could be at rest.
-local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last)
+local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last,
+  in_hand_for)
   local terms = read_terms(record, algorithm)
   if not terms then return unknown(state, now), false end
   if not due then terms.catch_up = true end
   local rests = terms.n > 0 and terms.catch_up
-  local doubt = rests and operation ~= 'put-back' and last or 0
+  local puts = operation == 'put-in' or operation == 'fill' or operation == 'put-back'
+  local doubt = rests and not puts and last or 0
 
   -- As last written ...
   local member = due and string.sub(state, #due)
@@ -67,20 +69,34 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   -- ... and as of now.
   if not tokens then tokens, score = absent(terms, now) end
   tokens = math.max(0, tokens - doubt)
-  hold = found == 'rest' and rests and math.min(hold, now + HOLD) or 0
+  hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0
+  local counting = found == 'due' or found == 'former'
 
-  -- If the bucket is full when the worker reckons it is, nobody has taken since.
-  local untouched = false
-  if operation == 'put-back' then
+  -- If the bucket is full when the worker reckons it is, nobody has taken since, and tokens go in at once. Otherwise
+  -- other workers may have some in hand, which are good only while the bucket with them is below full. So a counter
+  -- ends first, and the tokens go in when all those are spent or gone.
+  local untouched, ended, wait = false, false, 0
+  if puts then
     local full = now + headroom(terms, score, tokens, now)
-    untouched = terms.p >= 10 * terms.n and terms.n > 0 and math.abs(full - last) <= 5
-    operation, count = 'refund', (rests or untouched) and count or 0
+    untouched = last > 0 and terms.p >= 10 * terms.n and terms.n > 0 and math.abs(full - last) <= 5
+    if operation == 'put-back' then
+      if not untouched then count = 0 end
+    elseif rests and due and not untouched and full < EXACT then
+      local span = math.max(HOLD, in_hand_for + 250000)
+      local left = hold > now and hold - span + in_hand_for - now or 0
+      if counting then
+        ended, hold, wait = true, now + span, in_hand_for
+      elseif left > 0 then
+        ended, wait = true, left
+      end
+    end
+    operation = operation == 'fill' and 'reset' or 'refund'
+    if ended then operation, count = 'refund', 0 end
   end
 
   local before = tokens
   local verdict, granted, missing
   tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
-  local wait = 0
   if missing > 0 then
     wait = time_to(terms, score, missing, now)
     -- Without catch-up, tokens come at the daemon's ticks only. Once they are due it comes within a tick, and never
@@ -91,17 +107,18 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
     end
   end
 
-  -- The form after it. Below full for as long as anyone may believe it to be, a bucket keeps its form.
+  -- The form after it.
   local ahead, gap = headroom(terms, score, tokens, now), terms.capacity - tokens
-  local counting = found == 'due' or found == 'former'
   local counts = true
-  if rests and due and tokens > before and not untouched and ahead < HOLD then
-    counts, hold = false, now + HOLD
+  if ended and counting then
+    counts = false
+  elseif rests and due and tokens > before and not untouched then
+    -- No value at rest can say more than that.
+    counts, hold = now + ahead >= EXACT, math.max(hold, now + HOLD)
   elseif rests and counting then
     counts = untouched or gap > 1
   elseif rests then
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
-    -- No value at rest can say that.
     counts = counts or due and now + ahead >= EXACT
   end
 
@@ -129,5 +146,5 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
     end
     counting = counts and not vanishes
   end
-  return {verdict, tokens, terms.capacity, wait, ahead, now, granted, counting and 1 or 0}, rests
+  return {ended and 2 or verdict, tokens, terms.capacity, wait, ahead, now, granted, counting and 1 or 0}, rests
 end

@@ -14,12 +14,8 @@ use tower_service::Service;
 
 use super::{Answer, OutgoingKey, retry_after::asked_by};
 use crate::{
-    admission::Admission,
-    client::Client,
-    clock::{Micros, micros},
-    denied::Denied,
-    outage::OnError,
-    take::Take,
+    admission::Admission, client::Client, denied::Denied, machine::Micros, outage::OnError,
+    shell::clock::micros, take::Take,
 };
 
 /// The longest a request waits for its token unless told otherwise.

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::clock::Micros;
+use crate::machine::Micros;
 
 /// A limit and a key.
 type Name = (String, Option<String>);

@@ -3,11 +3,15 @@
 use topup_wire::{
     bucket::{HOLD, Operation},
     limit::{Algorithm, Limit},
-    reply::{Settled, Verdict},
+    reply::{PutInReply, Settled, Verdict},
     scripts::{self, Look, Part},
 };
 
-use crate::{draw::limit, laws::Scene, server::Redis};
+use crate::{
+    draw::limit,
+    laws::Scene,
+    server::{Redis, publish},
+};
 
 /// From one credit of a bucket that is near full to the next.
 const PERIOD: u64 = 1_600_000;
@@ -88,29 +92,33 @@ async fn a_refund_puts_a_counter_to_rest_for_as_long_as_anyone_may_count_on_it()
 }
 
 #[tokio::test]
-async fn a_refund_of_a_bucket_far_from_full_leaves_it_counting() {
-    let mut scene = scene(limit(100, "10/s")).await;
-    assert!(share(&mut scene, 80, true).await.counting);
-    assert!(scene.settle("a", Operation::Refund(60)).await.counting);
-    assert_eq!(decrement(&mut scene).await, Some(79));
-    assert!(!scene.settle("a", Operation::Refund(10)).await.counting);
-}
-
-#[tokio::test]
-async fn what_nobody_else_has_touched_is_put_back_in_place() {
+async fn what_nobody_else_has_touched_is_put_in_in_place() {
     let mut scene = scene(limit(10, "1/s")).await;
     let taken = share(&mut scene, 9, true).await;
     let full_at = scene.instant(taken.now + taken.headroom);
-    let back = scene.put_back("a", 8, full_at).await;
+    let PutInReply::Done(back) = scene.put_in("a", 8, full_at).await else { panic!("nobody else has taken") };
     assert_eq!((back.tokens, back.counting), (9, true));
-    // Somebody takes: what is put back then puts it to rest.
-    let taken = share(&mut scene, 3, true).await;
+}
+
+#[tokio::test]
+async fn what_others_take_from_ends_counting_before_tokens_are_put_in() {
+    let mut scene = scene(limit(100, "1/s")).await;
+    let taken = share(&mut scene, 90, true).await;
     let full_at = scene.instant(taken.now + taken.headroom);
-    assert_eq!(decrement(&mut scene).await, Some(5));
-    let back = scene.put_back("a", 3, full_at).await;
-    assert_eq!((back.tokens, back.counting), (8, true), "far from full");
-    let back = scene.put_back("a", 1, full_at).await;
-    assert_eq!((back.tokens, back.counting), (9, false));
+    assert_eq!(decrement(&mut scene).await, Some(9));
+    let PutInReply::Again(told) = scene.put_in("a", 3, full_at).await else { panic!("somebody has taken") };
+    assert_eq!((told.tokens, told.counting), (9, false), "nothing is given yet");
+    assert_eq!(decrement(&mut scene).await, None, "whoever believes in a counter is told");
+    let wait = scene.limit.in_hand_for().as_micros() as u64;
+    assert_eq!(told.wait, wait);
+    scene.pass(wait).await;
+    let PutInReply::Done(back) = scene.put_in("a", 3, full_at).await else {
+        panic!("nobody has any in hand")
+    };
+    assert_eq!((back.tokens, back.counting), (12, false));
+    assert!(!share(&mut scene, 4, true).await.counting, "held");
+    scene.pass(HOLD).await;
+    assert!(share(&mut scene, 4, true).await.counting);
 }
 
 #[tokio::test]
@@ -251,7 +259,7 @@ async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
     let limits = Algorithm::ALL.map(|algorithm| named(algorithm.as_str(), algorithm, 5));
     let keys = limits.each_ref().map(|limit| topup_wire::keyspace::ShardKeys::new(&limit.name, 0));
     for (limit, keys) in limits.iter().zip(&keys) {
-        scripts::publish(&mut redis.connection, keys, limit, None).await.unwrap();
+        publish(&mut redis.connection, keys, limit, None).await.unwrap();
     }
     let conn = &mut redis.connection;
     for (count, verdict, left) in

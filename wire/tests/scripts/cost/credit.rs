@@ -7,7 +7,12 @@
 use redis::Script;
 use topup_wire::{bucket::Operation, keyspace::ShardKeys, reply::Refilled, scripts};
 
-use crate::{contracts::sources, draw::limit, server::Redis, travel::travel};
+use crate::{
+    contracts::sources,
+    draw::limit,
+    server::{Redis, publish},
+    travel::travel,
+};
 
 const BUCKETS: usize = 20_000;
 const ROUNDS: usize = 15;
@@ -72,7 +77,7 @@ async fn microseconds_of_a_credit() {
     let mut pure = limit(1_000_000, "1000/s");
     pure.catch_up = false;
     let keys = ShardKeys::new(&pure.name, 0);
-    scripts::publish(&mut redis.connection, &keys, &pure, None).await.unwrap();
+    publish(&mut redis.connection, &keys, &pure, None).await.unwrap();
     for i in 0..BUCKETS {
         let take = Operation::Take(900_000);
         scripts::settle(&mut redis.connection, &keys, &format!("user-{i}"), take, true, 0).await.unwrap();

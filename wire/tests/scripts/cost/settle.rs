@@ -7,7 +7,11 @@
 use redis::{Cmd, Pipeline, Script, Value};
 use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, scripts};
 
-use crate::{contracts::sources, draw::limit, server::Redis};
+use crate::{
+    contracts::sources,
+    draw::limit,
+    server::{Redis, publish},
+};
 
 const BUCKETS: usize = 5_000;
 const ROUNDS: usize = 300;
@@ -84,7 +88,7 @@ async fn microseconds_of_a_settle() {
     let mut lazy = None;
     for limit in &limits {
         let keys = ShardKeys::new(&limit.name, 0);
-        scripts::publish(&mut redis.connection, &keys, limit, None).await.unwrap();
+        publish(&mut redis.connection, &keys, limit, None).await.unwrap();
         if limit.algorithm == Algorithm::LazyTokenBucket {
             scripts::operate(
                 &mut redis.connection,

@@ -4,7 +4,7 @@ use rand::RngExt;
 use topup_wire::{
     bucket::{HOLD, Operation},
     limit::{Algorithm, Capacity, Shards},
-    reply::Verdict,
+    reply::{PutInReply, Verdict},
     scripts,
 };
 
@@ -50,7 +50,7 @@ async fn a_full_bucket_has_no_key() {
         }
         let taken = scene.settle("user-21", Operation::Take(1)).await;
         let full_at = taken.now + taken.headroom;
-        scene.put_back("user-21", 1, full_at).await;
+        assert!(matches!(scene.put_in("user-21", 1, full_at).await, PutInReply::Done(_)));
         assert!(!keys(&mut scene).await.contains(&scene.keys.counter("user-21")));
         scene.pass(HOUR).await;
         scene.refill(7).await;

@@ -4,11 +4,14 @@ use topup_wire::{
     bucket::{Operation, Pace},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
-    reply::{Published, Refilled, Settled, Verdict},
-    scripts::{self, Look},
+    reply::{Published, PutInReply, Refilled, Settled, Verdict},
+    scripts::{self, Look, PutIn},
 };
 
-use crate::{server::Redis, travel::travel};
+use crate::{
+    server::{Redis, publish},
+    travel::travel,
+};
 
 /// One limit in one Redis.
 pub(crate) struct Scene {
@@ -76,7 +79,7 @@ impl Scene {
             period.since = period.since.saturating_add_signed(-self.passed);
             period.next = period.next.saturating_add_signed(-self.passed);
         }
-        scripts::publish(&mut self.redis.connection, &self.keys, &self.limit, at).await.unwrap()
+        publish(&mut self.redis.connection, &self.keys, &self.limit, at).await.unwrap()
     }
 
     /// The reply, its instant as one of the scene.
@@ -107,12 +110,17 @@ impl Scene {
         (from, taken, self.now().await)
     }
 
-    /// Puts tokens back into a bucket that is full at `full_at`, an instant of the scene, if nobody else has taken.
-    pub(crate) async fn put_back(&mut self, member: &str, count: u64, full_at: u64) -> Settled {
+    /// Puts tokens into a bucket that is full at `full_at`, an instant of the scene, if nobody else has taken.
+    pub(crate) async fn put_in(&mut self, member: &str, count: u64, full_at: u64) -> PutInReply {
         let full_at = full_at.checked_add_signed(-self.passed).unwrap();
-        let conn = &mut self.redis.connection;
-        let settled = scripts::put_back(conn, &self.keys, member, count, full_at).await.unwrap();
-        Settled { now: self.instant(settled.now), ..settled }
+        let request = PutIn {
+            tokens: Some(count),
+            full_at: Some(full_at),
+            or_lost: false,
+            in_hand_for: self.limit.in_hand_for(),
+        };
+        let (conn, algorithm) = (&mut self.redis.connection, self.limit.algorithm);
+        scripts::try_put_in(conn, algorithm, &self.keys, member, request).await.unwrap()
     }
 
     /// What is in a bucket now.

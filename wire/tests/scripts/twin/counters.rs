@@ -1,7 +1,13 @@
 //! Token buckets: settled, decremented, refilled, carried over, evicted.
 
+use std::time::Duration;
+
 use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
-use topup_wire::{bucket::Operation, limit::Supply, scripts::Look};
+use topup_wire::{
+    bucket::Operation,
+    limit::Supply,
+    scripts::{Look, PutIn},
+};
 
 use super::world::{MEMBERS, World};
 use crate::{
@@ -51,9 +57,19 @@ async fn step(world: &mut World, rng: &mut StdRng) {
                 world.decrement(i).await;
             }
             let aside = any_size(rng, 1 << 10);
-            world
-                .put_back(i, count(&world.twin.record, rng), learned, if aside < 100 { aside } else { 0 })
-                .await;
+            let full_at = learned.now + learned.headroom + if aside < 100 { aside } else { 0 };
+            let request = PutIn {
+                tokens: rng.random_bool(0.8).then(|| count(&world.twin.record, rng)),
+                full_at: rng.random_bool(0.8).then_some(full_at),
+                or_lost: rng.random_bool(0.3),
+                in_hand_for: Duration::from_micros(any_size(rng, 4_000_000)),
+            };
+            world.put_in(i, request).await;
+            if rng.random_bool(0.5) {
+                let later = if rng.random_bool(0.5) { request.in_hand_for.as_micros() as i64 } else { 1_000 };
+                world.travel(later).await;
+                world.put_in(i, request).await;
+            }
         }
         40..47 => world.first_take(i, 1).await,
         47..52 => world.first_take(i, count(&world.twin.record, rng)).await,

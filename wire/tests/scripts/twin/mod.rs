@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod counters;
+mod joint;
 mod promised;
 mod quick;
 mod rated;

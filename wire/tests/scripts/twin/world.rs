@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use topup_wire::{
     bucket::{self, AtRest, Bucket, Held, Operation},
-    limit::{Limit, MAX_TOKENS},
-    reply::{Carried, Refilled, Settled, Verdict},
-    scripts::{self, Look},
+    limit::{Algorithm, Limit, MAX_TOKENS},
+    reply::{Carried, PutInReply, Refilled, Settled, Verdict},
+    scripts::{self, Look, PutIn},
 };
 
 use super::{rated::content_at_rest, record::Twin};
@@ -64,13 +64,19 @@ impl World {
         settled
     }
 
-    /// Puts tokens back as if the bucket, when `learned` of, had not been touched since, or by something that takes `aside`.
-    pub(crate) async fn put_back(&mut self, i: usize, count: u64, learned: Settled, aside: u64) {
-        let (conn, full_at) = (&mut self.redis.connection, learned.now + learned.headroom + aside);
-        let settled = scripts::put_back(conn, &self.twin.keys, MEMBERS[i], count, full_at).await.unwrap();
-        let record = self.twin.record;
-        self.expect(i, settled, (Operation::Refund(count), false), &|bucket| {
-            bucket::put_back(&record, bucket, count, full_at, settled.now)
+    /// Puts tokens in.
+    pub(crate) async fn put_in(&mut self, i: usize, request: PutIn) {
+        let (conn, keys) = (&mut self.redis.connection, &self.twin.keys);
+        let algorithm = Algorithm::TokenBucket;
+        let reply = scripts::try_put_in(conn, algorithm, keys, MEMBERS[i], request).await.unwrap();
+        let settled = |reply| match reply {
+            PutInReply::Done(settled) => settled,
+            PutInReply::Again(settled) => Settled { granted: u64::MAX, ..settled },
+        };
+        let (record, told) = (self.twin.record, settled(reply));
+        let operation = request.tokens.map_or(Operation::Reset, Operation::Refund);
+        self.expect(i, told, (operation, false), &|bucket| {
+            settled(bucket::put_in(&record, bucket, request, told.now))
         })
         .await;
     }

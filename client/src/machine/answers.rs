@@ -1,0 +1,69 @@
+//! What a step asks of the shell.
+
+use super::{Command, Micros};
+use crate::decision::Decision;
+
+/// The answer to a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The bucket has decided.
+    Decided(Decision),
+    /// The command for this waiter failed.
+    Failed,
+    /// No answer came within the deadline.
+    Overdue,
+}
+
+/// Tokens that nobody came for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutBack {
+    /// How many; none where a put-back of others only wants the full instant.
+    pub tokens: u64,
+    /// When the bucket is full, in µs of Redis `TIME`, if nobody else has taken since. With it, tokens go back only then.
+    pub full_at: Option<u64>,
+    /// Whether the tokens were taken ahead: if others have taken since, they are lost instead of given back.
+    pub prefetched: bool,
+}
+
+/// What a step asks of the shell.
+#[derive(Debug)]
+pub struct Actions<W> {
+    first: Option<(W, Answer)>,
+    others: Vec<(W, Answer)>,
+    /// Write the command of this number when the pipeline is ready: [`Event::Ready`](super::Event::Ready) builds it.
+    pub dispatch: Option<u32>,
+    /// The command to write now.
+    pub command: Option<Command>,
+    /// Tokens to put back.
+    pub put_back: Option<PutBack>,
+    /// Step with [`Event::Wake`](super::Event::Wake) then, at the latest.
+    pub wake_at: Option<Micros>,
+}
+
+// === impl Actions ===
+
+impl<W> Default for Actions<W> {
+    fn default() -> Self {
+        Self { first: None, others: Vec::new(), dispatch: None, command: None, put_back: None, wake_at: None }
+    }
+}
+
+impl<W> Actions<W> {
+    /// Answers to waiters, in their order. Without allocation where there is one.
+    pub fn answers(&mut self) -> impl Iterator<Item = (W, Answer)> + '_ {
+        self.first.take().into_iter().chain(self.others.drain(..))
+    }
+
+    pub(super) fn answer(&mut self, waiter: W, answer: Answer) {
+        if self.first.is_none() && self.others.is_empty() {
+            self.first = Some((waiter, answer));
+        } else {
+            self.others.push((waiter, answer));
+        }
+    }
+
+    pub(super) fn put_back(&mut self, more: PutBack) {
+        let tokens = more.tokens + self.put_back.map_or(0, |before| before.tokens);
+        self.put_back = Some(PutBack { tokens, ..more });
+    }
+}

@@ -1,0 +1,225 @@
+//! What the reply to a command makes of a bucket: who is served, who is denied, and what is known after it.
+
+use topup_wire::reply::{Settled, Verdict};
+
+use super::{
+    Actions, Answer, Command, Context, Micros, PutBack, Reply,
+    denial::Denial,
+    estimate::Estimate,
+    hot::Added,
+    prefetch::BURST_TTL,
+    queue::Waiter,
+    state::{Busy, InFlight, denied},
+};
+use crate::decision::Decision;
+
+// === impl Busy ===
+
+impl<W: Waiter> Busy<W> {
+    /// Ends a command: until when the bucket has a key, if that is known now.
+    pub(super) fn complete(
+        &mut self,
+        number: u32,
+        command: Command,
+        sent: Micros,
+        reply: Option<Reply>,
+        cx: &Context<'_>,
+        out: &mut Actions<W>,
+    ) -> Option<Micros> {
+        let flight = self.in_flight.filter(|flight| flight.number == number);
+        if flight.is_some() {
+            self.in_flight = None;
+        }
+        self.failed = reply.is_none();
+        let Some(reply) = reply else {
+            self.fail(flight, command, out);
+            self.go_on(cx, out);
+            return None;
+        };
+        let granted = command.granted(&reply);
+        self.note_doubt(flight, command, granted, cx);
+        let rests_until = self.learn(flight.is_some(), command, &reply, granted, sent, cx);
+        let (left, capacity) = match reply {
+            Reply::Settled(settled) => (settled.tokens, settled.capacity),
+            Reply::First(_) => (cx.terms.capacity.saturating_sub(granted), cx.terms.capacity),
+            Reply::Left(left) => (u64::try_from(left).unwrap_or(0), self.estimate.capacity(cx.terms)),
+            Reply::NotCounting => (0, cx.terms.capacity),
+        };
+        let served = self.distribute(granted, left, capacity, sent, cx, out);
+        if let (Some(flight), Reply::Settled(settled)) = (flight, &reply) {
+            self.deny_aboard(flight.aboard.saturating_sub(served), settled, out);
+        }
+        self.go_on(cx, out);
+        rests_until
+    }
+
+    /// A bare command that ended late may have run on a full bucket. The next settle is told.
+    fn note_doubt(&mut self, flight: Option<InFlight>, command: Command, granted: u64, cx: &Context<'_>) {
+        let certain = flight.is_some_and(|flight| cx.now < flight.certain_until);
+        if matches!(command, Command::Decrement { .. }) && !certain {
+            self.doubt = self.doubt.saturating_add(granted);
+        }
+    }
+
+    /// No reply, and nobody knows whether the command was carried out.
+    fn fail(&mut self, flight: Option<InFlight>, command: Command, out: &mut Actions<W>) {
+        self.forget();
+        if let Command::Settle { doubt, .. } = command {
+            self.doubt = self.doubt.saturating_add(doubt);
+        }
+        for _ in 0..flight.map_or(0, |flight| flight.aboard) {
+            if let Some(waiting) = self.queue.pop() {
+                out.answer(waiting.waiter, Answer::Failed);
+            }
+        }
+    }
+
+    /// Learns from a reply: until when the bucket has a key, if it is at rest.
+    fn learn(
+        &mut self,
+        in_time: bool,
+        command: Command,
+        reply: &Reply,
+        granted: u64,
+        sent: Micros,
+        cx: &Context<'_>,
+    ) -> Option<Micros> {
+        match *reply {
+            Reply::First(true) => {
+                self.estimate = Estimate::default();
+                Some(Estimate::rests_until(cx.terms.time_of(granted), sent))
+            }
+            Reply::First(false) => {
+                self.settle_next = true;
+                None
+            }
+            Reply::Left(left) => {
+                match u64::try_from(left) {
+                    Ok(left) if in_time => self.estimate.taken(granted, left, sent, cx.terms),
+                    Ok(_) => {}
+                    Err(_) => {
+                        // It was empty, or had become full on the way and this has left a stray counter.
+                        self.forget();
+                        self.must_settle = true;
+                    }
+                }
+                None
+            }
+            Reply::NotCounting => {
+                self.forget();
+                None
+            }
+            Reply::Settled(settled) => {
+                if !in_time {
+                    return None;
+                }
+                let count = match command {
+                    Command::Settle { operation: topup_wire::bucket::Operation::Take(count), .. } => count,
+                    _ => 1,
+                };
+                self.estimate = Estimate::of_settle(&settled, count, sent, cx);
+                (!settled.counting).then(|| Estimate::rests_until(settled.headroom, sent))
+            }
+        }
+    }
+
+    /// Serves the first waiters with `granted` tokens, as far as they go: how many were served. What is left is gathered
+    /// for a waiter that wants several, kept in hand, or put back.
+    pub(super) fn distribute(
+        &mut self,
+        granted: u64,
+        left: u64,
+        capacity: u64,
+        sent: Micros,
+        cx: &Context<'_>,
+        out: &mut Actions<W>,
+    ) -> usize {
+        let mut spare = granted + std::mem::take(&mut self.gathered);
+        let mut served = 0;
+        let beside = left.saturating_add(cx.hot.in_hand());
+        loop {
+            served += self.queue.close_up();
+            let Some(first) = self.queue.first().filter(|first| first.count <= spare) else { break };
+            // For who came after the command, its tokens are as tokens in hand.
+            if first.since > sent && self.good_until(spare, sent, cx) <= cx.now {
+                break;
+            }
+            spare -= first.count;
+            let decision = Decision::Allowed { remaining: beside.saturating_add(spare), capacity };
+            if let Some(waiting) = self.queue.pop() {
+                out.answer(waiting.waiter, Answer::Decided(decision));
+            }
+            served += 1;
+        }
+        if spare == 0 {
+            return served;
+        }
+        if self.queue.is_empty() {
+            self.keep(spare, sent, cx, out);
+        } else {
+            self.gathered = spare;
+        }
+        served
+    }
+
+    /// Looks whether gathered tokens are still good, and still wanted.
+    pub(super) fn settle_gathered(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if self.gathered == 0 {
+            return;
+        }
+        let heard = self.estimate.heard_at();
+        let gathers =
+            self.queue.first().is_some_and(|first| !first.is_take() && self.gathers(first.count, cx));
+        if gathers && self.good_until(self.gathered, cx.now, cx) > cx.now {
+            return;
+        }
+        self.gathers_in_vain |= gathers;
+        let tokens = std::mem::take(&mut self.gathered);
+        self.keep(tokens, heard, cx, out);
+    }
+
+    /// Keeps tokens in hand for the next takers, if they are good for a while; otherwise puts them back.
+    fn keep(&mut self, tokens: u64, sent: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
+        let in_hand = cx.hot.in_hand();
+        let until = self.good_until(in_hand + tokens, sent, cx);
+        if until <= cx.now {
+            out.put_back(PutBack { tokens, full_at: self.full_at(cx), prefetched: false });
+            return self.forget();
+        }
+        let prefetch = self.prefetch.get_or_insert_default();
+        prefetch.come(tokens);
+        let low = prefetch.low(in_hand + tokens, cx.now.saturating_sub(sent));
+        let (beyond, capacity) = (self.estimate.tokens(), self.estimate.capacity(cx.terms));
+        cx.hot.add(Added { tokens, until, epoch: cx.epoch, beyond, capacity, low });
+    }
+
+    /// Until when `in_hand` tokens may be spent, by what was last heard at `sent`.
+    fn good_until(&self, in_hand: u64, sent: Micros, cx: &Context<'_>) -> Micros {
+        let ttl = cx.terms.lease.map_or(BURST_TTL, |lease| lease.ttl);
+        self.estimate.good_until(in_hand, cx.terms).min(sent.saturating_add(ttl)).min(cx.trusted_until)
+    }
+
+    /// Lets tokens in hand be spent for longer, if what was spent since allows it; otherwise puts them back.
+    pub(super) fn renew_or_return(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        let heard = self.estimate.heard_at();
+        let until = self.good_until(cx.hot.in_hand(), heard, cx);
+        if until > cx.now {
+            cx.hot.extend(until);
+        } else {
+            self.return_stock(cx, out);
+        }
+    }
+
+    /// Tells the takes among the first `aboard` waiters what the reply says.
+    fn deny_aboard(&mut self, aboard: usize, settled: &Settled, out: &mut Actions<W>) {
+        let &Settled { tokens, capacity, wait, verdict, .. } = settled;
+        if verdict == Verdict::Allowed && aboard == 0 {
+            return;
+        }
+        let denial = Denial { tokens, capacity, wait };
+        self.queue
+            .extract_first(aboard)
+            .into_iter()
+            .for_each(|waiting| out.answer(waiting.waiter, denied(denial)));
+    }
+}

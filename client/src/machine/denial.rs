@@ -1,0 +1,95 @@
+//! The denial cache: a denial told without a lock, as a storm of takes asks for it.
+
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+use super::{Micros, estimate::Denied};
+
+pub use super::estimate::Denial;
+
+/// What each take of one token is told until some instant. Read by many tasks, written under the bucket's lock.
+#[derive(Debug, Default)]
+pub(super) struct DenialCache {
+    /// 0 while there is no denial, and while the rest is written.
+    until: AtomicU64,
+    epoch: AtomicU64,
+    promised_at: AtomicU64,
+    tokens: AtomicU64,
+    capacity: AtomicU64,
+}
+
+// === impl DenialCache ===
+
+impl DenialCache {
+    /// Whether there is no denial, as far as can be told without a clock.
+    pub(super) fn is_empty(&self) -> bool {
+        self.until.load(Relaxed) == 0
+    }
+
+    /// The denial at `now`.
+    pub(super) fn denial(&self, now: Micros, epoch: u64) -> Option<Denial> {
+        let until = self.until.load(Acquire);
+        if now >= until || epoch != self.epoch.load(Relaxed) {
+            return None;
+        }
+        let (tokens, capacity) = (self.tokens.load(Relaxed), self.capacity.load(Relaxed));
+        let wait = self.promised_at.load(Relaxed).saturating_sub(now);
+        // Written anew meanwhile, it may be something of both.
+        fence(Acquire);
+        (self.until.load(Relaxed) == until).then_some(Denial { tokens, capacity, wait })
+    }
+
+    /// Sets the denial that is told from now on.
+    pub(super) fn set(&self, denied: Option<Denied>) {
+        let Denied { epoch, until, promised_at, tokens, capacity } = denied.unwrap_or_default();
+        if until == self.until.load(Relaxed) && (until == 0 || epoch == self.epoch.load(Relaxed)) {
+            return;
+        }
+        self.until.store(0, Relaxed);
+        fence(Release);
+        self.epoch.store(epoch, Relaxed);
+        self.promised_at.store(promised_at, Relaxed);
+        self.tokens.store(tokens, Relaxed);
+        self.capacity.store(capacity, Relaxed);
+        self.until.store(until, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(until: Micros) -> Denied {
+        Denied { epoch: 1, until, promised_at: until + 10, tokens: until / 2, capacity: until / 2 }
+    }
+
+    #[test]
+    fn a_denial_is_told_until_its_time_and_under_its_epoch() {
+        let cache = DenialCache::default();
+        assert!(cache.is_empty() && cache.denial(0, 0).is_none());
+        cache.set(Some(denied(100)));
+        assert_eq!(cache.denial(99, 1), Some(Denial { tokens: 50, capacity: 50, wait: 11 }));
+        assert_eq!(cache.denial(100, 1), None, "too late");
+        assert_eq!(cache.denial(99, 2), None, "published anew");
+        cache.set(None);
+        assert!(cache.is_empty() && cache.denial(0, 1).is_none());
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_reads_all_of_one_denial_or_nothing() {
+        let cache = DenialCache::default();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| (1..200_000).for_each(|i| cache.set(Some(denied(2 * i)))));
+            let mut told = 0;
+            while !writer.is_finished() || told == 0 {
+                if let Some(Denial { tokens, capacity, wait }) = cache.denial(1, 1) {
+                    assert_eq!((tokens, wait), (capacity, 2 * tokens + 9));
+                    told += 1;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,223 @@
+//! What a worker knows of a bucket, so that one command is enough for a take and none for a denial.
+//!
+//! Why a bare `DECR` is exact: docs/design/exactness.md.
+
+use topup_wire::reply::{Settled, Verdict};
+
+use super::{Context, Kind, Micros, Terms, cautious};
+
+/// A denial is asked about again after this, in µs, however long it is: another worker may have put tokens back.
+const DENIAL_TRUST: Micros = 1_000_000;
+/// What is known of a counting bucket is good for so long after the last reply, in µs. A put-back keeps a bucket at rest
+/// for longer (`HOLD` in topup-wire), so that nobody takes its next counting form for the former one.
+const FRESH: Micros = 1_000_000;
+/// The full instant is told to Redis only where tokens are at least so far apart, in µs: closer ones hide in rounding.
+const APART: Micros = 10;
+/// A first take is tried when so small a part of a bucket's rest is left.
+const EARLY: Micros = 32;
+
+/// What is known of one bucket.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Estimate {
+    /// The publication under which all this is known.
+    epoch: u64,
+    /// When the settle was sent that told it.
+    settled_at: Micros,
+    /// The bucket is counting, and certainly below full until then. 0: not known to be counting.
+    below_full_until: Micros,
+    /// End of [`FRESH`].
+    fresh_until: Micros,
+    /// Denied until then at least ...
+    denied_until: Micros,
+    /// ... and no longer than this.
+    promised_at: Micros,
+    /// The smallest count that was denied.
+    denied_count: u64,
+    /// When the bucket is full, in µs of Redis `TIME`, if only this worker takes. 0: not known.
+    full_in_redis: u64,
+    /// Tokens at the last reply.
+    tokens: u64,
+    /// Capacity at the last reply.
+    capacity: u64,
+}
+
+/// A denial told from memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// Tokens in the bucket.
+    pub tokens: u64,
+    /// Most it holds.
+    pub capacity: u64,
+    /// µs until the take would be allowed.
+    pub wait: Micros,
+}
+
+/// A denial with its instants, for the denial cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Denied {
+    pub(super) epoch: u64,
+    pub(super) until: Micros,
+    pub(super) promised_at: Micros,
+    pub(super) tokens: u64,
+    pub(super) capacity: u64,
+}
+
+// === impl Estimate ===
+
+impl Estimate {
+    /// What the reply of a settle tells: sent at `sent`, for takes of `count` tokens each, here now.
+    pub(super) fn of_settle(settled: &Settled, count: u64, sent: Micros, cx: &Context<'_>) -> Self {
+        let &Settled { tokens, capacity, headroom, now, granted, counting, .. } = settled;
+        let mut estimate = Self { epoch: cx.epoch, settled_at: sent, tokens, capacity, ..Self::default() };
+        // Only who took has moved the full instant: a put-back by somebody else is then told from a bucket left alone.
+        if counting && granted > 0 {
+            estimate.below_full_until = sent.saturating_add(cautious(headroom));
+            estimate.fresh_until = sent + FRESH;
+            if now > 0 && cx.terms.pace.n > 0 {
+                estimate.full_in_redis = now.saturating_add(headroom);
+            }
+        }
+        let wait = settled.wait.max(if tokens == 0 { cx.terms.time_to_one(headroom, capacity) } else { 0 });
+        if wait > 0 && settled.verdict != Verdict::Unknown {
+            estimate.denied_until = sent.saturating_add(wait.min(DENIAL_TRUST));
+            estimate.promised_at = cx.now.saturating_add(wait);
+            estimate.denied_count = if settled.verdict == Verdict::Denied { count } else { 1 };
+        }
+        estimate
+    }
+
+    /// Takes note of a bare command that took `granted` tokens and left `left`, sent at `sent`.
+    pub(super) fn taken(&mut self, granted: u64, left: u64, sent: Micros, terms: &Terms) {
+        if sent < self.settled_at {
+            return;
+        }
+        let time = terms.time_of(granted);
+        if terms.pace.n > 0 {
+            self.below_full_until = self.below_full_until.saturating_add(cautious(time));
+        }
+        if self.full_in_redis > 0 {
+            self.full_in_redis = self.full_in_redis.saturating_add(time);
+        }
+        self.tokens = left;
+        self.fresh_until = self.fresh_until.max(sent + FRESH);
+    }
+
+    /// Whether a bare command for `count` tokens is exact now.
+    pub(super) fn may_decrement(&self, count: u64, cx: &Context<'_>) -> bool {
+        cx.terms.counts()
+            && cx.daemon_alive
+            && cx.is_trusted()
+            && self.epoch == cx.epoch
+            && self.tokens >= count
+            && cx.now < self.certain_until()
+    }
+
+    /// Until when a bare command is certain to find the bucket counting and below full.
+    pub(super) fn certain_until(&self) -> Micros {
+        self.below_full_until.min(self.fresh_until)
+    }
+
+    /// Whether the bucket was counting when last heard of, and may still be.
+    pub(super) fn may_be_counting(&self, cx: &Context<'_>) -> bool {
+        self.epoch == cx.epoch
+            && self.below_full_until > 0
+            && cx.now < self.below_full_until.saturating_add(FRESH)
+    }
+
+    /// Until when `in_hand` tokens taken ahead are good: the bucket with them is below full.
+    pub(super) fn good_until(&self, in_hand: u64, terms: &Terms) -> Micros {
+        self.below_full_until.saturating_sub(terms.time_of(in_hand).saturating_add(2))
+    }
+
+    /// The denial of a take of `count` tokens behind a `pending` demand, if it is known.
+    pub(super) fn denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<Denial> {
+        if self.denied_until == 0 || self.epoch != cx.epoch {
+            return None;
+        }
+        let (until, promised_at) = self.denied(count, pending, cx.terms)?;
+        let wait = promised_at.saturating_sub(cx.now);
+        (cx.now < until).then_some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
+    }
+
+    /// The denial of a take of `count` tokens as it was known last, though its time may have come.
+    pub(super) fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+        let known = self.denied_until > 0 && self.epoch == cx.epoch;
+        let (_, promised_at) = self.denied(count, 0, cx.terms).filter(|_| known)?;
+        let wait = promised_at.saturating_sub(cx.now);
+        Some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
+    }
+
+    /// What is told of takes of one token behind a `pending` demand without a further look.
+    pub(super) fn denial_of_one(&self, pending: u64, terms: &Terms) -> Option<Denied> {
+        if self.denied_until == 0 {
+            return None;
+        }
+        let (until, promised_at) = self.denied(1, pending, terms)?;
+        Some(Denied { epoch: self.epoch, until, promised_at, tokens: self.tokens, capacity: self.capacity })
+    }
+
+    /// Until when a take is denied, and by when it is promised its tokens.
+    fn denied(&self, count: u64, pending: u64, terms: &Terms) -> Option<(Micros, Micros)> {
+        let all = count.saturating_add(pending);
+        // A take beyond the capacity is an error, not a denial: Redis says so.
+        if all < self.denied_count || count > self.capacity {
+            return None;
+        }
+        match all - self.denied_count {
+            0 => Some((self.denied_until, self.promised_at)),
+            _ if !terms.foreseen => None,
+            more => {
+                let later = terms.time_of(more);
+                let until =
+                    self.denied_until.saturating_add(later).min(self.settled_at.saturating_add(DENIAL_TRUST));
+                let rounded = u64::from(terms.pace.n > 1);
+                Some((until, self.promised_at.saturating_add(later).saturating_add(rounded)))
+            }
+        }
+    }
+
+    /// Whether any denial is in force.
+    pub(super) fn denies(&self, now: Micros) -> bool {
+        self.denied_until > now
+    }
+
+    /// When the bucket is full, in µs of Redis `TIME`, if only this worker has taken, and another one's take would show.
+    pub(super) fn full_in_redis(&self, terms: &Terms) -> Option<u64> {
+        (self.full_in_redis > 0 && terms.time_of(1) >= APART).then_some(self.full_in_redis)
+    }
+
+    /// When the last command was sent whose reply told something; at least.
+    pub(super) const fn heard_at(&self) -> Micros {
+        self.fresh_until.saturating_sub(FRESH)
+    }
+
+    pub(super) const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    pub(super) fn capacity(&self, terms: &Terms) -> u64 {
+        if self.capacity > 0 { self.capacity } else { terms.capacity }
+    }
+
+    /// Whether anything is known that the next take would use.
+    pub(super) fn is_of_use(&self, now: Micros) -> bool {
+        now < self.certain_until() || self.denies(now) || now < self.below_full_until
+    }
+
+    /// Until when a first take is not worth trying: the bucket is at rest, and full `headroom` µs after `sent`. A first take
+    /// in vain costs far less than a settle, so it is tried a little early.
+    pub(super) fn rests_until(headroom: Micros, sent: Micros) -> Micros {
+        sent.saturating_add(headroom - headroom / EARLY)
+    }
+}
+
+impl Terms {
+    /// µs until an empty bucket that is full in `headroom` has a token; 0 where that is not known.
+    fn time_to_one(&self, headroom: Micros, capacity: u64) -> Micros {
+        if self.kind != Kind::TwoForms {
+            return 0;
+        }
+        // Never late by more than the rounding of the lattice: whoever comes too early is told the rest.
+        headroom.saturating_sub(self.time_of(capacity.saturating_sub(1)))
+    }
+}

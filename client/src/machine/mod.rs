@@ -1,0 +1,36 @@
+//! The decisions of one bucket in a worker, as a pure machine: events and an instant go in, actions come out.
+//!
+//! Nothing here sends, waits or reads a clock. The shell around it ([`crate::shell`]) does; the simulation drives the
+//! same machine in virtual time. [`BucketState::step`] is the one entrance.
+//!
+//! A take joins the wait queue. One command at a time is in flight for a bucket. It is built when the pipeline is ready
+//! to write, for all who wait by then. Its completion answers them in order.
+
+mod answers;
+mod command;
+mod complete;
+mod denial;
+mod estimate;
+mod hot;
+mod prefetch;
+mod queue;
+mod state;
+mod terms;
+mod timers;
+
+pub use answers::{Actions, Answer, PutBack};
+pub use command::{Command, Reply};
+pub use denial::Denial;
+pub use hot::{HotCell, Spent};
+pub use queue::Waiter;
+pub use state::{BucketState, Event};
+pub use terms::{Context, Kind, LeaseTerms, Terms};
+pub use timers::Timers;
+
+/// An instant of the worker's clock, or a duration, in µs.
+pub type Micros = u64;
+
+/// What a duration is trusted for: a clock that runs one part in 64 slow is still right.
+pub(crate) const fn cautious(duration: Micros) -> Micros {
+    duration - duration / 64
+}

@@ -1,0 +1,181 @@
+//! How many tokens to take ahead: as many as are spent of late. One mechanism, two policies.
+//!
+//! *Burst*: when many tasks ask for one bucket at once, a command brings more tokens than are asked for by then. They
+//! stay in hand for some ms. *Lease*: a limit's config allows tokens in hand for as long as it says.
+
+use super::{LeaseTerms, Micros};
+
+/// Takes that wait at once and make a burst.
+pub(super) const BURST: usize = 32;
+/// Longest time a token of a burst stays in hand, in µs. A put-back by another worker waits for that.
+pub(super) const BURST_TTL: Micros = topup_wire::limit::BURST_TTL.as_micros() as Micros;
+/// Most tokens in hand for a burst: more than are spent in a ms are of no use.
+const BURST_MAX: u64 = 4_096;
+/// A burst takes no more than this part of the tokens that the bucket holds, so that other workers find enough.
+const BURST_PART: u64 = 64;
+/// A burst needs tokens that are good for so long, in µs.
+const BURST_LEAST: Micros = 1_000;
+/// Where fewer tokens than this are expected to be spent, a bare command for each is cheaper.
+const FEWEST: u64 = 3;
+/// At most so many times what was spent of late is taken ahead: two takes in quick succession are no sign of a thousand.
+const MOST_GROWTH: u64 = 32;
+/// Of a bucket with [`PLENTY`] times as many tokens, at least so many are leased to takers that had to wait for each.
+const FIRST: u64 = 32;
+const PLENTY: u64 = 64;
+
+/// What is spent of late of the tokens taken ahead.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Prefetch {
+    /// When tokens were last asked for.
+    asked_at: Micros,
+    /// Tokens in hand then, and what has come since.
+    in_hand: u64,
+    /// Tokens spent in the time before.
+    spent: u64,
+    /// ns from one spent token to the next.
+    each: u64,
+    /// Each of them had to be waited for.
+    waited: bool,
+}
+
+/// What a command may take ahead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    /// For how long the tokens would be good, in µs.
+    pub(super) good_for: Micros,
+    /// Most tokens in hand.
+    pub(super) max: u64,
+    /// Tokens in the bucket; `None` for a burst.
+    pub(super) leased_of: Option<u64>,
+}
+
+// === impl Allowance ===
+
+impl Allowance {
+    /// What a burst may take of a bucket with `tokens`, which is below full for another `below_full_for`.
+    pub(super) fn of_burst(tokens: u64, below_full_for: Micros) -> Option<Self> {
+        let max = (tokens / BURST_PART).min(BURST_MAX);
+        let good_for = below_full_for.min(BURST_TTL);
+        (max > 0 && good_for >= BURST_LEAST).then_some(Self { good_for, max, leased_of: None })
+    }
+
+    /// What a lease may take of a bucket with `tokens`, which is below full for another `below_full_for`.
+    pub(super) fn of_lease(lease: LeaseTerms, tokens: u64, below_full_for: Micros) -> Self {
+        let good_for = below_full_for.min(lease.ttl);
+        Self { good_for, max: lease.max.min(tokens), leased_of: Some(tokens) }
+    }
+}
+
+// === impl Prefetch ===
+
+impl Prefetch {
+    /// Looks at what has been spent by `now`, with `left` tokens in hand, while `takers` wait for theirs.
+    pub(super) fn look(&mut self, now: Micros, left: u64, takers: u64) {
+        let apart = now - std::mem::replace(&mut self.asked_at, now).min(now);
+        self.waited = self.in_hand == 0;
+        self.spent = self.in_hand.saturating_sub(left).saturating_add(takers);
+        self.each = (apart.saturating_mul(1_000) / self.spent.max(1)).max(1);
+        self.in_hand = left;
+    }
+
+    /// How many tokens to take ahead: as many as are spent while they are good, if takes go on as they did.
+    pub(super) fn size(&self, allowance: Allowance) -> u64 {
+        let Allowance { good_for, max, leased_of } = allowance;
+        let expected = |time: Micros| if self.spent > 0 { time.saturating_mul(1_000) / self.each } else { 0 };
+        let size = match leased_of {
+            // A quarter less: what is left in the end has to go back.
+            Some(tokens) => match expected(good_for - good_for / 4) {
+                0..FEWEST => return 0,
+                expected => {
+                    let least = if self.waited { FIRST.min(tokens / PLENTY) } else { 0 };
+                    expected.max(least).min(self.spent.saturating_mul(MOST_GROWTH))
+                }
+            },
+            None => match expected(good_for / 8) {
+                0 => return 0,
+                expected => expected.max(self.spent.saturating_mul(4)),
+            },
+        };
+        size.min(max.saturating_sub(self.in_hand))
+    }
+
+    /// With how many left of `tokens` to ask for more: an eighth, or what is spent in twice the time of a command.
+    pub(super) fn low(&self, tokens: u64, command_took: Micros) -> u64 {
+        let meanwhile = command_took.saturating_mul(2_000) / self.each.max(1);
+        meanwhile.clamp(tokens / 8, (tokens / 2).max(tokens / 8))
+    }
+
+    /// Takes note of tokens that have come.
+    pub(super) fn come(&mut self, tokens: u64) {
+        self.in_hand = self.in_hand.saturating_add(tokens);
+    }
+
+    /// Takes note of tokens that have gone without being spent.
+    pub(super) fn gone(&mut self, tokens: u64) {
+        self.in_hand = self.in_hand.saturating_sub(tokens);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size after `spent` tokens were spent by takers that waited for none.
+    fn size(prefetch: &mut Prefetch, now: Micros, spent: u64, allowance: Allowance) -> u64 {
+        prefetch.look(now, prefetch.in_hand - spent, 0);
+        let size = prefetch.size(allowance);
+        prefetch.come(size);
+        size
+    }
+
+    const PLENTIFUL: Allowance = Allowance { good_for: 1_000_000, max: 10_000, leased_of: Some(1_000_000) };
+
+    #[test]
+    fn a_lease_follows_what_is_spent() {
+        let mut prefetch = Prefetch::default();
+        prefetch.come(10);
+        assert_eq!(size(&mut prefetch, 10_000, 10, PLENTIFUL), 320, "ten takes are no sign of more");
+        assert_eq!(
+            size(&mut prefetch, 330_000, 320, PLENTIFUL),
+            750,
+            "most of what comes while they are good"
+        );
+        let scarce = Allowance { good_for: 1_000_000, max: 400, leased_of: Some(1_000) };
+        assert_eq!(size(&mut prefetch, 830_000, 740, scarce), 390, "no more than so many in hand");
+        prefetch.gone(390);
+        assert_eq!(size(&mut prefetch, 1_830_000, 10, PLENTIFUL), 7);
+        assert_eq!(size(&mut prefetch, 2_830_000, 0, PLENTIFUL), 0, "nothing was spent");
+    }
+
+    #[test]
+    fn takers_that_waited_for_each_token_get_more_of_a_plentiful_bucket() {
+        let first = |apart: Micros, allowance| {
+            let mut prefetch = Prefetch::default();
+            prefetch.look(1_000_000, 0, 1);
+            prefetch.look(1_000_000 + apart, 0, 1);
+            prefetch.size(allowance)
+        };
+        assert_eq!(first(100_000, PLENTIFUL), FIRST);
+        assert_eq!(first(1_000, PLENTIFUL), MOST_GROWTH, "two takes are no sign of more");
+        assert_eq!(first(300_000, PLENTIFUL), 0, "seldom asked for");
+        let scarce = Allowance { good_for: 1_000_000, max: 100, leased_of: Some(500) };
+        assert_eq!(first(100_000, scarce), 7);
+    }
+
+    #[test]
+    fn more_is_asked_for_in_time() {
+        let mut prefetch = Prefetch::default();
+        prefetch.come(1_000);
+        prefetch.look(1_000_000, 0, 0);
+        assert_eq!(prefetch.low(1_000, 500), 125, "a part");
+        assert_eq!(prefetch.low(1_000, 150_000), 300, "twice what is spent meanwhile");
+        assert_eq!(prefetch.low(1_000, 1_000_000), 500, "half of them");
+    }
+
+    #[test]
+    fn a_burst_takes_a_small_part_of_a_bucket_that_is_below_full_for_a_while() {
+        assert!(Allowance::of_burst(63, 1_000_000).is_none());
+        assert!(Allowance::of_burst(1_000, 500).is_none());
+        assert_eq!(Allowance::of_burst(1_000, 1_000_000).map(|allowance| allowance.max), Some(15));
+    }
+}

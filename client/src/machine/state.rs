@@ -1,0 +1,517 @@
+//! The state of one bucket in a worker, and what each event makes of it.
+
+use topup_wire::{
+    bucket::Operation,
+    reply::{Settled, Verdict},
+};
+
+use super::{
+    Actions, Answer, Command, Context, Kind, Micros, PutBack, Reply,
+    denial::Denial,
+    estimate::Estimate,
+    prefetch::{Allowance, BURST, Prefetch},
+    queue::{WaitQueue, Waiter, Waiting},
+};
+use crate::decision::Decision;
+
+/// A waiter is looked at again after this, in µs, however far off its tokens are: a change or a put-back may end its wait.
+const LOOK_AGAIN: Micros = 500_000;
+/// A first take carries its count in a short value.
+const MOST_FIRST_TAKE: u64 = 1 << 32;
+/// Tokens are gathered for a waiter that wants several only if they come within this, in µs.
+const GATHER_WITHIN: Micros = 1_000_000;
+
+/// What happens to a bucket.
+#[derive(Debug)]
+pub enum Event<W> {
+    /// Someone wants tokens.
+    Take {
+        /// Who.
+        waiter: W,
+        /// How many.
+        count: u64,
+        /// How long it waits for tokens that are not there; a take waits for none, and says the present.
+        until: Micros,
+    },
+    /// The pipeline is ready to write the command that was dispatched under this number.
+    Ready(u32),
+    /// A command has come to an end.
+    Completed {
+        /// Its number.
+        number: u32,
+        /// What was written.
+        command: Command,
+        /// When that was.
+        sent: Micros,
+        /// The reply; `None`: there is none, and whether it was carried out is not known.
+        reply: Option<Reply>,
+    },
+    /// The instant that was asked for has come.
+    Wake,
+    /// It is time to take tokens ahead.
+    TakeAhead,
+    /// Tokens were granted to someone who has left.
+    Unwanted(u64),
+    /// A script beside the pipeline told this of the bucket: a reply to a take of `count` tokens.
+    Heard {
+        /// The reply.
+        settled: Settled,
+        /// Tokens asked for.
+        count: u64,
+        /// When it was sent.
+        sent: Micros,
+    },
+    /// This client is about to put tokens into the bucket: what is in hand goes back with them, and nothing known of
+    /// the bucket holds.
+    PutsBack,
+    /// Tokens were put into the bucket: waiters may have their turn.
+    Changed,
+}
+
+/// The state of one bucket in a worker.
+#[derive(Debug)]
+pub struct BucketState<W> {
+    /// The bucket has a key until then, as far as this worker knows. A first take before that is in vain.
+    rests_until: Micros,
+    /// The rest, while there is more: most buckets of a worker are at rest.
+    busy: Option<Box<Busy<W>>>,
+}
+
+/// What a bucket in use has beside that.
+#[derive(Debug)]
+pub(super) struct Busy<W> {
+    pub(super) estimate: Estimate,
+    pub(super) queue: WaitQueue<W>,
+    pub(super) in_flight: Option<InFlight>,
+    /// Made when it is first needed.
+    pub(super) prefetch: Option<Box<Prefetch>>,
+    /// Tokens gathered for the first waiter.
+    pub(super) gathered: u64,
+    /// Tokens taken by bare commands that may have run on a full bucket.
+    pub(super) doubt: u64,
+    /// Commands so far.
+    number: u32,
+    /// Waiters that have not been told yet whether their turn comes in time.
+    pub(super) unsure: u32,
+    /// The next command is a settle, whatever the estimate says.
+    pub(super) settle_next: bool,
+    /// A bare command found less than nothing: a settle must follow, also where nobody waits.
+    pub(super) must_settle: bool,
+    /// More is to be taken ahead.
+    hungry: bool,
+    /// Gathered tokens had to be put back: from now on all or nothing.
+    pub(super) gathers_in_vain: bool,
+    /// The last command had no reply: what nobody waits for is left for later.
+    pub(super) failed: bool,
+}
+
+/// A command on its way, or about to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) number: u32,
+    /// When it was dispatched, and then when it was written.
+    pub(super) since: Micros,
+    /// Once it is written: how many of the first waiters it is for.
+    pub(super) aboard: usize,
+    pub(super) written: bool,
+    /// Tokens to be taken ahead.
+    pub(super) ahead: u64,
+    /// A bare command that ends later is in doubt.
+    pub(super) certain_until: Micros,
+}
+
+// === impl BucketState ===
+
+impl<W> Default for BucketState<W> {
+    fn default() -> Self {
+        Self { rests_until: 0, busy: None }
+    }
+}
+
+impl<W: Waiter> BucketState<W> {
+    /// What comes of `event`.
+    pub fn step(&mut self, event: Event<W>, cx: &Context<'_>, out: &mut Actions<W>) {
+        if self.busy.is_none() && matches!(event, Event::Wake | Event::Changed | Event::PutsBack) {
+            return;
+        }
+        let busy = self.busy.get_or_insert_default();
+        match event {
+            Event::Take { waiter, count, until } => busy.take(waiter, count, until, cx, out),
+            Event::Ready(number) => out.command = busy.write(number, self.rests_until, cx, out),
+            Event::Completed { number, command, sent, reply } => {
+                if let Some(until) = busy.complete(number, command, sent, reply, cx, out) {
+                    self.rests_until = until;
+                }
+            }
+            Event::Wake => busy.wake(cx, out),
+            Event::TakeAhead => {
+                busy.hungry = true;
+                busy.dispatch(cx, out);
+            }
+            Event::Unwanted(tokens) => {
+                // When they were taken is not known here: nobody else may have them, and none may stay in hand.
+                out.put_back(PutBack { tokens, full_at: busy.full_at(cx), prefetched: false });
+                busy.forget();
+                busy.go_on(cx, out);
+            }
+            Event::Heard { settled, count, sent } => {
+                if settled.verdict == Verdict::Denied && busy.in_flight.is_none() {
+                    busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
+                }
+            }
+            Event::PutsBack => busy.return_stock(cx, out),
+            Event::Changed => {
+                busy.forget();
+                busy.go_on(cx, out);
+            }
+        }
+        out.wake_at = busy.wake_at(cx);
+        let pending = busy.pending();
+        cx.hot.set_denial(busy.estimate.denial_of_one(pending, cx.terms));
+        if busy.is_idle(cx) {
+            self.busy = None;
+        }
+    }
+
+    /// Whether a command is in flight.
+    pub fn is_in_flight(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.in_flight.is_some())
+    }
+
+    /// The denial of a take of `count` tokens that was known last, if any.
+    pub fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+        self.busy.as_ref()?.estimate.last_denial(count, cx)
+    }
+
+    /// The denial of a take of `count` tokens, if it is known.
+    pub fn denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+        self.busy.as_ref()?.estimate.denial(count, 0, cx)
+    }
+}
+
+// === impl Busy ===
+
+impl<W> Default for Busy<W> {
+    fn default() -> Self {
+        Self {
+            estimate: Estimate::default(),
+            queue: WaitQueue::default(),
+            in_flight: None,
+            prefetch: None,
+            gathered: 0,
+            doubt: 0,
+            number: 0,
+            unsure: 0,
+            settle_next: false,
+            must_settle: false,
+            hungry: false,
+            gathers_in_vain: false,
+            failed: false,
+        }
+    }
+}
+
+impl<W: Waiter> Busy<W> {
+    /// Tokens that waiters and commands before a newcomer have claim to.
+    fn pending(&self) -> u64 {
+        let ahead = self.in_flight.map_or(0, |flight| flight.ahead);
+        self.queue.demand().saturating_sub(self.gathered).saturating_add(ahead)
+    }
+
+    fn take(&mut self, waiter: W, count: u64, until: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
+        let until = if cx.enforced { until } else { cx.now };
+        if self.in_flight.is_none() && cx.hot.is_over(cx.now, cx.epoch) {
+            self.renew_or_return(cx, out);
+        }
+        if self.queue.is_empty() && cx.hot.good(cx.now, cx.epoch) > 0 {
+            if count > 1 {
+                // What is in hand may be what is missing.
+                self.gathered += cx.hot.empty();
+            } else if let Some(decision) = cx.hot.spend_token(cx.now, cx.epoch) {
+                return out.answer(waiter, Answer::Decided(decision));
+            }
+        }
+        let denial = match count.saturating_sub(self.gathered) {
+            0 => None,
+            missing => self.estimate.denial(missing, self.pending(), cx),
+        };
+        if let Some(denial) = denial.filter(|denial| cx.now.saturating_add(denial.wait) > until) {
+            out.answer(waiter, denied(denial));
+            return self.settle_gathered(cx, out);
+        }
+        let waiting = Waiting { waiter, count, since: cx.now, until };
+        self.unsure += u32::from(denial.is_none() && !waiting.is_take());
+        self.queue.push(waiting);
+        self.go_on(cx, out);
+    }
+
+    /// Goes on for those who wait: denies them, asks for them, or leaves them for later.
+    pub(super) fn go_on(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if self.in_flight.is_some() {
+            return;
+        }
+        self.queue.close_up();
+        self.deny(cx, out);
+        self.settle_gathered(cx, out);
+        if cx.hot.is_over(cx.now, cx.epoch) {
+            self.renew_or_return(cx, out);
+        }
+        self.dispatch(cx, out);
+    }
+
+    /// Denies takes that are known to be denied, and waiters whose turn is now known to come too late.
+    fn deny(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if !self.estimate.denies(cx.now) || !self.queue.has_takes() && self.unsure == 0 {
+            return;
+        }
+        let unsure = std::mem::take(&mut self.unsure) > 0;
+        let (estimate, mut before, mut told) = (self.estimate, 0_u64, Vec::new());
+        let gone = self.queue.extract(|waiting| {
+            let turn = estimate.denial(waiting.count, before, cx);
+            let late = |denial: &Denial| cx.now.saturating_add(denial.wait) > waiting.until;
+            let judged = waiting.is_take() || unsure;
+            match turn.filter(|denial| judged && late(denial)) {
+                Some(denial) => told.push(denial),
+                None => {
+                    before = before.saturating_add(waiting.count);
+                    return false;
+                }
+            }
+            true
+        });
+        for (waiting, denial) in gone.into_iter().zip(told) {
+            out.answer(waiting.waiter, denied(denial));
+        }
+    }
+
+    /// Has a command written, unless one is in flight or there is nothing to ask for yet.
+    pub(super) fn dispatch(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if self.in_flight.is_some() {
+            return;
+        }
+        let asks = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
+        let owes = (self.must_settle || self.doubt > 0) && !self.failed;
+        if owes || self.hungry || self.queue.first().is_some_and(asks) {
+            self.number = self.number.wrapping_add(1);
+            let number = self.number;
+            let since =
+                self.queue.first().filter(|first| first.is_take()).map_or(cx.now, |first| first.since);
+            self.in_flight =
+                Some(InFlight { number, since, aboard: 0, written: false, ahead: 0, certain_until: 0 });
+            out.dispatch = Some(number);
+        }
+    }
+
+    /// How long the first waiter waits until there is something to ask for; `None`: it is time to ask.
+    fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
+        let count = if self.gathers(first.count, cx) { 1 } else { first.count };
+        self.estimate.denial(count, 0, cx).map(|denial| denial.wait)
+    }
+
+    /// The command to write now for all who wait.
+    fn write(
+        &mut self,
+        number: u32,
+        rests_until: Micros,
+        cx: &Context<'_>,
+        out: &mut Actions<W>,
+    ) -> Option<Command> {
+        let flight = self.in_flight.filter(|flight| flight.number == number && !flight.written)?;
+        self.queue.close_up();
+        // Whoever cannot be answered in time costs Redis nothing.
+        self.expire_takes(cx.now.saturating_add(cx.round_trip), cx, out);
+        let built = self.build(rests_until, cx);
+        self.in_flight = built.map(|(_, aboard, ahead)| InFlight {
+            since: cx.now,
+            aboard,
+            written: true,
+            ahead,
+            certain_until: self.estimate.certain_until(),
+            ..flight
+        });
+        let (command, ..) = built?;
+        if let Command::Settle { .. } = command {
+            (self.settle_next, self.must_settle, self.doubt) = (false, false, 0);
+        }
+        Some(command)
+    }
+
+    /// A command, how many of the first waiters it is for, and the tokens it takes ahead.
+    fn build(&mut self, rests_until: Micros, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
+        let several = self.queue.first().filter(|first| first.count > 1);
+        if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {
+            let missing = count.saturating_sub(self.gathered).max(1);
+            let gathers = patient && self.gathers(count, cx);
+            let operation = if gathers { Operation::Share(missing) } else { Operation::Take(missing) };
+            let command = if self.may_take_first(count, rests_until, cx) {
+                Command::FirstTake { count }
+            } else {
+                self.settle(operation, cx)
+            };
+            return Some((command, 1, 0));
+        }
+        let aboard = self.queue.singles();
+        let ahead = self.wish(aboard, cx);
+        let count = aboard as u64 + ahead;
+        if count == 0 {
+            let idle = !self.must_settle && self.doubt == 0;
+            return if idle { None } else { Some((self.settle(Operation::Refund(0), cx), 0, 0)) };
+        }
+        let command = if self.is_certain() && self.estimate.may_decrement(count, cx) {
+            Command::Decrement { by: count }
+        } else if self.may_take_first(count, rests_until, cx) {
+            Command::FirstTake { count }
+        } else if cx.terms.lease.is_some() || aboard > 1 {
+            self.settle(Operation::Lease(count), cx)
+        } else {
+            self.settle(Operation::Share(count), cx)
+        };
+        Some((command, aboard, ahead))
+    }
+
+    fn settle(&self, operation: Operation, cx: &Context<'_>) -> Command {
+        let may_count = cx.terms.counts() && cx.daemon_alive && cx.is_trusted();
+        Command::Settle { operation, may_count, doubt: self.doubt }
+    }
+
+    /// Whether nothing demands a settle.
+    fn is_certain(&self) -> bool {
+        !self.settle_next && !self.must_settle && self.doubt == 0
+    }
+
+    /// Whether a first take of `count` tokens is worth trying.
+    fn may_take_first(&self, count: u64, rests_until: Micros, cx: &Context<'_>) -> bool {
+        cx.terms.kind == Kind::TwoForms
+            && self.is_certain()
+            && self.gathered == 0
+            && cx.is_trusted()
+            && cx.first_takes_pay
+            && cx.now >= rests_until
+            && count <= cx.terms.capacity.min(MOST_FIRST_TAKE)
+            && !self.estimate.may_be_counting(cx)
+    }
+
+    /// Whether tokens for a waiter that wants `count` are gathered as they come, beside those who want one.
+    pub(super) fn gathers(&self, count: u64, cx: &Context<'_>) -> bool {
+        cx.terms.kind == Kind::TwoForms
+            && !self.gathers_in_vain
+            && cx.daemon_alive
+            && cx.is_trusted()
+            && (2..=cx.terms.capacity).contains(&count)
+            && cx.terms.time_of(count) <= GATHER_WITHIN
+    }
+
+    /// How many tokens to take ahead with a command for so many takers.
+    fn wish(&mut self, takers: usize, cx: &Context<'_>) -> u64 {
+        let hungry = std::mem::take(&mut self.hungry);
+        if !hungry && (takers == 0 || cx.terms.lease.is_none() && takers < BURST) || !cx.terms.counts() {
+            return 0;
+        }
+        let left = cx.hot.in_hand();
+        let certain = self.is_certain() && self.estimate.may_decrement(takers as u64 + 1, cx);
+        let below_full_for = if certain { self.estimate.certain_until().saturating_sub(cx.now) } else { 0 };
+        let tokens = self.estimate.tokens().saturating_sub(takers as u64);
+        let allowance = match cx.terms.lease {
+            Some(lease) => Some(Allowance::of_lease(lease, tokens, below_full_for)),
+            None => Allowance::of_burst(tokens, below_full_for),
+        };
+        let prefetch = self.prefetch.get_or_insert_default();
+        prefetch.look(cx.now, left, takers as u64);
+        allowance.map_or(0, |allowance| prefetch.size(allowance))
+    }
+
+    fn wake(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        self.expire(cx, out);
+        self.go_on(cx, out);
+    }
+
+    /// Gives up what has taken too long.
+    fn expire(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        let overdue = |since: Micros| since.saturating_add(cx.deadline) <= cx.now;
+        // One that is still to be written waits for room, and is built for whoever is there then.
+        if let Some(flight) = self.in_flight.filter(|flight| flight.written && overdue(flight.since)) {
+            self.in_flight = None;
+            for _ in 0..flight.aboard {
+                if let Some(waiting) = self.queue.pop() {
+                    out.answer(waiting.waiter, Answer::Overdue);
+                }
+            }
+            // It may still be carried out, and then there is less than is known.
+            self.estimate = Estimate::default();
+            self.settle_next = true;
+        }
+        self.expire_takes(cx.now, cx, out);
+    }
+
+    /// Tells takes that are overdue at `now`.
+    fn expire_takes(&mut self, now: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
+        let overdue = |since: Micros| since.saturating_add(cx.deadline) <= now;
+        if !self.queue.oldest_take().is_some_and(overdue) {
+            return;
+        }
+        let (aboard, mut turn, mut gone_aboard) = (self.in_flight.map_or(0, |flight| flight.aboard), 0, 0);
+        let gone = self.queue.extract(|waiting| {
+            let gone = waiting.is_take() && overdue(waiting.since);
+            gone_aboard += usize::from(gone && turn < aboard);
+            turn += 1;
+            gone
+        });
+        if let Some(flight) = &mut self.in_flight {
+            flight.aboard -= gone_aboard;
+        }
+        gone.into_iter().for_each(|waiting| out.answer(waiting.waiter, Answer::Overdue));
+    }
+
+    /// When to look again.
+    fn wake_at(&self, cx: &Context<'_>) -> Option<Micros> {
+        let deadline = |since: Micros| since.saturating_add(cx.deadline);
+        let take = self.queue.oldest_take().map(deadline);
+        let flight = self.in_flight.filter(|flight| flight.written).map(|flight| deadline(flight.since));
+        let first = self.queue.first().filter(|first| self.in_flight.is_none() && !first.is_take());
+        let turn = first.map(|first| {
+            let wait = self.wait_of(first, cx).unwrap_or(0);
+            cx.now.saturating_add(wait.clamp(1, LOOK_AGAIN))
+        });
+        let stock = (cx.hot.in_hand() > 0).then(|| cx.hot.good_until());
+        [take, flight, turn, stock].into_iter().flatten().min()
+    }
+
+    /// Whether nothing is left that a later step would need.
+    fn is_idle(&self, cx: &Context<'_>) -> bool {
+        self.queue.is_empty()
+            && self.in_flight.is_none()
+            && self.doubt == 0
+            && !self.must_settle
+            && !self.hungry
+            && self.gathered == 0
+            && cx.hot.in_hand() == 0
+            && cx.terms.lease.is_none()
+            && !self.estimate.is_of_use(cx.now)
+    }
+
+    /// Puts all tokens in hand back. Tells the full instant, also where none are in hand.
+    pub(super) fn return_stock(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        let tokens = cx.hot.empty() + std::mem::take(&mut self.gathered);
+        if let Some(prefetch) = &mut self.prefetch {
+            prefetch.gone(tokens);
+        }
+        out.put_back(PutBack { tokens, full_at: self.full_at(cx), prefetched: true });
+        self.forget();
+    }
+
+    /// Forgets what is known of the bucket.
+    pub(super) fn forget(&mut self) {
+        self.estimate = Estimate::default();
+        self.settle_next = true;
+    }
+
+    /// When the bucket is full, as a put-back tells it.
+    pub(super) fn full_at(&self, cx: &Context<'_>) -> Option<u64> {
+        if self.doubt > 0 || self.in_flight.is_some() { None } else { self.estimate.full_in_redis(cx.terms) }
+    }
+}
+
+/// A denial as an answer.
+pub(super) fn denied(denial: Denial) -> Answer {
+    Answer::Decided(Decision::from(denial))
+}

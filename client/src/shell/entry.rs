@@ -1,0 +1,226 @@
+//! One bucket in the cache: its machine behind a lock, and what its steps ask for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use smol_str::SmolStr;
+use topup_wire::limit::{LimitName, Mode};
+
+use super::{Asker, Dispatched, LimitHandle, Pending, Published};
+use crate::{
+    client::Client,
+    decision::Decision,
+    error::Error,
+    machine::{
+        Actions, Answer, BucketState, Command, Context, Denial, Event, HotCell, Micros, PutBack, Spent,
+    },
+};
+
+/// A bucket of a limit. Of very many, each is looked up in main memory: what finds it and what is told at once come first.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct BucketEntry {
+    key: Option<SmolStr>,
+    limit: Arc<LimitHandle>,
+    pub(super) hot: HotCell,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    machine: BucketState<Asker>,
+    /// A timer will step the machine then; 0: none.
+    armed_at: Micros,
+}
+
+/// What came of a step, beside the answers.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) command: Option<Command>,
+    /// Tokens to put back, where the caller does that itself.
+    pub(crate) put_back: Option<PutBack>,
+}
+
+// === impl BucketEntry ===
+
+impl BucketEntry {
+    pub(crate) fn new(limit: Arc<LimitHandle>, key: Option<&str>) -> Self {
+        Self { key: key.map(SmolStr::new), limit, hot: HotCell::default(), state: Mutex::default() }
+    }
+
+    /// Whether this is the bucket of `limit`, or of its `key`.
+    pub(crate) fn is_of(&self, limit: &LimitName, key: Option<&str>) -> bool {
+        self.key() == key && self.limit.name == *limit
+    }
+
+    pub(crate) const fn limit(&self) -> &Arc<LimitHandle> {
+        &self.limit
+    }
+
+    pub(crate) fn name(&self) -> &LimitName {
+        &self.limit.name
+    }
+
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The limit as published now, if it has been read since.
+    pub(crate) fn published(&self, client: &Client) -> Option<Arc<Published>> {
+        self.limit.current(client.shared().control.epoch())
+    }
+
+    /// Whether there may be something to tell at once, as far as can be said without a clock.
+    #[inline]
+    pub(crate) fn may_tell(&self) -> bool {
+        self.hot.may_tell()
+    }
+
+    /// What a take of one token is told without a lock: a token in hand, or a denial.
+    #[inline]
+    pub(crate) fn at_once(self: &Arc<Self>, client: &Client) -> Option<Decision> {
+        let shared = client.shared();
+        match self.hot.spend(shared.clock.now(), shared.control.epoch()) {
+            Spent::Token(decision, low) => {
+                if low {
+                    self.step(Event::TakeAhead, client, None);
+                }
+                Some(decision)
+            }
+            Spent::Denied(denial) => Some(denial.into()),
+            Spent::Nothing => None,
+        }
+    }
+
+    /// Tokens in hand that are still good.
+    pub(crate) fn in_hand(&self, client: &Client) -> u64 {
+        self.hot.good(client.shared().clock.now(), client.shared().control.epoch())
+    }
+
+    /// The denial of a take of `count` tokens, if it is remembered.
+    pub(crate) fn denial(&self, count: u64, published: &Published, client: &Client) -> Option<Denial> {
+        let context = self.context(published, client);
+        self.lock().machine.denial(count, &context)
+    }
+
+    /// The denial of a take of `count` tokens that was known last, if any.
+    pub(crate) fn last_denial(&self, count: u64, published: &Published, client: &Client) -> Option<Denial> {
+        let context = self.context(published, client);
+        self.lock().machine.last_denial(count, &context)
+    }
+
+    /// Whether a command is in flight.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.lock().machine.is_in_flight()
+    }
+
+    /// Takes `count` tokens, waiting for them until `until`.
+    pub(crate) fn take<'b>(
+        self: &'b Arc<Self>,
+        count: u64,
+        until: Option<Micros>,
+        published: &Published,
+        client: &'b Client,
+    ) -> Pending<'b> {
+        let (waiter, pending) = Asker::new(count, client, self);
+        let until = until.unwrap_or(0);
+        self.step_under(Event::Take { waiter, count, until }, published, client, None);
+        pending
+    }
+
+    /// Steps the machine, and does what it asks for. `error` is what those are told whose command failed.
+    pub(crate) fn step(
+        self: &Arc<Self>,
+        event: Event<Asker>,
+        client: &Client,
+        error: Option<&Error>,
+    ) -> Outcome {
+        // Without its terms there is nothing to step: nobody waits for it yet.
+        let Some(published) = self.limit.last() else { return Outcome::default() };
+        self.step_under(event, &published, client, error)
+    }
+
+    /// The same under the limit as published.
+    pub(crate) fn step_under(
+        self: &Arc<Self>,
+        event: Event<Asker>,
+        published: &Published,
+        client: &Client,
+        error: Option<&Error>,
+    ) -> Outcome {
+        let shared = client.shared();
+        let mut event = Some(event);
+        let mut outcome = Outcome::default();
+        while let Some(next) = event.take() {
+            let puts_back = matches!(next, Event::PutsBack);
+            let mut actions = Actions::default();
+            let arm_at = {
+                let context = self.context(published, client);
+                let mut state = self.lock();
+                if matches!(next, Event::Wake) {
+                    state.armed_at = 0;
+                }
+                state.machine.step(next, &context, &mut actions);
+                let earlier = |at: &Micros| state.armed_at == 0 || *at < state.armed_at;
+                let arm_at = actions.wake_at.filter(earlier);
+                state.armed_at = arm_at.unwrap_or(state.armed_at);
+                arm_at
+            };
+            if let Some(at) = arm_at {
+                shared.timers.arm(at, self);
+            }
+            if let Some(number) = actions.dispatch {
+                let slot = published.locate(self.key()).keys.slot;
+                shared.lanes.send(slot, Dispatched::new(client, self, number));
+            }
+            if let Some(command) = actions.command {
+                outcome.command = Some(command);
+            }
+            match actions.put_back {
+                put_back if puts_back => outcome.put_back = put_back,
+                Some(put_back) if put_back.tokens > 0 => shared.put_backs.push(self, put_back),
+                _ => {}
+            }
+            let mut unwanted = 0;
+            for (asker, answer) in actions.answers() {
+                unwanted += asker.tell(told(answer, error, client));
+            }
+            if unwanted > 0 {
+                event = Some(Event::Unwanted(unwanted));
+            }
+        }
+        outcome
+    }
+
+    fn context<'c>(&'c self, published: &'c Published, client: &Client) -> Context<'c> {
+        let shared = client.shared();
+        let control = &shared.control;
+        let epoch = control.epoch();
+        let trusted = published.epoch == epoch && !published.frozen;
+        Context {
+            now: shared.clock.now(),
+            terms: &published.terms,
+            epoch,
+            trusted_until: if trusted { control.trusted_until() } else { 0 },
+            deadline: shared.deadline_micros,
+            round_trip: shared.round_trip.get(),
+            daemon_alive: control.daemon_alive(),
+            first_takes_pay: control.redis_now() >= published.absent_full_at && self.limit.first_takes_pay(),
+            enforced: published.mode(self.key()) == Mode::Enforce,
+            hot: &self.hot,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves at worst what was known before.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a waiter is told.
+fn told(answer: Answer, error: Option<&Error>, client: &Client) -> Result<Decision, Error> {
+    match answer {
+        Answer::Decided(decision) => Ok(decision),
+        Answer::Overdue => Err(Error::DeadlineExceeded { deadline: client.shared().deadline }),
+        Answer::Failed => Err(error.cloned().unwrap_or_else(Error::client_gone)),
+    }
+}

@@ -1,0 +1,19 @@
+//! The thin shell around the machine: it sends commands, receives replies, keeps time and wakes tasks.
+
+pub(crate) mod bucket_cache;
+pub(crate) mod clock;
+pub(crate) mod control_poll;
+pub(crate) mod dispatch;
+pub(crate) mod entry;
+pub(crate) mod limits;
+pub(crate) mod pending;
+pub(crate) mod published;
+pub(crate) mod put_back;
+pub(crate) mod timers;
+
+pub(crate) use bucket_cache::{BucketCache, MOST_BUCKETS};
+pub(crate) use dispatch::Dispatched;
+pub(crate) use entry::BucketEntry;
+pub(crate) use limits::{LimitHandle, Limits};
+pub(crate) use pending::{Asker, Pending};
+pub(crate) use published::Published;

@@ -1,0 +1,95 @@
+//! Tokens on their way back: one task gives back what buckets have asked for, many in one write, never ahead of takes.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, task::JoinSet};
+use topup_wire::{connection::Connection, scripts::PutIn};
+
+use super::BucketEntry;
+use crate::{client::Shared, machine::PutBack};
+
+/// So many go together.
+const BATCH: usize = 128;
+/// More than that do not wait: what is too much is lost to its buckets, which is never more than they may give.
+const MOST: usize = 4_096;
+/// Tokens that wait to be put back.
+#[derive(Debug, Default)]
+pub(crate) struct PutBacks {
+    waiting: Mutex<VecDeque<(Arc<BucketEntry>, PutBack)>>,
+    filled: Notify,
+}
+
+// === impl PutBacks ===
+
+impl PutBacks {
+    pub(super) fn push(&self, entry: &Arc<BucketEntry>, put_back: PutBack) {
+        let mut waiting = self.lock();
+        if waiting.len() < MOST {
+            waiting.push_back((entry.clone(), put_back));
+            drop(waiting);
+            self.filled.notify_one();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Arc<BucketEntry>, PutBack)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes out what waits, at most a batch.
+    fn batch(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
+        let mut waiting = self.lock();
+        let many = waiting.len().min(BATCH);
+        waiting.drain(..many).collect()
+    }
+}
+
+/// Puts tokens back, until no client is left.
+pub(crate) fn start(shared: &Arc<Shared>) {
+    let (weak, connection) = (Arc::downgrade(shared), shared.connection());
+    shared.runtime.spawn(keep(weak, shared.put_backs.clone(), connection, shared.deadline));
+}
+
+async fn keep(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connection, deadline: Duration) {
+    loop {
+        let batch = put_backs.batch();
+        if batch.is_empty() {
+            if shared.strong_count() == 0 {
+                return;
+            }
+            let _ = tokio::time::timeout(deadline, put_backs.filled.notified()).await;
+            continue;
+        }
+        give(batch, &connection, deadline).await;
+    }
+}
+
+/// Puts back the tokens of several buckets. What cannot be put back within the deadline is lost to them.
+pub(crate) async fn give(
+    batch: Vec<(Arc<BucketEntry>, PutBack)>,
+    connection: &Connection,
+    deadline: Duration,
+) {
+    let mut giving = JoinSet::new();
+    for (entry, put_back) in batch {
+        let mut connection = connection.clone();
+        giving.spawn(async move {
+            let Some(published) = entry.limit().last() else { return };
+            if put_back.prefetched && put_back.full_at.is_none() {
+                return;
+            }
+            let request = PutIn {
+                tokens: Some(put_back.tokens),
+                full_at: put_back.full_at,
+                or_lost: put_back.prefetched,
+                in_hand_for: published.limit.in_hand_for(),
+            };
+            // An error is for whoever waits for an answer, and nobody does.
+            let _ = published.locate(entry.key()).put_in(&mut connection, request).await;
+        });
+    }
+    let _ = tokio::time::timeout(deadline, giving.join_all()).await;
+}

@@ -1,0 +1,300 @@
+//! Callers: what they ask for, what they are told, and when.
+
+use std::{cell::Cell, rc::Rc};
+
+use topup::{
+    Decision,
+    machine::{Actions, Answer, Command, Event, Micros, PutBack, Spent},
+};
+
+use crate::{
+    fault::Fault,
+    oracle::{Law, Note},
+    plan::Ask,
+    worker::{Caller, DEADLINE, Published},
+    world::{Happening, World},
+};
+
+/// A timer comes so much later than it should, at most: a ms of the wheel and one of the runtime, in µs.
+const TIMER: Micros = 2_000;
+
+/// A caller's question.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) worker: usize,
+    pub(crate) bucket: usize,
+    count: u64,
+    /// How long it waits for tokens, in µs; 0: it does not.
+    patience: u64,
+    asked: u64,
+    /// When its worker's machine was asked, by that one's clock.
+    since: Micros,
+    /// It asks again until then.
+    until: u64,
+    pub(crate) is_over: bool,
+    left: Rc<Cell<bool>>,
+}
+
+/// What came of a step, beside the answers.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) command: Option<Command>,
+    pub(crate) put_back: Option<PutBack>,
+}
+
+// === impl World ===
+
+impl World {
+    pub(crate) fn local(&self, worker: usize) -> Micros {
+        self.workers[worker].clock.at(self.now)
+    }
+
+    /// A caller asks.
+    pub(crate) fn asks(&mut self, worker: usize, bucket: usize, ask: Ask, until: u64) {
+        let Ask::Take(count, patience) = ask else {
+            if let Ask::PutIn(tokens) = ask {
+                self.puts(worker, bucket, tokens);
+            }
+            return;
+        };
+        let now = self.local(worker);
+        if count == 1 && patience == 0 && self.at_once(worker, bucket, until) {
+            return;
+        }
+        let id = self.calls.len();
+        let left = Rc::new(Cell::new(false));
+        let asked = self.now;
+        self.calls.push(Call {
+            worker,
+            bucket,
+            count,
+            patience,
+            asked,
+            since: now,
+            until,
+            is_over: false,
+            left,
+        });
+        if patience > 0 {
+            self.push(self.now + patience, Happening::Leaves(id));
+        } else if self.plan.restless && self.dice.chance(1, 20) {
+            let after = self.dice.of(0..=5_000);
+            self.push(self.now + after, Happening::Leaves(id));
+        }
+        if self.workers[worker].current().is_some() {
+            self.takes(id);
+        } else {
+            self.workers[worker].reading.push(id);
+            self.read(worker);
+        }
+    }
+
+    /// What a take is told without a lock, as the shell looks for it.
+    fn at_once(&mut self, worker: usize, bucket: usize, until: u64) -> bool {
+        let now = self.local(worker);
+        let late = if self.fault == Some(Fault::StockUnbounded) { 0 } else { now };
+        let epoch = self.workers[worker].control.epoch;
+        match self.workers[worker].entries[bucket].hot.spend(late, epoch) {
+            Spent::Token(_, low) => {
+                self.tell(bucket, || format!("worker {worker} spends a token in hand"));
+                self.books[bucket].told += 1;
+                self.workers[worker].entries[bucket].take_untold(1);
+                self.note(bucket, Note::Admitted(1));
+                self.asks_again(worker, bucket, until);
+                if low && let Some(published) = self.workers[worker].published.clone() {
+                    self.step(worker, bucket, Event::TakeAhead, &published, None);
+                }
+                true
+            }
+            Spent::Denied(_) => true,
+            Spent::Nothing => false,
+        }
+    }
+
+    /// A crowd's task that was served asks again.
+    fn asks_again(&mut self, worker: usize, bucket: usize, until: u64) {
+        if self.now < until {
+            let after = self.dice.of(20..=1_000);
+            self.push(self.now + after, Happening::Asks { worker, bucket, ask: Ask::Take(1, 0), until });
+        }
+    }
+
+    /// A call reaches its worker's machine.
+    pub(crate) fn takes(&mut self, id: usize) {
+        let Call { worker, bucket, count, patience, ref left, .. } = self.calls[id];
+        let waiter = Caller { id, left: left.clone() };
+        let now = self.local(worker);
+        self.calls[id].since = now;
+        let Some(published) = self.workers[worker].published.clone() else { return };
+        if count > published.terms.capacity {
+            // An error at once.
+            self.calls[id].is_over = true;
+            return;
+        }
+        let until = if patience > 0 { now + patience } else { 0 };
+        self.tell(bucket, || {
+            let waits =
+                if patience > 0 { format!(", waiting {} ms", patience / 1_000) } else { String::new() };
+            format!("worker {worker}: caller {id} asks for {count}{waits}")
+        });
+        self.step(worker, bucket, Event::Take { waiter, count, until }, &published, None);
+    }
+
+    /// A caller leaves: it has lost patience, or does not care.
+    pub(crate) fn leaves(&mut self, id: usize) {
+        let call = &mut self.calls[id];
+        if !call.is_over {
+            call.is_over = true;
+            call.left.set(true);
+            let (worker, bucket) = (call.worker, call.bucket);
+            self.tell(bucket, || format!("worker {worker}: caller {id} leaves"));
+        }
+    }
+
+    /// A caller that was granted tokens drops the answer unseen.
+    pub(crate) fn unheard(&mut self, id: usize) {
+        let Call { worker, bucket, count, .. } = self.calls[id];
+        self.tell(bucket, || format!("worker {worker}: caller {id} never looked at its {count}"));
+        if let Some(published) = self.workers[worker].published.clone() {
+            self.step(worker, bucket, Event::Unwanted(count), &published, None);
+        }
+    }
+
+    /// Steps a machine and does what it asks for. `taken` is when the tokens of its event left the bucket, if they are
+    /// those of a command: the instant, and the order.
+    pub(crate) fn step(
+        &mut self,
+        worker: usize,
+        bucket: usize,
+        event: Event<Caller>,
+        published: &Rc<Published>,
+        taken: Option<(u64, u64)>,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut event = Some(event);
+        while let Some(next) = event.take() {
+            let puts_back = matches!(next, Event::PutsBack);
+            let mut actions = Actions::default();
+            self.step_once(worker, bucket, next, published, &mut actions);
+            if let Some(number) = actions.dispatch {
+                let (from, to) = self.plan.network.pipeline;
+                let at = self.now + self.delays.of(from..=to);
+                self.push(at, Happening::Ready { worker, bucket, number });
+            }
+            outcome.command = actions.command.or(outcome.command);
+            match actions.put_back {
+                put_back if puts_back => outcome.put_back = put_back,
+                Some(put_back) if put_back.tokens > 0 => self.returns(worker, bucket, put_back),
+                _ => {}
+            }
+            let answers: Vec<(Caller, Answer)> = actions.answers().collect();
+            let unwanted: u64 =
+                answers.into_iter().map(|(caller, answer)| self.told(&caller, answer, taken)).sum();
+            if unwanted > 0 && self.fault != Some(Fault::UnwantedForgotten) {
+                event = Some(Event::Unwanted(unwanted));
+            }
+        }
+        outcome
+    }
+
+    fn step_once(
+        &mut self,
+        worker: usize,
+        bucket: usize,
+        event: Event<Caller>,
+        published: &Rc<Published>,
+        actions: &mut Actions<Caller>,
+    ) {
+        let now = self.local(worker);
+        let fault = self.fault;
+        let it = &mut self.workers[worker];
+        if matches!(event, Event::Wake) {
+            it.entries[bucket].armed_at = 0;
+        }
+        let (machine, mut context) = it.surroundings(bucket, published, now);
+        match fault {
+            Some(Fault::DeadlineAnew) => context.deadline = DEADLINE + 50_000,
+            Some(Fault::TrustForever) => context.trusted_until = Micros::MAX,
+            _ => {}
+        }
+        machine.step(event, &context, actions);
+        let entry = &mut it.entries[bucket];
+        if let Some(at) = actions.wake_at.filter(|at| entry.armed_at == 0 || *at < entry.armed_at) {
+            entry.armed_at = at;
+            it.timers.arm(at, bucket);
+            self.look_in_time(worker);
+        }
+    }
+
+    /// Has the worker's timers looked at when the first is due.
+    fn look_in_time(&mut self, worker: usize) {
+        let it = &mut self.workers[worker];
+        let Some(due) = it.timers.due_at() else { return };
+        let at = it.clock.run(due).max(self.now);
+        if it.looks_at.is_none_or(|looks_at| at < looks_at) {
+            it.looks_at = Some(at);
+            self.push(at, Happening::Looks(worker));
+        }
+    }
+
+    /// A worker looks at its timers.
+    pub(crate) fn looks(&mut self, worker: usize) {
+        if self.workers[worker].looks_at != Some(self.now) {
+            return;
+        }
+        self.workers[worker].looks_at = None;
+        let mut due = Vec::new();
+        let now = self.local(worker);
+        self.workers[worker].timers.take_due(now, &mut due);
+        for bucket in due {
+            if let Some(published) = self.workers[worker].published.clone() {
+                self.step(worker, bucket, Event::Wake, &published, None);
+            }
+        }
+        self.look_in_time(worker);
+    }
+
+    /// A caller is told its answer: tokens that nobody was there to hear of.
+    fn told(&mut self, caller: &Caller, answer: Answer, taken: Option<(u64, u64)>) -> u64 {
+        let id = caller.id;
+        let Call { worker, bucket, count, since, asked, patience, until, is_over, .. } = self.calls[id];
+        let allowed = matches!(answer, Answer::Decided(Decision::Allowed { .. }));
+        if is_over {
+            return if allowed { count } else { 0 };
+        }
+        self.calls[id].is_over = true;
+        let took = self.local(worker) - since;
+        if patience == 0 && took > DEADLINE + TIMER {
+            self.breaks(bucket, Law::Unanswered(Some(took)));
+        }
+        self.tell(bucket, || {
+            let told = match answer {
+                Answer::Decided(Decision::Allowed { remaining, .. }) => format!("allowed, {remaining} left"),
+                Answer::Decided(denied) => {
+                    format!("denied for {} µs", denied.retry_after().unwrap_or_default().as_micros())
+                }
+                Answer::Failed => "an error".to_owned(),
+                Answer::Overdue => "overdue".to_owned(),
+            };
+            format!("worker {worker}: caller {id} is told: {told}")
+        });
+        if !allowed {
+            return 0;
+        }
+        if self.plan.restless && self.dice.chance(1, 30) {
+            let after = self.dice.of(0..=2_000);
+            self.push(self.now + after, Happening::Unheard(id));
+            return 0;
+        }
+        self.books[bucket].told += count;
+        self.workers[worker].entries[bucket].take_untold(count);
+        // Tokens of a command count from its execution on, but not before the caller came.
+        let (at, order) = taken.filter(|(at, _)| *at >= asked).unwrap_or_else(|| match taken {
+            Some(_) => (asked, self.next_order()),
+            None => (self.now, self.next_order()),
+        });
+        self.books[bucket].notes.push((at, order, Note::Admitted(count)));
+        self.asks_again(worker, bucket, until);
+        0
+    }
+}

@@ -1,0 +1,177 @@
+//! Commands on their way to Redis and back.
+
+use std::rc::Rc;
+
+use topup::machine::{Command, Event, Micros, Reply};
+
+use crate::{
+    fault::Fault,
+    oracle::Note,
+    server::Executed,
+    worker::Published,
+    world::{Happening, World},
+};
+
+/// What becomes of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Carried out and answered.
+    Answered,
+    /// Never carried out; an error.
+    Lost,
+    /// Carried out, and the reply is lost; an error.
+    Unanswered,
+    /// Carried out, and nothing is ever heard of it.
+    Silent,
+}
+
+/// A command on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    worker: usize,
+    bucket: usize,
+    number: u32,
+    command: Command,
+    /// When it was written, by the worker's clock, and of the run.
+    sent: Micros,
+    at: u64,
+    published: Rc<Published>,
+    fate: Fate,
+    connection: u32,
+    /// The doubts that it settles.
+    settles: Vec<u64>,
+    /// When it was carried out, its order, and what came of it.
+    executed: Option<(u64, u64, Executed)>,
+}
+
+// === impl World ===
+
+impl World {
+    /// The pipeline is ready: the machine builds the command.
+    pub(crate) fn write(&mut self, worker: usize, bucket: usize, number: u32) {
+        let Some(published) = self.workers[worker].published.clone() else { return };
+        let outcome = self.step(worker, bucket, Event::Ready(number), &published, None);
+        let Some(command) = outcome.command else { return };
+        let (sent, at, connection) = (self.local(worker), self.now, self.connection);
+        let fate = self.fate();
+        self.tell(bucket, || format!("worker {worker} writes {command:?}, number {number}"));
+        let arrives = (self.now + self.long_trip()).max(self.workers[worker].carried_until);
+        self.workers[worker].carried_until = arrives;
+        let settles = match command {
+            Command::Settle { .. } => std::mem::take(&mut self.workers[worker].entries[bucket].doubts),
+            _ => Vec::new(),
+        };
+        let executed = None;
+        let sent = Sent {
+            worker,
+            bucket,
+            number,
+            command,
+            sent,
+            at,
+            published,
+            fate,
+            connection,
+            settles,
+            executed,
+        };
+        self.push(arrives, Happening::Execute(Box::new(sent)));
+    }
+
+    fn fate(&mut self) -> Fate {
+        if !self.delays.chance(self.plan.network.lost, 10_000) {
+            return Fate::Answered;
+        }
+        self.delays.pick(&[Fate::Lost, Fate::Unanswered, Fate::Silent])
+    }
+
+    /// Redis carries a command out.
+    pub(crate) fn execute(&mut self, mut sent: Box<Sent>) {
+        let Sent { worker, bucket, command, at, .. } = *sent;
+        let back = self.now + self.long_trip();
+        if sent.fate == Fate::Lost || sent.connection != self.connection {
+            sent.fate = Fate::Lost;
+            self.push(back, Happening::Completed(sent));
+            return;
+        }
+        self.see(bucket);
+        let executed = self.server.execute(bucket, command, sent.published.written(), at, self.now);
+        let order = self.next_order();
+        self.tell(bucket, || {
+            let reply = match executed.reply {
+                Reply::Settled(settled) => format!(
+                    "{:?}, {} granted, {} left, {}, full in {} µs",
+                    settled.verdict,
+                    settled.granted,
+                    settled.tokens,
+                    if settled.counting { "counting" } else { "at rest" },
+                    settled.headroom,
+                ),
+                reply => format!("{reply:?}"),
+            };
+            let before = executed.before;
+            format!("REDIS executes {command:?} of worker {worker}: {reply} (held {before})")
+        });
+        self.books[bucket].granted += executed.granted;
+        if executed.charged > 0 {
+            self.books[bucket].charged += executed.charged;
+        }
+        if !executed.refused {
+            for doubt in std::mem::take(&mut sent.settles) {
+                self.books[bucket].notes.push((self.now, order, Note::Paid(doubt, executed.unpaid)));
+            }
+        }
+        sent.executed = Some((self.now, order, executed));
+        if sent.fate != Fate::Silent {
+            // What was refused is asked once more beside the pipeline.
+            let again = if executed.refused { self.trip() + self.trip() } else { 0 };
+            self.push(back + again, Happening::Completed(sent));
+        }
+    }
+
+    /// Law 3: tokens in the bucket, and those that are elsewhere.
+    pub(crate) fn see(&mut self, bucket: usize) {
+        let now = self.server.time(self.now);
+        self.server.expire(bucket, now);
+        let tokens = self.server.tokens(bucket, now);
+        let books = &self.books[bucket];
+        let elsewhere = (books.granted + books.charged).saturating_sub(books.told + books.returned);
+        self.note(bucket, Note::Seen(tokens, elsewhere));
+    }
+
+    /// A command has come to an end.
+    pub(crate) fn completed(&mut self, sent: Sent) {
+        let Sent { worker, bucket, number, command, sent: mut when, ref published, fate, connection, .. } =
+            sent;
+        let now = self.local(worker);
+        self.workers[worker].entries[bucket].doubts.extend(&sent.settles);
+        self.workers[worker].note_round_trip(now.saturating_sub(when));
+        let executed = sent.executed.filter(|(.., executed)| {
+            fate == Fate::Answered && connection == self.connection && !executed.refused
+        });
+        let reply = executed.map(|(.., executed)| executed.reply);
+        if let (Command::FirstTake { .. }, Some(Reply::First(was_full))) = (command, reply) {
+            self.workers[worker].note_first_take(!was_full);
+        }
+        let taken = executed.map(|(at, order, _)| (at, order));
+        if let Some((at, order, executed)) = executed
+            && executed.overflow > 0
+        {
+            self.tell(bucket, || format!("({} of them were taken late)", executed.overflow));
+            self.workers[worker].entries[bucket].doubts.push(order);
+            self.books[bucket].notes.push((at, order, Note::Doubtful(order, executed.overflow)));
+        }
+        self.tell(bucket, || match reply {
+            Some(_) => format!("worker {worker} has the reply to number {number}"),
+            None => format!("worker {worker} has no reply to number {number}"),
+        });
+        if let Some((at, order, Executed { granted: tokens @ 1.., .. })) = executed {
+            self.workers[worker].entries[bucket].untold.push_back((at, order, tokens));
+        }
+        if self.fault == Some(Fault::FreshIgnored) && matches!(command, Command::Decrement { .. }) {
+            when += 10_000_000;
+        }
+        let event = Event::Completed { number, command, sent: when, reply };
+        self.step(worker, bucket, event, &published.clone(), taken);
+    }
+}

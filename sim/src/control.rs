@@ -1,0 +1,127 @@
+//! Control polls, and the reading of the limit.
+
+use topup::machine::Micros;
+
+use crate::{
+    worker::{DEADLINE, Published},
+    world::{Happening, World},
+};
+
+/// Time between two polls, in µs.
+const EVERY: u64 = 250_000;
+
+/// A control poll on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Poll {
+    worker: usize,
+    /// When it was sent, by the worker's clock, and of the run.
+    sent: Micros,
+    at: u64,
+    fate: Fate,
+    connection: u32,
+    /// The generation, whether a daemon lives, and the instant of Redis.
+    told: Option<(u64, bool, u64)>,
+}
+
+/// What becomes of a poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    Refused,
+    Silent,
+}
+
+// === impl World ===
+
+impl World {
+    /// A worker that has just started knows the limit.
+    pub(crate) fn settled_in(&mut self, worker: usize) {
+        let (now, redis) = (self.local(worker), self.server.time(self.now));
+        self.workers[worker].control.note(self.server.generation, true, redis, now);
+        let epoch = self.workers[worker].control.epoch;
+        self.workers[worker].published = self.limit(epoch).map(Into::into);
+    }
+
+    /// The limit as its record says it now.
+    fn limit(&self, epoch: u64) -> Option<Published> {
+        let record = self.server.record.as_ref()?;
+        Some(Published::new(record, self.server.frozen > 0, &self.plan, epoch))
+    }
+
+    pub(crate) fn poll(&mut self, worker: usize) {
+        if !self.polls() {
+            return;
+        }
+        let fate = if self.delays.chance(self.plan.network.polls_lost, 100) {
+            self.delays.pick(&[Fate::Refused, Fate::Silent])
+        } else {
+            Fate::Answered
+        };
+        let (sent, at, connection) = (self.local(worker), self.now, self.connection);
+        let trip = self.long_trip();
+        self.push(at + trip, Happening::Polled(Poll { worker, sent, at, fate, connection, told: None }));
+    }
+
+    /// Redis is polled.
+    pub(crate) fn polled(&mut self, mut poll: Poll) {
+        let now = self.server.time(self.now);
+        poll.told = Some((self.server.generation, self.server.beats > now, now));
+        let back = self.now + self.long_trip();
+        let deadline = self.workers[poll.worker].clock.run(poll.sent + DEADLINE);
+        if poll.fate == Fate::Silent || back > deadline {
+            poll.fate = Fate::Silent;
+            self.push(deadline, Happening::PollEnds(poll));
+        } else {
+            self.push(back, Happening::PollEnds(poll));
+        }
+    }
+
+    /// A poll has ended.
+    pub(crate) fn poll_ends(&mut self, poll: Poll) {
+        let Poll { worker, sent, at, fate, connection, told } = poll;
+        let now = self.local(worker);
+        let control = &mut self.workers[worker].control;
+        match told {
+            _ if fate == Fate::Silent => control.lose_sight(now),
+            Some((generation, alive, redis)) if fate == Fate::Answered && connection == self.connection => {
+                control.note(generation, alive, redis, sent);
+            }
+            _ => control.break_off(),
+        }
+        self.push((at + EVERY).max(self.now), Happening::Polls(worker));
+    }
+
+    /// A worker reads the limit, once for all who wait for it.
+    pub(crate) fn read(&mut self, worker: usize) {
+        if !std::mem::replace(&mut self.workers[worker].is_reading, true) {
+            let trip = self.trip();
+            let epoch = self.workers[worker].control.epoch;
+            self.push(self.now + trip, Happening::Reads(worker, epoch));
+        }
+    }
+
+    pub(crate) fn reads(&mut self, worker: usize, epoch: u64) {
+        let published = self.limit(epoch);
+        let trip = self.trip();
+        self.push(self.now + trip, Happening::HasRead(worker, published));
+    }
+
+    pub(crate) fn has_read(&mut self, worker: usize, published: Option<Published>) {
+        self.workers[worker].is_reading = false;
+        let read = published.is_some();
+        if let Some(published) = published {
+            self.workers[worker].published = Some(published.into());
+        }
+        for call in std::mem::take(&mut self.workers[worker].reading) {
+            if self.calls[call].is_over {
+                continue;
+            }
+            if read {
+                self.takes(call);
+            } else {
+                // Nothing is published.
+                self.calls[call].is_over = true;
+            }
+        }
+    }
+}

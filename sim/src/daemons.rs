@@ -1,0 +1,160 @@
+//! Daemons: their passes, their heartbeats, and changes of terms by freeze.
+
+use topup_wire::bucket::{self, Bucket, Operation, Record};
+
+use crate::{
+    fault::Fault,
+    oracle::Note,
+    plan::{Promise, SECOND},
+    world::{Happening, World},
+};
+
+/// A change is announced for so long before it is made, in µs.
+const FREEZE: u64 = 750_000;
+/// A heartbeat is good for so long, and comes so often, in µs.
+const GOOD_FOR: u64 = 2 * SECOND;
+const BEATS: u64 = SECOND / 2;
+
+/// What is to be published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Publisher {
+    pub(crate) desired: Promise,
+    in_force: Promise,
+    /// From when on the desired terms apply, in the run's time.
+    pub(crate) from: u64,
+}
+
+// === impl Publisher ===
+
+impl Publisher {
+    pub(crate) const fn new(terms: Promise) -> Self {
+        Self { desired: terms, in_force: terms, from: 0 }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// Whether a daemon lives; after the traffic one does.
+    fn has_daemon(&self) -> bool {
+        !self.is_open() || self.plan.daemons.alive(self.now)
+    }
+
+    pub(crate) fn beat(&mut self) {
+        if self.has_daemon() {
+            self.server.beats = self.server.time(self.now) + GOOD_FOR;
+        }
+        self.push(self.now + BEATS, Happening::Beat);
+    }
+
+    /// A daemon's pass over all buckets.
+    pub(crate) fn pass(&mut self, daemon: u64) {
+        let (from, to) = if self.is_open() { self.plan.daemons.pass } else { (300_000, 900_000) };
+        let next = self.now + self.dice.of(from..=to);
+        self.push(next, Happening::Pass(daemon));
+        if !self.has_daemon() {
+            return;
+        }
+        self.heal();
+        let Some(record) = self.server.record else { return };
+        let all = self.dice.chance(1, 10);
+        for bucket in 0..self.server.keys.len() {
+            if self.dice.chance(9, 10) {
+                self.look_after(bucket, &record, all);
+            }
+        }
+    }
+
+    /// Credits a bucket if that is due.
+    fn look_after(&mut self, bucket: usize, record: &Record, all: bool) {
+        let now = self.server.time(self.now);
+        self.server.expire(bucket, now);
+        let key = &mut self.server.keys[bucket];
+        let Bucket::Counting(held) = key.bucket else { return };
+        let credited = if held.former {
+            bucket::carry(record, &mut key.bucket, now)
+        } else {
+            bucket::is_due(record, held, all, now) && bucket::refill(record, &mut key.bucket, now)
+        };
+        if !credited {
+            return;
+        }
+        if let Bucket::Counting(after) = &mut key.bucket {
+            let added = after.tokens - held.tokens;
+            match self.fault {
+                Some(Fault::RefillTwice) => {
+                    after.tokens = (after.tokens + added).min(record.capacity as i64 - 1)
+                }
+                Some(Fault::RefillForgets) => after.tokens = held.tokens,
+                _ => {}
+            }
+        }
+        let after = key.bucket;
+        self.tell(bucket, || match after {
+            Bucket::Counting(after) => format!("DAEMON credits: {} tokens", after.tokens),
+            _ => "DAEMON credits: full, and the key is gone".to_owned(),
+        });
+    }
+
+    /// Publishes what a flush has removed.
+    fn heal(&mut self) {
+        if self.server.record.is_none() {
+            let now = self.server.time(self.now);
+            let Publisher { in_force, .. } = self.publisher;
+            self.server.record =
+                Some(Record::new(&in_force.limit(self.plan.lease, self.plan.on_change), now));
+            self.server.generation = now / 1_000;
+        }
+    }
+
+    /// Makes the terms what they should be: announced first, changed when nobody goes by the former ones any more.
+    pub(crate) fn publishes(&mut self) {
+        let Publisher { desired, in_force, from } = self.publisher;
+        if desired == in_force {
+            return;
+        }
+        let again = self.now + self.dice.of(5_000..=200_000);
+        let Some(record) = self.server.record.filter(|_| self.has_daemon()) else {
+            return self.push(again, Happening::Publishes);
+        };
+        let now = self.server.time(self.now);
+        if self.server.frozen == 0 {
+            (self.server.frozen, self.server.generation) = (now, self.server.generation + 1);
+            for bucket in 0..self.books.len() {
+                self.tell(bucket, || format!("DAEMON announces {desired:?}"));
+            }
+        }
+        let is_former = |bucket: Bucket| matches!(bucket, Bucket::Counting(held) if held.former);
+        let busy = self.server.keys.iter().any(|key| is_former(key.bucket));
+        if now < self.server.frozen + FREEZE {
+            return self.push(self.now + FREEZE, Happening::Publishes);
+        }
+        if busy {
+            return self.push(again, Happening::Publishes);
+        }
+        let limit = desired.limit(self.plan.lease, self.plan.on_change);
+        let since = self.server.time(from);
+        let at = if since <= record.since || since > now { now } else { since };
+        self.server.record = Some(record.changed(&limit, at));
+        (self.server.frozen, self.server.generation) = (0, self.server.generation + 1);
+        self.publisher.in_force = desired;
+        for bucket in 0..self.books.len() {
+            if let Bucket::Counting(held) = &mut self.server.keys[bucket].bucket {
+                held.former = self.fault != Some(Fault::ChangeForgotten);
+            }
+            self.note(bucket, Note::Changed(desired, self.plan.on_change));
+            self.tell(bucket, || format!("DAEMON publishes {desired:?}"));
+            let at = self.now + self.dice.of(0..=2 * SECOND);
+            self.push(at, Happening::Touch(bucket));
+        }
+    }
+
+    /// A bucket at rest is carried over a change.
+    pub(crate) fn touch(&mut self, bucket: usize) {
+        let now = self.server.time(self.now);
+        self.server.expire(bucket, now);
+        if let (Some(record), Bucket::AtRest(_)) = (self.server.record, self.server.keys[bucket].bucket) {
+            self.server.settle(bucket, &record, Operation::Refund(0), false, 0, now);
+        }
+    }
+}

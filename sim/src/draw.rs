@@ -1,0 +1,188 @@
+//! Drawing a plan from a seed.
+
+use topup_wire::limit::OnChange;
+
+use crate::{
+    dice::Dice,
+    plan::{Daemons, Mishap, Network, Plan, Promise, SECOND, Stream},
+};
+
+/// Callers of a run, about.
+const CALLERS: u64 = 2_500;
+/// The longest traffic, in µs.
+const LONGEST: u64 = 20 * SECOND;
+/// The shortest, in µs: what workers know of a bucket grows old in it.
+const SHORTEST: u64 = 3 * SECOND;
+
+/// Terms of every kind: slow, quick, uneven, and quicker than the clock.
+const TERMS: [Promise; 16] = [
+    Promise::new(10, 10, SECOND),
+    Promise::new(1_000, 1_000, SECOND),
+    Promise::new(20, 100, SECOND),
+    Promise::new(100, 500, SECOND),
+    Promise::new(5, 1, SECOND),
+    Promise::new(1_000, 100, SECOND),
+    Promise::new(1_000, 997, SECOND),
+    Promise::new(7, 3, SECOND),
+    Promise::new(40, 7, SECOND),
+    Promise::new(300, 20_000, SECOND),
+    Promise::new(5_000, 5_000, SECOND),
+    Promise::new(10_000, 250_000, SECOND),
+    Promise::new(4_000, 1_001, 1_000),
+    Promise::new(60, 7_919, 3_000_000),
+    Promise::new(1, 2, SECOND),
+    Promise::new(3, 50, SECOND),
+];
+
+// === impl Plan ===
+
+impl Plan {
+    /// The plan of `seed`.
+    pub fn draw(seed: u64) -> Self {
+        let dice = &mut Dice::new(seed);
+        let terms = dice.pick(&TERMS);
+        let workers = dice.pick(&[1, 1, 2, 3, 4, 6, 8, 16, 32, 64, 128]);
+        let mut plan = Self::calm(seed, workers, terms);
+        plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
+        plan.drift = dice.pick(&[0, 0, 500, 10_000]);
+        plan.lasts = terms.time_of(dice.of(300..=3_000)).clamp(SHORTEST, LONGEST);
+        if dice.chance(1, 10) {
+            return plan.steady(dice);
+        }
+        if dice.chance(1, 3) {
+            let ttl = dice.pick(&[50_000, 300_000, SECOND, 4 * SECOND]);
+            plan.lease = Some((dice.pick(&[100, 300, 1_000]), ttl));
+        }
+        plan.network = network(dice);
+        plan.restless = dice.chance(1, 4);
+        plan.daemons = daemons(dice, plan.lasts);
+        let streams = dice.of(1..=3);
+        for _ in 0..streams {
+            let stream = plan.stream(dice, CALLERS / streams);
+            plan.traffic.push(stream);
+        }
+        if dice.chance(1, 2) {
+            let gap = (terms.time_of(terms.capacity) / 2).clamp(20_000, plan.lasts);
+            plan.traffic.push(Stream::Refunds { gap, most: terms.capacity });
+            if dice.chance(1, 3) {
+                plan.traffic.push(Stream::Resets { gap: gap * 4 });
+            }
+        }
+        if dice.chance(1, 3) {
+            plan.mishaps(dice);
+        }
+        plan
+    }
+
+    /// The same, asked above its rate all the time.
+    fn steady(mut self, dice: &mut Dice) -> Self {
+        self.steady = true;
+        self.buckets = 1;
+        self.workers = self.workers.min(16);
+        self.drift = 0;
+        // What is asked for twice as often as it comes, as often as a run may.
+        let gap = (self.terms.each() / dice.of(2..=5)).max(200);
+        if self.terms.each() < 2 * gap {
+            self.terms = Promise::new(20, 1_000, SECOND);
+        }
+        self.terms.capacity = self.terms.capacity.clamp(5, 100);
+        self.lasts = (gap * CALLERS).clamp(SHORTEST / 2, LONGEST);
+        self.traffic = vec![Stream::Takes { gap, most: 1 }];
+        self
+    }
+
+    fn stream(&self, dice: &mut Dice, callers: u64) -> Stream {
+        let (terms, lasts) = (self.terms, self.lasts);
+        let least = lasts / callers;
+        let full = terms.time_of(terms.capacity);
+        match dice.of(0..=9) {
+            0..=3 => {
+                let most = dice.pick(&[1, 1, 1, 2, 5]).min(terms.capacity);
+                let percent = dice.pick(&[10, 50, 90, 130, 500]);
+                let gap = terms.time_of((1 + most) * 50) / percent / self.buckets as u64;
+                Stream::Takes { gap: gap.max(least), most }
+            }
+            4..=6 => {
+                let workers = self.workers as u64;
+                let most = (callers / workers / 2).clamp(1, 64);
+                let takes = dice.of(1..=most).min(2 * terms.capacity);
+                let gap = dice.of(full / 2 + 1..=full * 3 / 2 + 2).max(lasts * takes * workers / callers);
+                Stream::Bursts { gap, takes, spread: dice.pick(&[0, 3_000, 90_000, 300_000]) }
+            }
+            7 => {
+                let size = dice.of(32..=150);
+                Stream::Crowds {
+                    gap: (lasts * size * 4 / callers).max(full),
+                    size,
+                    stays: dice.of(500..=20_000),
+                }
+            }
+            _ => {
+                let most = dice.pick(&[1, 2, 8]).min(terms.capacity);
+                let gap = (terms.each() * most).max(least);
+                Stream::Waiters { gap, most, patience: dice.pick(&[50_000, 400_000, 3 * SECOND]) }
+            }
+        }
+    }
+
+    fn mishaps(&mut self, dice: &mut Dice) {
+        let kind = dice.of(0..=5);
+        let many = dice.of(1..=2);
+        for _ in 0..many {
+            let at = dice.of(SECOND / 2..=self.lasts);
+            let mishap = match kind {
+                0 => Mishap::Step(dice.of(1..=5 * SECOND) as i64),
+                1 => Mishap::Step(-(dice.of(1..=5 * SECOND) as i64)),
+                2 => Mishap::Flush,
+                3 => Mishap::Failover(dice.of(1_000..=300_000)),
+                _ => Mishap::Change(self.changed(dice), dice.pick(&[0, 0, 200_000, SECOND])),
+            };
+            self.mishaps.push((at, mishap));
+        }
+        self.mishaps.sort_by_key(|(at, _)| *at);
+        self.on_change =
+            dice.pick(&[OnChange::Keep, OnChange::Keep, OnChange::Proportional, OnChange::Reset]);
+    }
+
+    /// Other terms.
+    fn changed(&self, dice: &mut Dice) -> Promise {
+        let Promise { capacity, tokens, interval } = self.terms;
+        let scaled = |number: u64, dice: &mut Dice| (number * dice.pick(&[1, 2, 4, 8, 20]) / 4).max(1);
+        match dice.of(0..=2) {
+            0 => Promise::new(scaled(capacity, dice), tokens, interval),
+            1 => Promise::new(capacity, scaled(tokens, dice), interval),
+            _ => Promise::new(scaled(capacity, dice), scaled(tokens, dice), interval),
+        }
+    }
+}
+
+fn network(dice: &mut Dice) -> Network {
+    let mut network = Network::CALM;
+    network.trip = dice.pick(&[(20, 60), (40, 300), (200, 2_000), (3_000, 40_000)]);
+    network.pipeline = dice.pick(&[(0, 20), (0, 60), (0, 3_000)]);
+    if dice.chance(1, 3) {
+        network.late = dice.pick(&[5, 20, 200]);
+        network.late_by = dice.pick(&[30_000, 300_000, 300_000, 1_600_000]);
+    }
+    if dice.chance(1, 5) {
+        network.lost = dice.pick(&[10, 100, 1_000]);
+    }
+    if dice.chance(1, 5) {
+        network.polls_lost = dice.pick(&[10, 50, 90]);
+    }
+    network
+}
+
+fn daemons(dice: &mut Dice, lasts: u64) -> Daemons {
+    let mut daemons = Daemons::one();
+    daemons.many = dice.pick(&[1, 1, 2]);
+    daemons.pass = dice.pick(&[(50_000, 150_000), (50_000, 1_700_000), (1_000_000, 3_000_000)]);
+    if dice.chance(1, 5) {
+        let from = dice.of(0..=lasts);
+        daemons.dead.push((from, from + dice.of(SECOND..=6 * SECOND)));
+    }
+    if dice.chance(1, 30) {
+        daemons.many = 0;
+    }
+    daemons
+}

@@ -1,0 +1,68 @@
+//! Planted faults: what a seed must find when the rules of buckets are broken.
+
+/// A broken rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Scripts tell a full instant that is one token late.
+    FullInstantLate,
+    /// Each worker allows itself half a tick beyond the full instant.
+    Leeway,
+    /// Tokens are put into a counting bucket that stays counting.
+    PutInInPlace,
+    /// A bucket that tokens were put into may count again at once.
+    NoHold,
+    /// Workers keep bare commands that ended late to themselves.
+    DoubtUntold,
+    /// Tokens that are put back never reach the bucket.
+    LostReturn,
+    /// The time to answer begins anew on the way.
+    DeadlineAnew,
+    /// First takes overwrite the bucket of somebody else.
+    FirstTakeOverwrites,
+    /// Keys expire 2 ms before their bucket is full.
+    ExpiryEarly,
+    /// A refill credits its time twice.
+    RefillTwice,
+    /// Workers trust what they know forever, and see no freeze.
+    TrustForever,
+    /// Tokens in hand are spent after their time.
+    StockUnbounded,
+    /// A put-in without a reply is sent again.
+    PutInAgain,
+    /// What is known of a bucket stays fresh for 10 s more.
+    FreshIgnored,
+    /// A counting bucket is not carried over a change of terms.
+    ChangeForgotten,
+    /// Redis keeps the keys of full buckets.
+    KeyStays,
+    /// Tokens granted to somebody who has left are forgotten.
+    UnwantedForgotten,
+    /// The pass of a daemon skips time: it notes the instant and credits nothing.
+    RefillForgets,
+}
+
+// === impl Fault ===
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 18] = [
+        Self::FullInstantLate,
+        Self::Leeway,
+        Self::PutInInPlace,
+        Self::NoHold,
+        Self::DoubtUntold,
+        Self::LostReturn,
+        Self::DeadlineAnew,
+        Self::FirstTakeOverwrites,
+        Self::ExpiryEarly,
+        Self::RefillTwice,
+        Self::TrustForever,
+        Self::StockUnbounded,
+        Self::PutInAgain,
+        Self::FreshIgnored,
+        Self::ChangeForgotten,
+        Self::KeyStays,
+        Self::UnwantedForgotten,
+        Self::RefillForgets,
+    ];
+}

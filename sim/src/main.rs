@@ -1,0 +1,60 @@
+//! Runs seed after seed for as long as it is told to.
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Parser;
+use topup_sim::{Plan, run, story};
+
+/// Simulates topup: many seeds, each with its own terms, traffic and mishaps.
+#[derive(Debug, Parser)]
+struct Args {
+    /// How long to go on.
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+    /// The first seed; TOPUP_SIM_SEED names the only one.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many seeds at most.
+    #[arg(long, default_value_t = u64::MAX)]
+    seeds: u64,
+    /// Goes on after a broken law.
+    #[arg(long)]
+    all: bool,
+}
+
+#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a tool for people, which takes its time")]
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let (began, most) = (std::time::Instant::now(), Duration::from_secs_f64(args.minutes * 60.0));
+    let (mut admitted, mut steps, mut worst, mut failed) = (0, 0, 0, 0);
+    let named = std::env::var("TOPUP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = if named.is_some() { 1 } else { args.seeds };
+    let first = named.or(args.seed).unwrap_or(0);
+    let mut seed = first;
+    while began.elapsed() < most && seed - first < seeds {
+        let plan = Plan::draw(seed);
+        let outcome = run(&plan, None);
+        (admitted, steps, worst) =
+            (admitted + outcome.admitted, steps + outcome.steps, worst.max(outcome.worst));
+        if let Some(broken) = outcome.broken {
+            failed += 1;
+            if args.all {
+                println!("seed {seed}: {:?} of bucket {} at {}", broken.law, broken.bucket, broken.at);
+            } else {
+                println!("{}", story(&plan, None, &broken));
+                return ExitCode::FAILURE;
+            }
+        }
+        seed += 1;
+    }
+    let seeds = seed - first;
+    println!(
+        "{seeds} seeds from {}, {failed} broke a law; {steps} happenings, {admitted} tokens admitted, {:?}; \
+         worst excess, late commands included: {}.{:03} tokens",
+        first,
+        began.elapsed(),
+        worst / 1_000,
+        worst % 1_000,
+    );
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

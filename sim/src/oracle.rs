@@ -1,0 +1,238 @@
+//! What the laws allow: an ideal bucket in whole numbers, which knows nothing of forms, scripts and estimates.
+//!
+//! What happened to a bucket is noted in the order in which Redis carried it out, and judged when the run is over: only
+//! then is it known which tokens a caller was told of.
+
+use topup_wire::limit::OnChange;
+
+use crate::plan::Promise;
+
+/// Something that happened to a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Note {
+    /// A caller was told that so many tokens are its own.
+    Admitted(u64),
+    /// So many were given back.
+    Given(u64),
+    /// The bucket was filled.
+    Filled,
+    /// New terms are announced or to apply: until the change is made, the larger capacity and rate hold.
+    Changing(Promise),
+    /// The change is made.
+    Changed(Promise, OnChange),
+    /// A command that was carried out late took so many tokens of a bucket that had become full on the way. They are in
+    /// doubt, under this number, until their worker settles.
+    Doubtful(u64, u64),
+    /// The worker has settled that doubt; the bucket had so many tokens too few to pay it.
+    Paid(u64, u64),
+    /// Redis itself has lost what was known of so many tokens: they may be admitted once more until the instant.
+    Pardoned(u64, u64),
+    /// The clock of Redis stepped forward by so many µs.
+    Stepped(u64),
+    /// Redis holds so many tokens, and so many are in no bucket: in hand, on their way, or lost.
+    Seen(u64, u64),
+}
+
+/// A law that was broken, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which bucket.
+    pub bucket: usize,
+    /// The instant, in µs of the run.
+    pub at: u64,
+    /// Which law, and by how much.
+    pub law: Law,
+}
+
+/// A law, and by how much it was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// Law 1: more was admitted than the capacity and the rate allow, by so many thousandths of a token.
+    Over(u64),
+    /// Law 2: in a window of a bucket asked above its rate, so many thousandths of a token fewer than the rate came.
+    Starved(u64),
+    /// Law 3: so many thousandths of a token are neither in the bucket nor anywhere else.
+    Vanished(u64),
+    /// Law 4: a bucket has a key though it has been full for seconds.
+    KeyStays(String),
+    /// A caller was not answered in time: after so many µs, or not at all.
+    Unanswered(Option<u64>),
+    /// The code panicked.
+    Panicked(String),
+}
+
+/// A bucket of ideal precision.
+struct Ideal {
+    /// Units of a token: all rates bring whole numbers of them in a µs.
+    token: i128,
+    capacity: i128,
+    /// Units in each µs.
+    rate: i128,
+    level: i128,
+    at: u64,
+    /// Until the change is made, no less than these.
+    changing: Option<(i128, i128)>,
+    in_doubt: Vec<(u64, i128)>,
+    pardon: i128,
+    pardoned_until: u64,
+    most: i128,
+}
+
+// === impl Ideal ===
+
+impl Ideal {
+    fn new(promises: &[Promise]) -> Self {
+        let mut intervals: Vec<u64> = promises.iter().map(|promise| promise.interval).collect();
+        intervals.sort_unstable();
+        intervals.dedup();
+        let token = intervals.iter().map(|interval| i128::from(*interval)).product();
+        let mut ideal = Self {
+            token,
+            capacity: 0,
+            rate: 0,
+            level: 0,
+            at: 0,
+            changing: None,
+            in_doubt: Vec::new(),
+            pardon: 0,
+            pardoned_until: 0,
+            most: 0,
+        };
+        (ideal.capacity, ideal.rate) = ideal.of(promises[0]);
+        ideal.level = ideal.capacity;
+        ideal
+    }
+
+    fn of(&self, promise: Promise) -> (i128, i128) {
+        let rate = self.token / i128::from(promise.interval) * i128::from(promise.tokens);
+        (self.tokens(promise.capacity), rate)
+    }
+
+    fn tokens(&self, count: u64) -> i128 {
+        i128::from(count) * self.token
+    }
+
+    fn pass(&mut self, micros: u64) {
+        let (capacity, rate) = self.changing.unwrap_or((self.capacity, self.rate));
+        let (capacity, rate) = (capacity.max(self.capacity), rate.max(self.rate));
+        self.level = (self.level + i128::from(micros) * rate).min(capacity);
+    }
+
+    /// What is in doubt or pardoned may be missing.
+    fn forgiven(&mut self, at: u64) -> i128 {
+        if at > self.pardoned_until {
+            self.pardon = 0;
+        }
+        // A pardon is used up.
+        let used = (-self.level).clamp(0, self.pardon);
+        (self.level, self.pardon) = (self.level + used, self.pardon - used);
+        self.in_doubt.iter().map(|(_, units)| units).sum()
+    }
+
+    /// What `note` makes of it: by how much less than nothing it holds.
+    fn note(&mut self, at: u64, note: Note) -> i128 {
+        self.pass(at - self.at);
+        self.at = at;
+        match note {
+            Note::Admitted(count) => self.level -= self.tokens(count),
+            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.capacity),
+            Note::Filled => self.level = self.capacity,
+            Note::Changing(promise) => self.changing = Some(self.of(promise)),
+            Note::Changed(promise, on_change) => {
+                let before = self.capacity;
+                (self.capacity, self.rate) = self.of(promise);
+                self.changing = None;
+                self.level = match on_change {
+                    OnChange::Keep => self.level,
+                    OnChange::Proportional if self.level < 0 => self.level,
+                    OnChange::Proportional => {
+                        (self.level / self.token + 1) * self.capacity / (before / self.token)
+                    }
+                    OnChange::Reset => self.capacity,
+                };
+                self.level = self.level.min(self.capacity);
+            }
+            Note::Doubtful(number, count) => {
+                let units = self.tokens(count);
+                self.in_doubt.push((number, units));
+            }
+            Note::Paid(number, unpaid) => {
+                self.in_doubt.retain(|(of, _)| *of != number);
+                let unpaid = self.tokens(unpaid);
+                self.level += unpaid.min((-self.level).max(0));
+            }
+            Note::Pardoned(count, until) => {
+                self.pardon = self.pardon.max(self.tokens(count));
+                self.pardoned_until = self.pardoned_until.max(until);
+            }
+            Note::Stepped(micros) => self.pass(micros),
+            Note::Seen(..) => {}
+        }
+        let forgiven = self.forgiven(at);
+        let over = -self.level - forgiven;
+        if matches!(note, Note::Admitted(_)) {
+            self.most = self.most.max(-self.level);
+        }
+        over
+    }
+}
+
+/// Judges what happened to a bucket: the first law broken, and by how much law 1 was in the worst of cases, in
+/// thousandths of a token.
+pub(crate) fn judge(
+    bucket: usize,
+    promises: &[Promise],
+    notes: &[(u64, Note)],
+    vanishing: bool,
+) -> (Option<Broken>, u64) {
+    let mut ideal = Ideal::new(promises);
+    let mut broken = None;
+    for &(at, note) in notes {
+        let over = ideal.note(at, note);
+        let law = match note {
+            Note::Admitted(_) | Note::Paid(..) if over >= ideal.token => {
+                Some(Law::Over(ideal.thousandths(over)))
+            }
+            Note::Seen(tokens, elsewhere) if vanishing => {
+                // A first take may be noted 1 ms late, and a token falls on a whole µs.
+                let slack = ideal.token * 2 + ideal.rate * 1_010;
+                let vanished = ideal.level - ideal.tokens(tokens) - ideal.tokens(elsewhere) - slack;
+                (vanished > 0).then(|| Law::Vanished(ideal.thousandths(vanished + slack)))
+            }
+            _ => None,
+        };
+        if let (Some(law), None) = (law, &broken) {
+            broken = Some(Broken { bucket, at, law });
+        }
+    }
+    let worst = ideal.thousandths(ideal.most.max(0));
+    (broken, worst)
+}
+
+impl Ideal {
+    fn thousandths(&self, units: i128) -> u64 {
+        u64::try_from(units * 1_000 / self.token).unwrap_or(0)
+    }
+}
+
+/// Law 2: by how many thousandths of a token the worst window from `from` on fell short of the rate.
+pub(crate) fn short_of_rate(promise: Promise, notes: &[(u64, Note)], from: u64, to: u64) -> (u64, u64) {
+    let (tokens, interval) = (i128::from(promise.tokens), i128::from(promise.interval));
+    // Of windows that begin after an admission and end before another.
+    let (mut admitted, mut least, mut worst, mut worst_at) = (0_i128, None::<i128>, 0, 0);
+    let ends = notes.iter().filter_map(|&(at, note)| match note {
+        Note::Admitted(count) if (from..to).contains(&at) => Some((at, count)),
+        _ => None,
+    });
+    for (at, count) in ends {
+        let due = i128::from(at - from) * tokens - admitted * interval;
+        let short = due - least.unwrap_or(due);
+        if short > worst {
+            (worst, worst_at) = (short, at);
+        }
+        admitted += i128::from(count);
+        let begins = i128::from(at - from) * tokens - admitted * interval;
+        least = Some(least.map_or(begins, |least| least.min(begins)));
+    }
+    (u64::try_from(worst * 1_000 / interval).unwrap_or(0), worst_at)
+}

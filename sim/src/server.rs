@@ -1,0 +1,255 @@
+//! Redis, as far as buckets go: the twin of the scripts, the expiry of keys, and bare commands.
+
+use topup::machine::{Command, Reply};
+use topup_wire::{
+    bucket::{self, AtRest, Bucket, Held, Operation, Pace, Record},
+    limit::Capacity,
+    reply::{Settled, Verdict},
+};
+
+use crate::{fault::Fault, plan::Plan};
+
+/// The instant at which a run begins, in µs of Redis `TIME`.
+const BEGINS: u64 = 1_790_000_000_123_457;
+
+/// A bucket's key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Key {
+    pub(crate) bucket: Bucket,
+    /// When it expires, in ms; 0 where it does not.
+    pub(crate) expires: u64,
+    /// What bare commands have made of the key of an absent bucket.
+    pub(crate) stray: Option<i64>,
+}
+
+/// What a worker writes its commands under.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub(crate) tag: u64,
+    pub(crate) pace: Pace,
+    pub(crate) capacity: Capacity,
+}
+
+/// What has come of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Executed {
+    pub(crate) reply: Reply,
+    /// Tokens taken.
+    pub(crate) granted: u64,
+    /// Of a settle: tokens in doubt that it was told, and of these those that the bucket did not have any more.
+    pub(crate) charged: u64,
+    pub(crate) unpaid: u64,
+    /// Of a bare command: tokens that it took though the bucket was full, and became so after the command was written.
+    pub(crate) overflow: u64,
+    /// Tokens in the bucket before.
+    pub(crate) before: u64,
+    /// Nothing was done: the limit is not published, or the take is more than a bucket ever holds.
+    pub(crate) refused: bool,
+}
+
+/// One Redis.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// What the limit's record says; none after a flush.
+    pub(crate) record: Option<Record>,
+    /// A change has been announced at this instant of Redis, in µs; 0: none is.
+    pub(crate) frozen: u64,
+    pub(crate) generation: u64,
+    pub(crate) keys: Vec<Key>,
+    /// Until when a daemon is believed to be alive, in µs of Redis.
+    pub(crate) beats: u64,
+    /// How far its clock has stepped.
+    stepped: i64,
+    pub(crate) fault: Option<Fault>,
+}
+
+// === impl Server ===
+
+impl Server {
+    pub(crate) fn new(plan: &Plan, fault: Option<Fault>) -> Self {
+        let begins = BEGINS + plan.seed % 1_000_003;
+        let record = Record::new(&plan.terms.limit(plan.lease, plan.on_change), begins);
+        let keys = vec![Key::default(); plan.buckets];
+        let stepped = (begins - BEGINS) as i64;
+        Self { record: Some(record), frozen: 0, generation: 1, keys, beats: 0, stepped, fault }
+    }
+
+    /// Redis `TIME` at an instant of the run.
+    pub(crate) fn time(&self, at: u64) -> u64 {
+        (BEGINS + at).saturating_add_signed(self.stepped)
+    }
+
+    pub(crate) fn step_clock(&mut self, by: i64) {
+        self.stepped += by;
+    }
+
+    /// Lets go of a key whose time has come.
+    pub(crate) fn expire(&mut self, key: usize, now: u64) {
+        let early = if self.fault == Some(Fault::ExpiryEarly) { 2 } else { 0 };
+        let key = &mut self.keys[key];
+        let stays = self.fault == Some(Fault::KeyStays);
+        if matches!(key.bucket, Bucket::AtRest(_)) && now / 1_000 + early > key.expires && !stays {
+            key.bucket = Bucket::Absent;
+        }
+    }
+
+    /// Carries out `command`, which was written at the instant `sent` of the run.
+    pub(crate) fn execute(
+        &mut self,
+        key: usize,
+        command: Command,
+        written: Written,
+        sent: u64,
+        at: u64,
+    ) -> Executed {
+        let now = self.time(at);
+        self.expire(key, now);
+        let before = self.tokens(key, now);
+        let mut executed = Executed {
+            reply: Reply::NotCounting,
+            granted: 0,
+            charged: 0,
+            unpaid: 0,
+            overflow: 0,
+            before,
+            refused: false,
+        };
+        match command {
+            Command::FirstTake { count } => {
+                let taken = self.first_take(key, count, written, now);
+                executed.reply = Reply::First(taken);
+                executed.granted = if taken { count } else { 0 };
+            }
+            Command::Decrement { by } => {
+                executed.overflow = self.overflow(key, by, self.time(sent), now);
+                if let Some(left) = self.decrement(key, by) {
+                    executed.reply = Reply::Left(left);
+                    executed.granted = by.saturating_sub(left.min(0).unsigned_abs());
+                }
+            }
+            Command::Settle { operation, may_count, doubt } => {
+                let doubt = if self.fault == Some(Fault::DoubtUntold) { 0 } else { doubt };
+                let Some(record) = self.record else {
+                    return Executed { refused: true, ..executed };
+                };
+                executed.unpaid = doubt.saturating_sub(self.tokens_in_doubt(key, doubt, now));
+                executed.charged = doubt;
+                let settled = self.settle(key, &record, operation, may_count, doubt, now);
+                executed.refused = settled.verdict == Verdict::ExceedsCapacity;
+                executed.granted = settled.granted;
+                executed.reply = Reply::Settled(self.told(settled, operation, written, &record));
+            }
+        }
+        executed
+    }
+
+    /// The settle script.
+    pub(crate) fn settle(
+        &mut self,
+        key: usize,
+        record: &Record,
+        operation: Operation,
+        may_count: bool,
+        doubt: u64,
+        now: u64,
+    ) -> Settled {
+        self.expire(key, now);
+        let Key { bucket, expires, stray } = &mut self.keys[key];
+        let before = *bucket;
+        let settled = bucket::settle(record, bucket, operation, may_count, doubt, now);
+        let denied_in_doubt = doubt > 0 && settled.verdict == Verdict::Denied;
+        let writes = before != *bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
+        if writes && !matches!(operation, Operation::Peek(_)) {
+            *stray = None;
+            *expires = if let Bucket::AtRest(at_rest) = bucket { at_rest.expiry(record) } else { 0 };
+        }
+        settled
+    }
+
+    /// A settle's reply as the worker reads it: all that was asked for is told in one number.
+    fn told(&self, settled: Settled, operation: Operation, written: Written, record: &Record) -> Settled {
+        let headroom = settled.headroom + self.too_long(record);
+        let asked = match operation {
+            Operation::Take(count) | Operation::Share(count) => count,
+            _ => return Settled { headroom, ..settled },
+        };
+        if settled.verdict != Verdict::Allowed || settled.granted != asked || settled.headroom >= 1 << 52 {
+            return Settled { headroom, ..settled };
+        }
+        let number = headroom * 2 + u64::from(settled.counting);
+        Settled::from_headroom(number, written.capacity, written.pace, asked)
+    }
+
+    /// What a planted fault adds to the time for which a bucket stays below full.
+    fn too_long(&self, record: &Record) -> u64 {
+        match self.fault {
+            Some(Fault::FullInstantLate) => record.pace.p.div_ceil(record.pace.n),
+            Some(Fault::Leeway) => record.tick / 2,
+            _ => 0,
+        }
+    }
+
+    /// `SET … PX … NX`.
+    fn first_take(&mut self, key: usize, count: u64, written: Written, now: u64) -> bool {
+        let key = &mut self.keys[key];
+        let absent = key.bucket == Bucket::Absent && key.stray.is_none();
+        let overwrites = self.fault == Some(Fault::FirstTakeOverwrites);
+        if !absent && !overwrites {
+            return false;
+        }
+        let expires = now / 1_000 + written.pace.first_take_ms(count);
+        let tag = (written.tag % 10_000) as u16;
+        *key =
+            Key { bucket: Bucket::AtRest(AtRest::FirstTake { tag, count, expires }), expires, stray: None };
+        true
+    }
+
+    /// `DECRBY`; `None` where the bucket is at rest.
+    fn decrement(&mut self, key: usize, by: u64) -> Option<i64> {
+        let Key { bucket, stray, .. } = &mut self.keys[key];
+        let tokens = match bucket {
+            Bucket::AtRest(_) => return None,
+            Bucket::Absent => stray.get_or_insert(0),
+            Bucket::Counting(Held { tokens, .. }) => tokens,
+        };
+        *tokens -= by as i64;
+        Some(*tokens)
+    }
+
+    /// Tokens that a bare command now takes beyond the bucket's capacity, since the bucket became full on the way.
+    fn overflow(&self, key: usize, by: u64, sent: u64, now: u64) -> u64 {
+        let (Some(record), Bucket::Counting(held)) = (self.record, self.keys[key].bucket) else { return 0 };
+        if held.former || held.score > now || self.headroom(key, sent) == 0 {
+            return 0;
+        }
+        let tokens = u128::from(held.tokens.max(0) as u64) + record.pace.owed(held.score, now).0;
+        let overflow = tokens.saturating_sub(u128::from(record.capacity)) + 1;
+        if tokens < u128::from(record.capacity) { 0 } else { (overflow as u64).min(by) }
+    }
+
+    /// Tokens in a bucket.
+    pub(crate) fn tokens(&self, key: usize, now: u64) -> u64 {
+        self.peek(key, now).map_or(0, |settled| settled.tokens)
+    }
+
+    /// µs for which a bucket stays below full.
+    pub(crate) fn headroom(&self, key: usize, now: u64) -> u64 {
+        self.peek(key, now).map_or(0, |settled| settled.headroom)
+    }
+
+    fn peek(&self, key: usize, now: u64) -> Option<Settled> {
+        let mut bucket = self.keys[key].bucket;
+        Some(bucket::settle(&self.record?, &mut bucket, Operation::Peek(1), false, 0, now))
+    }
+
+    /// Tokens in a bucket from which those in doubt can be paid.
+    fn tokens_in_doubt(&self, key: usize, doubt: u64, now: u64) -> u64 {
+        let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
+        let fuller =
+            Bucket::Counting(Held { tokens: held.tokens.max(0).saturating_add(doubt as i64), ..held });
+        let mut bucket = fuller;
+        let record = self.record.as_ref();
+        let peek = |record| bucket::settle(record, &mut bucket, Operation::Peek(1), false, 0, now).tokens;
+        record.map_or(0, peek)
+    }
+}

@@ -1,0 +1,75 @@
+//! Putting tokens into a bucket: refunds, resets, and what was taken ahead of its takers.
+
+use std::time::Duration;
+
+use redis::{RedisResult, aio::ConnectionLike};
+
+use super::{operate, settle::invocation};
+use crate::{
+    bucket::Operation,
+    keyspace::ShardKeys,
+    limit::Algorithm,
+    reply::{PutInReply, Settled},
+};
+
+/// What is put into a bucket, and what its worker knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutIn {
+    /// Tokens; `None` fills the bucket.
+    pub tokens: Option<u64>,
+    /// When the bucket is full, in µs of Redis `TIME`, if nobody else has taken since: then tokens go in at once. Told to
+    /// 5 µs, of rates up to 100,000/s.
+    pub full_at: Option<u64>,
+    /// Whether tokens are lost where somebody else has taken since.
+    pub or_lost: bool,
+    /// The longest that any worker has tokens of the bucket in hand: see [`Limit::in_hand_for`](crate::limit::Limit).
+    pub in_hand_for: Duration,
+}
+
+/// Puts tokens into a bucket.
+///
+/// A counting bucket of which others may have tokens in hand ends counting first. The tokens follow once all that is
+/// spent or gone: after [`PutIn::in_hand_for`].
+///
+/// # Errors
+/// Those of Redis. The tokens may have been put in all the same.
+pub async fn put_in(
+    connection: &mut impl ConnectionLike,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    member: &str,
+    request: PutIn,
+) -> RedisResult<Settled> {
+    loop {
+        match try_put_in(connection, algorithm, keys, member, request).await? {
+            PutInReply::Done(settled) => return Ok(settled),
+            PutInReply::Again(settled) => tokio::time::sleep(Duration::from_micros(settled.wait)).await,
+        }
+    }
+}
+
+/// One step of [`put_in`].
+///
+/// # Errors
+/// Those of Redis. The tokens may have been put in all the same.
+pub async fn try_put_in(
+    connection: &mut impl ConnectionLike,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    member: &str,
+    request: PutIn,
+) -> RedisResult<PutInReply> {
+    let PutIn { tokens, full_at, or_lost, in_hand_for } = request;
+    if algorithm != Algorithm::TokenBucket {
+        let operation = tokens.map_or(Operation::Reset, Operation::Refund);
+        return operate(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
+    }
+    let word = match tokens {
+        Some(_) if or_lost => "put-back",
+        Some(_) => "put-in",
+        None => "fill",
+    };
+    let mut call = invocation(algorithm, keys, member);
+    call.arg(word).arg(tokens.unwrap_or(0)).arg(0).arg(full_at.unwrap_or(0));
+    call.arg(in_hand_for.as_micros() as u64).invoke_async(connection).await
+}
