@@ -134,7 +134,7 @@ impl Record {
     }
 
     /// The instant from which an absent bucket is full.
-    pub(super) fn absent_full(&self) -> u64 {
+    pub fn absent_full(&self) -> u64 {
         if self.anchor >= self.capacity {
             return 0;
         }

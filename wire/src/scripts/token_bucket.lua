@@ -124,7 +124,13 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
 
   -- What was refused and credited nothing is left as it is, debt included: whoever credits next clamps it.
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
-    local vanishes = tokens >= terms.capacity and hold <= now and absent(terms, now) >= terms.capacity
+    local full = absent(terms, now) >= terms.capacity
+    if full and terms.n > 0 and terms.anchor < terms.capacity then
+      -- Grown to its new capacity: from here on the terms are packed again.
+      terms.anchor = terms.capacity
+      redis.call('HSET', record, 'anchor', whole(terms.anchor), 'packed', packed_terms(algorithm, terms))
+    end
+    local vanishes = tokens >= terms.capacity and hold <= now and full
     if counts and not vanishes then
       redis.call('SET', state, whole(tokens))
       local stands = place(terms, tokens, score)

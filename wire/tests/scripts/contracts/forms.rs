@@ -235,6 +235,20 @@ async fn a_first_take_of_a_raised_bucket_takes_from_what_it_held() {
     assert_eq!((scene.tokens("a").await, scene.tokens("b").await), (6, 10));
 }
 
+/// Or a raised capacity would cost each settle twice as much until the next change.
+#[tokio::test]
+async fn terms_are_packed_again_once_a_raised_bucket_has_grown() {
+    let mut scene = scene(limit(10, "1/s")).await;
+    scene.publish(limit(20, "1/s"), None).await;
+    let record = scene.keys.record.clone();
+    for (passed, packed) in [(0, 0), (9_000_000, 0), (1_100_000, 53)] {
+        scene.pass(passed).await;
+        share(&mut scene, 1, false).await;
+        assert_eq!(scene.redis.ask::<usize>(&["HSTRLEN", &record, "packed"]).await, packed);
+    }
+    assert_eq!(share(&mut scene, 1, false).await.tokens, 16);
+}
+
 #[tokio::test]
 async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
     let mut redis = Redis::start().await;

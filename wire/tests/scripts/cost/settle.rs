@@ -14,9 +14,9 @@ use crate::{
 };
 
 const BUCKETS: usize = 5_000;
-const ROUNDS: usize = 60;
-const PIPELINED: usize = 250;
-const CALLS: usize = 5_000;
+const ROUNDS: usize = 300;
+/// In one pipeline; then it is the next way's turn.
+const CALLS: usize = 500;
 
 /// What is asked of each bucket in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ async fn microseconds_of_a_settle() {
         Way::FirstTake,
     ];
     let mut limits = ways.map(|way| {
-        let mut limit = limit(if way == Way::Denied { 1 } else { 1_000_000 }, "10/s");
+        let mut limit = limit(if way == Way::Denied { 1 } else { 1_000_000 }, "1/min");
         limit.name = format!("{way:?}").to_lowercase().parse().unwrap();
         limit.algorithm = match way {
             Way::Gcra => Algorithm::Gcra,
@@ -115,13 +115,13 @@ async fn microseconds_of_a_settle() {
             let state = |i: usize| keys.state(limit.algorithm, &format!("user-{i}"));
             let mut calls: Vec<Cmd> = Vec::new();
             for call in 0..CALLS {
-                let i = (call * 7 + round * 13) % BUCKETS;
+                let i = (round * CALLS + call) % BUCKETS;
                 let mut cmd = Cmd::new();
                 match way {
                     Way::Plain | Way::PlainDenied => {
                         let burst = if way == Way::Plain { 1_000_000 } else { 1 };
                         cmd.arg("EVALSHA").arg(plain.get_hash()).arg(1).arg(format!("gcra:{way:?}:user-{i}"));
-                        cmd.arg(100_000).arg(burst).arg(1);
+                        cmd.arg(60_000_000).arg(burst).arg(1);
                     }
                     Way::Decrement => drop(cmd.arg("DECR").arg(format!("counter:user-{i}"))),
                     Way::FirstTake => {
@@ -147,20 +147,18 @@ async fn microseconds_of_a_settle() {
             if way == Way::FirstTaken {
                 let record = keys.record.clone();
                 let terms = redis.ask(&["HGET", &record, "terms"]).await;
-                let pace = topup_wire::bucket::Pace { n: 1, p: 100_000 };
-                for i in 0..BUCKETS {
+                let pace = topup_wire::bucket::Pace { n: 1, p: 60_000_000 };
+                for i in (0..CALLS).map(|call| (round * CALLS + call) % BUCKETS) {
                     redis.ask::<()>(&["DEL", &state(i)]).await;
-                    scripts::first_take(&mut redis.connection, &state(i), terms, pace, 60_000).await.unwrap();
+                    scripts::first_take(&mut redis.connection, &state(i), terms, pace, 60).await.unwrap();
                 }
+            }
+            let mut pipe = Pipeline::with_capacity(CALLS);
+            for call in calls {
+                pipe.add_command(call);
             }
             let before = used(&mut redis).await;
-            for calls in calls.chunks(PIPELINED) {
-                let mut pipe = Pipeline::with_capacity(PIPELINED);
-                for call in calls {
-                    pipe.add_command(call.clone());
-                }
-                pipe.query_async::<Vec<Value>>(&mut redis.connection).await.unwrap();
-            }
+            pipe.query_async::<Vec<Value>>(&mut redis.connection).await.unwrap();
             samples.push((used(&mut redis).await - before) / CALLS as f64);
         }
     }

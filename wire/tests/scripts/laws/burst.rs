@@ -33,7 +33,8 @@ async fn a_burst_on_a_full_bucket_is_allowed_to_the_last_token() {
         if rng.random_bool(0.7) {
             let count = rng.random_range(1..=capacity.min(3));
             assert!(scene.first_take("a", count).await.1);
-            assert!(!scene.first_take("a", 1).await.1);
+            // Unless it is full again by then.
+            assert!(p < 1_000_000 || !scene.first_take("a", 1).await.1);
             given = count;
         }
         let (keys, may_count) = (scene.keys.clone(), rng.random_bool(0.5));

@@ -80,6 +80,15 @@ impl Twin {
         changed
     }
 
+    /// An absent bucket that has grown to a raised capacity by `now` is full for good, once somebody has seen it.
+    pub(crate) async fn grow(&mut self, redis: &mut Redis, now: u64) {
+        if self.record.anchor < self.record.capacity {
+            let anchor: u64 = redis.ask(&["HGET", &self.keys.record, "anchor"]).await;
+            assert!(anchor == self.record.anchor || self.record.absent_full() <= now, "{:?}", self.record);
+            self.record.anchor = anchor;
+        }
+    }
+
     /// The record, as it should be in Redis.
     pub(crate) fn content(&self) -> (String, Content) {
         let Self { limit, record, .. } = self;

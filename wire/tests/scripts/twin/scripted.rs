@@ -121,6 +121,7 @@ impl<S: Kept> World<S> {
         if written && !matches!(operation, Operation::Peek(_)) {
             self.expiries[i] = self.buckets[i].as_ref().map_or(0, |held| held.expiry(record));
         }
+        self.twin.grow(&mut self.redis, settled.now).await;
     }
 
     async fn change(&mut self, rng: &mut StdRng) {

@@ -123,6 +123,7 @@ impl World {
             }
         }
         self.buckets[i] = after;
+        self.twin.grow(&mut self.redis, settled.now).await;
     }
 
     /// A bucket's key and place as they are in Redis.
