@@ -6,10 +6,10 @@ use anyhow::ensure;
 use clap::{Args, Parser, Subcommand, ValueEnum, error::ErrorKind};
 
 use crate::{
-    leash,
-    peer::Peer,
+    child_process,
+    limiter::Limiter,
     rules::Rule,
-    suite::{self, Curve},
+    suite::{self, Curve, Suite},
     worker,
 };
 
@@ -23,7 +23,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure
-    Run(Choices),
+    Run(Box<Choices>),
     /// Put what divan says, on standard input, into the docs
     #[command(hide = true)]
     Micro {
@@ -35,7 +35,7 @@ enum Command {
     Worker(Work),
     /// Become a program that ends with its parent
     #[command(hide = true)]
-    Leash {
+    Child {
         parent: i32,
         #[arg(long)]
         avoid_redis: bool,
@@ -57,9 +57,21 @@ pub(crate) struct Choices {
     /// One round of half a second each
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these limiters, and raw, or only refill; of --growth, only these curves
+    /// Only these limiters, and raw; only these suites; of --growth, only these curves
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// Of the suite below: what a key may take, of 10/s, 1/s, 100/s and 1/60s
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) rates: Vec<String>,
+    /// Of the suite below: how much of it a key asks for, in %
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) shares: Vec<u32>,
+    /// Of the suite below: processes that ask
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) processes: Vec<u32>,
+    /// Takes a second of the open loops of below and algorithms
+    #[arg(long, default_value_t = 10_000.0)]
+    pub(crate) offered: f64,
     /// How costs grow, in place of the comparison
     #[arg(long)]
     pub(crate) growth: bool,
@@ -99,15 +111,24 @@ pub(crate) struct Work {
     #[arg(long)]
     pub(crate) redis: String,
     #[arg(long)]
-    pub(crate) peer: Peer,
+    pub(crate) limiter: Limiter,
     #[arg(long)]
     pub(crate) rule: Rule,
     #[arg(long)]
     pub(crate) keys: usize,
-    #[arg(long)]
+    #[arg(long, default_value_t = 1)]
     pub(crate) tasks: usize,
-    #[arg(long)]
+    #[arg(long, default_value_t = 1.0)]
     pub(crate) seconds: f64,
+    /// Of an open loop
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Of an open loop: which of its processes this is
+    #[arg(long, default_value_t = 0)]
+    pub(crate) part: u32,
+    /// Of an open loop: how many processes there are
+    #[arg(long, default_value_t = 1)]
+    pub(crate) parts: u32,
 }
 
 // === impl Choices ===
@@ -117,16 +138,12 @@ impl Choices {
         if self.quick { 1 } else { self.rounds }
     }
 
-    /// What of `scripts/bench` comes to these figures, of so many rounds.
+    /// The options of `scripts/bench` that come to these figures, of so many rounds.
     pub(crate) fn options(&self, rounds: u32) -> String {
-        let mut options = match self.quick {
+        match self.quick {
             true => "--quick".to_owned(),
             false => format!("--rounds {rounds} --seconds {}", self.seconds),
-        };
-        if !self.only.is_empty() && !self.growth {
-            options.push_str(&format!(" --only {}", self.only.join(",")));
         }
-        options
     }
 
     pub(crate) fn time(&self) -> Duration {
@@ -135,12 +152,12 @@ impl Choices {
 
     /// Refuses names of nothing.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let peers = || Peer::value_variants().iter().map(|peer| peer.name()).collect::<Vec<_>>();
-        let curves = || Curve::value_variants().iter().map(|curve| curve.name()).collect();
-        let there_are: Vec<String> = if self.growth { curves() } else { peers() };
-        if self.only_refill() {
-            return Ok(());
-        }
+        ensure!(self.offered > 0.0, "--offered {}: takes a second", self.offered);
+        let curves = || Curve::value_variants().iter().map(|curve| curve.name());
+        let limiters = Limiter::value_variants().iter().map(|limiter| limiter.name());
+        let suites = || Suite::value_variants().iter().map(|suite| suite.name());
+        let there_are: Vec<String> =
+            if self.growth { curves().collect() } else { suites().chain(limiters).collect() };
         for name in &self.only {
             let named = |other: &String| other == name || other.starts_with(&format!("{name}-"));
             ensure!(there_are.iter().any(named), "--only {name}: there are {}", there_are.join(", "));
@@ -148,20 +165,36 @@ impl Choices {
         Ok(())
     }
 
-    /// Whether only what refilling costs is to be measured.
-    pub(crate) fn only_refill(&self) -> bool {
-        !self.growth && self.only == ["refill"]
-    }
-
     /// Whether `curve` was asked for.
     pub(crate) fn wants_curve(&self, curve: Curve) -> bool {
         self.only.is_empty() || self.only.contains(&curve.name())
     }
 
-    /// Whether `peer` was asked for.
-    pub(crate) fn wants(&self, peer: Peer) -> bool {
-        let named = |name: &String| peer.name() == *name || peer.name().starts_with(&format!("{name}-"));
-        self.only.is_empty() || peer == Peer::Raw || self.only.iter().any(named)
+    /// Suites that were asked for; without a word, those that do not take an hour.
+    pub(crate) fn suites(&self) -> Vec<Suite> {
+        let all = || Suite::value_variants().iter().copied();
+        let named: Vec<Suite> = all().filter(|suite| self.only.contains(&suite.name())).collect();
+        if named.is_empty() { all().filter(|suite| !suite.is_long()).collect() } else { named }
+    }
+
+    /// Whether `limiter` was asked for.
+    pub(crate) fn wants(&self, limiter: Limiter) -> bool {
+        let named =
+            |name: &&String| limiter.name() == **name || limiter.name().starts_with(&format!("{name}-"));
+        let mut limiters = self.limiters().peekable();
+        limiters.peek().is_none() || limiter == Limiter::Raw || limiters.any(|name| named(&name))
+    }
+
+    /// Whether suites are measured as a whole: tables of a part of one are for no page.
+    pub(crate) fn whole(&self) -> bool {
+        let parts = self.rates.is_empty() && self.shares.is_empty() && self.processes.is_empty();
+        parts && self.limiters().next().is_none()
+    }
+
+    /// Names of `only` that are of no suite.
+    fn limiters(&self) -> impl Iterator<Item = &String> {
+        let suite = |name: &&String| Suite::value_variants().iter().any(|suite| suite.name() == **name);
+        self.only.iter().filter(move |name| !suite(name))
     }
 }
 
@@ -180,8 +213,8 @@ pub fn main() -> ExitCode {
         Command::Run(choices) => suite::run(&choices),
         Command::Micro { docs } => suite::micro(docs.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Worker(work) => worker::run(&work).map(|()| ExitCode::SUCCESS),
-        Command::Leash { parent, avoid_redis, program, args } => {
-            leash::become_program(parent, avoid_redis, &program, &args).map(|never| match never {})
+        Command::Child { parent, avoid_redis, program, args } => {
+            child_process::become_program(parent, avoid_redis, &program, &args).map(|never| match never {})
         }
     };
     ended.unwrap_or_else(|error| {

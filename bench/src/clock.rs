@@ -1,6 +1,6 @@
 //! The one place that reads this machine's clocks.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -31,4 +31,10 @@ pub(crate) fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     // Counted from the start of the process: never negative.
     Duration::new(used.tv_sec.cast_unsigned(), used.tv_nsec.cast_unsigned() as u32)
+}
+
+/// ms since 1970.
+#[allow(clippy::disallowed_methods, reason = "the one place")]
+pub(crate) fn unix_millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

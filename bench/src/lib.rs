@@ -1,19 +1,22 @@
 //! topup measured beside other rate limiters: the same Redis, the same load, the same minutes. `scripts/bench` runs it.
 
-mod cell;
+mod child_process;
 mod cli;
 mod clock;
 mod cpu;
-mod leash;
+mod fixture;
+mod limiter;
 mod machine;
-mod peer;
+mod measurement;
+mod monitor;
+mod open_loop;
+mod pool;
 mod report;
 mod rules;
-mod stage;
+mod schedule;
 mod suite;
-mod team;
 mod worker;
 
 pub use cli::main;
 pub use cpu::avoid_redis;
-pub use stage::Stage;
+pub use fixture::Fixture;

@@ -17,8 +17,14 @@ pub(crate) enum Rule {
     Steady,
     /// 1,000 a second, and the load asks for all it can get.
     Tight,
-    /// 10 a second for each key, and the load asks for more.
+    /// 10 a second for each key, 10 at once.
     Few,
+    /// 1 a second for each key, 10 at once.
+    Calm,
+    /// 100 a second for each key, 10 at once.
+    Brisk,
+    /// One a minute for each key, 10 at once.
+    Rare,
     /// One token, and another an hour later: denied as good as always.
     Slow,
     /// As [`Rule::Deep`], and each key is a limit of its own: see [`apart`].
@@ -31,16 +37,37 @@ pub(crate) enum Rule {
     Ticked,
 }
 
+/// Form of a limit of topup that says a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As its config does unless told otherwise.
+    TokenBucket,
+    /// With a lease of 100 tokens at most.
+    Leased,
+    /// With a lease of 1,000 tokens at most.
+    LeasedMore,
+    Lazy,
+    Gcra,
+    Leaky,
+    /// Windows of the rule's period admit its tokens. Their limits know no capacity.
+    Fixed,
+    Counter,
+    Log,
+}
+
 // === impl Rule ===
 
 impl Rule {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Draining,
         Self::Deep,
         Self::Under,
         Self::Steady,
         Self::Tight,
         Self::Few,
+        Self::Calm,
+        Self::Brisk,
+        Self::Rare,
         Self::Slow,
         Self::Crowd,
         Self::Filling,
@@ -52,21 +79,39 @@ impl Rule {
             Self::Draining | Self::Deep | Self::Under | Self::Apart => 1_000_000_000,
             Self::Steady | Self::Crowd | Self::Filling | Self::Ticked => 1_000_000,
             Self::Tight => 1_000,
-            Self::Few => 10,
+            Self::Few | Self::Calm | Self::Brisk | Self::Rare => 10,
             Self::Slow => 1,
         }
     }
 
-    /// Tokens a second, in whole numbers.
-    pub(crate) const fn per_second(self) -> u64 {
+    /// Tokens that come in each of its periods.
+    pub(crate) const fn tokens(self) -> u64 {
         match self {
-            Self::Deep | Self::Slow | Self::Apart => 0,
-            Self::Draining => 1,
+            Self::Deep | Self::Slow | Self::Apart | Self::Draining | Self::Calm | Self::Rare => 1,
             Self::Under => 1_000_000_000,
-            Self::Steady => 100,
+            Self::Steady | Self::Brisk => 100,
             Self::Tight | Self::Crowd | Self::Filling | Self::Ticked => 1_000,
             Self::Few => 10,
         }
+    }
+
+    /// Length of its period in seconds.
+    pub(crate) const fn period(self) -> u64 {
+        match self {
+            Self::Deep | Self::Slow | Self::Apart => 3_600,
+            Self::Rare => 60,
+            _ => 1,
+        }
+    }
+
+    /// Tokens a second.
+    pub(crate) const fn rate(self) -> f64 {
+        self.tokens() as f64 / self.period() as f64
+    }
+
+    /// Tokens a second, in whole numbers.
+    pub(crate) const fn per_second(self) -> u64 {
+        self.tokens() / self.period()
     }
 
     /// Tokens taken from each bucket of a crowd, of which the daemon is to have work.
@@ -79,6 +124,11 @@ impl Rule {
         }
     }
 
+    /// As given on the command line of a worker.
+    pub(crate) fn argument(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Draining => "draining",
@@ -87,6 +137,9 @@ impl Rule {
             Self::Steady => "steady",
             Self::Tight => "tight",
             Self::Few => "few",
+            Self::Calm => "calm",
+            Self::Brisk => "brisk",
+            Self::Rare => "rare",
             Self::Slow => "slow",
             Self::Apart => "apart",
             Self::Crowd => "crowd",
@@ -95,10 +148,77 @@ impl Rule {
         }
     }
 
-    /// The name of the topup limit that says this.
-    pub(crate) fn limit(self, keyed: bool, leased: bool) -> String {
-        let (keyed, leased) = (if keyed { "keyed" } else { "hot" }, if leased { "-leased" } else { "" });
-        format!("{}-{keyed}{leased}", self.name())
+    /// The name of the topup limit that says this in `form`.
+    pub(crate) fn limit(self, keyed: bool, form: Form) -> String {
+        format!("{}-{}{}", self.name(), if keyed { "keyed" } else { "hot" }, form.suffix())
+    }
+
+    /// Whether topup's config says this in `form`: in those that are measured.
+    fn has(self, keyed: bool, form: Form) -> bool {
+        match form {
+            Form::TokenBucket => true,
+            Form::Leased | Form::LeasedMore => {
+                matches!(self, Self::Draining | Self::Under | Self::Tight | Self::Few)
+            }
+            _ => keyed && self == Self::Few,
+        }
+    }
+}
+
+// === impl Form ===
+
+impl Form {
+    const ALL: [Self; 9] = [
+        Self::TokenBucket,
+        Self::Leased,
+        Self::LeasedMore,
+        Self::Lazy,
+        Self::Gcra,
+        Self::Leaky,
+        Self::Fixed,
+        Self::Counter,
+        Self::Log,
+    ];
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "",
+            Self::Leased => "-leased",
+            Self::LeasedMore => "-leased-more",
+            Self::Lazy => "-lazy",
+            Self::Gcra => "-gcra",
+            Self::Leaky => "-leaky",
+            Self::Fixed => "-fixed",
+            Self::Counter => "-counter",
+            Self::Log => "-log",
+        }
+    }
+
+    /// Config of a limit of this form that says `rule`, without name and key.
+    fn terms(self, rule: Rule) -> String {
+        let (capacity, tokens, period) = (rule.capacity(), rule.tokens(), rule.period());
+        let bucket = |algorithm: &str| {
+            format!("algorithm = \"{algorithm}\"\ncapacity = {capacity}\nrate = \"{tokens}/{period}s\"\n")
+        };
+        let window = |algorithm: &str| {
+            format!("algorithm = \"{algorithm}\"\nlimit = {tokens}\nwindow = \"{period}s\"\n")
+        };
+        let leased = |max: u64| {
+            let max = max.min(capacity);
+            format!("{}lease = {{ max = {max}, ttl = \"1s\" }}\n", bucket("token-bucket"))
+        };
+        match self {
+            Self::TokenBucket if rule == Rule::Ticked => bucket("token-bucket") + "catch_up = false\n",
+            Self::TokenBucket => bucket("token-bucket"),
+            Self::Leased => leased(100),
+            Self::LeasedMore => leased(1_000),
+            Self::Lazy => bucket("lazy-token-bucket"),
+            Self::Gcra => bucket("gcra"),
+            Self::Leaky => bucket("leaky-bucket"),
+            Self::Fixed => window("fixed-window"),
+            Self::Counter => window("sliding-counter"),
+            Self::Log => window("sliding-window"),
+        }
     }
 }
 
@@ -121,24 +241,36 @@ pub(crate) fn apart(url: &str, limits: usize, first: u64) -> String {
 /// topup's config for all rules but [`Rule::Apart`].
 pub(crate) fn config(url: &str) -> String {
     let mut text = format!("[redis]\nurl = \"{url}\"\n");
-    let kinds = [(true, false), (true, true), (false, false), (false, true)];
     for rule in Rule::ALL {
-        for (keyed, leased) in kinds {
-            let (name, capacity) = (rule.limit(keyed, leased), rule.capacity());
-            let rate = match rule.per_second() {
-                0 => "1/h".to_owned(),
-                rate => format!("{rate}/s"),
-            };
-            // Writing to a string cannot fail.
-            let _ =
-                write!(text, "\n[limit.{name}]\nkeyed = {keyed}\ncapacity = {capacity}\nrate = \"{rate}\"\n");
-            if rule == Rule::Ticked {
-                text.push_str("catch_up = false\n");
-            }
-            if leased {
-                let _ = writeln!(text, "lease = {{ max = {}, ttl = \"1s\" }}", capacity.min(10_000));
+        for (keyed, form) in [true, false].into_iter().flat_map(|keyed| Form::ALL.map(|form| (keyed, form))) {
+            if rule.has(keyed, form) {
+                let (name, terms) = (rule.limit(keyed, form), form.terms(rule));
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\n[limit.{name}]\nkeyed = {keyed}\n{terms}");
             }
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_tokens_by_period() {
+        let rates = [Rule::Few, Rule::Calm, Rule::Brisk, Rule::Rare].map(Rule::rate);
+        assert_eq!(rates, [10.0, 1.0, 100.0, 1.0 / 60.0]);
+    }
+
+    #[test]
+    fn a_lease_is_no_larger_than_its_bucket() {
+        let config = config("redis://127.0.0.1");
+        assert!(config.contains("[limit.draining-hot-leased]\nkeyed = false\nalgorithm = \"token-bucket\""));
+        assert!(config.contains("lease = { max = 1000, ttl = \"1s\" }"));
+        assert_eq!(
+            Form::LeasedMore.terms(Rule::Few).lines().last(),
+            Some("lease = { max = 10, ttl = \"1s\" }")
+        );
+    }
 }

@@ -22,6 +22,22 @@ pub fn next_boundary(config: &Config, now: u64) -> Option<u64> {
     config.limits.values().filter_map(|limit| limit.in_force(now).until).min()
 }
 
+/// The next instant at which a schedule of `config` may change a token bucket's capacity or rate.
+pub fn next_change(config: &Config, now: u64) -> Option<u64> {
+    config
+        .limits
+        .values()
+        .filter(|limit| may_change(limit))
+        .filter_map(|limit| limit.in_force(now).until)
+        .min()
+}
+
+/// Whether `limit` has a schedule whose changes workers are told of ahead.
+pub fn may_change(limit: &LimitConfig) -> bool {
+    let steady = matches!(limit.source, Source::Rate(_)) && limit.algorithm == Algorithm::TokenBucket;
+    steady && !limit.schedule.is_empty()
+}
+
 /// Whether `limit` has a schedule or quota.
 pub fn has_calendar(limit: &LimitConfig) -> bool {
     !limit.schedule.is_empty() || matches!(limit.source, Source::Calendar(_))

@@ -11,8 +11,8 @@ use crate::{
     fault::Fault,
     oracle::{Law, Note},
     plan::Ask,
-    world::{Happening, World},
     worker::{Caller, DEADLINE, Published},
+    world::{Happening, World},
 };
 
 /// A timer comes so much later than it should, at most: a ms of the wheel and one of the runtime, in µs.
@@ -64,7 +64,17 @@ impl World {
         let id = self.calls.len();
         let left = Rc::new(Cell::new(false));
         let asked = self.now;
-        self.calls.push(Call { worker, bucket, count, patience, asked, since: now, until, is_over: false, left });
+        self.calls.push(Call {
+            worker,
+            bucket,
+            count,
+            patience,
+            asked,
+            since: now,
+            until,
+            is_over: false,
+            left,
+        });
         if patience > 0 {
             self.push(self.now + patience, Happening::Leaves(id));
         } else if self.plan.restless && self.dice.chance(1, 20) {
@@ -123,7 +133,8 @@ impl World {
         }
         let until = if patience > 0 { now + patience } else { 0 };
         self.tell(bucket, || {
-            let waits = if patience > 0 { format!(", waiting {} ms", patience / 1_000) } else { String::new() };
+            let waits =
+                if patience > 0 { format!(", waiting {} ms", patience / 1_000) } else { String::new() };
             format!("worker {worker}: caller {id} asks for {count}{waits}")
         });
         self.step(worker, bucket, Event::Take { waiter, count, until }, &published, None);
@@ -177,7 +188,8 @@ impl World {
                 _ => {}
             }
             let answers: Vec<(Caller, Answer)> = actions.answers().collect();
-            let unwanted: u64 = answers.into_iter().map(|(caller, answer)| self.told(&caller, answer, taken)).sum();
+            let unwanted: u64 =
+                answers.into_iter().map(|(caller, answer)| self.told(&caller, answer, taken)).sum();
             if unwanted > 0 {
                 event = Some(Event::Unwanted(unwanted));
             }

@@ -8,8 +8,8 @@ use crate::{
     fault::Fault,
     oracle::Note,
     server::Executed,
-    world::{Happening, World},
     worker::Published,
+    world::{Happening, World},
 };
 
 /// What becomes of a command.
@@ -62,8 +62,19 @@ impl World {
             _ => Vec::new(),
         };
         let executed = None;
-        let sent =
-            Sent { worker, bucket, number, command, sent, at, published, fate, connection, settles, executed };
+        let sent = Sent {
+            worker,
+            bucket,
+            number,
+            command,
+            sent,
+            at,
+            published,
+            fate,
+            connection,
+            settles,
+            executed,
+        };
         self.push(arrives, Happening::Execute(Box::new(sent)));
     }
 
@@ -130,7 +141,8 @@ impl World {
 
     /// A command has come to an end.
     pub(crate) fn completed(&mut self, sent: Sent) {
-        let Sent { worker, bucket, number, command, sent: mut when, ref published, fate, connection, .. } = sent;
+        let Sent { worker, bucket, number, command, sent: mut when, ref published, fate, connection, .. } =
+            sent;
         let now = self.local(worker);
         self.workers[worker].entries[bucket].doubts.extend(&sent.settles);
         self.workers[worker].note_round_trip(now.saturating_sub(when));

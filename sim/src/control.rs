@@ -3,8 +3,8 @@
 use topup::machine::Micros;
 
 use crate::{
-    world::{Happening, World},
     worker::{DEADLINE, Published},
+    world::{Happening, World},
 };
 
 /// Time between two polls, in µs.

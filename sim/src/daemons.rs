@@ -84,7 +84,9 @@ impl World {
         if let Bucket::Counting(after) = &mut key.bucket {
             let added = after.tokens - held.tokens;
             match self.fault {
-                Some(Fault::RefillTwice) => after.tokens = (after.tokens + added).min(record.capacity as i64 - 1),
+                Some(Fault::RefillTwice) => {
+                    after.tokens = (after.tokens + added).min(record.capacity as i64 - 1)
+                }
                 Some(Fault::RefillForgets) => after.tokens = held.tokens,
                 _ => {}
             }
@@ -101,7 +103,8 @@ impl World {
         if self.server.record.is_none() {
             let now = self.server.time(self.now);
             let Publisher { in_force, .. } = self.publisher;
-            self.server.record = Some(Record::new(&in_force.limit(self.plan.lease, self.plan.on_change), now));
+            self.server.record =
+                Some(Record::new(&in_force.limit(self.plan.lease, self.plan.on_change), now));
             self.server.generation = now / 1_000;
         }
     }

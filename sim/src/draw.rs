@@ -138,7 +138,11 @@ impl Plan {
             }
             7 => {
                 let size = dice.of(32..=150);
-                Stream::Crowds { gap: (lasts * size * 4 / callers).max(full), size, stays: dice.of(500..=20_000) }
+                Stream::Crowds {
+                    gap: (lasts * size * 4 / callers).max(full),
+                    size,
+                    stays: dice.of(500..=20_000),
+                }
             }
             _ => {
                 let most = dice.pick(&[1, 2, 8]).min(terms.capacity);
@@ -163,7 +167,8 @@ impl Plan {
             self.mishaps.push((at, mishap));
         }
         self.mishaps.sort_by_key(|(at, _)| *at);
-        self.on_change = dice.pick(&[OnChange::Keep, OnChange::Keep, OnChange::Proportional, OnChange::Reset]);
+        self.on_change =
+            dice.pick(&[OnChange::Keep, OnChange::Keep, OnChange::Proportional, OnChange::Reset]);
     }
 
     /// Other terms.

@@ -115,7 +115,8 @@ impl Ideal {
 
     /// The capacity and the rate in force: the larger ones during a change.
     fn in_force(&self) -> (i128, i128) {
-        let larger = |(capacity, rate): (i128, i128), other: &(i128, i128)| (capacity.max(other.0), rate.max(other.1));
+        let larger =
+            |(capacity, rate): (i128, i128), other: &(i128, i128)| (capacity.max(other.0), rate.max(other.1));
         self.changing.iter().fold((self.capacity, self.rate), larger)
     }
 
@@ -158,7 +159,9 @@ impl Ideal {
                 self.level = match on_change {
                     OnChange::Keep => self.level,
                     OnChange::Proportional if self.level < 0 => self.level,
-                    OnChange::Proportional => (self.level / self.token + 1) * self.capacity / (before / self.token),
+                    OnChange::Proportional => {
+                        (self.level / self.token + 1) * self.capacity / (before / self.token)
+                    }
                     OnChange::Reset => self.capacity,
                 };
                 self.level = self.level.min(self.capacity);
@@ -201,7 +204,9 @@ pub(crate) fn judge(
     for &(at, note) in notes {
         let over = ideal.note(at, note);
         let law = match note {
-            Note::Admitted(_) | Note::Paid(..) if over >= ideal.token => Some(Law::Over(ideal.thousandths(over))),
+            Note::Admitted(_) | Note::Paid(..) if over >= ideal.token => {
+                Some(Law::Over(ideal.thousandths(over)))
+            }
             Note::Seen(tokens, elsewhere) if vanishing => {
                 // A first take may be noted 1 ms late, and a token falls on a whole µs.
                 let slack = ideal.token * 2 + ideal.rate * 1_010;

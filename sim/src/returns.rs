@@ -9,8 +9,8 @@ use crate::{
     fault::Fault,
     oracle::Note,
     put_in::Put,
-    world::{Happening, World},
     worker::DEADLINE,
+    world::{Happening, World},
 };
 
 /// Tokens on their way back.
@@ -93,7 +93,10 @@ impl World {
         }
         let after = self.tokens_now(bucket);
         self.tell(bucket, || {
-            format!("REDIS puts in {:?} of worker {worker}: {put:?} (held {before}, holds {after})", request.tokens)
+            format!(
+                "REDIS puts in {:?} of worker {worker}: {put:?} (held {before}, holds {after})",
+                request.tokens
+            )
         });
         match put {
             Put::Given => {

@@ -87,7 +87,11 @@ pub fn story(plan: &Plan, fault: Option<Fault>, broken: &Broken) -> String {
         .filter(|(at, bucket, _)| *bucket == broken.bucket && *at <= broken.at.saturating_add(after))
         .collect();
     let mut story = String::new();
-    let _ = writeln!(story, "seed {}: {:?} of bucket {} at {} µs", plan.seed, broken.law, broken.bucket, broken.at);
+    let _ = writeln!(
+        story,
+        "seed {}: {:?} of bucket {} at {} µs",
+        plan.seed, broken.law, broken.bucket, broken.at
+    );
     let _ = writeln!(
         story,
         "{} workers, {:?}, lease {:?}, {:?}, drift {} ppm, {:?}",

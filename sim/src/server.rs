@@ -73,7 +73,16 @@ impl Server {
         let record = Record::new(&plan.terms.limit(plan.lease, plan.on_change), begins);
         let keys = vec![Key::default(); plan.buckets];
         let stepped = (begins - BEGINS) as i64;
-        Self { record: Some(record), frozen: 0, generation: 1, keys, beats: 0, gifts: Vec::new(), stepped, fault }
+        Self {
+            record: Some(record),
+            frozen: 0,
+            generation: 1,
+            keys,
+            beats: 0,
+            gifts: Vec::new(),
+            stepped,
+            fault,
+        }
     }
 
     /// Redis `TIME` at an instant of the run.
@@ -89,7 +98,9 @@ impl Server {
     pub(crate) fn expire(&mut self, key: usize, now: u64) {
         let early = if self.fault == Some(Fault::ExpiryEarly) { 2 } else { 0 };
         let Key { bucket, expires, .. } = self.keys[key];
-        let Bucket::AtRest(AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. }) = bucket else { return };
+        let Bucket::AtRest(AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. }) = bucket else {
+            return;
+        };
         if now / 1_000 + early <= expires || self.fault == Some(Fault::KeyStays) {
             return;
         }
@@ -217,7 +228,8 @@ impl Server {
         }
         let expires = now / 1_000 + written.pace.first_take_ms(count);
         let tag = (written.tag % 10_000) as u16;
-        *key = Key { bucket: Bucket::AtRest(AtRest::FirstTake { tag, count, expires }), expires, stray: None };
+        *key =
+            Key { bucket: Bucket::AtRest(AtRest::FirstTake { tag, count, expires }), expires, stray: None };
         true
     }
 
@@ -262,7 +274,8 @@ impl Server {
     /// Tokens in a bucket from which those in doubt can be paid.
     fn tokens_in_doubt(&self, key: usize, doubt: u64, now: u64) -> u64 {
         let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
-        let fuller = Bucket::Counting(Held { tokens: held.tokens.max(0).saturating_add(doubt as i64), ..held });
+        let fuller =
+            Bucket::Counting(Held { tokens: held.tokens.max(0).saturating_add(doubt as i64), ..held });
         let mut bucket = fuller;
         let record = self.record.as_ref();
         let peek = |record| bucket::settle(record, &mut bucket, Operation::Peek(1), false, 0, now).tokens;

@@ -94,7 +94,10 @@ impl World {
             self.come(&mut at, 3_000, worker, bucket, each);
         }
         let rest = most / 2;
-        self.push(at + 5_000, Happening::Asks { worker: third, bucket, ask: Ask::Take(rest.max(1), 0), until: 0 });
+        self.push(
+            at + 5_000,
+            Happening::Asks { worker: third, bucket, ask: Ask::Take(rest.max(1), 0), until: 0 },
+        );
     }
 
     /// So many takes of one worker within some µs.

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! topup:{api:0}:limit      hash    the record of limit "api", shard 0
-//! topup:{api:0}:due        zset    its buckets that have a counter, scored by the instant they are credited up to
+//! topup:{api:0}:due        zset    its buckets that are counting, scored by the instant they are credited up to
 //! topup:{api:0}:former     zset    those not yet carried over the last change of terms
-//! topup:{api:0}:b:         string  tokens of the one bucket of an unkeyed limit
-//! topup:{user:3}:b:alice   string  tokens of the bucket of key "alice"
-//! topup:{user:3}:l:alice   hash    the same under lazy-token-bucket
-//! topup:{user:3}:g:alice   string  under gcra
-//! topup:{user:3}:k:alice   hash    under leaky-bucket
+//! topup:{api:0}:b:         string  the one bucket of an unkeyed limit: tokens left, or when it is full (scripts/rest.lua)
+//! topup:{user:3}:b:alice   string  the bucket of key "alice"
+//! topup:{user:3}:l:alice   string  the same under lazy-token-bucket
+//! topup:{user:3}:g:alice   string  under gcra: when it is full
+//! topup:{user:3}:k:alice   string  under leaky-bucket
 //! topup:{user:3}:f:alice   string  under fixed-window
-//! topup:{user:3}:s:alice   stream  under sliding-window
+//! topup:{user:3}:s:alice   list    under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
 //! topup:{api:0}:counts     hash    what workers count of limit "api" while it is being tried out
 //! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
@@ -142,6 +142,17 @@ pub(crate) fn state_of<'k>(name: &LimitName, algorithm: Algorithm, key: &'k str)
     Some((shard.parse().ok()?, member))
 }
 
+/// What the keys of all counters, and of buckets at rest, match as a pattern of `SCAN`; see [`bucket_of`].
+pub(crate) const COUNTERS_PATTERN: &str = "topup:{*:*}:b:*";
+
+/// The limit, shard and member that `key` is the counter of; `None` when it is none.
+pub(crate) fn bucket_of(key: &str) -> Option<(LimitName, u16, &str)> {
+    let (name, _) = key.strip_prefix("topup:{")?.split_once(':')?;
+    let name = LimitName::published(name).ok()?;
+    let (shard, member) = state_of(&name, Algorithm::TokenBucket, key)?;
+    Some((name, shard, member))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +178,12 @@ mod tests {
             ["topup:{user:4}:b:}:l:a", "topup:{users:4}:l:a", "topup:{user:4}:limit", "topup:{user:}:l:a"]
         {
             assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, key), None, "{key}");
+        }
+        assert_eq!(bucket_of("topup:{user:4}:b:}:b:a"), Some((name, 4, "}:b:a")));
+        for key in
+            ["topup:{user:4}:due", "topup:{user:4}:l:a", "topup:{topup}:limits", "topup:throttle:{a:1}:b:c"]
+        {
+            assert_eq!(bucket_of(key), None, "{key}");
         }
         let odd = "topup:{user:4}:l:}:g:a";
         assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, odd), Some((4, "}:g:a")));

@@ -117,6 +117,8 @@ pub enum Published {
     Created,
     /// Buckets of an earlier change are still to be carried over or swept: ask again after.
     Busy,
+    /// Workers are to be told that it is frozen at this instant, in µs of Redis `TIME`; then it is to be asked for again.
+    Announced(u64),
 }
 
 /// The reply of `heartbeat.lua`.
@@ -253,12 +255,13 @@ impl FromRedisValue for Carried {
 
 impl FromRedisValue for Published {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [outcome, _now] = numbers(value)?;
+        let [outcome, now] = numbers(value)?;
         match outcome {
             0 => Ok(Self::Unchanged),
             1 => Ok(Self::Changed),
             2 => Ok(Self::Created),
             3 => Ok(Self::Busy),
+            4 => Ok(Self::Announced(count(now)?)),
             other => Err(ParsingError::from(format!("{other} is no outcome of publishing"))),
         }
     }

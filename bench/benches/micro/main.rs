@@ -14,8 +14,8 @@ mod lease;
 mod table;
 
 fn main() {
-    // What the stage starts runs through this program, see `leash`.
-    if std::env::args().nth(1).as_deref() == Some("leash") {
+    // What the fixture starts runs through this program, see `child_process`.
+    if std::env::args().nth(1).as_deref() == Some("child") {
         topup_bench::main();
         return;
     }

@@ -9,7 +9,7 @@ use std::{
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Builder, Runtime};
 use topup::{Bucket, Client};
-use topup_bench::Stage;
+use topup_bench::Fixture;
 
 /// As many keys as in every comparison.
 pub(crate) const KEYS: usize = 10_000;
@@ -23,7 +23,7 @@ static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
 pub(crate) struct Table {
     pub(crate) client: Client,
-    stage: Stage,
+    fixture: Fixture,
     /// Runs the client's tasks only while somebody waits for Redis: none of them is part of what is timed otherwise.
     pub(crate) runtime: Runtime,
 }
@@ -49,18 +49,18 @@ impl Table {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let topupd =
             std::env::var_os("TOPUPD").map(PathBuf::from).expect("TOPUPD names the daemon's program");
-        let (stage, client) = runtime.block_on(async {
-            let stage = Stage::set(&topupd, None).await.unwrap();
+        let (fixture, client) = runtime.block_on(async {
+            let fixture = Fixture::start(&topupd, None).await.unwrap();
             // Between two samples nobody runs its tasks, and what they were asked for waits.
-            let client = Client::builder().deadline(LONG).connect(stage.url()).await.unwrap();
-            (stage, client)
+            let client = Client::builder().deadline(LONG).connect(fixture.url()).await.unwrap();
+            (fixture, client)
         });
-        Self { client, stage, runtime }
+        Self { client, fixture, runtime }
     }
 
     /// A limit, once it is published.
     pub(crate) fn limit(&self, name: &str, keyed: bool) -> Bucket {
-        self.runtime.block_on(self.stage.published(name, keyed.then_some("key-0"))).unwrap();
+        self.runtime.block_on(self.fixture.published(name, keyed.then_some("key-0"))).unwrap();
         self.client.limit(name)
     }
 

@@ -2,7 +2,7 @@
 
 /// Cells of the longest bar.
 const LONGEST: f64 = 24.0;
-/// A cell, filled by so many eighths.
+/// A measurement, filled by so many eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// A line for each row: its name, and a bar and a figure for each column. All bars are of one scale.

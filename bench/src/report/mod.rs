@@ -5,8 +5,8 @@ mod page;
 mod sections;
 
 pub(crate) use bars::bars;
-pub(crate) use page::{Page, Surroundings, installed_redis, written};
-pub(crate) use sections::replaced;
+pub(crate) use page::{Surroundings, installed_redis, put, written};
+use sections::replaced;
 
 /// A line of progress, for whoever waits.
 #[allow(clippy::print_stderr, reason = "the one place")]

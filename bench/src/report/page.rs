@@ -1,14 +1,12 @@
-//! A page of docs: what was run, on what, when, and the tables.
+//! Pages of docs: what was run, on what, when, and the tables.
 
 use std::{fs, path::Path, process::Command};
 
-use topup_measure::{Table, wrapped};
-
-use crate::{cli::Choices, cpu};
+use super::{replaced, tell};
+use crate::cpu;
 
 /// The lockfile that this program was built with: it knows the versions of what is compared.
 const LOCK: &str = include_str!("../../Cargo.lock");
-const COMPARED: [&str; 6] = ["topup", "redis", "limitador", "trypema", "governor", "tokio"];
 
 /// What the figures depend on.
 #[derive(Clone, Debug)]
@@ -18,39 +16,19 @@ pub(crate) struct Surroundings {
     pub(crate) left_out: Vec<String>,
 }
 
-/// A page in the making.
-#[derive(Debug)]
-pub(crate) struct Page {
-    text: String,
-}
-
-// === impl Page ===
-
-impl Page {
-    pub(crate) fn new(preface: &str, choices: &Choices, around: &Surroundings) -> Self {
-        let command = format!("scripts/bench {}", choices.options(choices.rounds));
-        let mut page = Self { text: format!("{preface}\n") };
-        page.say(&written(&command, &around.redis, &COMPARED, &choices.found.versions));
-        if !around.left_out.is_empty() {
-            page.say(&format!("Left out: {}.", around.left_out.join("; ")));
-        }
-        page
-    }
-
-    /// Adds a paragraph's worth of words.
-    pub(crate) fn say(&mut self, sentence: &str) {
-        self.text.push_str(&wrapped(sentence));
-    }
-
-    /// Adds a table.
-    pub(crate) fn add(&mut self, table: &Table) {
-        self.text.push_str(&format!("\n{table}"));
-    }
-
-    /// Writes it to `name` in `docs`.
-    pub(crate) fn write(&self, docs: &Path, name: &str) -> anyhow::Result<()> {
-        Ok(fs::write(docs.join(name), &self.text)?)
-    }
+/// Puts `sections` on the page `name` in `docs`, in place of those of the same titles, in the order of `titles`.
+pub(crate) fn put(
+    docs: &Path,
+    name: &str,
+    preface: &str,
+    sections: &[String],
+    titles: &[&str],
+) -> anyhow::Result<()> {
+    let path = docs.join(name);
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    fs::write(&path, replaced(preface, &old, sections, titles))?;
+    tell(&format!("written: docs/{name}"));
+    Ok(())
 }
 
 /// What wrote a page, when, and where: `crates` are of the lockfile, `versions` of what is in none.
@@ -98,6 +76,10 @@ mod tests {
 
     #[test]
     fn versions_are_those_of_the_lockfile() {
-        assert!(COMPARED.iter().all(|name| version(name).is_some()));
+        assert!(
+            ["topup", "redis", "limitador", "trypema", "governor", "tokio"]
+                .iter()
+                .all(|name| version(name).is_some())
+        );
     }
 }

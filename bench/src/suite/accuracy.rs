@@ -5,23 +5,24 @@ use std::time::Duration;
 use topup_measure::{Spread, Table, count, short};
 
 use crate::{
-    cell::{Cell, Found},
-    peer::Peer,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
     report::tell,
     rules::Rule,
 };
 
 use super::Bench;
 
-const PEERS: [Peer; 8] = [
-    Peer::Topup,
-    Peer::TopupLeased,
-    Peer::RedisCell,
-    Peer::LuaLazy,
-    Peer::Limitador,
-    Peer::LimitadorCached,
-    Peer::Trypema,
-    Peer::TrypemaHybrid,
+pub(super) const TITLE: &str = "Accuracy";
+const LIMITERS: [Limiter; 8] = [
+    Limiter::Topup,
+    Limiter::TopupLeased,
+    Limiter::RedisCell,
+    Limiter::LuaLazy,
+    Limiter::Limitador,
+    Limiter::LimitadorCached,
+    Limiter::Trypema,
+    Limiter::TrypemaHybrid,
 ];
 const SECONDS: u64 = 5;
 const PROCESSES: usize = 4;
@@ -30,18 +31,20 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "Four processes of 64 tasks hammer one limit of 1,000 at once and 1,000/s for 5 s. The most that a \
                 perfect limiter allows is capacity + rate × time; the least, where the warm-up emptied the bucket, rate \
                 × time. Where windows are fixed or sliding there is no burst beside the rate.";
-    let mut table = Table::new(
-        "Accuracy",
-        ["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"],
-    )
-    .note(note);
+    let mut table =
+        Table::new(TITLE, ["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"])
+            .note(note);
     let time = if bench.choices.quick { Duration::from_secs(1) } else { Duration::from_secs(SECONDS) };
-    for peer in PEERS.into_iter().filter(|peer| bench.has(*peer)).collect::<Vec<_>>() {
-        tell(&format!("accuracy: {}", peer.name()));
-        let cell = Cell { tasks: 64, processes: PROCESSES, ..Cell::new(peer, Rule::Tight, 0, time) };
+    for limiter in LIMITERS.into_iter().filter(|limiter| bench.has(*limiter)).collect::<Vec<_>>() {
+        tell(&format!("accuracy: {}", limiter.name()));
+        let measurement = Measurement {
+            tasks: 64,
+            processes: PROCESSES,
+            ..Measurement::new(limiter, Rule::Tight, 0, time)
+        };
         let mut found: Vec<Found> = Vec::new();
         for _ in 0..bench.choices.rounds().min(3) {
-            found.extend(bench.measure(&cell).await);
+            found.extend(bench.measure(&measurement).await);
         }
         let rate = Rule::Tight.per_second() as f64;
         let part = |extra: f64| {
@@ -53,7 +56,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         };
         let allowed = median(&|found| found.seen.allowed as f64);
         let rates = median(&Found::rate);
-        table.row(peer.label(), [allowed, part(Rule::Tight.capacity() as f64), part(0.0), rates]);
+        table.row(limiter.label(), [allowed, part(Rule::Tight.capacity() as f64), part(0.0), rates]);
     }
     Ok(table)
 }

@@ -2,30 +2,35 @@
 
 use topup_measure::{Spread, Table, short};
 
-use crate::{cell::Cell, peer::Peer, report::tell, rules::Rule};
+use crate::{limiter::Limiter, measurement::Measurement, report::tell, rules::Rule};
 
 use super::{Bench, KEYS};
 
-const ROWS: [(Peer, Rule, &str); 6] = [
-    (Peer::Raw, Rule::Draining, ""),
-    (Peer::Topup, Rule::Draining, ", below full"),
-    (Peer::Topup, Rule::Under, ", back to full"),
-    (Peer::TopupLeased, Rule::Draining, ""),
-    (Peer::RedisCell, Rule::Under, ""),
-    (Peer::LuaLazy, Rule::Under, ""),
+pub(super) const TITLE: &str = "Latency with few in flight";
+const ROWS: [(Limiter, Rule, &str); 7] = [
+    (Limiter::Raw, Rule::Draining, ""),
+    (Limiter::Topup, Rule::Draining, ", below full"),
+    (Limiter::Topup, Rule::Under, ", back to full"),
+    (Limiter::TopupLeased, Rule::Draining, ""),
+    (Limiter::RedisCell, Rule::Under, ""),
+    (Limiter::LuaGcra, Rule::Steady, ""),
+    (Limiter::LuaLazy, Rule::Under, ""),
 ];
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "10,000 keys, all allowed. µs; in brackets, the smallest and the largest of all rounds.";
     let header = ["", "p50, 1 task", "p99, 1 task", "p50, 8 tasks", "p99, 8 tasks"];
-    let mut table = Table::new("Latency with few in flight", header).note(note);
+    let mut table = Table::new(TITLE, header).note(note);
     let mut figures = vec![[const { Vec::new() }; 4]; ROWS.len()];
     for round in 1..=bench.choices.rounds() {
         tell(&format!("latency, round {round}"));
-        for ((peer, rule, _), figures) in ROWS.iter().zip(&mut figures) {
+        for ((limiter, rule, _), figures) in ROWS.iter().zip(&mut figures) {
             for (place, tasks) in [(0, 1), (2, 8)] {
-                let cell = Cell { tasks, ..Cell::new(*peer, *rule, KEYS, bench.choices.time() / 2) };
-                let found = if bench.has(*peer) { bench.measure(&cell).await } else { None };
+                let measurement = Measurement {
+                    tasks,
+                    ..Measurement::new(*limiter, *rule, KEYS, bench.choices.time() / 2)
+                };
+                let found = if bench.has(*limiter) { bench.measure(&measurement).await } else { None };
                 if let Some(found) = found {
                     figures[place].push(found.seen.p50);
                     figures[place + 1].push(found.seen.p99);
@@ -33,13 +38,13 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
             }
         }
     }
-    for ((peer, _, rule), figures) in ROWS.iter().zip(figures) {
+    for ((limiter, _, rule), figures) in ROWS.iter().zip(figures) {
         let [p50, p99, p50_of_8, p99_of_8] = figures.map(Spread::of);
         let (Some(p50), Some(p99), Some(p50_of_8), Some(p99_of_8)) = (p50, p99, p50_of_8, p99_of_8) else {
             continue;
         };
         let cells = [p50.text(short), short(p99.median), p50_of_8.text(short), short(p99_of_8.median)];
-        table.row(format!("{}{rule}", peer.label()), cells);
+        table.row(format!("{}{rule}", limiter.label()), cells);
     }
     Ok(table)
 }

@@ -1,8 +1,13 @@
 //! What is measured, in which order.
 
+mod above;
 mod accuracy;
+mod algorithms;
+mod below;
+mod full;
 mod growth;
 mod latency;
+mod leases;
 mod overload;
 mod refill;
 mod speed;
@@ -14,17 +19,34 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
-use topup_measure::{Spread, Table, short};
+use topup_measure::{Spread, Table, short, wrapped};
 
 use crate::{
-    cell::{Cell, Found},
     cli::Choices,
-    peer::Peer,
-    report::{Page, Surroundings, answer, tell},
-    stage::Stage,
-    team,
+    cpu,
+    fixture::Fixture,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
+    pool,
+    report::{Surroundings, answer, put, tell, written},
 };
 
+/// Tables that belong together, in the order of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    Speed,
+    Latency,
+    Below,
+    Algorithms,
+    Leases,
+    Overload,
+    Full,
+    Accuracy,
+    Refill,
+}
+
+/// Crates whose versions matter.
+const COMPARED: [&str; 6] = ["topup", "redis", "limitador", "trypema", "governor", "tokio"];
 /// CPUs that other programs may have while a figure is taken.
 const QUIET: f64 = 0.1;
 /// How often a figure is taken before the quietest has to do.
@@ -35,7 +57,7 @@ const KEYS: usize = 10_000;
 /// One measurement after another.
 #[derive(Debug)]
 struct Bench<'a> {
-    stage: Stage,
+    fixture: Fixture,
     choices: &'a Choices,
     /// CPUs that other programs had, for each figure taken.
     others: Vec<f64>,
@@ -57,72 +79,132 @@ pub(crate) fn run(choices: &Choices) -> anyhow::Result<ExitCode> {
 
 async fn all(choices: &Choices) -> anyhow::Result<()> {
     choices.check()?;
-    let mut stage = Stage::set(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
-    let redis = stage.redis_version().await?;
+    cpu::prefer();
+    let mut fixture = Fixture::start(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
+    let redis = fixture.redis_version().await?;
     if choices.growth {
-        return growth::all(&mut Bench { stage, choices, others: Vec::new() }, &redis).await;
+        return growth::all(&mut Bench { fixture, choices, others: Vec::new() }, &redis).await;
     }
-    let wanted = Peer::value_variants().iter().filter(|peer| choices.wants(**peer));
-    let left_out =
-        wanted.filter_map(|peer| Some(format!("{} ({})", peer.name(), peer.absent(&choices.found)?)));
-    let around = Surroundings { redis, left_out: left_out.collect() };
-    for peer in &around.left_out {
-        tell(&format!("left out: {peer}"));
+    let wanted = Limiter::value_variants().iter().filter(|limiter| choices.wants(**limiter));
+    let left_out = wanted
+        .filter_map(|limiter| Some(format!("{} ({})", limiter.name(), limiter.absent(&choices.found)?)))
+        .collect();
+    let around = Surroundings { redis, left_out };
+    for limiter in &around.left_out {
+        tell(&format!("left out: {limiter}"));
     }
-    let mut page = Page::new(include_str!("../report/preface.md"), choices, &around);
-    let mut bench = Bench { stage, choices, others: Vec::new() };
-    let tables = bench.compare().await?;
-    if let Some(others) = Spread::of(bench.others) {
-        page.say(&format!("Other programs had {} CPUs meanwhile.", others.text(short)));
-    }
-    for table in &tables {
-        answer(&table.to_string());
-        page.add(table);
-    }
-    if let Some(docs) = &choices.docs {
-        page.write(docs, "benchmarks.md")?;
-        tell("written: docs/benchmarks.md");
+    let mut bench = Bench { fixture, choices, others: Vec::new() };
+    for suite in choices.suites() {
+        bench.others.clear();
+        let tables = suite.measure(&mut bench).await?;
+        let how = written_by(suite, &bench, &around);
+        let mut sections: Vec<String> = tables.iter().map(ToString::to_string).collect();
+        if let Some(last) = sections.last_mut() {
+            last.push_str(&format!("\n{how}"));
+        }
+        for section in &sections {
+            answer(section);
+        }
+        // A suite that ends is on the page, whatever becomes of the next.
+        if let Some(docs) = choices.docs.as_deref().filter(|_| choices.whole()) {
+            put(docs, "benchmarks.md", include_str!("../report/preface.md"), &sections, &titles())?;
+        }
     }
     Ok(())
+}
+
+/// Sections of the page, in their order.
+fn titles() -> Vec<&'static str> {
+    Suite::value_variants().iter().flat_map(|suite| suite.titles().iter().copied()).collect()
+}
+
+/// A line that says what `suite` was measured by.
+fn written_by(suite: Suite, bench: &Bench<'_>, around: &Surroundings) -> String {
+    let choices = bench.choices;
+    let offered = match suite {
+        Suite::Below | Suite::Algorithms => format!(" --offered {}", choices.offered),
+        _ => String::new(),
+    };
+    let command =
+        format!("scripts/bench --only {} {}{offered}", suite.name(), choices.options(choices.rounds()));
+    let mut how = written(&command, &around.redis, &COMPARED, &choices.found.versions);
+    if suite == Suite::Speed && !around.left_out.is_empty() {
+        how.push_str(&format!(" Left out: {}.", around.left_out.join("; ")));
+    }
+    if let Some(others) = Spread::of(bench.others.iter().copied()) {
+        how.push_str(&format!(" Other programs had {} CPUs meanwhile.", others.text(short)));
+    }
+    wrapped(&how)
+}
+
+// === impl Suite ===
+
+impl Suite {
+    /// As given on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Whether it is measured only when it is named.
+    pub(crate) const fn is_long(self) -> bool {
+        matches!(self, Self::Below | Self::Full)
+    }
+
+    /// Of its tables.
+    const fn titles(self) -> &'static [&'static str] {
+        match self {
+            Self::Speed => &speed::TITLES,
+            Self::Latency => &[latency::TITLE],
+            Self::Below => &below::TITLES,
+            Self::Algorithms => &[algorithms::TITLE],
+            Self::Leases => &[leases::TITLE],
+            Self::Overload => &[overload::TITLE],
+            Self::Full => &[full::TITLE],
+            Self::Accuracy => &[accuracy::TITLE],
+            Self::Refill => &[refill::TITLE],
+        }
+    }
+
+    async fn measure(self, bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
+        Ok(match self {
+            Self::Speed => speed::all(bench).await?,
+            Self::Latency => vec![latency::table(bench).await?],
+            Self::Below => below::tables(bench).await?,
+            Self::Algorithms => vec![algorithms::table(bench).await?],
+            Self::Leases => vec![leases::table(bench).await?],
+            Self::Overload => vec![overload::table(bench).await?],
+            Self::Full => vec![full::table(bench).await?],
+            Self::Accuracy => vec![accuracy::table(bench).await?],
+            Self::Refill => vec![refill::table(bench).await?],
+        })
+    }
 }
 
 // === impl Bench ===
 
 impl Bench<'_> {
-    async fn compare(&mut self) -> anyhow::Result<Vec<Table>> {
-        if self.choices.only_refill() {
-            return Ok(vec![refill::table(self).await?]);
-        }
-        let mut tables = speed::all(self).await?;
-        tables.push(latency::table(self).await?);
-        tables.push(overload::table(self).await?);
-        tables.push(accuracy::table(self).await?);
-        tables.push(refill::table(self).await?);
-        Ok(tables)
+    /// Whether `limiter` is to be measured, and can be.
+    fn has(&self, limiter: Limiter) -> bool {
+        self.choices.wants(limiter) && limiter.absent(&self.choices.found).is_none()
     }
 
-    /// Whether `peer` is to be measured, and can be.
-    fn has(&self, peer: Peer) -> bool {
-        self.choices.wants(peer) && peer.absent(&self.choices.found).is_none()
-    }
-
-    /// Measures `cell` on an empty Redis; again, when other programs had more of this machine than they should, and the
+    /// Measures `measurement` on an empty Redis; again, when other programs had more of this machine than they should, and the
     /// quietest counts. A limiter that fails is left out of the table, with a word.
-    async fn measure(&mut self, cell: &Cell) -> Option<Found> {
-        match self.try_measure(cell).await {
+    async fn measure(&mut self, measurement: &Measurement) -> Option<Found> {
+        match self.try_measure(measurement).await {
             Ok(found) => Some(found),
             Err(error) => {
-                tell(&format!("{}: {error:#}", cell.peer.name()));
+                tell(&format!("{}: {error:#}", measurement.limiter.name()));
                 None
             }
         }
     }
 
     /// The same; a limiter that fails is the caller's to report.
-    async fn try_measure(&mut self, cell: &Cell) -> anyhow::Result<Found> {
+    async fn try_measure(&mut self, measurement: &Measurement) -> anyhow::Result<Found> {
         let mut quietest: Option<Found> = None;
         for _ in 0..ATTEMPTS {
-            let found = team::measure(&mut self.stage, &self.choices.found, cell).await?;
+            let found = pool::measure(&mut self.fixture, &self.choices.found, measurement).await?;
             if quietest.as_ref().is_none_or(|quietest| found.others < quietest.others) {
                 quietest = Some(found);
             }

@@ -3,23 +3,25 @@
 use topup_measure::{Spread, Table, count, short};
 
 use crate::{
-    cell::{Cell, Found},
-    peer::Peer,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
     report::tell,
     rules::Rule,
 };
 
 use super::Bench;
 
-const PEERS: [Peer; 8] = [
-    Peer::Raw,
-    Peer::Topup,
-    Peer::TopupLeased,
-    Peer::RedisCell,
-    Peer::LuaLazy,
-    Peer::LuaLog,
-    Peer::Limitador,
-    Peer::Trypema,
+pub(super) const TITLE: &str = "Overload";
+const LIMITERS: [Limiter; 9] = [
+    Limiter::Raw,
+    Limiter::Topup,
+    Limiter::TopupLeased,
+    Limiter::RedisCell,
+    Limiter::LuaGcra,
+    Limiter::LuaLazy,
+    Limiter::LuaLog,
+    Limiter::Limitador,
+    Limiter::Trypema,
 ];
 /// One bucket of 1,000/s, and 1,000 of 10/s.
 const SHAPES: [(Rule, usize, &str); 2] =
@@ -38,21 +40,23 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         "CPU per allowed",
         "÷ most",
     ];
-    let mut table = Table::new("Overload", header).note(note);
+    let mut table = Table::new(TITLE, header).note(note);
     for (rule, keys, name) in SHAPES {
-        let mut found = vec![Vec::new(); PEERS.len()];
+        let mut found = vec![Vec::new(); LIMITERS.len()];
         for round in 1..=bench.choices.rounds().min(3) {
             tell(&format!("overload{name}, round {round}"));
-            for (peer, found) in PEERS.iter().zip(&mut found) {
-                if bench.has(*peer) {
-                    found.extend(bench.measure(&Cell::new(*peer, rule, keys, bench.choices.time())).await);
+            for (limiter, found) in LIMITERS.iter().zip(&mut found) {
+                if bench.has(*limiter) {
+                    found.extend(
+                        bench.measure(&Measurement::new(*limiter, rule, keys, bench.choices.time())).await,
+                    );
                 }
             }
         }
         let (capacity, per_second) = (rule.capacity() as f64, rule.per_second() as f64);
         let most = |seconds: f64| keys.max(1) as f64 * (capacity + per_second * seconds);
         let raw = Spread::of(found[0].iter().map(Found::rate)).map_or(0.0, |spread| spread.median);
-        for (peer, found) in PEERS.iter().zip(&found) {
+        for (limiter, found) in LIMITERS.iter().zip(&found) {
             let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
                 Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| text(spread.median))
             };
@@ -60,15 +64,18 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
                 continue;
             }
             table.row(
-                format!("{}{name}", peer.label()),
+                format!("{}{name}", limiter.label()),
                 [
                     median(&|found| found.rate() / raw, short),
                     median(&Found::rate, count),
                     median(&Found::commands, short),
                     median(&Found::scripts, short),
-                    limits(*peer, median(&|found| found.redis.cpu / found.seen.allowed.max(1) as f64, short)),
                     limits(
-                        *peer,
+                        *limiter,
+                        median(&|found| found.redis.cpu / found.seen.allowed.max(1) as f64, short),
+                    ),
+                    limits(
+                        *limiter,
                         median(&|found| found.seen.allowed as f64 / most(found.seen.seconds), short),
                     ),
                 ],
@@ -79,6 +86,6 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
 }
 
 /// A figure of whoever limits anything.
-fn limits(peer: Peer, figure: String) -> String {
-    if peer == Peer::Raw { String::new() } else { figure }
+fn limits(limiter: Limiter, figure: String) -> String {
+    if limiter == Limiter::Raw { String::new() } else { figure }
 }

@@ -8,17 +8,18 @@ use topup::Client;
 use topup_measure::{Table, short};
 
 use crate::{
-    cell::{Cell, Found},
     clock::Stopwatch,
-    peer::Peer,
+    fixture::Fixture,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
+    pool,
     report::tell,
-    rules::Rule,
-    stage::Stage,
-    team,
+    rules::{Form, Rule},
 };
 
 use super::{Bench, KEYS};
 
+pub(super) const TITLE: &str = "Refill";
 const BUCKETS: usize = 100_000;
 const TICKED: usize = 10_000;
 /// For so long the daemon is watched: each bucket far below full is credited once in this time ...
@@ -55,13 +56,13 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
                 in the pure form (`catch_up = false`), credited at each tick. Latencies are those of raw, a bare `DECR`, in \
                 µs.";
     let header = ["", "100,000, far below full", "100,000, nearer", "10,000, at each tick"];
-    let mut table = Table::new("Refill", header).note(note);
+    let mut table = Table::new(TITLE, header).note(note);
     let mut found = Vec::new();
     for rule in [Rule::Crowd, Rule::Filling, Rule::Ticked] {
         found.push(looked_at(bench, rule).await?);
     }
-    let config = crate::rules::config(bench.stage.url());
-    bench.stage.start_daemon(&config).await?;
+    let config = crate::rules::config(bench.fixture.url());
+    bench.fixture.start_daemon(&config).await?;
 
     let mut row = |name: &str, figure: &dyn Fn(&Looked) -> f64| {
         table.row(name, found.iter().map(|looked| short(figure(looked))));
@@ -84,26 +85,29 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
 async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> {
     let buckets = if rule == Rule::Ticked { TICKED } else { BUCKETS };
     tell(&format!("refill: {buckets} buckets"));
-    let config = crate::rules::config(bench.stage.url());
-    bench.stage.start_daemon(&config).await?;
-    fill(&mut bench.stage, rule, buckets).await?;
-    let cost = cost(&mut bench.stage, rule).await?;
+    let config = crate::rules::config(bench.fixture.url());
+    bench.fixture.start_daemon(&config).await?;
+    fill(&mut bench.fixture, rule, buckets).await?;
+    let cost = cost(&mut bench.fixture, rule).await?;
     if rule == Rule::Filling {
-        fill(&mut bench.stage, rule, buckets).await?;
+        fill(&mut bench.fixture, rule, buckets).await?;
     }
-    let raw = Cell { tasks: 8, ..Cell::new(Peer::Raw, Rule::Draining, KEYS, bench.choices.time() * 2) };
-    let busy = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
-    bench.stage.stop_daemon().await;
-    let idle = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
+    let raw = Measurement {
+        tasks: 8,
+        ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
+    };
+    let busy = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
+    bench.fixture.stop_daemon().await;
+    let idle = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     Ok(Looked { cost, busy, idle })
 }
 
 /// Brings `buckets` buckets of `rule` below full, on an empty Redis.
-pub(super) async fn fill(stage: &mut Stage, rule: Rule, buckets: usize) -> anyhow::Result<()> {
-    stage.clear().await?;
-    let limit = rule.limit(true, false);
-    stage.published(&limit, Some("key-0")).await?;
-    let client = Client::builder().deadline(Duration::from_secs(5)).connect(stage.url()).await?;
+pub(super) async fn fill(fixture: &mut Fixture, rule: Rule, buckets: usize) -> anyhow::Result<()> {
+    fixture.clear().await?;
+    let limit = rule.limit(true, Form::TokenBucket);
+    fixture.published(&limit, Some("key-0")).await?;
+    let client = Client::builder().deadline(Duration::from_secs(5)).connect(fixture.url()).await?;
     let takes = stream::iter(0..buckets).map(|key| {
         let bucket = client.limit(limit.as_str()).key(format!("crowd-{key}"));
         async move { bucket.take(rule.crowd_take()).await.map(drop) }
@@ -112,17 +116,17 @@ pub(super) async fn fill(stage: &mut Stage, rule: Rule, buckets: usize) -> anyho
 }
 
 /// Looks at the daemon's work on buckets of `rule` for as long as each of them has its turn at least once.
-pub(super) async fn cost(stage: &mut Stage, rule: Rule) -> anyhow::Result<Cost> {
-    let (credited, _) = stage.credited().await?;
-    let (before, watch) = (stage.meter().await?, Stopwatch::start());
+pub(super) async fn cost(fixture: &mut Fixture, rule: Rule) -> anyhow::Result<Cost> {
+    let (credited, _) = fixture.credited().await?;
+    let (before, watch) = (fixture.meter().await?, Stopwatch::start());
     let time = match rule {
         Rule::Ticked => TICKED_FOR,
         Rule::Filling => NEAR_FOR,
         _ => FAR_FOR,
     };
     sleep(time).await;
-    let (spent, seconds) = (stage.meter().await?.since(&before), watch.elapsed().as_secs_f64());
-    let (now, lag_ms) = stage.credited().await?;
+    let (spent, seconds) = (fixture.meter().await?.since(&before), watch.elapsed().as_secs_f64());
+    let (now, lag_ms) = fixture.credited().await?;
     let credited = now - credited;
     Ok(Cost {
         each: spent.of(&["eval", "evalsha"]).1 / credited.max(1.0),

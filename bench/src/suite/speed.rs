@@ -4,14 +4,17 @@ use anyhow::Context;
 use topup_measure::{Spread, Table, count, short};
 
 use crate::{
-    cell::{Cell, Found},
-    peer::Peer,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
     report::tell,
     rules::Rule,
 };
 
 use super::{Bench, KEYS};
 
+pub(super) const TITLES: [&str; 2] = ["10,000 keys, all allowed", "One key for all, all allowed"];
+/// Keys of each, 0 for one.
+const SHAPES: [usize; 2] = [KEYS, 0];
 const HEADER: [&str; 10] = [
     "",
     "÷ raw (min–max)",
@@ -26,22 +29,23 @@ const HEADER: [&str; 10] = [
 ];
 
 /// Who, under which rule, and what the rule means where that matters.
-const ROWS: [(Peer, Rule, &str); 15] = [
-    (Peer::Raw, Rule::Draining, ""),
-    (Peer::Topup, Rule::Draining, ", below full"),
-    (Peer::Topup, Rule::Steady, ", 100/s a key"),
-    (Peer::Topup, Rule::Under, ", back to full"),
-    (Peer::TopupLeased, Rule::Draining, ""),
-    (Peer::RedisCell, Rule::Under, ""),
-    (Peer::LuaLazy, Rule::Under, ""),
-    (Peer::LuaLog, Rule::Under, ""),
-    (Peer::Limitador, Rule::Under, ""),
-    (Peer::LimitadorCached, Rule::Under, ""),
-    (Peer::Trypema, Rule::Under, ""),
-    (Peer::TrypemaHybrid, Rule::Under, ""),
-    (Peer::Governor, Rule::Under, ""),
-    (Peer::Limits, Rule::Under, ""),
-    (Peer::RateLimiterFlexible, Rule::Under, ""),
+const ROWS: [(Limiter, Rule, &str); 16] = [
+    (Limiter::Raw, Rule::Draining, ""),
+    (Limiter::Topup, Rule::Draining, ", below full"),
+    (Limiter::Topup, Rule::Steady, ", 100/s a key"),
+    (Limiter::Topup, Rule::Under, ", back to full"),
+    (Limiter::TopupLeased, Rule::Draining, ""),
+    (Limiter::RedisCell, Rule::Under, ""),
+    (Limiter::LuaGcra, Rule::Steady, ", 100/s a key"),
+    (Limiter::LuaLazy, Rule::Under, ""),
+    (Limiter::LuaLog, Rule::Under, ""),
+    (Limiter::Limitador, Rule::Under, ""),
+    (Limiter::LimitadorCached, Rule::Under, ""),
+    (Limiter::Trypema, Rule::Under, ""),
+    (Limiter::TrypemaHybrid, Rule::Under, ""),
+    (Limiter::Governor, Rule::Under, ""),
+    (Limiter::Limits, Rule::Under, ""),
+    (Limiter::RateLimiterFlexible, Rule::Under, ""),
 ];
 
 /// Rows between two measurements of raw: the nearer in time, the fairer the pair, should the machine be busy elsewhere.
@@ -52,46 +56,45 @@ type Round = Vec<Option<(Found, f64)>>;
 
 /// Many keys, and one for all.
 pub(super) async fn all(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
-    let shapes = [(KEYS, "10,000 keys"), (0, "One key for all")];
     let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
     // Interleaved, so that an hour of a busy neighbour is everybody's.
     for round in 1..=bench.choices.rounds() {
-        for ((keys, name), rounds) in shapes.iter().zip(&mut rounds) {
-            tell(&format!("round {round} of {}: {name}", bench.choices.rounds()));
-            rounds.push(measure(bench, *keys).await?);
+        for ((keys, title), rounds) in SHAPES.into_iter().zip(TITLES).zip(&mut rounds) {
+            tell(&format!("round {round} of {}: {title}", bench.choices.rounds()));
+            rounds.push(measure(bench, keys).await?);
         }
     }
-    Ok(shapes.iter().zip(&rounds).map(|((_, name), rounds)| table(name, rounds)).collect())
+    Ok(TITLES.into_iter().zip(&rounds).map(|(title, rounds)| table(title, rounds)).collect())
 }
 
 async fn measure(bench: &mut Bench<'_>, keys: usize) -> anyhow::Result<Round> {
     let (mut round, mut raw, mut since) = (Vec::new(), None::<Found>, 0);
-    for (peer, rule, _) in ROWS {
-        if !bench.has(peer) {
+    for (limiter, rule, _) in ROWS {
+        if !bench.has(limiter) {
             round.push(None);
             continue;
         }
         if since % RAW_EVERY == 0 {
-            let cell = Cell::new(Peer::Raw, Rule::Draining, keys, bench.choices.time());
-            raw = Some(bench.measure(&cell).await.context("raw cannot be measured")?);
+            let measurement = Measurement::new(Limiter::Raw, Rule::Draining, keys, bench.choices.time());
+            raw = Some(bench.measure(&measurement).await.context("raw cannot be measured")?);
         }
         since += 1;
-        let found = match peer {
-            Peer::Raw => raw.clone(),
-            _ => bench.measure(&Cell::new(peer, rule, keys, bench.choices.time())).await,
+        let found = match limiter {
+            Limiter::Raw => raw.clone(),
+            _ => bench.measure(&Measurement::new(limiter, rule, keys, bench.choices.time())).await,
         };
         if let Some(found) = &found {
-            tell(&format!("  {}: {}/s", peer.name(), count(found.rate())));
+            tell(&format!("  {}: {}/s", limiter.name(), count(found.rate())));
         }
         round.push(found.zip(raw.as_ref().map(Found::rate)));
     }
     Ok(round)
 }
 
-fn table(name: &str, rounds: &[Round]) -> Table {
-    let mut table = Table::new(&format!("{name}, all allowed"), HEADER)
-        .note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
-    for (row, (peer, _, rule)) in ROWS.iter().enumerate() {
+fn table(title: &str, rounds: &[Round]) -> Table {
+    let mut table =
+        Table::new(title, HEADER).note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
+    for (row, (limiter, _, rule)) in ROWS.iter().enumerate() {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
         let figures = |of: &dyn Fn(&Found) -> f64| Spread::of(found().map(|(found, _)| of(found)));
         let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
@@ -104,7 +107,7 @@ fn table(name: &str, rounds: &[Round]) -> Table {
         let but =
             if allowed < 0.999 { format!(", {} % allowed", short(allowed * 100.0)) } else { String::new() };
         table.row(
-            format!("{}{rule}{but}", peer.label()),
+            format!("{}{rule}{but}", limiter.label()),
             [
                 ratio.text(short),
                 median(&Found::rate, count),

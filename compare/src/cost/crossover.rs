@@ -91,6 +91,7 @@ pub async fn price(
         most: 1,
         time: (pace.point * SECOND as f64) as u64,
         skewed: false,
+        workers: None,
         fault: Fault::None,
         quick: true,
     };

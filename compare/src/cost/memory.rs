@@ -82,6 +82,7 @@ fn traffic(name: &str, rule: Rule, keys: u32, trace: Vec<(Micros, u32, u32)>, ti
         most: 1,
         time,
         skewed: false,
+        workers: None,
         fault: Fault::None,
         quick: true,
     }

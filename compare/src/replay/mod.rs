@@ -151,6 +151,7 @@ fn traffic(trace: &Trace, rule: Rule, speed: u64) -> Traffic {
         most: 1,
         time,
         skewed: false,
+        workers: None,
         fault: Fault::None,
         quick: false,
     }

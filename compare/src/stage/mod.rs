@@ -104,7 +104,7 @@ impl Stage {
         self.set(&contenders, traffic.key_count(), traffic.fault == Fault::TwoDaemons).await?;
         let work = Work::Play { contenders: contenders.clone(), traffic: traffic.clone(), seed };
         let skew = if traffic.skewed { SKEW } else { 0 };
-        let mut crew = self.crew(&work, skew).await?;
+        let mut crew = self.crew(&work, skew, traffic.workers.unwrap_or(self.workers)).await?;
         let offset = self.server.clock_offset().await?;
         let mut begin = now() + SOON;
         if matches!(traffic.pattern, Pattern::WindowEdge | Pattern::Certain) {
@@ -136,7 +136,7 @@ impl Stage {
     ) -> anyhow::Result<(Act, Meter)> {
         self.set(std::slice::from_ref(&contender), traffic.key_count(), false).await?;
         let work = Work::Play { contenders: vec![contender.clone()], traffic: traffic.clone(), seed: 0 };
-        let mut crew = self.crew(&work, 0).await?;
+        let mut crew = self.crew(&work, 0, self.workers).await?;
         let offset = self.server.clock_offset().await?;
         let before = self.server.meter().await?;
         let begin = now() + SOON / 2;
@@ -150,7 +150,7 @@ impl Stage {
     /// # Errors
     /// When a worker fails.
     pub async fn hammer(&mut self, hammer: &Hammer) -> anyhow::Result<(Hammered, Meter)> {
-        let mut crew = self.crew(&Work::Hammer(hammer.clone()), 0).await?;
+        let mut crew = self.crew(&Work::Hammer(hammer.clone()), 0, self.workers).await?;
         let before = self.server.meter().await?;
         let reports: Vec<Vec<Hammered>> = crew.perform(now() + SOON / 2, hammer.time, 1).await?;
         let meter = self.server.meter().await?.since(&before);
@@ -167,12 +167,12 @@ impl Stage {
         self.server.clear().await
     }
 
-    async fn crew(&self, work: &Work, skew: i64) -> anyhow::Result<Crew> {
+    async fn crew(&self, work: &Work, skew: i64, workers: u32) -> anyhow::Result<Crew> {
         let start = async |worker: u32| {
             // From the one end to the other.
-            let part = i64::from(worker) * 2 * skew / i64::from(self.workers.max(2) - 1) - skew;
+            let part = i64::from(worker) * 2 * skew / i64::from(workers.max(2) - 1) - skew;
             let redis = self.server.url().to_owned();
-            let orders = Orders { redis, worker, workers: self.workers, skew: part, work: work.clone() };
+            let orders = Orders { redis, worker, workers, skew: part, work: work.clone() };
             let mut child = Child::start("worker", &[])?;
             child.tell(&orders).await?;
             let ready: String =
@@ -180,7 +180,7 @@ impl Stage {
             anyhow::ensure!(ready == READY, "a worker said {ready:?}");
             anyhow::Ok(child)
         };
-        Ok(Crew(try_join_all((0..self.workers).map(start)).await?))
+        Ok(Crew(try_join_all((0..workers).map(start)).await?))
     }
 
     async fn disturb(&mut self, fault: Fault, begin: Micros, time: Micros) -> anyhow::Result<()> {

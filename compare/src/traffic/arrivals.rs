@@ -11,6 +11,17 @@ const EDGE: Micros = 30_000;
 const OPENING: Micros = 2_000;
 /// Between two takes of a burst.
 const APART: Micros = 50;
+/// Takes of each worker's burst on a nearly full bucket, ...
+const EACH: u64 = 48;
+/// ... so long after each has taken one token, ...
+const LATER: [Micros; 3] = [60_000, 90_000, 90_000];
+/// ... within so long ...
+const OVER: [Micros; 3] = [0, 90_000, 300_000];
+/// ... and followed by so many of all workers within so long: more than the bucket holds and gets meanwhile.
+const REST: u64 = 1_400;
+const REST_OVER: Micros = 300_000;
+/// From one such burst to the next: the bucket is full again.
+const NEAR_FULL_EVERY: Micros = 2_000_000;
 /// The tick of the daemon, and of every task that refills.
 pub const TICK: Micros = 100_000;
 
@@ -79,6 +90,17 @@ fn instants(traffic: &Traffic, random: &mut StdRng) -> Vec<Micros> {
                 }
                 all.extend(burst(at, 2 * rule.capacity as usize));
                 at += rule.window() - TICK + turn % 8 * TICK / 8;
+            }
+            all
+        }
+        Pattern::NearFull(workers) => {
+            let mut all = Vec::new();
+            for ((begin, later), over) in (0..time).step_by(NEAR_FULL_EVERY as usize).zip(LATER).zip(OVER) {
+                let (takes, from) = (u64::from(workers) * EACH, begin + later);
+                all.extend(burst(begin, workers as usize));
+                // In turn, so that each worker has as many.
+                all.extend((0..takes).map(|turn| from + turn * over / takes));
+                all.extend((0..REST).map(|turn| from + over + turn * REST_OVER / REST));
             }
             all
         }

@@ -47,6 +47,9 @@ pub fn all(seconds: f64) -> Vec<Traffic> {
             usual,
         )
         .rule(Rule::per_second(20, 80)),
+        near_full(4),
+        near_full(16),
+        near_full(64),
         Traffic::new(
             "coarse-tick",
             "1.5 times 200/s, where a bucket holds 5: a quarter of what comes in a tick",
@@ -109,6 +112,15 @@ pub fn all(seconds: f64) -> Vec<Traffic> {
     ]
 }
 
+/// Bursts of so many workers on a full bucket.
+fn near_full(workers: u32) -> Traffic {
+    let says =
+        format!("{workers} workers take one each, then burst on a bucket that is nearly full, then empty it");
+    let name = format!("near-full-{workers}");
+    let traffic = Traffic::new(&name, &says, Pattern::NearFull(workers), 6_000 * MS);
+    Traffic { workers: Some(workers), ..traffic.rule(Rule::per_second(1_000, 1_000)) }
+}
+
 // === impl Traffic ===
 
 impl Traffic {
@@ -122,6 +134,7 @@ impl Traffic {
             most: 1,
             time,
             skewed: false,
+            workers: None,
             fault: Fault::None,
             quick: false,
         }

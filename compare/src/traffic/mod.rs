@@ -33,6 +33,8 @@ pub struct Traffic {
     pub time: Micros,
     /// Whether the workers' clocks are wrong, by up to two seconds either way.
     pub skewed: bool,
+    /// Worker processes, where it takes more or fewer than are chosen.
+    pub workers: Option<u32>,
     /// What goes wrong meanwhile.
     pub fault: Fault,
     /// Whether it is part of a quick run.
@@ -63,6 +65,9 @@ pub enum Pattern {
     WindowEdge,
     /// A bucket's worth, again when it has almost come back, with the pause moved through a tick.
     TickEdge,
+    /// One take of each worker, then a burst of all of them on a bucket that is full or nearly, then more than is left:
+    /// the load that shows takes above the limit when workers believe a full bucket to be below full.
+    NearFull(u32),
     /// So that every decision is certain: far from the instants at which the answer changes.
     Certain,
     /// Each key by one taker, who comes back when told to.
@@ -115,6 +120,8 @@ impl Traffic {
             Pattern::OnOff(load, ..) => load * rate,
             Pattern::Herd(every) => 4e6 * self.rule.capacity as f64 / *every as f64,
             Pattern::WindowEdge | Pattern::TickEdge => 2.0 * rate,
+            // Of its bursts, not of its pauses.
+            Pattern::NearFull(workers) => 2_000.0 + 100.0 * f64::from(*workers),
             Pattern::Certain | Pattern::Promises => f64::from(self.key_count()) * 40.0,
             Pattern::Trace(trace) => trace.len() as f64 * 1e6 / self.time.max(1) as f64,
         }

@@ -45,6 +45,18 @@ fn the_attack_on_the_edge_gets_two_windows_worth_from_a_perfect_fixed_window() {
 }
 
 #[test]
+fn a_burst_near_full_is_of_every_worker_and_more_than_the_bucket_holds() {
+    for workers in [4, 16, 64] {
+        let traffic = named(&format!("near-full-{workers}"));
+        let all = arrivals(&traffic, 1);
+        let first = all.iter().filter(|arrival| arrival.at < 2 * SECOND);
+        assert_eq!(first.count() as u32, 49 * workers + 1_400);
+        assert!(all.iter().all(|arrival| arrival.at < traffic.time));
+        assert_eq!(traffic.workers, Some(workers));
+    }
+}
+
+#[test]
 fn certain_takes_are_many_and_of_both_answers() {
     for ideal in Ideal::ALL {
         let plan = certain_plan(&named("certain"), 3, ideal);

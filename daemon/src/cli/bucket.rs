@@ -114,8 +114,15 @@ impl Place {
             // As every worker has it: nothing is asked of Redis.
             return Ok(Settled::free(self.limit.terms.capacity, operation));
         }
-        let settled =
-            asked(scripts::operate(&mut connection, algorithm, keys, member, operation, false, 0)).await?;
+        let tokens = if let Operation::Refund(count) = operation { Some(count) } else { None };
+        let puts_in = tokens.is_some() || operation == Operation::Reset;
+        let settled = if puts_in {
+            let in_hand_for = self.limit.in_hand_for();
+            let request = scripts::PutIn { tokens, full_at: None, or_lost: false, in_hand_for };
+            asked(scripts::put_in(&mut connection, algorithm, keys, member, request)).await?
+        } else {
+            asked(scripts::operate(&mut connection, algorithm, keys, member, operation, false, 0)).await?
+        };
         match settled.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(settled),
             Verdict::Unknown => {

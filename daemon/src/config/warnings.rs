@@ -46,17 +46,22 @@ fn warn_one_way(table: &Table<'_>, place: &Place, entry: &Entry) {
     );
 }
 
-/// Without catch-up, tokens come at ticks only, and what a full bucket cannot hold is lost.
+/// Without catch-up, tokens come at ticks only, and what a full bucket cannot hold is lost. A tick that comes late brings
+/// more than one tick's tokens.
 fn warn_unreached(table: &Table<'_>, place: Option<&Place>, rate: Rate, capacity: Capacity, tick: Duration) {
+    let Some(place) = place else { return };
     let (tokens, micros) = rate.lowest_terms();
-    let credit = (u128::from(tokens) * tick.as_micros()).div_ceil(u128::from(micros));
-    if let Some(place) = place.filter(|_| credit > u128::from(capacity.get())) {
+    let ticks = |ticks: u128| ticks * u128::from(tokens) * tick.as_micros();
+    let credit = |of: u128| ticks(of).div_ceil(u128::from(micros));
+    let (one, two, held) = (credit(1), credit(2), u128::from(capacity.get()));
+    let comes = format!("{rate} is {one} tokens a tick of {tick:?}, but the bucket holds {capacity}");
+    let advice = format!("write capacity = {two} or more, a shorter tick, or remove catch_up = false");
+    if one > held {
+        table.warn_at(place, format!("the rate is never reached: {comes}: {advice}"));
+    } else if ticks(2) > held * u128::from(micros) {
         table.warn_at(
             place,
-            format!(
-                "the rate is never reached: {rate} is {credit} tokens a tick of {tick:?}, but the bucket holds {capacity}: \
-                 write capacity = {credit} or more, a shorter tick, or remove catch_up = false"
-            ),
+            format!("a late tick loses tokens: {comes}, less than two ticks bring: {advice}"),
         );
     }
 }

@@ -1,7 +1,11 @@
 //! Making Redis say what the config says.
 
+mod ahead;
 mod change;
 mod remove;
+#[cfg(test)]
+mod tests;
+mod touch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +15,15 @@ use tokio::sync::Semaphore;
 use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
-    limit::{Limit, LimitName, Shards},
+    limit::{Limit, LimitName, Shards, Supply, Terms},
     reply::Published,
     scripts,
 };
 
+pub use ahead::freeze_ahead;
 pub use change::{Change, changes};
 use remove::{remove, sweep_shard, sweep_states};
+pub use touch::touch_at_rest;
 
 /// A limit to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +34,10 @@ pub struct Wanted {
     pub at: Option<u64>,
 }
 
+/// Shards of limits that are frozen for a change, with the instant at which they were at the latest, in µs of the Redis
+/// `TIME` each lives by.
+pub type Announced = BTreeMap<(LimitName, u16), u64>;
+
 /// Buckets handled by one script or command: about a millisecond of Redis, so that takes pass between.
 pub(crate) const SLICE: usize = 250;
 
@@ -35,37 +45,59 @@ pub(crate) const SLICE: usize = 250;
 /// everybody else, the heartbeat first, whenever nobody happens to poll them.
 pub(crate) const ABREAST: usize = 16;
 
-/// Publishes `wanted`, and with `alone` removes whatever else is published: whether anything changed.
+/// What came of publishing.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Redis says something else than before.
+    pub changed: bool,
+    /// What waits for workers to know of it.
+    pub announced: Announced,
+}
+
+/// Publishes `wanted`, and with `alone` removes whatever else is published. Changes of which workers were `told` are made;
+/// others of that kind are announced.
+///
+/// Workers read everything anew when something changed or was announced, and with `tell`.
 ///
 /// A crash at any point leaves something that the next call puts right.
 ///
 /// # Errors
-/// Those of Redis. May be called again without harm.
-pub async fn publish(connection: &Connection, wanted: &[Wanted], alone: bool) -> RedisResult<bool> {
+/// Those of Redis. May be called again without harm, with `tell`.
+pub async fn publish(
+    connection: &Connection,
+    wanted: &[Wanted],
+    alone: bool,
+    told: &Announced,
+    tell: bool,
+) -> RedisResult<Outcome> {
     let registered = scripts::published_limits(&mut connection.clone()).await?;
-    let mut changed = false;
+    let mut outcome = Outcome { changed: tell, ..Outcome::default() };
     if alone {
         let names: BTreeSet<&LimitName> = wanted.iter().map(|wanted| &wanted.limit.name).collect();
         for (name, shards) in &registered {
             if !names.contains(name) {
                 remove(connection, name, *shards).await?;
-                changed = true;
+                outcome.changed = true;
             }
         }
     }
     let places = Semaphore::new(ABREAST);
-    let each = wanted.iter().map(|wanted| publish_limit(connection, wanted, &registered, &places));
+    let each = wanted.iter().map(|wanted| publish_limit(connection, wanted, &registered, told, &places));
     let each = try_join_all(each).await?;
-    changed |= each.contains(&true);
     // What was counted under another config says nothing of this one. A schedule is part of one.
-    let anew = wanted.iter().zip(each).filter(|(wanted, changed)| *changed && wanted.at.is_none());
+    let anew = wanted.iter().zip(&each).filter(|(wanted, each)| each.changed && wanted.at.is_none());
     try_join_all(anew.map(|(wanted, _)| clear_counts(connection, &wanted.limit.name, &places))).await?;
-    // The last word: who reads the new generation reads everything new. A flushed Redis counts from the beginning.
-    if changed || scripts::generation(&mut connection.clone()).await?.is_none() {
-        scripts::announce(&mut connection.clone()).await?;
-        changed = true;
+    for each in each {
+        outcome.changed |= each.changed;
+        outcome.announced.extend(each.announced);
     }
-    Ok(changed)
+    // The last word: who reads the new generation reads everything new. A flushed Redis counts from the beginning.
+    let conn = &mut connection.clone();
+    outcome.changed |= !outcome.announced.is_empty() || scripts::generation(conn).await?.is_none();
+    if outcome.changed {
+        scripts::announce(conn).await?;
+    }
+    Ok(outcome)
 }
 
 async fn clear_counts(connection: &Connection, name: &LimitName, places: &Semaphore) -> RedisResult<()> {
@@ -74,13 +106,14 @@ async fn clear_counts(connection: &Connection, name: &LimitName, places: &Semaph
     scripts::clear_counts(&mut connection.clone(), &name.tried_beside()).await
 }
 
-/// Publishes one limit, when it finds a place: whether anything changed.
+/// Publishes one limit, when it finds a place.
 async fn publish_limit(
     connection: &Connection,
     wanted: &Wanted,
     registered: &BTreeMap<LimitName, Shards>,
+    told: &Announced,
     places: &Semaphore,
-) -> RedisResult<bool> {
+) -> RedisResult<Outcome> {
     // Never closed, so never refused.
     let _place = places.acquire().await;
     let Wanted { limit, at } = wanted;
@@ -99,25 +132,48 @@ async fn publish_limit(
     if had < limit.shards.get() {
         scripts::register(conn, &limit.name, limit.shards).await?;
     }
-    let mut changed = false;
+    // Nobody is given for the past what was not in force then.
+    let at = at.filter(|_| !before.as_ref().is_some_and(|before| raises(&before.terms, &limit.terms)));
+    let mut outcome = Outcome::default();
     for shard in 0..limit.shards.get() {
-        changed |= publish_shard(connection, &ShardKeys::new(&limit.name, shard), limit, *at).await?;
+        let place = (limit.name, shard);
+        let keys = ShardKeys::new(&limit.name, shard);
+        match publish_shard(connection, &keys, limit, at, told.get(&place).copied()).await? {
+            Published::Announced(frozen) => drop(outcome.announced.insert(place, frozen)),
+            published => outcome.changed |= published != Published::Unchanged,
+        }
     }
-    if changed {
+    if outcome.changed {
         tidy(connection, limit, before.as_ref()).await?;
+    }
+    if !outcome.announced.is_empty() {
+        // Until it changes, it has the shards it had.
+        return Ok(outcome);
     }
     // Shards beyond those now wanted go last, so that no bucket of theirs is still taken from.
     for shard in limit.shards.get()..had {
         let keys = ShardKeys::new(&limit.name, shard);
         scripts::drop_record(conn, &keys).await?;
         sweep_shard(connection, &keys).await?;
-        changed = true;
+        outcome.changed = true;
     }
     if had > limit.shards.get() {
         sweep_states(connection, &limit.name, before.as_ref(), limit.shards.get()).await?;
         scripts::register(conn, &limit.name, limit.shards).await?;
     }
-    Ok(changed)
+    Ok(outcome)
+}
+
+/// Whether `new` terms give more than `old` ones in any way: a greater capacity, or a higher rate. A quota is filled at
+/// its instant, whoever is there to see it.
+fn raises(old: &Terms, new: &Terms) -> bool {
+    if !matches!(new.supply, Supply::Rate(_)) {
+        return false;
+    }
+    let (old_n, old_p) = old.supply.lowest_terms();
+    let (new_n, new_p) = new.supply.lowest_terms();
+    let faster = u128::from(new_n) * u128::from(old_p) > u128::from(old_n) * u128::from(new_p);
+    new.capacity > old.capacity || faster
 }
 
 /// Whether `error` says that a record is there and is not of this version.
@@ -125,22 +181,23 @@ pub(crate) fn is_unreadable(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Parse
 }
 
-/// Publishes one shard, working off first what an earlier change has left: whether it changed.
+/// Publishes one shard, working off first what an earlier change has left.
 async fn publish_shard(
     connection: &Connection,
     keys: &ShardKeys,
     limit: &Limit,
     at: Option<u64>,
-) -> RedisResult<bool> {
+    told: Option<u64>,
+) -> RedisResult<Published> {
     let conn = &mut connection.clone();
     loop {
-        match scripts::publish(conn, keys, limit, at).await? {
-            Published::Unchanged => return Ok(false),
-            Published::Changed | Published::Created => {
+        match scripts::publish(conn, keys, limit, at, told).await? {
+            published @ (Published::Unchanged | Published::Announced(_)) => return Ok(published),
+            published @ (Published::Changed | Published::Created) => {
                 if limit.algorithm.is_scripted() {
                     sweep_shard(connection, keys).await?;
                 }
-                return Ok(true);
+                return Ok(published);
             }
             Published::Busy => {
                 let carried = carry_all(connection, keys).await?;
@@ -173,50 +230,14 @@ pub(crate) async fn carry_all(connection: &Connection, keys: &ShardKeys) -> Redi
 
 /// Removes the states of the algorithm before, or adapts them to the present terms.
 async fn tidy(connection: &Connection, limit: &Limit, before: Option<&Limit>) -> RedisResult<()> {
-    let Some(before) = before.filter(|before| before.algorithm.is_scripted()) else { return Ok(()) };
+    let Some(before) = before else { return Ok(()) };
     let conn = &mut connection.clone();
     for mut node in connection.each_node().await? {
-        if before.algorithm == limit.algorithm {
-            scripts::touch_states(conn, &mut node, &limit.name, limit.algorithm).await?;
-        } else {
+        if before.algorithm != limit.algorithm {
             scripts::sweep_states(conn, &mut node, &limit.name, before.algorithm, 0).await?;
+        } else if limit.algorithm.is_scripted() {
+            scripts::touch_states(conn, &mut node, &limit.name, limit.algorithm).await?;
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{pin::pin, time::Duration};
-
-    use redis::Cmd;
-    use tokio::time::timeout;
-    use topup_embedded::RedisServer;
-    use topup_wire::connection::connect_lazily;
-
-    use super::*;
-    use crate::{config::Config, wanted::wanted};
-
-    fn config(limits: usize) -> Config {
-        let limit = |name| format!("[limit.l{name}]\nkeyed = true\ncapacity = 1\nrate = \"1/s\"\n");
-        Config::parse(&(0..limits).map(limit).collect::<String>(), "config.toml").unwrap()
-    }
-
-    #[tokio::test]
-    async fn publishing_many_limits_keeps_nobody_else_waiting() {
-        let redis = RedisServer::builder().start().unwrap();
-        let connection = connect_lazily(redis.url()).unwrap();
-        let limits = wanted(&config(500), 1, |_| true);
-        let mut publishing = pin!(publish(&connection, &limits, true));
-        let mut others = connection.clone();
-        // Polled a little, then left alone while something else is asked: as the daemon's loop does.
-        for _ in 0..10 {
-            let done = timeout(Duration::from_millis(1), publishing.as_mut()).await;
-            assert!(done.is_err(), "too few limits to be seen at it");
-            let ping = Cmd::ping();
-            let asked = ping.query_async::<()>(&mut others);
-            timeout(Duration::from_secs(5), asked).await.expect("nobody else gets through").unwrap();
-        }
-        publishing.await.unwrap();
-    }
 }

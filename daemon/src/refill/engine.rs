@@ -1,6 +1,6 @@
 //! The loop of the daemon. It owns all state; the rest of the daemon sends commands and watches its status.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redis::{RedisError, RedisResult};
@@ -14,10 +14,12 @@ use topup_wire::{
 
 use super::{
     Presence, Status,
-    passes::{Ended, Passes},
+    passes::{self, Passes},
     patience::{InFlight, NowAndThen, finished, patiently, ticks},
-    publication::Publication,
+    publication::{Ended, Publication},
     shard::Shard,
+    strays::sweep_strays,
+    touch::Touches,
 };
 use crate::{
     clock::RedisTime,
@@ -65,6 +67,7 @@ pub struct Engine {
     reading: Option<InFlight<RedisResult<Found>>>,
     time: Option<RedisTime>,
     publication: Publication,
+    touches: Touches,
     passes: Passes,
     unread: NowAndThen,
     status: watch::Sender<Status>,
@@ -99,6 +102,7 @@ impl Engine {
             reading: None,
             time: None,
             publication: Publication::new(settings.config),
+            touches: Touches::default(),
             unread: NowAndThen::default(),
             status,
         };
@@ -108,6 +112,7 @@ impl Engine {
     /// Runs until `stop` says so; then ends the slices at hand and takes the heartbeat back.
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut stop: watch::Receiver<bool>) {
         let mut turns = ticks(self.tick);
+        let mut sweeping = pin!(sweep_strays(self.connection.clone()));
         loop {
             tokio::select! {
                 biased;
@@ -118,14 +123,16 @@ impl Engine {
                         turns = ticks(self.tick);
                         self.publication.replace(config);
                     }
-                    Command::Wake => self.publication.look(),
+                    Command::Wake => self.work(),
                 },
                 // Before the passes, which may be so many that one has always just ended.
                 _ = turns.tick() => self.turn(),
                 Some((sent, beat)) = finished(&mut self.beating) => self.beaten(sent, beat),
                 Some(read) = finished(&mut self.reading) => self.read(read),
-                Some(succeeded) = self.publication.ended() => if succeeded { self.published() },
+                Some(ended) = self.publication.ended() => self.published(ended),
+                Some(()) = self.touches.ended() => self.touches.begin(&self.connection),
                 Some(ended) = self.passes.next() => self.passed(ended),
+                () = &mut sweeping => {}
             }
         }
         self.passes.drain().await;
@@ -208,9 +215,12 @@ impl Engine {
         self.work();
     }
 
-    fn published(&mut self) {
-        self.status.send_modify(|status| status.applied += 1);
-        self.reading = Some(self.read_published());
+    fn published(&mut self, ended: Ended) {
+        if ended.succeeded {
+            self.touches.add(&self.connection, ended.changed);
+            self.status.send_modify(|status| status.applied += 1);
+            self.reading = Some(self.read_published());
+        }
     }
 
     /// Reads what is published, by whichever daemon.
@@ -251,7 +261,7 @@ impl Engine {
         }
     }
 
-    fn passed(&mut self, ended: Ended) {
+    fn passed(&mut self, ended: passes::Ended) {
         let lag = self.passes.ended(ended, self.time.map_or(0, RedisTime::now));
         let (ready, credited) = (self.passes.all_seen(), self.passes.credited());
         self.status.send_modify(|status| {

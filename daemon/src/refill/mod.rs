@@ -1,12 +1,15 @@
 //! The refill engine: publishes, refills every tick, says that it is alive.
 
 mod engine;
+mod freezes;
 mod lane;
 mod passes;
 mod patience;
 mod presence;
 mod publication;
 mod shard;
+mod strays;
+mod touch;
 
 pub use engine::{Command, Engine, Settings};
 pub use presence::Presence;

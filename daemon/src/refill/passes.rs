@@ -21,10 +21,6 @@ use super::{
 
 /// Looks at shards with nothing due, per tick: what many idle limits cost stays flat, each being looked at less often.
 const IDLE_LOOKS: usize = 100;
-/// Looks at a shard in a period: what comes due between two of them is credited together.
-const LOOKS: u64 = 4;
-/// However slow its limit, a shard is looked at this often, in µs.
-pub(super) const LOOK_EVERY: u64 = 1_000_000;
 
 /// The shards being refilled.
 pub(super) struct Passes {
@@ -150,10 +146,8 @@ impl Passes {
                 // Its time having come, a shard waits for the next tick at most: what is above that is behind.
                 let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next) };
                 let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LONGEST_TICK));
-                let look = if done.credited == 0 { shard.period.max(idle) } else { shard.period };
                 (shard.expected, shard.active) = (done.credited, done.due < u64::MAX);
-                let due = now.saturating_add(done.due).max(began + shard.period / LOOKS);
-                shard.next = due.min(began + look).min(now + LOOK_EVERY.max(idle));
+                shard.next = shard.next_look(began, now, done, idle);
                 if !std::mem::replace(&mut shard.seen, true) {
                     self.unseen -= 1;
                 }

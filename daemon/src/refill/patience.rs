@@ -9,8 +9,12 @@ use crate::clock::Moment;
 
 /// The longest one request to Redis may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// However long the refill period, the loop comes round this often; however short, what failed is tried again no sooner.
+/// What failed is tried again no sooner.
 pub(super) const LONGEST_TICK: Duration = Duration::from_millis(250);
+
+/// However long the refill period, the loop comes round this often: a Redis that has lost everything is noticed by then, and
+/// a boundary of a schedule.
+const LONGEST_TURN: Duration = Duration::from_millis(25);
 
 /// However short the refill period, the loop comes round no more often than this, or than once a tick.
 const SHORTEST_TURN: Duration = Duration::from_millis(5);
@@ -54,7 +58,7 @@ pub(super) async fn finished<T>(running: &mut Option<InFlight<T>>) -> Option<T> 
 /// Turns of the loop for a refill period: four to a tick, so that a bucket is credited soon after it is due, and the work
 /// of a tick is spread over it. Looking more often than a limit is refilled does no harm, saying nothing for long would.
 pub(super) fn ticks(tick: Duration) -> Interval {
-    let turn = (tick / 4).clamp(SHORTEST_TURN.min(tick), LONGEST_TICK);
+    let turn = (tick / 4).clamp(SHORTEST_TURN.min(tick), LONGEST_TURN);
     let mut ticks = interval(turn);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     ticks

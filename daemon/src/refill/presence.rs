@@ -7,7 +7,9 @@ use redis::{ErrorKind, RedisError};
 use crate::clock::Moment;
 
 /// The longest pause between two attempts: how long a Redis that is back may wait for its daemon.
-const LONGEST: Duration = Duration::from_secs(1);
+///
+/// Until a new Redis has heard of the limits, workers are told that there are none.
+const LONGEST: Duration = Duration::from_millis(100);
 /// While Redis stays away, that is said again this often.
 const SAY_AGAIN: Duration = Duration::from_secs(30);
 

@@ -40,8 +40,9 @@ impl Bucket {
         Self { connection: redis.connection(), keys, member: key.to_owned() }
     }
 
+    /// As a worker that goes on with bare commands where it may: a bucket of which several tokens are taken counts.
     pub(super) async fn operate(&self, operation: Operation) -> Settled {
-        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, false, 0)
+        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, true, 0)
             .await
             .unwrap()
     }
@@ -67,14 +68,15 @@ impl Bucket {
         redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await.unwrap()
     }
 
-    /// What Redis holds of it, at one instant; `None` when it is full.
+    /// What Redis holds of it, at one instant; `None` when it is full or at rest.
     pub(super) async fn held(&self) -> Option<Held> {
         let mut both = redis::pipe();
         both.atomic().get(self.counter()).zscore(&self.keys.due, &self.member);
-        let (tokens, score): (Option<i64>, Option<f64>) =
+        let (tokens, score): (Option<String>, Option<f64>) =
             both.query_async(&mut self.connection.clone()).await.unwrap();
+        let tokens = tokens.map_or(0, |tokens| tokens.parse().unwrap_or(0));
         // Far from full, it stands farther on in the index.
-        score.map(|score| Held { tokens: tokens.unwrap_or(0), score: (score as i64).rem_euclid(FAR) as u64 })
+        score.map(|score| Held { tokens, score: (score as i64).rem_euclid(FAR) as u64 })
     }
 
     pub(super) fn counter(&self) -> String {

@@ -59,3 +59,30 @@ async fn a_lower_capacity_clamps_and_a_higher_one_gives_nothing() {
         assert_eq!(bucket.peek().await.tokens, tokens, "at capacity {capacity}");
     }
 }
+
+/// Nobody takes from it: left as it is, it would be full when the old rate had filled it.
+#[tokio::test]
+async fn a_bucket_at_rest_is_full_when_the_new_rate_has_filled_it() {
+    const HOUR: u64 = 3_600_000;
+    let redis = Redis::start().await;
+    let limit =
+        |rate: &str| config("20ms", &format!("keyed = true\nshards = 1\ncapacity = 10\nrate = \"{rate}\""));
+    let mut daemon = ready(&limit("1/h"), &redis).await;
+    for key in 0..20 {
+        Bucket::keyed(&redis, "api", &key.to_string(), 1).take(2).await;
+    }
+    let expire = async || {
+        let mut all = Vec::new();
+        for key in 0..20 {
+            all.push(redis.ask::<u64>(&["PTTL", &format!("topup:{{api:0}}:b:{key}")]).await);
+        }
+        all
+    };
+    assert!(expire().await.iter().all(|ms| (HOUR..=2 * HOUR + 10).contains(ms)));
+    reload(&mut daemon, &limit("1/2h")).await;
+    eventually(SOON, async || {
+        let all = expire().await;
+        if all.iter().all(|ms| (3 * HOUR..=4 * HOUR + 10).contains(ms)) { Ok(()) } else { Err(all) }
+    })
+    .await;
+}

@@ -24,6 +24,9 @@ async fn take_each(redis: &Redis, shards: u64) {
     for key in KEYS {
         assert_eq!(Bucket::keyed(redis, "user", key, shards).take(3).await.tokens, 7);
     }
+    // One at rest, in no index.
+    let at_rest = Bucket::keyed(redis, "user", "grace", shards);
+    assert_eq!((at_rest.take(1).await.tokens, at_rest.held().await), (9, None));
 }
 
 async fn take_each_lazily(redis: &Redis, shards: u64) {

@@ -8,6 +8,7 @@ mod cli;
 mod cost;
 mod crash;
 mod embedded;
+mod freeze;
 mod keys;
 mod notify;
 mod quota;
@@ -17,6 +18,7 @@ mod reload;
 mod schedule;
 mod shipped;
 mod signals;
+mod strays;
 mod together;
 mod traffic;
 

@@ -15,7 +15,7 @@ async fn ready_says_how_it_is_going() {
     let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
     let _daemon = Launch::new(LIMIT).redis(&redis).notify(&systemd).run();
     let ready = systemd.wait_for("READY=1", SOON).await;
-    assert!(ready.contains("STATUS=connected, 1 limit, generation 1,"), "{ready}");
+    assert!(ready.contains("STATUS=connected, 1 limit, generation 1"), "{ready}");
     let status = systemd.wait_for("STATUS=", SOON).await;
     assert!(status.contains("STATUS=connected"), "{status}");
 }

@@ -58,9 +58,12 @@ async fn a_change_by_one_of_two_is_obeyed_by_both() {
     let redis = Redis::start().await;
     let (mut one, other) = (ready(LIMITS, &redis).await, ready(LIMITS, &redis).await);
     super::reload(&mut one, &LIMITS.replace("1000/s", "500/s")).await;
+    let rate = async || redis.ask::<String>(&["HGET", "topup:{exact:0}:limit", "rate"]).await;
+    eventually(SOON, async || rate().await == "500/s").await;
     let said = async |daemon: &Daemon| {
+        let generation: u64 = redis.ask(&["GET", "topup:{topup}:generation"]).await;
         daemon.signal(Signal::USR1);
-        daemon.lines().iter().any(|line| line.contains("generation 2,"))
+        daemon.lines().iter().any(|line| line.contains(&format!("generation {generation},")))
     };
     eventually(SOON, async || said(&one).await && said(&other).await).await;
 }

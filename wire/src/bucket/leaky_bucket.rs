@@ -1,6 +1,6 @@
 //! The twin of `leaky_bucket.lua`.
 
-use super::{Operation, Record, State, decided, writes};
+use super::{NEVER, Operation, Record, State, decided, writes};
 use crate::{
     limit::{Algorithm, OnChange},
     reply::{Settled, Verdict},
@@ -36,7 +36,8 @@ impl Level {
         let level = match before.on_change {
             OnChange::Keep => level,
             OnChange::Proportional => {
-                (level as f64 * record.capacity as f64 / before.capacity as f64).ceil() as u64
+                let scaled = (level as f64 * record.capacity as f64 / before.capacity as f64).ceil();
+                (scaled as u64).min(NEVER)
             }
             OnChange::Reset => 0,
         };

@@ -134,7 +134,7 @@ impl Record {
     }
 
     /// The instant from which an absent bucket is full.
-    pub(super) fn absent_full(&self) -> u64 {
+    pub fn absent_full(&self) -> u64 {
         if self.anchor >= self.capacity {
             return 0;
         }
@@ -213,11 +213,11 @@ impl Record {
 
     /// The shortest time, in µs, from being credited to being due again.
     pub fn period(&self) -> u64 {
-        let unhurried = if self.catch_up { UNHURRIED } else { 0 };
         if self.pace.n == 0 {
             return self.tick;
         }
-        self.tick.max(self.pace.p.div_ceil(self.pace.n)).max(unhurried)
+        let token = self.pace.p.div_ceil(self.pace.n);
+        if self.catch_up { self.tick.max(token).max(UNHURRIED) } else { token }
     }
 
     /// The tokens of half a tick: a bucket that misses no more is as good as full. Doubles, as in Lua.

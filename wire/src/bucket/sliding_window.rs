@@ -3,7 +3,7 @@
 use super::{Operation, Record, State, decided, unknown, writes};
 use crate::{limit::Algorithm, reply::Settled};
 
-/// A refund takes so many entries back at most.
+/// A refund takes so many entries back at most, and so many are trimmed at once.
 const MOST: usize = 1_000;
 /// Totals are below this.
 const MODULUS: u64 = 1 << 52;
@@ -39,10 +39,23 @@ impl Log {
         self.0.last().map_or((0, 0), |entry| (entry.at, entry.total))
     }
 
-    fn add(&mut self, at: u64, tokens: u64, (newest, top): (u64, u64)) {
+    fn add(&mut self, at: u64, tokens: u64) {
         let total = (self.newest().1 + tokens) % MODULUS;
-        let at = if newest == at && total < top { at + 1 } else { at };
         self.0.push(Entry { at, total, tokens });
+    }
+
+    /// Takes up to `count` tokens back, of the newest entries that count first.
+    fn take_back(&mut self, mut count: u64, at: u64, length: u64) {
+        for _ in 0..MOST {
+            let counts = self.0.last().is_some_and(|entry| entry.at + length > at);
+            let Some(entry) = self.0.pop_if(|_| counts && count > 0) else { break };
+            let rest = entry.tokens.saturating_sub(count);
+            count = count.saturating_sub(entry.tokens);
+            if rest > 0 {
+                let total = (entry.total + MODULUS - (entry.tokens - rest)) % MODULUS;
+                self.0.push(Entry { total, tokens: rest, ..entry });
+            }
+        }
     }
 
     /// The same to a clock that has stepped back to `now`: what counts was taken now, or just before the windows in which
@@ -54,8 +67,7 @@ impl Log {
             let shorter = i.checked_sub(1);
             let tokens = counted[i] - shorter.map_or(0, |i| counted[i]);
             if tokens > 0 {
-                let total = (log.newest().1 + tokens) % MODULUS;
-                log.0.push(Entry { at: now - shorter.map_or(0, |i| lengths[i]), total, tokens });
+                log.add(now - shorter.map_or(0, |i| lengths[i]), tokens);
             }
         }
         log
@@ -83,18 +95,9 @@ impl State for Log {
         };
         let mut settled = decided(record.capacity, free(&log), operation, now);
         match operation {
-            _ if settled.granted > 0 => log.add(at, settled.granted, log.newest()),
+            _ if settled.granted > 0 => log.add(at, settled.granted),
             Operation::Refund(count) if count > 0 => {
-                let (newest, mut back, mut rest, mut gone) = (log.newest(), 0, 0, 0);
-                while gone < MOST && back < count && log.0.last().is_some_and(|entry| entry.at + longest > at)
-                {
-                    let tokens = log.0.pop().map_or(0, |entry| entry.tokens);
-                    let some = tokens.min(count - back);
-                    (back, rest, gone) = (back + some, tokens - some, gone + 1);
-                }
-                if gone > 0 {
-                    log.add(at, rest, newest);
-                }
+                log.take_back(count, at, longest);
                 settled.tokens = free(&log);
             }
             Operation::Reset => log.0.clear(),
@@ -116,6 +119,9 @@ impl State for Log {
             settled.wait = leaves.fold(now, u64::max) - now;
         }
         if writes(operation, settled.verdict, stepped) {
+            // What counts no longer is trimmed.
+            let gone = log.0.iter().take(MOST).take_while(|entry| entry.at + longest <= at).count();
+            log.0.drain(..gone);
             *state = (log.used(at, longest) > 0).then_some(log);
         }
         settled.into()
@@ -123,6 +129,7 @@ impl State for Log {
 
     fn expiry(&self, record: &Record) -> u64 {
         let longest = record.windows.map_or(0, |windows| windows.longest());
-        (self.newest().0 + longest).div_ceil(1_000)
+        let (newest, eighth) = (self.newest().0, longest / 8 + 1);
+        (newest - newest % eighth + eighth + longest).div_ceil(1_000)
     }
 }

@@ -134,7 +134,8 @@ impl<R: Request> Shared<R> {
     fn fail(&self, error: &RedisError) {
         self.servers.hear(error, &self.node);
         // Whoever asks again meanwhile is not failed by the same error again and again.
-        for _ in 0..=self.lock().pending.len() / MOST_UNANSWERED {
+        let rounds = 1 + self.lock().pending.len() / MOST_UNANSWERED;
+        for _ in 0..rounds {
             // What was still to be asked has to say for whom, which is what encoding does.
             self.encode(&mut Vec::new());
             let waiting = std::mem::take(&mut self.lock().waiting);

@@ -121,12 +121,14 @@ local function headroom(terms, score, tokens, now)
   return math.max(0, terms.fills - now)
 end
 
--- The shortest time from being credited to being due again, in µs: a tick, or a token's time where that is longer. With
--- catch-up, takers credit what they need when they need it, so that nobody has to come sooner than after UNHURRIED µs.
+-- The shortest time from being credited to being due again, in µs. With catch-up, takers credit what they need when
+-- they need it: a tick or a token's time, but nobody has to come sooner than after UNHURRIED µs. Without, tokens come
+-- with whoever comes each tick. A bucket that stopped being full after the last one is due, too, once it is owed one.
 local UNHURRIED = 1600000
 local function period_of(terms)
   if terms.n == 0 then return terms.tick end
-  return math.max(terms.tick, math.ceil(terms.p / terms.n), terms.catch_up and UNHURRIED or 0)
+  local token = math.ceil(terms.p / terms.n)
+  return terms.catch_up and math.max(terms.tick, token, UNHURRIED) or token
 end
 
 -- A bucket loses no token before it is full, so one that cannot be full for a while is credited less often: not for 5
@@ -193,30 +195,31 @@ local function is_plain(n, p)
   return n > 0 and (n <= p or p == 1) and n * p < EXACT
 end
 
--- The terms in one field of the record, 52 bytes, for quick.lua, lazy_quick.lua and refill.lua: 6 doubles and the tag.
--- Empty unless they are such as these reckon with. The doubles are capacity, n, p, the tokens that are near, the
--- period, and a kind: 4 a token bucket, 2 gcra, 1 a lazy token bucket (with the instant of the terms for a period), 0 a
--- token bucket without catch-up. Under such terms an absent bucket is full.
-local function packed_terms(algorithm, terms, since)
+-- The terms in one field of the record, 53 bytes, for quick.lua, light.lua and refill.lua: doubles but for the fifth.
+-- Empty unless they are such as these reckon with: then an absent bucket is full.
+--   capacity, n, p
+--   a kind: 4 a token bucket, 2 gcra, 0 a token bucket without catch-up
+--   what a value at rest begins with under them, r and the tag
+--   the tokens that are near
+--   the period
+local function packed_terms(algorithm, terms)
   local near, period, kind = 0, 0, 2
   if not is_plain(terms.n, terms.p) or terms.anchor < terms.capacity then return '' end
   if algorithm == 'token-bucket' then
     near, period, kind = near_of(terms), period_of(terms), terms.catch_up and 4 or 0
     if terms.former or terms.catch_up and near >= EXACT then return '' end
-  elseif algorithm == 'lazy-token-bucket' then
-    period, kind = since, 1
   elseif algorithm ~= 'gcra' then
     return ''
   end
-  return struct.pack('<ddddddc4', terms.capacity, terms.n, terms.p, near, period, kind, terms.tag)
+  return struct.pack('<ddddc5dd', terms.capacity, terms.n, terms.p, kind, 'r' .. terms.tag, near, period)
 end
 
 -- What the record of a token bucket says, from that field: as long as it takes to read two of all the others. As the
 -- tick, a period.
 local function read_packed_terms(record)
   local packed = redis.call('HGET', record, 'packed')
-  if not packed or #packed ~= 52 then return nil end
-  local capacity, n, p, _, period, kind = struct.unpack('<dddddd', packed)
+  if not packed or #packed ~= 53 then return nil end
+  local capacity, n, p, kind, _, _, period = struct.unpack('<ddddc5dd', packed)
   if kind ~= 4 and kind ~= 0 then return nil end
   return {
     capacity = capacity, n = n, p = p, catch_up = kind == 4, tick = period, anchor = capacity, anchored = 0,

@@ -1,6 +1,6 @@
 -- The fixed window: so many tokens within a window that begins with its first take, or at a multiple of its length.
--- Written upon time.lua, bucket.lua and windows.lua. State is a string "begin end taken": the window under way, in µs,
--- and what was taken in it. A bucket of whose window nothing was taken has no key.
+-- Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken}: the window under way, in
+-- µs, and what was taken in it. A bucket of whose window nothing was taken has no key.
 -- Laws  never more than the limit in one of its windows, which may be twice the limit in any such time; 4 7; 5: a clock
 --       that steps back has the window begin anew, full as it is; 6: what was taken in the window under way at a change
 --       counts in the one that is under way then by the new terms.
@@ -10,7 +10,7 @@ local function fixed_window(record, state, now, operation, count)
   local window, aligned = terms.rules[1].micros, terms.aligned
   local function beginning(at) return aligned and at - at % window or at end
 
-  local begun, over, taken = numbers(redis.call('GET', state))
+  local begun, over, taken = numbers(state, '<ddd')
   local moved = false
   if begun and (over - begun ~= window or beginning(begun) ~= begun) then
     if over > terms.since then
@@ -33,7 +33,7 @@ local function fixed_window(record, state, now, operation, count)
   tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     if tokens < terms.capacity then
-      keep(state, over, begun, over, terms.capacity - tokens)
+      keep(state, over, '<ddd', begun, over, terms.capacity - tokens)
     else
       redis.call('DEL', state)
     end

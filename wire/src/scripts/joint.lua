@@ -1,11 +1,12 @@
--- Takes from several buckets, of any algorithms, all or nothing. Runs after time.lua, bucket.lua, rest.lua, lazy.lua,
--- windows.lua and the files of all algorithms.
+-- Takes from several buckets, of any algorithms, all or nothing. Runs after light.lua, time.lua, bucket.lua, rest.lua,
+-- state.lua, lazy.lua, windows.lua and the files of all algorithms.
 -- KEYS  1 and on, of each bucket in turn: state, record, due index and former index of a token bucket; state and record
 --       under gcra; else record and state
 -- ARGV  1 and on, of each bucket in turn: algorithm, count, up to 2^53, and 1, or 0 for one in shadow, whose denial
 --       stops nobody
 -- Reply for each bucket what settle.lua answers, always all numbers: to its take when all that are enforced allow, else
---       to a peek at so many tokens. No bucket may be named twice.
+--       to a peek at so many tokens. It is one string of doubles, little-endian, 8 of each bucket: so many whole
+--       numbers would cost Redis more than a take. No bucket may be named twice.
 -- Laws  those of the algorithms; and nothing is taken of any unless all that are enforced allow. One in shadow is then
 --       taken from by itself: what it has not stops nobody.
 assert(#KEYS >= 2 and #ARGV >= 3 and #ARGV % 3 == 0, 'joint takes 3 arguments for each bucket, and 4 or 2 keys')
@@ -50,4 +51,5 @@ end
 for i = 1, #buckets do
   if i ~= last and (allowed or not enforced[i]) then replies[i] = buckets[i](allowed and 'take' or 'peek') end
 end
-return replies
+for i = 1, #replies do replies[i] = struct.pack('<dddddddd', unpack(replies[i])) end
+return table.concat(replies)

@@ -2,15 +2,18 @@
 
 use std::sync::LazyLock;
 
-use redis::{ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, aio::ConnectionLike};
+use redis::{ErrorKind, ParsingError, RedisError, RedisResult, Script, ServerErrorKind, aio::ConnectionLike};
 
 use super::script;
 use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
 static JOINT: LazyLock<Script> = script!(
-    "rest.lua" "token_bucket.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
-    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua"
+    "rest.lua" "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
+    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "joint.lua", after "light.lua"
 );
+
+/// Bytes that are answered of one bucket: 8 doubles.
+const REPLY: usize = 64;
 
 /// So many tokens of one bucket.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +47,21 @@ pub async fn joint(connection: &mut impl ConnectionLike, parts: &[Part<'_>]) -> 
         };
         call.arg(algorithm.as_str()).arg(count).arg(u8::from(enforced));
     }
-    call.invoke_async(connection).await
+    let packed: Vec<u8> = call.invoke_async(connection).await?;
+    let (replies, rest) = packed.as_chunks::<REPLY>();
+    if !rest.is_empty() || replies.len() != parts.len() {
+        return Err(
+            ParsingError::from(format!("{} bytes are no reply of {}", packed.len(), parts.len())).into()
+        );
+    }
+    replies.iter().map(|reply| Ok(Settled::try_from(unpacked(reply))?)).collect()
+}
+
+/// The whole numbers of one bucket's reply.
+fn unpacked(reply: &[u8; REPLY]) -> Vec<i64> {
+    let (doubles, _) = reply.as_chunks();
+    // Whole, and below 2^53.
+    doubles.iter().map(|double| f64::from_le_bytes(*double) as i64).collect()
 }
 
 /// Whether Redis refused a script because its keys are not in one slot of the cluster. Nothing was done then.

@@ -1,6 +1,6 @@
 -- The leaky bucket: what is taken is poured in, and leaks at the rate; what does not fit is denied. As a queue, it
 -- tells how long what was there before takes to leak: whoever waits for that proceeds at the rate. Written upon
--- time.lua and bucket.lua. State is a hash {level, at, since}: how much is in it, the instant up to which it has
+-- time.lua, bucket.lua and state.lua. State is {level, at, since}: how much is in it, the instant up to which it has
 -- leaked, and the one since which the terms apply under which it has. An empty bucket has no key.
 -- Operation  besides those of scripted.lua, reserve: a take that is denied also when its delay is longer than `longest`
 --       µs; wait is then that delay, or for how long it would still be denied.
@@ -18,14 +18,15 @@ local function leaky_bucket(record, state, now, operation, count, longest)
     -- The token under way keeps the share of it that has leaked.
     if level > 0 and leaked < before.since then part = math.min(1, (before.since - leaked) * before.n / before.p) end
     if before.change == 'reset' then level = 0 end
-    if before.change == 'proportional' then level = math.ceil(level * capacity / before.capacity) end
+    -- What was reserved beyond a lower capacity may be more than any bucket holds, and than numbers are exact for.
+    if before.change == 'proportional' then level = math.min(EXACT, math.ceil(level * capacity / before.capacity)) end
     return level, start(math.max(at, before.since) - math.floor(part * p / n), n, p)
   end
 
-  local since = redis.call('HGET', record, 'since')
-  local held = redis.call('HMGET', state, 'level', 'at', 'since')
-  local level, at = tonumber(held[1] or 0), tonumber(held[2])
-  if held[1] and held[3] ~= since then
+  local since = tonumber(redis.call('HGET', record, 'since'))
+  local held, written, under = numbers(state, '<ddd')
+  local level, at = held or 0, written
+  if held and under ~= since then
     local before = read_former_terms(record)
     if before.capacity then
       level, at = carried(before, level, at)
@@ -44,7 +45,7 @@ local function leaky_bucket(record, state, now, operation, count, longest)
   end
   if level == 0 then at = start(now, n, p) end
 
-  local moved = held[1] and (whole(at) ~= held[2] or since ~= held[3])
+  local moved = held and (at ~= written or since ~= under)
   local function until_leaked(tokens) return math.max(0, instant(at, tokens, n, p) - now) end
   local delay = operation == 'reserve' and level > 0 and until_leaked(level) or 0
   local tokens, verdict, granted, missing = math.max(0, capacity - level)
@@ -70,8 +71,7 @@ local function leaky_bucket(record, state, now, operation, count, longest)
 
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     if level > 0 then
-      redis.call('HSET', state, 'level', whole(level), 'at', whole(at), 'since', since)
-      redis.call('PEXPIREAT', state, whole(math.ceil(instant(at, level, n, p) / 1000)))
+      keep(state, instant(at, level, n, p), '<ddd', level, at, since)
     else
       redis.call('DEL', state)
     end

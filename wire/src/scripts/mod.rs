@@ -25,13 +25,15 @@ pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, ask_first_take, can_take_first, first_take, is_not_a_counter,
 };
 pub use joint::{Part, are_apart, joint};
-pub use publish::{algorithm_of, publish, read_limit};
+pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, published_limits, register};
 pub use scripted::{ask, operate};
 pub use settle::{ask_decrement, ask_settle, decrement, settle};
-pub use sweep::{drop_record, sweep_counters, sweep_states, touch_states};
+pub use sweep::{
+    drop_record, find_at_rest, find_strays, sweep_counters, sweep_keys, sweep_states, touch_states,
+};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 
 /// Whether Redis has to be given the text of a script first.

@@ -15,9 +15,17 @@ use crate::{
     reply::{Published, PublishedLimit},
 };
 
+/// The time from telling workers of a change to making it, as `publish.lua` has it: a worker believes what it knows for
+/// 700 ms.
+pub const FREEZE: Duration = Duration::from_millis(750);
+
 static PUBLISH: LazyLock<Script> = script!("publish.lua");
+static FREEZE_RECORD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("freeze.lua")));
 
 /// Publishes one shard of `limit`, from the instant `at` on (µs of Redis `TIME`; now, when `None`).
+///
+/// A change of the capacity or rate of a token bucket is [announced](Published::Announced) first. It is made once workers
+/// have been told: `announced` is the instant of that answer, or of a later one.
 ///
 /// # Errors
 /// Those of Redis. May be sent again without harm.
@@ -26,13 +34,32 @@ pub async fn publish(
     keys: &ShardKeys,
     limit: &Limit,
     at: Option<u64>,
+    announced: Option<u64>,
 ) -> RedisResult<Published> {
     let mut call = PUBLISH.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former).arg(at.unwrap_or(0));
+    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    call.arg(at.unwrap_or(0)).arg(announced.unwrap_or(0));
     for (field, value) in fields(limit) {
         call.arg(field).arg(value);
     }
     call.invoke_async(connection).await
+}
+
+/// Freezes one shard for a change to `terms` that is to come: since when, in µs of Redis `TIME`, at the latest; `None`
+/// where no freeze is needed.
+///
+/// # Errors
+/// Those of Redis. May be sent again without harm.
+pub async fn freeze(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    terms: &Terms,
+) -> RedisResult<Option<u64>> {
+    let (n, p) = terms.supply.lowest_terms();
+    let mut call = FREEZE_RECORD.key(&keys.record);
+    let (frozen, now): (bool, u64) =
+        call.arg(terms.capacity.get()).arg(n).arg(p).invoke_async(connection).await?;
+    Ok(frozen.then_some(now))
 }
 
 /// The limit `name` as published; `None` when it is not.

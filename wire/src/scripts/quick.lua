@@ -3,30 +3,31 @@
 -- making, and globals their look-up, so this has none of its own. What it does not answer, it leaves to the rest.
 --
 -- A bucket in any form is read as a score and the tokens missing at it: at rest, none are at the instant of being full.
-local operation = ARGV[1]
-if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 and ARGV[4] == '0') and KEYS[2] then
+local keys, argv = KEYS, ARGV
+local operation = argv[1]
+if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 and argv[4] == '0') and keys[2] then
   local call = redis.call
-  local packed = call('HGET', KEYS[2], 'packed')
-  local count = tonumber(ARGV[2])
-  local capacity, n, p, near, _, kind, tag
-  if packed and #packed == 52 then capacity, n, p, near, _, kind, tag = struct.unpack('<ddddddc4', packed) end
+  local packed = call('HGET', keys[2], 'packed')
+  local count = tonumber(argv[2])
+  local capacity, n, p, kind, rest_tag
+  if packed and #packed == 53 then capacity, n, p, kind, rest_tag = struct.unpack('<ddddc5', packed) end
   -- The kind is the number of keys.
-  if kind == #KEYS and count <= capacity and count >= 1 then
-    local state = KEYS[1]
+  if kind == #keys and count <= capacity and count >= 1 then
+    local state = keys[1]
     local held = call('GET', state)
-    local form = held and held:byte()
     local score, missing, first, left, member, stood
+    local form = held and held:byte()
     if form == 114 then
-      if held:sub(2, 5) == tag then score, missing = tonumber(held:sub(6)), 0 end
+      if held:sub(1, 5) == rest_tag then score, missing = tonumber(held:sub(6)), 0 end
     elseif form == 102 then
-      if held:sub(2, 5) == tag then
+      if held:sub(2, 5) == rest_tag:sub(2) then
         first, left = tonumber(held:sub(6)), call('PTTL', state)
       end
     elseif kind == 2 then
       if not held then score, missing = 0, 0 end
     elseif form ~= 104 then
-      member = state:sub(#KEYS[3])
-      stood = call('ZSCORE', KEYS[3], member)
+      member = state:sub(#keys[3])
+      stood = call('ZSCORE', keys[3], member)
       if stood then
         local tokens = held and tonumber(held) or 0
         score, missing = stood % 3000000000000000, capacity - (tokens > 0 and tokens or 0)
@@ -63,22 +64,21 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
     elseif score then
       local into = score % p
       local rest = into * n % p
-      base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
       if score <= now or not first then
-        local reached = now - d
+        local reached = now - (rest - rest % n) / n
+        local token, span = (into * n - rest) / p, score - into
         into = reached % p
         rest = into * n % p
-        local come = (into * n - rest) / p
-        missing = missing - ((reached - into - base) / p * n + come - i)
-        base, i, score = reached - into, come, now - (rest - rest % n) / n
+        missing = missing - ((reached - into - span) / p * n + (into * n - rest) / p - token)
+        score = now - (rest - rest % n) / n
       end
       if missing <= 0 then
         rest = (now + 1) % p * n % p
         score, missing = now + (n <= p and (rest - rest % n) / n >= (p - p % n) / n and 2 or 1), 0
-        into = score % p
-        rest = into * n % p
-        base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
       end
+      into = score % p
+      rest = into * n % p
+      base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
     end
 
     if score and missing <= capacity then
@@ -100,7 +100,7 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
         full = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d
       end
       local ahead = full - now
-      local counts = stood or ARGV[3] == '1' and kind == 4 and granted > 0 and missing >= 3 and ahead >= 5000
+      local counts = stood or argv[3] == '1' and kind == 4 and granted > 0 and missing >= 3 and ahead >= 5000
       local writes = granted > 0 or stood and score ~= written
 
       if full < 9007199254740992 and not (stood and writes and missing <= 1) then
@@ -108,7 +108,7 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
           local format, text = string.format, struct.size('l') == 8 and '%d' or '%.0f'
           if counts then
             call('SET', state, format(text, capacity - missing))
-            local place = score
+            local place, near = score, struct.unpack('<d', packed, 38)
             if missing > near then
               local distance, bound = 1, 4 * near
               while missing > bound and distance < 5 do
@@ -117,14 +117,14 @@ if (operation == 'take' or operation == 'share') and (#ARGV == 3 or #ARGV == 5 a
               place = score + (distance > 2 and 2 - distance or distance) * 3000000000000000
             end
             if place ~= tonumber(stood) then
-              call('ZADD', KEYS[3], format(text, place), member or state:sub(#KEYS[3]))
+              call('ZADD', keys[3], format(text, place), member or state:sub(#keys[3]))
             end
           else
             local till = full + 999
-            call('SET', state, 'r' .. tag .. format(text, full), 'PXAT', format(text, (till - till % 1000) / 1000))
+            call('SET', state, rest_tag .. format(text, full), 'PXAT', format(text, (till - till % 1000) / 1000))
           end
         end
-        if granted == count and #ARGV == 3 and ahead < 4503599627370496 then return ahead * 2 + (counts and 1 or 0) end
+        if granted == count and #argv == 3 and ahead < 4503599627370496 then return ahead * 2 + (counts and 1 or 0) end
 
         tokens = capacity - missing
         local lacking = granted == 0 and operation == 'take' and count - tokens or tokens == 0 and 1 or 0

@@ -1,13 +1,15 @@
 //! Which limits are published, and that something changed.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
-use redis::{Cmd, RedisResult, aio::ConnectionLike};
+use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use crate::{
     keyspace::{GENERATION, LIMITS},
     limit::{LimitName, Shards},
 };
+
+static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("announce.lua")));
 
 /// The published limits and the most shards each has had; entries this version cannot read are left out.
 ///
@@ -44,12 +46,13 @@ pub async fn forget(connection: &mut impl ConnectionLike, name: &LimitName) -> R
     Cmd::hdel(LIMITS, name.as_str()).query_async(connection).await
 }
 
-/// Tells workers and other daemons to read again what is published: the new generation.
+/// Tells workers and other daemons to read again what is published: the new generation, later than any before it even if
+/// Redis has lost that.
 ///
 /// # Errors
 /// Those of Redis.
 pub async fn announce(connection: &mut impl ConnectionLike) -> RedisResult<u64> {
-    Cmd::incr(GENERATION, 1).query_async(connection).await
+    ANNOUNCE.key(GENERATION).invoke_async(connection).await
 }
 
 /// The generation published, `None` when nothing is.

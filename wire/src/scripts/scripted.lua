@@ -1,5 +1,5 @@
--- Every operation on one bucket of an algorithm that needs nothing but its script. Runs after time.lua, bucket.lua and
--- the file of the algorithm, which says what it answers with: a function of its name.
+-- Every operation on one bucket of an algorithm that needs nothing but its script. Runs after light.lua, time.lua,
+-- bucket.lua and the file of the algorithm, which says what it answers with: a function of its name.
 -- KEYS  1 record  2 state
 -- ARGV  1 operation: take, peek, share, refund or reset  2 count, up to 2^53, as settle.lua's  3 the longest delay, in
 --       µs, of a reserve: an operation of leaky_bucket.lua; of no other

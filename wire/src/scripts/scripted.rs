@@ -8,11 +8,15 @@ use super::{script, settle};
 use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algorithm, reply::Settled};
 
 static LAZY_TOKEN_BUCKET: LazyLock<Script> =
-    script!("lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "lazy_quick.lua");
-static LEAKY_BUCKET: LazyLock<Script> = script!("leaky_bucket.lua" "scripted.lua");
-static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "scripted.lua");
-static SLIDING_WINDOW: LazyLock<Script> = script!("windows.lua" "sliding_window.lua" "scripted.lua");
-static SLIDING_COUNTER: LazyLock<Script> = script!("windows.lua" "sliding_counter.lua" "scripted.lua");
+    script!("state.lua" "lazy.lua" "lazy_token_bucket.lua" "scripted.lua", after "light.lua");
+static LEAKY_BUCKET: LazyLock<Script> =
+    script!("state.lua" "leaky_bucket.lua" "scripted.lua", after "light.lua");
+static FIXED_WINDOW: LazyLock<Script> =
+    script!("state.lua" "windows.lua" "fixed_window.lua" "scripted.lua", after "light.lua");
+static SLIDING_WINDOW: LazyLock<Script> =
+    script!("windows.lua" "sliding_window.lua" "scripted.lua", after "light.lua");
+static SLIDING_COUNTER: LazyLock<Script> =
+    script!("state.lua" "windows.lua" "sliding_counter.lua" "scripted.lua", after "light.lua");
 
 /// `operation` on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 ///

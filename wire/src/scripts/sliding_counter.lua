@@ -1,7 +1,7 @@
 -- The sliding counter: two windows one after the other, the former counted as far as it reaches into the time of one
--- window that ends now. Written upon time.lua, bucket.lua and windows.lua. State is a string "begin end taken before":
--- the window under way, which begins at a multiple of its length, what was taken in it and in the one before. A bucket
--- of which nothing counts has no key.
+-- window that ends now. Written upon time.lua, bucket.lua, state.lua and windows.lua. State is
+-- {begin, end, taken, before}: the window under way, which begins at a multiple of its length, what was taken in it and
+-- in the one before. A bucket of which nothing counts has no key.
 -- Laws  what was taken before is taken for spread evenly: exact where it was, and less than twice the limit in any
 --       window however it was; never more than the limit in one that begins at a multiple of its length; 4 7; 5: a
 --       clock that steps back has the window begin anew, with what was taken in it; 6: what counts at a change counts
@@ -19,7 +19,7 @@ local function sliding_counter(record, state, now, operation, count)
     return rest > 0 and part + 1 or part
   end
 
-  local begun, over, taken, before = numbers(redis.call('GET', state))
+  local begun, over, taken, before = numbers(state, '<dddd')
   local moved = false
   if begun and over - begun ~= window then
     local length, since = over - begun, terms.since
@@ -57,7 +57,7 @@ local function sliding_counter(record, state, now, operation, count)
   end
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     if taken > 0 or before > 0 then
-      keep(state, taken > 0 and over + window or over, begun, over, taken, before)
+      keep(state, taken > 0 and over + window or over, '<dddd', begun, over, taken, before)
     else
       redis.call('DEL', state)
     end

@@ -1,11 +1,23 @@
--- Removes one slice of counters that nothing may take from any more.
--- KEYS  1 record  2 due or former index  3... counters of the buckets in the slice
+-- Removes counters, and keys at rest, that nothing may take from any more.
+-- KEYS  1 record  2 due index  3 former index  4... counters, or keys at rest
 -- ARGV  1 bytes before the member in a counter's key
--- Reply buckets removed from the index: 0 while the record says that the limit is a token bucket.
+-- Reply keys removed. While the record says that the limit is a token bucket, these are strays alone: keys that neither
+--       expire nor stand in an index, which a bare DECR left that came late.
 -- Laws  4, and 6: a limit published again meanwhile, by another daemon, keeps its tokens.
-assert(#KEYS >= 3 and #ARGV == 1, 'sweep takes at least 3 keys and 1 argument')
-if redis.call('HGET', KEYS[1], 'algorithm') == 'token-bucket' then return 0 end
-local members = {}
-for i = 3, #KEYS do members[i - 2] = string.sub(KEYS[i], ARGV[1] + 1) end
-redis.call('UNLINK', unpack(KEYS, 3))
-return redis.call('ZREM', KEYS[2], unpack(members))
+assert(#KEYS >= 4 and #ARGV == 1, 'sweep takes at least 4 keys and 1 argument')
+local record, due, former, prefix = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
+local published = redis.call('HGET', record, 'algorithm') == 'token-bucket'
+local gone, members = {}, {}
+for i = 4, #KEYS do
+  local member = string.sub(KEYS[i], prefix + 1)
+  local stray = not published or redis.call('PTTL', KEYS[i]) == -1 and not redis.call('ZSCORE', due, member)
+    and not redis.call('ZSCORE', former, member)
+  if stray then gone[#gone + 1], members[#members + 1] = KEYS[i], member end
+end
+if #gone == 0 then return 0 end
+redis.call('UNLINK', unpack(gone))
+if not published then
+  redis.call('ZREM', due, unpack(members))
+  redis.call('ZREM', former, unpack(members))
+end
+return #gone

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
+use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Script, aio::ConnectionLike};
 
 use super::operate;
 use crate::{
     bucket::Operation,
-    keyspace::{ShardKeys, state_of, states_pattern},
-    limit::{Algorithm, LimitName},
+    keyspace::{COUNTERS_PATTERN, ShardKeys, bucket_of, state_of, states_pattern},
+    limit::{Algorithm, LimitName, Shards},
 };
 
 static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep.lua")));
@@ -37,18 +37,99 @@ pub async fn sweep_counters(
         if members.is_empty() {
             continue;
         }
-        let mut call = SWEEP.prepare_invoke();
-        call.key(&keys.record).key(index);
-        for member in &members {
-            call.key(keys.counter(member));
-        }
-        return call.arg(keys.counters.len()).invoke_async(connection).await;
+        return sweep_keys(connection, keys, &members).await;
     }
     Ok(0)
 }
 
+/// Removes the counters, or keys at rest, of `members`: how many were removed. While the record allows a token bucket,
+/// strays alone are: keys that neither expire nor stand in an index.
+///
+/// # Errors
+/// Those of Redis. May be sent again without harm.
+pub async fn sweep_keys(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    members: &[String],
+) -> RedisResult<usize> {
+    let mut call = SWEEP.prepare_invoke();
+    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    for member in members {
+        call.key(keys.counter(member));
+    }
+    call.arg(keys.counters.len()).invoke_async(connection).await
+}
+
+/// One step of a scan over `most` keys of `node` for strays: members of counters that are no bucket of a `published` limit,
+/// by shard, and where the next step begins. [`sweep_keys`] looks again.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn find_strays(
+    node: &mut impl ConnectionLike,
+    published: &BTreeMap<LimitName, Shards>,
+    from: u64,
+    most: usize,
+) -> RedisResult<(BTreeMap<(LimitName, u16), Vec<String>>, Option<u64>)> {
+    let (found, next) = scan_for(node, COUNTERS_PATTERN, from, most).await?;
+    let buckets = found.iter().filter_map(|key| Some((key, bucket_of(key)?)));
+    let (mut own, mut strays): (Vec<_>, Vec<_>) = buckets
+        .partition(|(_, (name, shard, _))| published.get(name).is_some_and(|shards| *shard < shards.get()));
+    // Most are at rest, and expire.
+    let asked = own.iter().fold(redis::pipe(), |mut asked, (key, _)| {
+        asked.pttl(*key);
+        asked
+    });
+    let mut expires = all_of::<i64>(node, &asked).await?.into_iter();
+    own.retain(|_| expires.next() == Some(-1));
+    let asked = own.iter().fold(redis::pipe(), |mut asked, (_, (name, shard, member))| {
+        let keys = ShardKeys::new(name, *shard);
+        asked.zscore(keys.due, *member).zscore(keys.former, *member);
+        asked
+    });
+    let places: Vec<Option<f64>> = all_of(node, &asked).await?;
+    let placed = own.into_iter().zip(places.chunks(2));
+    strays.extend(placed.filter(|(_, places)| places.iter().all(Option::is_none)).map(|(key, _)| key));
+    let mut by_shard: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for (_, (name, shard, member)) in strays {
+        by_shard.entry((name, shard)).or_default().push(member.to_owned());
+    }
+    Ok((by_shard, next))
+}
+
+/// One step of a scan of `node` for buckets of the limit `name` that are at rest: shard and member of each, and where the
+/// next step begins.
+///
+/// # Errors
+/// Those of Redis.
+pub async fn find_at_rest(
+    node: &mut impl ConnectionLike,
+    name: &LimitName,
+    from: u64,
+) -> RedisResult<(Vec<(u16, String)>, Option<u64>)> {
+    let (found, next) = scan(node, name, from).await?;
+    let buckets: Vec<_> = found
+        .iter()
+        .filter_map(|key| state_of(name, Algorithm::TokenBucket, key).map(|bucket| (key, bucket)))
+        .collect();
+    let asked = buckets.iter().fold(redis::pipe(), |mut asked, (key, _)| {
+        asked.get(*key);
+        asked
+    });
+    let values: Vec<Option<String>> = all_of(node, &asked).await?;
+    // A counter is a whole number.
+    let at_rest = |value: &Option<String>| value.as_ref().is_some_and(|value| value.parse::<i64>().is_err());
+    let found = buckets.into_iter().zip(values).filter(|(_, value)| at_rest(value));
+    Ok((found.map(|((_, (shard, member)), _)| (shard, member.to_owned())).collect(), next))
+}
+
+async fn all_of<T: FromRedisValue>(node: &mut impl ConnectionLike, asked: &Pipeline) -> RedisResult<Vec<T>> {
+    if asked.is_empty() { Ok(Vec::new()) } else { asked.query_async(node).await }
+}
+
 /// Removes every state of the limit `name` under `algorithm` that `node` has, of the shards from `first` on. Without an
-/// index they are found by a scan of the keyspace, the same for all shards.
+/// index they are found by a scan of the keyspace, the same for all shards. Those of a token bucket stay where a record
+/// says that it is one.
 ///
 /// # Errors
 /// Those of Redis. May be called again without harm.
@@ -70,8 +151,14 @@ pub async fn sweep_states(
                 states.entry(shard).or_default().push(key);
             }
         }
-        for states in states.into_values() {
-            Cmd::unlink(states).exec_async(connection).await?;
+        for (shard, states) in states {
+            if algorithm.is_scripted() {
+                Cmd::unlink(states).exec_async(connection).await?;
+                continue;
+            }
+            let keys = ShardKeys::new(name, shard);
+            let members: Vec<String> = states.iter().map(|state| keys.member(state).to_owned()).collect();
+            sweep_keys(connection, &keys, &members).await?;
         }
     }
     Ok(())
@@ -107,8 +194,17 @@ async fn scan(
     name: &LimitName,
     from: u64,
 ) -> RedisResult<(Vec<String>, Option<u64>)> {
+    scan_for(node, &states_pattern(name), from, 500).await
+}
+
+async fn scan_for(
+    node: &mut impl ConnectionLike,
+    pattern: &str,
+    from: u64,
+    most: usize,
+) -> RedisResult<(Vec<String>, Option<u64>)> {
     let mut scan = Cmd::new();
-    scan.arg("SCAN").arg(from).arg("MATCH").arg(states_pattern(name)).arg("COUNT").arg(500);
+    scan.arg("SCAN").arg(from).arg("MATCH").arg(pattern).arg("COUNT").arg(most);
     let (next, found): (u64, _) = scan.query_async(node).await?;
     Ok((found, (next > 0).then_some(next)))
 }

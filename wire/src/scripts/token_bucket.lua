@@ -7,7 +7,8 @@
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
 -- The arguments from `operation` on are settle.lua's. Answers as settle.lua, but always all numbers; and whether the
 -- bucket could be at rest.
-local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last, in_hand_for)
+local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last,
+  in_hand_for)
   local terms = read_terms(record, algorithm)
   if not terms then return unknown(state, now), false end
   if not due then terms.catch_up = true end
@@ -72,8 +73,8 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   local counting = found == 'due' or found == 'former'
 
   -- If the bucket is full when the worker reckons it is, nobody has taken since, and tokens go in at once. Otherwise
-  -- other workers may have some in hand, which are good only while the bucket with them is below full. So a counter ends
-  -- first, and the tokens go in when all those are spent or gone.
+  -- other workers may have some in hand, which are good only while the bucket with them is below full. So a counter
+  -- ends first, and the tokens go in when all those are spent or gone.
   local untouched, ended, wait = false, false, 0
   if puts then
     local full = now + headroom(terms, score, tokens, now)
@@ -123,7 +124,13 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
 
   -- What was refused and credited nothing is left as it is, debt included: whoever credits next clamps it.
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
-    local vanishes = tokens >= terms.capacity and hold <= now and absent(terms, now) >= terms.capacity
+    local full = absent(terms, now) >= terms.capacity
+    if full and terms.n > 0 and terms.anchor < terms.capacity then
+      -- Grown to its new capacity: from here on the terms are packed again.
+      terms.anchor = terms.capacity
+      redis.call('HSET', record, 'anchor', whole(terms.anchor), 'packed', packed_terms(algorithm, terms))
+    end
+    local vanishes = tokens >= terms.capacity and hold <= now and full
     if counts and not vanishes then
       redis.call('SET', state, whole(tokens))
       local stands = place(terms, tokens, score)

@@ -12,17 +12,3 @@ local function read_windows(record, algorithm)
   end
   return {capacity = tonumber(f[2]), rules = rules, aligned = f[4] == '1', since = tonumber(f[5])}
 end
-
--- The whole numbers of a state that is a text of them.
-local function numbers(text)
-  local found = {}
-  for number in string.gmatch(text or '', '%d+') do found[#found + 1] = tonumber(number) end
-  return unpack(found)
-end
-
--- Keeps a state of whole numbers until an instant.
-local function keep(state, till, ...)
-  local texts = {...}
-  for i = 1, #texts do texts[i] = whole(texts[i]) end
-  redis.call('SET', state, table.concat(texts, ' '), 'PXAT', whole(math.ceil(till / 1000)))
-end

@@ -1,24 +1,25 @@
 -- Everything there is.
--- Reply: {key, type, content} of each key.
+-- Reply: {key, type, content} of each key; what is packed as doubles of 8 bytes, as text.
+local function told(value)
+  if not string.find(value, '[%z\1-\31\127-\255]') then return value end
+  if #value == 53 then
+    -- Packed terms with a tag.
+    local numbers = {struct.unpack('<ddddc5dd', value)}
+    for i = 1, 7 do numbers[i] = i == 5 and numbers[i] or string.format('%.0f', numbers[i]) end
+    return table.concat(numbers, ' ', 1, 7)
+  end
+  local numbers = {struct.unpack('<' .. string.rep('d', #value / 8), value)}
+  for i = 1, #numbers do numbers[i] = string.format('%.0f', numbers[i]) end
+  return table.concat(numbers, ' ', 1, #numbers - 1)
+end
+local function all(values)
+  for i = 1, #values do values[i] = told(values[i]) end
+  return values
+end
 local read = {
-  string = function(key) return redis.call('GET', key) end,
-  stream = function(key)
-    local rows = redis.call('XRANGE', key, '-', '+')
-    for i = 1, #rows do rows[i][2] = rows[i][2][2] end
-    return rows
-  end,
-  hash = function(key)
-    local fields = redis.call('HGETALL', key)
-    for i = 1, #fields, 2 do
-      -- Doubles and a tag, as text.
-      if fields[i] == 'packed' and #fields[i + 1] == 52 then
-        local numbers = {struct.unpack('<ddddddc4', fields[i + 1])}
-        for j = 1, 6 do numbers[j] = string.format('%.0f', numbers[j]) end
-        fields[i + 1] = table.concat(numbers, ' ', 1, 7)
-      end
-    end
-    return fields
-  end,
+  string = function(key) return told(redis.call('GET', key)) end,
+  list = function(key) return all(redis.call('LRANGE', key, 0, -1)) end,
+  hash = function(key) return all(redis.call('HGETALL', key)) end,
   zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
 }
 local seen = {}

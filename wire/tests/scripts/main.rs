@@ -10,6 +10,7 @@ mod contracts;
 mod cost;
 mod draw;
 mod laws;
+mod plain;
 mod server;
 mod throttle;
 mod travel;

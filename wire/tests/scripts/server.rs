@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use redis::{FromRedisValue, Script, ScriptInvocation, Value, aio::MultiplexedConnection};
+use redis::{Cmd, FromRedisValue, RedisResult, Script, ScriptInvocation, Value, aio::MultiplexedConnection};
 use topup_embedded::RedisServer;
+use topup_wire::{keyspace::ShardKeys, limit::Limit, reply::Published, scripts};
 
 /// A private Redis and a connection to it.
 pub(crate) struct Redis {
@@ -16,10 +17,12 @@ pub(crate) struct Redis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Text(String),
+    /// Whole numbers, packed as doubles.
+    Numbers(Vec<u64>),
     Fields(BTreeMap<String, String>),
     Scores(BTreeMap<String, i64>),
-    /// The entries of a stream, each with its one value.
-    Entries(Vec<(String, String)>),
+    /// The rows of a list, each of them numbers.
+    Rows(Vec<Vec<u64>>),
     Other(String),
 }
 
@@ -81,9 +84,14 @@ impl Redis {
                     self.ask::<()>(&["HSET", key, field, value]).await;
                 }
             }
-            Content::Entries(entries) => {
-                for (id, value) in entries {
-                    self.ask::<()>(&["XADD", key, id, "t", value]).await;
+            Content::Numbers(numbers) => {
+                let set = redis::Cmd::set(key, packed(numbers));
+                set.exec_async(&mut self.connection).await.unwrap();
+            }
+            Content::Rows(rows) => {
+                for row in rows {
+                    let push = redis::Cmd::rpush(key, packed(row));
+                    push.exec_async(&mut self.connection).await.unwrap();
                 }
             }
             other => panic!("{other:?} is no state"),
@@ -97,18 +105,51 @@ impl Redis {
     }
 }
 
+/// Publishes `limit`, and makes a change at once that workers would have to be told of.
+pub(crate) async fn publish(
+    connection: &mut MultiplexedConnection,
+    keys: &ShardKeys,
+    limit: &Limit,
+    at: Option<u64>,
+) -> RedisResult<Published> {
+    let published = scripts::publish(connection, keys, limit, at, None).await?;
+    let Published::Announced(told) = published else { return Ok(published) };
+    // As if it had been long ago.
+    Cmd::hset(&keys.record, "frozen", 1).exec_async(connection).await?;
+    scripts::publish(connection, keys, limit, at, Some(told)).await
+}
+
 /// A reply of `TIME`, in µs.
 pub(crate) fn instant((seconds, micros): (u64, u64)) -> u64 {
     seconds * 1_000_000 + micros
+}
+
+/// Numbers as the scripts pack them.
+fn packed(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()
+}
+
+/// Numbers as `keyspace.lua` tells them; `None` of another text.
+fn numbers(text: &str) -> Option<Vec<u64>> {
+    text.split(' ').map(|number| number.parse().ok()).collect()
 }
 
 /// One key, of what `keyspace.lua` answers.
 fn entry(row: Vec<Value>) -> (String, Content) {
     let [key, kind, content] = row.try_into().unwrap();
     let content = match String::from_redis_value(kind).unwrap().as_str() {
-        "string" => Content::Text(FromRedisValue::from_redis_value(content).unwrap()),
+        "string" => {
+            let text = String::from_redis_value(content).unwrap();
+            match numbers(&text) {
+                Some(numbers) if numbers.len() > 2 => Content::Numbers(numbers),
+                _ => Content::Text(text),
+            }
+        }
         "hash" => Content::Fields(FromRedisValue::from_redis_value(content).unwrap()),
-        "stream" => Content::Entries(FromRedisValue::from_redis_value(content).unwrap()),
+        "list" => {
+            let rows = Vec::<String>::from_redis_value(content).unwrap();
+            Content::Rows(rows.iter().map(|row| numbers(row).unwrap_or_default()).collect())
+        }
         "zset" => Content::Scores(FromRedisValue::from_redis_value(content).unwrap()),
         other => Content::Other(other.to_owned()),
     };

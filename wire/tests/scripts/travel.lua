@@ -14,13 +14,11 @@ for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) d
   -- 0 is none, and 2^53 never.
   if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, score(instant)) end
 end
--- A lazy token bucket has an instant among its packed terms.
+-- Of scripted algorithms, the last of the packed terms is an instant.
 local packed = redis.call('HGET', KEYS[1], 'packed')
-if packed and #packed == 52 then
-  local capacity, n, p, near, since, kind, tag = struct.unpack('<ddddddc4', packed)
-  if kind == 1 then
-    redis.call('HSET', KEYS[1], 'packed', struct.pack('<ddddddc4', capacity, n, p, near, since - by, kind, tag))
-  end
+if packed and #packed == 40 and struct.unpack('<d', packed, 33) > 0 then
+  local instant = struct.unpack('<d', packed, 33)
+  redis.call('HSET', KEYS[1], 'packed', string.sub(packed, 1, 32) .. struct.pack('<d', instant - by))
 end
 
 -- Keys expire by the ms, and none too early.

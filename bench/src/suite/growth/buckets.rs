@@ -8,13 +8,13 @@ use topup_measure::{Spread, Table, count, fine, short};
 
 use super::{Curve, Grown, bytes_each};
 use crate::{
-    cell::Cell,
     clock::Stopwatch,
-    peer::Peer,
+    limiter::Limiter,
+    measurement::Measurement,
+    pool,
     report::tell,
     rules::{self, Rule},
     suite::{Bench, KEYS, refill},
-    team,
 };
 
 /// A bucket as far from full as these is credited every 102.4 s: each about once. So long a look is one round.
@@ -63,20 +63,23 @@ pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
 }
 
 async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]> {
-    bench.stage.clear().await?;
+    bench.fixture.clear().await?;
     sleep(SETTLE).await;
-    let empty = bench.stage.meter().await?.memory;
-    let filling = refill::fill(&mut bench.stage, Rule::Crowd, size);
+    let empty = bench.fixture.meter().await?.memory;
+    let filling = refill::fill(&mut bench.fixture, Rule::Crowd, size);
     timeout(FILLED_WITHIN, filling).await.with_context(|| format!("not filled in {FILLED_WITHIN:?}"))??;
     sleep(SETTLE).await;
-    let bytes = bench.stage.meter().await?.memory - empty;
+    let bytes = bench.fixture.meter().await?.memory - empty;
     let works = [work(bench).await?];
-    let raw = Cell { tasks: 8, ..Cell::new(Peer::Raw, Rule::Draining, KEYS, bench.choices.time() * 2) };
-    let with = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
-    bench.stage.stop_daemon().await;
-    let without = team::measure_as_it_is(&mut bench.stage, &bench.choices.found, &raw).await?;
-    let config = rules::config(bench.stage.url());
-    bench.stage.start_daemon(&config).await?;
+    let raw = Measurement {
+        tasks: 8,
+        ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
+    };
+    let with = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
+    bench.fixture.stop_daemon().await;
+    let without = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
+    let config = rules::config(bench.fixture.url());
+    bench.fixture.start_daemon(&config).await?;
 
     let spread = |of: fn(&Work) -> f64, text: fn(f64) -> String| {
         Spread::of(works.iter().map(of)).map_or_else(String::new, |spread| spread.text(text))
@@ -93,13 +96,13 @@ async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]
 }
 
 async fn work(bench: &mut Bench<'_>) -> anyhow::Result<Work> {
-    let stage = &mut bench.stage;
-    let (credited, _) = stage.credited().await?;
-    let (before, daemon, watch) = (stage.meter().await?, stage.daemon_used(), Stopwatch::start());
+    let fixture = &mut bench.fixture;
+    let (credited, _) = fixture.credited().await?;
+    let (before, daemon, watch) = (fixture.meter().await?, fixture.daemon_used(), Stopwatch::start());
     sleep(WINDOW).await;
     let seconds = watch.elapsed().as_secs_f64();
-    let (spent, daemon) = (stage.meter().await?.since(&before), stage.daemon_used() - daemon);
-    let (now, lag_ms) = stage.credited().await?;
+    let (spent, daemon) = (fixture.meter().await?.since(&before), fixture.daemon_used() - daemon);
+    let (now, lag_ms) = fixture.credited().await?;
     Ok(Work {
         credited: (now - credited) / seconds,
         redis: spent.cpu / 1e3 / seconds,

@@ -7,9 +7,9 @@ use topup_measure::{Table, count, fine, short};
 
 use super::{Curve, Grown, bytes_each, rounds, takes};
 use crate::{
-    cell::Cell,
     clock::Stopwatch,
-    peer::Peer,
+    limiter::Limiter,
+    measurement::Measurement,
     report::tell,
     rules::{self, Rule},
     suite::Bench,
@@ -52,51 +52,51 @@ pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
             Err(error) => missing.push(format!("{} limits: {error:#}", count(size as f64))),
         }
     }
-    bench.stage.stop_daemon().await;
-    bench.stage.clear().await?;
-    let config = rules::config(bench.stage.url());
-    bench.stage.start_daemon(&config).await?;
+    bench.fixture.stop_daemon().await;
+    bench.fixture.clear().await?;
+    let config = rules::config(bench.fixture.url());
+    bench.fixture.start_daemon(&config).await?;
     Ok(Grown { table, chart: None, missing })
 }
 
 async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<Vec<String>> {
     let (time, rounds) = (bench.choices.time(), rounds(bench.choices));
-    let stage = &mut bench.stage;
-    stage.stop_daemon().await;
-    stage.clear().await?;
-    let empty = stage.meter().await?.memory;
-    let url = stage.url().to_owned();
+    let fixture = &mut bench.fixture;
+    fixture.stop_daemon().await;
+    fixture.clear().await?;
+    let empty = fixture.meter().await?.memory;
+    let url = fixture.url().to_owned();
     let config = |first| rules::apart(&url, size, first);
 
     let watch = Stopwatch::start();
-    stage.start_daemon(&config(Rule::Apart.capacity())).await?;
-    stage.ready().await?;
+    fixture.start_daemon(&config(Rule::Apart.capacity())).await?;
+    fixture.ready().await?;
     let published = watch.elapsed();
-    let bytes = stage.meter().await?.memory - empty;
+    let bytes = fixture.meter().await?.memory - empty;
 
     let watch = Stopwatch::start();
-    stage.reload_daemon(&config(OTHER))?;
-    stage.has_capacity(&rules::apart_name(0), OTHER).await?;
+    fixture.reload_daemon(&config(OTHER))?;
+    fixture.has_capacity(&rules::apart_name(0), OTHER).await?;
     let reload = watch.elapsed();
 
-    stage.stop_daemon().await;
+    fixture.stop_daemon().await;
     let watch = Stopwatch::start();
-    stage.start_daemon(&config(OTHER)).await?;
-    stage.ready().await?;
+    fixture.start_daemon(&config(OTHER)).await?;
+    fixture.ready().await?;
     let restart = watch.elapsed();
 
     sleep(SETTLE).await;
-    let (before, used, watch) = (stage.meter().await?, stage.daemon_used(), Stopwatch::start());
+    let (before, used, watch) = (fixture.meter().await?, fixture.daemon_used(), Stopwatch::start());
     sleep(IDLE).await;
     let seconds = watch.elapsed().as_secs_f64();
-    let (idle, used) = (stage.meter().await?.since(&before), stage.daemon_used() - used);
-    let memory = stage.daemon_memory();
+    let (idle, used) = (fixture.meter().await?.since(&before), fixture.daemon_used() - used);
+    let memory = fixture.daemon_memory();
 
     let mut found = Vec::new();
     for _ in 0..rounds {
-        let cell = |peer| Cell::new(peer, Rule::Apart, size, time);
-        let raw = bench.try_measure(&cell(Peer::Raw)).await?.rate();
-        found.push((bench.try_measure(&cell(Peer::Topup)).await?, raw));
+        let measurement = |limiter| Measurement::new(limiter, Rule::Apart, size, time);
+        let raw = bench.try_measure(&measurement(Limiter::Raw)).await?.rate();
+        found.push((bench.try_measure(&measurement(Limiter::Topup)).await?, raw));
     }
     let [ratio, rate, p50, p99, cpu, ..] = takes::row(&found);
     let millis = [published, reload, restart].map(|took| short(took.as_secs_f64() * 1e3));

@@ -4,7 +4,7 @@ mod buckets;
 mod limits;
 mod takes;
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use anyhow::ensure;
 use clap::ValueEnum;
@@ -13,7 +13,7 @@ use topup_measure::{Spread, Table, count, short, wrapped};
 use super::Bench;
 use crate::{
     cli::Choices,
-    report::{answer, bars, installed_redis, replaced, tell, written},
+    report::{self, answer, bars, installed_redis, written},
 };
 
 /// Whose versions matter here.
@@ -106,11 +106,7 @@ fn put(section: String, docs: Option<&Path>) -> anyhow::Result<()> {
     let Some(docs) = docs else { return Ok(()) };
     let titles: Vec<&str> =
         Curve::value_variants().iter().map(|curve| curve.title()).chain([CLOSE_UP]).collect();
-    let path = docs.join("growth.md");
-    let old = fs::read_to_string(&path).unwrap_or_default();
-    fs::write(&path, replaced(include_str!("../../report/growth.md"), &old, &[section], &titles))?;
-    tell("written: docs/growth.md");
-    Ok(())
+    report::put(docs, "growth.md", include_str!("../../report/growth.md"), &[section], &titles)
 }
 
 /// Bytes for each of `size`; for few, what Redis needs anyhow would be most of it.

@@ -4,18 +4,18 @@ use topup_measure::{Spread, Table, count, short};
 
 use super::{Chart, Curve, Grown, rounds};
 use crate::{
-    cell::{Cell, Found},
-    peer::Peer,
+    limiter::Limiter,
+    measurement::{Found, Measurement},
     report::tell,
     rules::Rule,
     suite::{Bench, KEYS},
 };
 
 /// Whose curves are drawn; each is divided by the first.
-const SERIES: [(Peer, Rule, &str); 3] = [
-    (Peer::Raw, Rule::Deep, "raw"),
-    (Peer::Topup, Rule::Deep, "**below full**"),
-    (Peer::Topup, Rule::Under, "**back to full**"),
+const SERIES: [(Limiter, Rule, &str); 3] = [
+    (Limiter::Raw, Rule::Deep, "raw"),
+    (Limiter::Topup, Rule::Deep, "**below full**"),
+    (Limiter::Topup, Rule::Under, "**back to full**"),
 ];
 const HEADER: [&str; 9] = [
     "",
@@ -68,26 +68,28 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
              latencies are those of waiting for one. *Own CPU* is that of all of them, *own memory* that of the largest.",
         ),
     };
-    let shape = |peer, rule, size| {
-        let cell = Cell::new(peer, rule, KEYS, bench.choices.time());
+    let shape = |limiter, rule, size| {
+        let measurement = Measurement::new(limiter, rule, KEYS, bench.choices.time());
         match curve {
-            Curve::Keys => Cell { keys: size, ..cell },
-            Curve::Tasks => Cell { tasks: size, ..cell },
-            _ => Cell { processes: size, ..cell },
+            Curve::Keys => Measurement { keys: size, ..measurement },
+            Curve::Tasks => Measurement { tasks: size, ..measurement },
+            _ => Measurement { processes: size, ..measurement },
         }
     };
-    let cells: Vec<Vec<Cell>> =
-        sizes.iter().map(|size| SERIES.map(|(peer, rule, _)| shape(peer, rule, *size)).into()).collect();
+    let cells: Vec<Vec<Measurement>> = sizes
+        .iter()
+        .map(|size| SERIES.map(|(limiter, rule, _)| shape(limiter, rule, *size)).into())
+        .collect();
     let mut found: Vec<Vec<Rounds>> = vec![vec![Vec::new(); SERIES.len()]; sizes.len()];
     let mut missing = Vec::new();
     for round in 1..=rounds(bench.choices) {
         for ((cells, found), size) in cells.iter().zip(&mut found).zip(sizes) {
             tell(&format!("growth, round {round}: {} {}", count(*size as f64), curve.name()));
             let mut raw = f64::NAN;
-            for ((cell, found), (.., name)) in cells.iter().zip(found).zip(SERIES) {
-                match bench.try_measure(cell).await {
+            for ((measurement, found), (.., name)) in cells.iter().zip(found).zip(SERIES) {
+                match bench.try_measure(measurement).await {
                     Ok(one) => {
-                        if cell.peer == Peer::Raw {
+                        if measurement.limiter == Limiter::Raw {
                             raw = one.rate();
                         }
                         found.push((one, raw));

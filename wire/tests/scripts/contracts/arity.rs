@@ -4,20 +4,26 @@ use redis::{Script, Value};
 use topup_wire::{bucket::Operation, keyspace::ShardKeys, scripts};
 
 use super::sources;
-use crate::{draw::limit, server::Redis};
+use crate::{
+    draw::limit,
+    server::{Redis, publish},
+};
 
 /// Right numbers of keys and arguments.
 fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
         "settle" => [2, 4].contains(&keys) && (3..=5).contains(&arguments),
         "scripted" => (keys, arguments) == (2, 2),
-        // No algorithm is called "a".
-        "joint" => false,
+        // One text begins both, and tells them apart by what it is given. No algorithm is called "take".
+        "joint" => (keys, arguments) == (2, 2),
         // Nor is "take" a number.
         "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
         "refill" => (keys, arguments) == (3, 2),
-        "carry" | "sweep" => keys >= 3 && arguments == 1,
-        "publish" => keys == 3 && arguments >= 3 && arguments % 2 == 1,
+        "carry" => keys >= 3 && arguments == 1,
+        "sweep" => keys >= 4 && arguments == 1,
+        "publish" => keys == 3 && arguments >= 4 && arguments.is_multiple_of(2),
+        "freeze" => (keys, arguments) == (1, 3),
+        "announce" => (keys, arguments) == (1, 0),
         "heartbeat" => keys == 3 && arguments >= 2 && arguments.is_multiple_of(2),
         "throttle" => (keys, arguments) == (1, 4),
         "poll" => (keys, arguments) == (2, 0),
@@ -30,7 +36,7 @@ async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
-    scripts::publish(conn, &keys, &limit(3, "1/s"), None).await.unwrap();
+    publish(conn, &keys, &limit(3, "1/s"), None).await.unwrap();
     scripts::settle(conn, &keys, "a", Operation::Take(1), true, 0).await.unwrap();
     let before = redis.keyspace().await;
     for source in sources::scripts() {

@@ -11,7 +11,7 @@ use topup_wire::{
 
 use crate::{
     draw::{limit, seeds},
-    server::{Keyspace, Redis},
+    server::{Keyspace, Redis, publish},
 };
 
 const TAKE: Operation = Operation::Take(1);
@@ -25,7 +25,7 @@ async fn forgotten_scripts_are_sent_again() {
         changed.terms.capacity = topup_wire::limit::Capacity::new(capacity).unwrap();
         let members = ["a".to_owned()];
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        scripts::publish(&mut redis.connection, &keys, &changed, None).await.unwrap();
+        publish(&mut redis.connection, &keys, &changed, None).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
@@ -53,7 +53,7 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let members = ["a".to_owned(), "b".to_owned()];
     for (_seed, mut rng) in seeds(20) {
-        scripts::publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();
+        publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();
         let flush_after = rng.random_range(0..20);
         for step in 0..30 {
             if step == flush_after {
@@ -82,7 +82,7 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
         }
         assert_eq!(redis.keyspace().await, Keyspace::new());
         // Published again, it begins anew.
-        let again = scripts::publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();
+        let again = publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();
         assert_eq!(again, Published::Created);
         let settled = scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
         assert_eq!(settled.tokens, 4);

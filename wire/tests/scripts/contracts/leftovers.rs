@@ -8,7 +8,10 @@ use topup_wire::{
     scripts,
 };
 
-use crate::{draw::limit_of, server::Redis};
+use crate::{
+    draw::limit_of,
+    server::{Redis, publish},
+};
 
 const TAKE: Operation = Operation::Take(1);
 
@@ -22,7 +25,7 @@ async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
         // What was taken within a window stays taken, by whatever name.
         let second = if matches!(limit.terms.supply, Supply::Windows(_)) { 8 } else { 9 };
         for tokens in [9, second] {
-            scripts::publish(conn, &keys, &limit, None).await.unwrap();
+            publish(conn, &keys, &limit, None).await.unwrap();
             let settled = scripts::operate(conn, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
             assert_eq!((settled.verdict, settled.tokens), (Verdict::Allowed, tokens), "{algorithm}");
             scripts::drop_record(conn, &keys).await.unwrap();

@@ -2,6 +2,7 @@
 
 mod arity;
 mod flushed;
+mod forms;
 mod leftovers;
 mod listing;
 mod publishing;

@@ -2,7 +2,10 @@
 
 use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::Published, scripts};
 
-use crate::{draw::limit, server::Redis};
+use crate::{
+    draw::limit,
+    server::{Redis, publish},
+};
 
 const TAKE: Operation = Operation::Take(3);
 
@@ -11,15 +14,15 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
-    scripts::publish(conn, &keys, &limit(10, "1/d"), None).await.unwrap();
+    publish(conn, &keys, &limit(10, "1/d"), None).await.unwrap();
     scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap();
-    let changed = scripts::publish(conn, &keys, &limit(20, "1/d"), None).await.unwrap();
+    let changed = publish(conn, &keys, &limit(20, "1/d"), None).await.unwrap();
     assert_eq!(changed, Published::Changed);
-    let busy = scripts::publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
+    let busy = publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(busy, Published::Busy);
     // The one bucket to be carried over is, by a take and no daemon.
     assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 4);
-    let changed = scripts::publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
+    let changed = publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(changed, Published::Changed);
     assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 1);
     // The record says so as soon as a daemon has looked.
@@ -34,7 +37,7 @@ async fn buckets_of_a_published_limit_cannot_be_swept() {
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let mut limit = limit(10, "1/d");
     let conn = &mut redis.connection;
-    scripts::publish(conn, &keys, &limit, None).await.unwrap();
+    publish(conn, &keys, &limit, None).await.unwrap();
     for member in ["a", "b"] {
         scripts::settle(conn, &keys, member, TAKE, true, 0).await.unwrap();
     }
@@ -43,7 +46,7 @@ async fn buckets_of_a_published_limit_cannot_be_swept() {
 
     // Once they are another algorithm's, they can.
     limit.algorithm = Algorithm::LazyTokenBucket;
-    scripts::publish(conn, &keys, &limit, None).await.unwrap();
+    publish(conn, &keys, &limit, None).await.unwrap();
     assert_eq!(scripts::sweep_counters(conn, &keys, 10).await.unwrap(), 2);
     assert_eq!(redis.keyspace().await.into_keys().collect::<Vec<_>>(), [keys.record]);
 }

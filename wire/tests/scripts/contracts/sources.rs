@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 use topup_wire::limit::Algorithm;
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
-const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY MGET MSET PEXPIRE PEXPIREAT PTTL RENAME SET \
-     TIME UNLINK XADD XDEL XRANGE XREVRANGE ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
+     PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 7] = ["bucket", "lazy", "lazy_quick", "quick", "rest", "time", "windows"];
+const SHARED: [&str; 8] = ["bucket", "lazy", "light", "quick", "rest", "state", "time", "windows"];
 
 /// The algorithms, each a function that others call.
 const ALGORITHMS: [&str; 6] = [
@@ -33,8 +33,8 @@ pub(crate) fn scripts() -> Vec<Source> {
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
 
-/// The script of an algorithm whose buckets need no index, without what is only there to be quick.
-pub(crate) fn of(algorithm: Algorithm) -> String {
+/// The script of an algorithm whose buckets need no index; not `light`: without what is only there to be quick.
+pub(crate) fn of(algorithm: Algorithm, light: bool) -> String {
     let (file, asks) = match algorithm {
         // A token bucket that is always at rest.
         Algorithm::Gcra => ("token_bucket".to_owned(), "settle"),
@@ -46,7 +46,8 @@ pub(crate) fn of(algorithm: Algorithm) -> String {
     let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
     let parts = upon.split(", ").map(named).chain([named(&file), named(asks)]);
-    parts.map(|source| source.text.as_str()).collect()
+    let first = if light && asks == "scripted" { Some(named("light")) } else { None };
+    first.into_iter().chain(parts).map(|source| source.text.as_str()).collect()
 }
 
 fn all() -> Vec<Source> {
@@ -73,7 +74,8 @@ impl Source {
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every = [["time", "bucket", "rest", "lazy", "windows"].as_slice(), &ALGORITHMS].concat();
+        let every = [["light", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS]
+            .concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
             () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
@@ -82,8 +84,10 @@ impl Source {
             () if header.contains("bucket.lua, rest.lua and token_bucket.lua.") => {
                 &["quick", "time", "bucket", "rest", "token_bucket"]
             }
-            () if header.contains("Runs after time.lua, bucket.lua and the file of the algorithm") => {
-                &["lazy_quick", "time", "bucket", "lazy", "lazy_token_bucket"]
+            () if header
+                .contains("Runs after light.lua, time.lua, bucket.lua and the file of the algorithm") =>
+            {
+                &["light", "time", "bucket", "state", "lazy", "lazy_token_bucket"]
             }
             () if header.contains("and the files of all algorithms") => &every,
             () => &[],

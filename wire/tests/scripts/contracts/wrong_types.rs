@@ -10,7 +10,7 @@ use topup_wire::{
 
 use crate::{
     draw::{limit, limit_of},
-    server::Redis,
+    server::{Redis, publish},
 };
 
 const TAKE: Operation = Operation::Take(3);
@@ -27,7 +27,7 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let members = ["a".to_owned()];
     for key in [keys.record.clone(), keys.due.clone(), keys.counter("a")] {
-        scripts::publish(&mut redis.connection, &keys, &limit(5, "1/d"), None).await.unwrap();
+        publish(&mut redis.connection, &keys, &limit(5, "1/d"), None).await.unwrap();
         scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
         redis.ask::<()>(&["DEL", &key]).await;
         redis.ask::<()>(&["RPUSH", &key, "not ours"]).await;
@@ -40,7 +40,7 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
             assert_wrong_type(scripts::refill(conn, &keys, 9, Look::Due).await);
         }
         if key == keys.record {
-            assert_wrong_type(scripts::publish(conn, &keys, &limit(6, "1/d"), None).await);
+            assert_wrong_type(publish(conn, &keys, &limit(6, "1/d"), None).await);
             assert_wrong_type(scripts::read_limit(conn, &"mail".parse().unwrap()).await);
             assert_wrong_type(scripts::carry(conn, &keys, &members).await);
         }
@@ -55,7 +55,7 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
-    scripts::publish(conn, &keys, &limit(5, "1/s"), None).await.unwrap();
+    publish(conn, &keys, &limit(5, "1/s"), None).await.unwrap();
     for member in ["a", "b"] {
         scripts::settle(conn, &keys, member, Operation::Take(5), true, 0).await.unwrap();
     }
@@ -76,7 +76,7 @@ async fn a_state_of_a_wrong_type_is_an_error_and_stays() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     for algorithm in Algorithm::ALL {
-        scripts::publish(&mut redis.connection, &keys, &limit_of(algorithm, 5), None).await.unwrap();
+        publish(&mut redis.connection, &keys, &limit_of(algorithm, 5), None).await.unwrap();
         redis.ask::<()>(&["SADD", &keys.state(algorithm, "a"), "not ours"]).await;
         let before = redis.keyspace().await;
         let reply =

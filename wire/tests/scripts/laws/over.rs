@@ -2,7 +2,7 @@
 
 use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 
-use topup_wire::limit::Limit;
+use topup_wire::{bucket::Operation, limit::Limit};
 
 use super::{
     oracle::Oracle,
@@ -66,6 +66,28 @@ async fn a_slow_way_to_redis_gives_what_comes_meanwhile_at_most() {
         run.assert_at_most(run.late(), Daemon::Gone);
         redis = run.scene.redis;
     }
+}
+
+/// What one worker puts back, others do not hear of for a second.
+#[tokio::test]
+async fn a_worker_that_has_not_heard_of_a_put_back_takes_none_of_it() {
+    let mut scene = Scene::set(Redis::start().await, limit(50, "50/s")).await;
+    let mut oracle = Oracle::new(50, scene.pace());
+    let mut unaware = Worker::default();
+    let first = scene.settle("a", Operation::Lease(45)).await;
+    oracle.admitted(first.now, first.now, 45);
+    let Answer::Admitted(from, to) = unaware.take(&mut scene, "a", 1, 0).await else { panic!("denied") };
+    oracle.admitted(from, to, 1);
+    scene.settle("a", Operation::Refund(43)).await;
+    oracle.put_back(43);
+    // Full in a moment; in use by somebody else.
+    let more = scene.settle("a", Operation::Lease(8)).await;
+    oracle.admitted(more.now, more.now, 8);
+    scene.pass(700_000).await;
+    while let Answer::Admitted(from, to) = unaware.take(&mut scene, "a", 1, 0).await {
+        oracle.admitted(from, to, 1);
+    }
+    assert!(oracle.over() <= 0, "{} tokens over", oracle.tokens(oracle.over()));
 }
 
 /// Without catch-up tokens come at the daemon's ticks, those of two at once to a bucket that was not due at the first: so

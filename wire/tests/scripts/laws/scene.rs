@@ -8,7 +8,10 @@ use topup_wire::{
     scripts::{self, Look, PutIn},
 };
 
-use crate::{server::Redis, travel::travel};
+use crate::{
+    server::{Redis, publish},
+    travel::travel,
+};
 
 /// One limit in one Redis.
 pub(crate) struct Scene {
@@ -76,7 +79,7 @@ impl Scene {
             period.since = period.since.saturating_add_signed(-self.passed);
             period.next = period.next.saturating_add_signed(-self.passed);
         }
-        scripts::publish(&mut self.redis.connection, &self.keys, &self.limit, at).await.unwrap()
+        publish(&mut self.redis.connection, &self.keys, &self.limit, at).await.unwrap()
     }
 
     /// The reply, its instant as one of the scene.

@@ -2,7 +2,9 @@
 
 mod arithmetic;
 mod counters;
+mod joint;
 mod promised;
+mod quick;
 mod rated;
 mod record;
 mod scripted;

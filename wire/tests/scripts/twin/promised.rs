@@ -3,7 +3,7 @@
 use rand::RngExt;
 use redis::Script;
 use topup_wire::{
-    bucket::{Lazy, Level, Log, Operation, Window, Windowed},
+    bucket::{AtRest, Lazy, Level, Log, Operation, Window, Windowed},
     keyspace::ShardKeys,
     limit::{Algorithm, Supply},
     reply::{Settled, Verdict},
@@ -34,16 +34,22 @@ struct World<S> {
 #[tokio::test]
 async fn a_denial_ends_when_it_is_told_to_and_not_a_microsecond_before() {
     let mut redis = Redis::start().await;
-    redis.ask::<()>(&["CONFIG", "SET", "stream-node-max-entries", "2"]).await;
     redis = keep_promises::<Lazy>(redis).await;
+    redis = keep_promises::<AtRest>(redis).await;
     redis = keep_promises::<Level>(redis).await;
     redis = keep_promises::<Window>(redis).await;
     redis = keep_promises::<Windowed>(redis).await;
     keep_promises::<Log>(redis).await;
 }
 
-async fn keep_promises<S: Kept>(mut redis: Redis) -> Redis {
-    let whole = sources::of(S::ALGORITHM);
+/// With and without the light path.
+async fn keep_promises<S: Kept>(redis: Redis) -> Redis {
+    let redis = keep_promises_by::<S>(redis, true).await;
+    keep_promises_by::<S>(redis, false).await
+}
+
+async fn keep_promises_by<S: Kept>(mut redis: Redis, light: bool) -> Redis {
+    let whole = sources::of(S::ALGORITHM, light);
     let set = whole.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{CLOCK}', 0, 1)"));
     assert_ne!(set, whole);
     let (mut denied, mut kept) = (0, 0);
@@ -99,8 +105,19 @@ impl<S: Kept> World<S> {
             Operation::Peek(count) => ("peek", count),
             other => panic!("{other:?} is not asked here"),
         };
-        let mut call = self.script.key(record);
-        call.key(self.twin.keys.state(S::ALGORITHM, "")).arg(word).arg(count);
+        let state = self.twin.keys.state(S::ALGORITHM, "");
+        let call = match S::ALGORITHM {
+            Algorithm::Gcra => {
+                let mut call = self.script.key(state);
+                call.key(record).arg(word).arg(count).arg(0).arg(0).arg("all");
+                call
+            }
+            _ => {
+                let mut call = self.script.key(record);
+                call.key(state).arg(word).arg(count);
+                call
+            }
+        };
         let settled: Settled = redis.call(&call).await;
         let before = self.bucket.clone();
         let expected = S::operate(&self.twin.record, &mut self.bucket, operation, self.now);

@@ -33,10 +33,6 @@ fn any(rng: &mut StdRng) -> Terms {
     Terms { capacity: capacity(rng), supply: Supply::Rate(rate(rng)) }
 }
 
-fn fields<const N: usize>(fields: [(&str, u64); N]) -> Content {
-    Content::Fields(fields.map(|(field, value)| (field.to_owned(), value.to_string())).into())
-}
-
 /// A bucket at rest as it should be in Redis.
 pub(super) fn content_at_rest(at_rest: &AtRest) -> Content {
     Content::Text(match *at_rest {
@@ -52,7 +48,7 @@ impl Kept for Lazy {
     }
 
     fn content(&self) -> Content {
-        fields([("tokens", self.tokens), ("at", self.at), ("since", self.since)])
+        Content::Numbers(vec![self.tokens, self.at, self.since])
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -67,7 +63,7 @@ impl Kept for Level {
     }
 
     fn content(&self) -> Content {
-        fields([("level", self.level), ("at", self.at), ("since", self.since)])
+        Content::Numbers(vec![self.level, self.at, self.since])
     }
 
     fn earlier(&self, by: i64) -> Self {

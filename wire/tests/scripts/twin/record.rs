@@ -7,10 +7,9 @@ use topup_wire::{
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
     reply::Published,
-    scripts,
 };
 
-use crate::server::{Content, Redis};
+use crate::server::{Content, Redis, publish};
 
 /// A limit as published, and its record as the twin has it.
 pub(crate) struct Twin {
@@ -20,6 +19,8 @@ pub(crate) struct Twin {
     /// Whether the record says that there are buckets to be carried over.
     pub(crate) former: bool,
     generation: u64,
+    /// When it was published last.
+    pub(crate) published: u64,
 }
 
 // === impl Twin ===
@@ -29,10 +30,11 @@ impl Twin {
     pub(crate) async fn new(redis: &mut Redis, limit: Limit) -> Self {
         redis.ask::<()>(&["FLUSHALL"]).await;
         let keys = ShardKeys::new(&limit.name, 0);
-        let published = scripts::publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
+        let published = publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
         assert_eq!(published, Published::Created);
         let since = redis.ask(&["HGET", &keys.record, "since"]).await;
-        Self { record: Record::new(&limit, since), keys, limit, former: false, generation: 1 }
+        let record = Record::new(&limit, since);
+        Self { record, keys, limit, former: false, generation: 1, published: since }
     }
 
     /// Publishes `limit` from `at` on, `waiting` when buckets are still to be carried over: whether its terms changed.
@@ -44,7 +46,7 @@ impl Twin {
         waiting: bool,
     ) -> bool {
         let earliest = redis.time().await;
-        let reply = scripts::publish(&mut redis.connection, &self.keys, &limit, at).await.unwrap();
+        let reply = publish(&mut redis.connection, &self.keys, &limit, at).await.unwrap();
         let terms = |limit: &Limit| match limit.terms.supply {
             Supply::Windows(windows) => (windows.as_pairs(), (windows.aligned().into(), 0)),
             supply => (limit.terms.capacity.to_string(), supply.lowest_terms()),
@@ -62,6 +64,11 @@ impl Twin {
             return false;
         }
         self.generation += 1;
+        let packed = redis.keyspace().await.remove(&self.keys.record);
+        if let Some(Content::Fields(fields)) = packed {
+            let instant = fields["packed"].rsplit(' ').next().and_then(|last| last.parse().ok());
+            self.published = instant.unwrap_or_default();
+        }
         self.limit = limit;
         let since = redis.ask(&["HGET", &self.keys.record, "since"]).await;
         match at {
@@ -71,6 +78,15 @@ impl Twin {
         }
         self.record = self.record.changed(&self.limit, since);
         changed
+    }
+
+    /// An absent bucket that has grown to a raised capacity by `now` is full for good, once somebody has seen it.
+    pub(crate) async fn grow(&mut self, redis: &mut Redis, now: u64) {
+        if self.record.anchor < self.record.capacity {
+            let anchor: u64 = redis.ask(&["HGET", &self.keys.record, "anchor"]).await;
+            assert!(anchor == self.record.anchor || self.record.absent_full() <= now, "{:?}", self.record);
+            self.record.anchor = anchor;
+        }
     }
 
     /// The record, as it should be in Redis.
@@ -108,6 +124,7 @@ impl Twin {
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.former).to_string()),
+            ("frozen", "0".to_owned()),
             ("generation", self.generation.to_string()),
         ]);
         if let Some(before) = record.before {
@@ -121,21 +138,32 @@ impl Twin {
         (self.keys.record.clone(), Content::Fields(fields))
     }
 
-    /// The field that quick.lua reads, as text: where it would reckon wrongly, empty.
+    /// The packed terms, as text: where light.lua and quick.lua would reckon wrongly, empty.
     fn packed(&self) -> String {
-        let Record { capacity, pace: Pace { n, p }, anchor, since, terms, .. } = self.record;
+        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, terms, .. } = self.record;
+        let one = windows.filter(|windows| windows.rules().len() == 1);
+        let (length, aligned) = one.map_or((0, 0), |one| (one.longest(), one.aligned().into()));
+        let exact = n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53;
+        let plain = exact && anchor >= capacity;
         let period = self.record.period();
         let near = 5.0 * (period as f64 * n as f64 / p as f64).ceil();
-        let plain =
-            n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53 && anchor >= capacity;
         let (near, period, kind) = match self.limit.algorithm {
-            _ if !plain => return String::new(),
-            Algorithm::LazyTokenBucket => (0, since, 1),
-            Algorithm::Gcra => (0, 0, 2),
-            Algorithm::TokenBucket if !self.former && !self.limit.catch_up => (1_u64 << 53, period, 0),
-            Algorithm::TokenBucket if !self.former && near < 2_f64.powi(53) => (near as u64, period, 4),
+            Algorithm::LazyTokenBucket if plain => return format!("108 {capacity} {n} {p} {since}"),
+            Algorithm::LeakyBucket if exact => return format!("107 {capacity} {n} {p} {since}"),
+            Algorithm::FixedWindow => return format!("102 {capacity} {length} {aligned} 0"),
+            Algorithm::SlidingCounter => return format!("99 {capacity} {length} 0 0"),
+            Algorithm::SlidingWindow if one.is_some() => {
+                return format!("115 {capacity} {length} 0 {}", self.published);
+            }
+            Algorithm::Gcra if plain => (0, 0, 2),
+            Algorithm::TokenBucket if plain && !self.former && !self.limit.catch_up => {
+                (1_u64 << 53, period, 0)
+            }
+            Algorithm::TokenBucket if plain && !self.former && near < 2_f64.powi(53) => {
+                (near as u64, period, 4)
+            }
             _ => return String::new(),
         };
-        format!("{capacity} {n} {p} {near} {period} {kind} {:04}", terms % 10_000)
+        format!("{capacity} {n} {p} {kind} r{:04} {near} {period}", terms % 10_000)
     }
 }

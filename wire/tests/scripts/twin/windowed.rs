@@ -70,7 +70,7 @@ impl Kept for Window {
     }
 
     fn content(&self) -> Content {
-        Content::Text(format!("{} {} {}", self.begun, self.over, self.taken))
+        Content::Numbers(vec![self.begun, self.over, self.taken])
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -88,7 +88,7 @@ impl Kept for Windowed {
     }
 
     fn content(&self) -> Content {
-        Content::Text(format!("{} {} {} {}", self.begun, self.over, self.taken, self.before))
+        Content::Numbers(vec![self.begun, self.over, self.taken, self.before])
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -106,8 +106,11 @@ impl Kept for Log {
     }
 
     fn content(&self) -> Content {
-        let row = |entry: &Entry| (format!("{}-{}", entry.at, entry.total), entry.tokens.to_string());
-        Content::Entries(self.0.iter().map(row).collect())
+        let row = |entry: &Entry| match entry.tokens {
+            1 => vec![entry.at, entry.total],
+            tokens => vec![entry.at, entry.total, tokens],
+        };
+        Content::Rows(self.0.iter().map(row).collect())
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -117,16 +120,5 @@ impl Kept for Log {
 
     fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
         about_a_window(record, rng)
-    }
-
-    /// Redis trims what counts no longer; the last of it may be needed to tell how much did.
-    fn trimmed(&self, record: &Record, seen: &Content) -> Self {
-        let Content::Entries(seen) = seen else { return self.clone() };
-        let gone = self.0.len().saturating_sub(seen.len());
-        if gone > 0 {
-            let (newest, longest) = (self.0[self.0.len() - 1].at, record.windows.unwrap().longest());
-            assert!(self.0[gone].at + longest <= newest, "{gone} entries are gone too many");
-        }
-        Self(self.0[gone..].to_vec())
     }
 }

@@ -59,7 +59,8 @@ impl World {
         let doubted = doubt > 0 && record.catch_up && record.pace.n > 0;
         self.expect(i, settled, (operation, doubted), &|bucket| {
             bucket::settle(&record, bucket, operation, may_count, doubt, settled.now)
-        });
+        })
+        .await;
         settled
     }
 
@@ -76,11 +77,12 @@ impl World {
         let operation = request.tokens.map_or(Operation::Reset, Operation::Refund);
         self.expect(i, told, (operation, false), &|bucket| {
             settled(bucket::put_in(&record, bucket, request, told.now))
-        });
+        })
+        .await;
     }
 
     /// Redis has `settled` as the twin does; with some tokens in doubt it writes also what it denies.
-    fn expect(
+    async fn expect(
         &mut self,
         i: usize,
         settled: Settled,
@@ -99,14 +101,14 @@ impl World {
             expected = twin(&mut after);
         }
         if let Bucket::AtRest(AtRest::FirstTake { tag, count, expires }) = before {
-            // A script sees the expiry late by a ms or so.
+            // A script sees the expiry late by a ms or so: what it writes tells by how much.
+            let stands = self.stands(i).await;
             for late in 0..LATE {
-                let expires = expires + late;
-                let mut seen = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
-                let reply = twin(&mut seen);
-                if reply == settled {
-                    let unwritten = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
-                    (expected, after) = (reply, if seen == unwritten { before } else { seen });
+                let seen = Bucket::AtRest(AtRest::FirstTake { tag, count, expires: expires + late });
+                let mut next = seen;
+                let reply = twin(&mut next);
+                if reply == settled && (next == seen || self.written(i, next) == stands) {
+                    (expected, after) = (reply, if next == seen { before } else { next });
                     break;
                 }
             }
@@ -121,6 +123,26 @@ impl World {
             }
         }
         self.buckets[i] = after;
+        self.twin.grow(&mut self.redis, settled.now).await;
+    }
+
+    /// A bucket's key and place as they are in Redis.
+    async fn stands(&mut self, i: usize) -> (Option<Content>, Option<i64>) {
+        let (keys, member) = (&self.twin.keys, MEMBERS[i]);
+        let (state, due) = (keys.counter(member), keys.due.clone());
+        let text: Option<String> = self.redis.ask(&["GET", &state]).await;
+        (text.map(Content::Text), self.redis.ask(&["ZSCORE", &due, member]).await)
+    }
+
+    /// The same as they should be.
+    fn written(&self, i: usize, bucket: Bucket) -> (Option<Content>, Option<i64>) {
+        match bucket {
+            Bucket::Absent => {
+                ((self.strays[i] != 0).then(|| Content::Text(self.strays[i].to_string())), None)
+            }
+            Bucket::AtRest(at_rest) => (Some(content_at_rest(&at_rest)), None),
+            Bucket::Counting(held) => (Some(Content::Text(held.tokens.to_string())), Some(place(held))),
+        }
     }
 
     /// A client's first take, where it may try one.
@@ -301,22 +323,21 @@ impl World {
         let mut keyspace = Keyspace::from([self.twin.content()]);
         for (index, former) in [(&keys.due, false), (&keys.former, true)] {
             let held = self.counting().filter(|(_, held)| held.former == former);
-            let place = |held: Held| held.score as i64 + bucket::offset(held.distance);
             let scores: BTreeMap<_, _> = held.map(|(i, held)| (MEMBERS[i].to_owned(), place(held))).collect();
             if !scores.is_empty() {
                 keyspace.insert(index.clone(), Content::Scores(scores));
             }
         }
         for (i, member) in MEMBERS.iter().enumerate() {
-            let content = match self.buckets[i] {
-                Bucket::Absent if self.strays[i] == 0 => continue,
-                Bucket::Counting(_) if self.evicted[i] => continue,
-                Bucket::Absent => Content::Text(self.strays[i].to_string()),
-                Bucket::AtRest(at_rest) => content_at_rest(&at_rest),
-                Bucket::Counting(held) => Content::Text(held.tokens.to_string()),
-            };
-            keyspace.insert(keys.counter(member), content);
+            if let (false, (Some(content), _)) = (self.evicted[i], self.written(i, self.buckets[i])) {
+                keyspace.insert(keys.counter(member), content);
+            }
         }
         keyspace
     }
+}
+
+/// Where a counting bucket stands in its index.
+fn place(held: Held) -> i64 {
+    held.score as i64 + bucket::offset(held.distance)
 }

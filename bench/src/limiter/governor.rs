@@ -1,0 +1,30 @@
+//! governor 0.10: GCRA in memory. What a decision costs when nobody else has a say.
+
+use std::num::NonZeroU32;
+
+use anyhow::Context;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use super::Decide;
+use crate::worker::Load;
+
+#[derive(Debug)]
+pub(crate) struct Governor(DefaultKeyedRateLimiter<usize>);
+
+// === impl Governor ===
+
+impl Governor {
+    pub(crate) fn new(load: &Load) -> anyhow::Result<Self> {
+        let number = |tokens: u64| u32::try_from(tokens).ok().and_then(NonZeroU32::new);
+        let (burst, rate) = (number(load.rule.capacity()), number(load.rule.per_second()));
+        let quota = Quota::per_second(rate.context("a rate that governor cannot say")?);
+        let quota = quota.allow_burst(burst.context("a capacity that governor cannot say")?);
+        Ok(Self(RateLimiter::keyed(quota)))
+    }
+}
+
+impl Decide for Governor {
+    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
+        Ok(self.0.check_key(&key).is_ok())
+    }
+}

@@ -1,0 +1,91 @@
+//! The scripts that most projects write for themselves.
+
+use redis::aio::MultiplexedConnection;
+
+use super::{Decide, Names, raw::connect};
+use crate::{clock::unix_millis, worker::Load};
+
+const LAZY: &str = include_str!("lazy.lua");
+const GCRA: &str = include_str!("gcra.lua");
+const LEAKY: &str = include_str!("leaky.lua");
+const FIXED: &str = include_str!("fixed.lua");
+const LOG: &str = include_str!("log.lua");
+const COUNTER: &str = include_str!("counter.lua");
+
+/// A script of one key.
+#[derive(Debug)]
+pub(crate) struct Script {
+    connection: MultiplexedConnection,
+    script: redis::Script,
+    names: Names,
+    /// As the script reads them.
+    arguments: [String; 2],
+}
+
+/// A script of the counts of two windows.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    script: Script,
+    window_ms: u64,
+}
+
+// === impl Script ===
+
+impl Script {
+    pub(crate) async fn lazy(load: &Load, names: Names) -> anyhow::Result<Self> {
+        Self::new(LAZY, load, names, load.rule.capacity(), load.rule.rate()).await
+    }
+
+    pub(crate) async fn gcra(load: &Load, names: Names) -> anyhow::Result<Self> {
+        Self::new(GCRA, load, names, load.rule.capacity(), 1e6 / load.rule.rate()).await
+    }
+
+    pub(crate) async fn leaky(load: &Load, names: Names) -> anyhow::Result<Self> {
+        Self::new(LEAKY, load, names, load.rule.capacity(), load.rule.rate()).await
+    }
+
+    // Windows admit as many as the rate brings in a period, and have no burst beside it.
+
+    pub(crate) async fn fixed(load: &Load, names: Names) -> anyhow::Result<Self> {
+        Self::new(FIXED, load, names, load.rule.tokens(), load.rule.period() as f64 * 1e3).await
+    }
+
+    pub(crate) async fn log(load: &Load, names: Names) -> anyhow::Result<Self> {
+        Self::new(LOG, load, names, load.rule.tokens(), load.rule.period() as f64 * 1e6).await
+    }
+
+    async fn new(text: &str, load: &Load, names: Names, most: u64, second: f64) -> anyhow::Result<Self> {
+        let (script, mut connection) = (redis::Script::new(text), connect(load).await?);
+        script.load_async(&mut connection).await?;
+        Ok(Self { connection, script, names, arguments: [most.to_string(), second.to_string()] })
+    }
+}
+
+impl Decide for Script {
+    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
+        let mut call = self.script.key(&*self.names.of(key));
+        let reply: i64 = call.arg(&self.arguments).invoke_async(&mut self.connection.clone()).await?;
+        Ok(reply == 1)
+    }
+}
+
+// === impl Counter ===
+
+impl Counter {
+    pub(crate) async fn new(load: &Load, names: Names) -> anyhow::Result<Self> {
+        let window_ms = load.rule.period() * 1_000;
+        let script = Script::new(COUNTER, load, names, load.rule.tokens(), window_ms as f64).await?;
+        Ok(Self { script, window_ms })
+    }
+}
+
+impl Decide for Counter {
+    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
+        let (now, script) = (unix_millis(), &self.script);
+        let (name, window) = (script.names.of(key), now / self.window_ms);
+        let mut call = script.script.key(format!("{name}:{window}"));
+        call.key(format!("{name}:{}", window.saturating_sub(1))).arg(&script.arguments).arg(now);
+        let reply: i64 = call.invoke_async(&mut script.connection.clone()).await?;
+        Ok(reply == 1)
+    }
+}

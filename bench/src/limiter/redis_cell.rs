@@ -1,0 +1,33 @@
+//! redis-cell: `CL.THROTTLE`, GCRA as a native command of Redis.
+
+use redis::aio::MultiplexedConnection;
+
+use super::{Decide, Names, raw::connect};
+use crate::{rules::Rule, worker::Load};
+
+#[derive(Debug)]
+pub(crate) struct RedisCell {
+    connection: MultiplexedConnection,
+    names: Names,
+    rule: Rule,
+}
+
+// === impl RedisCell ===
+
+impl RedisCell {
+    pub(crate) async fn new(load: &Load, names: Names) -> anyhow::Result<Self> {
+        Ok(Self { connection: connect(load).await?, names, rule: load.rule })
+    }
+}
+
+impl Decide for RedisCell {
+    async fn decide(&self, key: usize) -> anyhow::Result<bool> {
+        let mut throttle = redis::cmd("CL.THROTTLE");
+        // One more than its burst are allowed at once.
+        throttle.arg(&*self.names.of(key)).arg(self.rule.capacity() - 1);
+        throttle.arg(self.rule.tokens()).arg(self.rule.period());
+        let (limited, ..): (u8, i64, i64, i64, i64) =
+            throttle.query_async(&mut self.connection.clone()).await?;
+        Ok(limited == 0)
+    }
+}

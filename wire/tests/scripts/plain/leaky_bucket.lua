@@ -1,0 +1,14 @@
+-- A leaky bucket as articles write it.
+-- KEYS  1 state
+-- ARGV  1 capacity  2 tokens a second  3 count
+local capacity, rate, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local held = redis.call('HMGET', KEYS[1], 'level', 'at')
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local level, at = tonumber(held[1]) or 0, tonumber(held[2]) or now
+level = math.max(0, level - math.max(0, now - at) * rate)
+local allowed = level + count <= capacity
+if allowed then level = level + count end
+redis.call('HSET', KEYS[1], 'level', level, 'at', now)
+redis.call('PEXPIRE', KEYS[1], math.ceil(capacity / rate * 1000))
+return {allowed and 1 or 0, math.floor(capacity - level)}

@@ -1,0 +1,188 @@
+//! What a take costs Redis, beside the script that articles write for the same algorithm.
+//!
+//! ```text
+//! cargo test --release -p topup-wire --test scripts -- --ignored --nocapture microseconds_of_a
+//! ```
+
+use std::time::Duration;
+
+use redis::{Pipeline, Script};
+use topup_wire::{
+    keyspace::ShardKeys,
+    limit::{Algorithm, Capacity, Limit, Rule, Supply, Terms, Windows},
+    scripts,
+};
+
+use crate::{contracts::sources, draw::limit, server::Redis};
+
+const BUCKETS: usize = 4_000;
+const PIPELINED: usize = 100;
+const ROUNDS: usize = 12;
+const CAPACITY: u64 = 1_000;
+const RATE: u64 = 7;
+const WINDOW_MS: u64 = 60_000;
+
+/// One way to take, as the words of a call for each bucket.
+struct Way {
+    name: &'static str,
+    script: Script,
+    calls: Vec<(Vec<String>, Vec<String>)>,
+}
+
+/// An algorithm, and ways to write it plainly.
+type Compared = (Algorithm, &'static [(&'static str, &'static str)]);
+
+const COMPARED: [Compared; 5] = [
+    (Algorithm::LazyTokenBucket, &[("plain", include_str!("lazy_token_bucket.lua"))]),
+    (Algorithm::LeakyBucket, &[("plain", include_str!("leaky_bucket.lua"))]),
+    (
+        Algorithm::FixedWindow,
+        &[
+            ("plain", include_str!("fixed_window.lua")),
+            ("plain, with the wait", include_str!("fixed_window_with_wait.lua")),
+        ],
+    ),
+    (Algorithm::SlidingWindow, &[("plain", include_str!("sliding_window.lua"))]),
+    (Algorithm::SlidingCounter, &[("plain", include_str!("sliding_counter.lua"))]),
+];
+
+/// Levels of a joint take.
+const LEVELS: [[Algorithm; 3]; 3] = [
+    [Algorithm::LazyTokenBucket; 3],
+    [Algorithm::LazyTokenBucket, Algorithm::FixedWindow, Algorithm::SlidingWindow],
+    [Algorithm::TokenBucket; 3],
+];
+
+#[tokio::test]
+#[ignore = "measures, for a minute"]
+async fn microseconds_of_a_take() {
+    let mut redis = Redis::start().await;
+    for (algorithm, plain) in COMPARED {
+        let keys = publish(&mut redis, algorithm, 0).await;
+        let ours = (0..BUCKETS).map(|i| {
+            let keys = vec![keys.record.clone(), keys.state(algorithm, &format!("user-{i}"))];
+            (keys, vec!["take".to_owned(), "1".to_owned()])
+        });
+        let script = Script::new(&sources::of(algorithm, true));
+        let mut ways = vec![Way { name: "ours", script, calls: ours.collect() }];
+        for (name, text) in plain {
+            let calls = (0..BUCKETS).map(|i| {
+                let args = [CAPACITY, terms_of(algorithm), 1].map(|number| number.to_string());
+                (vec![format!("{name}:{{user-{i}}}")], args.to_vec())
+            });
+            ways.push(Way { name, script: Script::new(text), calls: calls.collect() });
+        }
+        measure(&mut redis, algorithm.as_str(), &ways).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "measures, for a minute"]
+async fn microseconds_of_a_joint_take() {
+    let mut redis = Redis::start().await;
+    let whole = sources::scripts().into_iter().find(|source| source.name == "joint").unwrap().whole();
+    for levels in LEVELS {
+        let mut shards = Vec::new();
+        for (level, algorithm) in levels.into_iter().enumerate() {
+            shards.push(publish(&mut redis, algorithm, level).await);
+        }
+        let ours = (0..BUCKETS).map(|i| joint_call(&levels, &shards, &format!("user-{i}")));
+        let plain = (0..BUCKETS).map(|i| {
+            let mut args = vec!["1".to_owned()];
+            for algorithm in levels {
+                let kind = match algorithm {
+                    Algorithm::FixedWindow => "fixed",
+                    Algorithm::SlidingWindow => "log",
+                    _ => "lazy",
+                };
+                args.extend([kind.to_owned(), CAPACITY.to_string(), terms_of(algorithm).to_string()]);
+            }
+            ((0..3).map(|level| format!("plain-{level}:{{user-{i}}}")).collect(), args)
+        });
+        let ways = [
+            Way { name: "ours", script: Script::new(&whole), calls: ours.collect() },
+            Way { name: "plain", script: Script::new(include_str!("joint.lua")), calls: plain.collect() },
+        ];
+        measure(&mut redis, &levels.map(Algorithm::as_str).join(", "), &ways).await;
+    }
+}
+
+/// Keys and arguments of a joint take of one token each.
+fn joint_call(levels: &[Algorithm], shards: &[ShardKeys], member: &str) -> (Vec<String>, Vec<String>) {
+    let (mut keys, mut args) = (Vec::new(), Vec::new());
+    for (algorithm, shard) in levels.iter().zip(shards) {
+        let state = shard.state(*algorithm, member);
+        match algorithm {
+            Algorithm::TokenBucket => {
+                keys.extend([state, shard.record.clone(), shard.due.clone(), shard.former.clone()]);
+            }
+            Algorithm::Gcra => keys.extend([state, shard.record.clone()]),
+            _ => keys.extend([shard.record.clone(), state]),
+        }
+        args.extend([algorithm.as_str(), "1", "1"].map(str::to_owned));
+    }
+    (keys, args)
+}
+
+/// What a plain script is told besides the capacity.
+fn terms_of(algorithm: Algorithm) -> u64 {
+    if algorithm.has_windows() { WINDOW_MS } else { RATE }
+}
+
+/// Publishes a limit under `algorithm`.
+async fn publish(redis: &mut Redis, algorithm: Algorithm, level: usize) -> ShardKeys {
+    if level == 0 {
+        redis.ask::<()>(&["FLUSHALL"]).await;
+    }
+    let capacity = Capacity::new(CAPACITY).unwrap();
+    let rule = Rule::new(CAPACITY, Duration::from_millis(WINDOW_MS)).unwrap();
+    let supply = if algorithm.has_windows() {
+        Supply::Windows(Windows::new(&[rule], false).unwrap())
+    } else {
+        Supply::Rate(format!("{RATE}/s").parse().unwrap())
+    };
+    let name = format!("level-{level}").parse().unwrap();
+    let limit = Limit { name, algorithm, terms: Terms { capacity, supply }, ..limit(1, "1/s") };
+    let keys = ShardKeys::new(&limit.name, 0);
+    scripts::publish(&mut redis.connection, &keys, &limit, None, None).await.unwrap();
+    keys
+}
+
+/// Prints the µs of a call in each of `ways`, in turns, the best of each.
+async fn measure(redis: &mut Redis, title: &str, ways: &[Way]) {
+    let mut best = vec![f64::INFINITY; ways.len()];
+    for way in ways {
+        way.script.prepare_invoke().load_async(&mut redis.connection).await.unwrap();
+    }
+    for _ in 0..ROUNDS {
+        for (way, best) in ways.iter().zip(&mut best) {
+            let before = busy(redis).await;
+            for calls in way.calls.chunks(PIPELINED) {
+                let mut pipe = Pipeline::new();
+                for (keys, args) in calls {
+                    pipe.cmd("EVALSHA")
+                        .arg(way.script.get_hash())
+                        .arg(keys.len())
+                        .arg(keys)
+                        .arg(args)
+                        .ignore();
+                }
+                pipe.exec_async(&mut redis.connection).await.unwrap();
+            }
+            *best = best.min((busy(redis).await - before) / way.calls.len() as f64);
+        }
+    }
+    for (way, micros) in ways.iter().zip(&best) {
+        eprintln!("{title}: {micros:.2} µs {}, ours is {:.2} of it", way.name, best[0] / micros);
+    }
+}
+
+/// µs that Redis's main thread has been busy, all in all: as others may be on the machine, not the time that passed.
+async fn busy(redis: &mut Redis) -> f64 {
+    let info: String = redis.ask(&["INFO", "cpu"]).await;
+    let seconds = |name: &str| -> f64 {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim_start_matches(':').parse().unwrap()
+    };
+    (seconds("used_cpu_user_main_thread") + seconds("used_cpu_sys_main_thread")) * 1e6
+}
