@@ -173,7 +173,7 @@ impl World {
         let mut outcome = Outcome::default();
         let mut event = Some(event);
         while let Some(next) = event.take() {
-            let puts_back = matches!(next, Event::PutsBack);
+            let puts_back = matches!(next, Event::PutsBack(_));
             let mut actions = Actions::default();
             self.step_once(worker, bucket, next, published, &mut actions);
             if let Some(number) = actions.dispatch {
