@@ -21,7 +21,7 @@ pub enum Fault {
     DeadlineAnew,
     /// First takes overwrite the bucket of somebody else.
     FirstTakeOverwrites,
-    /// Keys expire 2 ms before their bucket is full.
+    /// Keys expire 4 ms before their bucket is full.
     ExpiryEarly,
     /// A refill credits its time twice.
     RefillTwice,

@@ -96,7 +96,7 @@ impl Server {
 
     /// Lets go of a key whose time has come.
     pub(crate) fn expire(&mut self, key: usize, now: u64) {
-        let early = if self.fault == Some(Fault::ExpiryEarly) { 2 } else { 0 };
+        let early = if self.fault == Some(Fault::ExpiryEarly) { 4 } else { 0 };
         let Key { bucket, expires, .. } = self.keys[key];
         let Bucket::AtRest(AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. }) = bucket else {
             return;
