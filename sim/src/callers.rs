@@ -98,6 +98,7 @@ impl World {
             Spent::Token(_, low) => {
                 self.tell(bucket, || format!("worker {worker} spends a token in hand"));
                 self.books[bucket].told += 1;
+                self.counts.spent_in_hand += 1;
                 self.workers[worker].entries[bucket].tell_of(1, None);
                 self.note(bucket, Note::Admitted(1));
                 self.asks_again(worker, bucket, until);

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
-use topup_sim::{Plan, run, story};
+use topup_sim::{Counts, Plan, run, story};
 
 /// Simulates topup: many seeds, each with its own terms, traffic and mishaps.
 #[derive(Debug, Parser)]
@@ -26,7 +26,7 @@ struct Args {
 fn main() -> ExitCode {
     let args = Args::parse();
     let (began, most) = (std::time::Instant::now(), Duration::from_secs_f64(args.minutes * 60.0));
-    let (mut admitted, mut steps, mut worst, mut failed) = (0, 0, 0, 0);
+    let (mut counts, mut worst, mut failed) = (Counts::default(), 0, 0);
     let named = std::env::var("TOPUP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = if named.is_some() { 1 } else { args.seeds };
     let first = named.or(args.seed).unwrap_or(0);
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
     while began.elapsed() < most && seed - first < seeds {
         let plan = Plan::draw(seed);
         let outcome = run(&plan, None);
-        (admitted, steps, worst) =
-            (admitted + outcome.admitted, steps + outcome.steps, worst.max(outcome.worst));
+        counts += outcome.counts;
+        worst = worst.max(outcome.worst);
         if let Some(broken) = outcome.broken {
             failed += 1;
             if args.all {
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
     let seeds = seed - first;
     println!(
-        "{seeds} seeds from {}, {failed} broke a law; {steps} happenings, {admitted} tokens admitted, {:?}; \
+        "{seeds} seeds from {}, {failed} broke a law, in {:?}; {counts:?}; \
          worst excess, late commands included: {}.{:03} tokens",
         first,
         began.elapsed(),

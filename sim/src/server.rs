@@ -147,6 +147,11 @@ impl Server {
                 let taken = self.first_take(key, count, written, now);
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
+                // Carried out after a change for which nobody waits so long: it counts as taken before.
+                let is_former = self.record.is_some_and(|record| record.terms != written.tag);
+                if taken && is_former {
+                    self.gifts.push((key, count));
+                }
             }
             Command::Decrement { by } => {
                 executed.overflow = self.overflow(key, by, self.time(sent), now);
