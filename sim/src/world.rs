@@ -298,9 +298,10 @@ impl World {
     /// A key that ends before a change of terms has reached it, or since no limit is known after a flush, makes its bucket
     /// full: those tokens may be admitted once more.
     fn note_gifts(&mut self) {
-        for (bucket, tokens) in std::mem::take(&mut self.server.gifts) {
-            // Before whatever else happened at this instant.
-            self.books[bucket].notes.push((self.now, 0, Note::Given(tokens)));
+        for (bucket, tokens, by_itself) in std::mem::take(&mut self.server.gifts) {
+            // Before whatever else happened at this instant, if it was not the command itself.
+            let order = if by_itself { self.next_order() } else { 0 };
+            self.books[bucket].notes.push((self.now, order, Note::Given(tokens)));
             self.tell(bucket, || format!("REDIS has let a key go too soon: {tokens} tokens too many"));
         }
     }
