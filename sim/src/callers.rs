@@ -215,7 +215,7 @@ impl World {
         let (machine, mut context) = it.surroundings(bucket, published, now);
         match fault {
             Some(Fault::DeadlineAnew) => context.deadline = DEADLINE + 50_000,
-            Some(Fault::TrustForever) => context.trusted_until = Micros::MAX,
+            Some(Fault::TrustForever) => (context.trusted_until, context.daemon_alive) = (Micros::MAX, true),
             _ => {}
         }
         machine.step(event, &context, actions);

@@ -139,6 +139,15 @@ impl Plan {
             let gap = self.terms.each() * 2;
             self.traffic.push(Stream::Takes { gap, most: 1 });
         }
+        if dice.chance(1, 3) {
+            // Or with a rate that is raised while workers hear little.
+            (self.network.late, self.network.polls_lost) = (0, dice.pick(&[0, 90]));
+            let mut terms = self.terms;
+            for round in 1..=2 {
+                terms.tokens *= dice.of(2..=10);
+                self.mishaps.push((round * 2 * SECOND + dice.of(0..=SECOND), Mishap::Change(terms, 0)));
+            }
+        }
         self
     }
 
