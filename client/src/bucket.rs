@@ -1,6 +1,7 @@
 //! One bucket, and what can be done with it.
 
 use std::{
+    pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -163,18 +164,30 @@ impl Bucket {
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
         let entry = self.entry()?;
-        let until = self.client.shared().clock.now().saturating_add(micros(longest));
-        match tokio::time::timeout(longest, self.taken(entry, count, Some(until))).await {
-            Ok(told) => told,
-            Err(_) => self.decided(entry, count, self.out_of_patience(entry, count, longest)),
+        if longest.is_zero() {
+            return self.take(count).await;
         }
-    }
-
-    /// What is told to someone whose patience has ended: the denial that is known by now.
-    fn out_of_patience(&self, entry: &BucketEntry, count: u64, longest: Duration) -> Result<Decision, Error> {
+        let shared = self.client.shared();
+        let until = shared.clock.now().saturating_add(micros(longest));
+        let mut taken = pin!(self.taken(entry, count, Some(until)));
+        if let Ok(told) = tokio::time::timeout(longest, &mut taken).await {
+            return told;
+        }
+        // Out of patience: the denial that is known by now; the answer that is under way, where none is.
         let published = entry.published(&self.client);
         let denial = published.and_then(|published| entry.last_denial(count, &published, &self.client));
-        denial.map(Decision::from).ok_or(Error::DeadlineExceeded { deadline: longest })
+        let told = match denial {
+            Some(denial) => Ok(denial.into()),
+            None => {
+                let rest = shared.deadline.saturating_sub(longest);
+                let deadline = shared.deadline.max(longest);
+                match tokio::time::timeout(rest, taken).await {
+                    Ok(told) => return told,
+                    Err(_) => Err(Error::DeadlineExceeded { deadline }),
+                }
+            }
+        };
+        self.decided(entry, count, told)
     }
 
     /// What a take of one token would be told. Changes nothing.

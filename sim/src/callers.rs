@@ -98,7 +98,7 @@ impl World {
             Spent::Token(_, low) => {
                 self.tell(bucket, || format!("worker {worker} spends a token in hand"));
                 self.books[bucket].told += 1;
-                self.workers[worker].entries[bucket].take_untold(1);
+                self.workers[worker].entries[bucket].tell_of(1, None);
                 self.note(bucket, Note::Admitted(1));
                 self.asks_again(worker, bucket, until);
                 if low && let Some(published) = self.workers[worker].published.clone() {
@@ -287,7 +287,7 @@ impl World {
             return 0;
         }
         self.books[bucket].told += count;
-        self.workers[worker].entries[bucket].take_untold(count);
+        self.workers[worker].entries[bucket].tell_of(count, taken.map(|(_, order)| order));
         // Tokens of a command count from its execution on, but not before the caller came.
         let (at, order) = taken.filter(|(at, _)| *at >= asked).unwrap_or_else(|| match taken {
             Some(_) => (asked, self.next_order()),

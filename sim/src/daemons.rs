@@ -20,15 +20,17 @@ const BEATS: u64 = SECOND / 2;
 pub(crate) struct Publisher {
     pub(crate) desired: Promise,
     in_force: Promise,
-    /// From when on the desired terms apply, in the run's time.
-    pub(crate) from: u64,
+    /// From when on the desired terms apply, in the run's time; none: from when they are published.
+    pub(crate) from: Option<u64>,
+    /// From when on those in force do.
+    pub(crate) since: u64,
 }
 
 // === impl Publisher ===
 
 impl Publisher {
     pub(crate) const fn new(terms: Promise) -> Self {
-        Self { desired: terms, in_force: terms, from: 0 }
+        Self { desired: terms, in_force: terms, from: None, since: 0 }
     }
 }
 
@@ -109,7 +111,7 @@ impl World {
 
     /// Makes the terms what they should be: announced first, changed when nobody goes by the former ones any more.
     pub(crate) fn publishes(&mut self) {
-        let Publisher { desired, in_force, from } = self.publisher;
+        let Publisher { desired, in_force, from, .. } = self.publisher;
         if desired == in_force {
             return;
         }
@@ -133,8 +135,13 @@ impl World {
             return self.push(again, Happening::Publishes);
         }
         let limit = desired.limit(self.plan.lease, self.plan.on_change);
-        let since = self.server.time(from);
+        let since = from.map_or(now, |from| self.server.time(from));
         let at = if since <= record.since || since > now { now } else { since };
+        self.publisher.since = from.unwrap_or(self.now);
+        self.excuse(desired, in_force, now - at);
+        for bucket in 0..self.books.len() {
+            self.server.expire(bucket, now);
+        }
         self.server.record = Some(record.changed(&limit, at));
         (self.server.frozen, self.server.generation) = (0, self.server.generation + 1);
         self.publisher.in_force = desired;
@@ -146,6 +153,15 @@ impl World {
             self.tell(bucket, || format!("DAEMON publishes {desired:?}"));
             let at = self.now + self.dice.of(0..=2 * SECOND);
             self.push(at, Happening::Touch(bucket));
+        }
+    }
+
+    /// A change that is made late counts from its instant on. What was taken by the former terms since is not known of
+    /// every bucket: so many tokens may be given twice.
+    fn excuse(&mut self, desired: Promise, in_force: Promise, late: u64) {
+        let of = |terms: Promise| (late * terms.tokens).div_ceil(terms.interval) + 1;
+        if late > 0 {
+            self.note_all(Note::Given(of(desired).max(of(in_force))));
         }
     }
 

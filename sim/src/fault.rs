@@ -9,6 +9,8 @@ pub enum Fault {
     Leeway,
     /// Tokens are put into a counting bucket that stays counting.
     PutInInPlace,
+    /// Tokens are put into a bucket as soon as it has ended counting, whatever others have in hand.
+    OneStep,
     /// A bucket that tokens were put into may count again at once.
     NoHold,
     /// Workers keep bare commands that ended late to themselves.
@@ -45,10 +47,11 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
+        Self::OneStep,
         Self::NoHold,
         Self::DoubtUntold,
         Self::LostReturn,

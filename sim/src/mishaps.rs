@@ -68,11 +68,13 @@ impl World {
     }
 
     fn change(&mut self, terms: Promise, ago: u64) {
-        let from = self.now.saturating_sub(ago).max(self.publisher.from + 1);
-        (self.publisher.desired, self.publisher.from) = (terms, from);
-        for bucket in 0..self.books.len() {
-            let order = self.next_order();
-            self.books[bucket].notes.push((from, order, Note::Changing(terms)));
+        self.publisher.desired = terms;
+        self.publisher.from = (ago > 0).then(|| self.now.saturating_sub(ago).max(self.publisher.since + 1));
+        if let Some(from) = self.publisher.from {
+            for bucket in 0..self.books.len() {
+                let order = self.next_order();
+                self.books[bucket].notes.push((from, order, Note::Changing(terms)));
+            }
         }
         let after = self.dice.of(0..=300_000);
         self.push(self.now + after, Happening::Publishes);

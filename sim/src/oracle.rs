@@ -71,7 +71,8 @@ struct Ideal {
     level: i128,
     at: u64,
     /// Until the change is made, no less than these.
-    changing: Option<(i128, i128)>,
+    changing: Vec<(i128, i128)>,
+
     in_doubt: Vec<(u64, i128)>,
     pardon: i128,
     pardoned_until: u64,
@@ -92,7 +93,7 @@ impl Ideal {
             rate: 0,
             level: 0,
             at: 0,
-            changing: None,
+            changing: Vec::new(),
             in_doubt: Vec::new(),
             pardon: 0,
             pardoned_until: 0,
@@ -112,9 +113,14 @@ impl Ideal {
         i128::from(count) * self.token
     }
 
+    /// The capacity and the rate in force: the larger ones during a change.
+    fn in_force(&self) -> (i128, i128) {
+        let larger = |(capacity, rate): (i128, i128), other: &(i128, i128)| (capacity.max(other.0), rate.max(other.1));
+        self.changing.iter().fold((self.capacity, self.rate), larger)
+    }
+
     fn pass(&mut self, micros: u64) {
-        let (capacity, rate) = self.changing.unwrap_or((self.capacity, self.rate));
-        let (capacity, rate) = (capacity.max(self.capacity), rate.max(self.rate));
+        let (capacity, rate) = self.in_force();
         self.level = (self.level + i128::from(micros) * rate).min(capacity);
     }
 
@@ -135,13 +141,20 @@ impl Ideal {
         self.at = at;
         match note {
             Note::Admitted(count) => self.level -= self.tokens(count),
-            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.capacity),
-            Note::Filled => self.level = self.capacity,
-            Note::Changing(promise) => self.changing = Some(self.of(promise)),
+            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.in_force().0),
+            Note::Filled => self.level = self.in_force().0,
+            Note::Changing(promise) => {
+                // No window may exceed the larger of the two: a raise that is made late counts from its instant on, and
+                // what was taken by the former terms since is not known any more.
+                let before = self.in_force().0;
+                self.changing.push(self.of(promise));
+                self.level += self.in_force().0 - before;
+            }
             Note::Changed(promise, on_change) => {
                 let before = self.capacity;
                 (self.capacity, self.rate) = self.of(promise);
-                self.changing = None;
+                let made = (self.capacity, self.rate);
+                self.changing.retain(|changing| *changing != made);
                 self.level = match on_change {
                     OnChange::Keep => self.level,
                     OnChange::Proportional if self.level < 0 => self.level,

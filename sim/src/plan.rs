@@ -159,7 +159,7 @@ pub enum Mishap {
     Flush,
     /// A replica that has not heard of the last µs takes over.
     Failover(u64),
-    /// New terms are to apply from so many µs ago on.
+    /// New terms are to apply from so many µs ago on; 0: from their publication on.
     Change(Promise, u64),
 }
 

@@ -1,17 +1,17 @@
 //! Tokens on their way back: refunds, resets, and what was taken ahead.
 
+use std::time::Duration;
+
 use topup::machine::{Event, PutBack};
+use topup_wire::scripts::PutIn;
 
 use crate::{
     fault::Fault,
     oracle::Note,
-    put_in::{Put, PutIn},
+    put_in::Put,
     worker::DEADLINE,
     world::{Happening, World},
 };
-
-/// Longest time a token of a burst stays in hand, in µs.
-const BURST_TTL: u64 = 10_000;
 
 /// Tokens on their way back.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl World {
             Some(tokens) => format!("worker {worker} refunds {tokens}, and {in_hand} that it has in hand"),
             None => format!("worker {worker} resets the bucket"),
         });
-        let until = self.now + DEADLINE + in_hand_for;
+        let until = self.now + DEADLINE + in_hand_for.as_micros() as u64;
         let untold = self.workers[worker].entries[bucket].take_untold(in_hand);
         self.put(Putting { worker, bucket, request, untold, is_call: true, until, connection: 0 });
     }
@@ -71,9 +71,8 @@ impl World {
     }
 
     /// The longest that a worker has tokens in hand.
-    fn in_hand_for(&self) -> u64 {
-        let ttl = self.plan.lease.map_or(BURST_TTL, |(_, ttl)| ttl);
-        ttl + ttl / 63 + 1_000
+    fn in_hand_for(&self) -> Duration {
+        self.plan.terms.limit(self.plan.lease, self.plan.on_change).in_hand_for()
     }
 
     /// Tokens reach Redis.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Lines of a story.
-const LINES: usize = 40;
+const LINES: u64 = 40;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
@@ -79,10 +79,12 @@ fn starved(plan: &Plan, bucket: usize, notes: &[(u64, Note)]) -> Option<Broken> 
 pub fn story(plan: &Plan, fault: Option<Fault>, broken: &Broken) -> String {
     let mut world = World::new(plan.clone(), fault, true);
     let _ = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let after = number("TOPUP_SIM_AFTER").unwrap_or(0);
     let told: Vec<_> = world
         .story()
         .into_iter()
-        .filter(|(at, bucket, _)| *bucket == broken.bucket && *at <= broken.at)
+        .filter(|(at, bucket, _)| *bucket == broken.bucket && *at <= broken.at.saturating_add(after))
         .collect();
     let mut story = String::new();
     let _ = writeln!(
@@ -96,8 +98,8 @@ pub fn story(plan: &Plan, fault: Option<Fault>, broken: &Broken) -> String {
         plan.workers, plan.terms, plan.lease, plan.on_change, plan.drift, plan.network
     );
     let _ = writeln!(story, "{:?}, {:?}, {:?}", plan.traffic, plan.daemons, plan.mishaps);
-    let lines = std::env::var("TOPUP_SIM_LINES").ok().and_then(|lines| lines.parse().ok()).unwrap_or(LINES);
-    for (at, _, line) in &told[told.len().saturating_sub(lines)..] {
+    let lines = number("TOPUP_SIM_LINES").unwrap_or(LINES);
+    for (at, _, line) in &told[told.len().saturating_sub(lines as usize)..] {
         let _ = writeln!(story, "{:>12} µs  {line}", at);
     }
     let _ = write!(story, "replay with TOPUP_SIM_SEED={}", plan.seed);

@@ -58,6 +58,8 @@ pub(crate) struct Server {
     pub(crate) keys: Vec<Key>,
     /// Until when a daemon is believed to be alive, in µs of Redis.
     pub(crate) beats: u64,
+    /// Tokens that buckets were given by keys that ended under the terms they were written under: which, and how many.
+    pub(crate) gifts: Vec<(usize, u64)>,
     /// How far its clock has stepped.
     stepped: i64,
     pub(crate) fault: Option<Fault>,
@@ -71,7 +73,7 @@ impl Server {
         let record = Record::new(&plan.terms.limit(plan.lease, plan.on_change), begins);
         let keys = vec![Key::default(); plan.buckets];
         let stepped = (begins - BEGINS) as i64;
-        Self { record: Some(record), frozen: 0, generation: 1, keys, beats: 0, stepped, fault }
+        Self { record: Some(record), frozen: 0, generation: 1, keys, beats: 0, gifts: Vec::new(), stepped, fault }
     }
 
     /// Redis `TIME` at an instant of the run.
@@ -86,10 +88,17 @@ impl Server {
     /// Lets go of a key whose time has come.
     pub(crate) fn expire(&mut self, key: usize, now: u64) {
         let early = if self.fault == Some(Fault::ExpiryEarly) { 2 } else { 0 };
-        let key = &mut self.keys[key];
-        let stays = self.fault == Some(Fault::KeyStays);
-        if matches!(key.bucket, Bucket::AtRest(_)) && now / 1_000 + early > key.expires && !stays {
-            key.bucket = Bucket::Absent;
+        let Key { bucket, expires, .. } = self.keys[key];
+        let Bucket::AtRest(AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. }) = bucket else { return };
+        if now / 1_000 + early <= expires || self.fault == Some(Fault::KeyStays) {
+            return;
+        }
+        let before = self.tokens(key, now);
+        self.keys[key].bucket = Bucket::Absent;
+        let former = self.record.is_some_and(|record| record.terms % 10_000 != u64::from(tag));
+        let given = self.tokens(key, now).saturating_sub(before);
+        if former && given > 0 {
+            self.gifts.push((key, given + 1));
         }
     }
 
@@ -130,6 +139,8 @@ impl Server {
             Command::Settle { operation, may_count, doubt } => {
                 let doubt = if self.fault == Some(Fault::DoubtUntold) { 0 } else { doubt };
                 let Some(record) = self.record else {
+                    // An unknown limit leaves no key behind.
+                    self.keys[key] = Key::default();
                     return Executed { refused: true, ..executed };
                 };
                 executed.unpaid = doubt.saturating_sub(self.tokens_in_doubt(key, doubt, now));

@@ -97,7 +97,17 @@ pub(crate) struct Worker {
 // === impl Entry ===
 
 impl Entry {
-    /// Takes out so many of the tokens that no caller was told of.
+    /// Takes out so many of the tokens that no caller was told of, those of the command with the order `of` first.
+    pub(crate) fn tell_of(&mut self, count: u64, of: Option<u64>) {
+        let mut rest = count;
+        if let Some((.., tokens)) = self.untold.iter_mut().find(|(_, order, _)| Some(*order) == of) {
+            let some = rest.min(*tokens);
+            (*tokens, rest) = (*tokens - some, rest - some);
+        }
+        self.take_untold(rest);
+    }
+
+    /// Takes out so many of the tokens that no caller was told of, the oldest first.
     pub(crate) fn take_untold(&mut self, mut count: u64) -> Vec<(u64, u64, u64)> {
         let mut taken = Vec::new();
         while count > 0

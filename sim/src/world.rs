@@ -226,6 +226,7 @@ impl World {
             self.now = at;
             self.steps += 1;
             self.happen(what);
+            self.note_gifts();
         }
         self.now = ends;
         self.close();
@@ -254,6 +255,15 @@ impl World {
             Happening::Touch(bucket) => self.touch(bucket),
             Happening::Replicates => self.replicates(),
             Happening::Mishap(i) => self.mishap(i),
+        }
+    }
+
+    /// A key that ends before a change of terms has reached it makes its bucket full: what that gives is no admission.
+    fn note_gifts(&mut self) {
+        for (bucket, tokens) in std::mem::take(&mut self.server.gifts) {
+            // Before whatever else happened at this instant.
+            self.books[bucket].notes.push((self.now, 0, Note::Given(tokens)));
+            self.tell(bucket, || format!("REDIS ends a key of former terms: {tokens} tokens too many"));
         }
     }
 

@@ -134,6 +134,12 @@ impl<W: Waiter> Busy<W> {
         cx: &Context<'_>,
         out: &mut Actions<W>,
     ) -> usize {
+        let gathered = std::mem::take(&mut self.gathered);
+        if gathered > 0 && self.good_until(gathered, cx.now, cx) <= cx.now {
+            self.keep(gathered, sent, cx, out);
+        } else {
+            self.gathered = gathered;
+        }
         let mut spare = granted + std::mem::take(&mut self.gathered);
         let mut served = 0;
         let beside = left.saturating_add(cx.hot.in_hand());
@@ -158,6 +164,7 @@ impl<W: Waiter> Busy<W> {
             self.keep(spare, sent, cx, out);
         } else {
             self.gathered = spare;
+            self.settle_gathered(cx, out);
         }
         served
     }

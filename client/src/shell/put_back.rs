@@ -16,6 +16,9 @@ use crate::{client::Shared, machine::PutBack};
 const BATCH: usize = 128;
 /// More than that do not wait: what is too much is lost to its buckets, which is never more than they may give.
 const MOST: usize = 4_096;
+/// With nothing to do, the task looks so often whether its client is still there.
+const IDLE: Duration = Duration::from_millis(250);
+
 /// Tokens that wait to be put back.
 #[derive(Debug, Default)]
 pub(crate) struct PutBacks {
@@ -60,7 +63,7 @@ async fn keep(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connec
             if shared.strong_count() == 0 {
                 return;
             }
-            let _ = tokio::time::timeout(deadline, put_backs.filled.notified()).await;
+            let _ = tokio::time::timeout(IDLE, put_backs.filled.notified()).await;
             continue;
         }
         give(batch, &connection, deadline).await;

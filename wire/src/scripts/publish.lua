@@ -64,9 +64,8 @@ local at = tonumber(ARGV[1])
 -- An instant that has been published under already, or is still to come, says nothing of this change.
 if at <= since or at > now then at = now end
 
--- Buckets at rest say under which terms they were written. Counted from now, so that a limit published again takes none
--- of its predecessor's for its own.
-local counted = tonumber(redis.call('HGET', record, 'terms') or now) + 1
+-- Buckets at rest say under which terms they were written. All shards of a limit count alike, as workers read one.
+local counted = tonumber(redis.call('HGET', record, 'terms') or 0) + 1
 local anew = {}
 if created or before.algorithm ~= given.algorithm then
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
