@@ -144,12 +144,13 @@ impl Bucket {
     }
 
     /// Has the limit read, for whoever asks next.
-    fn search(&self) {
+    pub(crate) fn search(&self) {
         let bucket = self.clone();
         self.client.shared().runtime.spawn(async move {
             if let Ok(entry) = bucket.entry() {
                 // An error is for whoever waits for an answer, and nobody does.
                 let _ = bucket.within_deadline(bucket.published(entry)).await;
+                entry.step(Event::Wake, &bucket.client, None);
             }
         });
     }
@@ -237,7 +238,7 @@ impl Bucket {
         // What this worker has in hand goes back with them; of a bucket that is filled, it is gone.
         let outcome = entry.step(Event::PutsBack, &self.client, None);
         let PutBack { tokens: in_hand, full_at, .. } =
-            outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, prefetched: false });
+            outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, or_lost: false });
         let request = PutIn {
             tokens: tokens.map(|tokens| tokens.saturating_add(in_hand)),
             full_at,

@@ -115,7 +115,8 @@ impl Ideal {
 
     /// The capacity and the rate in force: the larger ones during a change.
     fn in_force(&self) -> (i128, i128) {
-        let larger = |(capacity, rate): (i128, i128), other: &(i128, i128)| (capacity.max(other.0), rate.max(other.1));
+        let larger =
+            |(capacity, rate): (i128, i128), other: &(i128, i128)| (capacity.max(other.0), rate.max(other.1));
         self.changing.iter().fold((self.capacity, self.rate), larger)
     }
 

@@ -73,7 +73,16 @@ impl Server {
         let record = Record::new(&plan.terms.limit(plan.lease, plan.on_change), begins);
         let keys = vec![Key::default(); plan.buckets];
         let stepped = (begins - BEGINS) as i64;
-        Self { record: Some(record), frozen: 0, generation: 1, keys, beats: 0, gifts: Vec::new(), stepped, fault }
+        Self {
+            record: Some(record),
+            frozen: 0,
+            generation: 1,
+            keys,
+            beats: 0,
+            gifts: Vec::new(),
+            stepped,
+            fault,
+        }
     }
 
     /// Redis `TIME` at an instant of the run.
@@ -89,7 +98,9 @@ impl Server {
     pub(crate) fn expire(&mut self, key: usize, now: u64) {
         let early = if self.fault == Some(Fault::ExpiryEarly) { 2 } else { 0 };
         let Key { bucket, expires, .. } = self.keys[key];
-        let Bucket::AtRest(AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. }) = bucket else { return };
+        let Bucket::AtRest(AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. }) = bucket else {
+            return;
+        };
         if now / 1_000 + early <= expires || self.fault == Some(Fault::KeyStays) {
             return;
         }

@@ -81,13 +81,13 @@ pub(crate) async fn give(
         let mut connection = connection.clone();
         giving.spawn(async move {
             let Some(published) = entry.limit().last() else { return };
-            if put_back.prefetched && put_back.full_at.is_none() {
+            if put_back.or_lost && put_back.full_at.is_none() {
                 return;
             }
             let request = PutIn {
                 tokens: Some(put_back.tokens),
                 full_at: put_back.full_at,
-                or_lost: put_back.prefetched,
+                or_lost: put_back.or_lost,
                 in_hand_for: published.limit.in_hand_for(),
             };
             // An error is for whoever waits for an answer, and nobody does.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::{task::JoinSet, time::sleep};
 use topup::{Decision, Error, Throttled};
-use topup_tests::{Attempt, Cli, Redis, SOON, clock};
+use topup_tests::{Attempt, Cli, Redis, SOON, clock, eventually};
 use topup_wire::limit::Algorithm;
 
 use super::{
