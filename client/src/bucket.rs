@@ -262,10 +262,10 @@ impl Bucket {
 
     /// Sends an operation by itself, in whatever way the limit decides.
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
-        self.settle_in_doubt(operation, 0).await
+        self.settle_as(operation, false, 0).await
     }
 
-    async fn settle_in_doubt(&self, operation: Operation, doubt: u64) -> Result<Settled, Error> {
+    async fn settle_as(&self, operation: Operation, may_count: bool, doubt: u64) -> Result<Settled, Error> {
         let entry = self.entry()?;
         let mut connection = self.client.shared().connection();
         let mut refusals = 0;
@@ -289,7 +289,7 @@ impl Bucket {
                     algorithm: algorithm.as_str(),
                 });
             }
-            let settled = location.operate(&mut connection, algorithm, operation, false, doubt).await?;
+            let settled = location.operate(&mut connection, algorithm, operation, may_count, doubt).await?;
             match settled.verdict {
                 Verdict::Unknown => {
                     // Removed, or changed in kind since it was read. Nothing was done: asking again is safe.
@@ -312,8 +312,8 @@ impl Bucket {
     pub(crate) async fn send(&self, command: Command, elsewhere: bool) -> Result<Reply, Error> {
         let (entry, mut connection) = (self.entry()?, self.client.shared().connection());
         match command {
-            Command::Settle { operation, doubt, .. } => {
-                self.settle_in_doubt(operation, doubt).await.map(Reply::Settled)
+            Command::Settle { operation, may_count, doubt } => {
+                self.settle_as(operation, may_count, doubt).await.map(Reply::Settled)
             }
             Command::Decrement { by } if elsewhere => {
                 let published = self.published(entry).await?;

@@ -95,6 +95,8 @@ async fn who_asks_for_more_than_a_token_or_has_a_look_is_told_of_what_is_in_hand
     eventually(SOON, left).await;
     let more = sum(crowd(&roomy, |asked, _| asked < 1_000)).await;
     let rest = 1_000_000_000 - taken - more;
+    let left = async || roomy.peek().await.unwrap().remaining() == rest;
+    eventually(SOON, left).await;
     assert!(roomy.take(rest).await.unwrap().is_allowed());
     assert!(!roomy.take(1).await.unwrap().is_allowed());
 }
