@@ -236,7 +236,7 @@ impl Bucket {
             return Ok(capacity);
         }
         // What this worker has in hand goes back with them; of a bucket that is filled, it is gone.
-        let outcome = entry.step(Event::PutsBack, &self.client, None);
+        let outcome = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), &self.client, None);
         let PutBack { tokens: in_hand, full_at, .. } =
             outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, or_lost: false });
         let request = PutIn {

@@ -163,7 +163,7 @@ impl Client {
     fn in_hand(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
         let buckets = self.0.buckets.all().into_iter().filter(|entry| entry.in_hand(self) > 0);
         let taken_out = |entry: Arc<BucketEntry>| {
-            let outcome = entry.step(Event::PutsBack, self, None);
+            let outcome = entry.step(Event::PutsBack(0), self, None);
             Some((entry, outcome.put_back.filter(|put_back| put_back.tokens > 0)?))
         };
         buckets.filter_map(taken_out).collect()

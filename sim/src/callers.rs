@@ -173,7 +173,7 @@ impl World {
         let mut outcome = Outcome::default();
         let mut event = Some(event);
         while let Some(next) = event.take() {
-            let puts_back = matches!(next, Event::PutsBack);
+            let puts_back = matches!(next, Event::PutsBack(_));
             let mut actions = Actions::default();
             self.step_once(worker, bucket, next, published, &mut actions);
             if let Some(number) = actions.dispatch {
@@ -190,7 +190,7 @@ impl World {
             let answers: Vec<(Caller, Answer)> = actions.answers().collect();
             let unwanted: u64 =
                 answers.into_iter().map(|(caller, answer)| self.told(&caller, answer, taken)).sum();
-            if unwanted > 0 && self.fault != Some(Fault::UnwantedForgotten) {
+            if unwanted > 0 {
                 event = Some(Event::Unwanted(unwanted));
             }
         }

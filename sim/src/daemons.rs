@@ -137,8 +137,8 @@ impl World {
         let limit = desired.limit(self.plan.lease, self.plan.on_change);
         let since = from.map_or(now, |from| self.server.time(from));
         let at = if since <= record.since || since > now { now } else { since };
+        let late = now - at;
         self.publisher.since = from.unwrap_or(self.now);
-        self.excuse(desired, in_force, now - at);
         for bucket in 0..self.books.len() {
             self.server.expire(bucket, now);
         }
@@ -154,6 +154,7 @@ impl World {
             let at = self.now + self.dice.of(0..=2 * SECOND);
             self.push(at, Happening::Touch(bucket));
         }
+        self.excuse(desired, in_force, late);
     }
 
     /// A change that is made late counts from its instant on. What was taken by the former terms since is not known of

@@ -46,8 +46,11 @@ impl Plan {
         plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
         plan.drift = dice.pick(&[0, 0, 500, 10_000]);
         plan.lasts = terms.time_of(dice.of(300..=3_000)).clamp(SHORTEST, LONGEST);
-        if dice.chance(1, 10) {
-            return plan.steady(dice);
+        match dice.of(0..=9) {
+            0 => return plan.steady(dice),
+            1 | 2 => return plan.comebacks(dice),
+            3 => return plan.late_bursts(dice),
+            _ => {}
         }
         if dice.chance(1, 3) {
             let ttl = dice.pick(&[50_000, 300_000, SECOND, 4 * SECOND]);
@@ -91,6 +94,54 @@ impl Plan {
         self
     }
 
+    /// Tokens given back while others believe the bucket far from full.
+    fn comebacks(mut self, dice: &mut Dice) -> Self {
+        let terms = dice.pick(&[(1_000, 100), (100, 20), (200, 100), (40, 20), (100, 200), (20, 100)]);
+        self.terms = Promise::new(terms.0, terms.1, SECOND);
+        (self.workers, self.buckets) = (self.workers.clamp(2, 16), 1);
+        if dice.chance(1, 2) {
+            self.lease = Some((dice.pick(&[100, 1_000]), dice.pick(&[50_000, SECOND, 4 * SECOND])));
+            let stays = dice.pick(&[100_000, SECOND]);
+            self.traffic.push(Stream::Crowds { gap: SECOND, size: dice.of(2..=6), stays });
+        }
+        self.lasts = LONGEST;
+        self.network = network(dice);
+        if dice.chance(1, 2) {
+            self.network.trip = (20, 300);
+            (self.network.late, self.network.late_by) = dice.pick(&[(0, 0), (300, 300_000)]);
+        }
+        self.daemons.pass = dice.pick(&[(50_000, 150_000), (50_000, 1_700_000), (1_000_000, 3_000_000)]);
+        let gap = dice.of(SECOND / 2..=3 * SECOND);
+        self.traffic.push(Stream::Comebacks { gap, most: self.terms.capacity });
+        if dice.chance(1, 3) {
+            self.mishaps(dice);
+        }
+        self
+    }
+
+    /// Bursts that empty a bucket which fills quickly, with many commands late.
+    fn late_bursts(mut self, dice: &mut Dice) -> Self {
+        let terms = dice.pick(&[(20, 100), (40, 200), (100, 500), (1_000, 5_000)]);
+        self.terms = Promise::new(terms.0, terms.1, SECOND);
+        (self.workers, self.buckets) = (self.workers.clamp(2, 16), 1);
+        self.lasts = 6 * SECOND;
+        self.daemons.pass = (1_000_000, 3_000_000);
+        (self.network.late, self.network.late_by) =
+            dice.pick(&[(300, 300_000), (1_000, 300_000), (300, 900_000)]);
+        let takes = (self.terms.capacity * dice.of(4..=15) / 10 / self.workers as u64).clamp(1, 64);
+        let gap = dice.of(50_000..=300_000);
+        self.traffic.push(Stream::Bursts {
+            gap,
+            takes,
+            spread: dice.pick(&[1_000, 20_000, 90_000, 300_000]),
+        });
+        if dice.chance(1, 2) {
+            let gap = self.terms.each() * 2;
+            self.traffic.push(Stream::Takes { gap, most: 1 });
+        }
+        self
+    }
+
     fn stream(&self, dice: &mut Dice, callers: u64) -> Stream {
         let (terms, lasts) = (self.terms, self.lasts);
         let least = lasts / callers;
@@ -126,7 +177,7 @@ impl Plan {
     }
 
     fn mishaps(&mut self, dice: &mut Dice) {
-        let kind = dice.of(0..=5);
+        let kind = dice.of(0..=7);
         let many = dice.of(1..=2);
         for _ in 0..many {
             let at = dice.of(SECOND / 2..=self.lasts);
@@ -141,7 +192,7 @@ impl Plan {
         }
         self.mishaps.sort_by_key(|(at, _)| *at);
         self.on_change =
-            dice.pick(&[OnChange::Keep, OnChange::Keep, OnChange::Proportional, OnChange::Reset]);
+            dice.pick(&[OnChange::Keep, OnChange::Proportional, OnChange::Proportional, OnChange::Reset]);
     }
 
     /// Other terms.

@@ -21,7 +21,7 @@ pub enum Fault {
     DeadlineAnew,
     /// First takes overwrite the bucket of somebody else.
     FirstTakeOverwrites,
-    /// Keys expire 2 ms before their bucket is full.
+    /// Keys expire 4 ms before their bucket is full.
     ExpiryEarly,
     /// A refill credits its time twice.
     RefillTwice,
@@ -37,8 +37,6 @@ pub enum Fault {
     ChangeForgotten,
     /// Redis keeps the keys of full buckets.
     KeyStays,
-    /// Tokens granted to somebody who has left are forgotten.
-    UnwantedForgotten,
     /// The pass of a daemon skips time: it notes the instant and credits nothing.
     RefillForgets,
 }
@@ -47,7 +45,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 18] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -65,7 +63,6 @@ impl Fault {
         Self::FreshIgnored,
         Self::ChangeForgotten,
         Self::KeyStays,
-        Self::UnwantedForgotten,
         Self::RefillForgets,
     ];
 }

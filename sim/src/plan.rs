@@ -102,6 +102,13 @@ pub enum Stream {
         /// Between two resets.
         gap: u64,
     },
+    /// One worker takes many, another gives most of them back, a third takes a few, and the first comes back.
+    Comebacks {
+        /// Between two of them.
+        gap: u64,
+        /// Most tokens that the first takes.
+        most: u64,
+    },
     /// One caller asks at one instant.
     Once {
         /// The instant.

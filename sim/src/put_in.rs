@@ -29,8 +29,11 @@ impl Server {
     /// Puts tokens into a bucket, or says when to ask again.
     pub(crate) fn put_in(&mut self, key: usize, request: PutIn, at: u64) -> Put {
         let now = self.time(at);
-        let Some(record) = self.record else { return Put::Unknown };
         self.expire(key, now);
+        let Some(record) = self.record else {
+            self.forget(key);
+            return Put::Unknown;
+        };
         let before = self.tokens(key, now);
         if let (Some(Fault::PutInInPlace), Bucket::Counting(_)) = (self.fault, self.keys[key].bucket) {
             self.give_in_place(key, request.tokens, now);

@@ -34,7 +34,8 @@ impl World {
     /// A caller gives tokens back, or fills the bucket.
     pub(crate) fn puts(&mut self, worker: usize, bucket: usize, tokens: Option<u64>) {
         let Some(published) = self.workers[worker].published.clone() else { return };
-        let outcome = self.step(worker, bucket, Event::PutsBack, &published, None);
+        let outcome =
+            self.step(worker, bucket, Event::PutsBack(tokens.unwrap_or(u64::MAX)), &published, None);
         let nothing = PutBack { tokens: 0, full_at: None, or_lost: false };
         let PutBack { tokens: in_hand, full_at, .. } = outcome.put_back.unwrap_or(nothing);
         let in_hand_for = self.in_hand_for();

@@ -258,12 +258,13 @@ impl World {
         }
     }
 
-    /// A key that ends before a change of terms has reached it makes its bucket full: what that gives is no admission.
+    /// A key that ends before a change of terms has reached it, or since no limit is known after a flush, makes its bucket
+    /// full: those tokens may be admitted once more.
     fn note_gifts(&mut self) {
         for (bucket, tokens) in std::mem::take(&mut self.server.gifts) {
             // Before whatever else happened at this instant.
             self.books[bucket].notes.push((self.now, 0, Note::Given(tokens)));
-            self.tell(bucket, || format!("REDIS ends a key of former terms: {tokens} tokens too many"));
+            self.tell(bucket, || format!("REDIS has let a key go too soon: {tokens} tokens too many"));
         }
     }
 

@@ -190,7 +190,7 @@ impl<W: Waiter> Busy<W> {
         let in_hand = cx.hot.in_hand();
         let until = self.good_until(in_hand + tokens, sent, cx);
         if until <= cx.now {
-            out.put_back(PutBack { tokens, full_at: self.full_at(cx), or_lost: false });
+            out.put_back(PutBack { tokens, full_at: self.full_at(tokens, cx), or_lost: false });
             return self.forget();
         }
         let prefetch = self.prefetch.get_or_insert_default();
@@ -213,7 +213,7 @@ impl<W: Waiter> Busy<W> {
         if until > cx.now {
             cx.hot.extend(until);
         } else {
-            self.return_stock(cx, out);
+            self.return_stock(0, cx, out);
         }
     }
 

@@ -35,6 +35,9 @@ pub(super) struct Estimate {
     denied_count: u64,
     /// When the bucket is full, in µs of Redis `TIME`, if only this worker takes. 0: not known.
     full_in_redis: u64,
+    /// Tokens that this worker has taken since nobody else has. To put back more would bring the full instant before the one
+    /// that others may know.
+    taken_alone: u64,
     /// Tokens at the last reply.
     tokens: u64,
     /// Capacity at the last reply.
@@ -75,6 +78,7 @@ impl Estimate {
             estimate.fresh_until = sent + FRESH;
             if now > 0 && cx.terms.pace.n > 0 {
                 estimate.full_in_redis = now.saturating_add(headroom);
+                estimate.taken_alone = granted;
             }
         }
         let wait = settled.wait.max(if tokens == 0 { cx.terms.time_to_one(headroom, capacity) } else { 0 });
@@ -97,6 +101,7 @@ impl Estimate {
         }
         if self.full_in_redis > 0 {
             self.full_in_redis = self.full_in_redis.saturating_add(time);
+            self.taken_alone = self.taken_alone.saturating_add(granted);
         }
         self.tokens = left;
         self.fresh_until = self.fresh_until.max(sent + FRESH);
@@ -181,9 +186,11 @@ impl Estimate {
         self.denied_until > now
     }
 
-    /// When the bucket is full, in µs of Redis `TIME`, if only this worker has taken, and another one's take would show.
-    pub(super) fn full_in_redis(&self, terms: &Terms) -> Option<u64> {
-        (self.full_in_redis > 0 && terms.time_of(1) >= APART).then_some(self.full_in_redis)
+    /// When the bucket is full, in µs of Redis `TIME`, if only this worker has taken, and another one's take would show. Of
+    /// `tokens` that are to be put back and that nobody else can have counted on.
+    pub(super) fn full_in_redis(&self, tokens: u64, terms: &Terms) -> Option<u64> {
+        let shows = self.full_in_redis > 0 && terms.time_of(1) >= APART;
+        (shows && tokens <= self.taken_alone).then_some(self.full_in_redis)
     }
 
     /// When the last command was sent whose reply told something; at least.

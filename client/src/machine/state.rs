@@ -61,9 +61,9 @@ pub enum Event<W> {
         /// When it was sent.
         sent: Micros,
     },
-    /// This client is about to put tokens into the bucket: what is in hand goes back with them, and nothing known of
+    /// This client is about to put so many tokens into the bucket: what is in hand goes back with them, and nothing known of
     /// the bucket holds.
-    PutsBack,
+    PutsBack(u64),
     /// Tokens were put into the bucket: waiters may have their turn.
     Changed,
 }
@@ -131,7 +131,7 @@ impl<W> Default for BucketState<W> {
 impl<W: Waiter> BucketState<W> {
     /// What comes of `event`.
     pub fn step(&mut self, event: Event<W>, cx: &Context<'_>, out: &mut Actions<W>) {
-        if self.busy.is_none() && matches!(event, Event::Wake | Event::Changed | Event::PutsBack) {
+        if self.busy.is_none() && matches!(event, Event::Wake | Event::Changed | Event::PutsBack(_)) {
             return;
         }
         let busy = self.busy.get_or_insert_default();
@@ -150,7 +150,7 @@ impl<W: Waiter> BucketState<W> {
             }
             Event::Unwanted(tokens) => {
                 // When they were taken is not known here: nobody else may have them, and none may stay in hand.
-                out.put_back(PutBack { tokens, full_at: busy.full_at(cx), or_lost: false });
+                out.put_back(PutBack { tokens, full_at: busy.full_at(tokens, cx), or_lost: false });
                 busy.forget();
                 busy.go_on(cx, out);
             }
@@ -159,7 +159,7 @@ impl<W: Waiter> BucketState<W> {
                     busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 }
             }
-            Event::PutsBack => busy.return_stock(cx, out),
+            Event::PutsBack(more) => busy.return_stock(more, cx, out),
             Event::Changed => {
                 busy.forget();
                 busy.go_on(cx, out);
@@ -510,13 +510,18 @@ impl<W: Waiter> Busy<W> {
             && !self.estimate.is_of_use(cx.now)
     }
 
-    /// Puts all tokens in hand back. Tells the full instant, also where none are in hand.
-    pub(super) fn return_stock(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+    /// Puts all tokens in hand back, and so many more that somebody else brings. Tells the full instant, also where none are
+    /// in hand.
+    pub(super) fn return_stock(&mut self, more: u64, cx: &Context<'_>, out: &mut Actions<W>) {
         let tokens = cx.hot.empty() + std::mem::take(&mut self.gathered);
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.gone(tokens);
         }
-        out.put_back(PutBack { tokens, full_at: self.full_at(cx), or_lost: cx.terms.lease.is_some() });
+        out.put_back(PutBack {
+            tokens,
+            full_at: self.full_at(tokens.saturating_add(more), cx),
+            or_lost: cx.terms.lease.is_some(),
+        });
         self.forget();
     }
 
@@ -526,9 +531,10 @@ impl<W: Waiter> Busy<W> {
         self.settle_next = true;
     }
 
-    /// When the bucket is full, as a put-back tells it.
-    pub(super) fn full_at(&self, cx: &Context<'_>) -> Option<u64> {
-        if self.doubt > 0 || self.in_flight.is_some() { None } else { self.estimate.full_in_redis(cx.terms) }
+    /// When the bucket is full, as a put-back of `tokens` tells it.
+    pub(super) fn full_at(&self, tokens: u64, cx: &Context<'_>) -> Option<u64> {
+        let unsure = self.doubt > 0 || self.in_flight.is_some();
+        if unsure { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
     }
 }
 

@@ -160,7 +160,7 @@ impl BucketEntry {
         let mut event = Some(event);
         let mut outcome = Outcome::default();
         while let Some(next) = event.take() {
-            let puts_back = matches!(next, Event::PutsBack);
+            let puts_back = matches!(next, Event::PutsBack(_));
             let mut actions = Actions::default();
             let arm_at = {
                 let context = self.context(published, client);

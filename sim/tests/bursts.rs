@@ -1,0 +1,151 @@
+//! Bursts of many workers at one bucket: what the first version let through, and worse.
+
+use topup_sim::{Ask, Mishap, Plan, Promise, SECOND, Stream, run, story};
+
+const MS: u64 = 1_000;
+/// 1,000 tokens, 1,000 a second.
+const QUICK: Promise = Promise::new(1_000, 1_000, SECOND);
+/// 1,000 tokens, 100 a second.
+const SLOW: Promise = Promise::new(1_000, 100, SECOND);
+/// Workers of a burst.
+const WORKERS: [usize; 6] = [3, 4, 8, 16, 32, 64];
+/// µs over which a burst is spread.
+const SPREADS: [u64; 3] = [0, 90 * MS, 300 * MS];
+
+/// One take of one token.
+fn take(worker: usize, at: u64) -> Stream {
+    Stream::Once { at, worker, ask: Ask::Take(1, 0) }
+}
+
+/// `takes` takes of one worker from `at` on, within `spread` µs.
+fn burst(plan: &mut Plan, worker: usize, takes: u64, at: u64, spread: u64) {
+    for i in 0..takes {
+        // Anywhere in the spread, the same in each run.
+        let within = (i * 7_919 + worker as u64 * 104_729 + plan.seed * 15_485_863) % (spread + 1);
+        plan.traffic.push(take(worker, at + within));
+    }
+}
+
+/// No law is broken, and admissions exceed what the terms allow by less than a token.
+#[track_caller]
+fn holds(plan: &Plan) {
+    let outcome = run(plan, None);
+    if let Some(broken) = &outcome.broken {
+        panic!("{}", story(plan, None, broken));
+    }
+    assert!(outcome.worst < 1_000, "{} thousandths of a token", outcome.worst);
+    assert!(outcome.admitted > 0);
+}
+
+/// Every worker takes one token, and all take 48 each some time later.
+fn after_one_token_each(lease: Option<(u64, u64)>) {
+    for (seed, workers) in (0..4).flat_map(|seed| WORKERS.map(|workers| (seed, workers))) {
+        for spread in SPREADS {
+            for later in [5 * MS, 40 * MS, 400 * MS, 1_100 * MS] {
+                let mut plan = Plan::calm(seed, workers, QUICK);
+                (plan.lease, plan.lasts) = (lease, 4 * SECOND);
+                for worker in 0..workers {
+                    plan.traffic.push(take(worker, SECOND));
+                    burst(&mut plan, worker, 48, SECOND + later, spread);
+                }
+                holds(&plan);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_burst_of_all_workers_after_one_token_each() {
+    after_one_token_each(None);
+}
+
+#[test]
+fn the_same_with_a_lease() {
+    after_one_token_each(Some((1_000, SECOND)));
+    after_one_token_each(Some((100, 100 * MS)));
+}
+
+#[test]
+fn workers_that_empty_the_bucket_again_and_again() {
+    for workers in WORKERS {
+        for (spread, lease) in
+            SPREADS.iter().flat_map(|spread| [(*spread, None), (*spread, Some((1_000, SECOND)))])
+        {
+            let mut plan = Plan::calm(9, workers, QUICK);
+            (plan.lease, plan.lasts) = (lease, 5 * SECOND);
+            for round in 1..=4 {
+                for worker in 0..workers {
+                    let takes = 1_500 / workers as u64;
+                    burst(&mut plan, worker, takes, round * SECOND + round * 37 * MS, spread);
+                }
+            }
+            holds(&plan);
+        }
+    }
+}
+
+/// One worker takes 500, another gives some back or fills the bucket, and the first comes back `later`, with all others.
+fn given_back(tokens: Option<u64>, lease: Option<(u64, u64)>) {
+    for (seed, later) in (0..3).flat_map(|seed| {
+        [3, 12, 20, 200, 700, 1_000, 1_260, 1_300, 1_400, 1_600, 2_500].map(|later| (seed, later * MS))
+    }) {
+        let mut plan = Plan::calm(seed, 6, SLOW);
+        (plan.lease, plan.lasts) = (lease, 8 * SECOND);
+        let ask = |at, worker, ask| Stream::Once { at, worker, ask };
+        plan.traffic.push(ask(SECOND, 0, Ask::Take(440, 0)));
+        burst(&mut plan, 0, 60, SECOND + 5 * MS, 100 * MS);
+        plan.traffic.push(ask(SECOND + 150 * MS, 1, Ask::PutIn(tokens)));
+        // Others take a few, so that it counts again.
+        burst(&mut plan, 2, 8, SECOND + 150 * MS + later - later / 8, 3 * MS);
+        for worker in [0, 0, 0, 1, 2, 3, 4, 5] {
+            burst(&mut plan, worker, 150, SECOND + 150 * MS + later, 30 * MS);
+        }
+        holds(&plan);
+    }
+}
+
+#[test]
+fn a_refund_by_one_while_another_believes_the_bucket_half_empty() {
+    given_back(Some(480), None);
+    given_back(Some(20), None);
+}
+
+#[test]
+fn a_refund_while_another_has_a_lease() {
+    given_back(Some(480), Some((1_000, SECOND)));
+    given_back(Some(480), Some((300, 4 * SECOND)));
+}
+
+#[test]
+fn a_reset_while_others_believe_the_bucket_half_empty() {
+    given_back(None, None);
+    given_back(None, Some((1_000, SECOND)));
+}
+
+/// The terms change to `terms`, and every worker bursts so long after the reload.
+fn changed_to(terms: Promise) {
+    for (lease, later) in [None, Some((1_000, SECOND))]
+        .into_iter()
+        .flat_map(|lease| [0, 250, 500, 740, 760, 900, 1_000, 1_300, 1_800].map(|later| (lease, later * MS)))
+    {
+        let mut plan = Plan::calm(later, 16, SLOW);
+        (plan.lease, plan.lasts) = (lease, 6 * SECOND);
+        plan.mishaps.push((2 * SECOND, Mishap::Change(terms, 0)));
+        for worker in 0..16 {
+            burst(&mut plan, worker, 30, SECOND, 200 * MS);
+            burst(&mut plan, worker, 10, 1_700 * MS, 600 * MS);
+            burst(&mut plan, worker, 100, 2 * SECOND + later, 90 * MS);
+        }
+        holds(&plan);
+    }
+}
+
+#[test]
+fn a_raised_rate_soon_after_the_reload() {
+    changed_to(Promise::new(1_000, 5_000, SECOND));
+}
+
+#[test]
+fn a_lowered_rate_and_capacity_soon_after_the_reload() {
+    changed_to(Promise::new(200, 20, SECOND));
+}

@@ -1,0 +1,50 @@
+//! Planted faults: each is found within the seeds that the tests run.
+
+use topup_sim::{Fault, Law, Plan, run};
+
+/// Seeds of each run of the tests.
+const SEEDS: u64 = 1_500;
+
+/// The first seed that finds `fault`, and the law that it breaks.
+fn found(fault: Fault) -> Option<(u64, Law)> {
+    (0..SEEDS).find_map(|seed| Some((seed, run(&Plan::draw(seed), Some(fault)).broken?.law)))
+}
+
+macro_rules! found {
+    ($($name:ident: $fault:ident,)*) => {$(
+        #[test]
+        fn $name() {
+            let (seed, law) = found(Fault::$fault).expect("some seed finds it");
+            println!("seed {seed}: {law:?}");
+        }
+    )*};
+}
+
+found! {
+    a_full_instant_that_is_one_token_late: FullInstantLate,
+    leeway_beyond_the_full_instant: Leeway,
+    put_ins_in_place: PutInInPlace,
+    put_ins_that_wait_for_nobody: OneStep,
+    counting_again_at_once: NoHold,
+    doubt_that_is_not_told: DoubtUntold,
+    returns_that_are_lost: LostReturn,
+    a_deadline_that_begins_anew: DeadlineAnew,
+    first_takes_that_overwrite: FirstTakeOverwrites,
+    keys_that_expire_early: ExpiryEarly,
+    refills_that_credit_twice: RefillTwice,
+    refills_that_forget: RefillForgets,
+    trust_without_end: TrustForever,
+    stock_beyond_its_time: StockUnbounded,
+    put_ins_sent_again: PutInAgain,
+    knowledge_that_stays_fresh: FreshIgnored,
+    a_change_that_is_forgotten: ChangeForgotten,
+    keys_that_stay: KeyStays,
+}
+
+#[test]
+fn every_fault_has_a_test() {
+    let source = include_str!("planted.rs");
+    for fault in Fault::ALL {
+        assert!(source.contains(&format!(": {fault:?},")), "{fault:?}");
+    }
+}

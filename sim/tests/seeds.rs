@@ -1,0 +1,36 @@
+//! A thousand seeds, each with its own terms, traffic and mishaps: no law is broken.
+
+use std::thread;
+
+use topup_sim::{Plan, run, story};
+
+/// Seeds of each run of the tests.
+const SEEDS: u64 = 3_000;
+
+#[test]
+fn no_seed_breaks_a_law() {
+    let named = std::env::var("TOPUP_SIM_SEED").map(|seed| seed.parse::<u64>().unwrap());
+    let seeds = named.map_or(0..SEEDS, |seed| seed..seed + 1);
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    thread::scope(|scope| {
+        for first in 0..threads {
+            let seeds = seeds.clone().skip(first).step_by(threads);
+            scope.spawn(move || {
+                for seed in seeds {
+                    let plan = Plan::draw(seed);
+                    if let Some(broken) = run(&plan, None).broken {
+                        panic!("{}", story(&plan, None, &broken));
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_seed_replays_to_the_last_happening() {
+    for seed in [3, 4, 5, 6, 7] {
+        let (once, twice) = (run(&Plan::draw(seed), None), run(&Plan::draw(seed), None));
+        assert_eq!((once.steps, once.admitted, once.worst), (twice.steps, twice.admitted, twice.worst));
+    }
+}
