@@ -1,6 +1,7 @@
 //! One bucket, and what can be done with it.
 
 use std::{
+    pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -143,12 +144,13 @@ impl Bucket {
     }
 
     /// Has the limit read, for whoever asks next.
-    fn search(&self) {
+    pub(crate) fn search(&self) {
         let bucket = self.clone();
         self.client.shared().runtime.spawn(async move {
             if let Ok(entry) = bucket.entry() {
                 // An error is for whoever waits for an answer, and nobody does.
                 let _ = bucket.within_deadline(bucket.published(entry)).await;
+                entry.step(Event::Wake, &bucket.client, None);
             }
         });
     }
@@ -163,18 +165,30 @@ impl Bucket {
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
         let entry = self.entry()?;
-        let until = self.client.shared().clock.now().saturating_add(micros(longest));
-        match tokio::time::timeout(longest, self.taken(entry, count, Some(until))).await {
-            Ok(told) => told,
-            Err(_) => self.decided(entry, count, self.out_of_patience(entry, count, longest)),
+        if longest.is_zero() {
+            return self.take(count).await;
         }
-    }
-
-    /// What is told to someone whose patience has ended: the denial that is known by now.
-    fn out_of_patience(&self, entry: &BucketEntry, count: u64, longest: Duration) -> Result<Decision, Error> {
+        let shared = self.client.shared();
+        let until = shared.clock.now().saturating_add(micros(longest));
+        let mut taken = pin!(self.taken(entry, count, Some(until)));
+        if let Ok(told) = tokio::time::timeout(longest, &mut taken).await {
+            return told;
+        }
+        // Out of patience: the denial that is known by now; the answer that is under way, where none is.
         let published = entry.published(&self.client);
         let denial = published.and_then(|published| entry.last_denial(count, &published, &self.client));
-        denial.map(Decision::from).ok_or(Error::DeadlineExceeded { deadline: longest })
+        let told = match denial {
+            Some(denial) => Ok(denial.into()),
+            None => {
+                let rest = shared.deadline.saturating_sub(longest);
+                let deadline = shared.deadline.max(longest);
+                match tokio::time::timeout(rest, taken).await {
+                    Ok(told) => return told,
+                    Err(_) => Err(Error::DeadlineExceeded { deadline }),
+                }
+            }
+        };
+        self.decided(entry, count, told)
     }
 
     /// What a take of one token would be told. Changes nothing.
@@ -224,7 +238,7 @@ impl Bucket {
         // What this worker has in hand goes back with them; of a bucket that is filled, it is gone.
         let outcome = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), &self.client, None);
         let PutBack { tokens: in_hand, full_at, .. } =
-            outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, prefetched: false });
+            outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, or_lost: false });
         let request = PutIn {
             tokens: tokens.map(|tokens| tokens.saturating_add(in_hand)),
             full_at,
@@ -248,10 +262,10 @@ impl Bucket {
 
     /// Sends an operation by itself, in whatever way the limit decides.
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
-        self.settle_in_doubt(operation, 0).await
+        self.settle_as(operation, false, 0).await
     }
 
-    async fn settle_in_doubt(&self, operation: Operation, doubt: u64) -> Result<Settled, Error> {
+    async fn settle_as(&self, operation: Operation, may_count: bool, doubt: u64) -> Result<Settled, Error> {
         let entry = self.entry()?;
         let mut connection = self.client.shared().connection();
         let mut refusals = 0;
@@ -275,7 +289,7 @@ impl Bucket {
                     algorithm: algorithm.as_str(),
                 });
             }
-            let settled = location.operate(&mut connection, algorithm, operation, false, doubt).await?;
+            let settled = location.operate(&mut connection, algorithm, operation, may_count, doubt).await?;
             match settled.verdict {
                 Verdict::Unknown => {
                     // Removed, or changed in kind since it was read. Nothing was done: asking again is safe.
@@ -298,8 +312,8 @@ impl Bucket {
     pub(crate) async fn send(&self, command: Command, elsewhere: bool) -> Result<Reply, Error> {
         let (entry, mut connection) = (self.entry()?, self.client.shared().connection());
         match command {
-            Command::Settle { operation, doubt, .. } => {
-                self.settle_in_doubt(operation, doubt).await.map(Reply::Settled)
+            Command::Settle { operation, may_count, doubt } => {
+                self.settle_as(operation, may_count, doubt).await.map(Reply::Settled)
             }
             Command::Decrement { by } if elsewhere => {
                 let published = self.published(entry).await?;

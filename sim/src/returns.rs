@@ -36,7 +36,7 @@ impl World {
         let Some(published) = self.workers[worker].published.clone() else { return };
         let outcome =
             self.step(worker, bucket, Event::PutsBack(tokens.unwrap_or(u64::MAX)), &published, None);
-        let nothing = PutBack { tokens: 0, full_at: None, prefetched: false };
+        let nothing = PutBack { tokens: 0, full_at: None, or_lost: false };
         let PutBack { tokens: in_hand, full_at, .. } = outcome.put_back.unwrap_or(nothing);
         let in_hand_for = self.in_hand_for();
         let request =
@@ -52,15 +52,15 @@ impl World {
 
     /// A machine puts tokens back.
     pub(crate) fn returns(&mut self, worker: usize, bucket: usize, put_back: PutBack) {
-        let PutBack { tokens, full_at, prefetched } = put_back;
+        let PutBack { tokens, full_at, or_lost } = put_back;
         let untold = self.workers[worker].entries[bucket].take_untold(tokens);
-        if prefetched && full_at.is_none() {
+        if or_lost && full_at.is_none() {
             self.tell(bucket, || format!("worker {worker} lets go of {tokens}: others may have taken since"));
             return;
         }
         self.tell(bucket, || format!("worker {worker} puts {tokens} back"));
         let in_hand_for = self.in_hand_for();
-        let request = PutIn { tokens: Some(tokens), full_at, or_lost: prefetched, in_hand_for };
+        let request = PutIn { tokens: Some(tokens), full_at, or_lost: or_lost, in_hand_for };
         let until = self.now + DEADLINE;
         self.put(Putting { worker, bucket, request, untold, is_call: false, until, connection: 0 });
     }

@@ -21,8 +21,9 @@ pub struct PutBack {
     pub tokens: u64,
     /// When the bucket is full, in µs of Redis `TIME`, if nobody else has taken since. With it, tokens go back only then.
     pub full_at: Option<u64>,
-    /// Whether the tokens were taken ahead: if others have taken since, they are lost instead of given back.
-    pub prefetched: bool,
+    /// Whether the tokens are lost where others have taken since, instead of put in when nobody has any in hand: leased
+    /// tokens, of which there are many, again and again.
+    pub or_lost: bool,
 }
 
 /// What a step asks of the shell.

@@ -203,7 +203,7 @@ impl<W: Waiter> Busy<W> {
         let in_hand = cx.hot.in_hand();
         let until = self.good_until(in_hand + tokens, sent, cx);
         if until <= cx.now {
-            out.put_back(PutBack { tokens, full_at: self.full_at(tokens, cx), prefetched: false });
+            out.put_back(PutBack { tokens, full_at: self.full_at(tokens, cx), or_lost: false });
             return self.forget();
         }
         let prefetch = self.prefetch.get_or_insert_default();

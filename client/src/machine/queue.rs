@@ -147,6 +147,11 @@ impl<W: Waiter> WaitQueue<W> {
         self.takes > 0
     }
 
+    /// Whether anyone waits with patience.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.takes as usize != self.len()
+    }
+
     fn iter(&self) -> impl Iterator<Item = &Waiting<W>> {
         self.first.iter().chain(&self.others)
     }

@@ -150,7 +150,7 @@ impl<W: Waiter> BucketState<W> {
             }
             Event::Unwanted(tokens) => {
                 // When they were taken is not known here: nobody else may have them, and none may stay in hand.
-                out.put_back(PutBack { tokens, full_at: busy.full_at(tokens, cx), prefetched: false });
+                out.put_back(PutBack { tokens, full_at: busy.full_at(tokens, cx), or_lost: false });
                 busy.forget();
                 busy.go_on(cx, out);
             }
@@ -171,6 +171,11 @@ impl<W: Waiter> BucketState<W> {
         if busy.is_idle(cx) {
             self.busy = None;
         }
+    }
+
+    /// Whether anyone waits for tokens with patience.
+    pub fn has_waiters(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.queue.has_waiters())
     }
 
     /// Whether a command is in flight.
@@ -251,12 +256,25 @@ impl<W: Waiter> Busy<W> {
             return;
         }
         self.queue.close_up();
+        self.dismiss(cx, out);
         self.deny(cx, out);
         self.settle_gathered(cx, out);
         if cx.hot.is_over(cx.now, cx.epoch) {
             self.renew_or_return(cx, out);
         }
         self.dispatch(cx, out);
+    }
+
+    /// Tells waiters that nobody waits any more, where a denial does not hold: what comes of it is not for the bucket to say.
+    fn dismiss(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if cx.enforced || !self.queue.has_waiters() {
+            return;
+        }
+        let denial =
+            Denial { tokens: self.estimate.tokens(), capacity: self.estimate.capacity(cx.terms), wait: 0 };
+        for waiting in self.queue.extract(|waiting| !waiting.is_take()) {
+            out.answer(waiting.waiter, denied(denial));
+        }
     }
 
     /// Denies takes that are known to be denied, and waiters whose turn is now known to come too late.
@@ -417,7 +435,10 @@ impl<W: Waiter> Busy<W> {
         };
         let prefetch = self.prefetch.get_or_insert_default();
         prefetch.look(cx.now, left, takers as u64);
-        allowance.map_or(0, |allowance| prefetch.size(allowance))
+        let size = allowance.map_or(0, |allowance| prefetch.size(allowance));
+        // Whoever tries without waiting comes again.
+        let tries = hungry && takers == 0 && left == 0 && below_full_for > 0;
+        size.max(u64::from(tries))
     }
 
     fn wake(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
@@ -499,7 +520,7 @@ impl<W: Waiter> Busy<W> {
         out.put_back(PutBack {
             tokens,
             full_at: self.full_at(tokens.saturating_add(more), cx),
-            prefetched: true,
+            or_lost: cx.terms.lease.is_some(),
         });
         self.forget();
     }

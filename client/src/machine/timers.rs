@@ -82,18 +82,18 @@ mod tests {
             timers.arm(at, entry);
         }
         assert_eq!(timers.due_at(), Some(1_000));
-        assert_eq!(due(&mut timers, 999), []);
+        assert_eq!(due(&mut timers, 999), Vec::<u32>::new());
         assert_eq!(due(&mut timers, 1_000), [2]);
-        assert_eq!(due(&mut timers, 2_999), []);
+        assert_eq!(due(&mut timers, 2_999), Vec::<u32>::new());
         assert_eq!(due(&mut timers, 3_000), [1]);
-        assert_eq!(due(&mut timers, 399_999), []);
+        assert_eq!(due(&mut timers, 399_999), Vec::<u32>::new());
         assert_eq!(due(&mut timers, 500_000), [3]);
     }
 
     #[test]
     fn an_entry_in_the_past_is_due_at_once_and_one_far_off_comes_within_the_wheel() {
         let mut timers = Timers::default();
-        assert_eq!(due(&mut timers, 10_000_000), []);
+        assert_eq!(due(&mut timers, 10_000_000), Vec::<u32>::new());
         timers.arm(5, 1);
         timers.arm(99_000_000, 2);
         assert_eq!(due(&mut timers, 10_001_000), [1]);

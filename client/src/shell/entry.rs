@@ -7,6 +7,7 @@ use topup_wire::limit::{LimitName, Mode};
 
 use super::{Asker, Dispatched, LimitHandle, Pending, Published};
 use crate::{
+    bucket::Bucket,
     client::Client,
     decision::Decision,
     error::Error,
@@ -111,6 +112,14 @@ impl BucketEntry {
     /// Whether a command is in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.lock().machine.is_in_flight()
+    }
+
+    /// The instant has come that a step asked for. Where someone waits and the limit may have changed, it is read anew.
+    pub(crate) fn wake(self: &Arc<Self>, client: &Client) {
+        self.step(Event::Wake, client, None);
+        if self.published(client).is_none() && self.lock().machine.has_waiters() {
+            Bucket::of(client, self).search();
+        }
     }
 
     /// Takes `count` tokens, waiting for them until `until`.

@@ -16,6 +16,9 @@ use crate::{client::Shared, machine::PutBack};
 const BATCH: usize = 128;
 /// More than that do not wait: what is too much is lost to its buckets, which is never more than they may give.
 const MOST: usize = 4_096;
+/// With nothing to do, the task looks so often whether its client is still there.
+const IDLE: Duration = Duration::from_millis(250);
+
 /// Tokens that wait to be put back.
 #[derive(Debug, Default)]
 pub(crate) struct PutBacks {
@@ -60,7 +63,7 @@ async fn keep(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connec
             if shared.strong_count() == 0 {
                 return;
             }
-            let _ = tokio::time::timeout(deadline, put_backs.filled.notified()).await;
+            let _ = tokio::time::timeout(IDLE, put_backs.filled.notified()).await;
             continue;
         }
         give(batch, &connection, deadline).await;
@@ -78,13 +81,13 @@ pub(crate) async fn give(
         let mut connection = connection.clone();
         giving.spawn(async move {
             let Some(published) = entry.limit().last() else { return };
-            if put_back.prefetched && put_back.full_at.is_none() {
+            if put_back.or_lost && put_back.full_at.is_none() {
                 return;
             }
             let request = PutIn {
                 tokens: Some(put_back.tokens),
                 full_at: put_back.full_at,
-                or_lost: put_back.prefetched,
+                or_lost: put_back.or_lost,
                 in_hand_for: published.limit.in_hand_for(),
             };
             // An error is for whoever waits for an answer, and nobody does.

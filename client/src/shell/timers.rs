@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::BucketEntry;
 use crate::{
     client::{Client, Shared},
-    machine::{Event, Micros, Timers},
+    machine::{Micros, Timers},
 };
 
 /// The timer wheel of a client.
@@ -65,7 +65,7 @@ async fn keep(shared: Weak<Shared>, timers: Arc<BucketTimers>) {
             let now = client.shared().clock.now();
             timers.lock().timers.take_due(now, &mut due);
             for entry in due.drain(..) {
-                entry.step(Event::Wake, &client, None);
+                entry.wake(&client);
             }
             let mut wheel = timers.lock();
             let wait =

@@ -20,6 +20,10 @@ rate = "100/s"
 capacity = 2
 rate = "1/60s"
 
+[limit.deep]
+capacity = 10
+rate = "1/60s"
+
 [limit.user]
 keyed = true
 capacity = 2
@@ -90,10 +94,12 @@ async fn a_command_too_late_for_its_bucket_leaves_no_key_though_nobody_waits_for
     let stage = Stage::set(CONFIG).await;
     let proxy = Proxy::before(&stage.redis).await;
     let topup = patient(proxy.url()).await;
-    let slow = topup.limit("slow");
-    assert!(slow.take(1).await.unwrap().is_allowed(), "known to be below full for a minute");
+    let slow = topup.limit("deep");
+    for _ in 0..2 {
+        assert!(slow.take(4).await.unwrap().is_allowed(), "known to be counting, and below full for minutes");
+    }
     // As if it had been filled and forgotten while the next command was on its way.
-    stage.redis.ask::<u64>(&["DEL", "topup:{slow:0}:b:", "topup:{slow:0}:due"]).await;
+    stage.redis.ask::<u64>(&["DEL", "topup:{deep:0}:b:", "topup:{deep:0}:due"]).await;
     proxy.hang();
     assert!(timeout(Duration::from_millis(500), slow.take(1)).await.is_err());
     proxy.pass();

@@ -142,7 +142,8 @@ async fn a_refund_fills_no_further_than_the_brim() {
     assert_eq!(wide.refund(2).await.unwrap(), 6);
     assert_eq!(wide.peek().await.unwrap().remaining(), 6);
     assert_eq!(wide.refund(1 << 53).await.unwrap(), 10);
-    assert_eq!(stage.bucket_keys().await, [""; 0], "a full bucket has no key");
+    // Of what was put in, a bucket has a key for a second.
+    eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
     assert_eq!(wide.refund(1).await.unwrap(), 10, "nor does a full bucket get fuller");
     assert_eq!(wide.take(10).await.unwrap().remaining(), 0);
 }
@@ -157,7 +158,7 @@ async fn a_refund_and_a_reset_end_a_denial_that_is_remembered() {
     assert!(slow.take(1).await.unwrap().is_allowed());
     assert!(!slow.take(1).await.unwrap().is_allowed());
     slow.reset().await.unwrap();
-    assert_eq!(stage.bucket_keys().await, [""; 0], "a full bucket has no key");
+    eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
     assert_eq!(slow.take(1).await.unwrap().remaining(), 2);
 }
 

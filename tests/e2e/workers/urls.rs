@@ -32,7 +32,7 @@ async fn every_form_of_url_leads_to_the_same_bucket() {
         assert_eq!(topup.limit("api").take(1).await.unwrap().remaining(), remaining, "{url}");
     }
     let elsewhere = Client::connect(&format!("unix://{socket}?db=1")).await.unwrap();
-    assert!(matches!(elsewhere.limit("api").take(1).await, Err(Error::UnknownLimit { .. })));
+    assert!(matches!(elsewhere.limit("api").take(1).await, Err(Error::NothingPublished { .. })));
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ impl Record {
             on_change: limit.on_change,
             filled,
             fills,
-            terms: now + 1,
+            terms: 1,
             since: now,
             anchor: capacity,
             anchored: now,

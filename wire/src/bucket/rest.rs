@@ -74,8 +74,8 @@ impl AtRest {
         let present = tag == record.tag();
         let before = record.before.filter(|_| !present);
         let (capacity, pace, at) = match before {
-            None if present => (record.capacity, record.pace, now),
-            None => return None,
+            // A shard that is younger than others counts its terms from its own beginning.
+            None => (record.capacity, record.pace, now),
             Some(before) => (before.capacity, before.pace, record.since),
         };
         if pace.n == 0 {
@@ -87,7 +87,7 @@ impl AtRest {
                 let taken = expires.saturating_sub(pace.first_take_ms(count)) * 1_000;
                 let taken_by = now.min(taken + 999);
                 (tokens, score) =
-                    if present { record.absent(taken_by) } else { (capacity, pace.start(taken_by)) };
+                    if before.is_none() { record.absent(taken_by) } else { (capacity, pace.start(taken_by)) };
                 (tokens, moved) = (tokens.saturating_sub(count), taken > now);
             }
             Self::Until { full_at, .. } => (tokens, score, moved) = arrived(capacity, pace, full_at, at),

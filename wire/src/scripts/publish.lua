@@ -64,11 +64,20 @@ local at = tonumber(ARGV[1])
 -- An instant that has been published under already, or is still to come, says nothing of this change.
 if at <= since or at > now then at = now end
 
--- Buckets at rest say under which terms they were written. Counted from now, so that a limit published again takes none
--- of its predecessor's for its own.
-local counted = tonumber(redis.call('HGET', record, 'terms') or now) + 1
+-- Buckets at rest say under which terms they were written. All shards of a limit count alike, as workers read one.
+local counted = tonumber(redis.call('HGET', record, 'terms') or 0) + 1
 local anew = {}
+-- Whether workers may still take by bare commands: not once a freeze they were told of is old enough.
+local function is_to_wait()
+  -- A clock that stepped back begins anew.
+  if frozen == 0 or frozen > now then
+    frozen = now
+    redis.call('HSET', record, 'frozen', whole(now))
+  end
+  return frozen > tonumber(ARGV[2]) or now - frozen < FREEZE
+end
 if created or before.algorithm ~= given.algorithm then
+  if not created and before.algorithm == 'token-bucket' and is_to_wait() then return {4, now} end
   -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
   local leftovers = redis.call('EXISTS', due, former) > 0
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
@@ -81,14 +90,7 @@ elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= g
   local terms = read_terms(record, before.algorithm)
   -- Workers may have carried the last of them over themselves.
   if terms.former and redis.call('EXISTS', former) == 1 then return {3, now} end
-  if given.algorithm == 'token-bucket' and (before.n ~= '0' or given.n ~= '0') then
-    -- A clock that stepped back begins anew.
-    if frozen == 0 or frozen > now then
-      frozen = now
-      redis.call('HSET', record, 'frozen', whole(now))
-    end
-    if frozen > tonumber(ARGV[2]) or now - frozen < FREEZE then return {4, now} end
-  end
+  if given.algorithm == 'token-bucket' and (before.n ~= '0' or given.n ~= '0') and is_to_wait() then return {4, now} end
   terms.since, terms.change, terms.filled = at, given.on_change, last_filled(terms, at)
   local changed = {capacity = capacity, n = tonumber(given.n), p = tonumber(given.p)}
   -- An absent bucket is carried over here, once for all of them.

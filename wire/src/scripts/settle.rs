@@ -52,11 +52,14 @@ pub(super) fn ask(
 ) {
     let (word, count) = operation.as_args();
     let (count, doubt_text) = (count.to_string(), doubt.to_string());
+    let trusts = may_count;
     let may_count: &[u8] = if may_count { b"1" } else { b"0" };
     let keys = [state, &keys.record, &keys.due, &keys.former].map(str::as_bytes);
     let args = [word.as_bytes(), count.as_bytes(), may_count, doubt_text.as_bytes(), b"all"];
     let given = match operation {
         Operation::Lease(_) => 5,
+        // Whoever does not trust the terms it knows cannot tell tokens from a time.
+        _ if !trusts && algorithm == Algorithm::TokenBucket => 5,
         _ if doubt > 0 => 4,
         _ => 3,
     };

@@ -23,8 +23,10 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   local tokens, score, found, stood, moved = nil, nil, 'absent', nil, doubt > 0
   if form then
     local under = tag == terms.tag and terms or read_former_terms(record)
-    -- Left by a limit of this name that has been removed, or from before a quota: it says nothing of this one.
-    if under.capacity and under.n > 0 then
+    -- A shard that is younger than others counts its terms from its own beginning.
+    if not under.capacity then under = terms end
+    -- What a quota has left says nothing of a rate.
+    if under.n > 0 then
       found = 'rest'
       if form == 'f' then
         local taken = first_taken(under, state, said)
