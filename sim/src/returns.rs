@@ -60,7 +60,7 @@ impl World {
         }
         self.tell(bucket, || format!("worker {worker} puts {tokens} back"));
         let in_hand_for = self.in_hand_for();
-        let request = PutIn { tokens: Some(tokens), full_at, or_lost: or_lost, in_hand_for };
+        let request = PutIn { tokens: Some(tokens), full_at, or_lost, in_hand_for };
         let until = self.now + DEADLINE;
         self.put(Putting { worker, bucket, request, untold, is_call: false, until, connection: 0 });
     }

@@ -63,7 +63,7 @@ impl<W: Waiter> Busy<W> {
         }
         if self.gathered > 0 && self.good_until(self.gathered, cx.now, cx) <= cx.now {
             let tokens = std::mem::take(&mut self.gathered);
-            out.put_back(PutBack { tokens, full_at: None, prefetched: false });
+            out.put_back(PutBack { tokens, full_at: None, or_lost: false });
         }
     }
 
