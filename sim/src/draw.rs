@@ -4,7 +4,7 @@ use topup_wire::limit::OnChange;
 
 use crate::{
     dice::Dice,
-    plan::{Daemons, Mishap, Network, Plan, Promise, SECOND, Stream},
+    plan::{Ask, Daemons, Mishap, Network, Plan, Promise, SECOND, Stream},
 };
 
 /// Callers of a run, about.
@@ -147,13 +147,30 @@ impl Plan {
         let (capacity, tokens) = dice.pick(&[(100, 20), (1_000, 200), (200, 100)]);
         self.terms = Promise::new(capacity, tokens, SECOND);
         self.workers = self.workers.min(4);
-        (self.network.late, self.network.polls_lost) = (0, dice.pick(&[0, 70, 90]));
-        let takes = (capacity / dice.of(2..=4) / self.workers as u64).clamp(1, 100);
-        let gap = dice.of(200_000..=SECOND);
-        self.traffic = vec![Stream::Bursts { gap, takes, spread: dice.pick(&[1_000, 20_000]) }];
-        let raised = Promise::new(capacity, tokens * dice.of(5..=20), SECOND);
-        self.mishaps.push((2 * SECOND + dice.of(0..=SECOND), Mishap::Change(raised, 0)));
+        (self.network.late, self.network.polls_lost) = (0, dice.pick(&[0, 90, 90]));
+        let at = 2 * SECOND + dice.of(0..=SECOND);
+        let raised = Promise::new(capacity, tokens * dice.of(10..=60), SECOND);
+        self.mishaps.push((at, Mishap::Change(raised, 0)));
+        // Half of it is taken, a few keep knowledge fresh, and all comes at once soon after the change.
+        let each = (capacity / self.workers as u64).min(150);
+        self.traffic.clear();
+        self.burst(dice, each / 2, at - 100_000, 20_000);
+        for round in 0..12 {
+            self.burst(dice, 1, at + round * 140_000, 3_000);
+        }
+        let later = dice.of(800_000..=1_700_000);
+        self.burst(dice, each * 3 / 2, at + later, 3_000);
         self
+    }
+
+    /// So many takes of each worker, within some µs from an instant on.
+    fn burst(&mut self, dice: &mut Dice, takes: u64, at: u64, within: u64) {
+        for worker in 0..self.workers {
+            for _ in 0..takes {
+                let at = at + dice.of(0..=within);
+                self.traffic.push(Stream::Once { at, worker, ask: Ask::Take(1, 0) });
+            }
+        }
     }
 
     fn stream(&self, dice: &mut Dice, callers: u64) -> Stream {

@@ -1,7 +1,41 @@
 //! Deterministic simulation: workers, daemons and Redis in virtual time, from one seed, under every law.
 //!
-//! The workers run the client's real machine ([`topup::machine`]). Redis is the twin of the scripts
-//! ([`topup_wire::bucket`]) with the expiry of keys and bare commands.
+//! Workers run the client's real machine ([`topup::machine`]) behind a virtual shell. Redis is the twin of the scripts
+//! ([`topup_wire::bucket`]) with the expiry of keys, bare commands and put-ins. A [`Plan`] says what happens in a run; a
+//! seed draws one.
+//!
+//! # Laws
+//!
+//! An ideal bucket in whole numbers judges each bucket once the run is over. The judge knows nothing of forms, scripts and
+//! estimates.
+//!
+//! 1. *Never over*: in each window, admitted − put back ≤ capacity + rate × w. The excess stays below one token.
+//! 2. *Never starved*: a bucket that is asked above its rate admits at least the rate, in runs without faults.
+//! 3. *Once*: every token is in the bucket, told to a caller, in hand, put back, or lost with a command or a caller.
+//! 4. *Free when full*: some seconds after the traffic no bucket has a key.
+//! 5. Every caller is answered within 250 ms and the 2 ms of a timer. The code never panics.
+//!
+//! A token of a command counts from the instant at which Redis carried the command out, and not before its caller came. A
+//! token in hand counts from the instant at which a caller spends it. A token that no caller was told of counts as taken
+//! and given back if it reaches the bucket again.
+//!
+//! # Exceptions
+//!
+//! The judge allows exactly what follows.
+//!
+//! - *Late commands*: a bare command may run after the bucket has become full on the way. So many tokens as would not have
+//!   fitted are in doubt, until the worker's next settle is carried out. Where others have taken meanwhile, or the bucket
+//!   holds fewer tokens than are in doubt, the rest stays spent.
+//! - *Changes of terms*: until a scheduled change is made, the larger capacity and the larger rate hold. A change that is
+//!   made late by `d` may give the tokens of `d` twice. A key at rest that ends before the change has reached it makes its
+//!   bucket full.
+//! - *Losses of Redis*: a flush fills buckets. A failover gives back what it has lost. For 1.4 s after either, and after a
+//!   step of the clock forward, workers may take so much once more: at most a capacity, and what was lost by a failover.
+//!
+//! # Replaying
+//!
+//! `TOPUP_SIM_SEED=4711 scripts/simulate` runs one seed. A seed that breaks a law prints the last 40 events of its bucket;
+//! `TOPUP_SIM_LINES` sets another number. A [`Fault`] breaks a rule on purpose: the tests assert that some seed finds it.
 
 mod callers;
 mod commands;

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
-use topup_sim::{Counts, Fault, Plan, run, story};
+use topup_sim::{Broken, Counts, Fault, Law, Plan, run, story};
 
 /// Simulates topup: many seeds, each with its own terms, traffic and mishaps.
 #[derive(Debug, Parser)]
@@ -20,6 +20,9 @@ struct Args {
     /// Plants a fault, by its name in the source.
     #[arg(long)]
     fault: Option<String>,
+    /// Tells the story of the seed up to this instant, in µs, whatever comes of it.
+    #[arg(long)]
+    tell: Option<u64>,
     /// Goes on after a broken law.
     #[arg(long)]
     all: bool,
@@ -44,6 +47,10 @@ fn main() -> ExitCode {
         let outcome = run(&plan, fault);
         counts += outcome.counts;
         worst = worst.max(outcome.worst);
+        if let Some(at) = args.tell {
+            let broken = Broken { bucket: 0, at, law: Law::Over(0) };
+            println!("{}", story(&plan, fault, &broken));
+        }
         if let Some(broken) = outcome.broken {
             failed += 1;
             if args.all {
