@@ -98,6 +98,7 @@ impl World {
             Spent::Token(_, low) => {
                 self.tell(bucket, || format!("worker {worker} spends a token in hand"));
                 self.books[bucket].told += 1;
+                self.counts.spent_in_hand += 1;
                 self.workers[worker].entries[bucket].tell_of(1, None);
                 self.note(bucket, Note::Admitted(1));
                 self.asks_again(worker, bucket, until);
@@ -214,7 +215,7 @@ impl World {
         let (machine, mut context) = it.surroundings(bucket, published, now);
         match fault {
             Some(Fault::DeadlineAnew) => context.deadline = DEADLINE + 50_000,
-            Some(Fault::TrustForever) => context.trusted_until = Micros::MAX,
+            Some(Fault::TrustForever) => (context.trusted_until, context.daemon_alive) = (Micros::MAX, true),
             _ => {}
         }
         machine.step(event, &context, actions);

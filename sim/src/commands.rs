@@ -113,13 +113,23 @@ impl World {
             format!("REDIS executes {command:?} of worker {worker}: {reply} (held {before})")
         });
         self.books[bucket].granted += executed.granted;
+        match command {
+            Command::FirstTake { .. } => self.counts.first_takes += 1,
+            Command::Decrement { .. } => self.counts.decrements += 1,
+            Command::Settle { .. } => self.counts.settles += 1,
+        }
         if executed.charged > 0 {
             self.books[bucket].charged += executed.charged;
         }
         if !executed.refused {
             for doubt in std::mem::take(&mut sent.settles) {
-                self.books[bucket].notes.push((self.now, order, Note::Paid(doubt, executed.unpaid)));
+                // Tokens that others have taken since were reckoned with what the late command had spared.
+                let unpaid = if self.books[bucket].granted_at > doubt { u64::MAX } else { executed.unpaid };
+                self.books[bucket].notes.push((self.now, order, Note::Paid(doubt, unpaid)));
             }
+        }
+        if executed.granted > 0 {
+            self.books[bucket].granted_at = order;
         }
         sent.executed = Some((self.now, order, executed));
         if sent.fate != Fate::Silent {
@@ -140,9 +150,10 @@ impl World {
     }
 
     /// A command has come to an end.
-    pub(crate) fn completed(&mut self, sent: Sent) {
-        let Sent { worker, bucket, number, command, sent: mut when, ref published, fate, connection, .. } =
-            sent;
+    pub(crate) fn completed(&mut self, sent: &Sent) {
+        let &Sent {
+            worker, bucket, number, command, sent: mut when, ref published, fate, connection, ..
+        } = sent;
         let now = self.local(worker);
         self.workers[worker].entries[bucket].doubts.extend(&sent.settles);
         self.workers[worker].note_round_trip(now.saturating_sub(when));
@@ -158,6 +169,7 @@ impl World {
             && executed.overflow > 0
         {
             self.tell(bucket, || format!("({} of them were taken late)", executed.overflow));
+            self.counts.late += executed.overflow;
             self.workers[worker].entries[bucket].doubts.push(order);
             self.books[bucket].notes.push((at, order, Note::Doubtful(order, executed.overflow)));
         }

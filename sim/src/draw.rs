@@ -139,6 +139,20 @@ impl Plan {
             let gap = self.terms.each() * 2;
             self.traffic.push(Stream::Takes { gap, most: 1 });
         }
+        if dice.chance(1, 3) { self.raised(dice) } else { self }
+    }
+
+    /// Bursts at a slow bucket, whose rate is raised while workers hear little.
+    fn raised(mut self, dice: &mut Dice) -> Self {
+        let (capacity, tokens) = dice.pick(&[(100, 20), (1_000, 200), (200, 100)]);
+        self.terms = Promise::new(capacity, tokens, SECOND);
+        self.workers = self.workers.min(4);
+        (self.network.late, self.network.polls_lost) = (0, dice.pick(&[0, 70, 90]));
+        let takes = (capacity / dice.of(2..=4) / self.workers as u64).clamp(1, 100);
+        let gap = dice.of(200_000..=SECOND);
+        self.traffic = vec![Stream::Bursts { gap, takes, spread: dice.pick(&[1_000, 20_000]) }];
+        let raised = Promise::new(capacity, tokens * dice.of(5..=20), SECOND);
+        self.mishaps.push((2 * SECOND + dice.of(0..=SECOND), Mishap::Change(raised, 0)));
         self
     }
 

@@ -25,3 +25,4 @@ pub use fault::Fault;
 pub use oracle::{Broken, Law};
 pub use plan::{Ask, Daemons, Mishap, Network, Plan, Promise, SECOND, Stream};
 pub use run::{Outcome, run, story};
+pub use world::Counts;

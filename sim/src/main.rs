@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
-use topup_sim::{Plan, run, story};
+use topup_sim::{Counts, Fault, Plan, run, story};
 
 /// Simulates topup: many seeds, each with its own terms, traffic and mishaps.
 #[derive(Debug, Parser)]
@@ -17,6 +17,9 @@ struct Args {
     /// How many seeds at most.
     #[arg(long, default_value_t = u64::MAX)]
     seeds: u64,
+    /// Plants a fault, by its name in the source.
+    #[arg(long)]
+    fault: Option<String>,
     /// Goes on after a broken law.
     #[arg(long)]
     all: bool,
@@ -26,22 +29,27 @@ struct Args {
 fn main() -> ExitCode {
     let args = Args::parse();
     let (began, most) = (std::time::Instant::now(), Duration::from_secs_f64(args.minutes * 60.0));
-    let (mut admitted, mut steps, mut worst, mut failed) = (0, 0, 0, 0);
+    let (mut counts, mut worst, mut failed) = (Counts::default(), 0, 0);
+    let fault = args.fault.map(|name| Fault::ALL.into_iter().find(|fault| format!("{fault:?}") == name));
+    let Some(fault) = fault.map_or(Some(None), |found| found.map(Some)) else {
+        println!("there is no such fault, but {:?}", Fault::ALL);
+        return ExitCode::FAILURE;
+    };
     let named = std::env::var("TOPUP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = if named.is_some() { 1 } else { args.seeds };
     let first = named.or(args.seed).unwrap_or(0);
     let mut seed = first;
     while began.elapsed() < most && seed - first < seeds {
         let plan = Plan::draw(seed);
-        let outcome = run(&plan, None);
-        (admitted, steps, worst) =
-            (admitted + outcome.admitted, steps + outcome.steps, worst.max(outcome.worst));
+        let outcome = run(&plan, fault);
+        counts += outcome.counts;
+        worst = worst.max(outcome.worst);
         if let Some(broken) = outcome.broken {
             failed += 1;
             if args.all {
                 println!("seed {seed}: {:?} of bucket {} at {}", broken.law, broken.bucket, broken.at);
             } else {
-                println!("{}", story(&plan, None, &broken));
+                println!("{}", story(&plan, fault, &broken));
                 return ExitCode::FAILURE;
             }
         }
@@ -49,7 +57,7 @@ fn main() -> ExitCode {
     }
     let seeds = seed - first;
     println!(
-        "{seeds} seeds from {}, {failed} broke a law; {steps} happenings, {admitted} tokens admitted, {:?}; \
+        "{seeds} seeds from {}, {failed} broke a law, in {:?}; {counts:?}; \
          worst excess, late commands included: {}.{:03} tokens",
         first,
         began.elapsed(),

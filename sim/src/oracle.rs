@@ -171,9 +171,11 @@ impl Ideal {
                 self.in_doubt.push((number, units));
             }
             Note::Paid(number, unpaid) => {
+                let paid = |(of, units): &(u64, i128)| if *of == number { *units } else { 0 };
+                let doubtful = self.in_doubt.iter().map(paid).sum();
                 self.in_doubt.retain(|(of, _)| *of != number);
-                let unpaid = self.tokens(unpaid);
-                self.level += unpaid.min((-self.level).max(0));
+                let unpaid = i128::from(unpaid).saturating_mul(self.token).min(doubtful);
+                self.level = (self.level + unpaid).min(self.in_force().0);
             }
             Note::Pardoned(count, until) => {
                 self.pardon = self.pardon.max(self.tokens(count));

@@ -60,7 +60,7 @@ impl World {
         }
         self.tell(bucket, || format!("worker {worker} puts {tokens} back"));
         let in_hand_for = self.in_hand_for();
-        let request = PutIn { tokens: Some(tokens), full_at, or_lost: or_lost, in_hand_for };
+        let request = PutIn { tokens: Some(tokens), full_at, or_lost, in_hand_for };
         let until = self.now + DEADLINE;
         self.put(Putting { worker, bucket, request, untold, is_call: false, until, connection: 0 });
     }
@@ -85,6 +85,7 @@ impl World {
             return self.push(self.now.max(until), Happening::PutInEnds(Box::new(putting)));
         }
         self.see(bucket);
+        self.counts.put_ins += 1;
         let before = self.tokens_now(bucket);
         let forgets = self.fault == Some(Fault::LostReturn);
         let empty = PutIn { tokens: Some(0), ..request };
@@ -123,8 +124,8 @@ impl World {
     }
 
     /// Nobody waits for a put-in any longer.
-    pub(crate) fn put_in_ends(&mut self, putting: Putting) {
-        let Putting { worker, bucket, is_call, .. } = putting;
+    pub(crate) fn put_in_ends(&mut self, putting: &Putting) {
+        let &Putting { worker, bucket, is_call, .. } = putting;
         if is_call && let Some(published) = self.workers[worker].published.clone() {
             self.step(worker, bucket, Event::Changed, &published, None);
         }

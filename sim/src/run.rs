@@ -9,7 +9,7 @@ use crate::{
     fault::Fault,
     oracle::{self, Broken, Law, Note},
     plan::{Plan, Promise},
-    world::World,
+    world::{Counts, World},
 };
 
 /// Lines of a story.
@@ -22,10 +22,8 @@ pub struct Outcome {
     pub broken: Option<Broken>,
     /// By how much law 1 was exceeded in the worst of cases, late commands included, in thousandths of a token.
     pub worst: u64,
-    /// Tokens admitted.
-    pub admitted: u64,
-    /// Happenings.
-    pub steps: u64,
+    /// What it was made of.
+    pub counts: Counts,
 }
 
 /// Runs `plan`, with a planted fault if one is given.
@@ -44,7 +42,7 @@ pub fn run(plan: &Plan, fault: Option<Fault>) -> Outcome {
 fn judged(plan: &Plan, fault: Option<Fault>) -> Outcome {
     let mut world = World::new(plan.clone(), fault, false);
     world.run();
-    let mut outcome = Outcome { steps: world.steps, ..Outcome::default() };
+    let mut outcome = Outcome { counts: world.counts, ..Outcome::default() };
     let mut broken = std::mem::take(&mut world.broken);
     let promises: Vec<Promise> = plan.promises().collect();
     for (bucket, books) in world.books.iter_mut().enumerate() {
@@ -53,7 +51,7 @@ fn judged(plan: &Plan, fault: Option<Fault>) -> Outcome {
         let (first, worst) = oracle::judge(bucket, &promises, &notes, plan.mishaps.is_empty());
         broken.extend(first);
         outcome.worst = outcome.worst.max(worst);
-        outcome.admitted += books.told;
+        outcome.counts.admitted += books.told;
         if plan.steady {
             broken.extend(starved(plan, bucket, &notes));
         }
@@ -100,7 +98,7 @@ pub fn story(plan: &Plan, fault: Option<Fault>, broken: &Broken) -> String {
     let _ = writeln!(story, "{:?}, {:?}, {:?}", plan.traffic, plan.daemons, plan.mishaps);
     let lines = number("TOPUP_SIM_LINES").unwrap_or(LINES);
     for (at, _, line) in &told[told.len().saturating_sub(lines as usize)..] {
-        let _ = writeln!(story, "{:>12} µs  {line}", at);
+        let _ = writeln!(story, "{at:>12} µs  {line}");
     }
     let _ = write!(story, "replay with TOPUP_SIM_SEED={}", plan.seed);
     story

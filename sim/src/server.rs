@@ -58,8 +58,8 @@ pub(crate) struct Server {
     pub(crate) keys: Vec<Key>,
     /// Until when a daemon is believed to be alive, in µs of Redis.
     pub(crate) beats: u64,
-    /// Tokens that buckets were given by keys that ended under the terms they were written under: which, and how many.
-    pub(crate) gifts: Vec<(usize, u64)>,
+    /// Tokens that were forgotten of a bucket: which, how many, and whether by the command that took them.
+    pub(crate) gifts: Vec<(usize, u64, bool)>,
     /// How far its clock has stepped.
     stepped: i64,
     pub(crate) fault: Option<Fault>,
@@ -109,7 +109,7 @@ impl Server {
         let former = self.record.is_some_and(|record| record.terms % 10_000 != u64::from(tag));
         let given = self.tokens(key, now).saturating_sub(before);
         if former && given > 0 {
-            self.gifts.push((key, given + 1));
+            self.gifts.push((key, given + 1, false));
         }
     }
 
@@ -117,7 +117,7 @@ impl Server {
     pub(crate) fn forget(&mut self, key: usize) {
         let Key { bucket, .. } = std::mem::take(&mut self.keys[key]);
         if let Bucket::AtRest(AtRest::FirstTake { count, .. }) = bucket {
-            self.gifts.push((key, count));
+            self.gifts.push((key, count, false));
         }
     }
 
@@ -147,6 +147,11 @@ impl Server {
                 let taken = self.first_take(key, count, written, now);
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
+                // Carried out after a change for which nobody waits so long: it counts as taken before.
+                let is_former = self.record.is_some_and(|record| record.terms != written.tag);
+                if taken && is_former {
+                    self.gifts.push((key, count, true));
+                }
             }
             Command::Decrement { by } => {
                 executed.overflow = self.overflow(key, by, self.time(sent), now);

@@ -79,12 +79,35 @@ pub(crate) struct Books {
     pub(crate) notes: Vec<(u64, u64, Note)>,
     /// Tokens that Redis has granted.
     pub(crate) granted: u64,
+    /// The order of the last command that took any.
+    pub(crate) granted_at: u64,
     /// Tokens that callers were told of.
     pub(crate) told: u64,
     /// Tokens taken ahead or granted in vain that were put back.
     pub(crate) returned: u64,
     /// Tokens in doubt that were paid.
     pub(crate) charged: u64,
+}
+
+/// What a run was made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Happenings of all kinds.
+    pub happenings: u64,
+    /// First takes that Redis carried out.
+    pub first_takes: u64,
+    /// Bare commands.
+    pub decrements: u64,
+    /// Settles.
+    pub settles: u64,
+    /// Put-ins, each step of them.
+    pub put_ins: u64,
+    /// Tokens spent from those in hand.
+    pub spent_in_hand: u64,
+    /// Tokens taken by bare commands of a bucket that had become full on the way.
+    pub late: u64,
+    /// Tokens that callers were told of.
+    pub admitted: u64,
 }
 
 /// Everybody.
@@ -108,8 +131,22 @@ pub(crate) struct World {
     pub(crate) books: Vec<Books>,
     pub(crate) broken: Vec<Broken>,
     story: Option<Vec<(u64, usize, String)>>,
-    /// Happenings so far.
-    pub(crate) steps: u64,
+    pub(crate) counts: Counts,
+}
+
+// === impl Counts ===
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.happenings += other.happenings;
+        self.first_takes += other.first_takes;
+        self.decrements += other.decrements;
+        self.settles += other.settles;
+        self.put_ins += other.put_ins;
+        self.spent_in_hand += other.spent_in_hand;
+        self.late += other.late;
+        self.admitted += other.admitted;
+    }
 }
 
 // === impl Event ===
@@ -158,7 +195,7 @@ impl World {
             books: vec![Books::default(); plan.buckets],
             broken: Vec::new(),
             story: with_story.then(Vec::new),
-            steps: 0,
+            counts: Counts::default(),
             plan,
         };
         world.begin();
@@ -224,7 +261,7 @@ impl World {
                 break;
             }
             self.now = at;
-            self.steps += 1;
+            self.counts.happenings += 1;
             self.happen(what);
             self.note_gifts();
         }
@@ -240,7 +277,7 @@ impl World {
             Happening::Unheard(call) => self.unheard(call),
             Happening::Ready { worker, bucket, number } => self.write(worker, bucket, number),
             Happening::Execute(sent) => self.execute(sent),
-            Happening::Completed(sent) => self.completed(*sent),
+            Happening::Completed(sent) => self.completed(&sent),
             Happening::Looks(worker) => self.looks(worker),
             Happening::Polls(worker) => self.poll(worker),
             Happening::Polled(poll) => self.polled(poll),
@@ -248,7 +285,7 @@ impl World {
             Happening::Reads(worker, epoch) => self.reads(worker, epoch),
             Happening::HasRead(worker, published) => self.has_read(worker, published),
             Happening::PutsIn(putting) => self.puts_in(*putting),
-            Happening::PutInEnds(putting) => self.put_in_ends(*putting),
+            Happening::PutInEnds(putting) => self.put_in_ends(&putting),
             Happening::Pass(daemon) => self.pass(daemon),
             Happening::Beat => self.beat(),
             Happening::Publishes => self.publishes(),
@@ -261,9 +298,10 @@ impl World {
     /// A key that ends before a change of terms has reached it, or since no limit is known after a flush, makes its bucket
     /// full: those tokens may be admitted once more.
     fn note_gifts(&mut self) {
-        for (bucket, tokens) in std::mem::take(&mut self.server.gifts) {
-            // Before whatever else happened at this instant.
-            self.books[bucket].notes.push((self.now, 0, Note::Given(tokens)));
+        for (bucket, tokens, by_itself) in std::mem::take(&mut self.server.gifts) {
+            // Before whatever else happened at this instant, if it was not the command itself.
+            let order = if by_itself { self.next_order() } else { 0 };
+            self.books[bucket].notes.push((self.now, order, Note::Given(tokens)));
             self.tell(bucket, || format!("REDIS has let a key go too soon: {tokens} tokens too many"));
         }
     }

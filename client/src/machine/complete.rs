@@ -38,6 +38,7 @@ impl<W: Waiter> Busy<W> {
         };
         let granted = command.granted(&reply);
         self.note_doubt(flight, command, granted, cx);
+        self.return_stale(cx, out);
         let rests_until = self.learn(flight.is_some(), command, &reply, granted, sent, cx);
         let (left, capacity) = match reply {
             Reply::Settled(settled) => (settled.tokens, settled.capacity),
@@ -45,12 +46,25 @@ impl<W: Waiter> Busy<W> {
             Reply::Left(left) => (u64::try_from(left).unwrap_or(0), self.estimate.capacity(cx.terms)),
             Reply::NotCounting => (0, cx.terms.capacity),
         };
-        let served = self.distribute(granted, left, capacity, sent, cx, out);
+        // After later replies nothing tells whether the bucket, with tokens of an overdue one, was below full all the time.
+        let known_since = if flight.is_some() { sent } else { 0 };
+        let served = self.distribute(granted, left, capacity, known_since, cx, out);
         if let (Some(flight), Reply::Settled(settled)) = (flight, &reply) {
             self.deny_aboard(flight.aboard.saturating_sub(served), settled, out);
         }
         self.go_on(cx, out);
         rests_until
+    }
+
+    /// Puts back what is good no longer, by what was known before a reply: the reply tells nothing of the time between.
+    fn return_stale(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if cx.hot.is_over(cx.now, cx.epoch) {
+            self.renew_or_return(cx, out);
+        }
+        if self.gathered > 0 && self.good_until(self.gathered, cx.now, cx) <= cx.now {
+            let tokens = std::mem::take(&mut self.gathered);
+            out.put_back(PutBack { tokens, full_at: None, or_lost: false });
+        }
     }
 
     /// A bare command that ended late may have run on a full bucket. The next settle is told.
@@ -134,12 +148,6 @@ impl<W: Waiter> Busy<W> {
         cx: &Context<'_>,
         out: &mut Actions<W>,
     ) -> usize {
-        let gathered = std::mem::take(&mut self.gathered);
-        if gathered > 0 && self.good_until(gathered, cx.now, cx) <= cx.now {
-            self.keep(gathered, sent, cx, out);
-        } else {
-            self.gathered = gathered;
-        }
         let mut spare = granted + std::mem::take(&mut self.gathered);
         let mut served = 0;
         let beside = left.saturating_add(cx.hot.in_hand());
@@ -160,11 +168,12 @@ impl<W: Waiter> Busy<W> {
         if spare == 0 {
             return served;
         }
-        if self.queue.is_empty() {
-            self.keep(spare, sent, cx, out);
-        } else {
+        let gathers = self.gathers_for_first(cx);
+        if gathers && self.good_until(spare, sent, cx) > cx.now {
             self.gathered = spare;
-            self.settle_gathered(cx, out);
+        } else {
+            self.gathers_in_vain |= gathers;
+            self.keep(spare, sent, cx, out);
         }
         served
     }
@@ -175,14 +184,18 @@ impl<W: Waiter> Busy<W> {
             return;
         }
         let heard = self.estimate.heard_at();
-        let gathers =
-            self.queue.first().is_some_and(|first| !first.is_take() && self.gathers(first.count, cx));
+        let gathers = self.gathers_for_first(cx);
         if gathers && self.good_until(self.gathered, cx.now, cx) > cx.now {
             return;
         }
         self.gathers_in_vain |= gathers;
         let tokens = std::mem::take(&mut self.gathered);
         self.keep(tokens, heard, cx, out);
+    }
+
+    /// Whether tokens are gathered for the first waiter.
+    fn gathers_for_first(&self, cx: &Context<'_>) -> bool {
+        self.queue.first().is_some_and(|first| !first.is_take() && self.gathers(first.count, cx))
     }
 
     /// Keeps tokens in hand for the next takers, if they are good for a while; otherwise puts them back.
