@@ -24,7 +24,7 @@ pub(crate) struct Call {
     pub(crate) worker: usize,
     pub(crate) bucket: usize,
     count: u64,
-    /// How long it waits for tokens, in µs; 0: it does not.
+    /// Longest wait for tokens, in µs. 0 for a take.
     patience: u64,
     asked: u64,
     /// When its worker's machine was asked, by that one's clock.
@@ -35,7 +35,7 @@ pub(crate) struct Call {
     left: Rc<Cell<bool>>,
 }
 
-/// What came of a step, beside the answers.
+/// The results of a step beside its answers.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) command: Option<Command>,
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// What a take is told without a lock, as the shell looks for it.
+    /// Answers a take from the hot cell, as the shell does before it locks.
     fn at_once(&mut self, worker: usize, bucket: usize, until: u64) -> bool {
         let now = self.local(worker);
         let late = if self.fault == Some(Fault::StockUnbounded) { 0 } else { now };

@@ -12,7 +12,7 @@ use crate::{
     world::{Happening, World},
 };
 
-/// What becomes of a command.
+/// The fate of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Carried out and answered.
@@ -133,7 +133,7 @@ impl World {
         }
         sent.executed = Some((self.now, order, executed));
         if sent.fate != Fate::Silent {
-            // What was refused is asked once more beside the pipeline.
+            // The shell asks once more beside the pipeline.
             let again = if executed.refused { self.trip() + self.trip() } else { 0 };
             self.push(back + again, Happening::Completed(sent));
         }

@@ -23,7 +23,7 @@ pub(crate) struct Poll {
     told: Option<(u64, bool, u64)>,
 }
 
-/// What becomes of a poll.
+/// The fate of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Answered,

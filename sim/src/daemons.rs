@@ -15,12 +15,12 @@ const FREEZE: u64 = 750_000;
 const GOOD_FOR: u64 = 2 * SECOND;
 const BEATS: u64 = SECOND / 2;
 
-/// What is to be published.
+/// The terms to be published.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Publisher {
     pub(crate) desired: Promise,
     in_force: Promise,
-    /// From when on the desired terms apply, in the run's time; none: from when they are published.
+    /// Instant from which the desired terms apply. `None` is the instant of their publication.
     pub(crate) from: Option<u64>,
     /// From when on those in force do.
     pub(crate) since: u64,
@@ -157,8 +157,8 @@ impl World {
         self.excuse(desired, in_force, late);
     }
 
-    /// A change that is made late counts from its instant on. What was taken by the former terms since is not known of
-    /// every bucket: so many tokens may be given twice.
+    /// A change that is made late counts from its instant on. Buckets forget takes by the former terms since then, so
+    /// these tokens may be given twice.
     fn excuse(&mut self, desired: Promise, in_force: Promise, late: u64) {
         let of = |terms: Promise| (late * terms.tokens).div_ceil(terms.interval) + 1;
         if late > 0 {

@@ -83,7 +83,7 @@ impl Plan {
         self.buckets = 1;
         self.workers = self.workers.min(16);
         self.drift = 0;
-        // What is asked for twice as often as it comes, as often as a run may.
+        // Takes come at two to five times the rate, as far as a run has room for them.
         let gap = (self.terms.each() / dice.of(2..=5)).max(200);
         if self.terms.each() < 2 * gap {
             self.terms = Promise::new(20, 1_000, SECOND);
@@ -163,7 +163,7 @@ impl Plan {
         self
     }
 
-    /// So many takes of each worker, within some µs from an instant on.
+    /// Adds `takes` takes of each worker, within some µs from an instant on.
     fn burst(&mut self, dice: &mut Dice, takes: u64, at: u64, within: u64) {
         for worker in 0..self.workers {
             for _ in 0..takes {

@@ -31,7 +31,7 @@ pub enum Fault {
     StockUnbounded,
     /// A put-in without a reply is sent again.
     PutInAgain,
-    /// What is known of a bucket stays fresh for 10 s more.
+    /// An estimate stays fresh for 10 s more.
     FreshIgnored,
     /// A counting bucket is not carried over a change of terms.
     ChangeForgotten,

@@ -23,14 +23,14 @@
 //!
 //! The judge allows exactly what follows.
 //!
-//! - *Late commands*: a bare command may run after the bucket has become full on the way. So many tokens as would not have
-//!   fitted are in doubt, until the worker's next settle is carried out. Where others have taken meanwhile, or the bucket
+//! - *Late commands*: a bare command may run after the bucket has become full on the way. Its tokens that would not
+//!   have fitted are in doubt until the worker's next settle is carried out. Where others have taken meanwhile, or the bucket
 //!   holds fewer tokens than are in doubt, the rest stays spent.
 //! - *Changes of terms*: until a scheduled change is made, the larger capacity and the larger rate hold. A change that is
 //!   made late by `d` may give the tokens of `d` twice. A key at rest that ends before the change has reached it makes its
 //!   bucket full.
-//! - *Losses of Redis*: a flush fills buckets. A failover gives back what it has lost. For 1.4 s after either, and after a
-//!   step of the clock forward, workers may take so much once more: at most a capacity, and what was lost by a failover.
+//! - *Losses of Redis*: a flush fills buckets. A failover gives back what it has lost. For 1.4 s after either,
+//!   workers may take as many tokens once more. A step of the clock forward allows a capacity once more.
 //!
 //! # Replaying
 //!

@@ -8,13 +8,13 @@ use topup_sim::{Broken, Counts, Fault, Law, Plan, run, story};
 /// Simulates topup: many seeds, each with its own terms, traffic and mishaps.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How long to go on.
+    /// Minutes to go on.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
     /// The first seed; TOPUP_SIM_SEED names the only one.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many seeds at most.
+    /// Most seeds.
     #[arg(long, default_value_t = u64::MAX)]
     seeds: u64,
     /// Plants a fault, by its name in the source.

@@ -1,4 +1,4 @@
-//! What happens beside: steps of the clock, flushes, failovers, changes of terms.
+//! Mishaps: steps of the clock, flushes, failovers, changes of terms.
 
 use crate::{
     oracle::Note,
@@ -7,7 +7,7 @@ use crate::{
     world::{Happening, World},
 };
 
-/// What workers know of a bucket is trusted for no longer than this, in µs, with some time for a command on its way.
+/// Workers trust an estimate for no longer than this, in µs, with some time for a command on its way.
 const TRUSTED: u64 = SECOND + 400_000;
 
 // === impl World ===
@@ -22,7 +22,7 @@ impl World {
         self.push(at, Happening::Mishap(i));
     }
 
-    /// What a replica has heard of.
+    /// Keeps the present state as that of a replica.
     pub(crate) fn replicates(&mut self) {
         let granted = self.books.iter().map(|books| books.granted + books.charged).collect();
         self.replica = Some((self.server.clone(), granted));

@@ -1,7 +1,7 @@
-//! What the laws allow: an ideal bucket in whole numbers, which knows nothing of forms, scripts and estimates.
+//! The judge: an ideal bucket in whole numbers, which knows nothing of forms, scripts and estimates.
 //!
-//! What happened to a bucket is noted in the order in which Redis carried it out, and judged when the run is over: only
-//! then is it known which tokens a caller was told of.
+//! A run notes events in the order in which Redis carries them out. The judge reads them when the run is over: only then is
+//! it known which tokens a caller was told of.
 
 use topup_wire::limit::OnChange;
 
@@ -12,7 +12,7 @@ use crate::plan::Promise;
 pub(crate) enum Note {
     /// A caller was told that so many tokens are its own.
     Admitted(u64),
-    /// So many were given back.
+    /// Tokens were given back: their number.
     Given(u64),
     /// The bucket was filled.
     Filled,
@@ -125,7 +125,7 @@ impl Ideal {
         self.level = (self.level + i128::from(micros) * rate).min(capacity);
     }
 
-    /// What is in doubt or pardoned may be missing.
+    /// Units that may be missing, since they are in doubt or pardoned.
     fn forgiven(&mut self, at: u64) -> i128 {
         if at > self.pardoned_until {
             self.pardon = 0;
@@ -136,7 +136,7 @@ impl Ideal {
         self.in_doubt.iter().map(|(_, units)| units).sum()
     }
 
-    /// What `note` makes of it: by how much less than nothing it holds.
+    /// Takes in `note`: the units by which the level is below zero.
     fn note(&mut self, at: u64, note: Note) -> i128 {
         self.pass(at - self.at);
         self.at = at;
@@ -145,8 +145,8 @@ impl Ideal {
             Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.in_force().0),
             Note::Filled => self.level = self.in_force().0,
             Note::Changing(promise) => {
-                // No window may exceed the larger of the two: a raise that is made late counts from its instant on, and
-                // what was taken by the former terms since is not known any more.
+                // No window may exceed the larger of the two. A raise that is made late counts from its instant on, and
+                // takes by the former terms since then are forgotten.
                 let before = self.in_force().0;
                 self.changing.push(self.of(promise));
                 self.level += self.in_force().0 - before;
@@ -193,8 +193,7 @@ impl Ideal {
     }
 }
 
-/// Judges what happened to a bucket: the first law broken, and by how much law 1 was in the worst of cases, in
-/// thousandths of a token.
+/// The first law that a bucket's notes break, and the worst excess over law 1 in thousandths of a token.
 pub(crate) fn judge(
     bucket: usize,
     promises: &[Promise],
@@ -234,7 +233,7 @@ impl Ideal {
 /// Law 2: by how many thousandths of a token the worst window from `from` on fell short of the rate.
 pub(crate) fn short_of_rate(promise: Promise, notes: &[(u64, Note)], from: u64, to: u64) -> (u64, u64) {
     let (tokens, interval) = (i128::from(promise.tokens), i128::from(promise.interval));
-    // Of windows that begin after an admission and end before another.
+    // Windows begin after an admission and end before another.
     let (mut admitted, mut least, mut worst, mut worst_at) = (0_i128, None::<i128>, 0, 0);
     let ends = notes.iter().filter_map(|&(at, note)| match note {
         Note::Admitted(count) if (from..to).contains(&at) => Some((at, count)),

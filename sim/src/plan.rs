@@ -1,4 +1,4 @@
-//! What a seed does: terms, workers, traffic, delays and mishaps.
+//! Plans of runs: terms, workers, traffic, delays and mishaps.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use topup_wire::limit::{
 /// µs of a second.
 pub const SECOND: u64 = 1_000_000;
 
-/// What happens in one run.
+/// The events of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Where every random number of the run comes from.
@@ -20,21 +20,21 @@ pub struct Plan {
     pub buckets: usize,
     /// The terms to begin with.
     pub terms: Promise,
-    /// What a worker may take ahead: tokens, and for how many µs.
+    /// Lease of the limit: most tokens, and µs.
     pub lease: Option<(u64, u64)>,
-    /// What a change of terms does with tokens.
+    /// Effect of a change of terms on tokens.
     pub on_change: OnChange,
     /// µs of traffic.
     pub lasts: u64,
-    /// Who asks, and when.
+    /// The callers.
     pub traffic: Vec<Stream>,
-    /// How long commands take, and which are lost.
+    /// Delays and losses of commands.
     pub network: Network,
-    /// How far workers' clocks are off, in parts per million either way.
+    /// Most error of workers' clocks, in parts per million either way.
     pub drift: u64,
-    /// Those who top up.
+    /// The daemons.
     pub daemons: Daemons,
-    /// What happens beside, and when.
+    /// Mishaps and their instants.
     pub mishaps: Vec<(u64, Mishap)>,
     /// Whether callers leave before they are answered.
     pub restless: bool,
@@ -115,15 +115,15 @@ pub enum Stream {
         at: u64,
         /// The worker.
         worker: usize,
-        /// What is asked.
+        /// The request.
         ask: Ask,
     },
 }
 
-/// What a caller wants.
+/// A caller's request.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
-    /// So many tokens, all or nothing, waiting for them for so many µs.
+    /// A take: tokens, and the longest wait for them in µs.
     Take(u64, u64),
     /// To give back so many; all that are missing, where none are said.
     PutIn(Option<u64>),
@@ -136,17 +136,17 @@ pub struct Network {
     pub pipeline: (u64, u64),
     /// One way.
     pub trip: (u64, u64),
-    /// Of 10,000 commands, so many are late ...
+    /// Late commands of 10,000.
     pub late: u64,
-    /// ... by so much at most.
+    /// Most lateness, in µs.
     pub late_by: u64,
-    /// Of 10,000 commands, so many end without a reply, carried out or not.
+    /// Commands of 10,000 that end without a reply, carried out or not.
     pub lost: u64,
-    /// Of 100 control polls, so many get none.
+    /// Control polls of 100 that get no reply.
     pub polls_lost: u64,
 }
 
-/// Those who top up.
+/// The daemons.
 #[derive(Clone, Debug)]
 pub struct Daemons {
     /// How many.
@@ -166,7 +166,7 @@ pub enum Mishap {
     Flush,
     /// A replica that has not heard of the last µs takes over.
     Failover(u64),
-    /// New terms are to apply from so many µs ago on; 0: from their publication on.
+    /// New terms, and for how many µs they should have applied by then. 0: from their publication on.
     Change(Promise, u64),
 }
 

@@ -10,7 +10,7 @@ use topup_wire::{
 
 use crate::{fault::Fault, server::Server};
 
-/// What has come of a put-in.
+/// The result of a put-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
     /// The tokens are in the bucket.

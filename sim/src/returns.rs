@@ -19,7 +19,7 @@ pub(crate) struct Putting {
     worker: usize,
     bucket: usize,
     request: PutIn,
-    /// Of these tokens, those that no caller was ever told of: when they were taken, the order, and how many.
+    /// The tokens among them that no caller was told of: their instant, their order and their number.
     untold: Vec<(u64, u64, u64)>,
     /// Somebody waits for it.
     is_call: bool,
@@ -103,7 +103,7 @@ impl World {
         match put {
             Put::Given => {
                 self.books[bucket].returned += untold;
-                // What no caller was told of was taken, and is given back: as good as refunded.
+                // Tokens that no caller was told of were taken, and are as good as refunded.
                 for &(at, order, tokens) in &putting.untold {
                     self.books[bucket].notes.push((at, order, Note::Admitted(tokens)));
                 }
@@ -123,7 +123,7 @@ impl World {
         self.server.tokens(bucket, self.server.time(self.now))
     }
 
-    /// Nobody waits for a put-in any longer.
+    /// Ends the wait for a put-in.
     pub(crate) fn put_in_ends(&mut self, putting: &Putting) {
         let &Putting { worker, bucket, is_call, .. } = putting;
         if is_call && let Some(published) = self.workers[worker].published.clone() {

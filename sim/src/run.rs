@@ -15,14 +15,14 @@ use crate::{
 /// Lines of a story.
 const LINES: u64 = 40;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The first law that was broken.
     pub broken: Option<Broken>,
     /// By how much law 1 was exceeded in the worst of cases, late commands included, in thousandths of a token.
     pub worst: u64,
-    /// What it was made of.
+    /// Its ingredients.
     pub counts: Counts,
 }
 

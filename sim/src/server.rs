@@ -18,11 +18,11 @@ pub(crate) struct Key {
     pub(crate) bucket: Bucket,
     /// When it expires, in ms; 0 where it does not.
     pub(crate) expires: u64,
-    /// What bare commands have made of the key of an absent bucket.
+    /// A counter that bare commands have made of an absent bucket.
     pub(crate) stray: Option<i64>,
 }
 
-/// What a worker writes its commands under.
+/// The terms under which a worker writes its commands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) tag: u64,
@@ -30,16 +30,16 @@ pub(crate) struct Written {
     pub(crate) capacity: Capacity,
 }
 
-/// What has come of a command.
+/// The result of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executed {
     pub(crate) reply: Reply,
     /// Tokens taken.
     pub(crate) granted: u64,
-    /// Of a settle: tokens in doubt that it was told, and of these those that the bucket did not have any more.
+    /// Tokens in doubt that a settle was told, and those among them that the bucket did not have any more.
     pub(crate) charged: u64,
     pub(crate) unpaid: u64,
-    /// Of a bare command: tokens that it took though the bucket was full, and became so after the command was written.
+    /// Tokens that a bare command took of a full bucket, which became full after the command was written.
     pub(crate) overflow: u64,
     /// Tokens in the bucket before.
     pub(crate) before: u64,
@@ -50,9 +50,9 @@ pub(crate) struct Executed {
 /// One Redis.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// What the limit's record says; none after a flush.
+    /// The limit's record. None after a flush.
     pub(crate) record: Option<Record>,
-    /// A change has been announced at this instant of Redis, in µs; 0: none is.
+    /// Instant of Redis at which a change was announced, in µs. 0 where none is.
     pub(crate) frozen: u64,
     pub(crate) generation: u64,
     pub(crate) keys: Vec<Key>,
@@ -60,7 +60,7 @@ pub(crate) struct Server {
     pub(crate) beats: u64,
     /// Tokens that were forgotten of a bucket: which, how many, and whether by the command that took them.
     pub(crate) gifts: Vec<(usize, u64, bool)>,
-    /// How far its clock has stepped.
+    /// Steps of its clock so far, in µs.
     stepped: i64,
     pub(crate) fault: Option<Fault>,
 }
@@ -214,7 +214,7 @@ impl Server {
         Settled::from_headroom(number, written.capacity, written.pace, asked)
     }
 
-    /// What a planted fault adds to the time for which a bucket stays below full.
+    /// µs that a planted fault adds to the time for which a bucket stays below full.
     fn too_long(&self, record: &Record) -> u64 {
         match self.fault {
             Some(Fault::FullInstantLate) => record.pace.p.div_ceil(record.pace.n),

@@ -100,7 +100,7 @@ impl World {
         );
     }
 
-    /// So many takes of one worker within some µs.
+    /// Schedules takes of one worker within some µs.
     fn come(&mut self, at: &mut u64, within: u64, worker: usize, bucket: usize, takes: u64) {
         for _ in 0..takes {
             *at += self.dice.of(0..=2 * within / takes);

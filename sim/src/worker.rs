@@ -9,7 +9,7 @@ use crate::{dice::Dice, plan::Plan, server::Written};
 
 /// The longest time from a take to its answer, in µs.
 pub(crate) const DEADLINE: Micros = 250_000;
-/// What is known is trusted for so long after the sending of the last poll that was answered, in µs.
+/// An estimate is trusted for so long after the sending of the last poll that was answered, in µs.
 const TRUST: Micros = 700_000;
 /// A poll older than that says that Redis is out of sight, in µs.
 const IN_SIGHT: Micros = 750_000;
@@ -19,7 +19,7 @@ const WEIGHT: u32 = 64;
 const WORTH_TRYING: u32 = ALL / 100 * 60;
 const FADES: u32 = 4;
 
-/// Whoever waits for an answer.
+/// A caller that waits for an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) id: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Published {
     pub(crate) epoch: u64,
 }
 
-/// What the control poll has told.
+/// The state told by control polls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Control {
     /// `None`: Redis is out of sight.
@@ -59,9 +59,9 @@ pub(crate) struct Control {
 pub(crate) struct Entry {
     pub(crate) machine: BucketState<Caller>,
     pub(crate) hot: HotCell,
-    /// A timer will step the machine then; 0: none.
+    /// Instant of the next timer. 0 where there is none.
     pub(crate) armed_at: Micros,
-    /// What the oracle takes for doubtful, and no settle has been written for.
+    /// Doubts of the judge for which no settle has been written.
     pub(crate) doubts: Vec<u64>,
     /// Tokens that no caller was told of yet, the oldest first: when they were taken, the order, and how many.
     pub(crate) untold: VecDeque<(u64, u64, u64)>,
@@ -70,7 +70,7 @@ pub(crate) struct Entry {
 /// A clock that is a little off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// What it shows when the run begins.
+    /// Its reading when the run begins.
     zero: u64,
     /// Parts per million that it is fast.
     fast: i64,
@@ -127,7 +127,7 @@ impl Entry {
 // === impl Clock ===
 
 impl Clock {
-    /// What it shows at an instant of the run.
+    /// Its reading at an instant of the run.
     pub(crate) const fn at(self, run: u64) -> Micros {
         let parts = (run as i128) * (1_000_000 + self.fast as i128) / 1_000_000;
         self.zero + parts as u64

@@ -49,7 +49,7 @@ pub(crate) enum Happening {
     HasRead(usize, Option<Published>),
     /// Tokens reach Redis.
     PutsIn(Box<Putting>),
-    /// Nobody waits any longer for a put-in.
+    /// The wait for a put-in ends.
     PutInEnds(Box<Putting>),
     /// A daemon's pass.
     Pass(u64),
@@ -72,10 +72,10 @@ struct Event {
     what: Happening,
 }
 
-/// What is known of a bucket's tokens.
+/// A bucket's notes and sums.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Books {
-    /// What happened, with its instant and its order.
+    /// Notes with their instants and their order.
     pub(crate) notes: Vec<(u64, u64, Note)>,
     /// Tokens that Redis has granted.
     pub(crate) granted: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Books {
     pub(crate) charged: u64,
 }
 
-/// What a run was made of.
+/// The ingredients of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Happenings of all kinds.
@@ -117,9 +117,9 @@ pub(crate) struct World {
     pub(crate) now: u64,
     order: u64,
     queue: BinaryHeap<Event>,
-    /// Who asks, and what happens beside.
+    /// Numbers for callers and mishaps.
     pub(crate) dice: Dice,
-    /// How long commands take.
+    /// Numbers for delays and losses.
     pub(crate) delays: Dice,
     pub(crate) server: Server,
     pub(crate) replica: Option<(Server, Vec<u64>)>,
@@ -295,8 +295,8 @@ impl World {
         }
     }
 
-    /// A key that ends before a change of terms has reached it, or since no limit is known after a flush, makes its bucket
-    /// full: those tokens may be admitted once more.
+    /// Allows the tokens of keys that ended too soon once more. Those ended before a change of terms reached them, or while
+    /// no limit was known after a flush.
     fn note_gifts(&mut self) {
         for (bucket, tokens, by_itself) in std::mem::take(&mut self.server.gifts) {
             // Before whatever else happened at this instant, if it was not the command itself.
