@@ -76,6 +76,8 @@ struct Ideal {
     in_doubt: Vec<(u64, i128)>,
     pardon: i128,
     pardoned_until: u64,
+    /// Units that doubts have left in the bucket, which Redis may have charged all the same.
+    gifts: i128,
     most: i128,
 }
 
@@ -97,6 +99,7 @@ impl Ideal {
             in_doubt: Vec::new(),
             pardon: 0,
             pardoned_until: 0,
+            gifts: 0,
             most: 0,
         };
         (ideal.capacity, ideal.rate) = ideal.of(promises[0]);
@@ -176,6 +179,7 @@ impl Ideal {
                 self.in_doubt.retain(|(of, _)| *of != number);
                 let unpaid = i128::from(unpaid).saturating_mul(self.token).min(doubtful);
                 self.level = (self.level + unpaid).min(self.in_force().0);
+                self.gifts += unpaid;
             }
             Note::Pardoned(count, until) => {
                 self.pardon = self.pardon.max(self.tokens(count));
@@ -210,7 +214,7 @@ pub(crate) fn judge(
             }
             Note::Seen(tokens, elsewhere) if vanishing => {
                 // A first take may be noted 1 ms late, and a token falls on a whole µs.
-                let slack = ideal.token * 2 + ideal.rate * 1_010;
+                let slack = ideal.token * 2 + ideal.rate * 1_010 + ideal.gifts;
                 let vanished = ideal.level - ideal.tokens(tokens) - ideal.tokens(elsewhere) - slack;
                 (vanished > 0).then(|| Law::Vanished(ideal.thousandths(vanished + slack)))
             }
