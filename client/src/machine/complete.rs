@@ -40,6 +40,8 @@ impl<W: Waiter> Busy<W> {
         self.note_doubt(flight, command, granted, cx);
         self.return_stale(cx, out);
         let rests_until = self.learn(flight.is_some(), command, &reply, granted, sent, cx);
+        // And once more after it: a bucket that has ended counting leaves nothing gathered.
+        self.return_stale(cx, out);
         let (left, capacity) = match reply {
             Reply::Settled(settled) => (settled.tokens, settled.capacity),
             Reply::First(_) => (cx.terms.capacity.saturating_sub(granted), cx.terms.capacity),
@@ -56,7 +58,7 @@ impl<W: Waiter> Busy<W> {
         rests_until
     }
 
-    /// Puts back what is good no longer, by what was known before a reply: the reply tells nothing of the time between.
+    /// Puts back tokens that are good no longer. Before a reply is learned from, since it tells nothing of the time between.
     fn return_stale(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
         if cx.hot.is_over(cx.now, cx.epoch) {
             self.renew_or_return(cx, out);
