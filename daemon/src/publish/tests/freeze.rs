@@ -94,7 +94,7 @@ async fn another_change_during_a_freeze_is_made_at_its_end() {
 }
 
 #[tokio::test]
-async fn only_capacity_and_rate_of_a_token_bucket_need_a_freeze() {
+async fn only_capacity_rate_and_algorithm_of_a_token_bucket_need_a_freeze() {
     let stage = Stage::set();
     let quota = "[limit.api]\nkeyed = true\nshards = 2\ncapacity = 10\nrefill = { cron = \"0 0 0 1 * *\" }\n";
     let gcra = |rate: &str| format!("{}algorithm = \"gcra\"\n", SLOW.replace("5/s", rate));
@@ -103,7 +103,7 @@ async fn only_capacity_and_rate_of_a_token_bucket_need_a_freeze() {
         (SLOW.to_owned(), format!("{SLOW}on_change = \"reset\"\n")),
         (quota.to_owned(), quota.replace("10", "20")),
         (gcra("5/s"), gcra("50/s")),
-        (SLOW.to_owned(), gcra("50/s")),
+        (gcra("5/s"), SLOW.to_owned()),
         (SLOW.to_owned(), String::new()),
         (String::new(), FAST.to_owned()),
     ] {
@@ -112,7 +112,9 @@ async fn only_capacity_and_rate_of_a_token_bucket_need_a_freeze() {
         let outcome = stage.publish(&to, &none()).await;
         assert!(outcome.changed && outcome.announced.is_empty(), "{from} -> {to}");
     }
-    for to in [SLOW.replace("10", "11"), quota.to_owned(), format!("{FAST}catch_up = false\n")] {
+    let frozen =
+        [SLOW.replace("10", "11"), quota.to_owned(), format!("{FAST}catch_up = false\n"), gcra("5/s")];
+    for to in frozen {
         stage.ask::<()>(&["FLUSHALL"]).await;
         stage.publish(SLOW, &none()).await;
         assert_eq!(stage.publish(&to, &none()).await.announced.len(), 2, "{to}");
