@@ -1,4 +1,4 @@
-//! A rate limiter's client: token buckets in Redis, kept full by the daemon `topupd`, taken from with one `DECR`.
+//! A rate limiter's client: token buckets in Redis, kept full by the daemon `topupd`, taken from with one native command.
 //!
 //! Limits are named in the daemon's `config.toml`; a worker needs only the URL of the Redis and a limit's name:
 //!
