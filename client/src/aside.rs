@@ -78,15 +78,15 @@ impl Bucket {
         unasked: Count,
         heard: impl FnOnce(&Tally, Decision) + Send + 'static,
     ) {
-        let client = self.client();
+        let handle = self.handle();
         let room = tally.aside();
-        let shared = client.shared();
+        let shared = handle.shared();
         let found = shared.buckets.get(&shared.limits, &shared.limits.get(*name), key);
         let (Some(aside), Ok(entry)) = (room, found) else {
             return tally.note(unasked);
         };
-        let bucket = Self::of(client, &entry);
-        client.shared().runtime.spawn(async move {
+        let bucket = Self::of(handle, &entry);
+        handle.shared().runtime.spawn(async move {
             match bucket.take(count).await {
                 Ok(told) => heard(aside.tally(), told),
                 Err(Error::ExceedsCapacity { capacity, .. }) => {

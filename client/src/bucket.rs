@@ -8,23 +8,22 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{Algorithm, MAX_TOKENS, Mode},
+    limit::{MAX_TOKENS, Mode},
     reply::{Settled, Verdict},
-    scripts::{self, PutIn},
+    scripts::PutIn,
 };
 
 use crate::{
-    client::Client,
     decision::Decision,
     error::Error,
-    machine::{Command, Denial, Event, Micros, PutBack, Reply},
-    shell::{BucketEntry, LimitHandle, Published, clock::micros},
+    machine::{Denial, Event, Micros, PutBack},
+    shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds},
 };
 
 /// The bucket of a limit, or of one key of a keyed limit. From [`Client::limit`]; cheap to make, anew or once.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    client: Client,
+    handle: Handle,
     named: Named,
 }
 
@@ -39,40 +38,37 @@ enum Named {
     Nothing(Box<Error>),
 }
 
-/// A limit that is still unknown when asked for the fourth time is unknown: see [`Bucket::settle`].
-const MOST_UNKNOWN: u32 = 4;
-
 // === impl Bucket ===
 
 impl Bucket {
-    pub(crate) fn new(client: Client, limit: &str) -> Self {
+    pub(crate) fn new(handle: Handle, limit: &str) -> Self {
         let named = match limit.parse() {
-            Ok(name) => Named::Limit(client.shared().limits.get(name), OnceLock::new()),
+            Ok(name) => Named::Limit(handle.shared().limits.get(name), OnceLock::new()),
             Err(error) => Named::Nothing(Box::new(Error::InvalidName(error))),
         };
-        Self { client, named }
+        Self { handle, named }
     }
 
     /// The bucket of `entry`.
-    pub(crate) fn of(client: &Client, entry: &Arc<BucketEntry>) -> Self {
-        Self { client: client.clone(), named: Named::Bucket(entry.clone()) }
+    pub(crate) fn of(handle: &Handle, entry: &Arc<BucketEntry>) -> Self {
+        Self { handle: handle.clone(), named: Named::Bucket(entry.clone()) }
     }
 
     /// The bucket of `key`: any UTF-8 text of 1 to 256 bytes. For keyed limits only.
     #[must_use]
     pub fn key(&self, key: impl AsRef<str>) -> Self {
-        let client = self.client.clone();
+        let handle = self.handle.clone();
         let limit = match &self.named {
             Named::Limit(limit, _) => limit,
             Named::Bucket(entry) => entry.limit(),
             Named::Nothing(_) => return self.clone(),
         };
-        let shared = client.shared();
+        let shared = handle.shared();
         let named = match shared.buckets.get(&shared.limits, limit, Some(key.as_ref())) {
             Ok(entry) => Named::Bucket(entry),
             Err(error) => Named::Nothing(error.into()),
         };
-        Self { client, named }
+        Self { handle, named }
     }
 
     /// Takes `count` tokens, all or nothing.
@@ -90,7 +86,7 @@ impl Bucket {
             // Whoever asks again and again without waiting for Redis lets others run now and then all the same. Before
             // anything is spent: who leaves now has taken nothing.
             tokio::task::consume_budget().await;
-            if let Some(decision) = entry.at_once(&self.client) {
+            if let Some(decision) = entry.at_once(&self.handle) {
                 return Ok(self.passed(entry, 1, decision));
             }
         }
@@ -104,10 +100,10 @@ impl Bucket {
         count: u64,
         until: Option<Micros>,
     ) -> Result<Decision, Error> {
-        let published = match entry.published(&self.client) {
+        let published = match entry.published(&self.handle) {
             Some(published) if published.limit.keyed == entry.key().is_some() => published,
             // Boxed: very many tasks may have a take under way.
-            _ => match Box::pin(self.within_deadline(self.published(entry))).await {
+            _ => match Box::pin(self.within_deadline(entry.read(&self.handle))).await {
                 Ok(published) => published,
                 Err(error) => return self.decided(entry, count, Err(error)),
             },
@@ -118,7 +114,7 @@ impl Bucket {
         if count > published.terms.capacity {
             return self.decided(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
         }
-        let pending = entry.take(count, until, &published, &self.client);
+        let pending = entry.take(count, until, &published, &self.handle);
         drop(published);
         self.decided(entry, count, pending.await)
     }
@@ -129,30 +125,18 @@ impl Bucket {
     /// Where the limit has a lease and nothing is left of it, the next one is asked for meanwhile.
     pub fn try_take(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
-        let published = entry.published(&self.client);
-        let decision = entry.at_once(&self.client).or_else(|| published.as_ref()?.free(entry.key()));
+        let published = entry.published(&self.handle);
+        let decision = entry.at_once(&self.handle).or_else(|| published.as_ref()?.free(entry.key()));
         let decision =
-            decision.or_else(|| entry.denial(1, published.as_ref()?, &self.client).map(Decision::from));
+            decision.or_else(|| entry.denial(1, published.as_ref()?, &self.handle).map(Decision::from));
         match (&decision, &published) {
             (None, Some(published)) if published.limit.lease.is_some() => {
-                entry.step(Event::TakeAhead, &self.client, None);
+                entry.step(Event::TakeAhead, &self.handle, None);
             }
-            (None, None) => self.search(),
+            (None, None) => entry.search(&self.handle),
             _ => {}
         }
         decision.map(|decision| self.passed(entry, 1, decision))
-    }
-
-    /// Has the limit read, for whoever asks next.
-    pub(crate) fn search(&self) {
-        let bucket = self.clone();
-        self.client.shared().runtime.spawn(async move {
-            if let Ok(entry) = bucket.entry() {
-                // An error is for whoever waits for an answer, and nobody does.
-                let _ = bucket.within_deadline(bucket.published(entry)).await;
-                entry.step(Event::Wake, &bucket.client, None);
-            }
-        });
     }
 
     /// Takes `count` tokens, waiting for them for at most `longest`.
@@ -168,15 +152,15 @@ impl Bucket {
         if longest.is_zero() {
             return self.take(count).await;
         }
-        let shared = self.client.shared();
+        let shared = self.handle.shared();
         let until = shared.clock.now().saturating_add(micros(longest));
         let mut taken = pin!(self.taken(entry, count, Some(until)));
         if let Ok(told) = tokio::time::timeout(longest, &mut taken).await {
             return told;
         }
         // Out of patience: the denial that is known by now; the answer that is under way, where none is.
-        let published = entry.published(&self.client);
-        let denial = published.and_then(|published| entry.last_denial(count, &published, &self.client));
+        let published = entry.published(&self.handle);
+        let denial = published.and_then(|published| entry.last_denial(count, &published, &self.handle));
         let told = match denial {
             Some(denial) => Ok(denial.into()),
             None => {
@@ -200,7 +184,7 @@ impl Bucket {
         let settled = self.within_deadline(self.settle(Operation::Peek(1))).await;
         // What this worker has in hand is as good as in the bucket.
         let with_hand = |settled: Settled| {
-            let tokens = settled.tokens.saturating_add(entry.in_hand(&self.client)).min(settled.capacity);
+            let tokens = settled.tokens.saturating_add(entry.in_hand(&self.handle)).min(settled.capacity);
             let verdict = if tokens > 0 { Verdict::Allowed } else { settled.verdict };
             decision(&Settled { tokens, verdict, ..settled })
         };
@@ -230,13 +214,13 @@ impl Bucket {
     /// Puts tokens into the bucket, or fills it: tokens in it after.
     async fn put_in(&self, tokens: Option<u64>) -> Result<u64, Error> {
         let entry = self.entry()?;
-        let published = self.within_deadline(self.published(entry)).await?;
+        let published = self.within_deadline(entry.read(&self.handle)).await?;
         let capacity = published.terms.capacity;
         if published.mode(entry.key()) == Mode::Off && tokens.is_some() {
             return Ok(capacity);
         }
         // What this worker has in hand goes back with them; of a bucket that is filled, it is gone.
-        let outcome = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), &self.client, None);
+        let outcome = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), &self.handle, None);
         let PutBack { tokens: in_hand, full_at, .. } =
             outcome.put_back.unwrap_or(PutBack { tokens: 0, full_at: None, or_lost: false });
         let request = PutIn {
@@ -245,11 +229,11 @@ impl Bucket {
             or_lost: false,
             in_hand_for: published.limit.in_hand_for(),
         };
-        let shared = self.client.shared();
+        let shared = self.handle.shared();
         let (location, mut connection) = (published.locate(entry.key()), shared.connection());
         let patience = shared.deadline.saturating_add(request.in_hand_for);
         let put = tokio::time::timeout(patience, location.put_in(&mut connection, request)).await;
-        entry.step(Event::Changed, &self.client, None);
+        entry.step(Event::Changed, &self.handle, None);
         let settled = put.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })??;
         if settled.verdict != Verdict::Unknown {
             return Ok(settled.tokens);
@@ -262,77 +246,18 @@ impl Bucket {
 
     /// Sends an operation by itself, in whatever way the limit decides.
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
-        self.settle_as(operation, false, 0).await
+        self.entry()?.settle(operation, false, 0, &self.handle).await
     }
 
-    async fn settle_as(&self, operation: Operation, may_count: bool, doubt: u64) -> Result<Settled, Error> {
-        let entry = self.entry()?;
-        let mut connection = self.client.shared().connection();
-        let mut refusals = 0;
-        loop {
-            let published = self.published(entry).await?;
-            if let Some(free) = published.free_settled(entry.key(), operation) {
-                return Ok(free);
-            }
-            let location = published.locate(entry.key());
-            // A change of kind reaches one shard after another: this one may not be yet, or no longer, what the first,
-            // which is read, says. Its own record does.
-            let own = if refusals > 0 {
-                scripts::algorithm_of(&mut connection, location.keys).await?
-            } else {
-                None
-            };
-            let algorithm = own.unwrap_or(location.algorithm());
-            if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
-                return Err(Error::NoQueue {
-                    limit: entry.name().to_string(),
-                    algorithm: algorithm.as_str(),
-                });
-            }
-            let settled = location.operate(&mut connection, algorithm, operation, may_count, doubt).await?;
-            match settled.verdict {
-                Verdict::Unknown => {
-                    // Removed, or changed in kind since it was read. Nothing was done: asking again is safe.
-                    entry.limit().invalidate();
-                    refusals += 1;
-                    if refusals == MOST_UNKNOWN {
-                        return Err(unknown(entry));
-                    }
-                }
-                Verdict::ExceedsCapacity => {
-                    let count = operation.count();
-                    return Err(exceeds(entry, count, settled.capacity));
-                }
-                _ => return Ok(settled),
-            }
-        }
+    pub(crate) async fn within_deadline<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.handle.within_deadline(call).await
     }
 
-    /// Sends a command of the pipeline by itself, which was not carried out there.
-    pub(crate) async fn send(&self, command: Command, elsewhere: bool) -> Result<Reply, Error> {
-        let (entry, mut connection) = (self.entry()?, self.client.shared().connection());
-        match command {
-            Command::Settle { operation, may_count, doubt } => {
-                self.settle_as(operation, may_count, doubt).await.map(Reply::Settled)
-            }
-            Command::Decrement { by } if elsewhere => {
-                let published = self.published(entry).await?;
-                match published.locate(entry.key()).decrement(&mut connection, by).await {
-                    Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
-                    left => Ok(Reply::Left(left?)),
-                }
-            }
-            Command::FirstTake { count } if elsewhere => {
-                let published = self.published(entry).await?;
-                Ok(Reply::First(published.locate(entry.key()).first_take(&mut connection, count).await?))
-            }
-            Command::Decrement { .. } => Ok(Reply::NotCounting),
-            Command::FirstTake { .. } => Ok(Reply::First(false)),
-        }
-    }
-
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// What this worker has of the bucket.
@@ -343,43 +268,13 @@ impl Bucket {
             Named::Limit(limit, found) => match found.get() {
                 Some(entry) => Ok(entry),
                 None => {
-                    let shared = self.client.shared();
+                    let shared = self.handle.shared();
                     let entry = shared.buckets.get(&shared.limits, limit, None)?;
                     Ok(found.get_or_init(|| entry))
                 }
             },
         }
     }
-
-    /// The limit as published now, read if that is needed.
-    pub(crate) async fn published(&self, entry: &BucketEntry) -> Result<Arc<Published>, Error> {
-        let published = match entry.published(&self.client) {
-            Some(published) => published,
-            None => self.client.shared().read(entry.limit()).await?,
-        };
-        let limit = || entry.name().to_string();
-        match (published.limit.keyed, entry.key()) {
-            (true, None) => Err(Error::KeyRequired { limit: limit() }),
-            (false, Some(_)) => Err(Error::KeyUnexpected { limit: limit() }),
-            _ => Ok(published),
-        }
-    }
-
-    pub(crate) async fn within_deadline<T>(
-        &self,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let deadline = self.client.shared().deadline;
-        tokio::time::timeout(deadline, call).await.unwrap_or(Err(Error::DeadlineExceeded { deadline }))
-    }
-}
-
-pub(crate) fn unknown(entry: &BucketEntry) -> Error {
-    Error::UnknownLimit { limit: entry.name().to_string() }
-}
-
-pub(crate) fn exceeds(entry: &BucketEntry, count: u64, capacity: u64) -> Error {
-    Error::ExceedsCapacity { limit: entry.name().to_string(), count, capacity }
 }
 
 pub(crate) fn checked(count: u64) -> Result<(), Error> {

@@ -5,34 +5,25 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime::Handle;
-#[cfg(feature = "tower")]
-use topup_wire::limit::Supply;
-use topup_wire::{
-    connection::{Connection, connect_lazily},
-    counts::Counts,
-    lane::Lanes,
-    scripts,
-};
+use tokio::runtime::Handle as Runtime;
+use topup_wire::{connection::connect_lazily, counts::Counts, lane::Lanes, scripts};
 
 #[cfg(feature = "tower")]
-use crate::http::Pauses;
+use crate::shell::pauses::Pauses;
 use crate::{
     bucket::Bucket,
     error::Error,
     joint::Joint,
-    machine::{Event, Micros, PutBack},
     outage::Outage,
     shell::{
-        BucketCache, BucketEntry, Dispatched, LimitHandle, Limits, MOST_BUCKETS, Published,
+        BucketCache, BucketEntry, Handle, Limits, MOST_BUCKETS, Shared,
         clock::{Clock, micros},
         control_poll::{self, Control},
         dispatch::RoundTrip,
-        put_back::{self, PutBacks},
-        timers::{self, BucketTimers},
+        module::Module,
+        put_back, timers,
     },
     tally::Tallies,
-    throttle::Module,
 };
 
 /// The longest a call waits for Redis unless told otherwise.
@@ -58,31 +49,7 @@ const MOST_LOOKS: u32 = 20;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Client(Arc<Shared>);
-
-/// What clones share.
-pub(crate) struct Shared {
-    connection: Connection,
-    pub(crate) clock: Arc<Clock>,
-    pub(crate) lanes: Lanes<Dispatched>,
-    pub(crate) buckets: BucketCache,
-    pub(crate) limits: Limits,
-    pub(crate) control: Arc<Control>,
-    pub(crate) deadline: Duration,
-    pub(crate) deadline_micros: Micros,
-    pub(crate) round_trip: RoundTrip,
-    pub(crate) timers: Arc<BucketTimers>,
-    pub(crate) put_backs: Arc<PutBacks>,
-    outage: Outage,
-    tallies: Arc<Tallies>,
-    #[cfg(feature = "tower")]
-    pub(crate) pauses: Pauses,
-    /// Redis is a cluster, and does not decide on buckets of several slots at once.
-    pub(crate) apart: AtomicBool,
-    pub(crate) module: Module,
-    /// What runs the client's own tasks, wherever it is called from.
-    pub(crate) runtime: Handle,
-}
+pub struct Client(Handle);
 
 /// Settings of a [`Client`], from [`Client::builder`].
 #[derive(Clone, Debug)]
@@ -110,7 +77,7 @@ impl Client {
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
     pub fn limit(&self, name: impl AsRef<str>) -> Bucket {
-        Bucket::new(self.clone(), name.as_ref())
+        Bucket::new(self.0.clone(), name.as_ref())
     }
 
     /// Takes so many tokens of each bucket, all of it or nothing: a request that has to pass several limits.
@@ -135,13 +102,13 @@ impl Client {
     /// # Errors
     /// As [`Bucket::take`], for any of them. Nothing is taken then, unless the error is transient.
     pub async fn take_all(&self, takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Joint, Error> {
-        Joint::take(self, takes).await
+        Joint::take(&self.0, takes).await
     }
 
     /// Tokens this client has taken ahead and may still spend: of limits with a `lease`, and for some ms of any that very
     /// many tasks ask at once. So many are missing elsewhere.
     pub fn tokens_held(&self) -> u64 {
-        self.0.buckets.all().iter().map(|entry| entry.in_hand(self)).sum()
+        self.shared().buckets.all().iter().map(|entry| entry.in_hand(&self.0)).sum()
     }
 
     /// Gives back what this client has taken ahead and not spent, for an end in good order: dropping its last clone does
@@ -149,47 +116,33 @@ impl Client {
     /// not know of it: the rest is lost to the bucket, at most a lease.
     pub async fn give_back(&self) {
         let mut looks = 0;
-        let has_in_hand = |entry: &Arc<BucketEntry>| entry.in_hand(self) > 0;
-        while self.0.buckets.all().iter().any(|entry| has_in_hand(entry) && entry.is_in_flight())
+        let has_in_hand = |entry: &Arc<BucketEntry>| entry.in_hand(&self.0) > 0;
+        while self.shared().buckets.all().iter().any(|entry| has_in_hand(entry) && entry.is_in_flight())
             && looks < MOST_LOOKS
         {
             tokio::time::sleep(LOOK_AGAIN).await;
             looks += 1;
         }
-        put_back::give(self.in_hand(), &self.0.connection(), self.0.deadline).await;
-    }
-
-    /// Takes out what was taken ahead, to be put back.
-    fn in_hand(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
-        let buckets = self.0.buckets.all().into_iter().filter(|entry| entry.in_hand(self) > 0);
-        let taken_out = |entry: Arc<BucketEntry>| {
-            let outcome = entry.step(Event::PutsBack(0), self, None);
-            Some((entry, outcome.put_back.filter(|put_back| put_back.tokens > 0)?))
-        };
-        buckets.filter_map(taken_out).collect()
+        put_back::give(self.0.in_hand(), &self.shared().connection(), self.shared().deadline).await;
     }
 
     /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
     pub fn undecided(&self) -> u64 {
-        self.0.outage.undecided()
+        self.shared().outage.undecided()
     }
 
     /// What this client has counted of the limit `name` since it was connected, while the limit was not in force for all,
     /// had a candidate, or was compared. Of any other, nothing is counted.
     pub fn counts(&self, name: impl AsRef<str>) -> Counts {
-        self.0.tallies.counts(name.as_ref())
+        self.shared().tallies.counts(name.as_ref())
     }
 
     pub(crate) fn outage(&self) -> &Outage {
-        &self.0.outage
+        &self.shared().outage
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        &self.0
-    }
-
-    pub(crate) const fn of(shared: Arc<Shared>) -> Self {
-        Self(shared)
+        self.0.shared()
     }
 }
 
@@ -241,71 +194,10 @@ impl Builder {
             pauses: Pauses::default(),
             apart: AtomicBool::new(false),
             module: Module::default(),
-            runtime: Handle::current(),
+            runtime: Runtime::current(),
         });
         timers::start(&shared);
         put_back::start(&shared);
-        Ok(Client(shared))
-    }
-}
-
-// === impl Shared ===
-
-impl Shared {
-    /// The connection, pipelined among all tasks.
-    pub(crate) fn connection(&self) -> Connection {
-        self.connection.clone()
-    }
-
-    /// Reads a limit as published now: one task at a time, for all who wait for it.
-    pub(crate) async fn read(&self, limit: &LimitHandle) -> Result<Arc<Published>, Error> {
-        let _reading = limit.reading.lock().await;
-        let epoch = self.control.epoch();
-        if let Some(published) = limit.current(epoch) {
-            return Ok(published);
-        }
-        let mut connection = self.connection();
-        let name = || limit.name.to_string();
-        match scripts::read_limit(&mut connection, &limit.name).await? {
-            Some(read) => {
-                let tally = self.tallies.of(&read.limit);
-                let published = Arc::new(Published::new(read, epoch, tally));
-                limit.set(published.clone());
-                Ok(published)
-            }
-            None => match scripts::generation(&mut connection).await? {
-                Some(_) => Err(Error::UnknownLimit { limit: name() }),
-                None => Err(Error::NothingPublished { limit: name() }),
-            },
-        }
-    }
-
-    /// Where tokens of the limit `name` come from, if that is known without asking.
-    #[cfg(feature = "tower")]
-    pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
-        let published = self.limits.find(name)?.current(self.control.epoch())?;
-        Some(published.limit.terms.supply)
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        // The last clone gives back what is in hand. Tasks of the shell hold clones for a moment only.
-        if Arc::strong_count(&self.0) == 1 {
-            let in_hand = self.in_hand();
-            if !in_hand.is_empty() {
-                let (connection, deadline) = (self.0.connection(), self.0.deadline);
-                self.0.runtime.spawn(async move { put_back::give(in_hand, &connection, deadline).await });
-            }
-        }
-    }
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("deadline", &self.deadline)
-            .field("control", &self.control)
-            .finish_non_exhaustive()
+        Ok(Client(Handle::of(shared)))
     }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::machine::Denial;
-
 /// The answer to a take: a denial is an answer, not an error.
 #[must_use = "a decision that nobody looks at limits nothing"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +71,5 @@ impl Decision {
             Self::Allowed { .. } | Self::Shadowed { .. } => None,
             Self::Denied { retry_after, .. } => Some(retry_after),
         }
-    }
-}
-
-impl From<Denial> for Decision {
-    fn from(denial: Denial) -> Self {
-        let Denial { tokens: remaining, capacity, wait } = denial;
-        Self::Denied { remaining, capacity, retry_after: Duration::from_micros(wait) }
     }
 }

@@ -13,12 +13,11 @@ use topup_wire::{
 };
 
 use crate::{
-    bucket::{Bucket, checked, decision, exceeds, unknown},
-    client::Client,
+    bucket::{Bucket, checked, decision},
     decision::Decision,
     error::Error,
     machine::Event,
-    shell::{BucketEntry, Published},
+    shell::{BucketEntry, Handle, Published, exceeds, unknown},
 };
 
 /// The answer to [`Client::take_all`](crate::Client::take_all): all of it was taken, or nothing at all.
@@ -49,7 +48,7 @@ struct Take {
 impl Joint {
     /// Takes all of `takes`, or nothing. Several of one bucket are one.
     pub(crate) async fn take(
-        client: &Client,
+        client: &Handle,
         takes: impl IntoIterator<Item = (Bucket, u64)>,
     ) -> Result<Self, Error> {
         let takes = gathered(takes)?;
@@ -74,7 +73,7 @@ impl Joint {
         }
     }
 
-    async fn decide(client: &Client, takes: &[Take]) -> Result<Self, Error> {
+    async fn decide(client: &Handle, takes: &[Take]) -> Result<Self, Error> {
         let remembered = |take: &Take| {
             let published = take.entry.published(client)?;
             if published.free(take.entry.key()).is_some() {
@@ -118,7 +117,7 @@ impl Joint {
     }
 
     /// All in one step; `None` when a limit is not what it was, and nothing was done.
-    async fn at_once(client: &Client, takes: &[Take]) -> Result<Option<Self>, Error> {
+    async fn at_once(client: &Handle, takes: &[Take]) -> Result<Option<Self>, Error> {
         let shared = client.shared();
         let limits = published(takes).await?;
         let asked =
@@ -301,7 +300,7 @@ fn in_one_hash_slot(takes: &[Take]) -> bool {
 async fn published(takes: &[Take]) -> Result<Vec<Arc<Published>>, Error> {
     let mut published = Vec::with_capacity(takes.len());
     for take in takes {
-        published.push(take.bucket.within_deadline(take.bucket.published(&take.entry)).await?);
+        published.push(take.bucket.within_deadline(take.entry.read(take.bucket.handle())).await?);
     }
     Ok(published)
 }

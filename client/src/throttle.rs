@@ -1,7 +1,5 @@
 //! `CL.THROTTLE`, without a limit in any config.
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
 use topup_wire::{
     connection::Connection,
     limit::{Key, Throttle},
@@ -10,29 +8,6 @@ use topup_wire::{
 };
 
 use crate::{client::Client, error::Error};
-
-/// Whether the server has the module redis-cell.
-#[derive(Debug, Default)]
-pub(crate) struct Module(AtomicU8);
-
-const UNKNOWN: u8 = 0;
-const ABSENT: u8 = 1;
-const PRESENT: u8 = 2;
-
-// === impl Module ===
-
-impl Module {
-    async fn is_present(&self, connection: &mut Connection) -> bool {
-        if self.0.load(Relaxed) == UNKNOWN {
-            match scripts::has_cell(connection).await {
-                Ok(has) => self.0.store(if has { PRESENT } else { ABSENT }, Relaxed),
-                // Away, or not to be asked by everyone: the script will do, and another call asks again.
-                Err(_) => return false,
-            }
-        }
-        self.0.load(Relaxed) == PRESENT
-    }
-}
 
 // === impl Client ===
 
@@ -70,7 +45,7 @@ impl Client {
         if module.is_present(connection).await {
             match scripts::cell_throttle(connection, key, throttle).await {
                 // Another server by now, without it.
-                Err(error) if scripts::is_no_command(&error) => module.0.store(ABSENT, Relaxed),
+                Err(error) if scripts::is_no_command(&error) => module.is_gone(),
                 answered => return Ok(answered?),
             }
         }

@@ -36,8 +36,6 @@ pub use refusal::Refusal;
 pub use respond::ResponseBody;
 pub use rule::Rule;
 
-pub(crate) use outgoing::Pauses;
-
 /// The page compiles as it stands.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
 #[doc = include_str!("../../../docs/http.md")]

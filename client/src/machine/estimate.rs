@@ -2,9 +2,12 @@
 //!
 //! Why a bare `DECR` is exact: docs/design/exactness.md.
 
+use std::time::Duration;
+
 use topup_wire::reply::{Settled, Verdict};
 
 use super::{Context, Kind, Micros, Terms, cautious};
+use crate::decision::Decision;
 
 /// A denial is asked about again after this, in µs, however long it is: another worker may have put tokens back.
 const DENIAL_TRUST: Micros = 1_000_000;
@@ -226,5 +229,12 @@ impl Terms {
         }
         // Never late by more than the rounding of the lattice: whoever comes too early is told the rest.
         headroom.saturating_sub(self.time_of(capacity.saturating_sub(1)))
+    }
+}
+
+impl From<Denial> for Decision {
+    fn from(denial: Denial) -> Self {
+        let Denial { tokens: remaining, capacity, wait } = denial;
+        Self::Denied { remaining, capacity, retry_after: Duration::from_micros(wait) }
     }
 }

@@ -7,6 +7,7 @@
 //! to write, for all who wait by then. Its completion answers them in order.
 
 mod answers;
+mod build;
 mod command;
 mod complete;
 mod denial;

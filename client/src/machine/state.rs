@@ -1,25 +1,18 @@
 //! The state of one bucket in a worker, and what each event makes of it.
 
-use topup_wire::{
-    bucket::Operation,
-    reply::{Settled, Verdict},
-};
+use topup_wire::reply::{Settled, Verdict};
 
 use super::{
-    Actions, Answer, Command, Context, Kind, Micros, PutBack, Reply,
+    Actions, Answer, Command, Context, Micros, PutBack, Reply,
     denial::Denial,
     estimate::Estimate,
-    prefetch::{Allowance, BURST, Prefetch},
+    prefetch::Prefetch,
     queue::{WaitQueue, Waiter, Waiting},
 };
 use crate::decision::Decision;
 
 /// A waiter is looked at again after this, in µs, however far off its tokens are: a change or a put-back may end its wait.
 const LOOK_AGAIN: Micros = 500_000;
-/// A first take carries its count in a short value.
-const MOST_FIRST_TAKE: u64 = 1 << 32;
-/// Tokens are gathered for a waiter that wants several only if they come within this, in µs.
-const GATHER_WITHIN: Micros = 1_000_000;
 
 /// What happens to a bucket.
 #[derive(Debug)]
@@ -98,7 +91,7 @@ pub(super) struct Busy<W> {
     /// A bare command found less than nothing: a settle must follow, also where nobody waits.
     pub(super) must_settle: bool,
     /// More is to be taken ahead.
-    hungry: bool,
+    pub(super) hungry: bool,
     /// Gathered tokens had to be put back: from now on all or nothing.
     pub(super) gathers_in_vain: bool,
     /// The last command had no reply: what nobody waits for is left for later.
@@ -326,121 +319,6 @@ impl<W: Waiter> Busy<W> {
         self.estimate.denial(count, 0, cx).map(|denial| denial.wait)
     }
 
-    /// The command to write now for all who wait.
-    fn write(
-        &mut self,
-        number: u32,
-        rests_until: Micros,
-        cx: &Context<'_>,
-        out: &mut Actions<W>,
-    ) -> Option<Command> {
-        let flight = self.in_flight.filter(|flight| flight.number == number && !flight.written)?;
-        self.queue.close_up();
-        // Whoever cannot be answered in time costs Redis nothing.
-        self.expire_takes(cx.now.saturating_add(cx.round_trip), cx, out);
-        let built = self.build(rests_until, cx);
-        self.in_flight = built.map(|(_, aboard, ahead)| InFlight {
-            since: cx.now,
-            aboard,
-            written: true,
-            ahead,
-            certain_until: self.estimate.certain_until(),
-            ..flight
-        });
-        let (command, ..) = built?;
-        if let Command::Settle { .. } = command {
-            (self.settle_next, self.must_settle, self.doubt) = (false, false, 0);
-        }
-        Some(command)
-    }
-
-    /// A command, how many of the first waiters it is for, and the tokens it takes ahead.
-    fn build(&mut self, rests_until: Micros, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
-        let several = self.queue.first().filter(|first| first.count > 1);
-        if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {
-            let missing = count.saturating_sub(self.gathered).max(1);
-            let gathers = patient && self.gathers(count, cx);
-            let operation = if gathers { Operation::Share(missing) } else { Operation::Take(missing) };
-            let command = if self.may_take_first(count, rests_until, cx) {
-                Command::FirstTake { count }
-            } else {
-                self.settle(operation, cx)
-            };
-            return Some((command, 1, 0));
-        }
-        let aboard = self.queue.singles();
-        let ahead = self.wish(aboard, cx);
-        let count = aboard as u64 + ahead;
-        if count == 0 {
-            let idle = !self.must_settle && self.doubt == 0;
-            return if idle { None } else { Some((self.settle(Operation::Refund(0), cx), 0, 0)) };
-        }
-        let command = if self.is_certain() && self.estimate.may_decrement(count, cx) {
-            Command::Decrement { by: count }
-        } else if self.may_take_first(count, rests_until, cx) {
-            Command::FirstTake { count }
-        } else if cx.terms.lease.is_some() || aboard > 1 {
-            self.settle(Operation::Lease(count), cx)
-        } else {
-            self.settle(Operation::Share(count), cx)
-        };
-        Some((command, aboard, ahead))
-    }
-
-    fn settle(&self, operation: Operation, cx: &Context<'_>) -> Command {
-        let may_count = cx.terms.counts() && cx.daemon_alive && cx.is_trusted();
-        Command::Settle { operation, may_count, doubt: self.doubt }
-    }
-
-    /// Whether nothing demands a settle.
-    fn is_certain(&self) -> bool {
-        !self.settle_next && !self.must_settle && self.doubt == 0
-    }
-
-    /// Whether a first take of `count` tokens is worth trying.
-    fn may_take_first(&self, count: u64, rests_until: Micros, cx: &Context<'_>) -> bool {
-        cx.terms.kind == Kind::TwoForms
-            && self.is_certain()
-            && self.gathered == 0
-            && cx.is_trusted()
-            && cx.first_takes_pay
-            && cx.now >= rests_until
-            && count <= cx.terms.capacity.min(MOST_FIRST_TAKE)
-            && !self.estimate.may_be_counting(cx)
-    }
-
-    /// Whether tokens for a waiter that wants `count` are gathered as they come, beside those who want one.
-    pub(super) fn gathers(&self, count: u64, cx: &Context<'_>) -> bool {
-        cx.terms.kind == Kind::TwoForms
-            && !self.gathers_in_vain
-            && cx.daemon_alive
-            && cx.is_trusted()
-            && (2..=cx.terms.capacity).contains(&count)
-            && cx.terms.time_of(count) <= GATHER_WITHIN
-    }
-
-    /// How many tokens to take ahead with a command for so many takers.
-    fn wish(&mut self, takers: usize, cx: &Context<'_>) -> u64 {
-        let hungry = std::mem::take(&mut self.hungry);
-        if !hungry && (takers == 0 || cx.terms.lease.is_none() && takers < BURST) || !cx.terms.counts() {
-            return 0;
-        }
-        let left = cx.hot.in_hand();
-        let certain = self.is_certain() && self.estimate.may_decrement(takers as u64 + 1, cx);
-        let below_full_for = if certain { self.estimate.certain_until().saturating_sub(cx.now) } else { 0 };
-        let tokens = self.estimate.tokens().saturating_sub(takers as u64);
-        let allowance = match cx.terms.lease {
-            Some(lease) => Some(Allowance::of_lease(lease, tokens, below_full_for)),
-            None => Allowance::of_burst(tokens, below_full_for),
-        };
-        let prefetch = self.prefetch.get_or_insert_default();
-        prefetch.look(cx.now, left, takers as u64);
-        let size = allowance.map_or(0, |allowance| prefetch.size(allowance));
-        // Whoever tries without waiting comes again.
-        let tries = hungry && takers == 0 && left == 0 && below_full_for > 0;
-        size.max(u64::from(tries))
-    }
-
     fn wake(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
         self.expire(cx, out);
         self.go_on(cx, out);
@@ -465,7 +343,7 @@ impl<W: Waiter> Busy<W> {
     }
 
     /// Tells takes that are overdue at `now`.
-    fn expire_takes(&mut self, now: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
+    pub(super) fn expire_takes(&mut self, now: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
         let overdue = |since: Micros| since.saturating_add(cx.deadline) <= now;
         if !self.queue.oldest_take().is_some_and(overdue) {
             return;

@@ -15,10 +15,8 @@ use topup_wire::{
     scripts,
 };
 
-use super::{BucketEntry, Published};
+use super::{BucketEntry, Handle, Published};
 use crate::{
-    bucket::Bucket,
-    client::Client,
     error::Error,
     machine::{Command, Event, Micros, Reply},
 };
@@ -26,7 +24,7 @@ use crate::{
 /// A command of one bucket, dispatched under a number.
 #[derive(Debug)]
 pub(crate) struct Dispatched {
-    client: Client,
+    client: Handle,
     entry: Arc<BucketEntry>,
     number: u32,
     /// What was written, when, and under which terms.
@@ -58,7 +56,7 @@ impl RoundTrip {
 // === impl Dispatched ===
 
 impl Dispatched {
-    pub(crate) fn new(client: &Client, entry: &Arc<BucketEntry>, number: u32) -> Self {
+    pub(crate) fn new(client: &Handle, entry: &Arc<BucketEntry>, number: u32) -> Self {
         Self { client: client.clone(), entry: entry.clone(), number, written: None }
     }
 
@@ -84,8 +82,8 @@ impl Dispatched {
         let Some((command, ..)) = self.written else { return };
         let runtime = self.client.shared().runtime.clone();
         runtime.spawn(async move {
-            let bucket = Bucket::of(&self.client, &self.entry);
-            let reply = bucket.within_deadline(bucket.send(command, elsewhere)).await;
+            let sent = self.entry.send(command, elsewhere, &self.client);
+            let reply = self.client.within_deadline(sent).await;
             self.end(reply);
         });
     }

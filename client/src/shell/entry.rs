@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use smol_str::SmolStr;
 use topup_wire::limit::{LimitName, Mode};
 
-use super::{Asker, Dispatched, LimitHandle, Pending, Published};
+use super::{Asker, Dispatched, Handle, LimitHandle, Pending, Published};
 use crate::{
-    bucket::Bucket,
-    client::Client,
     decision::Decision,
     error::Error,
     machine::{
@@ -66,7 +64,7 @@ impl BucketEntry {
     }
 
     /// The limit as published now, if it has been read since.
-    pub(crate) fn published(&self, client: &Client) -> Option<Arc<Published>> {
+    pub(crate) fn published(&self, client: &Handle) -> Option<Arc<Published>> {
         self.limit.current(client.shared().control.epoch())
     }
 
@@ -78,7 +76,7 @@ impl BucketEntry {
 
     /// What a take of one token is told without a lock: a token in hand, or a denial.
     #[inline]
-    pub(crate) fn at_once(self: &Arc<Self>, client: &Client) -> Option<Decision> {
+    pub(crate) fn at_once(self: &Arc<Self>, client: &Handle) -> Option<Decision> {
         let shared = client.shared();
         match self.hot.spend(shared.clock.now(), shared.control.epoch()) {
             Spent::Token(decision, low) => {
@@ -93,18 +91,18 @@ impl BucketEntry {
     }
 
     /// Tokens in hand that are still good.
-    pub(crate) fn in_hand(&self, client: &Client) -> u64 {
+    pub(crate) fn in_hand(&self, client: &Handle) -> u64 {
         self.hot.good(client.shared().clock.now(), client.shared().control.epoch())
     }
 
     /// The denial of a take of `count` tokens, if it is remembered.
-    pub(crate) fn denial(&self, count: u64, published: &Published, client: &Client) -> Option<Denial> {
+    pub(crate) fn denial(&self, count: u64, published: &Published, client: &Handle) -> Option<Denial> {
         let context = self.context(published, client);
         self.lock().machine.denial(count, &context)
     }
 
     /// The denial of a take of `count` tokens that was known last, if any.
-    pub(crate) fn last_denial(&self, count: u64, published: &Published, client: &Client) -> Option<Denial> {
+    pub(crate) fn last_denial(&self, count: u64, published: &Published, client: &Handle) -> Option<Denial> {
         let context = self.context(published, client);
         self.lock().machine.last_denial(count, &context)
     }
@@ -115,10 +113,10 @@ impl BucketEntry {
     }
 
     /// The instant has come that a step asked for. Where someone waits and the limit may have changed, it is read anew.
-    pub(crate) fn wake(self: &Arc<Self>, client: &Client) {
+    pub(crate) fn wake(self: &Arc<Self>, client: &Handle) {
         self.step(Event::Wake, client, None);
         if self.published(client).is_none() && self.lock().machine.has_waiters() {
-            Bucket::of(client, self).search();
+            self.search(client);
         }
     }
 
@@ -128,7 +126,7 @@ impl BucketEntry {
         count: u64,
         until: Option<Micros>,
         published: &Published,
-        client: &'b Client,
+        client: &'b Handle,
     ) -> Pending<'b> {
         let (waiter, pending) = Asker::new(count, client, self);
         let until = until.unwrap_or(0);
@@ -140,7 +138,7 @@ impl BucketEntry {
     pub(crate) fn step(
         self: &Arc<Self>,
         event: Event<Asker>,
-        client: &Client,
+        client: &Handle,
         error: Option<&Error>,
     ) -> Outcome {
         // Without its terms there is nothing to step: nobody waits for it yet.
@@ -153,7 +151,7 @@ impl BucketEntry {
         self: &Arc<Self>,
         event: Event<Asker>,
         published: &Published,
-        client: &Client,
+        client: &Handle,
         error: Option<&Error>,
     ) -> Outcome {
         let shared = client.shared();
@@ -200,7 +198,7 @@ impl BucketEntry {
         outcome
     }
 
-    fn context<'c>(&'c self, published: &'c Published, client: &Client) -> Context<'c> {
+    fn context<'c>(&'c self, published: &'c Published, client: &Handle) -> Context<'c> {
         let shared = client.shared();
         let control = &shared.control;
         let epoch = control.epoch();
@@ -226,7 +224,7 @@ impl BucketEntry {
 }
 
 /// What a waiter is told.
-fn told(answer: Answer, error: Option<&Error>, client: &Client) -> Result<Decision, Error> {
+fn told(answer: Answer, error: Option<&Error>, client: &Handle) -> Result<Decision, Error> {
     match answer {
         Answer::Decided(decision) => Ok(decision),
         Answer::Overdue => Err(Error::DeadlineExceeded { deadline: client.shared().deadline }),

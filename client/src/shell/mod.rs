@@ -6,9 +6,14 @@ pub(crate) mod control_poll;
 pub(crate) mod dispatch;
 pub(crate) mod entry;
 pub(crate) mod limits;
+pub(crate) mod module;
+#[cfg(feature = "tower")]
+pub(crate) mod pauses;
 pub(crate) mod pending;
 pub(crate) mod published;
 pub(crate) mod put_back;
+pub(crate) mod requests;
+pub(crate) mod shared;
 pub(crate) mod timers;
 
 pub(crate) use bucket_cache::{BucketCache, MOST_BUCKETS};
@@ -17,3 +22,5 @@ pub(crate) use entry::BucketEntry;
 pub(crate) use limits::{LimitHandle, Limits};
 pub(crate) use pending::{Asker, Pending};
 pub(crate) use published::Published;
+pub(crate) use requests::{exceeds, unknown};
+pub(crate) use shared::{Handle, Shared};

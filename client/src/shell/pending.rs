@@ -8,9 +8,8 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::BucketEntry;
+use super::{BucketEntry, Handle};
 use crate::{
-    client::Client,
     decision::Decision,
     error::Error,
     machine::{Event, Waiter},
@@ -28,7 +27,7 @@ pub(crate) struct Asker {
 pub(crate) struct Pending<'b> {
     receiver: oneshot::Receiver<Result<Decision, Error>>,
     count: u64,
-    client: &'b Client,
+    client: &'b Handle,
     entry: &'b Arc<BucketEntry>,
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct Pending<'b> {
 impl Asker {
     pub(crate) fn new<'b>(
         count: u64,
-        client: &'b Client,
+        client: &'b Handle,
         entry: &'b Arc<BucketEntry>,
     ) -> (Self, Pending<'b>) {
         let (answer, receiver) = oneshot::channel();

@@ -9,8 +9,8 @@ use std::{
 use tokio::{sync::Notify, task::JoinSet};
 use topup_wire::{connection::Connection, scripts::PutIn};
 
-use super::BucketEntry;
-use crate::{client::Shared, machine::PutBack};
+use super::{BucketEntry, Shared};
+use crate::machine::PutBack;
 
 /// So many go together.
 const BATCH: usize = 128;

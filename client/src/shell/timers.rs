@@ -7,11 +7,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::BucketEntry;
-use crate::{
-    client::{Client, Shared},
-    machine::{Micros, Timers},
-};
+use super::{BucketEntry, Handle, Shared};
+use crate::machine::{Micros, Timers};
 
 /// The timer wheel of a client.
 #[derive(Debug, Default)]
@@ -61,7 +58,7 @@ async fn keep(shared: Weak<Shared>, timers: Arc<BucketTimers>) {
     let mut due = Vec::new();
     loop {
         let wait = {
-            let Some(client) = shared.upgrade().map(Client::of) else { return };
+            let Some(client) = shared.upgrade().map(Handle::of) else { return };
             let now = client.shared().clock.now();
             timers.lock().timers.take_due(now, &mut due);
             for entry in due.drain(..) {

@@ -2,9 +2,7 @@
 
 mod call;
 mod layer;
-mod pauses;
 mod retry_after;
 
 pub use call::{Answer, Outgoing, OutgoingKey, PerHost};
 pub use layer::{CallError, Wait, WaitLayer};
-pub(crate) use pauses::Pauses;

@@ -18,14 +18,14 @@ pub(crate) struct Pauses(Mutex<HashMap<Name, Micros>>);
 
 impl Pauses {
     /// Until when the bucket is paused, if it is at `now`.
-    pub(super) fn until(&self, name: &Name, now: Micros) -> Option<Micros> {
+    pub(crate) fn until(&self, name: &Name, now: Micros) -> Option<Micros> {
         let paused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         paused.get(name).copied().filter(|until| *until > now)
     }
 
     /// Pauses the bucket; the longer of two pauses holds. Forgets those that are over, so there are never more than buckets
     /// that are paused.
-    pub(super) fn pause(&self, name: Name, until: Micros, now: Micros) {
+    pub(crate) fn pause(&self, name: Name, until: Micros, now: Micros) {
         let mut paused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         paused.retain(|_, until| *until > now);
         let known = paused.entry(name).or_insert(until);
