@@ -232,6 +232,43 @@ impl<W: Waiter> Busy<W> {
         }
     }
 
+    /// Tells waiters that nobody waits any more, where a denial does not hold: what comes of it is not for the bucket to say.
+    pub(super) fn dismiss(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if cx.enforced || !self.queue.has_waiters() {
+            return;
+        }
+        let denial =
+            Denial { tokens: self.estimate.tokens(), capacity: self.estimate.capacity(cx.terms), wait: 0 };
+        for waiting in self.queue.extract(|waiting| !waiting.is_take()) {
+            out.answer(waiting.waiter, denied(denial));
+        }
+    }
+
+    /// Denies takes that are known to be denied, and waiters whose turn is now known to come too late.
+    pub(super) fn deny(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if !self.estimate.denies(cx.now) || !self.queue.has_takes() && self.unsure == 0 {
+            return;
+        }
+        let unsure = std::mem::take(&mut self.unsure) > 0;
+        let (estimate, mut before, mut told) = (self.estimate, 0_u64, Vec::new());
+        let gone = self.queue.extract(|waiting| {
+            let turn = estimate.denial(waiting.count, before, cx);
+            let late = |denial: &Denial| cx.now.saturating_add(denial.wait) > waiting.until;
+            let judged = waiting.is_take() || unsure;
+            match turn.filter(|denial| judged && late(denial)) {
+                Some(denial) => told.push(denial),
+                None => {
+                    before = before.saturating_add(waiting.count);
+                    return false;
+                }
+            }
+            true
+        });
+        for (waiting, denial) in gone.into_iter().zip(told) {
+            out.answer(waiting.waiter, denied(denial));
+        }
+    }
+
     /// Tells the takes among the first `aboard` waiters what the reply says.
     fn deny_aboard(&mut self, aboard: usize, settled: &Settled, out: &mut Actions<W>) {
         let &Settled { tokens, capacity, wait, verdict, .. } = settled;

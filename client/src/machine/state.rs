@@ -166,6 +166,12 @@ impl<W: Waiter> BucketState<W> {
         }
     }
 
+    /// Bytes that a bucket in use takes beside its state at rest.
+    #[cfg(test)]
+    pub(crate) fn size_of_use() -> usize {
+        size_of::<Busy<W>>()
+    }
+
     /// Whether anyone waits for tokens with patience.
     pub fn has_waiters(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.queue.has_waiters())
@@ -256,43 +262,6 @@ impl<W: Waiter> Busy<W> {
             self.renew_or_return(cx, out);
         }
         self.dispatch(cx, out);
-    }
-
-    /// Tells waiters that nobody waits any more, where a denial does not hold: what comes of it is not for the bucket to say.
-    fn dismiss(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        if cx.enforced || !self.queue.has_waiters() {
-            return;
-        }
-        let denial =
-            Denial { tokens: self.estimate.tokens(), capacity: self.estimate.capacity(cx.terms), wait: 0 };
-        for waiting in self.queue.extract(|waiting| !waiting.is_take()) {
-            out.answer(waiting.waiter, denied(denial));
-        }
-    }
-
-    /// Denies takes that are known to be denied, and waiters whose turn is now known to come too late.
-    fn deny(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        if !self.estimate.denies(cx.now) || !self.queue.has_takes() && self.unsure == 0 {
-            return;
-        }
-        let unsure = std::mem::take(&mut self.unsure) > 0;
-        let (estimate, mut before, mut told) = (self.estimate, 0_u64, Vec::new());
-        let gone = self.queue.extract(|waiting| {
-            let turn = estimate.denial(waiting.count, before, cx);
-            let late = |denial: &Denial| cx.now.saturating_add(denial.wait) > waiting.until;
-            let judged = waiting.is_take() || unsure;
-            match turn.filter(|denial| judged && late(denial)) {
-                Some(denial) => told.push(denial),
-                None => {
-                    before = before.saturating_add(waiting.count);
-                    return false;
-                }
-            }
-            true
-        });
-        for (waiting, denial) in gone.into_iter().zip(told) {
-            out.answer(waiting.waiter, denied(denial));
-        }
     }
 
     /// Has a command written, unless one is in flight or there is nothing to ask for yet.

@@ -20,7 +20,9 @@ end
 
 -- What a limit answers that is not published, or not as this algorithm: it leaves no state behind.
 local function unknown(state, now)
-  redis.call('DEL', state)
+  -- A first take was made by the terms of a limit that Redis has just lost: forgotten, it could be made again.
+  local held = redis.pcall('GET', state)
+  if type(held) ~= 'string' or string.byte(held) ~= 102 then redis.call('DEL', state) end
   return {-1, 0, 0, 0, 0, now, 0, 0}
 end
 
