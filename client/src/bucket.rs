@@ -181,10 +181,12 @@ impl Bucket {
     /// As [`Bucket::take`].
     pub async fn peek(&self) -> Result<Decision, Error> {
         let entry = self.entry()?;
+        let before = entry.in_hand(&self.handle);
         let settled = self.within_deadline(self.settle(Operation::Peek(1))).await;
-        // What this worker has in hand is as good as in the bucket.
+        // What this worker has in hand is as good as in the bucket; what has come to hand meanwhile may be in both.
         let with_hand = |settled: Settled| {
-            let tokens = settled.tokens.saturating_add(entry.in_hand(&self.handle)).min(settled.capacity);
+            let in_hand = before.min(entry.in_hand(&self.handle));
+            let tokens = settled.tokens.saturating_add(in_hand).min(settled.capacity);
             let verdict = if tokens > 0 { Verdict::Allowed } else { settled.verdict };
             decision(&Settled { tokens, verdict, ..settled })
         };

@@ -73,7 +73,15 @@ impl BucketEntry {
             if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
                 return Err(Error::NoQueue { limit: self.name().to_string(), algorithm: algorithm.as_str() });
             }
-            let settled = location.operate(&mut connection, algorithm, operation, may_count, doubt).await?;
+            let settled = location.operate(&mut connection, algorithm, operation, may_count, doubt).await;
+            let settled = match settled {
+                // The bucket is on another node by now, which has to be given the script, too. Nothing was done.
+                Err(error) if scripts::is_not_loaded(&error) && refusals + 1 < MOST_UNKNOWN => {
+                    refusals += 1;
+                    continue;
+                }
+                settled => settled?,
+            };
             match settled.verdict {
                 Verdict::Unknown => {
                     // Removed, or changed in kind since it was read. Nothing was done: asking again is safe.
