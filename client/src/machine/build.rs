@@ -30,9 +30,9 @@ impl<W: Waiter> Busy<W> {
         // Whoever cannot be answered in time costs Redis nothing.
         self.expire_takes(cx.now.saturating_add(cx.round_trip), cx, out);
         let built = self.build(rests_until, cx);
-        self.in_flight = built.map(|(_, aboard, ahead)| InFlight {
+        self.in_flight = built.map(|(_, waiters, ahead)| InFlight {
             since: cx.now,
-            aboard,
+            waiters,
             written: true,
             ahead,
             certain_until: self.estimate.certain_until(),
@@ -59,9 +59,9 @@ impl<W: Waiter> Busy<W> {
             };
             return Some((command, 1, 0));
         }
-        let aboard = self.queue.singles();
-        let ahead = self.wish(aboard, cx);
-        let count = aboard as u64 + ahead;
+        let waiters = self.queue.singles();
+        let ahead = self.wish(waiters, cx);
+        let count = waiters as u64 + ahead;
         if count == 0 {
             let idle = !self.must_settle && self.doubt == 0;
             return if idle { None } else { Some((self.settle(Operation::Refund(0), cx), 0, 0)) };
@@ -70,12 +70,12 @@ impl<W: Waiter> Busy<W> {
             Command::Decrement { by: count }
         } else if self.may_take_first(count, rests_until, cx) {
             Command::FirstTake { count }
-        } else if cx.terms.lease.is_some() || aboard > 1 {
+        } else if cx.terms.lease.is_some() || waiters > 1 {
             self.settle(Operation::Lease(count), cx)
         } else {
             self.settle(Operation::Share(count), cx)
         };
-        Some((command, aboard, ahead))
+        Some((command, waiters, ahead))
     }
 
     fn settle(&self, operation: Operation, cx: &Context<'_>) -> Command {
@@ -112,8 +112,8 @@ impl<W: Waiter> Busy<W> {
 
     /// How many tokens to take ahead with a command for so many takers.
     fn wish(&mut self, takers: usize, cx: &Context<'_>) -> u64 {
-        let hungry = std::mem::take(&mut self.hungry);
-        if !hungry && (takers == 0 || cx.terms.lease.is_none() && takers < BURST) || !cx.terms.counts() {
+        let wants_more = std::mem::take(&mut self.wants_more);
+        if !wants_more && (takers == 0 || cx.terms.lease.is_none() && takers < BURST) || !cx.terms.counts() {
             return 0;
         }
         let left = cx.hot.in_hand();
@@ -128,7 +128,7 @@ impl<W: Waiter> Busy<W> {
         prefetch.look(cx.now, left, takers as u64);
         let size = allowance.map_or(0, |allowance| prefetch.size(allowance));
         // Whoever tries without waiting comes again.
-        let tries = hungry && takers == 0 && left == 0 && below_full_for > 0;
+        let tries = wants_more && takers == 0 && left == 0 && below_full_for > 0;
         size.max(u64::from(tries))
     }
 }

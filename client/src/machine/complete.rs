@@ -51,8 +51,11 @@ impl<W: Waiter> Busy<W> {
         // After later replies nothing tells whether the bucket, with tokens of an overdue one, was below full all the time.
         let known_since = if flight.is_some() { sent } else { 0 };
         let served = self.distribute(granted, left, capacity, known_since, cx, out);
-        if let (Some(flight), Reply::Settled(settled)) = (flight, &reply) {
-            self.deny_aboard(flight.aboard.saturating_sub(served), settled, out);
+        // Where all was granted nobody is denied: who has got nothing goes with the next command.
+        if granted < command.wanted()
+            && let (Some(flight), Reply::Settled(settled)) = (flight, &reply)
+        {
+            self.deny_waiters(flight.waiters.saturating_sub(served), settled, out);
         }
         self.go_on(cx, out);
         rests_until
@@ -83,7 +86,7 @@ impl<W: Waiter> Busy<W> {
         if let Command::Settle { doubt, .. } = command {
             self.doubt = self.doubt.saturating_add(doubt);
         }
-        for _ in 0..flight.map_or(0, |flight| flight.aboard) {
+        for _ in 0..flight.map_or(0, |flight| flight.waiters) {
             if let Some(waiting) = self.queue.pop() {
                 out.answer(waiting.waiter, Answer::Failed);
             }
@@ -269,15 +272,15 @@ impl<W: Waiter> Busy<W> {
         }
     }
 
-    /// Tells the takes among the first `aboard` waiters what the reply says.
-    fn deny_aboard(&mut self, aboard: usize, settled: &Settled, out: &mut Actions<W>) {
+    /// Tells the takes among the first `waiters` waiters what the reply says.
+    fn deny_waiters(&mut self, waiters: usize, settled: &Settled, out: &mut Actions<W>) {
         let &Settled { tokens, capacity, wait, verdict, .. } = settled;
-        if verdict == Verdict::Allowed && aboard == 0 {
+        if verdict == Verdict::Allowed && waiters == 0 {
             return;
         }
         let denial = Denial { tokens, capacity, wait };
         self.queue
-            .extract_first(aboard)
+            .extract_first(waiters)
             .into_iter()
             .for_each(|waiting| out.answer(waiting.waiter, denied(denial)));
     }

@@ -91,7 +91,7 @@ pub(super) struct Busy<W> {
     /// A bare command found less than nothing: a settle must follow, also where nobody waits.
     pub(super) must_settle: bool,
     /// More is to be taken ahead.
-    pub(super) hungry: bool,
+    pub(super) wants_more: bool,
     /// Gathered tokens had to be put back: from now on all or nothing.
     pub(super) gathers_in_vain: bool,
     /// The last command had no reply: what nobody waits for is left for later.
@@ -105,7 +105,7 @@ pub(super) struct InFlight {
     /// When it was dispatched, and then when it was written.
     pub(super) since: Micros,
     /// Once it is written: how many of the first waiters it is for.
-    pub(super) aboard: usize,
+    pub(super) waiters: usize,
     pub(super) written: bool,
     /// Tokens to be taken ahead.
     pub(super) ahead: u64,
@@ -138,7 +138,7 @@ impl<W: Waiter> BucketState<W> {
             }
             Event::Wake => busy.wake(cx, out),
             Event::TakeAhead => {
-                busy.hungry = true;
+                busy.wants_more = true;
                 busy.dispatch(cx, out);
             }
             Event::Unwanted(tokens) => {
@@ -208,7 +208,7 @@ impl<W> Default for Busy<W> {
             unsure: 0,
             settle_next: false,
             must_settle: false,
-            hungry: false,
+            wants_more: false,
             gathers_in_vain: false,
             failed: false,
         }
@@ -271,13 +271,13 @@ impl<W: Waiter> Busy<W> {
         }
         let asks = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
         let owes = (self.must_settle || self.doubt > 0) && !self.failed;
-        if owes || self.hungry || self.queue.first().is_some_and(asks) {
+        if owes || self.wants_more || self.queue.first().is_some_and(asks) {
             self.number = self.number.wrapping_add(1);
             let number = self.number;
             let since =
                 self.queue.first().filter(|first| first.is_take()).map_or(cx.now, |first| first.since);
             self.in_flight =
-                Some(InFlight { number, since, aboard: 0, written: false, ahead: 0, certain_until: 0 });
+                Some(InFlight { number, since, waiters: 0, written: false, ahead: 0, certain_until: 0 });
             out.dispatch = Some(number);
         }
     }
@@ -299,7 +299,7 @@ impl<W: Waiter> Busy<W> {
         // One that is still to be written waits for room, and is built for whoever is there then.
         if let Some(flight) = self.in_flight.filter(|flight| flight.written && overdue(flight.since)) {
             self.in_flight = None;
-            for _ in 0..flight.aboard {
+            for _ in 0..flight.waiters {
                 if let Some(waiting) = self.queue.pop() {
                     out.answer(waiting.waiter, Answer::Overdue);
                 }
@@ -317,15 +317,16 @@ impl<W: Waiter> Busy<W> {
         if !self.queue.oldest_take().is_some_and(overdue) {
             return;
         }
-        let (aboard, mut turn, mut gone_aboard) = (self.in_flight.map_or(0, |flight| flight.aboard), 0, 0);
+        let (waiters, mut turn, mut gone_of_flight) =
+            (self.in_flight.map_or(0, |flight| flight.waiters), 0, 0);
         let gone = self.queue.extract(|waiting| {
             let gone = waiting.is_take() && overdue(waiting.since);
-            gone_aboard += usize::from(gone && turn < aboard);
+            gone_of_flight += usize::from(gone && turn < waiters);
             turn += 1;
             gone
         });
         if let Some(flight) = &mut self.in_flight {
-            flight.aboard -= gone_aboard;
+            flight.waiters -= gone_of_flight;
         }
         gone.into_iter().for_each(|waiting| out.answer(waiting.waiter, Answer::Overdue));
     }
@@ -350,7 +351,7 @@ impl<W: Waiter> Busy<W> {
             && self.in_flight.is_none()
             && self.doubt == 0
             && !self.must_settle
-            && !self.hungry
+            && !self.wants_more
             && self.gathered == 0
             && cx.hot.in_hand() == 0
             && cx.terms.lease.is_none()

@@ -92,9 +92,10 @@ impl Dispatched {
 impl lane::Request for Dispatched {
     fn encode(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(published) = self.entry.limit().last() else { return false };
-        let sent = self.client.shared().clock.now();
         let outcome = self.entry.step_under(Event::Ready(self.number), &published, &self.client, None);
         let Some(command) = outcome.command else { return false };
+        // Before the command goes, and after everyone came whom it is for.
+        let sent = self.client.shared().clock.now();
         published.locate(self.entry.key()).encode(out, command);
         self.written = Some((command, sent, published));
         true
