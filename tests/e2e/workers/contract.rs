@@ -89,8 +89,8 @@ async fn a_denied_take_is_allowed_when_it_was_said_to_be() {
 
 /// Empties a bucket of 20 at 10 a second; then each token is promised for the instant it is due, to the end.
 pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
-    /// Between the instant of Redis and ours, and for clocks that drift.
-    const SLACK: u64 = 2_000;
+    /// Between the instant of Redis and ours, for a first take, which is known to the ms, and for clocks that drift.
+    const SLACK: u64 = 4_000;
     let stalls = Stalls::watch();
     let first = clock::now();
     assert!(bucket.take(20).await.unwrap().is_allowed());
