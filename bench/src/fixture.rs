@@ -94,7 +94,9 @@ impl Fixture {
             loop {
                 match bucket.peek().await {
                     Ok(_) => break,
-                    Err(topup::Error::UnknownLimit { .. }) => sleep(Duration::from_millis(2)).await,
+                    Err(topup::Error::UnknownLimit { .. } | topup::Error::NothingPublished { .. }) => {
+                        sleep(Duration::from_millis(2)).await
+                    }
                     // A machine that is busy with something else.
                     Err(error) if error.is_transient() => {}
                     Err(error) => return Err(anyhow::Error::from(error)),

@@ -20,7 +20,7 @@ use crate::{
     shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds},
 };
 
-/// The bucket of a limit, or of one key of a keyed limit. From [`Client::limit`]; cheap to make, anew or once.
+/// The bucket of a limit, or of one key of a keyed limit. From [`Client::limit`](crate::Client::limit); cheap to make, anew or once.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     handle: Handle,

@@ -1,6 +1,6 @@
 //! The decisions of one bucket in a worker, as a pure machine: events and an instant go in, actions come out.
 //!
-//! Nothing here sends, waits or reads a clock. The shell around it ([`crate::shell`]) does; the simulation drives the
+//! Nothing here sends, waits or reads a clock. The shell around it (`crate::shell`) does; the simulation drives the
 //! same machine in virtual time. [`BucketState::step`] is the one entrance.
 //!
 //! A take joins the wait queue. One command at a time is in flight for a bucket. It is built when the pipeline is ready

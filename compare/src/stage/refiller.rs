@@ -113,7 +113,9 @@ async fn all_published(url: &str, ours: &[Contender]) -> anyhow::Result<()> {
     for contender in ours {
         while let Err(error) = client.limit(contender.name.as_str()).key("0").peek().await {
             match error {
-                Error::UnknownLimit { .. } => sleep(Duration::from_millis(2)).await,
+                Error::UnknownLimit { .. } | Error::NothingPublished { .. } => {
+                    sleep(Duration::from_millis(2)).await
+                }
                 // A machine that is busy with something else.
                 error if error.is_transient() => {}
                 error => return Err(error.into()),
