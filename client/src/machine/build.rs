@@ -1,6 +1,6 @@
 //! Which command is written for those who wait.
 
-use topup_wire::bucket::Operation;
+use topup_wire::{bucket::Operation, scripts::can_take_first};
 
 use super::{
     Actions, Command, Context, Kind, Micros,
@@ -9,8 +9,6 @@ use super::{
     state::{Busy, InFlight},
 };
 
-/// A first take carries its count in a short value.
-const MOST_FIRST_TAKE: u64 = 1 << 32;
 /// Tokens are gathered for a waiter that wants several only if they come within this, in µs.
 const GATHER_WITHIN: Micros = 1_000_000;
 
@@ -96,7 +94,7 @@ impl<W: Waiter> Busy<W> {
             && cx.is_trusted()
             && cx.first_takes_pay
             && cx.now >= rests_until
-            && count <= cx.terms.capacity.min(MOST_FIRST_TAKE)
+            && can_take_first(cx.terms.capacity, cx.terms.pace, count)
             && !self.estimate.may_be_counting(cx)
     }
 

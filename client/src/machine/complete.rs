@@ -1,6 +1,6 @@
 //! What the reply to a command makes of a bucket: who is served, who is denied, and what is known after it.
 
-use topup_wire::reply::{Settled, Verdict};
+use topup_wire::reply::Settled;
 
 use super::{
     Actions, Answer, Command, Context, Micros, PutBack, Reply,
@@ -274,10 +274,7 @@ impl<W: Waiter> Busy<W> {
 
     /// Tells the takes among the first `waiters` waiters what the reply says.
     fn deny_waiters(&mut self, waiters: usize, settled: &Settled, out: &mut Actions<W>) {
-        let &Settled { tokens, capacity, wait, verdict, .. } = settled;
-        if verdict == Verdict::Allowed && waiters == 0 {
-            return;
-        }
+        let &Settled { tokens, capacity, wait, .. } = settled;
         let denial = Denial { tokens, capacity, wait };
         self.queue
             .extract_first(waiters)

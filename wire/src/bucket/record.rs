@@ -220,17 +220,6 @@ impl Record {
         if self.catch_up { self.tick.max(token).max(UNHURRIED) } else { token }
     }
 
-    /// The tokens of half a tick: a bucket that misses no more is as good as full. Doubles, as in Lua.
-    pub fn ease(&self) -> u64 {
-        (self.tick as f64 * self.pace.n as f64 / (2.0 * self.pace.p as f64)) as u64
-    }
-
-    /// For how long, in µs, a bucket with catch-up keeps its counter at least: one just settled, and one that misses two
-    /// tokens or more. The time of a token less, which is up to a tick, since its score is so much older.
-    pub fn stay(&self) -> u64 {
-        if self.ease() >= 1 { self.period() - self.tick } else { self.tick }
-    }
-
     /// How far off the next pass is: at 1 the bucket cannot be full for 5 periods, at 2 for 20, and so on.
     pub fn distance(&self, tokens: u64) -> u32 {
         if self.pace.n == 0 || !self.catch_up {
