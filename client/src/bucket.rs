@@ -100,13 +100,18 @@ impl Bucket {
         count: u64,
         until: Option<Micros>,
     ) -> Result<Decision, Error> {
+        let shared = self.handle.shared();
+        let mut began = None;
         let published = match entry.published(&self.handle) {
             Some(published) if published.limit.keyed == entry.key().is_some() => published,
-            // Boxed: very many tasks may have a take under way.
-            _ => match Box::pin(self.within_deadline(entry.read(&self.handle))).await {
-                Ok(published) => published,
-                Err(error) => return self.decided(entry, count, Err(error)),
-            },
+            _ => {
+                began = Some(shared.clock.now());
+                // Boxed: very many tasks may have a take under way.
+                match Box::pin(self.within_deadline(entry.read(&self.handle))).await {
+                    Ok(published) => published,
+                    Err(error) => return self.decided(entry, count, Err(error)),
+                }
+            }
         };
         if let Some(free) = published.free(entry.key()) {
             return Ok(self.passed(entry, count, free));
@@ -116,7 +121,16 @@ impl Bucket {
         }
         let pending = entry.take(count, until, &published, &self.handle);
         drop(published);
-        self.decided(entry, count, pending.await)
+        let decision = match began.filter(|_| until.is_none()) {
+            None => pending.await,
+            // What reading the limit took is of the take's own time.
+            Some(began) => {
+                let left = shared.deadline.saturating_sub(Duration::from_micros(shared.clock.now() - began));
+                let late = Err(Error::DeadlineExceeded { deadline: shared.deadline });
+                Box::pin(tokio::time::timeout(left, pending)).await.unwrap_or(late)
+            }
+        };
+        self.decided(entry, count, decision)
     }
 
     /// Takes one token if that can be decided without Redis: from tokens taken ahead, where the limit has a `lease`, or

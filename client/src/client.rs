@@ -123,7 +123,7 @@ impl Client {
             tokio::time::sleep(LOOK_AGAIN).await;
             looks += 1;
         }
-        put_back::give(self.0.in_hand(), &self.shared().connection(), self.shared().deadline).await;
+        put_back::give_all(self.0.in_hand(), &self.shared().connection(), self.shared().deadline).await;
     }
 
     /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
@@ -173,7 +173,8 @@ impl Builder {
         let (control, clock) = (Arc::new(Control::default()), Arc::new(Clock::start()));
         let sent = clock.now();
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
-        control.note(&first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??, sent);
+        let first = first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??;
+        control.note(&first, sent, clock.now());
         let tallies = Arc::new(Tallies::default());
         control_poll::start(&control, connection.clone(), self.deadline, tallies.clone(), clock.clone());
         let shared = Arc::new(Shared {

@@ -4,10 +4,11 @@ use std::{cell::Cell, rc::Rc};
 
 use topup::{
     Decision,
-    machine::{Actions, Answer, Command, Event, Micros, PutBack, Spent},
+    machine::{Actions, Answer, Command, Event, Micros, PutBack, RedisTime, Spent, Terms},
 };
 
 use crate::{
+    adjust::Taken,
     fault::Fault,
     oracle::{Law, Note},
     plan::Ask,
@@ -169,7 +170,7 @@ impl World {
         bucket: usize,
         event: Event<Caller>,
         published: &Rc<Published>,
-        taken: Option<(u64, u64)>,
+        taken: Option<Taken>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let mut event = Some(event);
@@ -177,6 +178,9 @@ impl World {
             let puts_back = matches!(next, Event::PutsBack(_));
             let mut actions = Actions::default();
             self.step_once(worker, bucket, next, published, &mut actions);
+            if let Some(adjust) = actions.adjust.take() {
+                self.adjusts(worker, bucket, adjust, taken);
+            }
             if let Some(number) = actions.dispatch {
                 let (from, to) = self.plan.network.pipeline;
                 let at = self.now + self.delays.of(from..=to);
@@ -216,6 +220,7 @@ impl World {
         match fault {
             Some(Fault::DeadlineAnew) => context.deadline = DEADLINE + 50_000,
             Some(Fault::TrustForever) => (context.trusted_until, context.daemon_alive) = (Micros::MAX, true),
+            Some(Fault::OffsetWrong) => context.redis = half_a_token_ahead(context.redis, context.terms),
             _ => {}
         }
         machine.step(event, &context, actions);
@@ -256,7 +261,7 @@ impl World {
     }
 
     /// A caller is told its answer: tokens that nobody was there to hear of.
-    fn told(&mut self, caller: &Caller, answer: Answer, taken: Option<(u64, u64)>) -> u64 {
+    fn told(&mut self, caller: &Caller, answer: Answer, taken: Option<Taken>) -> u64 {
         let id = caller.id;
         let Call { worker, bucket, count, since, asked, patience, until, is_over, .. } = self.calls[id];
         let allowed = matches!(answer, Answer::Decided(Decision::Allowed { .. }));
@@ -288,14 +293,22 @@ impl World {
             return 0;
         }
         self.books[bucket].told += count;
-        self.workers[worker].entries[bucket].tell_of(count, taken.map(|(_, order)| order));
+        self.workers[worker].entries[bucket].tell_of(count, taken.map(|taken| taken.order));
         // Tokens of a command count from its execution on, but not before the caller came.
-        let (at, order) = taken.filter(|(at, _)| *at >= asked).unwrap_or_else(|| match taken {
+        let (at, order) = match taken {
+            Some(Taken { at, order, .. }) if at >= asked => (at, order),
             Some(_) => (asked, self.next_order()),
             None => (self.now, self.next_order()),
-        });
+        };
         self.books[bucket].notes.push((at, order, Note::Admitted(count)));
         self.asks_again(worker, bucket, until);
         0
     }
+}
+
+/// The time of Redis as a planted fault has it.
+fn half_a_token_ahead(redis: RedisTime, terms: &Terms) -> RedisTime {
+    let (least, most) = redis.bounds();
+    let half = terms.pace.p / 2;
+    RedisTime::of(least.saturating_add(half), most.saturating_add(half))
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use topup::machine::{Command, Event, Micros, Reply};
 
 use crate::{
+    adjust::Taken,
     fault::Fault,
     oracle::Note,
     server::Executed,
@@ -14,7 +15,7 @@ use crate::{
 
 /// The fate of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(crate) enum Fate {
     /// Carried out and answered.
     Answered,
     /// Never carried out; an error.
@@ -52,6 +53,7 @@ impl World {
         let Some(published) = self.workers[worker].published.clone() else { return };
         let outcome = self.step(worker, bucket, Event::Ready(number), &published, None);
         let Some(command) = outcome.command else { return };
+        self.corrects(worker);
         let (sent, at, connection) = (self.local(worker), self.now, self.connection);
         let fate = self.fate();
         self.tell(bucket, || format!("worker {worker} writes {command:?}, number {number}"));
@@ -78,7 +80,7 @@ impl World {
         self.push(arrives, Happening::Execute(Box::new(sent)));
     }
 
-    fn fate(&mut self) -> Fate {
+    pub(crate) fn fate(&mut self) -> Fate {
         if !self.delays.chance(self.plan.network.lost, 10_000) {
             return Fate::Answered;
         }
@@ -115,6 +117,7 @@ impl World {
         self.books[bucket].granted += executed.granted;
         match command {
             Command::FirstTake { .. } => self.counts.first_takes += 1,
+            Command::TakeAtRest { .. } => self.counts.takes_at_rest += 1,
             Command::Decrement { .. } => self.counts.decrements += 1,
             Command::Settle { .. } => self.counts.settles += 1,
         }
@@ -161,23 +164,33 @@ impl World {
             fate == Fate::Answered && connection == self.connection && !executed.refused
         });
         let reply = executed.map(|(.., executed)| executed.reply);
-        if let (Command::FirstTake { .. }, Some(Reply::First(was_full))) = (command, reply) {
+        if let Some(was_full) = was_full(command, reply, published) {
             self.workers[worker].note_first_take(!was_full);
         }
-        let taken = executed.map(|(at, order, _)| (at, order));
+        let taken = executed.map(|(at, order, Executed { born, .. })| Taken { at, order, born });
         if let Some((at, order, executed)) = executed
             && executed.overflow > 0
         {
-            self.tell(bucket, || format!("({} of them were taken late)", executed.overflow));
+            self.tell(bucket, || format!("({} tokens of them were taken late)", executed.overflow));
             self.counts.late += executed.overflow;
-            self.workers[worker].entries[bucket].doubts.push(order);
+            if matches!(command, Command::Decrement { .. }) {
+                self.workers[worker].entries[bucket].doubts.push(order);
+            }
             self.books[bucket].notes.push((at, order, Note::Doubtful(order, executed.overflow)));
         }
         self.tell(bucket, || match reply {
             Some(_) => format!("worker {worker} has the reply to number {number}"),
             None => format!("worker {worker} has no reply to number {number}"),
         });
-        if let Some((at, order, Executed { granted: tokens @ 1.., .. })) = executed {
+        let refused = match reply {
+            // The machine judges takes at rest. What it refuses is given back, or lost to the bucket.
+            Some(Reply::AtRest(full_at)) => {
+                let earliest = self.workers[worker].control.redis.bounds().0.saturating_add(when);
+                full_at > earliest + published.terms.capacity * published.terms.pace.p
+            }
+            reply => reply == Some(Reply::OtherTerms),
+        };
+        if let Some((at, order, Executed { granted: tokens @ 1.., .. })) = executed.filter(|_| !refused) {
             self.workers[worker].entries[bucket].untold.push_back((at, order, tokens));
         }
         if self.fault == Some(Fault::FreshIgnored) && matches!(command, Command::Decrement { .. }) {
@@ -185,5 +198,16 @@ impl World {
         }
         let event = Event::Completed { number, command, sent: when, reply };
         self.step(worker, bucket, event, &published.clone(), taken);
+    }
+}
+
+/// Whether a command that takes of a bucket without a key has found none.
+fn was_full(command: Command, reply: Option<Reply>, published: &Published) -> Option<bool> {
+    match (command, reply?) {
+        (Command::FirstTake { .. }, Reply::First(was_full)) => Some(was_full),
+        (Command::TakeAtRest { count, first_at }, Reply::AtRest(full_at)) if first_at > 0 => {
+            Some(full_at == first_at + count * published.terms.pace.p)
+        }
+        _ => None,
     }
 }

@@ -37,7 +37,8 @@ impl World {
     /// A worker that has just started knows the limit.
     pub(crate) fn settled_in(&mut self, worker: usize) {
         let (now, redis) = (self.local(worker), self.server.time(self.now));
-        self.workers[worker].control.note(self.server.generation, true, redis, now);
+        let before = now.saturating_sub(2 * self.plan.network.trip.1);
+        self.workers[worker].control.note(self.server.generation, true, redis, before, now);
         let epoch = self.workers[worker].control.epoch;
         self.workers[worker].published = self.limit(epoch).map(Into::into);
     }
@@ -84,7 +85,7 @@ impl World {
         match told {
             _ if fate == Fate::Silent => control.lose_sight(now),
             Some((generation, alive, redis)) if fate == Fate::Answered && connection == self.connection => {
-                control.note(generation, alive, redis, sent);
+                control.note(generation, alive, redis, sent, now);
             }
             _ => control.break_off(),
         }

@@ -14,6 +14,9 @@ const LONGEST: u64 = 20 * SECOND;
 /// The shortest, in µs: what workers know of a bucket grows old in it.
 const SHORTEST: u64 = 3 * SECOND;
 
+/// Takes of a bucket at rest trust a clock to one part in 1,024: parts per million.
+const MOST_DRIFT: u64 = 900;
+
 /// Terms of every kind: slow, quick, uneven, and quicker than the clock.
 const TERMS: [Promise; 16] = [
     Promise::new(10, 10, SECOND),
@@ -34,13 +37,37 @@ const TERMS: [Promise; 16] = [
     Promise::new(3, 50, SECOND),
 ];
 
+/// Terms whose buckets rest as numbers: tokens one at a time, 10 ms apart or more.
+const ONE_AT_A_TIME: [Promise; 12] = [
+    Promise::new(3, 100, SECOND),
+    Promise::new(3, 2, SECOND),
+    Promise::new(5, 1, SECOND),
+    Promise::new(8, 1, 10_007),
+    Promise::new(10, 10, SECOND),
+    Promise::new(10, 50, SECOND),
+    Promise::new(20, 100, SECOND),
+    Promise::new(50, 20, SECOND),
+    Promise::new(100, 5, SECOND),
+    Promise::new(400, 1, 33_333),
+    Promise::new(1_000, 100, SECOND),
+    Promise::new(100_000, 100, SECOND),
+];
+
 // === impl Plan ===
 
 impl Plan {
     /// The plan of `seed`.
     pub fn draw(seed: u64) -> Self {
+        let mut plan = Self::drawn(seed);
+        if plan.promises().any(Promise::rests_as_number) {
+            plan.drift = plan.drift.min(MOST_DRIFT);
+        }
+        plan
+    }
+
+    fn drawn(seed: u64) -> Self {
         let dice = &mut Dice::new(seed);
-        let terms = dice.pick(&TERMS);
+        let terms = if dice.chance(2, 5) { dice.pick(&ONE_AT_A_TIME) } else { dice.pick(&TERMS) };
         let workers = dice.pick(&[1, 1, 2, 3, 4, 6, 8, 16, 32, 64, 128]);
         let mut plan = Self::calm(seed, workers, terms);
         plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
@@ -50,6 +77,7 @@ impl Plan {
             0 => return plan.steady(dice),
             1 | 2 => return plan.comebacks(dice),
             3 => return plan.late_bursts(dice),
+            4 | 5 => return plan.resting(dice),
             _ => {}
         }
         if dice.chance(1, 3) {
@@ -140,6 +168,76 @@ impl Plan {
             self.traffic.push(Stream::Takes { gap, most: 1 });
         }
         if dice.chance(1, 3) { self.raised(dice) } else { self }
+    }
+
+    /// Single takes of several workers around the rate, of buckets that rest as numbers and are near empty at times.
+    fn resting(mut self, dice: &mut Dice) -> Self {
+        self.terms = dice.pick(&ONE_AT_A_TIME);
+        self.workers = self.workers.clamp(2, 32);
+        self.buckets = dice.pick(&[1, 1, 3]);
+        let terms = self.terms;
+        self.lasts = terms.time_of(dice.of(300..=2_000)).clamp(SHORTEST, LONGEST);
+        self.network = network(dice);
+        if dice.chance(1, 2) {
+            self.network.trip = dice.pick(&[(20, 60), (40, 300)]);
+        }
+        match dice.of(0..=5) {
+            0 => return self.late_first_takes(dice),
+            1 => return self.changed_at_rest(dice),
+            _ => {}
+        }
+        self.restless = dice.chance(1, 4);
+        self.daemons = daemons(dice, self.lasts);
+        let each = |percent: u64| (terms.each() * 100 / percent * self.buckets as u64).max(1_500);
+        let gap = each(dice.pick(&[20, 60, 95, 105, 150, 300]));
+        self.traffic.push(Stream::Takes { gap, most: dice.pick(&[1, 1, 2, 3]) });
+        if dice.chance(1, 2) {
+            // Empties a bucket now and then.
+            let takes = (terms.capacity / self.workers as u64).clamp(1, 20);
+            let gap = terms.time_of(terms.capacity).clamp(300_000, self.lasts);
+            self.traffic.push(Stream::Bursts { gap, takes, spread: dice.pick(&[0, 3_000, 90_000]) });
+        }
+        if dice.chance(1, 3) {
+            let gap = (terms.each() * dice.of(5..=50)).min(self.lasts);
+            self.traffic.push(Stream::Refunds { gap, most: dice.of(1..=terms.capacity.min(20)) });
+            if dice.chance(1, 2) {
+                self.traffic.push(Stream::Resets { gap: gap * 4 });
+            }
+        }
+        if dice.chance(1, 3) {
+            self.mishaps(dice);
+        }
+        self
+    }
+
+    /// Full buckets that one or two workers empty at once, with many commands late by less than the time of a token.
+    fn late_first_takes(mut self, dice: &mut Dice) -> Self {
+        self.terms = dice.pick(&ONE_AT_A_TIME[..6]);
+        (self.workers, self.lasts) = (dice.pick(&[1, 1, 2]), LONGEST);
+        (self.network.trip, self.network.pipeline) = ((20, 60), (0, 20));
+        (self.network.late, self.network.late_by) = (1_000, self.terms.each());
+        let gap = (self.terms.time_of(self.terms.capacity) * 3 / 2).max(30_000);
+        let spread = self.terms.each() / 4;
+        self.traffic.push(Stream::Bursts { gap, takes: self.terms.capacity + 2, spread });
+        self
+    }
+
+    /// A bucket at rest whose rate is raised while it is below full, and which is emptied soon after that.
+    fn changed_at_rest(mut self, dice: &mut Dice) -> Self {
+        let (capacity, before, after) = dice.pick(&[(50, 10, 50), (50, 10, 40), (100, 20, 100), (20, 4, 10)]);
+        self.terms = Promise::new(capacity, before, SECOND);
+        (self.workers, self.buckets, self.lasts) = (dice.pick(&[1, 2, 4]), 1, 7 * SECOND);
+        self.network = Network::CALM;
+        let at = 2 * SECOND;
+        self.mishaps.push((at, Mishap::Change(Promise::new(capacity, after, SECOND), 0)));
+        // The change is made and known to all workers 1.4 s later, and then the bucket is the first time asked.
+        self.burst(dice, capacity * 2 / 5 / self.workers as u64, at + SECOND * 3 / 5, SECOND / 8);
+        for round in 0..12 {
+            self.burst(dice, 1, at + SECOND * 7 / 5 + round * 80_000, 60_000);
+        }
+        let later = at + dice.of(2 * SECOND..=7 * SECOND / 2);
+        self.burst(dice, capacity * 3 / 2 / self.workers as u64, later, 40_000);
+        self
     }
 
     /// Bursts at a slow bucket, whose rate is raised while workers hear little.

@@ -39,13 +39,25 @@ pub enum Fault {
     KeyStays,
     /// The pass of a daemon skips time: it notes the instant and credits nothing.
     RefillForgets,
+    /// The key of a bucket at rest is never kept for longer.
+    ExpiryStays,
+    /// A take at rest that found too few tokens is not given back.
+    KeptAtRest,
+    /// It is given back twice.
+    GivenTwice,
+    /// A take at rest does not see that the bucket is at rest under other terms.
+    OtherTermsUnseen,
+    /// The time of Redis is wrong by half the time of a token.
+    OffsetWrong,
+    /// A first take that was late is not corrected.
+    LateFirstTake,
 }
 
 // === impl Fault ===
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -64,5 +76,11 @@ impl Fault {
         Self::ChangeForgotten,
         Self::KeyStays,
         Self::RefillForgets,
+        Self::ExpiryStays,
+        Self::KeptAtRest,
+        Self::GivenTwice,
+        Self::OtherTermsUnseen,
+        Self::OffsetWrong,
+        Self::LateFirstTake,
     ];
 }

@@ -23,20 +23,27 @@
 //!
 //! The judge allows exactly what follows.
 //!
+//! - *Numbers at rest*: their key outlives the full instant by 2 ms. The excess of a bucket that rests as a number stays
+//!   below half a token in runs without mishaps. Clocks drift by less than one part in 1,024 there.
 //! - *Late commands*: a bare command may run after the bucket has become full on the way. Its tokens that would not
 //!   have fitted are in doubt until the worker's next settle is carried out. Where others have taken meanwhile, or the bucket
-//!   holds fewer tokens than are in doubt, the rest stays spent.
+//!   holds fewer tokens than are in doubt, the rest stays spent. The same holds for a first take that names a full instant
+//!   before its execution, and for a correction that fails or meets another bucket. Tokens that are given back to a bucket
+//!   at rest later than the time of one may be some that would not have fitted meanwhile.
 //! - *Changes of terms*: until a scheduled change is made, the larger capacity and the larger rate hold. A change that is
 //!   made late by `d` may give the tokens of `d` twice. A key at rest that ends before the change has reached it makes its
 //!   bucket full.
 //! - *Losses of Redis*: a flush fills buckets. A failover gives back what it has lost. For 1.4 s after either,
-//!   workers may take as many tokens once more. A step of the clock forward allows a capacity once more.
+//!   workers may take as many tokens once more. A step of the clock forward allows a capacity once more;
+//!   where buckets rest as numbers, one backward does too.
 //!
 //! # Replaying
 //!
 //! `TOPUP_SIM_SEED=4711 scripts/simulate` runs one seed. A seed that breaks a law prints the last 40 events of its bucket;
 //! `TOPUP_SIM_LINES` sets another number. A [`Fault`] breaks a rule on purpose: the tests assert that some seed finds it.
 
+mod adjust;
+mod at_rest;
 mod callers;
 mod commands;
 mod control;

@@ -42,6 +42,8 @@ impl World {
                 if let Ok(forward) = u64::try_from(by) {
                     self.note_all(Note::Stepped(forward));
                     self.note_all(Note::Pardoned(capacity, until));
+                } else if self.plan.promises().any(Promise::rests_as_number) {
+                    self.note_all(Note::Pardoned(capacity, until));
                 }
             }
             Mishap::Flush => {

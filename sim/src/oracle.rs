@@ -205,13 +205,15 @@ pub(crate) fn judge(
     vanishing: bool,
 ) -> (Option<Broken>, u64) {
     let mut ideal = Ideal::new(promises);
+    // Buckets that rest as numbers keep no instant that is rounded to ms: a key lives 2 ms too long. One that a script has
+    // written beside takes that are given back lives longer by these.
+    let exact = vanishing && promises.iter().all(|promise| promise.rests_as_number());
+    let allowed = if exact { ideal.token * 4 / 5 } else { ideal.token };
     let mut broken = None;
     for &(at, note) in notes {
         let over = ideal.note(at, note);
         let law = match note {
-            Note::Admitted(_) | Note::Paid(..) if over >= ideal.token => {
-                Some(Law::Over(ideal.thousandths(over)))
-            }
+            Note::Admitted(_) | Note::Paid(..) if over >= allowed => Some(Law::Over(ideal.thousandths(over))),
             Note::Seen(tokens, elsewhere) if vanishing => {
                 // A first take may be noted 1 ms late, and a token falls on a whole µs.
                 let slack = ideal.token * 2 + ideal.rate * 1_010 + ideal.gifts;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use topup_wire::limit::{
-    Algorithm, Capacity, Lease, Limit, OnChange, Percent, Rate, Rollout, Shards, Supply, Terms,
+use topup_wire::{
+    bucket::Pace,
+    limit::{Algorithm, Capacity, Lease, Limit, OnChange, Percent, Rate, Rollout, Shards, Supply, Terms},
 };
 
 /// µs of a second.
@@ -187,6 +188,14 @@ impl Promise {
     /// µs for each token, at least one.
     pub fn each(self) -> u64 {
         self.time_of(1).max(1)
+    }
+
+    /// Whether its buckets at rest are kept as numbers.
+    #[allow(clippy::expect_used, reason = "plans are drawn from terms that are right")]
+    pub fn rests_as_number(self) -> bool {
+        let rate = Rate::new(self.tokens, Duration::from_micros(self.interval)).expect("a rate");
+        let (n, p) = rate.lowest_terms();
+        topup_wire::scripts::rests_as_number(self.capacity, Pace { n, p })
     }
 
     /// The limit that promises this.

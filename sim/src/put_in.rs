@@ -45,13 +45,12 @@ impl Server {
         };
         let given = &mut self.keys[key];
         let reply = bucket::put_in(&record, &mut given.bucket, request, now);
-        given.stray = None;
         if let (Some(Fault::NoHold), Bucket::AtRest(AtRest::Until { hold, .. })) =
             (self.fault, &mut given.bucket)
         {
             *hold = 0;
         }
-        given.expires = if let Bucket::AtRest(at_rest) = given.bucket { at_rest.expiry(&record) } else { 0 };
+        given.written(&record, now);
         match reply {
             PutInReply::Again(settled) => Put::Ended(settled.wait),
             PutInReply::Done(settled) => {

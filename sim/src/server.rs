@@ -18,8 +18,12 @@ pub(crate) struct Key {
     pub(crate) bucket: Bucket,
     /// When it expires, in ms; 0 where it does not.
     pub(crate) expires: u64,
-    /// A counter that bare commands have made of an absent bucket.
+    /// What bare commands have made of an absent bucket.
     pub(crate) stray: Option<i64>,
+    /// A bucket at rest is kept as a number.
+    pub(crate) number: bool,
+    /// When the key was made, in µs of Redis.
+    pub(crate) born: u64,
 }
 
 /// The terms under which a worker writes its commands.
@@ -36,11 +40,15 @@ pub(crate) struct Executed {
     pub(crate) reply: Reply,
     /// Tokens taken.
     pub(crate) granted: u64,
-    /// Tokens in doubt that a settle was told, and those among them that the bucket did not have any more.
+    /// Tokens that nobody gets: in doubt, of which a settle was told, or of a counter that takes at rest have met.
     pub(crate) charged: u64,
+    /// Those in doubt that the bucket did not have any more.
     pub(crate) unpaid: u64,
-    /// Tokens that a bare command took of a full bucket, which became full after the command was written.
+    /// Tokens that a bare command took of a full bucket, which became full after the command was written. Tokens that a
+    /// first take left too many, since it named an instant that had passed.
     pub(crate) overflow: u64,
+    /// When the key was made that a native take has met.
+    pub(crate) born: u64,
     /// Tokens in the bucket before.
     pub(crate) before: u64,
     /// Nothing was done: the limit is not published, or the take is more than a bucket ever holds.
@@ -105,7 +113,7 @@ impl Server {
             return;
         }
         let before = self.tokens(key, now);
-        self.keys[key].bucket = Bucket::Absent;
+        self.keys[key] = Key::default();
         let former = self.record.is_some_and(|record| record.terms % 10_000 != u64::from(tag));
         let given = self.tokens(key, now).saturating_sub(before);
         if former && given > 0 {
@@ -115,6 +123,9 @@ impl Server {
 
     /// A script of an unknown limit leaves no key behind, though a first take has written it: what was taken is forgotten.
     pub(crate) fn forget(&mut self, key: usize) {
+        if self.keys[key].number {
+            return;
+        }
         let Key { bucket, .. } = std::mem::take(&mut self.keys[key]);
         if let Bucket::AtRest(AtRest::FirstTake { count, .. }) = bucket {
             self.gifts.push((key, count, false));
@@ -139,12 +150,21 @@ impl Server {
             charged: 0,
             unpaid: 0,
             overflow: 0,
+            born: 0,
             before,
             refused: false,
         };
         match command {
-            Command::FirstTake { count } => {
-                let taken = self.first_take(key, count, written, now);
+            Command::FirstTake { count, full_at } => {
+                let taken = match full_at {
+                    0 => self.first_take(key, count, written, now),
+                    _ => self.first_as_number(key, full_at, written, now),
+                };
+                if taken && full_at > 0 {
+                    let first_at = full_at.saturating_sub(count * written.pace.p);
+                    executed.overflow = written.tokens_late(count, first_at, now);
+                    executed.born = now;
+                }
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
                 // Carried out after a change for which nobody waits so long: it counts as taken before.
@@ -155,10 +175,17 @@ impl Server {
             }
             Command::Decrement { by } => {
                 executed.overflow = self.overflow(key, by, self.time(sent), now);
-                if let Some(left) = self.decrement(key, by) {
-                    executed.reply = Reply::Left(left);
-                    executed.granted = by.saturating_sub(left.min(0).unsigned_abs());
+                match self.decrement(key, by) {
+                    None => {}
+                    Some(left) if written.is_strange(left) => executed.charged = by,
+                    Some(left) => {
+                        executed.reply = Reply::Left(left);
+                        executed.granted = by.saturating_sub(left.min(0).unsigned_abs());
+                    }
                 }
+            }
+            Command::TakeAtRest { count, first_at } => {
+                self.take_at_rest(key, count, first_at, written, now, &mut executed);
             }
             Command::Settle { operation, may_count, doubt } => {
                 let doubt = if self.fault == Some(Fault::DoubtUntold) { 0 } else { doubt };
@@ -188,14 +215,13 @@ impl Server {
         now: u64,
     ) -> Settled {
         self.expire(key, now);
-        let Key { bucket, expires, stray } = &mut self.keys[key];
-        let before = *bucket;
-        let settled = bucket::settle(record, bucket, operation, may_count, doubt, now);
+        let key = &mut self.keys[key];
+        let before = key.bucket;
+        let settled = bucket::settle(record, &mut key.bucket, operation, may_count, doubt, now);
         let denied_in_doubt = doubt > 0 && settled.verdict == Verdict::Denied;
-        let writes = before != *bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
+        let writes = before != key.bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
         if writes && !matches!(operation, Operation::Peek(_)) {
-            *stray = None;
-            *expires = if let Bucket::AtRest(at_rest) = bucket { at_rest.expiry(record) } else { 0 };
+            key.written(record, now);
         }
         settled
     }
@@ -226,15 +252,14 @@ impl Server {
     /// `SET … PX … NX`.
     fn first_take(&mut self, key: usize, count: u64, written: Written, now: u64) -> bool {
         let key = &mut self.keys[key];
-        let absent = key.bucket == Bucket::Absent && key.stray.is_none();
         let overwrites = self.fault == Some(Fault::FirstTakeOverwrites);
-        if !absent && !overwrites {
+        if !key.is_absent() && !overwrites {
             return false;
         }
         let expires = now / 1_000 + written.pace.first_take_ms(count);
         let tag = (written.tag % 10_000) as u16;
-        *key =
-            Key { bucket: Bucket::AtRest(AtRest::FirstTake { tag, count, expires }), expires, stray: None };
+        let bucket = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
+        *key = Key { bucket, expires, born: now, ..Key::default() };
         true
     }
 
@@ -246,7 +271,7 @@ impl Server {
             Bucket::Absent => stray.get_or_insert(0),
             Bucket::Counting(Held { tokens, .. }) => tokens,
         };
-        *tokens -= by as i64;
+        *tokens = tokens.saturating_sub(by as i64);
         Some(*tokens)
     }
 
@@ -278,12 +303,10 @@ impl Server {
 
     /// Tokens in a bucket from which those in doubt can be paid.
     fn tokens_in_doubt(&self, key: usize, doubt: u64, now: u64) -> u64 {
+        let Some(record) = &self.record else { return 0 };
         let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
-        let fuller =
-            Bucket::Counting(Held { tokens: held.tokens.max(0).saturating_add(doubt as i64), ..held });
-        let mut bucket = fuller;
-        let record = self.record.as_ref();
-        let peek = |record| bucket::settle(record, &mut bucket, Operation::Peek(1), false, 0, now).tokens;
-        record.map_or(0, peek)
+        let tokens = held.tokens.max(0).saturating_add(doubt as i64);
+        let mut fuller = Bucket::Counting(Held { tokens, ..held });
+        bucket::settle(record, &mut fuller, Operation::Peek(1), false, 0, now).tokens
     }
 }

@@ -2,10 +2,12 @@
 
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
-use topup::machine::{BucketState, Context, HotCell, Kind, LeaseTerms, Micros, Terms, Timers, Waiter};
+use topup::machine::{
+    BucketState, Context, HotCell, Kind, LeaseTerms, Micros, RedisTime, Terms, Timers, Waiter,
+};
 use topup_wire::{bucket::Record, limit::Capacity};
 
-use crate::{dice::Dice, plan::Plan, server::Written};
+use crate::{adjust::Adjusting, dice::Dice, plan::Plan, server::Written};
 
 /// The longest time from a take to its answer, in µs.
 pub(crate) const DEADLINE: Micros = 250_000;
@@ -17,6 +19,7 @@ const IN_SIGHT: Micros = 750_000;
 const ALL: u32 = 1 << 16;
 const WEIGHT: u32 = 64;
 const WORTH_TRYING: u32 = ALL / 100 * 60;
+const SURE: u32 = ALL / 100 * 5;
 const FADES: u32 = 4;
 
 /// A caller that waits for an answer.
@@ -52,6 +55,7 @@ pub(crate) struct Control {
     daemon_alive: bool,
     pub(crate) trusted_until: Micros,
     redis_now: u64,
+    pub(crate) redis: RedisTime,
 }
 
 /// A bucket in a worker.
@@ -87,6 +91,8 @@ pub(crate) struct Worker {
     pub(crate) looks_at: Option<u64>,
     /// Until then its connection has carried commands, in the run's time: none overtakes another.
     pub(crate) carried_until: u64,
+    /// Corrections that go with the next command.
+    pub(crate) corrections: Vec<Adjusting>,
     /// Callers that wait for the limit to be read.
     pub(crate) reading: Vec<usize>,
     pub(crate) is_reading: bool,
@@ -144,25 +150,34 @@ impl Clock {
 // === impl Control ===
 
 impl Control {
-    /// Takes note of a poll sent at `sent`.
-    pub(crate) fn note(&mut self, generation: u64, daemon_alive: bool, redis_now: u64, sent: Micros) {
+    /// Takes note of a poll sent at `sent` and answered at `received`.
+    pub(crate) fn note(
+        &mut self,
+        generation: u64,
+        daemon_alive: bool,
+        redis_now: u64,
+        sent: Micros,
+        received: Micros,
+    ) {
         if self.generation.replace(generation) != Some(generation) {
             self.epoch += 1;
         }
         (self.daemon_alive, self.redis_now) = (daemon_alive, redis_now);
+        self.redis = self.redis.heard(redis_now, sent, received);
         self.trusted_until = sent + TRUST;
     }
 
     /// Redis gives no answer in time.
     pub(crate) fn lose_sight(&mut self, now: Micros) {
         if now > self.trusted_until + (IN_SIGHT - TRUST) {
-            (self.daemon_alive, self.generation) = (false, None);
+            (self.daemon_alive, self.generation, self.redis) = (false, None, RedisTime::default());
         }
     }
 
     /// The connection is broken.
     pub(crate) fn break_off(&mut self) {
         (self.trusted_until, self.daemon_alive, self.generation) = (0, false, None);
+        self.redis = RedisTime::default();
     }
 }
 
@@ -202,6 +217,7 @@ impl Worker {
             timers: Timers::default(),
             looks_at: None,
             carried_until: 0,
+            corrections: Vec::new(),
             reading: Vec::new(),
             is_reading: false,
             round_trip: 0,
@@ -221,7 +237,8 @@ impl Worker {
         published: &'a Published,
         now: Micros,
     ) -> (&'a mut BucketState<Caller>, Context<'a>) {
-        let first_takes_pay = self.control.redis_now >= published.absent_full_at && self.first_takes_pay();
+        let first_takes_pay = self.control.redis_now >= published.absent_full_at
+            && (published.terms.rests_as_number() || self.first_takes_pay());
         let trusted = published.epoch == self.control.epoch && !published.frozen;
         let Entry { machine, hot, .. } = &mut self.entries[bucket];
         let context = Context {
@@ -233,6 +250,8 @@ impl Worker {
             round_trip: self.round_trip,
             daemon_alive: self.control.daemon_alive,
             first_takes_pay,
+            first_takes_sure: self.in_vain < SURE,
+            redis: self.control.redis,
             enforced: true,
             hot,
         };

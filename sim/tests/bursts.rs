@@ -7,6 +7,8 @@ const MS: u64 = 1_000;
 const QUICK: Promise = Promise::new(1_000, 1_000, SECOND);
 /// 1,000 tokens, 100 a second.
 const SLOW: Promise = Promise::new(1_000, 100, SECOND);
+/// 20 tokens, 10 a second: at rest these are numbers, and a burst empties the bucket.
+const FEW: Promise = Promise::new(20, 10, SECOND);
 /// Workers of a burst.
 const WORKERS: [usize; 6] = [3, 4, 8, 16, 32, 64];
 /// µs over which a burst is spread.
@@ -64,6 +66,51 @@ fn the_same_with_a_lease() {
     after_one_token_each(Some((100, 100 * MS)));
 }
 
+/// A bucket at rest from which each worker has taken now and then, and all take at once.
+fn at_rest(spread: u64, later: &[u64]) {
+    for (seed, workers) in (0..6).flat_map(|seed| WORKERS.map(|workers| (seed, workers))) {
+        for later in later {
+            let mut plan = Plan::calm(seed, workers, FEW);
+            (plan.lasts, plan.drift) = (6 * SECOND, 500);
+            for worker in 0..workers.min(8) {
+                plan.traffic.push(take(worker, SECOND + worker as u64 * 120 * MS));
+            }
+            for round in 0..3 {
+                for worker in 0..workers {
+                    burst(&mut plan, worker, 3, 2 * SECOND + round * (100 * MS + later), spread);
+                }
+            }
+            holds(&plan);
+        }
+    }
+}
+
+#[test]
+fn a_burst_of_all_workers_at_a_bucket_at_rest() {
+    at_rest(0, &[0, 99 * MS, 100 * MS, 101 * MS, 1_000 * MS]);
+}
+
+#[test]
+fn a_burst_that_is_spread_over_the_last_of_a_bucket_at_rest() {
+    at_rest(90 * MS, &[10 * MS, 400 * MS]);
+    at_rest(300 * MS, &[10 * MS, 1_100 * MS]);
+}
+
+#[test]
+fn a_raised_rate_of_a_bucket_at_rest() {
+    for (seed, later) in (0..4).flat_map(|seed| [740, 760, 900, 1_300].map(|later| (seed, later * MS))) {
+        let mut plan = Plan::calm(seed, 8, FEW);
+        plan.lasts = 6 * SECOND;
+        plan.mishaps.push((2 * SECOND, Mishap::Change(Promise::new(20, 100, SECOND), 0)));
+        for worker in 0..8 {
+            burst(&mut plan, worker, 1, 1_500 * MS, 400 * MS);
+            burst(&mut plan, worker, 2, 2 * SECOND + later, 300 * MS);
+            burst(&mut plan, worker, 10, 3 * SECOND + later, 30 * MS);
+        }
+        holds(&plan);
+    }
+}
+
 #[test]
 fn workers_that_empty_the_bucket_again_and_again() {
     for workers in WORKERS {
@@ -107,6 +154,48 @@ fn given_back(tokens: Option<u64>, lease: Option<(u64, u64)>) {
 fn a_refund_by_one_while_another_believes_the_bucket_half_empty() {
     given_back(Some(480), None);
     given_back(Some(20), None);
+}
+
+/// Takes that each find the bucket full or nearly so, a little faster than the rate, over networks of all kinds.
+#[test]
+fn what_a_first_take_is_early_does_not_add_up() {
+    for (trip, each) in [1, 2, 20].into_iter().flat_map(|trip| [(trip, 50), (trip, 500)]) {
+        for (sooner, workers) in
+            [1, 2, 4, 10, 20, 35, 50].into_iter().flat_map(|sooner| [(sooner, 1), (sooner, 8)])
+        {
+            let mut plan = Plan::calm(sooner, workers, Promise::new(3, 1, each * MS));
+            plan.network.trip = (trip * MS * 9 / 10, trip * MS);
+            let apart = (each - sooner.min(each / 5)) * MS;
+            plan.lasts = 100 * apart;
+            for round in 1..100 {
+                plan.traffic.push(take(round as usize % workers, round * apart));
+            }
+            holds(&plan);
+        }
+    }
+}
+
+/// Takes of many workers, refunds and resets of a bucket at rest.
+#[test]
+fn refunds_and_resets_of_a_bucket_at_rest() {
+    for (seed, workers) in (0..6).flat_map(|seed| [4, 16, 64].map(|workers| (seed, workers))) {
+        for tokens in [Some(1), Some(5), None] {
+            let mut plan = Plan::calm(seed, workers, FEW);
+            (plan.lasts, plan.drift) = (8 * SECOND, 500);
+            for round in 0..30 {
+                let at = SECOND + round * 200 * MS;
+                for worker in 0..3 {
+                    let worker = (round as usize * 7 + worker) % workers;
+                    burst(&mut plan, worker, 1 + round % 4, at, 150 * MS);
+                }
+                if round % 3 == 0 {
+                    let worker = round as usize % workers;
+                    plan.traffic.push(Stream::Once { at: at + 70 * MS, worker, ask: Ask::PutIn(tokens) });
+                }
+            }
+            holds(&plan);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use topup_sim::{Fault, Law, Plan, run};
 
 /// Seeds of each run of the tests.
-const SEEDS: u64 = 1_500;
+const SEEDS: u64 = 4_000;
 
 /// The first seed that finds `fault`, and the law that it breaks.
 fn found(fault: Fault) -> Option<(u64, Law)> {
@@ -39,6 +39,12 @@ found! {
     knowledge_that_stays_fresh: FreshIgnored,
     a_change_that_is_forgotten: ChangeForgotten,
     keys_that_stay: KeyStays,
+    keys_that_are_not_kept_for_longer: ExpiryStays,
+    takes_at_rest_that_are_kept: KeptAtRest,
+    takes_at_rest_that_are_given_twice: GivenTwice,
+    other_terms_that_are_not_seen: OtherTermsUnseen,
+    a_time_of_redis_that_is_half_a_token_wrong: OffsetWrong,
+    late_first_takes_that_are_not_corrected: LateFirstTake,
 }
 
 #[test]

@@ -26,6 +26,24 @@ pub struct PutBack {
     pub or_lost: bool,
 }
 
+/// A correction of a bucket at rest, beside the commands that take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adjust {
+    /// Tokens to give back: a take found too few.
+    pub give: u64,
+    /// The bucket is full so many µs later: the time of whole tokens.
+    pub later: Micros,
+    /// Keep the key until this instant of Redis `TIME`, in µs; 0: as it is.
+    pub full_at: u64,
+    /// Tokens that are in doubt unless this reaches the bucket that they were taken of.
+    pub tokens: u64,
+    /// When the bucket is full, as far as this worker knows. While the bucket's own instant is whole tokens apart from this,
+    /// it is the same bucket: one that has been made anew begins at any µs.
+    pub known_full_at: u64,
+    /// Send it at once, before any dispatch of the same step; otherwise with the next write, or a ms later.
+    pub soon: bool,
+}
+
 /// What a step asks of the shell.
 #[derive(Debug)]
 pub struct Actions<W> {
@@ -37,6 +55,8 @@ pub struct Actions<W> {
     pub command: Option<Command>,
     /// Tokens to put back.
     pub put_back: Option<PutBack>,
+    /// A correction to send.
+    pub adjust: Option<Adjust>,
     /// Step with [`Event::Wake`](super::Event::Wake) then, at the latest.
     pub wake_at: Option<Micros>,
 }
@@ -45,7 +65,15 @@ pub struct Actions<W> {
 
 impl<W> Default for Actions<W> {
     fn default() -> Self {
-        Self { first: None, others: Vec::new(), dispatch: None, command: None, put_back: None, wake_at: None }
+        Self {
+            first: None,
+            others: Vec::new(),
+            dispatch: None,
+            command: None,
+            put_back: None,
+            adjust: None,
+            wake_at: None,
+        }
     }
 }
 
@@ -61,6 +89,10 @@ impl<W> Actions<W> {
         } else {
             self.others.push((waiter, answer));
         }
+    }
+
+    pub(super) fn adjust(&mut self, adjust: Adjust) {
+        self.adjust = Some(adjust);
     }
 
     pub(super) fn put_back(&mut self, more: PutBack) {

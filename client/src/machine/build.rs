@@ -4,6 +4,7 @@ use topup_wire::{bucket::Operation, scripts::can_take_first};
 
 use super::{
     Actions, Command, Context, Kind, Micros,
+    at_rest::Rest,
     prefetch::{Allowance, BURST},
     queue::Waiter,
     state::{Busy, InFlight},
@@ -19,7 +20,7 @@ impl<W: Waiter> Busy<W> {
     pub(super) fn write(
         &mut self,
         number: u32,
-        rests_until: Micros,
+        rest: &Rest,
         cx: &Context<'_>,
         out: &mut Actions<W>,
     ) -> Option<Command> {
@@ -27,7 +28,7 @@ impl<W: Waiter> Busy<W> {
         self.queue.close_up();
         // Whoever cannot be answered in time costs Redis nothing.
         self.expire_takes(cx.now.saturating_add(cx.round_trip), cx, out);
-        let built = self.build(rests_until, cx);
+        let built = self.build(rest, cx);
         self.in_flight = built.map(|(_, waiters, ahead)| InFlight {
             since: cx.now,
             waiters,
@@ -44,16 +45,18 @@ impl<W: Waiter> Busy<W> {
     }
 
     /// A command, how many of the first waiters it is for, and the tokens it takes ahead.
-    fn build(&mut self, rests_until: Micros, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
+    fn build(&mut self, rest: &Rest, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
         let several = self.queue.first().filter(|first| first.count > 1);
         if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {
             let missing = count.saturating_sub(self.gathered).max(1);
             let gathers = patient && self.gathers(count, cx);
             let operation = if gathers { Operation::Share(missing) } else { Operation::Take(missing) };
-            let command = if self.may_take_first(count, rests_until, cx) {
-                Command::FirstTake { count }
+            let command = if self.may_take_first(count, rest, cx) {
+                Command::FirstTake { count, full_at: 0 }
+            } else if !gathers && self.may_take_at_rest(count, rest, cx) {
+                Command::TakeAtRest { count, first_at: 0 }
             } else {
-                self.settle(operation, cx)
+                self.settle(operation, rest, cx)
             };
             return Some((command, 1, 0));
         }
@@ -62,38 +65,40 @@ impl<W: Waiter> Busy<W> {
         let count = waiters as u64 + ahead;
         if count == 0 {
             let idle = !self.must_settle && self.doubt == 0;
-            return if idle { None } else { Some((self.settle(Operation::Refund(0), cx), 0, 0)) };
+            return if idle { None } else { Some((self.settle(Operation::Refund(0), rest, cx), 0, 0)) };
         }
         let command = if self.is_certain() && self.estimate.may_decrement(count, cx) {
             Command::Decrement { by: count }
-        } else if self.may_take_first(count, rests_until, cx) {
-            Command::FirstTake { count }
+        } else if self.may_take_first(count, rest, cx) {
+            self.first_take(count, cx)
+        } else if ahead == 0 && self.rests_on(count, rest, cx) && self.may_take_at_rest(count, rest, cx) {
+            Command::TakeAtRest { count, first_at: 0 }
         } else if cx.terms.lease.is_some() || waiters > 1 {
-            self.settle(Operation::Lease(count), cx)
+            self.settle(Operation::Lease(count), rest, cx)
         } else {
-            self.settle(Operation::Share(count), cx)
+            self.settle(Operation::Share(count), rest, cx)
         };
         Some((command, waiters, ahead))
     }
 
-    fn settle(&self, operation: Operation, cx: &Context<'_>) -> Command {
-        let may_count = cx.terms.counts() && cx.daemon_alive && cx.is_trusted();
+    fn settle(&self, operation: Operation, rest: &Rest, cx: &Context<'_>) -> Command {
+        let may_count = self.may_count(operation.count(), rest, cx);
         Command::Settle { operation, may_count, doubt: self.doubt }
     }
 
     /// Whether nothing demands a settle.
-    fn is_certain(&self) -> bool {
+    pub(super) fn is_certain(&self) -> bool {
         !self.settle_next && !self.must_settle && self.doubt == 0
     }
 
     /// Whether a first take of `count` tokens is worth trying.
-    fn may_take_first(&self, count: u64, rests_until: Micros, cx: &Context<'_>) -> bool {
+    fn may_take_first(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> bool {
         cx.terms.kind == Kind::TwoForms
             && self.is_certain()
             && self.gathered == 0
             && cx.is_trusted()
             && cx.first_takes_pay
-            && cx.now >= rests_until
+            && cx.now >= rest.until
             && can_take_first(cx.terms.capacity, cx.terms.pace, count)
             && !self.estimate.may_be_counting(cx)
     }
@@ -118,13 +123,13 @@ impl<W: Waiter> Busy<W> {
         let certain = self.is_certain() && self.estimate.may_decrement(takers as u64 + 1, cx);
         let below_full_for = if certain { self.estimate.certain_until().saturating_sub(cx.now) } else { 0 };
         let tokens = self.estimate.tokens().saturating_sub(takers as u64);
-        let allowance = match cx.terms.lease {
-            Some(lease) => Some(Allowance::of_lease(lease, tokens, below_full_for)),
-            None => Allowance::of_burst(tokens, below_full_for),
-        };
+        let lease = cx.terms.lease.map(|lease| Allowance::of_lease(lease, tokens, below_full_for));
         let prefetch = self.prefetch.get_or_insert_default();
         prefetch.look(cx.now, left, takers as u64);
-        let size = allowance.map_or(0, |allowance| prefetch.size(allowance));
+        let burst = Allowance::of_burst(tokens, below_full_for);
+        let burst = burst.filter(|_| cx.terms.lease.is_none() || prefetch.is_crowded());
+        let size = [lease, burst].into_iter().flatten().map(|allowance| prefetch.size(allowance)).max();
+        let size = size.unwrap_or(0);
         // Whoever tries without waiting comes again.
         let tries = wants_more && takers == 0 && left == 0 && below_full_for > 0;
         size.max(u64::from(tries))

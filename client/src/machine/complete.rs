@@ -4,6 +4,7 @@ use topup_wire::reply::Settled;
 
 use super::{
     Actions, Answer, Command, Context, Micros, PutBack, Reply,
+    at_rest::tokens_at_rest,
     denial::Denial,
     estimate::Estimate,
     hot::Added,
@@ -36,17 +37,18 @@ impl<W: Waiter> Busy<W> {
             self.go_on(cx, out);
             return None;
         };
-        let granted = command.granted(&reply);
+        let granted = command.granted(&reply, sent, cx);
         self.note_doubt(flight, command, granted, cx);
         self.return_stale(cx, out);
-        let rests_until = self.learn(flight.is_some(), command, &reply, granted, sent, cx);
+        let rests_until = self.learn(flight.is_some(), command, &reply, (granted, sent), cx, out);
         // And once more after it: a bucket that has ended counting leaves nothing gathered.
         self.return_stale(cx, out);
         let (left, capacity) = match reply {
             Reply::Settled(settled) => (settled.tokens, settled.capacity),
             Reply::First(_) => (cx.terms.capacity.saturating_sub(granted), cx.terms.capacity),
             Reply::Left(left) => (u64::try_from(left).unwrap_or(0), self.estimate.capacity(cx.terms)),
-            Reply::NotCounting => (0, cx.terms.capacity),
+            Reply::AtRest(full_at) => (tokens_at_rest(full_at, cx), cx.terms.capacity),
+            Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => (0, cx.terms.capacity),
         };
         // After later replies nothing tells whether the bucket, with tokens of an overdue one, was below full all the time.
         let known_since = if flight.is_some() { sent } else { 0 };
@@ -55,7 +57,8 @@ impl<W: Waiter> Busy<W> {
         if granted < command.wanted()
             && let (Some(flight), Reply::Settled(settled)) = (flight, &reply)
         {
-            self.deny_waiters(flight.waiters.saturating_sub(served), settled, out);
+            let &Settled { tokens, capacity, wait, .. } = settled;
+            self.deny_waiters(flight.waiters.saturating_sub(served), Denial { tokens, capacity, wait }, out);
         }
         self.go_on(cx, out);
         rests_until
@@ -99,18 +102,33 @@ impl<W: Waiter> Busy<W> {
         in_time: bool,
         command: Command,
         reply: &Reply,
-        granted: u64,
-        sent: Micros,
+        (granted, sent): (u64, Micros),
         cx: &Context<'_>,
+        out: &mut Actions<W>,
     ) -> Option<Micros> {
         match *reply {
             Reply::First(true) => {
                 self.estimate = Estimate::default();
-                Some(Estimate::rests_until(cx.terms.time_of(granted), sent))
+                if let Command::FirstTake { count, full_at } = command
+                    && full_at > 0
+                {
+                    let first_at = full_at.saturating_sub(cx.terms.time_of(count));
+                    self.correct_late(count, first_at, cx, out);
+                    return Some(cx.redis.local(full_at));
+                }
+                Some(cx.terms.rests_until(cx.terms.time_of(granted), sent))
+            }
+            Reply::First(false) if cx.terms.rests_as_number() => {
+                // Somebody else has taken: for how long it rests is told by the next take.
+                Some(cx.now.saturating_add(cx.terms.pace.p))
             }
             Reply::First(false) => {
                 self.settle_next = true;
                 None
+            }
+            Reply::AtRest(_) | Reply::OtherTerms | Reply::NotAtRest => {
+                let first_at = if let Command::TakeAtRest { first_at, .. } = command { first_at } else { 0 };
+                self.learn_at_rest((command.wanted(), first_at), reply, (granted, sent), cx, out)
             }
             Reply::Left(left) => {
                 match u64::try_from(left) {
@@ -137,7 +155,7 @@ impl<W: Waiter> Busy<W> {
                     _ => 1,
                 };
                 self.estimate = Estimate::of_settle(&settled, count, sent, cx);
-                (!settled.counting).then(|| Estimate::rests_until(settled.headroom, sent))
+                (!settled.counting).then(|| cx.terms.rests_until(settled.headroom, sent))
             }
         }
     }
@@ -220,7 +238,9 @@ impl<W: Waiter> Busy<W> {
 
     /// Until when `in_hand` tokens may be spent, by what was last heard at `sent`.
     fn good_until(&self, in_hand: u64, sent: Micros, cx: &Context<'_>) -> Micros {
-        let ttl = cx.terms.lease.map_or(BURST_TTL, |lease| lease.ttl);
+        // More than a lease allows are those of a burst.
+        let leased = cx.terms.lease.filter(|lease| in_hand <= lease.max);
+        let ttl = leased.map_or(BURST_TTL, |lease| lease.ttl.max(BURST_TTL));
         self.estimate.good_until(in_hand, cx.terms).min(sent.saturating_add(ttl)).min(cx.trusted_until)
     }
 
@@ -273,9 +293,7 @@ impl<W: Waiter> Busy<W> {
     }
 
     /// Tells the takes among the first `waiters` waiters what the reply says.
-    fn deny_waiters(&mut self, waiters: usize, settled: &Settled, out: &mut Actions<W>) {
-        let &Settled { tokens, capacity, wait, .. } = settled;
-        let denial = Denial { tokens, capacity, wait };
+    fn deny_waiters(&mut self, waiters: usize, denial: Denial, out: &mut Actions<W>) {
         self.queue
             .extract_first(waiters)
             .into_iter()

@@ -93,6 +93,29 @@ impl Estimate {
         estimate
     }
 
+    /// A bucket at rest has no token for a take after which it would be full at `full_at`, as a reply says to what was sent
+    /// at `sent`.
+    pub(super) fn of_denial_at_rest(full_at: u64, sent: Micros, cx: &Context<'_>) -> Self {
+        let Terms { capacity, pace, .. } = *cx.terms;
+        let token_at = full_at.saturating_sub(cx.terms.time_of(capacity));
+        // Others' takes that are to be given back make it seem later by whole tokens.
+        let wait = |from: u64| (token_at.saturating_sub(from).saturating_sub(1)) % pace.p.max(1) + 1;
+        Self {
+            epoch: cx.epoch,
+            settled_at: sent,
+            denied_until: cx.now.saturating_add(wait(cx.redis.latest(cx.now)).min(DENIAL_TRUST)),
+            promised_at: cx.now.saturating_add(wait(cx.redis.earliest(cx.now))),
+            denied_count: 1,
+            capacity,
+            ..Self::default()
+        }
+    }
+
+    /// When an empty bucket is full whose next token comes when it was promised.
+    pub(super) fn full_after_denial(&self, terms: &Terms) -> Micros {
+        self.promised_at.saturating_add(terms.time_of(self.capacity.saturating_sub(1)))
+    }
+
     /// Takes note of a bare command that took `granted` tokens and left `left`, sent at `sent`.
     pub(super) fn taken(&mut self, granted: u64, left: u64, sent: Micros, terms: &Terms) {
         if sent < self.settled_at {
@@ -213,15 +236,16 @@ impl Estimate {
     pub(super) fn is_of_use(&self, now: Micros) -> bool {
         now < self.certain_until() || self.denies(now) || now < self.below_full_until
     }
-
-    /// Until when a first take is not worth trying: the bucket is at rest, and full `headroom` µs after `sent`. A first take
-    /// in vain costs far less than a settle, so it is tried a little early.
-    pub(super) fn rests_until(headroom: Micros, sent: Micros) -> Micros {
-        sent.saturating_add(headroom - headroom / EARLY)
-    }
 }
 
 impl Terms {
+    /// Until when a first take is not worth trying: the bucket is at rest, and full `headroom` µs after `sent`. A first take
+    /// in vain costs far less than a settle, so it is tried a little early in place of one.
+    pub(super) fn rests_until(&self, headroom: Micros, sent: Micros) -> Micros {
+        let early = if self.rests_as_number() { 0 } else { headroom / EARLY };
+        sent.saturating_add(headroom - early)
+    }
+
     /// µs until an empty bucket that is full in `headroom` has a token; 0 where that is not known.
     fn time_to_one(&self, headroom: Micros, capacity: u64) -> Micros {
         if self.kind != Kind::TwoForms {

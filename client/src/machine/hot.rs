@@ -19,7 +19,9 @@ use crate::decision::Decision;
 #[derive(Debug, Default)]
 pub struct HotCell(OnceLock<Box<Hot>>);
 
+/// Aligned, so that a take of very many buckets waits for main memory once.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 struct Hot {
     stock: Stock,
     denial: DenialCache,

@@ -7,6 +7,7 @@
 //! to write, for all who wait by then. Its completion answers them in order.
 
 mod answers;
+mod at_rest;
 mod build;
 mod command;
 mod complete;
@@ -15,15 +16,17 @@ mod estimate;
 mod hot;
 mod prefetch;
 mod queue;
+mod redis_time;
 mod state;
 mod terms;
 mod timers;
 
-pub use answers::{Actions, Answer, PutBack};
+pub use answers::{Actions, Adjust, Answer, PutBack};
 pub use command::{Command, Reply};
 pub use denial::Denial;
 pub use hot::{HotCell, Spent};
 pub use queue::Waiter;
+pub use redis_time::RedisTime;
 pub use state::{BucketState, Event};
 pub use terms::{Context, Kind, LeaseTerms, Terms};
 pub use timers::Timers;

@@ -36,6 +36,8 @@ pub(super) struct Prefetch {
     each: u64,
     /// Each of them had to be waited for.
     waited: bool,
+    /// Many waited at once when anybody last did.
+    crowded: bool,
 }
 
 /// What a command may take ahead.
@@ -73,9 +75,17 @@ impl Prefetch {
     pub(super) fn look(&mut self, now: Micros, left: u64, takers: u64) {
         let apart = now - std::mem::replace(&mut self.asked_at, now).min(now);
         self.waited = self.in_hand == 0;
+        if takers > 0 {
+            self.crowded = takers >= BURST as u64;
+        }
         self.spent = self.in_hand.saturating_sub(left).saturating_add(takers);
         self.each = (apart.saturating_mul(1_000) / self.spent.max(1)).max(1);
         self.in_hand = left;
+    }
+
+    /// Whether many takers waited at once when anybody last did.
+    pub(super) const fn is_crowded(&self) -> bool {
+        self.crowded
     }
 
     /// How many tokens to take ahead: as many as are spent while they are good, if takes go on as they did.

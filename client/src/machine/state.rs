@@ -4,6 +4,7 @@ use topup_wire::reply::{Settled, Verdict};
 
 use super::{
     Actions, Answer, Command, Context, Micros, PutBack, Reply,
+    at_rest::Rest,
     denial::Denial,
     estimate::Estimate,
     prefetch::Prefetch,
@@ -43,6 +44,8 @@ pub enum Event<W> {
     Wake,
     /// It is time to take tokens ahead.
     TakeAhead,
+    /// A correction did not reach its bucket: so many tokens are [in doubt](super::Adjust::in_doubt).
+    NotAdjusted(u64),
     /// Tokens were granted to someone who has left.
     Unwanted(u64),
     /// A script beside the pipeline told this of the bucket: a reply to a take of `count` tokens.
@@ -64,8 +67,7 @@ pub enum Event<W> {
 /// The state of one bucket in a worker.
 #[derive(Debug)]
 pub struct BucketState<W> {
-    /// The bucket has a key until then, as far as this worker knows. A first take before that is in vain.
-    rests_until: Micros,
+    rest: Rest,
     /// The rest, while there is more: most buckets of a worker are at rest.
     busy: Option<Box<Busy<W>>>,
 }
@@ -117,7 +119,7 @@ pub(super) struct InFlight {
 
 impl<W> Default for BucketState<W> {
     fn default() -> Self {
-        Self { rests_until: 0, busy: None }
+        Self { rest: Rest::default(), busy: None }
     }
 }
 
@@ -129,13 +131,17 @@ impl<W: Waiter> BucketState<W> {
         }
         let busy = self.busy.get_or_insert_default();
         match event {
-            Event::Take { waiter, count, until } => busy.take(waiter, count, until, cx, out),
-            Event::Ready(number) => out.command = busy.write(number, self.rests_until, cx, out),
+            Event::Take { waiter, count, until } => {
+                self.rest.ask(cx.now);
+                busy.take(waiter, count, until, cx, out);
+            }
+            Event::Ready(number) => out.command = busy.write(number, &self.rest, cx, out),
             Event::Completed { number, command, sent, reply } => {
                 if let Some(until) = busy.complete(number, command, sent, reply, cx, out) {
-                    self.rests_until = until;
+                    self.rest.until = until;
                 }
             }
+            Event::NotAdjusted(tokens) => busy.not_adjusted(tokens, cx, out),
             Event::Wake => busy.wake(cx, out),
             Event::TakeAhead => {
                 busy.wants_more = true;
@@ -381,7 +387,8 @@ impl<W: Waiter> Busy<W> {
 
     /// When the bucket is full, as a put-back of `tokens` tells it.
     pub(super) fn full_at(&self, tokens: u64, cx: &Context<'_>) -> Option<u64> {
-        let unsure = self.doubt > 0 || self.in_flight.is_some();
+        // A put-back in place would make the bucket full before tokens in hand expect it.
+        let unsure = self.doubt > 0 || self.in_flight.is_some() || cx.hot.in_hand() > 0;
         if unsure { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
     }
 }

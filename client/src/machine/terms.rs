@@ -2,7 +2,7 @@
 
 use topup_wire::bucket::Pace;
 
-use super::{HotCell, Micros};
+use super::{HotCell, Micros, RedisTime};
 
 /// How a bucket of the limit may be taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,12 @@ pub struct Context<'a> {
     pub round_trip: Micros,
     /// Whether a daemon tops up counting buckets.
     pub daemon_alive: bool,
-    /// Whether first takes of this limit have mostly succeeded of late.
+    /// Whether an absent bucket is full, and first takes of this limit have mostly succeeded of late.
     pub first_takes_pay: bool,
+    /// Whether nearly all of them have.
+    pub first_takes_sure: bool,
+    /// The time of Redis.
+    pub redis: RedisTime,
     /// Whether a denial holds; where it does not, nobody waits for tokens.
     pub enforced: bool,
     /// What takers read without a lock.

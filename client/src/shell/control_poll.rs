@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Weak,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -11,7 +11,10 @@ use std::{
 use topup_wire::{connection::Connection, reply::Polled, scripts};
 
 use super::clock::Clock;
-use crate::{machine::Micros, tally::Tallies};
+use crate::{
+    machine::{Micros, RedisTime},
+    tally::Tallies,
+};
 
 /// Time between two polls: two of them fit into the trust in one, so that a slow one costs nothing.
 const EVERY: Duration = Duration::from_millis(250);
@@ -36,6 +39,12 @@ pub(crate) struct Control {
     trusted_until: AtomicU64,
     /// The instant of Redis at the last poll, in µs.
     redis_now: AtomicU64,
+    /// By how much Redis `TIME` is ahead of this worker's clock, in µs: at least, and at most. Each holds by itself.
+    ahead: [AtomicU64; 2],
+    /// What they were made of, for the one task that writes them.
+    redis_time: Mutex<RedisTime>,
+    /// A server before Redis 7.0, which cannot let a key live longer: bounds are not told.
+    is_too_old: AtomicBool,
 }
 
 // === impl Control ===
@@ -61,13 +70,34 @@ impl Control {
         self.redis_now.load(Relaxed)
     }
 
+    /// The time of Redis.
+    pub(crate) fn redis_time(&self) -> RedisTime {
+        if self.is_too_old.load(Relaxed) {
+            return RedisTime::default();
+        }
+        let [least, most] = &self.ahead;
+        RedisTime::of(least.load(Relaxed), most.load(Relaxed))
+    }
+
+    /// Has buckets at rest taken from by scripts only, until Redis is another server.
+    pub(crate) fn forbid_takes_at_rest(&self) {
+        self.is_too_old.store(true, Relaxed);
+    }
+
+    fn set_redis_time(&self, time: RedisTime) {
+        *self.redis_time.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        for (bound, value) in self.ahead.iter().zip(<[u64; 2]>::from(time.bounds())) {
+            bound.store(value, Relaxed);
+        }
+    }
+
     /// Whether Redis has answered of late.
     pub(crate) fn is_in_sight(&self) -> bool {
         self.generation.load(Relaxed) != OUT_OF_SIGHT
     }
 
-    /// Takes note of a poll sent at `sent`.
-    pub(crate) fn note(&self, polled: &Polled, sent: Micros) {
+    /// Takes note of a poll sent at `sent` and answered at `received`.
+    pub(crate) fn note(&self, polled: &Polled, sent: Micros, received: Micros) {
         // Generations begin at 1; a flushed Redis has none.
         let generation = polled.generation.unwrap_or(0);
         if self.generation.swap(generation, Relaxed) != generation {
@@ -75,6 +105,8 @@ impl Control {
         }
         self.daemon_alive.store(polled.daemons > 0, Relaxed);
         self.redis_now.store(polled.now, Relaxed);
+        let before = *self.redis_time.lock().unwrap_or_else(PoisonError::into_inner);
+        self.set_redis_time(before.heard(polled.now, sent, received));
         self.trusted_until.store(sent.saturating_add(TRUST), Relaxed);
     }
 
@@ -83,6 +115,7 @@ impl Control {
         if now > self.trusted_until().saturating_add(IN_SIGHT - TRUST) {
             self.daemon_alive.store(false, Relaxed);
             self.generation.store(OUT_OF_SIGHT, Relaxed);
+            self.set_redis_time(RedisTime::default());
         }
     }
 
@@ -91,6 +124,8 @@ impl Control {
         self.trusted_until.store(0, Relaxed);
         self.daemon_alive.store(false, Relaxed);
         self.generation.store(OUT_OF_SIGHT, Relaxed);
+        self.set_redis_time(RedisTime::default());
+        self.is_too_old.store(false, Relaxed);
     }
 }
 
@@ -112,7 +147,7 @@ async fn keep(
         let sent = clock.now();
         match tokio::time::timeout(deadline, scripts::poll(&mut connection)).await {
             Ok(Ok(polled)) => {
-                control.note(&polled, sent);
+                control.note(&polled, sent, clock.now());
                 polls = polls.wrapping_add(1);
                 if polls.is_multiple_of(TELLS_EVERY) {
                     tallies.tell(&connection, deadline).await;

@@ -1,4 +1,5 @@
-//! A command of one bucket in the pipeline: built when it is written, and completed by its reply.
+//! What goes through the pipeline: a command of one bucket, built when it is written and completed by its reply; or a
+//! correction of one.
 
 use std::sync::{
     Arc,
@@ -12,13 +13,13 @@ use topup_wire::{
     lane,
     limit::Capacity,
     reply::{Settled, Verdict},
-    scripts,
+    scripts::{self, AtRestNumber, is_at_rest, is_too_old},
 };
 
 use super::{BucketEntry, Handle, Published};
 use crate::{
     error::Error,
-    machine::{Command, Event, Micros, Reply},
+    machine::{Adjust, Command, Event, Micros, Reply, Terms},
 };
 
 /// A command of one bucket, dispatched under a number.
@@ -29,6 +30,21 @@ pub(crate) struct Dispatched {
     number: u32,
     /// What was written, when, and under which terms.
     written: Option<(Command, Micros, Arc<Published>)>,
+}
+
+/// A correction of a bucket at rest.
+#[derive(Debug)]
+pub(crate) struct Correction {
+    client: Handle,
+    entry: Arc<BucketEntry>,
+    adjust: Adjust,
+}
+
+/// What goes through the pipeline.
+#[derive(Debug)]
+pub(crate) enum LaneRequest {
+    Command(Dispatched),
+    Correction(Correction),
 }
 
 /// The time from a command to its reply of late.
@@ -56,16 +72,19 @@ impl RoundTrip {
 // === impl Dispatched ===
 
 impl Dispatched {
-    pub(crate) fn new(client: &Handle, entry: &Arc<BucketEntry>, number: u32) -> Self {
-        Self { client: client.clone(), entry: entry.clone(), number, written: None }
-    }
-
     /// Ends with `reply`, or with `error`.
     fn end(self, reply: Result<Reply, Error>) {
         let Some((command, sent, published)) = self.written else { return };
         let shared = self.client.shared();
         shared.round_trip.note(shared.clock.now().saturating_sub(sent), shared.deadline_micros / 2);
-        if let (Command::FirstTake { .. }, Ok(Reply::First(was_full))) = (command, &reply) {
+        let was_full = match (command, &reply) {
+            (Command::FirstTake { .. }, Ok(Reply::First(was_full))) => Some(*was_full),
+            (Command::TakeAtRest { count, first_at }, Ok(Reply::AtRest(full_at))) if first_at > 0 => {
+                Some(*full_at == first_at + count * published.terms.pace.p)
+            }
+            _ => None,
+        };
+        if let Some(was_full) = was_full {
             self.entry.limit().note_first_take(!was_full);
         }
         let (reply, error) = match reply {
@@ -89,16 +108,73 @@ impl Dispatched {
     }
 }
 
-impl lane::Request for Dispatched {
-    fn encode(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(published) = self.entry.limit().last() else { return false };
+// === impl LaneRequest ===
+
+impl LaneRequest {
+    pub(crate) fn command(client: &Handle, entry: &Arc<BucketEntry>, number: u32) -> Self {
+        Self::Command(Dispatched { client: client.clone(), entry: entry.clone(), number, written: None })
+    }
+
+    pub(crate) fn adjust(client: &Handle, entry: &Arc<BucketEntry>, adjust: Adjust) -> Self {
+        Self::Correction(Correction { client: client.clone(), entry: entry.clone(), adjust })
+    }
+}
+
+impl lane::Request for LaneRequest {
+    fn encode(&mut self, out: &mut Vec<u8>) -> usize {
+        match self {
+            Self::Command(command) => command.encode(out),
+            Self::Correction(correction) => correction.encode(out),
+        }
+    }
+
+    fn complete(self, answer: RedisResult<lane::Reply>) {
+        match self {
+            Self::Command(command) => command.complete(answer),
+            Self::Correction(correction) => correction.complete(&answer),
+        }
+    }
+}
+
+// === impl Correction ===
+
+impl Correction {
+    fn encode(&self, out: &mut Vec<u8>) -> usize {
+        let Some(published) = self.entry.limit().last() else { return 0 };
+        published.locate(self.entry.key()).encode_adjust(out, &self.adjust)
+    }
+
+    fn complete(self, answer: &RedisResult<lane::Reply>) {
+        let Some(published) = self.entry.limit().last() else { return };
+        let reply = match answer {
+            Ok(lane::Reply::Number(number)) => {
+                Some(scripts::read_number_at_rest(*number, published.terms_id))
+            }
+            Ok(_) => Some(AtRestNumber::NotAtRest),
+            Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
+            Err(error) => {
+                if is_too_old(error) {
+                    self.client.shared().control.forbid_takes_at_rest();
+                }
+                None
+            }
+        };
+        if let Some(tokens) = self.adjust.in_doubt(reply, published.terms.pace) {
+            self.entry.step(Event::NotAdjusted(tokens), &self.client, None);
+        }
+    }
+}
+
+impl Dispatched {
+    fn encode(&mut self, out: &mut Vec<u8>) -> usize {
+        let Some(published) = self.entry.limit().last() else { return 0 };
         let outcome = self.entry.step_under(Event::Ready(self.number), &published, &self.client, None);
-        let Some(command) = outcome.command else { return false };
+        let Some(command) = outcome.command else { return 0 };
         // Before the command goes, and after everyone came whom it is for.
         let sent = self.client.shared().clock.now();
-        published.locate(self.entry.key()).encode(out, command);
+        let replies = published.locate(self.entry.key()).encode(out, command);
         self.written = Some((command, sent, published));
-        true
+        replies
     }
 
     fn complete(self, answer: RedisResult<lane::Reply>) {
@@ -121,12 +197,27 @@ impl lane::Request for Dispatched {
     }
 }
 
+/// The tokens that a bare command has left.
+fn left_in_counter(left: i64, published: &Published) -> Reply {
+    let Terms { capacity, pace, .. } = published.terms;
+    let strange = is_at_rest(left)
+        || published.terms.rests_as_number() && !scripts::is_clean_counter(left, capacity, pace);
+    if strange { Reply::NotCounting } else { Reply::Left(left) }
+}
+
 /// What a reply of the pipeline says.
 fn read(reply: lane::Reply, command: Command, published: &Published) -> Result<Reply, Error> {
     Ok(match (reply, command) {
         (lane::Reply::Done, _) => Reply::First(true),
         (lane::Reply::Nothing, _) => Reply::First(false),
-        (lane::Reply::Number(left), Command::Decrement { .. }) => Reply::Left(left),
+        (lane::Reply::Number(left), Command::Decrement { .. }) => left_in_counter(left, published),
+        (lane::Reply::Number(number), Command::TakeAtRest { .. }) => {
+            match scripts::read_number_at_rest(number, published.terms_id) {
+                AtRestNumber::Full(full_at) => Reply::AtRest(full_at),
+                AtRestNumber::OtherTerms => Reply::OtherTerms,
+                AtRestNumber::NotAtRest => Reply::NotAtRest,
+            }
+        }
         (lane::Reply::Number(number), Command::Settle { operation, .. }) => {
             let capacity: Capacity = published.limit.terms.capacity;
             let count = match operation {

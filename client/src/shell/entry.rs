@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use smol_str::SmolStr;
 use topup_wire::limit::{LimitName, Mode};
 
-use super::{Asker, Dispatched, Handle, LimitHandle, Pending, Published};
+use super::{Asker, Handle, LaneRequest, LimitHandle, Pending, Published};
 use crate::{
     decision::Decision,
     error::Error,
@@ -175,9 +175,18 @@ impl BucketEntry {
             if let Some(at) = arm_at {
                 shared.timers.arm(at, self);
             }
+            if let Some(adjust) = actions.adjust {
+                let slot = published.locate(self.key()).keys.slot;
+                let request = LaneRequest::adjust(client, self, adjust);
+                if adjust.soon {
+                    shared.lanes.send(slot, request);
+                } else {
+                    shared.lanes.send_soon(slot, request);
+                }
+            }
             if let Some(number) = actions.dispatch {
                 let slot = published.locate(self.key()).keys.slot;
-                shared.lanes.send(slot, Dispatched::new(client, self, number));
+                shared.lanes.send(slot, LaneRequest::command(client, self, number));
             }
             if let Some(command) = actions.command {
                 outcome.command = Some(command);
@@ -211,7 +220,10 @@ impl BucketEntry {
             deadline: shared.deadline_micros,
             round_trip: shared.round_trip.get(),
             daemon_alive: control.daemon_alive(),
-            first_takes_pay: control.redis_now() >= published.absent_full_at && self.limit.first_takes_pay(),
+            first_takes_pay: control.redis_now() >= published.absent_full_at
+                && (published.terms.rests_as_number() || self.limit.first_takes_pay()),
+            first_takes_sure: self.limit.first_takes_sure(),
+            redis: control.redis_time(),
             enforced: published.mode(self.key()) == Mode::Enforce,
             hot: &self.hot,
         }
@@ -241,6 +253,6 @@ mod tests {
     fn a_bucket_at_rest_takes_little_memory_and_one_in_use_not_much() {
         let (at_rest, more) = (size_of::<BucketEntry>(), BucketState::<Asker>::size_of_use());
         println!("{at_rest} bytes at rest, {more} more in use");
-        assert!(at_rest <= 104 && at_rest + more <= 344);
+        assert!(at_rest <= 104 && at_rest + more <= 352);
     }
 }

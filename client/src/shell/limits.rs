@@ -43,6 +43,8 @@ const WEIGHT: u32 = 64;
 /// First takes are tried while fewer than this share is in vain: a first take in vain costs half a settle.
 const WORTH_TRYING: u32 = ALL / 100 * 60;
 
+/// Fewer than this share in vain: nearly all succeed.
+const SURE: u32 = ALL / 100 * 5;
 /// By so much the memory of first takes in vain fades at each step without one.
 const FADES: u32 = 4;
 
@@ -91,6 +93,11 @@ impl LimitHandle {
         let share = self.in_vain.load(Relaxed);
         let now = share - share / WEIGHT + if in_vain { ALL / WEIGHT } else { 0 };
         self.in_vain.store(now, Relaxed);
+    }
+
+    /// Whether nearly all first takes have succeeded of late.
+    pub(crate) fn first_takes_sure(&self) -> bool {
+        self.in_vain.load(Relaxed) < SURE
     }
 
     /// Whether first takes are worth trying; now and then also where they are not, as times change.

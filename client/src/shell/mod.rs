@@ -17,7 +17,7 @@ pub(crate) mod shared;
 pub(crate) mod timers;
 
 pub(crate) use bucket_cache::{BucketCache, MOST_BUCKETS};
-pub(crate) use dispatch::Dispatched;
+pub(crate) use dispatch::LaneRequest;
 pub(crate) use entry::BucketEntry;
 pub(crate) use limits::{LimitHandle, Limits};
 pub(crate) use pending::{Asker, Pending};

@@ -13,7 +13,7 @@ use topup_wire::{
 };
 
 use crate::{
-    machine::{Command, Kind, LeaseTerms, Terms},
+    machine::{Adjust, Command, Kind, LeaseTerms, Terms},
     shell::clock::micros,
     tally::Tally,
 };
@@ -24,8 +24,8 @@ pub(crate) struct Published {
     pub(crate) limit: Limit,
     /// Its terms, as the machine knows them.
     pub(crate) terms: Terms,
-    /// Counts changes of terms: a first take says under which it was made.
-    terms_id: u64,
+    /// Counts changes of terms: a bucket at rest says under which it was written.
+    pub(super) terms_id: u64,
     /// A change is announced: scripts only, until it is made.
     pub(crate) frozen: bool,
     /// The instant of Redis, in µs, before which an absent bucket is not full.
@@ -88,24 +88,30 @@ impl BucketLocation<'_> {
         self.published.limit.algorithm
     }
 
-    /// Appends `command`.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, command: Command) {
+    /// Appends `command`: how many replies it has.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, command: Command) -> usize {
         let state = self.keys.state(self.algorithm(), self.member);
+        let Published { terms_id, terms, .. } = self.published;
         match command {
-            Command::FirstTake { count } => {
-                scripts::ask_first_take(
-                    out,
-                    &state,
-                    self.published.terms_id,
-                    self.published.terms.pace,
-                    count,
-                );
+            Command::FirstTake { count, full_at } => {
+                scripts::ask_first_take(out, &state, *terms_id, terms.pace, count, full_at);
+            }
+            Command::TakeAtRest { count, first_at } => {
+                return scripts::ask_take_at_rest(out, &state, *terms_id, terms.pace, count, first_at);
             }
             Command::Decrement { by } => scripts::ask_decrement(out, &state, by),
             Command::Settle { operation, may_count, doubt } => {
                 scripts::ask(out, self.algorithm(), self.keys, &state, operation, may_count, doubt);
             }
         }
+        1
+    }
+
+    /// Appends a correction: how many replies it has.
+    pub(crate) fn encode_adjust(&self, out: &mut Vec<u8>, adjust: &Adjust) -> usize {
+        let state = self.keys.state(self.algorithm(), self.member);
+        let &Adjust { give, later, full_at, .. } = adjust;
+        scripts::ask_adjust(out, &state, self.published.terms.pace, give, later, full_at)
     }
 
     /// Sends a bare command by itself: the tokens left.

@@ -6,14 +6,17 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::JoinSet,
+};
 use topup_wire::{connection::Connection, scripts::PutIn};
 
 use super::{BucketEntry, Shared};
 use crate::machine::PutBack;
 
-/// So many go together.
-const BATCH: usize = 128;
+/// So many are under way at once.
+const MOST_UNDER_WAY: usize = 128;
 /// More than that do not wait: what is too much is lost to its buckets, which is never more than they may give.
 const MOST: usize = 4_096;
 /// With nothing to do, the task looks so often whether its client is still there.
@@ -42,11 +45,9 @@ impl PutBacks {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes out what waits, at most a batch.
-    fn batch(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
-        let mut waiting = self.lock();
-        let many = waiting.len().min(BATCH);
-        waiting.drain(..many).collect()
+    /// Takes out what has waited the longest.
+    fn pop(&self) -> Option<(Arc<BucketEntry>, PutBack)> {
+        self.lock().pop_front()
     }
 }
 
@@ -57,42 +58,49 @@ pub(crate) fn start(shared: &Arc<Shared>) {
 }
 
 async fn keep(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connection, deadline: Duration) {
-    loop {
-        let batch = put_backs.batch();
-        if batch.is_empty() {
+    let room = Arc::new(Semaphore::new(MOST_UNDER_WAY));
+    // Never closed.
+    while let Ok(place) = room.clone().acquire_owned().await {
+        let Some((entry, put_back)) = put_backs.pop() else {
             if shared.strong_count() == 0 {
                 return;
             }
             let _ = tokio::time::timeout(IDLE, put_backs.filled.notified()).await;
             continue;
-        }
-        give(batch, &connection, deadline).await;
+        };
+        let connection = connection.clone();
+        tokio::spawn(async move {
+            give(entry, put_back, connection, deadline).await;
+            drop(place);
+        });
     }
 }
 
-/// Puts back the tokens of several buckets. What cannot be put back within the deadline is lost to them.
-pub(crate) async fn give(
+/// Puts back the tokens of several buckets.
+pub(crate) async fn give_all(
     batch: Vec<(Arc<BucketEntry>, PutBack)>,
     connection: &Connection,
     deadline: Duration,
 ) {
-    let mut giving = JoinSet::new();
-    for (entry, put_back) in batch {
-        let mut connection = connection.clone();
-        giving.spawn(async move {
-            let Some(published) = entry.limit().last() else { return };
-            if put_back.or_lost && put_back.full_at.is_none() {
-                return;
-            }
-            let request = PutIn {
-                tokens: Some(put_back.tokens),
-                full_at: put_back.full_at,
-                or_lost: put_back.or_lost,
-                in_hand_for: published.limit.in_hand_for(),
-            };
-            // An error is for whoever waits for an answer, and nobody does.
-            let _ = published.locate(entry.key()).put_in(&mut connection, request).await;
-        });
+    let give = |(entry, put_back)| give(entry, put_back, connection.clone(), deadline);
+    batch.into_iter().map(give).collect::<JoinSet<_>>().join_all().await;
+}
+
+/// Puts tokens back. What Redis does not take within the deadline, and the time for which others may have tokens in hand,
+/// is lost to the bucket.
+async fn give(entry: Arc<BucketEntry>, put_back: PutBack, mut connection: Connection, deadline: Duration) {
+    let Some(published) = entry.limit().last() else { return };
+    if put_back.or_lost && put_back.full_at.is_none() {
+        return;
     }
-    let _ = tokio::time::timeout(deadline, giving.join_all()).await;
+    let request = PutIn {
+        tokens: Some(put_back.tokens),
+        full_at: put_back.full_at,
+        or_lost: put_back.or_lost,
+        in_hand_for: published.limit.in_hand_for(),
+    };
+    let putting = published.locate(entry.key());
+    let putting = putting.put_in(&mut connection, request);
+    // An error is for whoever waits for an answer, and nobody does.
+    let _ = tokio::time::timeout(deadline + request.in_hand_for, putting).await;
 }

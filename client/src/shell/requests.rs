@@ -119,11 +119,12 @@ impl BucketEntry {
                     left => Ok(Reply::Left(left?)),
                 }
             }
-            Command::FirstTake { count } if elsewhere => {
+            Command::FirstTake { count, full_at: 0 } if elsewhere => {
                 let published = self.read(handle).await?;
                 Ok(Reply::First(published.locate(self.key()).first_take(&mut connection, count).await?))
             }
-            Command::Decrement { .. } => Ok(Reply::NotCounting),
+            // Nothing was done: the settle that follows finds the bucket where it is.
+            Command::Decrement { .. } | Command::TakeAtRest { .. } => Ok(Reply::NotCounting),
             Command::FirstTake { .. } => Ok(Reply::First(false)),
         }
     }

@@ -11,7 +11,7 @@ use topup_wire::{connection::Connection, lane::Lanes, scripts};
 #[cfg(feature = "tower")]
 use super::pauses::Pauses;
 use super::{
-    BucketCache, BucketEntry, Dispatched, LimitHandle, Limits, Published,
+    BucketCache, BucketEntry, LaneRequest, LimitHandle, Limits, Published,
     clock::Clock,
     control_poll::Control,
     dispatch::RoundTrip,
@@ -34,7 +34,7 @@ pub(crate) struct Handle(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) connection: Connection,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) lanes: Lanes<Dispatched>,
+    pub(crate) lanes: Lanes<LaneRequest>,
     pub(crate) buckets: BucketCache,
     pub(crate) limits: Limits,
     pub(crate) control: Arc<Control>,
@@ -83,7 +83,7 @@ impl Drop for Handle {
             let in_hand = self.in_hand();
             if !in_hand.is_empty() {
                 let (connection, deadline) = (self.0.connection(), self.0.deadline);
-                self.0.runtime.spawn(async move { put_back::give(in_hand, &connection, deadline).await });
+                self.0.runtime.spawn(async move { put_back::give_all(in_hand, &connection, deadline).await });
             }
         }
     }

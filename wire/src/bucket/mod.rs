@@ -18,12 +18,12 @@ pub use lazy_token_bucket::Lazy;
 pub use leaky_bucket::Level;
 pub use record::{Former, Record};
 pub use refill::{again, carry, is_due, refill};
-use rest::LONGEST_HOLD;
 pub use rest::{AtRest, HOLD};
+use rest::{GIVING_BACK, LONGEST_HOLD};
 pub use sliding_counter::Windowed;
 pub use sliding_window::{Entry, Log};
 pub use time::{NEVER, Pace};
-pub use token_bucket::{COUNT_FROM, LEAST_AHEAD, decrement, first_take, put_in, settle};
+pub use token_bucket::{COUNT_FROM, LEAST_AHEAD, decrement, first_take, put_in, settle, take_at_rest};
 
 use rest::Standing;
 

@@ -1,7 +1,10 @@
 //! A limit's record as the scripts see it, and what it makes of a bucket's tokens.
 
 use super::{Bucket, FARTHEST, Held, Pace, STRIDE};
-use crate::limit::{Limit, OnChange, Supply, Windows};
+use crate::{
+    limit::{Limit, OnChange, Supply, Windows},
+    scripts::{AT_REST_UNIT, read_counter, rests_as_number},
+};
 
 /// The terms of before the last change, and what it does with tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,13 +144,44 @@ impl Record {
         self.pace.instant(self.anchored, self.capacity - self.anchor)
     }
 
-    /// Tokens and score of a counter as last written, under the present terms.
+    /// Whether buckets at rest of a token bucket under these terms are kept as integers, once an absent one is full.
+    pub(super) fn may_rest_as_number(&self) -> bool {
+        self.catch_up && rests_as_number(self.capacity, self.pace)
+    }
+
+    /// Whether a bucket at rest of a token bucket that is written at `now`, and not held, is an integer.
+    pub fn rests_as_number(&self, now: u64) -> bool {
+        self.may_rest_as_number() && self.absent(now).0 >= self.capacity
+    }
+
+    /// The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.
+    pub fn counted(&self, number: i64) -> (u64, bool) {
+        let least = -((self.pace.p * AT_REST_UNIT / 2) as i64);
+        if !self.may_rest_as_number() || (least..=self.capacity as i64).contains(&number) {
+            return (number.max(0) as u64, false);
+        }
+        (read_counter(number, self.capacity, self.pace).unwrap_or(0), true)
+    }
+
+    /// Tokens and score of a bucket as last written, under the present terms.
     pub(super) fn carried(&self, held: Held) -> (u64, u64) {
         let tokens = held.tokens.max(0) as u64;
         match self.before.filter(|_| held.former) {
             None => (tokens, held.score),
             Some(before) => self.carry(before, tokens, held.score),
         }
+    }
+
+    /// The same of a counter, and whether takes of a bucket at rest have met it.
+    pub(super) fn carried_counter(&self, held: Held) -> (u64, u64, bool) {
+        let known = self.before.filter(|_| held.former);
+        let (tokens, met) = match known {
+            None => self.counted(held.tokens),
+            Some(before) if held.tokens > before.capacity as i64 => (0, false),
+            Some(_) => (held.tokens.max(0) as u64, false),
+        };
+        let (tokens, score) = self.carried(Held { tokens: tokens as i64, ..held });
+        (tokens, score, met)
     }
 
     /// Tokens and score under the present terms of a bucket last credited under those of `before`.

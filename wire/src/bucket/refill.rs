@@ -20,7 +20,7 @@ pub fn refill(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
     if !is_due(record, held, true, now) {
         return false;
     }
-    let (tokens, score) = record.credit(held.tokens.max(0) as u64, held.score, now);
+    let (tokens, score) = record.credit(record.counted(held.tokens).0, held.score, now);
     *bucket = record.stored(tokens, score, now);
     true
 }
@@ -40,7 +40,7 @@ pub fn carry(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
     if !held.former {
         return false;
     }
-    let (mut tokens, mut score) = record.carried(held);
+    let (mut tokens, mut score, _) = record.carried_counter(held);
     if record.catch_up {
         (tokens, score) = record.credit(tokens, score, now);
     }

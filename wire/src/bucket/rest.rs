@@ -9,6 +9,9 @@ pub const HOLD: u64 = 1_250_000;
 /// No hold is longer, in µs, since no lease is: one that seems to be is by a clock that stepped back.
 pub(super) const LONGEST_HOLD: u64 = 62_000_000;
 
+/// Takes of a bucket at rest that found no token are given back within so many µs.
+pub(super) const GIVING_BACK: u64 = 250_000;
+
 /// What the key of a bucket at rest says. It expires when the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtRest {
@@ -21,7 +24,8 @@ pub enum AtRest {
         /// When the key expires, in ms since the Unix epoch: what says when it was written.
         expires: u64,
     },
-    /// What a script writes.
+    /// What a script writes, and of some limits a client's first take, see
+    /// [`rests_as_number`](crate::scripts::rests_as_number).
     Until {
         /// Under which terms it was written.
         tag: u16,
@@ -38,6 +42,8 @@ pub(super) struct Standing {
     pub(super) score: u64,
     /// Whether it is not what was written, for more than the time that has passed.
     pub(super) moved: bool,
+    /// Whether more was missing than a bucket holds, and so forgotten.
+    pub(super) stepped: bool,
 }
 
 // === impl AtRest ===
@@ -81,7 +87,8 @@ impl AtRest {
         if pace.n == 0 {
             return None;
         }
-        let (mut tokens, mut score, mut moved);
+        let (mut tokens, mut score);
+        let (mut moved, mut stepped) = (false, false);
         match *self {
             Self::FirstTake { count, expires, .. } => {
                 let taken = expires.saturating_sub(pace.first_take_ms(count)) * 1_000;
@@ -90,14 +97,14 @@ impl AtRest {
                     if before.is_none() { record.absent(taken_by) } else { (capacity, pace.start(taken_by)) };
                 (tokens, moved) = (tokens.saturating_sub(count), taken > now);
             }
-            Self::Until { full_at, .. } => (tokens, score, moved) = arrived(capacity, pace, full_at, at),
+            Self::Until { full_at, .. } => (tokens, score, stepped) = arrived(capacity, pace, full_at, at),
         }
         if let Some(before) = before {
             (tokens, score) = record.carry(before, tokens, score);
             moved = true;
         }
         (tokens, score) = record.credit(tokens, score, now);
-        Some(Standing { tokens, score, moved })
+        Some(Standing { tokens, score, moved: moved || stepped, stepped })
     }
 }
 

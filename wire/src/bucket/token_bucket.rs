@@ -1,8 +1,8 @@
 //! The twin of `token_bucket.lua`.
 
 use super::{
-    AtRest, Bucket, Decided, HOLD, Held, LONGEST_HOLD, NEVER, Operation, Record, Standing, State, decided,
-    writes,
+    AtRest, Bucket, Decided, GIVING_BACK, HOLD, Held, LONGEST_HOLD, NEVER, Operation, Pace, Record, Standing,
+    State, decided, writes,
 };
 use crate::{
     limit::Algorithm,
@@ -50,6 +50,17 @@ pub fn first_take(record: &Record, bucket: &mut Bucket, count: u64, now: u64) ->
     absent
 }
 
+/// A worker's take of a bucket at rest by one bare command, which asks for no tokens to be there: the full instant after
+/// it. `None` when nothing is taken: the command is refused for a text, and leaves a counter or a stray as good as it was.
+///
+/// Right only for a bucket whose value at rest is a number, see
+/// [`rests_as_number`](crate::scripts::rests_as_number). To give tokens back, take them off the full instant.
+pub fn take_at_rest(pace: Pace, bucket: &mut Bucket, count: u64) -> Option<u64> {
+    let Bucket::AtRest(AtRest::Until { full_at, hold: 0, .. }) = bucket else { return None };
+    *full_at += count * pace.p;
+    Some(*full_at)
+}
+
 /// `settle.lua`.
 pub fn settle(
     record: &Record,
@@ -72,11 +83,25 @@ pub fn put_in(record: &Record, bucket: &mut Bucket, request: PutIn, now: u64) ->
     }
 }
 
+/// The score of an empty bucket at rest that owes tokens: takes that found none and are about to be given back.
+fn owing(record: &Record, bucket: &Bucket, now: u64) -> Option<u64> {
+    let Bucket::AtRest(AtRest::Until { tag, full_at, .. }) = *bucket else { return None };
+    let p = record.pace.p;
+    let owed = full_at.saturating_sub(now + record.capacity * p);
+    (tag == record.tag() && owed <= GIVING_BACK).then(|| now - (p - (full_at - now) % p) % p)
+}
+
 /// `token_bucket.lua`: the reply, and whether tokens have to be put in again after its wait.
 fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settled, bool) {
     let rests = record.rests();
     let doubt = if rests { asked.doubt } else { 0 };
-    let (found, mut hold) = find(record, bucket, doubt, now);
+    let (mut found, mut hold) = find(record, bucket, doubt, now);
+    if found.stepped && asked.indexed && record.may_rest_as_number() {
+        hold = hold.max(now + GIVING_BACK);
+        if let Some(score) = owing(record, bucket, now) {
+            (found.score, found.moved) = (score, false);
+        }
+    }
     let (score, moved, before) = (found.score, found.moved || doubt > 0, found.tokens.saturating_sub(doubt));
 
     let mut counting = matches!(bucket, Bucket::Counting(_));
@@ -147,7 +172,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
 fn find(record: &Record, bucket: &Bucket, doubt: u64, now: u64) -> (Standing, u64) {
     let absent = || {
         let (tokens, score) = record.absent(now);
-        Standing { tokens, score, moved: false }
+        Standing { tokens, score, moved: false, stepped: false }
     };
     match *bucket {
         Bucket::Absent => (absent(), 0),
@@ -157,11 +182,11 @@ fn find(record: &Record, bucket: &Bucket, doubt: u64, now: u64) -> (Standing, u6
             Some(standing) => (standing, 0),
         },
         Bucket::Counting(held) => {
-            let (mut tokens, mut score) = record.carried(held);
+            let (mut tokens, mut score, met) = record.carried_counter(held);
             if record.catch_up || tokens >= record.capacity {
                 (tokens, score) = record.credit(tokens + doubt, score, now);
             }
-            (Standing { tokens, score, moved: score != held.score }, 0)
+            (Standing { tokens, score, moved: met || score != held.score, stepped: false }, 0)
         }
     }
 }

@@ -1,15 +1,15 @@
 //! The task that carries a lane's commands to Redis and the answers back.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    time::{sleep, timeout},
+    time::{Sleep, sleep, timeout},
 };
 
 use super::{
-    MOST_UNANSWERED, Request, Shared,
+    MOST_UNANSWERED, Request, SOON, Shared, Wants,
     reply::{Reply, parse},
     stream::{Reader, Writer, connect},
 };
@@ -30,10 +30,10 @@ pub(super) async fn carry<R: Request>(shared: Arc<Shared<R>>) {
     let mut backoff = BACKOFF.0;
     loop {
         // What is asked while nobody is connected is worth a connection.
-        match shared.wants_more() {
-            None => return,
-            Some(false) => shared.filled.notified().await,
-            Some(true) => {
+        match shared.wants() {
+            Wants::NoMore => return,
+            Wants::Nothing => shared.filled.notified().await,
+            Wants::Soon | Wants::Now => {
                 let connected = timeout(CONNECT_TIMEOUT, connect(shared.node.info())).await;
                 match connected.unwrap_or_else(|_| Err(late())) {
                     Ok((reader, writer)) => {
@@ -81,15 +81,21 @@ async fn look_after<R: Request, T>(shared: &Shared<R>) -> T {
 
 async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResult<()> {
     let mut batch = Vec::new();
+    let mut soon = Soon::default();
     loop {
-        match shared.wants_more() {
-            None if shared.lock().waiting.is_empty() => return Ok(()),
-            None | Some(false) => {
+        match shared.wants() {
+            Wants::NoMore if shared.lock().waiting.is_empty() => return Ok(()),
+            Wants::NoMore | Wants::Nothing => {
                 shared.filled.notified().await;
                 // Tasks that are ready now may have something to ask as well: one turn of the others, never a wait.
                 tokio::task::yield_now().await;
             }
-            Some(true) => {
+            Wants::Soon if !soon.is_over() => tokio::select! {
+                () = shared.filled.notified() => tokio::task::yield_now().await,
+                () = soon.over() => {}
+            },
+            Wants::Soon | Wants::Now => {
+                soon = Soon::default();
                 shared.encode(&mut batch);
                 writer.write_all(&batch).await?;
                 batch.clear();
@@ -98,6 +104,23 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
                 }
             }
         }
+    }
+}
+
+/// The one timer of what may wait for others to be sent with.
+#[derive(Default)]
+struct Soon(Option<Pin<Box<Sleep>>>);
+
+// === impl Soon ===
+
+impl Soon {
+    fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|timer| timer.is_elapsed())
+    }
+
+    /// Ends [`SOON`] after this was first called.
+    async fn over(&mut self) {
+        self.0.get_or_insert_with(|| Box::pin(sleep(SOON))).as_mut().await;
     }
 }
 
@@ -134,22 +157,20 @@ async fn read<R: Request>(shared: &Shared<R>, mut reader: Reader) -> RedisResult
 
 /// Hands `answers` to those who wait the longest.
 fn hand_out<R: Request>(shared: &Shared<R>, answers: &mut Vec<RedisResult<Reply>>) -> RedisResult<()> {
-    let (requests, has_room): (Vec<R>, bool) = {
+    let (answered, has_room) = {
         let mut queue = shared.lock();
-        // More answers than questions: nothing later could be told apart.
-        if queue.waiting.len() < answers.len() {
-            return Err(RedisError::from((ErrorKind::Parse, "more answers than questions")));
-        }
-        queue.answered += answers.len() as u64;
         let was_full = queue.waiting.len() >= MOST_UNANSWERED;
-        let requests = queue.waiting.drain(..answers.len()).collect();
-        (requests, was_full && queue.has_room())
+        // More answers than questions: nothing later could be told apart.
+        let answered = queue
+            .answer(answers.drain(..))
+            .ok_or_else(|| RedisError::from((ErrorKind::Parse, "more answers than questions")))?;
+        (answered, was_full && matches!(queue.wants(), Wants::Now | Wants::Soon))
     };
     if has_room {
         shared.filled.notify_one();
     }
     let mut demoted = None;
-    for (request, answer) in requests.into_iter().zip(answers.drain(..)) {
+    for (request, answer) in answered {
         if let Err(error) = &answer {
             shared.servers.hear(error, &shared.node);
             if error.code() == Some("READONLY") {

@@ -42,12 +42,20 @@ impl<R: Request> Lanes<R> {
 
     /// Asks the node that has `slot` with the next write.
     pub fn send(&self, slot: Slot, request: R) {
-        match self.servers.owner(slot) {
-            Some(node) => match node.address() {
-                Some(address) => self.other(address, &node).send(request),
-                None => self.first.send(request),
-            },
-            None => self.first.send(request),
+        self.with(slot, |lane| lane.send(request));
+    }
+
+    /// Asks the node that has `slot` with the next write that others make to it, or after 1 ms.
+    pub fn send_soon(&self, slot: Slot, request: R) {
+        self.with(slot, |lane| lane.send_soon(request));
+    }
+
+    /// Hands the lane to the node that has `slot` to `ask`.
+    fn with(&self, slot: Slot, ask: impl FnOnce(&Lane<R>)) {
+        let node = self.servers.owner(slot);
+        match node.as_ref().and_then(|node| Some((node.address()?, node))) {
+            Some((address, node)) => ask(&self.other(address, node)),
+            None => ask(&self.first),
         }
     }
 

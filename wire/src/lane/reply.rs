@@ -11,12 +11,14 @@ pub enum Reply {
     Numbers(Vec<i64>),
     /// `OK`: a `SET` was carried out.
     Done,
-    /// Nil: a `SET` found that there is a key, and changed nothing.
+    /// Nil: a `SET` found that there is a key, and changed nothing. Of a `GET`, also a text that is no number.
     Nothing,
 }
 
 /// The longest line of an answer that is not an error message: a kind, a sign, 19 digits.
 const LONGEST_NUMBER: usize = 24;
+/// The longest text of a bucket.
+const LONGEST_TEXT: usize = 64;
 /// The longest error message worth reading.
 const LONGEST_MESSAGE: usize = 4096;
 
@@ -31,6 +33,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RedisResult<Reply>, usize)>,
         b'-' => Ok(Some((Err(refusal(text)), at))),
         b'+' if text == b"OK" => Ok(Some((Ok(Reply::Done), at))),
         b'$' if text == b"-1" => Ok(Some((Ok(Reply::Nothing), at))),
+        b'$' => {
+            let length = usize::try_from(number(text)?).ok().filter(|length| *length <= LONGEST_TEXT);
+            let end = at + length.ok_or_else(nonsense)?;
+            let Some(line_end) = bytes.get(end..end + 2) else { return Ok(None) };
+            let value = number(&bytes[at..end]).map_or(Reply::Nothing, Reply::Number);
+            if line_end == b"\r\n" { Ok(Some((Ok(value), end + 2))) } else { Err(nonsense()) }
+        }
         b'_' if text.is_empty() => Ok(Some((Ok(Reply::Nothing), at))),
         b'*' => {
             let count =
@@ -101,7 +110,7 @@ mod tests {
 
     #[test]
     fn answers_are_read_whole_or_not_at_all() {
-        let answers: [(&[u8], Reply); 7] = [
+        let answers: [(&[u8], Reply); 9] = [
             (b":12\r\n", Reply::Number(12)),
             (b":-3\r\n", Reply::Number(-3)),
             (b":-9223372036854775808\r\n", Reply::Number(i64::MIN)),
@@ -109,6 +118,8 @@ mod tests {
             (b"+OK\r\n", Reply::Done),
             (b"$-1\r\n", Reply::Nothing),
             (b"_\r\n", Reply::Nothing),
+            (b"$20\r\n-3179534395775448100\r\n", Reply::Number(-3_179_534_395_775_448_100)),
+            (b"$8\r\nf0001\r\n2\r\n", Reply::Nothing),
         ];
         for (bytes, reply) in answers {
             let (read, length) = parse(bytes).unwrap().unwrap();
@@ -130,7 +141,8 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         for bytes in [
-            &b"$3\r\nabc\r\n"[..],
+            &b"$3\r\nabcde"[..],
+            b"$65\r\n",
             b"+PONG\r\n",
             b":\r\n",
             b":1x\r\n",

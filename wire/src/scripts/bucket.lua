@@ -20,9 +20,11 @@ end
 
 -- What a limit answers that is not published, or not as this algorithm: it leaves no state behind.
 local function unknown(state, now)
-  -- A first take was made by the terms of a limit that Redis has just lost: forgotten, it could be made again.
+  -- A first take was made by the terms of a limit that Redis has just lost: forgotten, it could be made again. An
+  -- integer at rest may be one, too (rest.lua).
   local held = redis.pcall('GET', state)
-  if type(held) ~= 'string' or string.byte(held) ~= 102 then redis.call('DEL', state) end
+  local form = type(held) == 'string' and string.byte(held)
+  if form ~= 102 and (form ~= 45 or #held ~= 20) then redis.call('DEL', state) end
   return {-1, 0, 0, 0, 0, now, 0, 0}
 end
 
@@ -107,6 +109,12 @@ local function carry(before, terms, tokens, score)
   local from = math.max(score, before.since)
   if terms.n > 0 then from = from - math.floor(part * terms.p / terms.n) end
   return converted(tokens, before.capacity, terms.capacity, before.change), start(from, terms.n, terms.p)
+end
+
+-- The same of a counter of so much. Above its capacity, takes of a bucket at rest have met it (rest.lua), by the terms
+-- of before or the present ones: then it counts as empty.
+local function carry_counter(before, terms, number, score)
+  return carry(before, terms, number <= before.capacity and math.max(0, number) or 0, score)
 end
 
 -- µs from `now` until k more tokens have come.

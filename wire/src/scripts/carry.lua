@@ -20,7 +20,7 @@ if terms and terms.former then
       local text = redis.call('GET', KEYS[i])
       -- One at rest has no place here: its counter was evicted, and it was taken for full.
       if not parse_rest(text) then
-        local tokens, at = carry(before, terms, math.max(0, tonumber(text) or 0), score_at(stood))
+        local tokens, at = carry_counter(before, terms, tonumber(text) or 0, score_at(stood))
         if terms.catch_up then tokens, at = credit(terms, tokens, at, now) end
         if tokens >= terms.capacity and may_vanish then
           redis.call('UNLINK', KEYS[i])

@@ -5,6 +5,7 @@
 
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
 
+use super::at_rest::number_at_rest;
 use crate::{bucket::Pace, lane::Command};
 
 /// The most tokens of a first take: a script reckons with their number times a span of the rate.
@@ -37,11 +38,21 @@ pub async fn first_take(
     Ok(answer.is_some())
 }
 
-/// Appends the command that [`first_take`] sends: answered by [`Done`](crate::lane::Reply::Done) or
+/// Appends a command as [`first_take`] sends it: answered by [`Done`](crate::lane::Reply::Done) or
 /// [`Nothing`](crate::lane::Reply::Nothing).
-pub fn ask_first_take(out: &mut Vec<u8>, state: &str, terms: u64, pace: Pace, count: u64) {
-    let (value, ms) = (value(terms, count), pace.first_take_ms(count));
-    Command::SetIfAbsent { key: state.as_bytes(), value: value.as_bytes(), ms }.encode(out);
+///
+/// `full_at` is the instant, in µs of Redis `TIME`, at which the bucket is full after the take, and never early. With it
+/// the bucket is written as a number, which is right only where it [`rests_as_number`](super::rests_as_number). With 0
+/// Redis says by the expiry when the bucket was taken from.
+pub fn ask_first_take(out: &mut Vec<u8>, state: &str, terms: u64, pace: Pace, count: u64, full_at: u64) {
+    let key = state.as_bytes();
+    if full_at == 0 {
+        let (value, ms) = (value(terms, count), pace.first_take_ms(count));
+        Command::SetIfAbsent { key, value: value.as_bytes(), ms }.encode(out);
+    } else {
+        let (value, at) = (number_at_rest(terms, full_at).to_string(), full_at.div_ceil(1_000));
+        Command::SetIfAbsentUntil { key, value: value.as_bytes(), at }.encode(out);
+    }
 }
 
 /// Whether `error` says that a bare take met a bucket at rest: nothing was done, and the bucket has to be settled.

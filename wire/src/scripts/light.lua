@@ -62,7 +62,12 @@ do
         n = length
         local held = call('GET', state)
         if tag and held then
-          missed, written = 0, string.sub(held, 1, 5) == tag and tonumber(string.sub(held, 6))
+          missed = 0
+          if #held == 20 and string.byte(held) == 45 then
+            written = string.byte(held, 2) == string.sub(tag, 3) % 8 + 49 and tonumber(string.sub(held, 3, 18))
+          else
+            written = string.sub(held, 1, 5) == tag and tonumber(string.sub(held, 6))
+          end
           ready = written
         elseif tag then
           -- A counter that was evicted is not at rest.
@@ -210,7 +215,13 @@ do
         if not ready then
           -- Left to the rest.
         elseif writes and tag then
-          value = tag .. format('%d', till)
+          -- As `rests_as_number` in rest.lua says.
+          if kind == 4 and n == 1 and p >= 10000 and capacity >= 3 and capacity <= 100000
+            and capacity * p <= 100000000000000 then
+            value = '-' .. string.sub(tag, 3) % 8 + 1 .. format('%d', till) .. '00'
+          else
+            value = tag .. format('%d', till)
+          end
         elseif writes then
           value = write('<ddd', kind == 107 and missed or tokens, score, since)
         end

@@ -4,6 +4,7 @@
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
+mod at_rest;
 mod carry;
 mod count;
 mod daemons;
@@ -18,6 +19,10 @@ mod settle;
 mod sweep;
 mod throttle;
 
+pub use at_rest::{
+    AT_REST_UNIT, AtRestNumber, ask_adjust, ask_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
+    number_at_rest, read_counter, read_number_at_rest, rests_as_number,
+};
 pub use carry::{carry, is_carrying, list_former};
 pub use count::{clear_counts, count, counts};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};

@@ -17,7 +17,9 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
     local held = call('GET', state)
     local score, missing, first, left, member, stood
     local form = held and held:byte()
-    if form == 114 then
+    if form == 45 and #held == 20 then
+      if held:byte(2) == rest_tag:sub(3) % 8 + 49 then score, missing = tonumber(held:sub(3, 18)), 0 end
+    elseif form == 114 then
       if held:sub(1, 5) == rest_tag then score, missing = tonumber(held:sub(6)), 0 end
     elseif form == 102 then
       if held:sub(2, 5) == rest_tag:sub(2) then
@@ -30,7 +32,10 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
       stood = call('ZSCORE', keys[3], member)
       if stood then
         local tokens = held and tonumber(held) or 0
-        score, missing = stood % 3000000000000000, capacity - (tokens > 0 and tokens or 0)
+        -- Otherwise takes of a bucket at rest may have met it.
+        if tokens <= capacity and tokens >= -50 * p then
+          score, missing = stood % 3000000000000000, capacity - (tokens > 0 and tokens or 0)
+        end
       elseif not held then
         score, missing = 0, 0
       end
@@ -52,7 +57,7 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
         end
       end
     end
-    if stood and score > now then score = nil end
+    if stood and score and score > now then score = nil end
 
     -- As of now: a span's beginning, the last token in it and µs since that token.
     local base, i, d
@@ -120,8 +125,15 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
               call('ZADD', keys[3], format(text, place), member or state:sub(#keys[3]))
             end
           else
-            local till = full + 999
-            call('SET', state, rest_tag .. format(text, full), 'PXAT', format(text, (till - till % 1000) / 1000))
+            local till, value = full + 999
+            -- As `rests_as_number` says.
+            if kind == 4 and n == 1 and p >= 10000 and capacity >= 3 and capacity <= 100000
+              and capacity * p <= 100000000000000 then
+              value = '-' .. rest_tag:sub(3) % 8 + 1 .. format(text, full) .. '00'
+            else
+              value = rest_tag .. format(text, full)
+            end
+            call('SET', state, value, 'PXAT', format(text, (till - till % 1000) / 1000))
           end
         end
         if granted == count and #argv == 3 and ahead < 4503599627370496 then return ahead * 2 + (counts and 1 or 0) end

@@ -49,7 +49,7 @@ local function batch(rows, first, offset, to)
     if score > to then break end
     score = score - offset
     local key = prefix .. member
-    local before, tokens, at, at_rest
+    local before, come, tokens, at, at_rest
     local written = true
     if score >= origin and score <= now then
       -- As `owed` does.
@@ -57,20 +57,25 @@ local function batch(rows, first, offset, to)
       local phase = past % p
       local present = (now - origin) * n - phase + phase % n
       local rest = present % p
-      local come = (present - rest - past + phase) / p
+      come = (present - rest - past + phase) / p
       at = now - (rest - rest % n) / n
       if come > capacity then come = capacity end
       if come ~= more then more, text = come, format(WHOLE, come) end
       tokens = redis.pcall('INCRBY', key, text)
       before = type(tokens) == 'number' and tokens - come
+      if before and before <= -1000000000000000000 then
+        redis.call('DECRBY', key, text)
+        before = nil
+      end
     end
     if not before then
-      -- Not so simple, or no number.
+      -- Not so simple, or no counter.
       local value = redis.call('MGET', key)[1]
-      at_rest, before, written = parse_rest(value), math.max(0, tonumber(value or 0) or 0), false
+      at_rest, before, written = parse_rest(value), counted(terms, tonumber(value or 0) or 0), false
       tokens, at = credit(terms, before, score, now)
-    elseif before < 0 then
-      before, tokens, written = 0, tokens - before, false
+    elseif before < 0 or before > capacity then
+      local held = counted(terms, before)
+      before, tokens, written = held, held + come, false
     end
     if tokens >= capacity then tokens, at, written = capacity, fresh_now, false end
     if tokens > before and not at_rest then given = given + (tokens - before) end

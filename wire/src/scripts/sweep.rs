@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Script, aio::ConnectionLike};
 
-use super::operate;
+use super::{at_rest::is_at_rest, operate};
 use crate::{
     bucket::Operation,
     keyspace::{COUNTERS_PATTERN, ShardKeys, bucket_of, state_of, states_pattern},
@@ -117,8 +117,9 @@ pub async fn find_at_rest(
         asked
     });
     let values: Vec<Option<String>> = all_of(node, &asked).await?;
-    // A counter is a whole number.
-    let at_rest = |value: &Option<String>| value.as_ref().is_some_and(|value| value.parse::<i64>().is_err());
+    // A counter is a whole number, and none so low.
+    let at_rest =
+        |value: &Option<String>| value.as_ref().is_some_and(|value| value.parse().map_or(true, is_at_rest));
     let found = buckets.into_iter().zip(values).filter(|(_, value)| at_rest(value));
     Ok((found.map(|((_, (shard, member)), _)| (shard, member.to_owned())).collect(), next))
 }

@@ -13,14 +13,15 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   if not terms then return unknown(state, now), false end
   if not due then terms.catch_up = true end
   local rests = terms.n > 0 and terms.catch_up
+  local as_number = due and rests_as_number(terms)
   local puts = operation == 'put-in' or operation == 'fill' or operation == 'put-back'
   local doubt = rests and not puts and last or 0
 
   -- As last written ...
   local member = due and string.sub(state, #due)
   local text = redis.call('GET', state)
-  local form, tag, said, hold = parse_rest(text)
-  local tokens, score, found, stood, moved = nil, nil, 'absent', nil, doubt > 0
+  local form, tag, said, hold = parse_rest(text, terms.tag)
+  local tokens, score, found, stood, stepped, moved = nil, nil, 'absent', nil, false, doubt > 0
   if form then
     local under = tag == terms.tag and terms or read_former_terms(record)
     -- A shard that is younger than others counts its terms from its own beginning.
@@ -38,9 +39,12 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
         end
         tokens, moved = math.max(0, tokens - said), moved or taken > now
       else
-        local stepped
         tokens, score, stepped = arrived(under, said, under == terms and now or under.since)
-        moved = moved or stepped
+        -- Takes that found no token and are about to be given back: a bucket that nothing is taken of stays as it is.
+        local owes = stepped and as_number and under == terms
+          and said - now - terms.capacity * terms.p <= GIVING_BACK
+        if owes then score = now - (now - said) % terms.p end
+        moved = moved or stepped and not owes
       end
       if under ~= terms then
         tokens, score = carry(under, terms, tokens, score)
@@ -57,21 +61,27 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
       found = 'absent'
     else
       -- A missing counter was evicted: empty, not full. Below 0 is debt, which is nobody's.
-      tokens, score = math.max(0, tonumber(text) or 0), score_at(stood)
+      local number, met = tonumber(text) or 0, false
+      score = score_at(stood)
       local written = score
-      if found == 'former' then tokens, score = carry(read_former_terms(record), terms, tokens, score) end
+      if found == 'former' then
+        tokens, score = carry_counter(read_former_terms(record), terms, number, score)
+      else
+        tokens, met = counted(terms, number)
+      end
       -- A full bucket that still has a key counts from now, as one without does. What is in doubt was taken: were it
       -- not, the bucket would have lost what it cannot hold.
       if terms.catch_up or tokens >= terms.capacity then
         tokens, score = credit(terms, tokens + doubt, score, now)
       end
-      moved = moved or score ~= written
+      moved = moved or met or score ~= written
     end
   end
   -- ... and as of now.
   if not tokens then tokens, score = absent(terms, now) end
   tokens = math.max(0, tokens - doubt)
   hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0
+  if stepped and as_number then hold = math.max(hold, now + GIVING_BACK) end
   local counting = found == 'due' or found == 'former'
 
   -- If the bucket is full when the worker reckons it is, nobody has taken since, and tokens go in at once. Otherwise
@@ -142,7 +152,7 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
       if vanishes then
         redis.call('DEL', state)
       else
-        keep_at_rest(terms, state, gap == 0 and now or now + ahead, hold, now)
+        keep_at_rest(terms, state, gap == 0 and now or now + ahead, hold, now, as_number)
       end
       if counting then redis.call('ZREM', found == 'due' and due or former, member) end
     end

@@ -4,11 +4,12 @@ use std::{ops::Range, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use topup_wire::{
-    bucket::Record,
+    bucket::{Pace, Record},
     limit::{
         Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Percent, Period, Rate, Rollout, Rule, Shards,
         Supply, Terms, Windows,
     },
+    scripts::rests_as_number,
 };
 
 /// Rates that do not divide evenly, come faster than the clock, or hardly at all.
@@ -33,6 +34,9 @@ const NASTY: [&str; 16] = [
 
 /// Rates of whole tokens for each µs, which `quick.lua` reckons with, too.
 const WHOLE: [&str; 4] = ["1000/ms", "2000/ms", "1000000000/s", "9000000000000000/ms"];
+
+/// Rates whose tokens come one by one, and no two within 10 ms.
+const ONE_BY_ONE: [&str; 6] = ["1/366d", "1/7d", "1000/h", "60/min", "10/s", "100/s"];
 
 /// 25 years, in µs: instants moved by no more stay instants.
 pub(crate) const FAR: i64 = 25 * 366 * 86_400_000_000;
@@ -127,7 +131,22 @@ pub(crate) fn period(rng: &mut StdRng, now: u64) -> Period {
     Period { since: if rng.random_bool(0.1) { 0 } else { now - past }, next }
 }
 
+/// Terms under which a bucket at rest is one integer.
+pub(crate) fn terms_of_numbers(rng: &mut StdRng) -> Terms {
+    loop {
+        let rate: Rate = ONE_BY_ONE.choose(rng).unwrap().parse().unwrap();
+        let (n, p) = rate.lowest_terms();
+        let capacity = any_size(rng, 100_000).max(3);
+        if rests_as_number(capacity, Pace { n, p }) {
+            return Terms { capacity: Capacity::new(capacity).unwrap(), supply: Supply::Rate(rate) };
+        }
+    }
+}
+
 pub(crate) fn terms(rng: &mut StdRng, now: u64) -> Terms {
+    if rng.random_bool(0.4) {
+        return terms_of_numbers(rng);
+    }
     let supply =
         if rng.random_bool(0.2) { Supply::Period(period(rng, now)) } else { Supply::Rate(quick_rate(rng)) };
     Terms { capacity: capacity(rng), supply }

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use redis::{Cmd, FromRedisValue, RedisResult, Script, ScriptInvocation, Value, aio::MultiplexedConnection};
+use redis::{
+    Cmd, FromRedisValue, Pipeline, RedisResult, Script, ScriptInvocation, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+};
 use topup_embedded::RedisServer;
 use topup_wire::{keyspace::ShardKeys, limit::Limit, reply::Published, scripts};
 
 /// A private Redis and a connection to it.
 pub(crate) struct Redis {
     pub(crate) connection: MultiplexedConnection,
-    _server: RedisServer,
+    server: RedisServer,
     seen: Script,
 }
 
@@ -47,7 +50,12 @@ impl Redis {
         // A busy machine may take its time.
         let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
         let connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
-        Self { connection, _server: server, seen: Script::new(include_str!("keyspace.lua")) }
+        Self { connection, server, seen: Script::new(include_str!("keyspace.lua")) }
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        self.server.url()
     }
 
     /// The answer to a command.
@@ -67,6 +75,12 @@ impl Redis {
     /// The answer of a script of the tests' own.
     pub(crate) async fn call<T: FromRedisValue>(&mut self, call: &ScriptInvocation<'_>) -> T {
         call.invoke_async(&mut self.connection).await.unwrap()
+    }
+
+    /// The answers to so many commands as they would be written to Redis, in one packet: each an error by itself.
+    pub(crate) async fn ask_bare(&mut self, out: &[u8], many: usize) -> Vec<RedisResult<Value>> {
+        let answers = self.connection.req_packed_commands(&pipeline(out), 0, many).await.unwrap();
+        answers.into_iter().map(Value::extract_error).collect()
     }
 
     /// The instant, in µs of Redis `TIME`.
@@ -117,6 +131,28 @@ pub(crate) async fn publish(
     // As if it had been long ago.
     Cmd::hset(&keys.record, "frozen", 1).exec_async(connection).await?;
     scripts::publish(connection, keys, limit, at, Some(told)).await
+}
+
+/// Commands as they would be written to Redis, to be sent in one packet.
+fn pipeline(mut out: &[u8]) -> Pipeline {
+    // What stands before the next line's end, as a number without its kind.
+    fn length(out: &mut &[u8]) -> usize {
+        let end = out.iter().position(|byte| *byte == b'\r').unwrap();
+        let (line, rest) = out.split_at(end);
+        *out = &rest[2..];
+        std::str::from_utf8(&line[1..]).unwrap().parse().unwrap()
+    }
+    let mut commands = Pipeline::new();
+    while !out.is_empty() {
+        let mut command = Cmd::new();
+        for _ in 0..length(&mut out) {
+            let word = length(&mut out);
+            command.arg(&out[..word]);
+            out = &out[word + 2..];
+        }
+        commands.add_command(command);
+    }
+    commands
 }
 
 /// A reply of `TIME`, in µs.

@@ -25,9 +25,11 @@ end
 for _, key in ipairs(redis.call('KEYS', KEYS[4] .. '*')) do
   local text = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) or ''
   local form, tag, digits = string.match(text, '^([frh])(%d%d%d%d)(%d+)$')
-  if form then
+  local integer = #text == 20 and string.byte(text) == 45
+  if form or integer then
     local expires = redis.call('PEXPIRETIME', key) - math.floor(by / 1000)
-    local changed = 'f' .. tag .. digits
+    local changed = integer and string.sub(text, 1, 2) .. earlier(string.sub(text, 3, 18)) .. string.sub(text, 19)
+      or 'f' .. tag .. digits
     if form == 'r' then changed = 'r' .. tag .. earlier(digits) end
     if form == 'h' then
       changed = 'h' .. tag .. earlier(string.sub(digits, 1, 16)) .. earlier(string.sub(digits, 17))

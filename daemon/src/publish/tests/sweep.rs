@@ -44,12 +44,14 @@ async fn strays_go_and_buckets_stay() {
     stage.ask::<()>(&["SET", "topup:{user:0}:b:carried", "7"]).await;
     stage.ask::<u64>(&["ZADD", "topup:{user:0}:former", "1", "carried"]).await;
     stage.ask::<()>(&["SET", "topup:{user:0}:b:rests", "f00013", "PX", "60000"]).await;
+    stage.ask::<()>(&["SET", "topup:{user:0}:b:number", "-2179534395775448100", "PX", "60000"]).await;
     stage.ask::<()>(&["SET", "topup:throttle:{a:1}:b:c", "1"]).await;
     let kept = counters(&stage).await;
     assert_eq!(sweep(&stage).await, 0);
     for member in 0..50 {
         stage.ask::<i64>(&["DECR", &format!("topup:{{user:0}}:b:late{member}")]).await;
     }
+    stage.ask::<i64>(&["DECRBY", "topup:{user:0}:b:late0", "360000000000"]).await;
     // Of a shard, and of limits, that are no more.
     stage.ask::<i64>(&["DECR", "topup:{user:1}:b:late"]).await;
     stage.ask::<i64>(&["DECR", "topup:{gone:0}:b:"]).await;
@@ -93,7 +95,11 @@ async fn buckets_at_rest_are_found_among_counters() {
     for member in 0..300 {
         let key = format!("topup:{{user:0}}:b:{member}");
         if member % 3 == 0 {
-            stage.ask::<()>(&["SET", &key, "-3"]).await;
+            // The second is one that a take of a bucket at rest has met.
+            let counter = if member % 2 == 0 { "-3" } else { "-359999999997" };
+            stage.ask::<()>(&["SET", &key, counter]).await;
+        } else if member % 3 == 1 {
+            stage.ask::<()>(&["SET", &key, "-2179534395775448100", "PX", "60000"]).await;
         } else {
             stage.ask::<()>(&["SET", &key, "f00013", "PX", "60000"]).await;
         }

@@ -1,8 +1,10 @@
 //! What the headers of the scripts promise.
 
 mod arity;
+mod at_rest;
 mod flushed;
 mod forms;
+mod lane;
 mod leftovers;
 mod listing;
 mod publishing;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use topup_wire::limit::Algorithm;
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
-const COMMANDS: &str = "DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
+const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
      PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// What others are written upon, and answers nothing itself.

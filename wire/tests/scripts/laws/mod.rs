@@ -1,5 +1,6 @@
 //! The laws of the design, checked by oracles that know nothing of how the scripts compute.
 
+mod at_rest;
 mod burst;
 mod change;
 mod clock;

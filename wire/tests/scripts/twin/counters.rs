@@ -79,20 +79,40 @@ async fn step(world: &mut World, rng: &mut StdRng) {
                 world.settle(i, Operation::Take(1), may_count, 0).await;
             }
         }
-        65..75 => {
+        65..70 => {
             let look = if rng.random_bool(0.5) { Look::Due } else { Look::All };
             world.refill(rng.random_range(1..=MEMBERS.len() + 1), look).await;
         }
-        75..88 => {
+        70..80 => {
             let by = some_time(&world.twin.record, rng);
             let by = if rng.random_bool(0.2) { -by } else { by };
             if (world.travelled + by).abs() < FAR {
                 world.travel(by).await;
             }
         }
-        88..91 => change(world, rng).await,
-        91..97 => world.carry(&slice(rng)).await,
+        80..90 => take_at_rest(world, i, rng).await,
+        90..93 => change(world, rng).await,
+        93..98 => world.carry(&slice(rng)).await,
         _ => world.evict(i).await,
+    }
+}
+
+/// Mostly as a client does; now and then what comes after a take comes late, or never.
+async fn take_at_rest(world: &mut World, i: usize, rng: &mut StdRng) {
+    let count = if rng.random_bool(0.5) { 1 } else { count(&world.twin.record, rng) };
+    let first_at = match rng.random_range(0..3) {
+        0 => 0,
+        _ => world.redis.time().await + any_size(rng, 1 << 14),
+    };
+    let full_at = world.take_at_rest(i, count, first_at).await;
+    if rng.random_bool(0.2) {
+        let lease = Operation::Lease(rng.random_range(0..4));
+        world.settle(i, lease, rng.random_bool(0.5), 0).await;
+    }
+    match full_at {
+        Some(_) if rng.random_bool(0.3) => world.give(i, count).await,
+        Some(full_at) if rng.random_bool(0.7) => world.live_until(i, full_at).await,
+        _ => {}
     }
 }
 

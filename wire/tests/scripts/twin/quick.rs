@@ -6,6 +6,7 @@ use topup_wire::{
     bucket::{self, Bucket, Operation},
     limit::{Algorithm, Limit, Supply},
     reply::{Settled, Verdict},
+    scripts,
 };
 
 use super::{rated::content_at_rest, record::Twin};
@@ -71,6 +72,9 @@ impl World {
         let operation = if rng.random_bool(0.5) { Operation::Take(count) } else { Operation::Share(count) };
         let (may_count, all) = (rng.random_bool(0.5), rng.random_bool(0.3));
         self.settle(operation, count, may_count, all).await;
+        if rng.random_bool(0.3) {
+            self.take_at_rest(if rng.random_bool(0.5) { 1 } else { count }).await;
+        }
         let token = record.pace.p / record.pace.n;
         self.now += match rng.random_range(0..4) {
             0 => rng.random_range(0..3),
@@ -78,6 +82,22 @@ impl World {
             2 => token,
             _ => any_size(rng, 1 << 32),
         };
+    }
+
+    /// None, of a bucket at rest that is an integer.
+    fn noise(&self) -> Option<i64> {
+        self.twin.record.rests_as_number(self.now).then_some(0)
+    }
+
+    /// A bare take, of a bucket at rest that is an integer; whether it has the tokens or not.
+    async fn take_at_rest(&mut self, count: u64) {
+        let pace = self.twin.record.pace;
+        let full_at = self.noise().and_then(|_| bucket::take_at_rest(pace, &mut self.bucket, count));
+        let Some(full_at) = full_at else { return };
+        let (state, by) = (self.twin.keys.counter(""), count * pace.p * scripts::AT_REST_UNIT);
+        let left: i64 = self.redis.ask(&["DECRBY", &state, &by.to_string()]).await;
+        let said = scripts::read_number_at_rest(left, self.twin.record.terms);
+        assert_eq!(said, scripts::AtRestNumber::Full(full_at));
     }
 
     async fn settle(&mut self, operation: Operation, count: u64, may_count: bool, all: bool) {
@@ -119,7 +139,7 @@ impl World {
         keyspace.remove(CLOCK);
         let content = match self.bucket {
             Bucket::Absent => None,
-            Bucket::AtRest(at_rest) => Some(content_at_rest(&at_rest)),
+            Bucket::AtRest(at_rest) => Some(content_at_rest(&at_rest, self.noise())),
             Bucket::Counting(held) => Some(Content::Text(held.tokens.to_string())),
         };
         assert_eq!(keyspace.get(&state), content.as_ref());

@@ -4,6 +4,7 @@ use rand::{RngExt, rngs::StdRng};
 use topup_wire::{
     bucket::{AtRest, Lazy, Level, Operation},
     limit::{Supply, Terms},
+    scripts::number_at_rest,
 };
 
 use super::scripted::{Kept, agree};
@@ -33,12 +34,15 @@ fn any(rng: &mut StdRng) -> Terms {
     Terms { capacity: capacity(rng), supply: Supply::Rate(rate(rng)) }
 }
 
-/// A bucket at rest as it should be in Redis.
-pub(super) fn content_at_rest(at_rest: &AtRest) -> Content {
-    Content::Text(match *at_rest {
-        AtRest::FirstTake { tag, count, .. } => format!("f{tag:04}{count}"),
-        AtRest::Until { tag, full_at, hold: 0 } => format!("r{tag:04}{full_at:016}"),
-        AtRest::Until { tag, full_at, hold } => format!("h{tag:04}{full_at:016}{hold:016}"),
+/// A bucket at rest as it should be in Redis: with some `noise`, where it is an integer while it is not held.
+pub(super) fn content_at_rest(at_rest: &AtRest, noise: Option<i64>) -> Content {
+    Content::Text(match (*at_rest, noise) {
+        (AtRest::Until { tag, full_at, hold: 0 }, Some(noise)) => {
+            (number_at_rest(tag.into(), full_at) - noise).to_string()
+        }
+        (AtRest::FirstTake { tag, count, .. }, _) => format!("f{tag:04}{count}"),
+        (AtRest::Until { tag, full_at, hold: 0 }, None) => format!("r{tag:04}{full_at:016}"),
+        (AtRest::Until { tag, full_at, hold }, _) => format!("h{tag:04}{full_at:016}{hold:016}"),
     })
 }
 
@@ -91,7 +95,7 @@ impl Kept for AtRest {
     }
 
     fn content(&self) -> Content {
-        content_at_rest(self)
+        content_at_rest(self, None)
     }
 
     fn earlier(&self, by: i64) -> Self {

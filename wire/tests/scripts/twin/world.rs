@@ -24,13 +24,15 @@ const LATE: u64 = 100;
 pub(crate) struct World {
     pub(crate) redis: Redis,
     pub(crate) twin: Twin,
-    buckets: [Bucket; 4],
+    pub(super) buckets: [Bucket; 4],
     /// When the keys of those at rest expire, in ms: by the terms they were written under.
-    expiries: [u64; 4],
+    pub(super) expiries: [u64; 4],
+    /// Of those at rest that are integers, what bare `DECR`s have added.
+    pub(super) noise: [Option<i64>; 4],
     /// What bare `DECR`s have made of the counters of absent buckets; 0 where there is none.
-    strays: [i64; 4],
+    pub(super) strays: [i64; 4],
     /// Buckets in the index whose counters are gone.
-    evicted: [bool; 4],
+    pub(super) evicted: [bool; 4],
     /// How far time has been made to pass.
     pub(crate) travelled: i64,
 }
@@ -42,8 +44,8 @@ impl World {
     pub(crate) async fn new(mut redis: Redis, limit: Limit) -> Self {
         let twin = Twin::new(&mut redis, limit).await;
         let buckets = [Bucket::Absent; 4];
-        let (expiries, strays, evicted) = ([0; 4], [0; 4], [false; 4]);
-        Self { redis, twin, buckets, expiries, strays, evicted, travelled: 0 }
+        let (expiries, noise, strays, evicted) = ([0; 4], [None; 4], [0; 4], [false; 4]);
+        Self { redis, twin, buckets, expiries, noise, strays, evicted, travelled: 0 }
     }
 
     pub(crate) async fn settle(
@@ -102,12 +104,12 @@ impl World {
         }
         if let Bucket::AtRest(AtRest::FirstTake { tag, count, expires }) = before {
             // A script sees the expiry late by a ms or so: what it writes tells by how much.
-            let stands = self.stands(i).await;
+            let (stands, noise) = (self.stands(i).await, self.fresh_noise(settled.now));
             for late in 0..LATE {
                 let seen = Bucket::AtRest(AtRest::FirstTake { tag, count, expires: expires + late });
                 let mut next = seen;
                 let reply = twin(&mut next);
-                if reply == settled && (next == seen || self.written(i, next) == stands) {
+                if reply == settled && (next == seen || self.written(i, next, noise) == stands) {
                     (expected, after) = (reply, if next == seen { before } else { next });
                     break;
                 }
@@ -120,10 +122,16 @@ impl World {
             (self.strays[i], self.evicted[i]) = (0, false);
             if let Bucket::AtRest(at_rest) = after {
                 self.expiries[i] = at_rest.expiry(&self.twin.record);
+                self.noise[i] = self.fresh_noise(settled.now);
             }
         }
         self.buckets[i] = after;
         self.twin.grow(&mut self.redis, settled.now).await;
+    }
+
+    /// The noise of what is written at rest at `now`.
+    fn fresh_noise(&self, now: u64) -> Option<i64> {
+        self.twin.record.rests_as_number(now).then_some(0)
     }
 
     /// A bucket's key and place as they are in Redis.
@@ -135,12 +143,12 @@ impl World {
     }
 
     /// The same as they should be.
-    fn written(&self, i: usize, bucket: Bucket) -> (Option<Content>, Option<i64>) {
+    fn written(&self, i: usize, bucket: Bucket, noise: Option<i64>) -> (Option<Content>, Option<i64>) {
         match bucket {
             Bucket::Absent => {
                 ((self.strays[i] != 0).then(|| Content::Text(self.strays[i].to_string())), None)
             }
-            Bucket::AtRest(at_rest) => (Some(content_at_rest(&at_rest)), None),
+            Bucket::AtRest(at_rest) => (Some(content_at_rest(&at_rest, noise)), None),
             Bucket::Counting(held) => (Some(Content::Text(held.tokens.to_string())), Some(place(held))),
         }
     }
@@ -169,6 +177,7 @@ impl World {
                 assert!(seen <= *expires && seen + LATE > *expires, "{seen} is not {expires}");
                 *expires = seen;
                 self.expiries[i] = seen;
+                self.noise[i] = None;
             }
         }
     }
@@ -177,6 +186,9 @@ impl World {
     pub(crate) async fn decrement(&mut self, i: usize) -> Option<i64> {
         let counter = self.twin.keys.counter(MEMBERS[i]);
         let left = scripts::decrement(&mut self.redis.connection, &counter, 1).await;
+        if left.as_ref().is_ok_and(|left| self.makes_noise(i, *left)) {
+            return None;
+        }
         if left.is_ok() {
             let now = self.redis.time().await;
             self.forget_expired(i, now);
@@ -191,7 +203,7 @@ impl World {
     }
 
     /// A bucket at rest that must be full by `now` may have lost its key.
-    fn forget_expired(&mut self, i: usize, now: u64) {
+    pub(super) fn forget_expired(&mut self, i: usize, now: u64) {
         if let Bucket::AtRest(at_rest) = self.buckets[i] {
             let expiry = self.expiries[i];
             assert!(expiry <= now / 1_000, "{at_rest:?} expired at {now}, not at {expiry}");
@@ -224,7 +236,7 @@ impl World {
             assert!(bucket::refill(record, &mut self.buckets[i], now));
             self.evicted[i] = false;
             expected.credited += 1;
-            let held = before.tokens.max(0) as u64;
+            let (held, _) = record.counted(before.tokens);
             let holds = match self.buckets[i] {
                 Bucket::Counting(held) => held.tokens as u64,
                 _ => record.capacity,
@@ -257,6 +269,7 @@ impl World {
     pub(crate) async fn publish(&mut self, limit: Limit, at: Option<u64>) {
         let waiting = self.counting().any(|(_, held)| held.former);
         if self.twin.publish(&mut self.redis, limit, at, waiting).await {
+            self.forget_former_numbers().await;
             let former = self.counting().next().is_some();
             self.twin.former = former;
             for bucket in &mut self.buckets {
@@ -329,7 +342,9 @@ impl World {
             }
         }
         for (i, member) in MEMBERS.iter().enumerate() {
-            if let (false, (Some(content), _)) = (self.evicted[i], self.written(i, self.buckets[i])) {
+            if let (false, (Some(content), _)) =
+                (self.evicted[i], self.written(i, self.buckets[i], self.noise[i]))
+            {
                 keyspace.insert(keys.counter(member), content);
             }
         }

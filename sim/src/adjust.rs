@@ -1,0 +1,147 @@
+//! Corrections of buckets at rest on their way to Redis and back.
+
+use std::rc::Rc;
+
+use topup::machine::{Adjust, Event};
+
+use crate::{
+    at_rest::Corrected,
+    commands::Fate,
+    oracle::Note,
+    worker::{DEADLINE, Published},
+    world::{Happening, World},
+};
+
+/// A correction waits for a command that it goes with, in µs at most.
+const WAITS: u64 = 1_000;
+
+/// When a command was carried out, and what it met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) at: u64,
+    pub(crate) order: u64,
+    /// When the key of a bucket at rest was made, in µs of Redis.
+    pub(crate) born: u64,
+}
+
+/// A correction on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Adjusting {
+    worker: usize,
+    bucket: usize,
+    adjust: Adjust,
+    published: Rc<Published>,
+    /// The command that it corrects.
+    taken: Taken,
+    fate: Fate,
+    connection: u32,
+    /// When it was carried out, its order, and what came of it.
+    corrected: Option<(u64, u64, Corrected)>,
+}
+
+// === impl World ===
+
+impl World {
+    /// A machine corrects a bucket at rest.
+    pub(crate) fn adjusts(&mut self, worker: usize, bucket: usize, adjust: Adjust, taken: Option<Taken>) {
+        let it = &mut self.workers[worker];
+        let (Some(taken), Some(published)) = (taken, it.published.clone()) else { return };
+        let (fate, connection) = (Fate::Answered, self.connection);
+        it.corrections.push(Adjusting {
+            worker,
+            bucket,
+            adjust,
+            published,
+            taken,
+            fate,
+            connection,
+            corrected: None,
+        });
+        if adjust.soon {
+            self.corrects(worker);
+        } else {
+            let waits = self.delays.of(0..=WAITS);
+            self.push(self.now + waits, Happening::Corrects(worker));
+        }
+    }
+
+    /// A worker writes its corrections.
+    pub(crate) fn corrects(&mut self, worker: usize) {
+        for mut adjusting in std::mem::take(&mut self.workers[worker].corrections) {
+            adjusting.fate = self.fate();
+            adjusting.connection = self.connection;
+            let adjust = adjusting.adjust;
+            self.tell(adjusting.bucket, || format!("worker {worker} writes {adjust:?}"));
+            let arrives = (self.now + self.long_trip()).max(self.workers[worker].carried_until);
+            self.workers[worker].carried_until = arrives;
+            self.push(arrives, Happening::Adjusts(Box::new(adjusting)));
+        }
+    }
+
+    /// Redis carries a correction out.
+    pub(crate) fn adjust(&mut self, mut adjusting: Box<Adjusting>) {
+        let Adjusting { worker, bucket, adjust, taken, .. } = *adjusting;
+        let back = self.now + self.long_trip();
+        if adjusting.fate == Fate::Lost || adjusting.connection != self.connection {
+            adjusting.fate = Fate::Lost;
+            return self.push(back, Happening::Adjusted(adjusting));
+        }
+        self.see(bucket);
+        self.counts.corrections += 1;
+        let (written, now) = (adjusting.published.written(), self.server.time(self.now));
+        let corrected = self.server.adjust(bucket, adjust, written, taken.born, now);
+        self.tell(bucket, || format!("REDIS corrects for worker {worker}: {adjust:?}: {corrected:?}"));
+        let order = self.next_order();
+        let books = &mut self.books[bucket];
+        if corrected.shifted {
+            books.returned += adjust.give;
+            books.charged += adjust.later.div_ceil(written.pace.p);
+        }
+        if corrected.shifted && adjust.give > 0 && self.now > taken.at + written.pace.p {
+            // So late, they may be tokens that would not have fitted meanwhile.
+            let until = self.now + written.capacity.get() * written.pace.p;
+            books.notes.push((self.now, order, Note::Pardoned(adjust.give, until)));
+        }
+        if corrected.shifted && adjust.later > 0 {
+            // What is missing for what a late first take left too many is now a debt of the bucket.
+            let others = books.granted_at > taken.order;
+            let unpaid = if others { u64::MAX } else { corrected.debt };
+            books.notes.push((self.now, order, Note::Paid(taken.order, unpaid)));
+        }
+        adjusting.corrected = Some((self.now, order, corrected));
+        let ends = if adjusting.fate == Fate::Silent { self.now + DEADLINE } else { back };
+        self.push(ends, Happening::Adjusted(adjusting));
+    }
+
+    /// A correction has come to an end.
+    pub(crate) fn adjusted(&mut self, adjusting: Adjusting) {
+        let Adjusting { worker, bucket, adjust, published, taken, fate, connection, corrected } = adjusting;
+        let pace = published.terms.pace;
+        let answered = corrected.filter(|_| fate == Fate::Answered && connection == self.connection);
+        let Some(in_doubt) = adjust.in_doubt(answered.map(|(.., corrected)| corrected.reply), pace) else {
+            return;
+        };
+        if adjust.later > 0 {
+            // What a late first take left too many is noted. A settle pays for it, if no correction has.
+            let shifted = corrected.is_some_and(|(.., corrected)| corrected.shifted);
+            self.workers[worker].entries[bucket].doubts.extend((!shifted).then_some(taken.order));
+        }
+        let went_wrong = |corrected: Corrected| adjust.in_doubt(Some(corrected.reply), pace).is_some();
+        let doubtful = match corrected {
+            _ if adjust.later > 0 => None,
+            // Tokens that were given to a bucket made anew.
+            Some((at, order, corrected)) if adjust.give > 0 => {
+                (corrected.shifted && went_wrong(corrected)).then_some((at, order))
+            }
+            // Tokens that were forgotten with their key, or will be.
+            Some((.., corrected)) if !corrected.is_another && answered.is_some() => None,
+            _ => (adjust.full_at > 0).then_some((taken.at, taken.order)),
+        };
+        if let Some((at, order)) = doubtful {
+            self.workers[worker].entries[bucket].doubts.push(order);
+            self.books[bucket].notes.push((at, order, Note::Doubtful(order, adjust.tokens)));
+        }
+        self.tell(bucket, || format!("worker {worker} has not corrected: {in_doubt} in doubt"));
+        self.step(worker, bucket, Event::NotAdjusted(in_doubt), &published, None);
+    }
+}

@@ -1,0 +1,202 @@
+//! Buckets at rest as numbers: native takes of them, and corrections.
+
+use topup::machine::{Adjust, Reply};
+use topup_wire::{
+    bucket::{self, AtRest, Bucket, Held, Record},
+    scripts::{
+        AT_REST_UNIT, AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, rests_as_number,
+    },
+};
+
+use crate::{
+    fault::Fault,
+    server::{Executed, Key, Server, Written},
+};
+
+/// What a correction has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corrected {
+    /// What Redis replies.
+    pub(crate) reply: AtRestNumber,
+    /// The key is not the one that the tokens were taken of.
+    pub(crate) is_another: bool,
+    /// Tokens were given back, or the bucket was made full later.
+    pub(crate) shifted: bool,
+    /// Tokens that the bucket has fewer than none.
+    pub(crate) debt: u64,
+}
+
+// === impl Written ===
+
+impl Written {
+    /// Integers for each token.
+    const fn unit(&self) -> i64 {
+        (self.pace.p * AT_REST_UNIT) as i64
+    }
+
+    /// Tokens that come in `micros`, rounded up.
+    const fn tokens_in(&self, micros: u64) -> u64 {
+        micros.div_ceil(self.pace.p)
+    }
+
+    /// Tokens that a first take of `count` leaves too many, since it names an instant that has passed. A quarter of a token is
+    /// left to the bound.
+    pub(crate) fn tokens_late(&self, count: u64, first_at: u64, now: u64) -> u64 {
+        let late = now.saturating_sub(first_at);
+        if late > self.pace.p / 4 { self.tokens_in(late).min(count) } else { 0 }
+    }
+
+    /// Whether a counter of these terms shows that takes at rest have met it.
+    pub(crate) fn is_strange(&self, number: i64) -> bool {
+        let capacity = self.capacity.get();
+        rests_as_number(capacity, self.pace) && !is_clean_counter(number, capacity, self.pace)
+    }
+
+    /// The key of a first take that names the full instant, and how long it lives.
+    fn key(&self, full_at: u64, lives_until: u64, now: u64) -> Key {
+        let tag = (self.tag % 10_000) as u16;
+        let expires = lives_until.div_ceil(1_000);
+        let bucket = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
+        Key { bucket, expires, stray: None, number: true, born: now }
+    }
+}
+
+// === impl Key ===
+
+impl Key {
+    /// Whether Redis has a key.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.bucket == Bucket::Absent && self.stray.is_none()
+    }
+
+    /// How a script that has just run keeps the bucket.
+    pub(crate) fn written(&mut self, record: &Record, now: u64) {
+        self.stray = None;
+        self.born = if self.born == 0 { now } else { self.born };
+        self.expires = if let Bucket::AtRest(at_rest) = self.bucket { at_rest.expiry(record) } else { 0 };
+        let exact = matches!(self.bucket, Bucket::AtRest(AtRest::Until { hold: 0, .. }));
+        self.number = exact && record.rests_as_number(now);
+    }
+}
+
+// === impl Server ===
+
+impl Server {
+    /// `SET … PX … NX` of a number.
+    pub(crate) fn first_as_number(&mut self, key: usize, full_at: u64, written: Written, now: u64) -> bool {
+        let writes = self.keys[key].is_absent() || self.fault == Some(Fault::FirstTakeOverwrites);
+        if writes {
+            self.keys[key] = written.key(full_at, full_at, now);
+            // It may have come too late.
+            self.expire(key, now);
+        }
+        writes
+    }
+
+    /// `DECRBY`, after a `SET … NX` where `first_at` is an instant.
+    pub(crate) fn take_at_rest(
+        &mut self,
+        at: usize,
+        count: u64,
+        first_at: u64,
+        written: Written,
+        now: u64,
+        executed: &mut Executed,
+    ) {
+        let created = first_at > 0 && self.keys[at].is_absent();
+        if created {
+            self.keys[at] = written.key(first_at, first_at + count * written.pace.p, now);
+            executed.overflow = written.tokens_late(count, first_at, now);
+            self.expire(at, now);
+        }
+        let is_former = self.record.is_some_and(|record| record.terms != written.tag);
+        let key = &mut self.keys[at];
+        let units = written.unit() * count as i64;
+        executed.born = key.born;
+        executed.reply = match &mut key.bucket {
+            Bucket::AtRest(AtRest::Until { tag, .. }) if key.number => {
+                let same = u64::from(*tag) % 8 == written.tag % 8;
+                let full_at = bucket::take_at_rest(written.pace, &mut key.bucket, count);
+                executed.granted = count;
+                match full_at {
+                    Some(full_at) if same || self.fault == Some(Fault::OtherTermsUnseen) => {
+                        // Carried out after a change for which nobody waits so long: it counts as taken before.
+                        if is_former {
+                            self.gifts.push((at, count, true));
+                        }
+                        Reply::AtRest(full_at)
+                    }
+                    _ => Reply::OtherTerms,
+                }
+            }
+            Bucket::AtRest(_) => Reply::NotCounting,
+            Bucket::Counting(Held { tokens, .. }) => {
+                *tokens = tokens.saturating_sub(units);
+                Reply::NotAtRest
+            }
+            Bucket::Absent => {
+                key.stray = Some(key.stray.unwrap_or(0).saturating_sub(units));
+                Reply::NotAtRest
+            }
+        };
+    }
+
+    /// A correction of the bucket as it was when its key was `born`.
+    pub(crate) fn adjust(
+        &mut self,
+        at: usize,
+        adjust: Adjust,
+        written: Written,
+        born: u64,
+        now: u64,
+    ) -> Corrected {
+        self.expire(at, now);
+        let is_another = self.keys[at].is_absent() || self.keys[at].born != born;
+        let shifted = (adjust.give > 0 || adjust.later > 0) && self.shift(at, adjust, written);
+        let key = &mut self.keys[at];
+        if adjust.full_at > 0 {
+            let until = adjust.full_at.div_ceil(1_000);
+            let later = matches!(key.bucket, Bucket::AtRest(_)) && until > key.expires;
+            if later && self.fault != Some(Fault::ExpiryStays) {
+                key.expires = until;
+                if let Bucket::AtRest(AtRest::FirstTake { expires, .. }) = &mut key.bucket {
+                    *expires = until;
+                }
+            }
+        }
+        let (mut reply, mut debt) = (AtRestNumber::NotAtRest, 0);
+        if let Bucket::AtRest(AtRest::Until { tag, full_at, .. }) = key.bucket
+            && key.number
+        {
+            let missing = written.tokens_in(full_at.saturating_sub(now));
+            debt = missing.saturating_sub(written.capacity.get());
+            let tag = if self.fault == Some(Fault::OtherTermsUnseen) { written.tag } else { tag.into() };
+            reply = read_number_at_rest(number_at_rest(tag, full_at), written.tag);
+        }
+        Corrected { reply, is_another, shifted, debt }
+    }
+
+    /// `INCRBY`: whether the number it leaves is a bucket at rest.
+    fn shift(&mut self, at: usize, adjust: Adjust, written: Written) -> bool {
+        let Adjust { mut give, mut later, .. } = adjust;
+        match self.fault {
+            Some(Fault::KeptAtRest) => give = 0,
+            Some(Fault::GivenTwice) => give *= 2,
+            Some(Fault::LateFirstTake) => later = 0,
+            _ => {}
+        }
+        let micros = later as i64 - (give * written.pace.p) as i64;
+        let key = &mut self.keys[at];
+        let units = micros * AT_REST_UNIT as i64;
+        match &mut key.bucket {
+            Bucket::AtRest(AtRest::Until { full_at, .. }) if key.number => {
+                *full_at = full_at.saturating_add_signed(micros);
+                return true;
+            }
+            Bucket::AtRest(_) => {}
+            Bucket::Counting(Held { tokens, .. }) => *tokens = tokens.saturating_sub(units),
+            Bucket::Absent => key.stray = Some(key.stray.unwrap_or(0).saturating_sub(units)),
+        }
+        false
+    }
+}

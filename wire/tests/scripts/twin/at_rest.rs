@@ -1,0 +1,140 @@
+//! Takes of buckets at rest by one bare command, in a [`World`].
+
+use redis::{RedisResult, Value, from_redis_value};
+use topup_wire::{
+    bucket::{self, AtRest, Bucket, Record},
+    scripts::{self, AT_REST_UNIT, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number},
+};
+
+use super::world::{MEMBERS, World};
+
+/// Takes that have met the same key again and again make it look like a bucket at rest.
+const TOO_LOW: i64 = -100_000_000_000_000_000;
+
+// === impl World ===
+
+impl World {
+    /// A worker's take of a bucket at rest, where it may try one; of a bucket without a key, as if that were full at
+    /// `first_at`, when it is above 0. The full instant after it, where it met a bucket at rest.
+    pub(crate) async fn take_at_rest(&mut self, i: usize, count: u64, first_at: u64) -> Option<u64> {
+        let Record { capacity, pace, catch_up, terms, .. } = self.twin.record;
+        let first_at = if self.evicted[i] { 0 } else { first_at };
+        let may = catch_up && rests_as_number(capacity, pace) && (1..=capacity).contains(&count);
+        if !may || self.strays[i] < TOO_LOW || self.tokens(i) < TOO_LOW {
+            return None;
+        }
+        let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
+        let replies = scripts::ask_take_at_rest(&mut out, &state, terms, pace, count, first_at);
+        let mut answers = self.redis.ask_bare(&out, replies).await;
+        let left = answers.pop().unwrap();
+        if replies > 1 && answers[0].as_ref().is_ok_and(|answer| *answer == Value::Okay) {
+            self.write_first(i, first_at, (first_at + count * pace.p).div_ceil(1_000)).await;
+        }
+        self.add(i, left, count as i64 * (pace.p * AT_REST_UNIT) as i64).await
+    }
+
+    /// Gives back what a take of a bucket at rest took.
+    pub(crate) async fn give(&mut self, i: usize, count: u64) {
+        let pace = self.twin.record.pace;
+        let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
+        assert_eq!(scripts::ask_adjust(&mut out, &state, pace, count, 0, 0), 1);
+        let left = self.redis.ask_bare(&out, 1).await.pop().unwrap();
+        self.add(i, left, -(count as i64 * (pace.p * AT_REST_UNIT) as i64)).await;
+    }
+
+    /// Lets the key of a bucket at rest live until `full_at`.
+    pub(crate) async fn live_until(&mut self, i: usize, full_at: u64) {
+        let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
+        assert_eq!(scripts::ask_adjust(&mut out, &state, self.twin.record.pace, 0, 0, full_at), 2);
+        let answers = self.redis.ask_bare(&out, 2).await;
+        if answers[0] == Ok(Value::Int(1)) {
+            self.expiries[i] = self.expiries[i].max(full_at.div_ceil(1_000));
+        }
+    }
+
+    /// Whether a bare `DECR` with such a reply met an integer at rest, which keeps what that adds.
+    pub(super) fn makes_noise(&mut self, i: usize, left: i64) -> bool {
+        let Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 }) = &mut self.buckets[i] else {
+            return false;
+        };
+        let Some(noise) = self.noise[i].as_mut().filter(|_| left <= number_at_rest(0, 0)) else {
+            return false;
+        };
+        *noise += 1;
+        assert_eq!(left, number_at_rest((*tag).into(), *full_at) - *noise);
+        *full_at += *noise as u64 / AT_REST_UNIT;
+        *noise %= AT_REST_UNIT as i64;
+        true
+    }
+
+    /// Terms are told apart by 8: nothing stays at rest for as many changes, since each is followed by a touch of all.
+    pub(super) async fn forget_former_numbers(&mut self) {
+        let terms = self.twin.record.terms;
+        for i in 0..MEMBERS.len() {
+            let Bucket::AtRest(AtRest::Until { tag, .. }) = self.buckets[i] else { continue };
+            if self.noise[i].is_some() && terms - u64::from(tag) > 6 {
+                self.evict(i).await;
+            }
+        }
+    }
+
+    /// A bucket without a key has been written as one that is full at `full_at`, to live until so many ms.
+    async fn write_first(&mut self, i: usize, full_at: u64, expires: u64) {
+        let now = self.redis.time().await;
+        self.forget_expired(i, now);
+        assert_eq!((self.buckets[i], self.strays[i]), (Bucket::Absent, 0));
+        let tag = (self.twin.record.terms % 10_000) as u16;
+        self.buckets[i] = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
+        let state = self.twin.keys.counter(MEMBERS[i]);
+        let seen: i64 = self.redis.ask(&["PEXPIRETIME", &state]).await;
+        // It may be gone already.
+        assert!(seen == -2 || seen as u64 == expires, "{seen} is not {expires}");
+        (self.expiries[i], self.noise[i]) = (expires, Some(0));
+    }
+
+    /// What a bare command that took off so much, or less than nothing, has made of a bucket: when it is full, if it is at
+    /// rest.
+    async fn add(&mut self, i: usize, left: RedisResult<Value>, by: i64) -> Option<u64> {
+        let left: RedisResult<i64> = left.map(|left| from_redis_value(left).unwrap());
+        let number = left.as_ref().is_ok_and(|left| *left <= number_at_rest(0, 0));
+        if left.is_ok() && !number {
+            let now = self.redis.time().await;
+            self.forget_expired(i, now);
+        }
+        let (noise, pace) = (self.noise[i], self.twin.record.pace);
+        match &mut self.buckets[i] {
+            Bucket::Absent => {
+                self.strays[i] -= by;
+                assert_eq!(left.unwrap(), self.strays[i]);
+            }
+            Bucket::Counting(held) => {
+                held.tokens -= by;
+                assert_eq!(left.unwrap(), held.tokens);
+                self.evicted[i] = false;
+            }
+            bucket @ Bucket::AtRest(AtRest::Until { hold: 0, .. }) if noise.is_some() => {
+                let Bucket::AtRest(AtRest::Until { tag, .. }) = *bucket else { unreachable!() };
+                let unit = (pace.p * AT_REST_UNIT) as i64;
+                let full_at = if by > 0 {
+                    bucket::take_at_rest(pace, bucket, (by / unit) as u64).unwrap()
+                } else {
+                    let Bucket::AtRest(AtRest::Until { full_at, .. }) = bucket else { unreachable!() };
+                    *full_at -= by.unsigned_abs() / AT_REST_UNIT;
+                    *full_at
+                };
+                assert_eq!(read_number_at_rest(left.unwrap(), tag.into()), AtRestNumber::Full(full_at));
+                return Some(full_at);
+            }
+            at_rest => {
+                let Err(error) = left else { panic!("{left:?} of {at_rest:?}") };
+                assert!(scripts::is_not_a_counter(&error), "{error}");
+            }
+        }
+        None
+    }
+
+    /// What a counter holds.
+    fn tokens(&self, i: usize) -> i64 {
+        if let Bucket::Counting(held) = self.buckets[i] { held.tokens } else { 0 }
+    }
+}
