@@ -1,67 +1,15 @@
 //! Takes of a bucket at rest by one native command: when they are sent, and what their replies tell.
 
-use topup_wire::{
-    bucket::Pace,
-    scripts::{AtRestNumber, rests_as_number},
-};
+use topup_wire::{bucket::Pace, scripts::AtRestNumber};
 
-use super::{Actions, Adjust, Command, Context, Kind, Micros, Reply, Terms, estimate::Estimate, state::Busy};
+use super::{Actions, Adjust, Command, Context, Micros, Reply, estimate::Estimate, rest::Rest, state::Busy};
 
 /// Redis must be asked to keep a bucket for longer at once where its key has no longer to live than this, in µs.
 const URGENT: Micros = 3_000;
 /// More takers than this at once are better served by a counter.
 const MOST_TAKERS: u64 = 3;
-/// A bucket whose takes come so many times within its headroom is better a counter.
-const OFTEN: Micros = 16;
-/// Headroom beyond this is of no use to a counter, in µs.
-const LONGEST_USE: Micros = 1_000_000;
 /// A first take names the full instant before it is carried out, and may be late by this part of the time of a token.
 const LITTLE: u64 = 4;
-
-/// What a worker keeps of a bucket at rest.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rest {
-    /// The bucket has a key until then, as far as this worker knows. A first take before that is in vain.
-    pub(super) until: Micros,
-    /// When this worker was last asked for a token, in its last 32 bits; 0: never.
-    asked_at: u32,
-    /// µs from one such take to the next, of late; 0: not known.
-    apart: u32,
-}
-
-// === impl Rest ===
-
-impl Rest {
-    /// Takes note of a take.
-    pub(super) fn ask(&mut self, now: Micros) {
-        let now = now as u32;
-        let before = std::mem::replace(&mut self.asked_at, now);
-        if before > 0 {
-            let apart = now.wrapping_sub(before).clamp(1, LONGEST_USE as u32);
-            self.apart = if self.apart == 0 { apart } else { self.apart.midpoint(apart) };
-        }
-    }
-
-    /// Whether takes come so often, and find so many tokens, that a counter serves them better.
-    fn is_busy(&self, now: Micros, terms: &Terms) -> bool {
-        let tokens = terms.capacity.saturating_sub(terms.missing(self.until.saturating_sub(now)));
-        tokens >= OFTEN
-            && self.apart > 0
-            && Micros::from(self.apart) * OFTEN <= self.until.saturating_sub(now).min(LONGEST_USE)
-    }
-}
-
-impl Terms {
-    /// Whether buckets at rest are kept as numbers.
-    pub fn rests_as_number(&self) -> bool {
-        self.kind == Kind::TwoForms && rests_as_number(self.capacity, self.pace)
-    }
-
-    /// Tokens missing of a bucket that is full in `headroom` µs.
-    fn missing(&self, headroom: Micros) -> u64 {
-        headroom.div_ceil(self.pace.p.max(1))
-    }
-}
 
 impl Adjust {
     /// Tokens in doubt after it, once Redis has replied with the value of the bucket. `None` is the reply of which nobody
@@ -214,16 +162,4 @@ impl<W: super::Waiter> Busy<W> {
             });
         }
     }
-}
-
-/// Tokens that a take at rest of `count` has got, sent at `sent`: the bucket is full at `full_at` after it.
-pub(super) fn granted_at_rest(count: u64, full_at: u64, sent: Micros, cx: &Context<'_>) -> u64 {
-    let fills_in = cx.terms.time_of(cx.terms.capacity);
-    if full_at <= cx.redis.earliest(sent).saturating_add(fills_in) { count } else { 0 }
-}
-
-/// Tokens in a bucket at rest that is full at `full_at`.
-pub(super) fn tokens_at_rest(full_at: u64, cx: &Context<'_>) -> u64 {
-    let headroom = full_at.saturating_sub(cx.redis.latest(cx.now));
-    cx.terms.capacity.saturating_sub(cx.terms.missing(headroom))
 }

@@ -4,9 +4,9 @@ use topup_wire::{bucket::Operation, scripts::can_take_first};
 
 use super::{
     Actions, Command, Context, Kind, Micros,
-    at_rest::Rest,
     prefetch::{Allowance, BURST},
     queue::Waiter,
+    rest::Rest,
     state::{Busy, InFlight},
 };
 

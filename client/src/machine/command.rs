@@ -2,7 +2,7 @@
 
 use topup_wire::{bucket::Operation, reply::Settled};
 
-use super::{Context, Micros, at_rest::granted_at_rest};
+use super::{Context, Micros, rest::granted_at_rest};
 
 /// A command for one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use topup_wire::reply::Settled;
 
 use super::{
     Actions, Answer, Command, Context, Micros, PutBack, Reply,
-    at_rest::tokens_at_rest,
     denial::Denial,
     estimate::Estimate,
     hot::Added,
     prefetch::BURST_TTL,
     queue::Waiter,
+    rest::tokens_at_rest,
     state::{Busy, InFlight, denied},
 };
 use crate::decision::Decision;

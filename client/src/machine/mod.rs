@@ -17,6 +17,7 @@ mod hot;
 mod prefetch;
 mod queue;
 mod redis_time;
+mod rest;
 mod state;
 mod terms;
 mod timers;

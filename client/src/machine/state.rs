@@ -4,11 +4,11 @@ use topup_wire::reply::{Settled, Verdict};
 
 use super::{
     Actions, Answer, Command, Context, Micros, PutBack, Reply,
-    at_rest::Rest,
     denial::Denial,
     estimate::Estimate,
     prefetch::Prefetch,
     queue::{WaitQueue, Waiter, Waiting},
+    rest::Rest,
 };
 use crate::decision::Decision;
 
