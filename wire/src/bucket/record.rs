@@ -3,7 +3,7 @@
 use super::{Bucket, FARTHEST, Held, Pace, STRIDE};
 use crate::{
     limit::{Limit, OnChange, Supply, Windows},
-    scripts::{AT_REST_UNIT, read_counter, rests_as_number},
+    scripts::{is_clean_counter, read_counter, rests_as_number},
 };
 
 /// The terms of before the last change, and what it does with tokens.
@@ -156,8 +156,7 @@ impl Record {
 
     /// The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.
     pub fn counted(&self, number: i64) -> (u64, bool) {
-        let least = -((self.pace.p * AT_REST_UNIT / 2) as i64);
-        if !self.may_rest_as_number() || (least..=self.capacity as i64).contains(&number) {
+        if !self.may_rest_as_number() || is_clean_counter(number, self.capacity, self.pace) {
             return (number.max(0) as u64, false);
         }
         (read_counter(number, self.capacity, self.pace).unwrap_or(0), true)
