@@ -44,6 +44,16 @@
 //! | `reqwest` | and `WaitLayer` for its client |
 //! | `tracing` | a line in the log when a limit cannot be decided, and one when it can again |
 
+/// The page compiles as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
+/// The page compiles as it stands.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../../docs/workers.md")]
+struct Workers;
+
 #[cfg(feature = "tower")]
 pub mod http;
 
