@@ -36,7 +36,7 @@ pub(crate) fn written(command: &str, redis: &str, crates: &[&str], versions: &[S
     let mut all: Vec<String> = crates.iter().filter_map(|name| version(name)).collect();
     all.extend_from_slice(versions);
     format!(
-        "Written by `{command}` on {date}: Redis {redis}, {versions}; {cpus} CPUs ({model}), Linux {kernel}.",
+        "Written by `{command}` on {date}. Versions: Redis {redis}, {versions}. Machine: {cpus} CPUs ({model}), Linux {kernel}.",
         date = output("date", &["-u", "+%Y-%m-%d"]),
         versions = all.join(", "),
         cpus = cpu::count(),

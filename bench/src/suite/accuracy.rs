@@ -28,9 +28,9 @@ const SECONDS: u64 = 5;
 const PROCESSES: usize = 4;
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Four processes of 64 tasks hammer one limit of 1,000 at once and 1,000/s for 5 s. The most that a \
-                perfect limiter allows is capacity + rate × time; the least, where the warm-up emptied the bucket, rate \
-                × time. Where windows are fixed or sliding there is no burst beside the rate.";
+    let note = "Four processes of 64 tasks hammer one limit of 1,000 at once and 1,000/s for 5 s. A perfect limiter \
+                allows capacity + rate × time at most, and rate × time at least, where the warm-up emptied the \
+                bucket. Fixed and sliding windows have no burst beside the rate.";
     let mut table =
         Table::new(TITLE, ["", "allowed", "÷ (capacity + rate × time)", "÷ (rate × time)", "decisions/s"])
             .note(note);

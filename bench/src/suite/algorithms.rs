@@ -27,11 +27,11 @@ const WARM: f64 = 2.0;
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let offered = bench.choices.offered;
     let note = format!(
-        "{} takes a second, at random instants, of keys at random: an open loop. Each key may take 10 a second and asks for \
-         half of that, or for twice as much. *Above* is Redis CPU µs for each decision above a bare `DECR` of the same load. \
-         *÷ plain* divides by the plain script's. *Script* is the time of one, \
-         without the network. The sliding counter's script is told the time by its worker, and the \
-         token bucket stands beside GCRA, which decides the same.",
+        "An open loop: {} takes a second, at random instants, of keys at random. Each key may take 10 a second and \
+         asks for half of that, or for twice as much. *Above* is Redis CPU µs for each decision above a bare `DECR` \
+         of the same load. *÷ plain* divides by the plain script's. *Script* is the time of one, without the \
+         network. The plain sliding counter gets the time from its worker. The token bucket stands beside GCRA, \
+         which decides the same.",
         count(offered)
     );
     let header = [

@@ -83,11 +83,12 @@ fn points(rates: &[String], shares: &[u32], processes: &[u32], quick: bool) -> V
 
 fn note(offered: f64) -> String {
     format!(
-        "{} takes a second of one token each, at random instants, of keys at random: an open loop, whose takes come when \
-         they are due. Each key may take 10 at once and as often as its row says, and asks for a part of that. *µs* are of \
-         Redis CPU, and *above* what a bare `DECR` of the same load costs, measured before and after. *÷ GCRA* divides by \
-         what a plain GCRA script costs above raw. *Script* is the time of one, without the network. *Native* commands are neither scripts nor called by one; *commands* \
-         are all. *Own CPU* is that of the processes that ask. *Errors* are takes without an answer within 250 ms.",
+        "An open loop: {} takes a second of one token each, at random instants, of keys at random. Each key may take \
+         10 at once and as often as its row says, and asks for a part of that. *µs* are of Redis CPU, and *above* is \
+         above a bare `DECR` of the same load, measured before and after. *÷ GCRA* divides by the cost of a plain \
+         GCRA script above raw. *Script* is the time of one, without the network. *Native* commands are neither \
+         scripts nor called by one. *Commands* are all. *Own CPU* is that of the processes that ask. *Errors* are \
+         takes without an answer within 250 ms.",
         count(offered)
     )
 }

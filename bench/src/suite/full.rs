@@ -63,12 +63,13 @@ struct Borne {
 }
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Takes of one token at random instants: an open loop of four processes and 20,000 keys, each of which may take \
-                10 at once and 10/s and asks for less. The load is raised in steps. *Borne* is the largest with less than \
-                0.1 % errors, which are takes without an answer within 250 ms, and with 99 of 100 answers within 100 ms. \
-                *Redis* is the part of one CPU that Redis used then. *Overload* offers 1.5 × as much. *After* is half of \
-                that, from 2 s after its beginning. *Lag* is what 99 of 100 takes at most were sent late then, by \
-                generators with too little CPU. Where a figure begins with >, they were at their end before Redis was.";
+    let note = "An open loop of four processes takes one token at a time, at random instants, of 20,000 keys. Each \
+                key may take 10 at once and 10/s, and asks for less. The load is raised in steps. *Borne* is the \
+                largest load with less than 0.1 % errors and with 99 of 100 answers within 100 ms. *Errors* are \
+                takes without an answer within 250 ms. *Redis* is the part of one CPU that Redis used then. \
+                *Overload* offers 1.5 × as much. *After* is half of that, from 2 s after its beginning. *Lag* is the \
+                delay with which generators with too little CPU sent 99 of 100 takes at most. Where a figure begins \
+                with >, the generators were at their end before Redis was.";
     let header = [
         "",
         "borne, decisions/s",

@@ -18,7 +18,8 @@ const ROWS: [(Limiter, Rule, &str); 7] = [
 ];
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "10,000 keys, all allowed. µs; in brackets, the smallest and the largest of all rounds.";
+    let note = "10,000 keys, all allowed. Figures are in µs, with the smallest and the largest of all rounds in \
+                brackets.";
     let header = ["", "p50, 1 task", "p99, 1 task", "p50, 8 tasks", "p99, 8 tasks"];
     let mut table = Table::new(TITLE, header).note(note);
     let mut figures = vec![[const { Vec::new() }; 4]; ROWS.len()];

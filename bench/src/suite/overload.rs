@@ -28,9 +28,10 @@ const SHAPES: [(Rule, usize, &str); 2] =
     [(Rule::Tight, 0, ", one key of 1,000/s"), (Rule::Few, 1_000, ", 1,000 keys of 10/s")];
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "256 tasks ask without a pause for what is seldom there. *CPU per allowed* is Redis CPU µs for each \
-                allowed decision: denials, refills and daemon included. *÷ most* is what was allowed, divided by capacity + \
-                rate × time: the most that a perfect token bucket allows. Windows have no burst beside their rate.";
+    let note = "256 tasks ask without a pause for tokens that are seldom there. *CPU per allowed* is Redis CPU µs \
+                for each allowed decision, denials, refills and daemon included. *÷ most* divides the allowed takes \
+                by capacity + rate × time, the most that a perfect token bucket allows. Windows have no burst beside \
+                their rate.";
     let header = [
         "",
         "÷ raw",

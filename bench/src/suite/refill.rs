@@ -51,10 +51,10 @@ struct Looked {
 }
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Buckets of 1,000/s at the default tick of 100 ms: 100,000 that are full in minutes, so that each is credited \
-                every 102.4 s; 100,000 that are full in 8 s, credited every 1.6 s, as often as any with catch-up; and 10,000 \
-                in the pure form (`catch_up = false`), credited at each tick. Latencies are those of raw, a bare `DECR`, in \
-                µs.";
+    let note = "Buckets of 1,000/s at the default tick of 100 ms. The first 100,000 are full in minutes, so each is \
+                credited every 102.4 s. The second 100,000 are full in 8 s and are credited every 1.6 s, as often as \
+                any with catch-up. The last 10,000 have the pure form (`catch_up = false`) and are credited at each \
+                tick. Latencies are those of raw, a bare `DECR`, in µs.";
     let header = ["", "100,000, far below full", "100,000, nearer", "10,000, at each tick"];
     let mut table = Table::new(TITLE, header).note(note);
     let mut found = Vec::new();

@@ -36,10 +36,10 @@ struct Work {
 }
 
 pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
-    let note = "Buckets of 1,000/s that miss 400,000 tokens, while nobody takes from them. As far from full as that, each \
-                is credited every 102.4 s, so a 102nd of them in a second: what buckets cost that never come near full. CPU \
-                is in ms for each second: 1,000 is one CPU. *p99 of raw* is that of a bare `DECR` of 8 tasks meanwhile, \
-                and, in brackets, with the daemon stopped.";
+    let note = "Buckets of 1,000/s miss 400,000 tokens, and no worker takes from them. As far from full as that, each is \
+                credited every 102.4 s, and a 102nd of them in a second. The table shows the cost of buckets that \
+                never come near full. CPU is in ms for each second: 1,000 is one CPU. *p99 of raw* is that of a bare \
+                `DECR` of 8 tasks meanwhile, and, in brackets, with the daemon stopped.";
     let header = [
         "",
         "credited/s",

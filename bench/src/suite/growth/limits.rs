@@ -23,10 +23,10 @@ const SETTLE: Duration = Duration::from_secs(1);
 const OTHER: u64 = 999_999_999;
 
 pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
-    let note = "*Published*: from the daemon's start on an empty Redis until every bucket has been looked at. *Reload*: from \
-                a HUP that changes one limit until that is in force. *Restart*: from the start of a daemon that finds all \
-                published. *Idle* is while nobody asks, CPU in ms for each second. *÷ raw*: 256 tasks of one process take \
-                from all limits at random, each below full.";
+    let note = "*Published* is the time from the daemon's start on an empty Redis until every bucket has been looked \
+                at. *Reload* is the time from a HUP that changes one limit until the change is in force. *Restart* \
+                begins with a daemon that finds all published. *Idle* is without takes, CPU in ms for each second. \
+                For *÷ raw*, 256 tasks of one process take from all limits at random, each below full.";
     let header = [
         "",
         "published, ms",

@@ -91,9 +91,10 @@ pub(crate) fn micro(docs: Option<&Path>) -> anyhow::Result<()> {
     let said = io::read_to_string(io::stdin())?;
     let tree = said.trim();
     ensure!(tree.contains("median"), "this is not what divan says of benchmarks: {said:.200}");
-    let note = "Parts of a decision, on one thread. *combine*: so many take of one bucket at once; *item/s* counts takers. \
-                *denial*: a take that is answered from memory. *encode*: a request, written into the buffer. *handle*: what \
-                names a bucket. *lease*: `try_take` of a token that was taken ahead.";
+    let note = "Parts of a decision, on one thread. *combine* has many tasks that take of one bucket at once, and \
+                *item/s* counts them. *denial* is a take that is answered from memory. *encode* writes a request \
+                into the buffer. *handle* makes the name of a bucket. *lease* is a `try_take` of a token that was \
+                taken ahead.";
     let written = written("scripts/bench --micro", &installed_redis(), &CRATES, &[]);
     let section =
         format!("## {CLOSE_UP}\n\n{}\n```text\n{tree}\n```\n\n{}", wrapped(note), wrapped(&written));

@@ -55,17 +55,18 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
     let (sizes, note): (&[usize], _) = match curve {
         Curve::Keys => (
             &[1, 10, 100, 1_000, 10_000, 100_000, 1_000_000],
-            "256 tasks ask for keys at random, of a client that is told to remember twice as many buckets (65,536 at least); \
-             of one it does not remember, a take is a script. *Own memory* is all that the asking process has, the names of the keys included, as raw has.",
+            "256 tasks ask for keys at random. The client is told to remember twice as many buckets, and 65,536 at \
+             least. *Own memory* is all that the asking process has, the names of the keys included, as raw has.",
         ),
         Curve::Tasks => (
             &[1, 4, 16, 64, 256, 1_024, 4_096],
-            "So many tasks of one process ask for 10,000 keys at random.",
+            "The tasks of one process ask for 10,000 keys at random. The first column is their number.",
         ),
         _ => (
             &[1, 2, 4, 8],
-            "So many processes of 256 tasks ask for 10,000 keys at random. They share the CPUs that Redis leaves, so their \
-             latencies are those of waiting for one. *Own CPU* is that of all of them, *own memory* that of the largest.",
+            "Processes of 256 tasks ask for 10,000 keys at random. The first column is their number. They share the \
+             CPUs that Redis leaves, so their latencies are those of waiting for a CPU. *Own CPU* is that of all of \
+             them, *own memory* that of the largest.",
         ),
     };
     let shape = |limiter, rule, size| {
