@@ -67,8 +67,13 @@ impl<W: super::Waiter> Busy<W> {
 
     /// Whether the bucket may become a counter with the next settle.
     pub(super) fn may_count(&self, takers: u64, rest: &Rest, cx: &Context<'_>) -> bool {
-        let often = takers > MOST_TAKERS || rest.is_busy(cx.now, cx.terms);
-        let pays = often || cx.terms.lease.is_some() || !cx.terms.rests_as_number();
+        let often = takers > MOST_TAKERS
+            || if cx.terms.rests_as_number() {
+                rest.is_busy(cx.now, cx.terms)
+            } else {
+                rest.comes_again(cx.now, cx.terms.time_of(takers))
+            };
+        let pays = often || cx.terms.lease.is_some();
         pays && cx.terms.counts() && cx.daemon_alive && cx.is_trusted()
     }
 

@@ -33,6 +33,12 @@ impl Rest {
         }
     }
 
+    /// Whether the next take is likely to come while the bucket is below full, after one that takes `time` to come back.
+    pub(super) fn comes_again(&self, now: Micros, time: Micros) -> bool {
+        let headroom = self.until.saturating_sub(now).saturating_add(time);
+        2 * Micros::from(self.apart) <= headroom
+    }
+
     /// Whether takes come so often, and find so many tokens, that a counter serves them better.
     pub(super) fn is_busy(&self, now: Micros, terms: &Terms) -> bool {
         let tokens = terms.capacity.saturating_sub(terms.missing(self.until.saturating_sub(now)));

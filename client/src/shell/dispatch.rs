@@ -44,7 +44,7 @@ pub(crate) struct Correction {
 #[derive(Debug)]
 pub(crate) enum LaneRequest {
     Command(Dispatched),
-    Correction(Correction),
+    Correction(Box<Correction>),
 }
 
 /// The time from a command to its reply of late.
@@ -75,8 +75,6 @@ impl Dispatched {
     /// Ends with `reply`, or with `error`.
     fn end(self, reply: Result<Reply, Error>) {
         let Some((command, sent, published)) = self.written else { return };
-        let shared = self.client.shared();
-        shared.round_trip.note(shared.clock.now().saturating_sub(sent), shared.deadline_micros / 2);
         let was_full = match (command, &reply) {
             (Command::FirstTake { .. }, Ok(Reply::First(was_full))) => Some(*was_full),
             (Command::TakeAtRest { count, first_at }, Ok(Reply::AtRest(full_at))) if first_at > 0 => {
@@ -92,7 +90,9 @@ impl Dispatched {
             Err(error) => (None, Some(error)),
         };
         let event = Event::Completed { number: self.number, command, sent, reply };
-        self.entry.step_under(event, &published, &self.client, error.as_ref());
+        let outcome = self.entry.step_under(event, &published, &self.client, error.as_ref());
+        let shared = self.client.shared();
+        shared.round_trip.note(outcome.at.saturating_sub(sent), shared.deadline_micros / 2);
     }
 
     /// Asks once more, by itself: nothing was done. The script has to be loaded, the bucket is on another node
@@ -116,7 +116,7 @@ impl LaneRequest {
     }
 
     pub(crate) fn adjust(client: &Handle, entry: &Arc<BucketEntry>, adjust: Adjust) -> Self {
-        Self::Correction(Correction { client: client.clone(), entry: entry.clone(), adjust })
+        Self::Correction(Box::new(Correction { client: client.clone(), entry: entry.clone(), adjust }))
     }
 }
 
@@ -170,10 +170,8 @@ impl Dispatched {
         let Some(published) = self.entry.limit().last() else { return 0 };
         let outcome = self.entry.step_under(Event::Ready(self.number), &published, &self.client, None);
         let Some(command) = outcome.command else { return 0 };
-        // Before the command goes, and after everyone came whom it is for.
-        let sent = self.client.shared().clock.now();
         let replies = published.locate(self.entry.key()).encode(out, command);
-        self.written = Some((command, sent, published));
+        self.written = Some((command, outcome.at, published));
         replies
     }
 

@@ -34,6 +34,8 @@ struct State {
 /// What came of a step, beside the answers.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
+    /// The instant of the step: no waiter came between.
+    pub(crate) at: Micros,
     pub(crate) command: Option<Command>,
     /// Tokens to put back, where the caller does that itself.
     pub(crate) put_back: Option<PutBack>,
@@ -154,57 +156,63 @@ impl BucketEntry {
         client: &Handle,
         error: Option<&Error>,
     ) -> Outcome {
-        let shared = client.shared();
-        let mut event = Some(event);
         let mut outcome = Outcome::default();
-        while let Some(next) = event.take() {
-            let puts_back = matches!(next, Event::PutsBack(_));
-            let mut actions = Actions::default();
-            let arm_at = {
-                let context = self.context(published, client);
-                let mut state = self.lock();
-                if matches!(next, Event::Wake) {
-                    state.armed_at = 0;
-                }
-                state.machine.step(next, &context, &mut actions);
-                let earlier = |at: &Micros| state.armed_at == 0 || *at < state.armed_at;
-                let arm_at = actions.wake_at.filter(earlier);
-                state.armed_at = arm_at.unwrap_or(state.armed_at);
-                arm_at
-            };
-            if let Some(at) = arm_at {
-                shared.timers.arm(at, self);
-            }
-            if let Some(adjust) = actions.adjust {
-                let slot = published.locate(self.key()).keys.slot;
-                let request = LaneRequest::adjust(client, self, adjust);
-                if adjust.soon {
-                    shared.lanes.send(slot, request);
-                } else {
-                    shared.lanes.send_soon(slot, request);
-                }
-            }
-            if let Some(number) = actions.dispatch {
-                let slot = published.locate(self.key()).keys.slot;
-                shared.lanes.send(slot, LaneRequest::command(client, self, number));
-            }
-            if let Some(command) = actions.command {
-                outcome.command = Some(command);
-            }
-            match actions.put_back {
-                put_back if puts_back => outcome.put_back = put_back,
-                Some(put_back) if put_back.tokens > 0 => shared.put_backs.push(self, put_back),
-                _ => {}
-            }
-            let mut unwanted = 0;
-            for (asker, answer) in actions.answers() {
-                unwanted += asker.tell(told(answer, error, client));
-            }
-            if unwanted > 0 {
-                event = Some(Event::Unwanted(unwanted));
-            }
+        let mut unwanted = self.step_once(event, (published, client), error, &mut outcome);
+        while unwanted > 0 {
+            unwanted = self.step_once(Event::Unwanted(unwanted), (published, client), error, &mut outcome);
         }
         outcome
+    }
+
+    /// One step: the tokens of answers that nobody was there to hear.
+    fn step_once(
+        self: &Arc<Self>,
+        event: Event<Asker>,
+        (published, client): (&Published, &Handle),
+        error: Option<&Error>,
+        outcome: &mut Outcome,
+    ) -> u64 {
+        let shared = client.shared();
+        let puts_back = matches!(event, Event::PutsBack(_));
+        let mut actions = Actions::default();
+        let arm_at = {
+            let mut state = self.lock();
+            let context = self.context(published, client);
+            outcome.at = context.now;
+            if matches!(event, Event::Wake) {
+                state.armed_at = 0;
+            }
+            state.machine.step(event, &context, &mut actions);
+            let earlier = |at: &Micros| state.armed_at == 0 || *at < state.armed_at;
+            let arm_at = actions.wake_at.filter(earlier);
+            state.armed_at = arm_at.unwrap_or(state.armed_at);
+            arm_at
+        };
+        if let Some(at) = arm_at {
+            shared.timers.arm(at, self);
+        }
+        if let Some(adjust) = actions.adjust {
+            let slot = published.locate(self.key()).keys.slot;
+            let request = LaneRequest::adjust(client, self, adjust);
+            if adjust.soon {
+                shared.lanes.send(slot, request);
+            } else {
+                shared.lanes.send_soon(slot, request);
+            }
+        }
+        if let Some(number) = actions.dispatch {
+            let slot = published.locate(self.key()).keys.slot;
+            shared.lanes.send(slot, LaneRequest::command(client, self, number));
+        }
+        if let Some(command) = actions.command {
+            outcome.command = Some(command);
+        }
+        match actions.put_back {
+            put_back if puts_back => outcome.put_back = put_back,
+            Some(put_back) if put_back.tokens > 0 => shared.put_backs.push(self, put_back),
+            _ => {}
+        }
+        actions.answers().map(|(asker, answer)| asker.tell(told(answer, error, client))).sum()
     }
 
     fn context<'c>(&'c self, published: &'c Published, client: &Handle) -> Context<'c> {

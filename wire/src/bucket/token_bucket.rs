@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A bucket at rest becomes a counter when it misses so many tokens: then bare commands will pay.
-pub const COUNT_FROM: u64 = 3;
+pub const COUNT_FROM: u64 = 2;
 /// And when it is below full for so many µs.
 pub const LEAST_AHEAD: u64 = 5_000;
 /// The instant at which a bucket is full may differ by so many µs for having been reckoned token by token.

@@ -78,7 +78,7 @@ struct Waiting<R> {
     /// Replies that are still to come.
     replies: usize,
     /// The first error among those that have.
-    refused: Option<RedisError>,
+    refused: Option<Box<RedisError>>,
 }
 
 /// When a lane has something to ask.
@@ -161,13 +161,13 @@ impl<R: Request> Shared<R> {
     fn encode(&self, out: &mut Vec<u8>) {
         let pending = self.lock().take_pending();
         // Not under the lock: a request may look at what its answer would change.
-        let asked: Vec<_> = pending
-            .into_iter()
-            .filter_map(|mut request| match request.encode(out) {
-                0 => None,
-                replies => Some(Waiting { request, replies, refused: None }),
-            })
-            .collect();
+        let mut asked = Vec::with_capacity(pending.len());
+        for mut request in pending {
+            let replies = request.encode(out);
+            if replies > 0 {
+                asked.push(Waiting { request, replies, refused: None });
+            }
+        }
         self.lock().waiting.extend(asked);
     }
 
@@ -181,7 +181,7 @@ impl<R: Request> Shared<R> {
             self.encode(&mut Vec::new());
             let waiting = std::mem::take(&mut self.lock().waiting);
             for Waiting { request, refused, .. } in waiting {
-                request.complete(Err(refused.unwrap_or_else(|| error.clone())));
+                request.complete(Err(refused.map_or_else(|| error.clone(), |refused| *refused)));
             }
         }
     }
@@ -206,8 +206,13 @@ impl<R> Queue<R> {
     }
 
     /// Takes out what there is room for, in the order in which it is to be asked.
-    fn take_pending(&mut self) -> Vec<R> {
+    fn take_pending(&mut self) -> VecDeque<R> {
         let room = MOST_UNANSWERED.saturating_sub(self.waiting.len());
+        if self.soon.is_empty() && self.pending.len() <= room {
+            // Nothing is moved: the next requests come into room of the same size.
+            let next = VecDeque::with_capacity(self.pending.len());
+            return std::mem::replace(&mut self.pending, next);
+        }
         let soon = self.soon.len().min(room);
         let pending = self.pending.len().min(room - soon);
         self.soon.drain(..soon).chain(self.pending.drain(..pending)).collect()
@@ -219,19 +224,23 @@ impl<R> Queue<R> {
         &mut self,
         answers: impl Iterator<Item = RedisResult<Reply>>,
     ) -> Option<Vec<(R, RedisResult<Reply>)>> {
-        let mut answered = Vec::new();
+        let mut answered = Vec::with_capacity(answers.size_hint().0);
         for answer in answers {
             let waiting = self.waiting.front_mut()?;
             self.answered += 1;
             waiting.replies -= 1;
             let last = waiting.replies == 0;
             let answer = match (waiting.refused.take(), answer) {
-                (Some(error), _) | (None, Err(error)) if !last => {
+                (Some(error), _) if !last => {
                     waiting.refused = Some(error);
                     continue;
                 }
+                (None, Err(error)) if !last => {
+                    waiting.refused = Some(Box::new(error));
+                    continue;
+                }
                 (None, Ok(_)) if !last => continue,
-                (Some(error), _) => Err(error),
+                (Some(error), _) => Err(*error),
                 (None, answer) => answer,
             };
             if let Some(Waiting { request, .. }) = self.waiting.pop_front() {
@@ -298,7 +307,7 @@ mod tests {
         queue.closed = true;
         assert_eq!(queue.wants(), Wants::Now);
         queue.waiting.extend((0..MOST_UNANSWERED as u32).map(|request| waiting(request, 1)));
-        assert_eq!((queue.wants(), queue.take_pending()), (Wants::Nothing, vec![]));
+        assert_eq!((queue.wants(), queue.take_pending()), (Wants::Nothing, VecDeque::new()));
         queue.soon.clear();
         assert_eq!(queue.wants(), Wants::NoMore);
     }

@@ -164,7 +164,7 @@ end
 
 -- A bucket at rest becomes a counter when it misses so many tokens, and is below full for so many µs: then bare DECRs
 -- will pay.
-local COUNT_FROM, LEAST_AHEAD = 3, 5000
+local COUNT_FROM, LEAST_AHEAD = 2, 5000
 
 -- The tokens of 5 periods: a bucket that misses no more is near.
 local function near_of(terms)

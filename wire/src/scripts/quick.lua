@@ -105,7 +105,7 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
         full = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d
       end
       local ahead = full - now
-      local counts = stood or argv[3] == '1' and kind == 4 and granted > 0 and missing >= 3 and ahead >= 5000
+      local counts = stood or argv[3] == '1' and kind == 4 and granted > 0 and missing >= 2 and ahead >= 5000
       local writes = granted > 0 or stood and score ~= written
 
       if full < 9007199254740992 and not (stood and writes and missing <= 1) then
