@@ -7,7 +7,8 @@
 --       given (2^53 when more), the instant of Redis, and when the next of the buckets there are is due: now, when
 --       there may be more already.
 -- Laws  1 3 4 5. A bucket is due when its period has passed and a token is owed. So any number of daemons may send this
---       at any time. The counters are not declared as keys: listing the buckets here saves a third (ARCHITECTURE.md).
+--       at any time. The counters are not declared as keys: listing the buckets here saves a third, see
+--       docs/design/refill.md.
 assert(#KEYS == 3 and #ARGV == 2, 'refill takes 3 keys and 2 arguments')
 local record, due, prefix = KEYS[1], KEYS[2], KEYS[3]
 local most, all = tonumber(ARGV[1]), tonumber(ARGV[2])
