@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use topup::machine::{Command, Event, Micros, Reply};
+use topup::machine::{Command, EXPIRY, Event, Micros, Reply, Terms};
 
 use crate::{
     adjust::Taken,
@@ -186,7 +186,9 @@ impl World {
             // The machine judges takes at rest. What it refuses is given back, or lost to the bucket.
             Some(Reply::AtRest(full_at)) => {
                 let earliest = self.workers[worker].control.redis.bounds().0.saturating_add(when);
-                full_at > earliest + published.terms.capacity * published.terms.pace.p
+                let Terms { capacity, pace, .. } = published.terms;
+                let before = full_at.saturating_sub(command.wanted() * pace.p);
+                full_at > earliest + capacity * pace.p || before + EXPIRY < earliest
             }
             reply => reply == Some(Reply::OtherTerms),
         };

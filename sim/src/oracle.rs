@@ -205,10 +205,10 @@ pub(crate) fn judge(
     vanishing: bool,
 ) -> (Option<Broken>, u64) {
     let mut ideal = Ideal::new(promises);
-    // Buckets that rest as numbers keep no instant that is rounded to ms: a key lives 2 ms too long. One that a script has
-    // written beside takes that are given back lives longer by these.
+    // Buckets that rest as numbers keep no instant that is rounded to ms: a key lives 2 ms too long, and a first take may
+    // name an instant that has passed by a quarter of a token.
     let exact = vanishing && promises.iter().all(|promise| promise.rests_as_number());
-    let allowed = if exact { ideal.token * 4 / 5 } else { ideal.token };
+    let allowed = if exact { ideal.token * 3 / 5 } else { ideal.token };
     let mut broken = None;
     for &(at, note) in notes {
         let over = ideal.note(at, note);

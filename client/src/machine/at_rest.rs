@@ -2,7 +2,12 @@
 
 use topup_wire::{bucket::Pace, scripts::AtRestNumber};
 
-use super::{Actions, Adjust, Command, Context, Micros, Reply, estimate::Estimate, rest::Rest, state::Busy};
+use super::{
+    Actions, Adjust, Command, Context, Micros, Reply,
+    estimate::Estimate,
+    rest::{Rest, has_outlived},
+    state::Busy,
+};
 
 /// Redis must be asked to keep a bucket for longer at once where its key has no longer to live than this, in µs.
 const URGENT: Micros = 3_000;
@@ -97,6 +102,8 @@ impl<W: super::Waiter> Busy<W> {
         out: &mut Actions<W>,
     ) -> Option<Micros> {
         match *reply {
+            // The take has used up time that had passed already: nobody has its tokens, and none are missing.
+            Reply::AtRest(full_at) if has_outlived(count, full_at, sent, cx) => self.forget(),
             Reply::AtRest(full_at) => {
                 self.estimate = Estimate::default();
                 let before = full_at.saturating_sub(cx.terms.time_of(count));

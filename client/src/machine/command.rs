@@ -61,7 +61,7 @@ pub enum Reply {
 
 impl Command {
     /// Tokens asked for.
-    pub(super) const fn wanted(&self) -> u64 {
+    pub const fn wanted(&self) -> u64 {
         match *self {
             Self::FirstTake { count, .. } | Self::TakeAtRest { count, .. } => count,
             Self::Decrement { by } => by,

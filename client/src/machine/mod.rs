@@ -28,6 +28,7 @@ pub use denial::Denial;
 pub use hot::{HotCell, Spent};
 pub use queue::Waiter;
 pub use redis_time::RedisTime;
+pub use rest::EXPIRY;
 pub use state::{BucketState, Event};
 pub use terms::{Context, Kind, LeaseTerms, Terms};
 pub use timers::Timers;

@@ -6,6 +6,9 @@ use super::{Context, Kind, Micros, Terms};
 
 /// A bucket whose takes come so many times within its headroom is better a counter.
 const OFTEN: Micros = 16;
+/// A key may be met for so many µs after its bucket is full: its expiry is rounded up to a ms, and Redis removes it when
+/// that ms is over.
+pub const EXPIRY: Micros = 2_000;
 /// Headroom beyond this is of no use to a counter, in µs.
 const LONGEST_USE: Micros = 1_000_000;
 
@@ -63,7 +66,15 @@ impl Terms {
 /// Tokens that a take at rest of `count` has got, sent at `sent`: the bucket is full at `full_at` after it.
 pub(super) fn granted_at_rest(count: u64, full_at: u64, sent: Micros, cx: &Context<'_>) -> u64 {
     let fills_in = cx.terms.time_of(cx.terms.capacity);
-    if full_at <= cx.redis.earliest(sent).saturating_add(fills_in) { count } else { 0 }
+    let granted = full_at <= cx.redis.earliest(sent).saturating_add(fills_in);
+    if granted && !has_outlived(count, full_at, sent, cx) { count } else { 0 }
+}
+
+/// Whether the key was still there after the bucket was full: a take of `count` counted from a past instant, and left the
+/// bucket full at `full_at`. That happens after tokens were given back, since no expiry is ever moved to an earlier
+/// instant, and after the clock of Redis was set back.
+pub(super) fn has_outlived(count: u64, full_at: u64, sent: Micros, cx: &Context<'_>) -> bool {
+    full_at.saturating_sub(cx.terms.time_of(count)).saturating_add(EXPIRY) < cx.redis.earliest(sent)
 }
 
 /// Tokens in a bucket at rest that is full at `full_at`.
