@@ -1,10 +1,10 @@
-//! `topupd check`.
+//! `topupd check`: checks a config file.
 
 use super::{
-    Check, Exit,
-    exit::{answer, note},
+    args::Check,
+    exit::{Exit, answer, note},
 };
-use crate::{app::default_config, config::Config, text::counted};
+use crate::{config::Config, config_source::default_config, text::counted};
 
 pub(super) fn main(args: Check) -> Exit {
     let file = args.config.config.unwrap_or_else(default_config);

@@ -1,11 +1,11 @@
-//! Exit codes, chosen here and nowhere else.
+//! Exit codes, which this module alone chooses, and output.
 
 use std::{io::Write, process::ExitCode};
 
-/// How a command ended.
+/// The result of a command, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done; a take was allowed.
+    /// Done, or a take was allowed.
     Done,
     /// A take was denied.
     Denied,
@@ -30,17 +30,17 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Says what went wrong.
+/// Prints an error on standard error.
 pub(super) fn complain(error: &anyhow::Error) {
     note(&format!("topupd: {error:#}"));
 }
 
-/// Tells on standard error; a reader that has gone is no error.
+/// Prints on standard error. A closed standard error is ignored.
 pub(super) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Answers, on standard output; a reader that has gone is no error.
+/// Prints on standard output. A closed standard output is ignored.
 pub(super) fn answer(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -1,12 +1,20 @@
-//! Every key a config may hold.
+//! Every key of a config, and messages that several keys share.
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// How it is written, for advice in problems.
+    /// An example of the key with a value, for advice in problems.
     pub(super) example: &'static str,
 }
+
+/// The problem of a rate where the limit has none: in a schedule, or in a candidate.
+pub(super) const REFILL_HAS_NO_RATE: &str =
+    "a limit with refill has no rate to change: remove this one, or write capacity = 400";
+
+/// The bounds of GCRA, see `AtRest::tells`; the advice follows.
+pub(super) const GCRA_BOUNDS: &str =
+    "gcra counts at most 1000000 tokens a second, and a capacity that fills within 50 years";
 
 const fn key(name: &'static str, example: &'static str) -> Key {
     Key { name, example }
@@ -59,6 +67,6 @@ pub(super) const SCHEDULE: &[Key] =
 const CRON: Key = key("cron", r#"cron = "0 0 22 * * *""#);
 const TIMEZONE: Key = key("timezone", r#"timezone = "Europe/Berlin""#);
 
-/// All tables, for the tests that keep documents and examples complete.
+/// All tables, for tests that keep documents and examples complete.
 #[cfg(test)]
 pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, CANDIDATE, RULE, REFILL, LEASE, SCHEDULE];

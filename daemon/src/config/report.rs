@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use super::{Problem, syntax::Broken};
+use super::{Problem, syntax::SyntaxError};
 
-/// A key and where it stands.
+/// Where a key stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// Offset of the key in the text, in bytes.
     pub(super) offset: usize,
     /// The path of the key, such as `limit.api.rate`.
@@ -18,9 +18,9 @@ pub(super) struct Place {
 pub(super) struct Report<'t> {
     text: &'t str,
     file: &'t str,
-    torn: bool,
-    /// Lines that are no TOML: what was saved from them is not to be judged.
-    broken: Vec<usize>,
+    unclosed_bracket: bool,
+    /// Lines that are no TOML. Values recovered from them are not judged.
+    broken_lines: Vec<usize>,
     errors: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
 }
@@ -28,48 +28,48 @@ pub(super) struct Report<'t> {
 // === impl Report ===
 
 impl<'t> Report<'t> {
-    /// A report on `text`, which begins with what is no TOML in it.
-    pub(super) fn new(text: &'t str, file: &'t str, mut broken: Vec<Broken>) -> Self {
-        let torn = broken.iter().any(|broken| broken.unclosed);
+    /// A report on `text` that starts with its syntax errors.
+    pub(super) fn new(text: &'t str, file: &'t str, mut syntax_errors: Vec<SyntaxError>) -> Self {
         let mut report = Self {
             text,
             file,
-            torn,
-            broken: Vec::new(),
+            unclosed_bracket: syntax_errors.iter().any(|error| error.unclosed_bracket),
+            broken_lines: Vec::new(),
             errors: RefCell::default(),
             warnings: RefCell::default(),
         };
-        broken.sort_by_key(|broken| (report.line(broken.offset), !broken.unclosed, broken.offset));
-        for Broken { offset, message, .. } in broken {
-            // One per line, an unclosed bracket if there is one: the others are mostly its echoes.
+        syntax_errors.sort_by_key(|error| (report.line(error.offset), !error.unclosed_bracket, error.offset));
+        for SyntaxError { offset, message, .. } in syntax_errors {
+            // One error per line, an unclosed bracket first: the others mostly follow from it.
             let line = report.line(offset);
-            if !report.broken.contains(&line) {
-                report.error(&Place { offset, key: String::new() }, message);
-                report.broken.push(line);
+            if !report.broken_lines.contains(&line) {
+                report.error(&Location { offset, key: String::new() }, message);
+                report.broken_lines.push(line);
             }
         }
         report
     }
 
-    /// Whether a bracket is left open, so that nothing can be said about what follows.
-    pub(super) const fn is_torn(&self) -> bool {
-        self.torn
+    /// Whether a bracket is left open. Every key behind it would seem to stand in the wrong table.
+    pub(super) const fn has_unclosed_bracket(&self) -> bool {
+        self.unclosed_bracket
     }
 
-    /// Whether every line is TOML: only then is a key that is not found really missing.
-    pub(super) const fn is_whole(&self) -> bool {
-        self.broken.is_empty()
+    /// Whether every line is TOML. Only then is an absent key really missing.
+    pub(super) const fn is_all_toml(&self) -> bool {
+        self.broken_lines.is_empty()
     }
 
-    pub(super) fn error(&self, place: &Place, message: impl Into<String>) {
-        let problem = self.problem(place, message.into());
-        if problem.line.is_none_or(|line| !self.broken.contains(&line)) {
+    /// Adds an error, unless its line is no TOML and has an error already.
+    pub(super) fn error(&self, location: &Location, message: impl Into<String>) {
+        let problem = self.problem(location, message.into());
+        if problem.line.is_none_or(|line| !self.broken_lines.contains(&line)) {
             self.errors.borrow_mut().push(problem);
         }
     }
 
-    pub(super) fn warn(&self, place: &Place, message: impl Into<String>) {
-        self.warnings.borrow_mut().push(self.problem(place, message.into()));
+    pub(super) fn warn(&self, location: &Location, message: impl Into<String>) {
+        self.warnings.borrow_mut().push(self.problem(location, message.into()));
     }
 
     /// Errors and warnings, each in order of lines.
@@ -80,12 +80,12 @@ impl<'t> Report<'t> {
         (errors, warnings)
     }
 
-    fn problem(&self, place: &Place, message: String) -> Problem {
-        let (file, line) = (self.file.to_owned(), Some(self.line(place.offset)));
-        Problem { file, line, key: place.key.clone(), message }
+    fn problem(&self, location: &Location, message: String) -> Problem {
+        let (file, line) = (self.file.to_owned(), Some(self.line(location.offset)));
+        Problem { file, line, key: location.key.clone(), message }
     }
 
-    /// The line of an offset, from 1; the end of the text belongs to its last line.
+    /// The line of an offset, from 1. The end of the text belongs to its last line.
     fn line(&self, offset: usize) -> usize {
         let before = self.text.trim_end().bytes().take(offset);
         before.filter(|byte| *byte == b'\n').count() + 1
