@@ -13,7 +13,7 @@ use crate::{
     config::{Config, Problems, RedisUrl},
     config_source::ConfigSource,
     publish::changes,
-    refill::{Engine, EngineCommand, EngineStatus, Settings},
+    refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
     signals::{Request, Requests},
     systemd,
     text::counted,
@@ -24,6 +24,10 @@ use crate::{
 const GRACE: Duration = Duration::from_millis(800);
 /// The time between two watchdog notifications. The shortest sensible watchdog of systemd is a few seconds.
 const WATCHDOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The error of an engine that ends without a signal.
+const ENGINE_ENDED: &str =
+    "the engine ended by itself, which is a bug of topupd: report it with the log before this line";
 
 /// A running daemon.
 #[derive(Debug)]
@@ -55,7 +59,7 @@ impl App {
         let limits = counted(config.limits.len(), "limit");
         tracing::info!("topupd {} serves {limits} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
-        let settings = Settings { id, url: url.clone(), config: config.clone() };
+        let settings = EngineSettings { id, url: url.clone(), config: config.clone() };
         let (engine, status) = Engine::new(settings).context("redis.url")?;
         let (commands, received) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(false);
@@ -88,24 +92,24 @@ impl App {
                 request = requests.next() => match request {
                     Request::Stop => break,
                     Request::Reload => self.reload().await?,
-                    Request::Report => tracing::info!("{}", self.report()),
+                    Request::LogStatus => tracing::info!("{}", self.status_line()),
                 },
                 changed = status.changed(), if !self.ready => {
-                    changed.context("the engine ended by itself")?;
+                    changed.context(ENGINE_ENDED)?;
                     if status.borrow().ready {
                         self.ready = true;
                         tracing::info!("ready: every published shard has been refilled once");
-                        systemd::ready(&self.report());
+                        systemd::ready(&self.status_line());
                     }
                 }
                 _ = watchdog.tick() => {
-                    anyhow::ensure!(!self.engine.is_finished(), "the engine ended by itself");
+                    anyhow::ensure!(!self.engine.is_finished(), ENGINE_ENDED);
                     // Turns of the loop, not answers of Redis: a daemon that waits for Redis is not stuck.
                     let has_turned = mem::replace(&mut turns, self.status.borrow().turns) != turns;
                     if has_turned {
                         systemd::watchdog();
                     }
-                    systemd::status(&self.report());
+                    systemd::status(&self.status_line());
                 }
             }
         }
@@ -134,7 +138,7 @@ impl App {
             Err(problems) => self.refuse(&problems),
         }
         if self.ready {
-            systemd::ready(&self.report());
+            systemd::ready(&self.status_line());
         }
         Ok(())
     }
@@ -173,11 +177,11 @@ impl App {
         let wake_ups = WakeUps::schedule(&self.config, &self.commands).await?;
         mem::replace(&mut self.wake_ups, wake_ups).cancel().await;
         let command = EngineCommand::Apply(self.config.clone());
-        self.commands.send(command).await.context("the engine ended by itself")
+        self.commands.send(command).await.context(ENGINE_ENDED)
     }
 
     /// The status in one line.
-    fn report(&self) -> String {
+    fn status_line(&self) -> String {
         let status = *self.status.borrow();
         let redis = if status.connected { "connected" } else { "Redis is away" };
         let refused = self.refused.as_ref().map(|problem| format!(", config on disk refused: {problem}"));

@@ -23,7 +23,7 @@ pub enum Request {
     /// HUP: read the config again.
     Reload,
     /// USR1: log the status.
-    Report,
+    LogStatus,
 }
 
 /// The stream of requests.
@@ -61,7 +61,7 @@ impl Requests {
         loop {
             match self.0.next().await {
                 Some(SIGHUP) => return Request::Reload,
-                Some(SIGUSR1) => return Request::Report,
+                Some(SIGUSR1) => return Request::LogStatus,
                 Some(SIGTERM | SIGINT) => return Request::Stop,
                 Some(_) => {}
                 // The stream never ends while its handlers exist.

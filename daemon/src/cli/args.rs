@@ -46,9 +46,9 @@ pub(super) enum Command {
     /// Take tokens from a bucket, all or nothing
     Take(Take),
     /// Print the answer that a take of one token would get, and take nothing
-    Peek(Peek),
+    Peek(Bucket),
     /// Fill a bucket
-    Reset(Reset),
+    Reset(Bucket),
     /// Answer like CL.THROTTLE of the Redis module redis-cell: five whole numbers, one on each line
     ///
     /// The numbers are: 1 if limited, else 0. The most at once, MAX_BURST + 1. The number left now. Seconds until the
@@ -117,18 +117,6 @@ pub(super) struct Take {
     /// Wait for the tokens, at most this long: 500ms, 2s, 1min
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) wait: Option<Duration>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Peek {
-    #[command(flatten)]
-    pub(crate) bucket: Bucket,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Reset {
-    #[command(flatten)]
-    pub(crate) bucket: Bucket,
 }
 
 #[derive(Debug, Args)]

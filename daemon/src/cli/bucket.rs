@@ -15,8 +15,9 @@ use topup_wire::{
 };
 
 use super::{
-    args::{Bucket, Peek, Reset, Take},
-    exit::{Exit, answer},
+    args::{Bucket, Take},
+    exit::Exit,
+    output::print_line,
     redis::{Failure, ask, connect, run},
 };
 use crate::clock::Moment;
@@ -34,7 +35,7 @@ pub(super) fn take(args: &Take) -> Exit {
             let wait = Duration::from_micros(settled.wait);
             let proceeds = settled.verdict == Verdict::Allowed || location.mode != Mode::Enforce;
             if proceeds || began.elapsed() + wait > longest {
-                answer(&describe(&settled, location.mode, args.bucket.json));
+                print_line(&describe(&settled, location.mode, args.bucket.json));
                 return Ok(if proceeds { Exit::Done } else { Exit::Denied });
             }
             sleep(wait.min(LONGEST_PAUSE)).await;
@@ -42,18 +43,18 @@ pub(super) fn take(args: &Take) -> Exit {
     })
 }
 
-pub(super) fn peek(args: &Peek) -> Exit {
-    run(operate_once(&args.bucket, Operation::Peek(1)))
+pub(super) fn peek(args: &Bucket) -> Exit {
+    run(operate_once(args, Operation::Peek(1)))
 }
 
-pub(super) fn reset(args: &Reset) -> Exit {
-    run(operate_once(&args.bucket, Operation::Reset))
+pub(super) fn reset(args: &Bucket) -> Exit {
+    run(operate_once(args, Operation::Reset))
 }
 
 async fn operate_once(bucket: &Bucket, operation: Operation) -> Result<Exit, Failure> {
     let location = BucketLocation::find(bucket).await?;
     let settled = location.operate(operation).await?;
-    answer(&describe(&settled, location.mode, bucket.json));
+    print_line(&describe(&settled, location.mode, bucket.json));
     Ok(Exit::Done)
 }
 

@@ -2,7 +2,8 @@
 
 use super::{
     args::Check,
-    exit::{Exit, answer, note},
+    exit::Exit,
+    output::{eprint_line, print_line},
 };
 use crate::{config::Config, config_source::default_config, text::counted};
 
@@ -11,13 +12,13 @@ pub(super) fn main(args: Check) -> Exit {
     match Config::load(&file) {
         Ok(config) => {
             for warning in &config.warnings {
-                note(&format!("warning: {warning}"));
+                eprint_line(&format!("warning: {warning}"));
             }
-            answer(&format!("{}: {}, no errors", file.display(), counted(config.limits.len(), "limit")));
+            print_line(&format!("{}: {}, no errors", file.display(), counted(config.limits.len(), "limit")));
             Exit::Done
         }
         Err(problems) => {
-            note(&problems.to_string());
+            eprint_line(&problems.to_string());
             Exit::Config
         }
     }

@@ -1,6 +1,6 @@
-//! Exit codes, which this module alone chooses, and output.
+//! Exit codes, which this module alone chooses.
 
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// The result of a command, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,19 +28,4 @@ impl From<Exit> for ExitCode {
             Exit::Config => 78,
         })
     }
-}
-
-/// Prints an error on standard error.
-pub(super) fn complain(error: &anyhow::Error) {
-    note(&format!("topupd: {error:#}"));
-}
-
-/// Prints on standard error. A closed standard error is ignored.
-pub(super) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
-/// Prints on standard output. A closed standard output is ignored.
-pub(super) fn answer(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

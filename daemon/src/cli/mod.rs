@@ -4,6 +4,7 @@ mod args;
 mod bucket;
 mod check;
 mod exit;
+mod output;
 mod redis;
 mod report;
 mod run;

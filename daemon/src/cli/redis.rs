@@ -8,7 +8,8 @@ use topup_wire::connection::{Connection, connect_lazily};
 
 use super::{
     args::Connect,
-    exit::{Exit, complain, note},
+    exit::Exit,
+    output::{eprint_line, print_error},
 };
 use crate::config_source::{ConfigSource, default_config};
 
@@ -35,15 +36,15 @@ pub(super) fn run(command: impl Future<Output = Result<Exit, Failure>>) -> Exit 
     match result {
         Ok(exit) => exit,
         Err(Failure::Usage(error)) => {
-            complain(&error);
+            print_error(&error);
             Exit::Usage
         }
         Err(Failure::Config(problems)) => {
-            note(&problems);
+            eprint_line(&problems);
             Exit::Config
         }
         Err(Failure::Undecided(error)) => {
-            complain(&error);
+            print_error(&error);
             Exit::Undecided
         }
     }

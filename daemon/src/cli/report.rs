@@ -1,4 +1,4 @@
-//! The report of `topupd status`, in the form of its JSON.
+//! The report of `topupd status`. Its fields are those of the JSON.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 /// The published state.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct StatusReport {
     /// The number of the last publication; absent if nothing is published.
     pub(super) generation: Option<u64>,
-    pub(super) daemons: Vec<Daemon>,
-    pub(super) limits: Vec<Row>,
+    pub(super) daemons: Vec<DaemonRow>,
+    pub(super) limits: Vec<LimitRow>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Daemon {
+pub(super) struct DaemonRow {
     pub(super) id: String,
     pub(super) version: String,
     pub(super) lag_ms: f64,
@@ -22,7 +22,7 @@ pub(super) struct Daemon {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct LimitRow {
     pub(super) name: String,
     pub(super) algorithm: &'static str,
     pub(super) keyed: bool,
@@ -36,13 +36,13 @@ pub(super) struct Row {
     pub(super) mode: &'static str,
     pub(super) enforce_percent: u8,
     /// Other terms that are tried beside the limit.
-    pub(super) candidate: Option<Candidate>,
+    pub(super) candidate: Option<CandidateRow>,
     /// Trial metrics of workers since the limit last changed; absent without a trial.
     pub(super) counts: Option<BTreeMap<&'static str, u64>>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Candidate {
+pub(super) struct CandidateRow {
     pub(super) capacity: u64,
     pub(super) rate: Option<String>,
 }

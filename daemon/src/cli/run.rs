@@ -5,7 +5,8 @@ use topup_embedded::RedisServer;
 
 use super::{
     args::Run,
-    exit::{Exit, complain, note},
+    exit::Exit,
+    output::{eprint_line, print_error},
 };
 use crate::{
     app::{App, daemon_id},
@@ -21,12 +22,12 @@ pub(super) fn main(args: Run) -> Exit {
     let config = match source.load() {
         Ok(config) => config,
         Err(problems) => {
-            note(&problems.to_string());
+            eprint_line(&problems.to_string());
             return Exit::Config;
         }
     };
     if let (false, Err(error)) = (args.embedded, source.redis_url(&config)) {
-        complain(&error);
+        print_error(&error);
         return Exit::Config;
     }
     logging::start();
@@ -36,7 +37,7 @@ pub(super) fn main(args: Run) -> Exit {
     match start(&mut source, config, args.embedded) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             Exit::Undecided
         }
     }

@@ -14,9 +14,10 @@ use topup_wire::{
 
 use super::{
     args::Status,
-    exit::{Exit, answer},
+    exit::Exit,
+    output::print_line,
     redis::{Failure, ask, connect, run},
-    report::{Candidate, Daemon, Report, Row},
+    report::{CandidateRow, DaemonRow, LimitRow, StatusReport},
     status_text::render,
 };
 
@@ -25,19 +26,19 @@ pub(super) fn main(args: &Status) -> Exit {
         let report = gather(connect(&args.connect)?).await?;
         if args.json {
             let text = serde_json::to_string_pretty(&report);
-            answer(&text.map_err(|error| Failure::Undecided(error.into()))?);
+            print_line(&text.map_err(|error| Failure::Undecided(error.into()))?);
         } else {
-            answer(&render(&report));
+            print_line(&render(&report));
         }
         Ok(Exit::Done)
     })
 }
 
 /// Reads the published state.
-async fn gather(mut connection: Connection) -> Result<Report, Failure> {
+async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
     let generation = ask(scripts::generation(&mut connection)).await?;
     let alive = ask(scripts::daemons(&mut connection)).await?;
-    let daemons = alive.into_iter().map(|daemon| Daemon {
+    let daemons = alive.into_iter().map(|daemon| DaemonRow {
         id: daemon.id,
         version: daemon.health.version,
         lag_ms: daemon.health.lag.as_secs_f64() * 1e3,
@@ -50,11 +51,11 @@ async fn gather(mut connection: Connection) -> Result<Report, Failure> {
             limits.push(row(&mut connection, &published.limit).await?);
         }
     }
-    Ok(Report { generation, daemons: daemons.collect(), limits })
+    Ok(StatusReport { generation, daemons: daemons.collect(), limits })
 }
 
 /// Reads one limit's row.
-async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure> {
+async fn row(connection: &mut Connection, limit: &Limit) -> Result<LimitRow, Failure> {
     let mut active = (!limit.algorithm.is_scripted()).then_some(0);
     for shard in 0..limit.shards.get() {
         let keys = ShardKeys::new(&limit.name, shard);
@@ -78,7 +79,7 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
             .map(|published| published.limit),
         false => None,
     };
-    Ok(Row {
+    Ok(LimitRow {
         name: limit.name.to_string(),
         algorithm: limit.algorithm.as_str(),
         keyed: limit.keyed,
@@ -89,7 +90,7 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<Row, Failure>
         mode: limit.rollout.mode.as_str(),
         enforce_percent: limit.rollout.enforced.get(),
         candidate: candidate
-            .map(|limit| Candidate { capacity: limit.terms.capacity.get(), rate: rate(&limit) }),
+            .map(|limit| CandidateRow { capacity: limit.terms.capacity.get(), rate: rate(&limit) }),
         counts,
     })
 }

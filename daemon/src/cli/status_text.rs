@@ -2,10 +2,10 @@
 
 use topup_wire::counts::Count;
 
-use super::report::{Candidate, Daemon, Report, Row};
+use super::report::{CandidateRow, DaemonRow, LimitRow, StatusReport};
 
 /// The report as text.
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &StatusReport) -> String {
     let mut lines = Vec::new();
     match report.generation {
         Some(generation) => lines.push(format!("generation {generation}")),
@@ -17,7 +17,7 @@ pub(super) fn render(report: &Report) -> String {
         n => format!("{n} daemons alive"),
     });
     for daemon in &report.daemons {
-        let Daemon { id, version, lag_ms, credited } = daemon;
+        let DaemonRow { id, version, lag_ms, credited } = daemon;
         lines.push(format!("  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited"));
     }
     let width = report.limits.iter().map(|row| row.name.len()).max().unwrap_or(0).max(5);
@@ -40,7 +40,7 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 /// The lines about a limit on trial: its own counts, those of its candidate, and the comparison with lazy buckets.
-fn trial(row: &Row) -> Vec<String> {
+fn trial(row: &LimitRow) -> Vec<String> {
     let Some(counts) = &row.counts else { return Vec::new() };
     let count = |count: Count| counts.get(count.as_str()).copied().unwrap_or(0);
     let share = if row.enforce_percent < 100 {
@@ -60,7 +60,7 @@ fn trial(row: &Row) -> Vec<String> {
             count(Count::Undecided),
         ),
     ];
-    if let Some(Candidate { capacity, rate }) = &row.candidate {
+    if let Some(CandidateRow { capacity, rate }) = &row.candidate {
         lines.push(format!(
             "  candidate, capacity {capacity}, {}: {} would be allowed, {} would be denied, {} not asked",
             rate.as_deref().unwrap_or("calendar"),

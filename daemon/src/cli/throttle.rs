@@ -8,7 +8,8 @@ use topup_wire::{
 
 use super::{
     args::Throttle,
-    exit::{Exit, answer},
+    exit::Exit,
+    output::print_line,
     redis::{Failure, ask, connect, run},
 };
 
@@ -26,7 +27,7 @@ pub(super) fn main(args: &Throttle) -> Exit {
         } else {
             ask(scripts::throttle(connection, key, terms)).await?
         };
-        answer(&lines(&throttled));
+        print_line(&lines(&throttled));
         Ok(if throttled.limited { Exit::Denied } else { Exit::Done })
     })
 }

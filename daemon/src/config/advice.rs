@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use super::keys::Key;
+use super::keys::ConfigKey;
 
 /// The least likeness (0 to 1) at which a known key is suggested for an unknown one.
 const LIKENESS: f64 = 0.6;
@@ -15,7 +15,7 @@ pub(super) fn path(parent: &str, key: &str) -> String {
 }
 
 /// The known key most like `key`.
-pub(super) fn near(key: &str, known: &'static [Key]) -> Option<&'static str> {
+pub(super) fn near(key: &str, known: &'static [ConfigKey]) -> Option<&'static str> {
     let key = key.to_lowercase().replace('-', "_");
     let scored =
         known.iter().map(|known| (strsim::normalized_damerau_levenshtein(known.name, &key), known.name));
@@ -24,7 +24,7 @@ pub(super) fn near(key: &str, known: &'static [Key]) -> Option<&'static str> {
 }
 
 /// The message for an unknown key.
-pub(super) fn unknown(near: Option<&str>, known: &[Key]) -> String {
+pub(super) fn unknown(near: Option<&str>, known: &[ConfigKey]) -> String {
     match near {
         Some(near) => format!("unknown key; did you mean {near:?}?"),
         None => {

@@ -65,7 +65,7 @@ pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm, own: &OwnTerms) -
     if allowed.iter().all(|key| !inner.has(key)) {
         // A foreign or unknown key is reported already.
         if inner.is_empty() {
-            let problem = format!("says nothing that the limit does not: write {one} or {other}");
+            let problem = format!("a candidate changes something: write {one} or {other}");
             inner.error(inner.location(), problem);
         }
         return None;

@@ -8,10 +8,11 @@ use topup_wire::{
 };
 
 use super::{
-    LimitConfig, ScheduleEntry, SupplyConfig, keys,
+    LimitConfig, ScheduleEntry, SupplyConfig,
+    diagnostics::Location,
+    keys,
     raw_limit::RawLimit,
     raw_table::{Located, RawTable},
-    report::Location,
     warnings,
 };
 

@@ -8,6 +8,7 @@
 mod advice;
 mod candidate;
 mod check_limit;
+mod diagnostics;
 mod effective;
 mod keys;
 mod limit;
@@ -15,7 +16,6 @@ mod problem;
 mod raw_limit;
 mod raw_table;
 mod redis_url;
-mod report;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -28,13 +28,13 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 use topup_wire::limit::LimitName;
 
 pub use candidate::Candidate;
+use diagnostics::Diagnostics;
 pub use effective::EffectiveTerms;
 pub use limit::{LimitConfig, ScheduleEntry, SupplyConfig};
 pub use problem::{Problem, Problems};
 use raw_limit::RawLimit;
 use raw_table::RawTable;
 pub use redis_url::{RedisUrl, RedisUrlError};
-use report::Report;
 pub use times::{MAX_TICK, MIN_TICK};
 
 /// A checked config.
@@ -71,13 +71,13 @@ impl Config {
     /// ```
     pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
         let (entries, syntax_errors) = syntax::parse(text);
-        let report = Report::new(text, file, syntax_errors);
-        let config = if report.has_unclosed_bracket() {
+        let diagnostics = Diagnostics::new(text, file, syntax_errors);
+        let config = if diagnostics.has_unclosed_bracket() {
             Self::default()
         } else {
-            Self::read(&RawTable::root(&entries, &report))
+            Self::read(&RawTable::root(&entries, &diagnostics))
         };
-        let (errors, warnings) = report.finish();
+        let (errors, warnings) = diagnostics.finish();
         if errors.is_empty() { Ok(Self { warnings, ..config }) } else { Err(Problems(errors)) }
     }
 

@@ -9,8 +9,8 @@ use toml::{
 
 use super::{
     advice::{described, near, path, unknown},
-    keys::{self, Key},
-    report::{Location, Report},
+    diagnostics::{Diagnostics, Location},
+    keys::{self, ConfigKey},
 };
 
 /// A value, and where its key stands.
@@ -25,27 +25,27 @@ pub(super) struct Located<T> {
 pub(super) struct RawTable<'t> {
     entries: &'t DeTable<'t>,
     location: Location,
-    known: &'static [Key],
+    known: &'static [ConfigKey],
     /// Known keys for which the file seems to have a misspelling.
     misspelt: Vec<&'static str>,
-    report: &'t Report<'t>,
+    diagnostics: &'t Diagnostics<'t>,
 }
 
 // === impl RawTable ===
 
 impl<'t> RawTable<'t> {
     /// The whole file.
-    pub(super) fn root(entries: &'t DeTable<'t>, report: &'t Report<'t>) -> Self {
-        Self::open(entries, Location { offset: 0, key: String::new() }, keys::ROOT, report)
+    pub(super) fn root(entries: &'t DeTable<'t>, diagnostics: &'t Diagnostics<'t>) -> Self {
+        Self::open(entries, Location { offset: 0, key: String::new() }, keys::ROOT, diagnostics)
     }
 
     fn open(
         entries: &'t DeTable<'t>,
         location: Location,
-        known: &'static [Key],
-        report: &'t Report<'t>,
+        known: &'static [ConfigKey],
+        diagnostics: &'t Diagnostics<'t>,
     ) -> Self {
-        let mut table = Self { entries, location, known, misspelt: Vec::new(), report };
+        let mut table = Self { entries, location, known, misspelt: Vec::new(), diagnostics };
         for key in entries.keys() {
             if known.iter().any(|known| known.name == key.get_ref()) {
                 continue;
@@ -59,15 +59,15 @@ impl<'t> RawTable<'t> {
 
     /// Warns about the table itself.
     pub(super) fn warn(&self, message: impl Into<String>) {
-        self.report.warn(&self.location, message);
+        self.diagnostics.warn(&self.location, message);
     }
 
     pub(super) fn warn_at(&self, location: &Location, message: impl Into<String>) {
-        self.report.warn(location, message);
+        self.diagnostics.warn(location, message);
     }
 
     pub(super) fn error(&self, location: &Location, message: impl Into<String>) {
-        self.report.error(location, message);
+        self.diagnostics.error(location, message);
     }
 
     /// Where the table begins.
@@ -93,7 +93,7 @@ impl<'t> RawTable<'t> {
 
     /// Reports `key` as missing, with `or` added to the advice. A misspelt key is not missing.
     pub(super) fn require(&self, key: &str, or: &str) {
-        if !self.has(key) && !self.misspelt.contains(&key) && self.report.is_all_toml() {
+        if !self.has(key) && !self.misspelt.contains(&key) && self.diagnostics.is_all_toml() {
             let location = Location { offset: self.location.offset, key: path(&self.location.key, key) };
             self.error(&location, format!("missing: write {}{or}", self.example(key)));
         }
@@ -152,13 +152,13 @@ impl<'t> RawTable<'t> {
     }
 
     /// A table inside this one.
-    pub(super) fn table(&self, key: &str, known: &'static [Key]) -> Option<Self> {
+    pub(super) fn table(&self, key: &str, known: &'static [ConfigKey]) -> Option<Self> {
         let (location, value) = self.entry(key)?;
         self.open_value(location, value, known, &self.example(key))
     }
 
     /// The tables inside the table `key`, with their names where `N` accepts them.
-    pub(super) fn children<N>(&self, key: &str, known: &'static [Key]) -> Vec<(Option<N>, Self)>
+    pub(super) fn children<N>(&self, key: &str, known: &'static [ConfigKey]) -> Vec<(Option<N>, Self)>
     where
         N: FromStr,
         N::Err: Display,
@@ -179,7 +179,7 @@ impl<'t> RawTable<'t> {
     }
 
     /// The tables of the list `key`, in order.
-    pub(super) fn tables(&self, key: &str, known: &'static [Key]) -> Vec<Self> {
+    pub(super) fn tables(&self, key: &str, known: &'static [ConfigKey]) -> Vec<Self> {
         let Some((location, value)) = self.entry(key) else { return Vec::new() };
         let instead = format!("[[{}]]", location.key);
         let Some(list) = value.as_array() else {
@@ -196,11 +196,11 @@ impl<'t> RawTable<'t> {
         &self,
         location: Location,
         value: &'t DeValue<'t>,
-        known: &'static [Key],
+        known: &'static [ConfigKey],
         instead: &str,
     ) -> Option<Self> {
         match value.as_table() {
-            Some(entries) => Some(Self::open(entries, location, known, self.report)),
+            Some(entries) => Some(Self::open(entries, location, known, self.diagnostics)),
             None => self.wrong_type(&location, value, "a table", instead),
         }
     }

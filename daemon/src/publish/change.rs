@@ -158,16 +158,16 @@ mod tests {
         let new = config(
             "[daemon]\ntick = \"50ms\"\n[limit.b]\ncapacity = 2\nrate = \"1/s\"\n[limit.c]\ncapacity = 1\nrate = \"1/s\"",
         );
-        let found = changes(&old, &new);
-        assert_eq!(applied(&old, &found), new);
-        let said: Vec<String> = found.iter().map(Change::to_string).collect();
+        let changes = super::changes(&old, &new);
+        assert_eq!(applied(&old, &changes), new);
+        let lines: Vec<String> = changes.iter().map(Change::to_string).collect();
         let expected = [
             "tick 100ms -> 50ms",
             "limit a: removed",
             "limit b: capacity 1 -> 2",
             "limit c: new, capacity 1, rate 1/s",
         ];
-        assert_eq!(said, expected);
+        assert_eq!(lines, expected);
     }
 
     #[test]

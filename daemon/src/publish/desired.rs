@@ -42,8 +42,8 @@ pub fn has_calendar(limit: &LimitConfig) -> bool {
     limit.calendars().next().is_some()
 }
 
-/// A limit behind the limits that are tried beside it. A worker that reads in its record that there are some then finds
-/// their records, too.
+/// A limit, after the limits that it tries. In this order, a worker that reads of a trial in the limit's record finds
+/// the trial's record, too.
 fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLimit> {
     let effective = limit.effective_at(now);
     let own = Limit {

@@ -23,7 +23,7 @@ use super::{
 
 /// The mode of a round of publishing.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub struct PublishOptions<'a> {
     /// Whether limits that are published but not desired are removed.
     pub remove_others: bool,
     /// Frozen shards whose freeze all workers know of. Their changes are made; others are frozen first.
@@ -41,8 +41,8 @@ pub struct PublishOutcome {
     pub frozen: FrozenShards,
 }
 
-/// The state that all limits of a round share.
-struct Round<'a> {
+/// One round of publishing: the state that all its limits share.
+struct Publisher<'a> {
     connection: &'a Connection,
     registered: BTreeMap<LimitName, Shards>,
     known: &'a FrozenShards,
@@ -54,11 +54,11 @@ struct Round<'a> {
 /// A crash at any point leaves a state that the next call repairs.
 ///
 /// # Errors
-/// Errors of Redis. A second call, with [`Options::announce`], does no harm.
+/// Errors of Redis. A second call, with [`PublishOptions::announce`], does no harm.
 pub async fn publish(
     connection: &Connection,
     desired: &[DesiredLimit],
-    options: Options<'_>,
+    options: PublishOptions<'_>,
 ) -> RedisResult<PublishOutcome> {
     let registered = scripts::published_limits(&mut connection.clone()).await?;
     let mut outcome = PublishOutcome { changed: options.announce, ..PublishOutcome::default() };
@@ -70,12 +70,12 @@ pub async fn publish(
         }
     }
     let permits = Semaphore::new(MAX_CONCURRENT);
-    let round = Round { connection, registered, known: options.known, permits };
-    let outcomes = try_join_all(desired.iter().map(|desired| round.publish_limit(desired))).await?;
+    let publisher = Publisher { connection, registered, known: options.known, permits };
+    let outcomes = try_join_all(desired.iter().map(|desired| publisher.publish_limit(desired))).await?;
     // Trial metrics belong to one config. A change by schedule is part of that config and keeps them.
     let reconfigured =
         desired.iter().zip(&outcomes).filter(|(desired, outcome)| outcome.changed && desired.since.is_none());
-    try_join_all(reconfigured.map(|(desired, _)| round.clear_counts(&desired.limit.name))).await?;
+    try_join_all(reconfigured.map(|(desired, _)| publisher.clear_counts(&desired.limit.name))).await?;
     for each in outcomes {
         outcome.changed |= each.changed;
         outcome.frozen.extend(each.frozen);
@@ -94,9 +94,9 @@ pub(crate) fn is_unreadable(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Parse
 }
 
-// === impl Round ===
+// === impl Publisher ===
 
-impl Round<'_> {
+impl Publisher<'_> {
     /// Publishes one limit when a permit is free.
     async fn publish_limit(&self, desired: &DesiredLimit) -> RedisResult<PublishOutcome> {
         // The semaphore is never closed, so `acquire` never fails.

@@ -17,5 +17,5 @@ pub use change::{Change, changes};
 pub use desired::{DesiredLimit, desired_limits, has_calendar, needs_freeze, next_boundary, next_freeze};
 pub use freeze::{FrozenShards, ShardId, freeze_ahead};
 pub(crate) use limits::is_unreadable;
-pub use limits::{Options, PublishOutcome, publish};
+pub use limits::{PublishOptions, PublishOutcome, publish};
 pub(crate) use shard::migrate_all;

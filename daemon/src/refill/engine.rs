@@ -47,7 +47,7 @@ pub enum EngineCommand {
 
 /// The settings of an engine.
 #[derive(Debug)]
-pub struct Settings {
+pub struct EngineSettings {
     /// The name of this daemon among others.
     pub id: String,
     /// The Redis to serve.
@@ -84,7 +84,7 @@ impl Engine {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn new(settings: Settings) -> RedisResult<(Self, watch::Receiver<EngineStatus>)> {
+    pub fn new(settings: EngineSettings) -> RedisResult<(Self, watch::Receiver<EngineStatus>)> {
         let (status, watched) = watch::channel(EngineStatus::default());
         let tick = settings.config.tick;
         let engine = Self {

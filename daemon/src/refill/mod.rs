@@ -20,5 +20,5 @@ mod status;
 mod strays;
 mod timeouts;
 
-pub use engine::{Engine, EngineCommand, Settings};
+pub use engine::{Engine, EngineCommand, EngineSettings};
 pub use status::EngineStatus;

@@ -22,8 +22,8 @@ use crate::{
     clock::Moment,
     config::{Config, LimitConfig},
     publish::{
-        DesiredLimit, FrozenShards, Options, PublishOutcome, desired_limits, freeze_ahead, has_calendar,
-        needs_freeze, next_boundary, next_freeze, publish,
+        DesiredLimit, FrozenShards, PublishOptions, PublishOutcome, desired_limits, freeze_ahead,
+        has_calendar, needs_freeze, next_boundary, next_freeze, publish,
     },
 };
 
@@ -146,7 +146,8 @@ impl Publication {
                 return Ok(PublishOutcome { changed: !frozen.is_empty(), frozen });
             }
             let remove_others = matches!(round, Round::Everything(_));
-            publish(&connection, &desired, Options { remove_others, known: &round_known, announce }).await
+            publish(&connection, &desired, PublishOptions { remove_others, known: &round_known, announce })
+                .await
         });
         self.running = Some(Running { round, names, known, task });
     }

@@ -8,7 +8,7 @@ use redis::{Cmd, FromRedisValue};
 use topup_embedded::RedisServer;
 use topup_wire::connection::{Connection, connect_lazily};
 
-use super::{DesiredLimit, FrozenShards, Options, PublishOutcome, desired_limits, publish};
+use super::{DesiredLimit, FrozenShards, PublishOptions, PublishOutcome, desired_limits, publish};
 use crate::config::Config;
 
 /// A Redis server and a connection to it.
@@ -40,7 +40,7 @@ impl Fixture {
     }
 
     async fn publish_limits(&self, desired: &[DesiredLimit], known: &FrozenShards) -> PublishOutcome {
-        let options = Options { remove_others: true, known, announce: false };
+        let options = PublishOptions { remove_others: true, known, announce: false };
         publish(&self.connection, desired, options).await.unwrap()
     }
 }

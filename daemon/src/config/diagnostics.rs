@@ -15,7 +15,7 @@ pub(super) struct Location {
 
 /// The problems found so far.
 #[derive(Debug)]
-pub(super) struct Report<'t> {
+pub(super) struct Diagnostics<'t> {
     text: &'t str,
     file: &'t str,
     unclosed_bracket: bool,
@@ -25,12 +25,12 @@ pub(super) struct Report<'t> {
     warnings: RefCell<Vec<Problem>>,
 }
 
-// === impl Report ===
+// === impl Diagnostics ===
 
-impl<'t> Report<'t> {
-    /// A report on `text` that starts with its syntax errors.
+impl<'t> Diagnostics<'t> {
+    /// The diagnostics of `text` beginning with its syntax errors.
     pub(super) fn new(text: &'t str, file: &'t str, mut syntax_errors: Vec<SyntaxError>) -> Self {
-        let mut report = Self {
+        let mut diagnostics = Self {
             text,
             file,
             unclosed_bracket: syntax_errors.iter().any(|error| error.unclosed_bracket),
@@ -38,16 +38,17 @@ impl<'t> Report<'t> {
             errors: RefCell::default(),
             warnings: RefCell::default(),
         };
-        syntax_errors.sort_by_key(|error| (report.line(error.offset), !error.unclosed_bracket, error.offset));
+        syntax_errors
+            .sort_by_key(|error| (diagnostics.line(error.offset), !error.unclosed_bracket, error.offset));
         for SyntaxError { offset, message, .. } in syntax_errors {
             // One error per line, an unclosed bracket first: the others mostly follow from it.
-            let line = report.line(offset);
-            if !report.broken_lines.contains(&line) {
-                report.error(&Location { offset, key: String::new() }, message);
-                report.broken_lines.push(line);
+            let line = diagnostics.line(offset);
+            if !diagnostics.broken_lines.contains(&line) {
+                diagnostics.error(&Location { offset, key: String::new() }, message);
+                diagnostics.broken_lines.push(line);
             }
         }
-        report
+        diagnostics
     }
 
     /// Whether a bracket is left open. Every key behind it would seem to stand in the wrong table.
