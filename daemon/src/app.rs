@@ -148,7 +148,7 @@ impl App {
             tracing::error!("{problem}");
         }
         tracing::error!(
-            "the config is refused as a whole, and the running one stays: mend the lines above, then reload"
+            "the config is refused as a whole, and the running one stays: fix the lines above, then reload"
         );
         self.refused = problems.first().map(ToString::to_string);
     }

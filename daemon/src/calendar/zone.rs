@@ -68,7 +68,7 @@ fn near(name: &str) -> Option<&'static str> {
     best.map(|(_, known)| known)
 }
 
-/// The mend for an unknown name.
+/// The fix for an unknown name.
 fn advice(near: Option<&str>) -> String {
     match near {
         Some(known) => format!("did you mean {known:?}?"),

@@ -1,7 +1,7 @@
 //! The config: text, then raw tables, then checked limits. Only this module knows TOML.
 //!
 //! [`Config::load`] reports all problems of a file at once, each on one line with its location, the mistake and the
-//! mend. This module reads no clock and no environment.
+//! fix. This module reads no clock and no environment.
 //!
 //! `syntax` parses the text, `raw_table` and `raw_limit` read its keys, `check_limit` applies the rules between keys.
 

@@ -4,8 +4,7 @@ use std::{fmt, io, path::Path};
 
 /// One mistake in a config file, or one warning.
 ///
-/// Displayed on one line as file, line, key, mistake and mend: `config.toml:14: limit.mail.rate: missing: write rate =
-/// "50/s"`.
+/// Displayed on one line, such as `config.toml:14: limit.mail.rate: missing: write rate = "50/s"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file's name.
@@ -14,7 +13,7 @@ pub struct Problem {
     pub line: Option<usize>,
     /// The key, such as `limit.mail.rate`; empty for a problem of the whole file.
     pub key: String,
-    /// The mistake and its mend.
+    /// The mistake and its fix.
     pub message: String,
 }
 

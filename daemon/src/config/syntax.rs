@@ -7,7 +7,7 @@ use toml::{de::DeTable, de::Error};
 pub(super) struct SyntaxError {
     /// Offset in the text, in bytes.
     pub(super) offset: usize,
-    /// The mistake and its mend.
+    /// The mistake and its fix.
     pub(super) message: String,
     /// Whether a bracket was never closed.
     pub(super) unclosed_bracket: bool,
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str) -> (DeTable<'_>, Vec<SyntaxError>) {
     (entries.into_inner(), errors.iter().map(|error| explain(text, error)).collect())
 }
 
-/// Words an error of the toml crate as mistake and mend.
+/// Words an error of the toml crate as mistake and fix.
 fn explain(text: &str, error: &Error) -> SyntaxError {
     let span = error.span().unwrap_or_default();
     let found = text.get(span.clone()).unwrap_or_default();

@@ -9,15 +9,13 @@ use crate::{
     publish::{FrozenShards, ShardId},
 };
 
-/// The instant from which a frozen change applies.
+/// The instant from which published terms apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AppliesFrom {
-    /// The instant at which it is made.
+    /// The instant of publication.
     Now,
     /// The last boundary of the schedule.
-    LastBoundary,
-    /// The next boundary of the schedule. The change is not made before.
-    NextBoundary,
+    Boundary,
 }
 
 /// All frozen shards.
@@ -30,7 +28,8 @@ struct Freeze {
     frozen: u64,
     /// The instant by which workers had been told.
     announced: Moment,
-    applies: AppliesFrom,
+    /// `None` until the next boundary, if the change was announced ahead of it.
+    applies: Option<AppliesFrom>,
 }
 
 // === impl Freezes ===
@@ -42,15 +41,20 @@ impl Freezes {
         known.map(|(shard, freeze)| (*shard, freeze.frozen)).collect()
     }
 
-    /// The limits whose frozen change is due and applies from this instant.
+    /// The limits whose frozen change may be made now and applies from this instant.
     pub(super) fn due(&self, applies: AppliesFrom) -> BTreeSet<LimitName> {
-        let due = self.0.iter().filter(|(_, freeze)| freeze.is_known() && freeze.applies == applies);
+        let due = self.0.iter().filter(|(_, freeze)| freeze.is_known() && freeze.applies == Some(applies));
         due.map(|((name, _), _)| *name).collect()
     }
 
     /// Records the shards of the last round that were `frozen` and announced just now. `known` are those that workers
     /// knew when the round began.
-    pub(super) fn record(&mut self, frozen: FrozenShards, known: &FrozenShards, applies: AppliesFrom) {
+    pub(super) fn record(
+        &mut self,
+        frozen: FrozenShards,
+        known: &FrozenShards,
+        applies: Option<AppliesFrom>,
+    ) {
         let announced = Moment::now();
         for (shard, frozen) in frozen {
             let freeze = self.0.entry(shard).or_insert(Freeze { frozen, announced, applies });

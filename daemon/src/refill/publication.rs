@@ -7,7 +7,7 @@
 //! Lower terms apply from their boundary on, even if no daemon ran then. Higher terms apply from the instant at which
 //! they are published: until then the old terms were in force.
 
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use redis::{RedisError, RedisResult};
 use topup_wire::{connection::Connection, limit::LimitName, scripts::FREEZE};
@@ -32,21 +32,11 @@ use crate::{
 /// publish the old terms again.
 const AHEAD: u64 = FREEZE.as_micros() as u64 + 200_000;
 
-/// A publication of everything that is still to begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pending {
-    Nothing,
-    /// Terms apply from the boundaries of their schedules: no daemon may have run then.
-    Scheduled,
-    /// Terms apply from now: the config is new.
-    Now,
-}
-
 /// One round of publishing.
 #[derive(Clone, Copy, Debug)]
 enum Round {
     /// All limits; others are removed.
-    Everything(Pending),
+    Everything(AppliesFrom),
     /// The limits with a schedule or quota, at a boundary.
     Boundary,
     /// The limits whose frozen change is due.
@@ -75,7 +65,8 @@ pub(super) struct EndedRound {
 /// The config and its way to Redis.
 pub(super) struct Publication {
     config: Arc<Config>,
-    pending: Pending,
+    /// A publication of everything that is to begin.
+    pending: Option<AppliesFrom>,
     /// The next boundary of any schedule or quota, in µs of Redis `TIME`.
     next_boundary: Option<u64>,
     /// The next boundary that needs a freeze and has none yet, in µs of Redis `TIME`.
@@ -94,7 +85,8 @@ impl Publication {
     pub(super) fn new(config: Arc<Config>) -> Self {
         Self {
             config,
-            pending: Pending::Scheduled,
+            // No daemon may have run at the last boundary.
+            pending: Some(AppliesFrom::Boundary),
             next_boundary: None,
             next_freeze: None,
             freezes: Freezes::default(),
@@ -108,12 +100,12 @@ impl Publication {
 
     /// Publishes another config, from now.
     pub(super) fn replace(&mut self, config: Arc<Config>) {
-        (self.config, self.pending, self.failed) = (config, Pending::Now, None);
+        (self.config, self.pending, self.failed) = (config, Some(AppliesFrom::Now), None);
     }
 
     /// Publishes everything again, as at the start, and at once: Redis is back.
     pub(super) fn publish_again(&mut self) {
-        (self.pending, self.failed) = (Pending::Scheduled, None);
+        (self.pending, self.failed) = (Some(AppliesFrom::Boundary), None);
     }
 
     /// Treats the next turn as a boundary: the clock of Redis was set.
@@ -123,7 +115,7 @@ impl Publication {
 
     /// Whether a round is in flight, or one of everything is to begin.
     pub(super) fn is_under_way(&self) -> bool {
-        self.running.is_some() || self.pending != Pending::Nothing
+        self.running.is_some() || self.pending.is_some()
     }
 
     /// Whether a round at a boundary is in flight. A refill meanwhile would credit the time after it at the old rate.
@@ -154,33 +146,42 @@ impl Publication {
 
     /// The round that is due at `now`, and its limits.
     fn next_round(&mut self, now: u64) -> Option<(Round, Vec<DesiredLimit>)> {
-        let pending = mem::replace(&mut self.pending, Pending::Nothing);
+        let pending = self.pending.take();
         let crossed = self.next_boundary.is_some_and(|boundary| boundary <= now);
-        if pending != Pending::Nothing || crossed {
+        if pending.is_some() || crossed {
             self.next_boundary = next_boundary(&self.config, now);
             self.next_freeze = next_freeze(&self.config, now);
         }
-        let everything = Round::Everything(pending);
-        match pending {
-            Pending::Scheduled => Some((everything, self.desired(now, |_| true))),
-            Pending::Now => Some((everything, from_now(self.desired(now, |_| true)))),
-            Pending::Nothing if crossed => Some((Round::Boundary, self.desired(now, has_calendar))),
-            Pending::Nothing => self.round_after_freeze(now).or_else(|| self.round_ahead(now)),
+        if let Some(applies) = pending {
+            return Some((Round::Everything(applies), self.desired(applies, now, |_| true)));
         }
+        if crossed {
+            return Some((Round::Boundary, self.desired(AppliesFrom::Boundary, now, has_calendar)));
+        }
+        self.round_after_freeze(now).or_else(|| self.round_ahead(now))
     }
 
-    fn desired(&self, now: u64, which: impl Fn(&LimitConfig) -> bool) -> Vec<DesiredLimit> {
-        desired_limits(&self.config, now, which)
+    /// The limits at `now` that `which` selects.
+    fn desired(
+        &self,
+        applies: AppliesFrom,
+        now: u64,
+        which: impl Fn(&LimitConfig) -> bool,
+    ) -> Vec<DesiredLimit> {
+        let mut desired = desired_limits(&self.config, now, which);
+        if applies == AppliesFrom::Now {
+            desired.iter_mut().for_each(|desired| desired.since = None);
+        }
+        desired
     }
 
-    /// The changes whose freeze all workers know of. Changes of a boundary come first.
+    /// The limits whose freeze all workers know of. Changes of a boundary come first.
     fn round_after_freeze(&self, now: u64) -> Option<(Round, Vec<DesiredLimit>)> {
-        let sources = [AppliesFrom::LastBoundary, AppliesFrom::Now];
-        let due = sources.map(|applies| (applies, self.freezes.due(applies)));
+        let both = [AppliesFrom::Boundary, AppliesFrom::Now];
+        let due = both.map(|applies| (applies, self.freezes.due(applies)));
         let (applies, names) = due.into_iter().find(|(_, names)| !names.is_empty())?;
-        let mut desired = self.desired(now, |_| true);
+        let mut desired = self.desired(applies, now, |_| true);
         desired.retain(|desired| names.contains(&desired.limit.name));
-        let desired = if applies == AppliesFrom::Now { from_now(desired) } else { desired };
         Some((Round::AfterFreeze(applies), desired))
     }
 
@@ -189,7 +190,7 @@ impl Publication {
         let at = self.next_freeze.filter(|at| at.saturating_sub(AHEAD) <= now)?;
         self.next_freeze = None;
         let changes = |limit: &_| needs_freeze(limit) && limit.effective_at(now).until == Some(at);
-        Some((Round::FreezeAhead(at), self.desired(at, changes)))
+        Some((Round::FreezeAhead(at), self.desired(AppliesFrom::Boundary, at, changes)))
     }
 
     /// Waits until the round in flight has ended. `None` at once if there is none.
@@ -208,10 +209,9 @@ impl Publication {
         let Running { round, names, known, .. } = running;
         let PublishOutcome { frozen, .. } = outcome;
         let applies = match *round {
-            Round::Everything(Pending::Now) => AppliesFrom::Now,
-            Round::Everything(_) | Round::Boundary => AppliesFrom::LastBoundary,
-            Round::AfterFreeze(applies) => applies,
-            Round::FreezeAhead(_) => AppliesFrom::NextBoundary,
+            Round::Everything(applies) | Round::AfterFreeze(applies) => Some(applies),
+            Round::Boundary => Some(AppliesFrom::Boundary),
+            Round::FreezeAhead(_) => None,
         };
         let made = known.keys().filter(|shard| names.contains(&shard.0) && !frozen.contains_key(shard));
         let changed = made.map(|(name, _)| *name).collect();
@@ -228,18 +228,13 @@ impl Publication {
         }
         (self.failed, self.must_announce) = (Some(Moment::now()), true);
         match round {
-            Round::Everything(pending) if self.pending == Pending::Nothing => self.pending = pending,
+            // A newer config may be pending already.
+            Round::Everything(applies) => self.pending = self.pending.or(Some(applies)),
             Round::Boundary => self.check_boundary(),
             Round::FreezeAhead(at) => self.next_freeze = self.next_freeze.or(Some(at)),
-            // A newer config is pending already, or the freezes are still known.
-            Round::Everything(_) | Round::AfterFreeze(_) => {}
+            // The freezes are still due.
+            Round::AfterFreeze(_) => {}
         }
         EndedRound { succeeded: false, changed: BTreeSet::new() }
     }
-}
-
-/// The same limits, with terms that apply from the instant of publication.
-fn from_now(mut desired: Vec<DesiredLimit>) -> Vec<DesiredLimit> {
-    desired.iter_mut().for_each(|desired| desired.since = None);
-    desired
 }
