@@ -8,9 +8,9 @@ use topup_wire::{
 };
 
 use super::{
-    LimitConfig, ScheduleEntry, SupplyConfig,
     diagnostics::Location,
     keys,
+    limit::{LimitConfig, ScheduleEntry, SupplyConfig},
     raw_limit::RawLimit,
     raw_table::{Located, RawTable},
     warnings,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::{Problem, syntax::SyntaxError};
+use super::{problem::Problem, syntax::SyntaxError};
 
 /// Where a key stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

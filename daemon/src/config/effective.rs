@@ -2,7 +2,7 @@
 
 use topup_wire::limit::{Period, Supply, Terms};
 
-use super::{LimitConfig, ScheduleEntry, SupplyConfig};
+use super::limit::{LimitConfig, ScheduleEntry, SupplyConfig};
 use crate::calendar::NEVER;
 
 /// The terms at an instant. Instants are in µs since the Unix epoch.

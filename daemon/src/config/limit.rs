@@ -4,7 +4,7 @@ use topup_wire::limit::{
     Algorithm, Capacity, Lease, LimitName, OnChange, Percent, Rate, Rollout, Shards, Windows,
 };
 
-use super::Candidate;
+use super::candidate::Candidate;
 use crate::calendar::Calendar;
 
 /// The way in which a limit's tokens come.

@@ -3,9 +3,9 @@
 use topup_wire::limit::{Algorithm, Capacity, Lease, Mode, OnChange, Percent, Rate, Shards, Windows};
 
 use super::{
-    Candidate, ScheduleEntry,
-    candidate::{self, OwnTerms},
+    candidate::{self, Candidate, OwnTerms},
     keys,
+    limit::ScheduleEntry,
     raw_table::{Located, RawTable},
     times, windows,
 };

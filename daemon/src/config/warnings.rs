@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use topup_wire::limit::{Capacity, Rate};
 
-use super::{LimitConfig, ScheduleEntry, SupplyConfig, diagnostics::Location, raw_table::RawTable};
+use super::{
+    diagnostics::Location,
+    limit::{LimitConfig, ScheduleEntry, SupplyConfig},
+    raw_table::RawTable,
+};
 
 /// Warns about `limit`. `rate` and `entries` locate its rate and the entries of its schedule.
 pub(super) fn warn(

@@ -11,7 +11,6 @@ use topup_wire::{
 };
 
 use super::{
-    EngineStatus,
     at_rest::AtRestQueue,
     eviction::warn_of_eviction,
     in_flight::{InFlight, finished},
@@ -20,6 +19,7 @@ use super::{
     publication::{EndedRound, Publication},
     published::{PublishedShards, read_published},
     redis_health::RedisHealth,
+    status::EngineStatus,
     strays::sweep_strays,
     timeouts::{turns, with_timeout},
 };

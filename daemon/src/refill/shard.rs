@@ -71,8 +71,9 @@ impl Shard {
         (0..limit.shards.get()).map(shard).collect()
     }
 
-    /// The instant of the next pass, in µs of Redis `TIME`, after one from `began` to `now` with this `summary`. If
-    /// that pass credited nothing, the next one is at least `idle` µs later.
+    /// The instant of the next pass, in µs of Redis `TIME`, after one from `began` to `now` with this `summary`. Without
+    /// a due bucket, the next pass comes after the period, or after `idle` µs if the last one credited nothing and `idle`
+    /// is longer.
     pub(super) fn next_pass(&self, began: u64, now: u64, summary: PassSummary, idle: u64) -> u64 {
         let wait = if summary.credited == 0 { self.period.max(idle) } else { self.period };
         if self.by_tick {
