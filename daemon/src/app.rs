@@ -1,6 +1,6 @@
-//! The running daemon: engine, alarm and signals put together.
+//! The running daemon: puts the engine, the scheduled wake-ups and the signals together.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use tokio::{
@@ -10,91 +10,106 @@ use tokio::{
 };
 
 use crate::{
-    alarm::Alarm,
-    config::{Config, RedisUrl},
+    config::{Config, Problems, RedisUrl},
+    config_source::ConfigSource,
     publish::changes,
-    refill::{Command, Engine, Settings, Status},
+    refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
     signals::{Request, Requests},
-    source::Source,
     systemd,
     text::counted,
+    wake_ups::WakeUps,
 };
 
-/// A stopping daemon is gone within a second, whatever Redis does.
+/// The time that the engine has to stop, so that the daemon ends within a second even if Redis hangs.
 const GRACE: Duration = Duration::from_millis(800);
-/// systemd asks for a sign of life at most this often; its shortest sensible watchdog is a few seconds.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// The time between two watchdog notifications. The shortest sensible watchdog of systemd is a few seconds.
+const WATCHDOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A daemon that runs.
+/// The error of an engine that ends without a signal.
+const ENGINE_ENDED: &str =
+    "the engine ended by itself, which is a bug of topupd: report it with the log before this line";
+
+/// A running daemon.
 #[derive(Debug)]
 pub struct App {
-    source: Source,
-    /// The Redis being served.
+    source: ConfigSource,
+    /// The Redis that the engine serves.
     url: RedisUrl,
     config: Arc<Config>,
-    commands: mpsc::Sender<Command>,
-    status: watch::Receiver<Status>,
+    commands: mpsc::Sender<EngineCommand>,
+    status: watch::Receiver<EngineStatus>,
     stop: watch::Sender<bool>,
     engine: JoinHandle<()>,
-    alarm: Alarm,
-    /// Every bucket has been looked at once.
+    wake_ups: WakeUps,
+    /// Whether systemd has been told that the start is over.
     ready: bool,
-    /// The problems of the file, while it is worse than what runs.
-    bad_since: Option<String>,
+    /// The first problem of the file, while the daemon refuses it and runs on with the config before.
+    refused: Option<String>,
 }
 
 // === impl App ===
 
 impl App {
-    /// Starts serving what `source` says.
+    /// Starts the engine with `config`, which `source` has loaded. An unreachable Redis does not end the start.
     ///
     /// # Errors
-    /// When the Redis URL is none, or the scheduler cannot start. A Redis that is away is waited for.
-    pub async fn start(source: Source, config: Config, id: String) -> anyhow::Result<Self> {
+    /// If the Redis URL is malformed, or if the scheduler cannot start.
+    pub async fn start(source: ConfigSource, config: Config, id: String) -> anyhow::Result<Self> {
         let url = source.redis_url(&config)?;
         let limits = counted(config.limits.len(), "limit");
         tracing::info!("topupd {} serves {limits} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
-        let settings = Settings { id, url: url.clone(), config: config.clone() };
+        let settings = EngineSettings { id, url: url.clone(), config: config.clone() };
         let (engine, status) = Engine::new(settings).context("redis.url")?;
         let (commands, received) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(false);
-        let alarm = Alarm::set(&config, &commands).await?;
+        let wake_ups = WakeUps::schedule(&config, &commands).await?;
         let engine = tokio::spawn(engine.run(received, stopped));
-        Ok(Self { source, url, config, commands, status, stop, engine, alarm, ready: false, bad_since: None })
+        Ok(Self {
+            source,
+            url,
+            config,
+            commands,
+            status,
+            stop,
+            engine,
+            wake_ups,
+            ready: false,
+            refused: None,
+        })
     }
 
     /// Serves until a signal ends it.
     ///
     /// # Errors
-    /// When the engine ends by itself, which it never should.
+    /// If the engine ends by itself, which it never should.
     pub async fn serve(mut self, mut requests: Requests) -> anyhow::Result<()> {
-        let mut signs_of_life = interval(SIGN_OF_LIFE);
-        let mut ticks = 0;
+        let mut watchdog = interval(WATCHDOG_INTERVAL);
+        let mut turns = 0;
         let mut status = self.status.clone();
         loop {
             tokio::select! {
                 request = requests.next() => match request {
                     Request::Stop => break,
                     Request::Reload => self.reload().await?,
-                    Request::Report => tracing::info!("{}", self.report()),
+                    Request::LogStatus => tracing::info!("{}", self.status_line()),
                 },
                 changed = status.changed(), if !self.ready => {
-                    changed.context("the engine ended by itself")?;
+                    changed.context(ENGINE_ENDED)?;
                     if status.borrow().ready {
                         self.ready = true;
-                        tracing::info!("ready: every bucket has been looked at");
-                        systemd::ready(&self.report());
+                        tracing::info!("ready: every published shard has been refilled once");
+                        systemd::ready(&self.status_line());
                     }
                 }
-                _ = signs_of_life.tick() => {
-                    anyhow::ensure!(!self.engine.is_finished(), "the engine ended by itself");
-                    // From the tick loop, not from Redis: a daemon that waits for Redis is not stuck.
-                    let alive = std::mem::replace(&mut ticks, self.status.borrow().ticks) != ticks;
-                    if alive {
+                _ = watchdog.tick() => {
+                    anyhow::ensure!(!self.engine.is_finished(), ENGINE_ENDED);
+                    // Turns of the loop, not answers of Redis: a daemon that waits for Redis is not stuck.
+                    let has_turned = mem::replace(&mut turns, self.status.borrow().turns) != turns;
+                    if has_turned {
                         systemd::watchdog();
                     }
-                    systemd::status(&self.report());
+                    systemd::status(&self.status_line());
                 }
             }
         }
@@ -107,42 +122,48 @@ impl App {
         systemd::stopping();
         let _ = self.stop.send(true);
         if timeout(GRACE, self.engine).await.is_err() {
-            tracing::warn!("Redis did not answer in time: what is under way is left to it");
+            tracing::warn!("Redis did not answer in time: stopping without its replies");
         }
         tracing::info!("stopped");
     }
 
-    /// Obeys the config as it is now, or keeps the one in force when it is bad.
+    /// Loads the file. A good config replaces the running one; a bad one is logged and changes nothing.
     async fn reload(&mut self) -> anyhow::Result<()> {
-        // To systemd, the end of a reload is that of a start as well: until then it hears of neither.
+        // To systemd, READY ends a reload and a start alike. During the start, a reload is therefore not told.
         if self.ready {
             systemd::reloading();
         }
         match self.source.load() {
-            Err(problems) => {
-                for problem in problems.to_string().lines() {
-                    tracing::error!("{problem}");
-                }
-                tracing::error!("the config is refused as a whole; the one in force stays");
-                self.bad_since = Some(problems.to_string().lines().next().unwrap_or_default().to_owned());
-            }
-            Ok(config) => self.obey(config).await?,
+            Ok(config) => self.apply(config).await?,
+            Err(problems) => self.refuse(&problems),
         }
         if self.ready {
-            systemd::ready(&self.report());
+            systemd::ready(&self.status_line());
         }
         Ok(())
     }
 
-    async fn obey(&mut self, config: Config) -> anyhow::Result<()> {
-        self.bad_since = None;
+    fn refuse(&mut self, Problems(problems): &Problems) {
+        for problem in problems {
+            tracing::error!("{problem}");
+        }
+        tracing::error!(
+            "the config is refused as a whole, and the running one stays: fix the lines above, then reload"
+        );
+        self.refused = problems.first().map(ToString::to_string);
+    }
+
+    /// Logs the changes, schedules the wake-ups anew, and passes the config to the engine.
+    async fn apply(&mut self, config: Config) -> anyhow::Result<()> {
+        self.refused = None;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        // One that is no URL any more is told at that restart.
+        // A malformed override is reported at that restart.
         if self.source.redis_url(&config).is_ok_and(|url| url != self.url) {
             tracing::warn!(
-                "redis.url has changed: that takes a restart; the limits are obeyed where they are"
+                "redis.url has changed: that takes a restart; until then the limits go to {}",
+                self.url
             );
         }
         let changes = changes(&self.config, &config);
@@ -153,16 +174,17 @@ impl App {
             tracing::info!("reloaded: {change}");
         }
         self.config = Arc::new(config);
-        let alarm = Alarm::set(&self.config, &self.commands).await?;
-        std::mem::replace(&mut self.alarm, alarm).unset().await;
-        self.commands.send(Command::Apply(self.config.clone())).await.context("the engine ended by itself")
+        let wake_ups = WakeUps::schedule(&self.config, &self.commands).await?;
+        mem::replace(&mut self.wake_ups, wake_ups).cancel().await;
+        let command = EngineCommand::Apply(self.config.clone());
+        self.commands.send(command).await.context(ENGINE_ENDED)
     }
 
-    /// How it is going, in one line.
-    fn report(&self) -> String {
+    /// The status in one line.
+    fn status_line(&self) -> String {
         let status = *self.status.borrow();
         let redis = if status.connected { "connected" } else { "Redis is away" };
-        let bad = self.bad_since.as_ref().map(|problem| format!(", config on disk refused: {problem}"));
+        let refused = self.refused.as_ref().map(|problem| format!(", config on disk refused: {problem}"));
         format!(
             "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",
             counted(self.config.limits.len(), "limit"),
@@ -170,7 +192,7 @@ impl App {
             counted(status.shards, "shard"),
             counted(status.credited as usize, "bucket"),
             status.lag.as_secs_f64() * 1e3,
-            bad.unwrap_or_default(),
+            refused.unwrap_or_default(),
         )
     }
 }
@@ -179,10 +201,4 @@ impl App {
 pub fn daemon_id() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())
-}
-
-/// Where the config is looked for when none is named.
-pub fn default_config() -> PathBuf {
-    let here = PathBuf::from("config.toml");
-    if here.exists() { here } else { PathBuf::from("/etc/topup/config.toml") }
 }

@@ -1,4 +1,4 @@
-//! The one place that reads this machine's clock. It measures durations; instants come from Redis only.
+//! The only module that reads this machine's clock, for durations. Instants come from Redis `TIME`.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,18 @@ pub struct Moment(Instant);
 
 impl Moment {
     /// Now.
-    #[allow(clippy::disallowed_methods, reason = "the one place")]
+    #[allow(clippy::disallowed_methods, reason = "the only place that reads this clock")]
     pub fn now() -> Self {
         Self(Instant::now())
     }
 
-    /// How long ago this was.
+    /// The time since this moment.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// Redis's clock as last heard, carried on by the steady clock until it is heard again.
+/// The last Redis `TIME`, continued by the steady clock.
 #[derive(Clone, Copy, Debug)]
 pub struct RedisTime {
     heard: u64,
@@ -31,17 +31,17 @@ pub struct RedisTime {
 // === impl RedisTime ===
 
 impl RedisTime {
-    /// Redis says it is `now` (µs).
+    /// A reply of Redis has just told the time `now`, in µs.
     pub fn heard(now: u64) -> Self {
         Self { heard: now, at: Moment::now() }
     }
 
-    /// What Redis would say now, in µs.
+    /// The Redis `TIME` of this moment, in µs.
     pub fn now(self) -> u64 {
         self.heard + self.at.elapsed().as_micros() as u64
     }
 
-    /// How long ago Redis was heard.
+    /// The time since Redis told the time.
     pub fn age(self) -> Duration {
         self.at.elapsed()
     }

@@ -1,4 +1,4 @@
-//! Signals, as a stream of requests.
+//! Unix signals as a stream of requests to the daemon.
 
 use std::{
     io,
@@ -15,28 +15,29 @@ use signal_hook::{
 };
 use signal_hook_tokio::Signals;
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// TERM or INT: end the slice at hand, and go.
+    /// TERM or INT: finish the slices in flight, and end.
     Stop,
     /// HUP: read the config again.
     Reload,
-    /// USR1: say how it is going.
-    Report,
+    /// USR1: log the status.
+    LogStatus,
 }
 
-/// The requests made by signals.
+/// The stream of requests.
 pub struct Requests(Signals);
 
-/// Makes a second TERM or INT end the process at once. Before the runtime starts, so that it works whatever hangs.
+/// Makes a second TERM or INT end the process at once. Call it before the runtime starts: it then works even if all
+/// tasks hang.
 ///
 /// # Errors
-/// When the handlers cannot be installed.
+/// If the handlers cannot be installed.
 pub fn exit_on_second() -> io::Result<()> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
-        // In this order: the first signal finds the flag unset, and sets it.
+        // The order matters: the first signal must find the flag unset before it sets it.
         flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())?;
         flag::register(signal, asked.clone())?;
     }
@@ -47,10 +48,10 @@ pub fn exit_on_second() -> io::Result<()> {
 // === impl Requests ===
 
 impl Requests {
-    /// Listens from now on.
+    /// Catches signals from now on.
     ///
     /// # Errors
-    /// When the handlers cannot be installed.
+    /// If the handlers cannot be installed.
     pub fn listen() -> io::Result<Self> {
         Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map(Self)
     }
@@ -60,10 +61,10 @@ impl Requests {
         loop {
             match self.0.next().await {
                 Some(SIGHUP) => return Request::Reload,
-                Some(SIGUSR1) => return Request::Report,
+                Some(SIGUSR1) => return Request::LogStatus,
                 Some(SIGTERM | SIGINT) => return Request::Stop,
                 Some(_) => {}
-                // Never closed while it is listened to.
+                // The stream never ends while its handlers exist.
                 None => std::future::pending().await,
             }
         }

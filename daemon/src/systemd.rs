@@ -1,38 +1,38 @@
-//! What systemd is told. Without systemd, nothing.
+//! Notifications to systemd. Without systemd, these functions do nothing.
 
 use sd_notify::NotifyState;
 
 /// Tells systemd that the daemon serves; `status` is shown by `systemctl status`.
 pub fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// Tells systemd that a reload has begun; [`ready`] ends it.
 pub fn reloading() {
-    // Newer systemd wants the instant with it; without a clock to ask, the message alone serves the older.
+    // Newer versions of systemd want the instant, too.
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(_) => tell(&[NotifyState::Reloading]),
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(_) => notify(&[NotifyState::Reloading]),
     }
 }
 
-/// Tells systemd that the daemon is going.
+/// Tells systemd that the daemon is about to end.
 pub fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
-/// Tells systemd how the daemon is doing.
+/// Sets the status line that `systemctl status` shows.
 pub fn status(status: &str) {
-    tell(&[NotifyState::Status(status)]);
+    notify(&[NotifyState::Status(status)]);
 }
 
 /// Tells systemd that the daemon is not stuck.
 pub fn watchdog() {
-    tell(&[NotifyState::Watchdog]);
+    notify(&[NotifyState::Watchdog]);
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!("systemd could not be told: {error}");
+        tracing::debug!("systemd could not be notified: {error}");
     }
 }

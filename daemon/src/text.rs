@@ -1,6 +1,6 @@
-//! Words in messages.
+//! Wording that several messages share.
 
-/// So many of something: "1 limit", "2 limits".
-pub fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+/// A number and its noun: "1 limit", "2 limits".
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -7,7 +7,7 @@ mod usage;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use topup_daemon::config::{Config, LimitConfig, Source};
+use topup_daemon::config::{Config, LimitConfig, SupplyConfig};
 use topup_measure::fine;
 use topup_wire::limit::Algorithm;
 
@@ -61,7 +61,7 @@ fn about(limit: &LimitConfig, tick: Duration, trace: Option<&Trace>, prices: &Pr
         tick_ms: None,
         says: Vec::new(),
     };
-    let Source::Rate(rate) = limit.source else {
+    let SupplyConfig::Rate(rate) = limit.supply else {
         advice
             .says
             .push("Nothing else decides as it does: only its own price counts, a command a take.".to_owned());

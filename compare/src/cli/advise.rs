@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use topup_daemon::config::{Config, Source};
+use topup_daemon::config::{Config, SupplyConfig};
 use topup_wire::limit::Algorithm;
 
 use super::{Advise, run::on_stage};
@@ -45,8 +45,8 @@ pub(super) fn main(args: &Advise) -> anyhow::Result<ExitCode> {
                 .limits
                 .values()
                 .filter(|limit| limit.algorithm == Algorithm::TokenBucket)
-                .filter_map(|limit| match limit.source {
-                    Source::Rate(rate) => Some(Rule::new(limit.capacity.get(), rate)),
+                .filter_map(|limit| match limit.supply {
+                    SupplyConfig::Rate(rate) => Some(Rule::new(limit.capacity.get(), rate)),
                     _ => None,
                 })
                 .collect();

@@ -1,4 +1,4 @@
-//! A cron expression: the local times it names, whatever the time zone.
+//! A cron expression: the local times it names, without a time zone.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -9,19 +9,19 @@ use croner::{
     parser::{CronParser, Seconds},
 };
 
-/// The years an instant of ours can lie in, see [`super::NEVER`].
+/// The years of all instants up to [`super::NEVER`].
 const YEARS: std::ops::RangeInclusive<i32> = 1970..=2255;
 
 /// A cron expression of six fields, seconds first (a seventh may name years), that fires at least once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
-    /// Some hundreds of bytes, cloned with every copy of a config.
+    /// Shared between copies of a config: it has some hundreds of bytes.
     cron: Arc<Cron>,
     text: String,
     every_hour: bool,
 }
 
-/// Why a text is no [`Expression`].
+/// The reason why a text is no [`Expression`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     /// Five fields, as in a crontab.
@@ -37,7 +37,7 @@ pub enum ExpressionError {
     Form {
         /// The text as given.
         text: String,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// No such time exists, such as 30 February.
@@ -63,7 +63,7 @@ impl Expression {
 
     /// The first local time it names after `local`, which must be a whole second.
     pub(super) fn next(&self, local: NaiveDateTime) -> Option<NaiveDateTime> {
-        // Local time taken as UTC: a line without gaps, where croner's search is right.
+        // As UTC, local time has no gaps, and croner's search is right.
         self.cron.find_next_occurrence(&local.and_utc(), false).ok().map(|found| found.naive_utc())
     }
 
@@ -77,7 +77,7 @@ impl FromStr for Expression {
     type Err = ExpressionError;
 
     fn from_str(text: &str) -> Result<Self, ExpressionError> {
-        // The settings of tokio-cron-scheduler's `Job::new`: what fires and what is looked up agree.
+        // The same settings as tokio-cron-scheduler's `Job::new`, so that wake-ups agree with this calendar.
         let parser = CronParser::builder().seconds(Seconds::Required).dom_and_dow(true).build();
         let shown = || text.trim().chars().take(80).collect::<String>();
         let cron = parser.parse(text).map_err(|error| match text.split_whitespace().count() {
@@ -92,8 +92,8 @@ impl FromStr for Expression {
     }
 }
 
-/// Whether `cron` names any time at all. Its own search would try every day up to the year 5000,
-/// and fields such as `,` name nothing.
+/// Whether `cron` names any time at all. A field such as `,` names none. The search of croner would try every day up to
+/// the year 5000.
 fn fires(cron: &Cron) -> bool {
     let pattern = &cron.pattern;
     let year = |year: i32| pattern.year_match(year).unwrap_or(false);
@@ -109,7 +109,7 @@ fn fires(cron: &Cron) -> bool {
         && dates.any(day)
 }
 
-/// What croner found wrong, without its own headings.
+/// The message of croner without its headings.
 fn reason(error: CronError) -> String {
     let reason = match error {
         CronError::InvalidPattern(reason)

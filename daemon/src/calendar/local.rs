@@ -1,48 +1,48 @@
-//! What the wall clocks of a time zone show, and when.
+//! The wall clocks of a time zone: from instants to local times and back.
 
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc};
 use chrono_tz::{GapInfo, Tz};
 
 use super::Zone;
 
-/// When a zone's clocks show a local time.
+/// The instants at which a zone's clocks show a local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// On one instant.
+    /// One instant.
     Once(DateTime<Utc>),
-    /// On two: they go back in between.
+    /// Two instants: the clocks go back in between.
     Twice(DateTime<Utc>, DateTime<Utc>),
-    /// Never: they go forward past it at `resumes`.
+    /// None: the clocks go forward past it at `resumes`.
     Skipped { resumes: DateTime<Utc> },
 }
 
-/// A stretch of local time that clocks show twice: `start` up to, but not including, `end`.
+/// A span of local time that the clocks show twice: from `start` up to, but not including, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fold {
     pub(super) start: NaiveDateTime,
     pub(super) end: NaiveDateTime,
 }
 
-/// What the clocks of `zone` show at `instant`.
+/// The local time in `zone` at `instant`.
 pub(super) fn shown_at(zone: Zone, instant: DateTime<Utc>) -> NaiveDateTime {
     instant.with_timezone(&zone.tz()).naive_local()
 }
 
-/// When the clocks of `zone` show `local`.
+/// The instants at which the clocks of `zone` show `local`.
 pub(super) fn shown(zone: Zone, local: NaiveDateTime) -> Shown {
     match zone.tz().from_local_datetime(&local) {
         MappedLocalTime::Single(instant) => Shown::Once(instant.to_utc()),
         MappedLocalTime::Ambiguous(first, second) => Shown::Twice(first.to_utc(), second.to_utc()),
         MappedLocalTime::None => {
             let gap = GapInfo::new(&local, &zone.tz()).and_then(|gap| gap.end);
-            // Every gap of the IANA database ends; an hour on is what the next best clock would say.
+            // Every gap of the IANA database has an end. An hour is the length of most gaps.
             let resumes = gap.map_or_else(|| local.and_utc() + TimeDelta::hours(1), |end| end.to_utc());
             Shown::Skipped { resumes }
         }
     }
 }
 
-/// The stretch shown twice that `instant` lies in, in its first showing or its second.
+/// The span that contains `instant`, if the clocks show it twice; in its first showing or its second.
 pub(super) fn fold(zone: Zone, instant: DateTime<Utc>) -> Option<Fold> {
     let Shown::Twice(first, second) = shown(zone, shown_at(zone, instant)) else { return None };
     let change = change(zone.tz(), first, second);

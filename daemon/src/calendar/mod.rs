@@ -1,16 +1,15 @@
-//! When a cron expression fires in a named time zone, right across every change of its clocks.
+//! Cron expressions in named time zones: when they fire, and how changes of the clocks affect that.
 //!
 //! Times are arguments and answers: µs since the Unix epoch, as Redis `TIME` counts them.
 //!
-//! croner searches in UTC only, where local time has no gaps; turning what it finds into instants
-//! is ours. Asked in a real zone, its backward search answers 01:59:59 for a daily 02:30 that fell
-//! into a gap (forward: 03:00), and its forward search can answer an instant that has passed.
+//! The croner crate searches in UTC only, where local time has no gaps. This module turns the local times it finds into
+//! instants. In a real zone, croner has two faults. For a daily 02:30 that fell into a gap, its backward search
+//! finds 01:59:59 and not 03:00. Its forward search can find an instant that has passed.
 //!
-//! - An expression fires once for each local time it names. A time skipped when clocks go forward
-//!   fires at the moment they do; a time shown twice when they go back fires the first time.
-//! - An expression that names all 24 hours runs on through both changes instead: `0 */10 * * * *`
-//!   fires every ten minutes of real time, so nothing is owed for a skipped hour and the repeated
-//!   one counts.
+//! - An expression fires once for each local time it names. A time that is skipped when clocks go forward fires at that
+//!   change. A time that comes twice when they go back fires the first time.
+//! - An expression that names all 24 hours follows real time through both changes: `0 */10 * * * *` fires every ten
+//!   minutes. A skipped hour has no firings then, and a repeated hour has them twice.
 
 mod expression;
 mod local;
@@ -34,7 +33,7 @@ pub struct Calendar {
     zone: Zone,
 }
 
-/// Why a pair of texts is no [`Calendar`].
+/// The reason why a pair of texts is no [`Calendar`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     /// The cron expression is wrong.
@@ -48,15 +47,15 @@ pub enum CalendarError {
 // === impl Calendar ===
 
 impl Calendar {
-    /// `expression` as the clocks of `zone` show it.
+    /// `expression`, read by the clocks of `zone`.
     pub const fn new(expression: Expression, zone: Zone) -> Self {
         Self { expression, zone }
     }
 
-    /// Both from their texts.
+    /// Parses both texts.
     ///
     /// # Errors
-    /// When `cron` is no expression that ever fires, or `zone` no IANA name.
+    /// If `cron` is no expression that ever fires, or if `zone` is no IANA name.
     pub fn parse(cron: &str, zone: &str) -> Result<Self, CalendarError> {
         Ok(Self::new(cron.parse()?, zone.parse()?))
     }
@@ -71,21 +70,21 @@ impl Calendar {
         self.zone.name()
     }
 
-    /// The last firing at or before `now`; `None` when there is none since the Unix epoch.
+    /// The last firing at or before `now`; `None` if there is none since the Unix epoch.
     pub fn latest(&self, now: u64) -> Option<u64> {
         let now = instant(now.min(NEVER))?;
-        // In a repeated hour the wall clock shows less than it has shown already.
+        // In a repeated hour, the wall clock has shown later times already: search from these, too.
         let fold = local::fold(self.zone, now).map(|fold| fold.end - TimeDelta::seconds(1));
         let starts = [Some(local::shown_at(self.zone, now)), fold];
         let firings = starts.into_iter().flatten().flat_map(|start| self.backward(start));
         firings.filter(|firing| *firing <= now).max().and_then(micros)
     }
 
-    /// The first firing after `now`; `None` when there is none before [`NEVER`].
+    /// The first firing after `now`; `None` if there is none before [`NEVER`].
     pub fn next(&self, now: u64) -> Option<u64> {
         let now = instant(now)?;
         let fold = local::fold(self.zone, now);
-        // From the first showing of a repeated hour lead its second showing and what follows both.
+        // From the first showing of a repeated hour, the next firing is in its second showing or after both.
         let again = fold.map(|fold| fold.start - TimeDelta::seconds(1));
         let after = fold.map(|fold| fold.end - TimeDelta::seconds(1));
         let starts = [Some(local::shown_at(self.zone, now)), again, after];
@@ -93,7 +92,7 @@ impl Calendar {
         firings.filter(|firing| *firing > now).min().and_then(micros).filter(|firing| *firing < NEVER)
     }
 
-    /// The instants of the first local time after `start` that has any.
+    /// The instants of the first named local time after `start` that fires.
     fn forward(&self, start: NaiveDateTime) -> Vec<DateTime<Utc>> {
         let mut start = start;
         while let Some(local) = self.expression.next(start) {
@@ -105,7 +104,7 @@ impl Calendar {
         Vec::new()
     }
 
-    /// The instants of the last local time up to `start` that has any.
+    /// The instants of the last named local time up to `start` that fires.
     fn backward(&self, start: NaiveDateTime) -> Vec<DateTime<Utc>> {
         let mut start = start;
         while let Some(local) = self.expression.latest(start) {
@@ -117,7 +116,7 @@ impl Calendar {
         Vec::new()
     }
 
-    /// When a `local` time the expression names fires; the end of the gap when it is lost in one.
+    /// The instants at which a named `local` time fires. If the time is skipped and does not fire, the end of the gap.
     fn firings(&self, local: NaiveDateTime) -> Result<Vec<DateTime<Utc>>, DateTime<Utc>> {
         match (local::shown(self.zone, local), self.expression.names_every_hour()) {
             (Shown::Once(instant), _) => Ok(vec![instant]),
@@ -129,7 +128,7 @@ impl Calendar {
     }
 }
 
-/// The second `micros` µs after the epoch lies in; `None` after [`NEVER`]. Crons know no fractions.
+/// The instant `micros` µs after the epoch, without its fraction of a second; `None` after [`NEVER`].
 fn instant(micros: u64) -> Option<DateTime<Utc>> {
     let micros = i64::try_from(micros).ok().filter(|_| micros <= NEVER)?;
     DateTime::from_timestamp_micros(micros).map(|instant| instant.trunc_subsecs(0))

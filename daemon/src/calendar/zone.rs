@@ -1,13 +1,13 @@
-//! A time zone by its IANA name.
+//! Time zones by their IANA names.
 
 use std::{fmt, str::FromStr};
 
 use chrono_tz::{TZ_VARIANTS, Tz};
 
-/// The least likeness (0 to 1) at which a known name is offered for an unknown one.
+/// The least likeness (0 to 1) at which a known name is suggested for an unknown one.
 const LIKENESS: f64 = 0.8;
 
-/// A time zone of the IANA database; UTC unless said otherwise.
+/// A time zone of the IANA database; by default UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Zone(Tz);
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Zone {
     }
 }
 
-/// The known name most like `name`, where a bare city (`berlin`) is like its zone.
+/// The known name most like `name`. A bare city such as `berlin` is like its zone.
 fn near(name: &str) -> Option<&'static str> {
     let name = name.trim().replace(' ', "_").to_lowercase();
     let likeness = |known: &str| {
@@ -68,7 +68,7 @@ fn near(name: &str) -> Option<&'static str> {
     best.map(|(_, known)| known)
 }
 
-/// What to write instead.
+/// The fix for an unknown name.
 fn advice(near: Option<&str>) -> String {
     match near {
         Some(known) => format!("did you mean {known:?}?"),

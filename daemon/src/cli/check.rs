@@ -1,23 +1,24 @@
-//! `topupd check`.
+//! `topupd check`: checks a config file.
 
 use super::{
-    Check, Exit,
-    exit::{answer, note},
+    args::Check,
+    exit::Exit,
+    output::{eprint_line, print_line},
 };
-use crate::{app::default_config, config::Config, text::counted};
+use crate::{config::Config, config_source::default_config, text::counted};
 
 pub(super) fn main(args: Check) -> Exit {
     let file = args.config.config.unwrap_or_else(default_config);
     match Config::load(&file) {
         Ok(config) => {
             for warning in &config.warnings {
-                note(&format!("warning: {warning}"));
+                eprint_line(&format!("warning: {warning}"));
             }
-            answer(&format!("{}: {}, no errors", file.display(), counted(config.limits.len(), "limit")));
+            print_line(&format!("{}: {}, no errors", file.display(), counted(config.limits.len(), "limit")));
             Exit::Done
         }
         Err(problems) => {
-            note(&problems.to_string());
+            eprint_line(&problems.to_string());
             Exit::Config
         }
     }

@@ -1,11 +1,11 @@
-//! Exit codes, chosen here and nowhere else.
+//! Exit codes, which this module alone chooses.
 
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
-/// How a command ended.
+/// The result of a command, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done; a take was allowed.
+    /// Done, or a take was allowed.
     Done,
     /// A take was denied.
     Denied,
@@ -28,19 +28,4 @@ impl From<Exit> for ExitCode {
             Exit::Config => 78,
         })
     }
-}
-
-/// Says what went wrong.
-pub(super) fn complain(error: &anyhow::Error) {
-    note(&format!("topupd: {error:#}"));
-}
-
-/// Tells on standard error; a reader that has gone is no error.
-pub(super) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
-/// Answers, on standard output; a reader that has gone is no error.
-pub(super) fn answer(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

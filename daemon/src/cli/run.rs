@@ -1,32 +1,33 @@
-//! `topupd run`.
+//! `topupd run`: starts the daemon, with a private Redis if asked.
 
 use anyhow::Context;
 use topup_embedded::RedisServer;
 
 use super::{
-    Exit, Run,
-    exit::{complain, note},
+    args::Run,
+    exit::Exit,
+    output::{eprint_line, print_error},
 };
 use crate::{
-    app::{App, daemon_id, default_config},
+    app::{App, daemon_id},
     config::Config,
+    config_source::{ConfigSource, default_config},
     logging,
     signals::{self, Requests},
-    source::Source,
 };
 
 pub(super) fn main(args: Run) -> Exit {
     let file = args.config.config.unwrap_or_else(default_config);
-    let mut source = Source { file, redis: None };
+    let mut source = ConfigSource { file, redis: None };
     let config = match source.load() {
         Ok(config) => config,
         Err(problems) => {
-            note(&problems.to_string());
+            eprint_line(&problems.to_string());
             return Exit::Config;
         }
     };
     if let (false, Err(error)) = (args.embedded, source.redis_url(&config)) {
-        complain(&error);
+        print_error(&error);
         return Exit::Config;
     }
     logging::start();
@@ -36,29 +37,32 @@ pub(super) fn main(args: Run) -> Exit {
     match start(&mut source, config, args.embedded) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             Exit::Undecided
         }
     }
 }
 
-fn start(source: &mut Source, config: Config, embedded: bool) -> anyhow::Result<()> {
+fn start(source: &mut ConfigSource, config: Config, embedded: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    // Listened to before they mean anything else: one that comes while Redis starts is heard after that.
+    // Before the embedded Redis starts: a signal during that start is handled after it.
     let requests = {
         let _inside = runtime.enter();
         Requests::listen().context("cannot handle signals")?
     };
     signals::exit_on_second().context("cannot handle signals")?;
-    // Lives as long as this call; ends with this process however that ends.
+    // The server ends with this function, or with the process.
     let server = if embedded { Some(RedisServer::start()?) } else { None };
     if let Some(server) = &server {
         source.redis = Some(server.url().parse().context("the embedded Redis")?);
-        tracing::info!("embedded Redis on {}; reach it with --redis or TOPUP_REDIS_URL", server.url());
+        tracing::info!(
+            "embedded Redis on {}; name it with --redis or TOPUP_REDIS_URL to reach it",
+            server.url()
+        );
     }
     let served = runtime
         .block_on(async { App::start(source.clone(), config, daemon_id()).await?.serve(requests).await });
-    // Whatever still waits for a hung Redis is not waited for.
+    // Leaves requests to a hung Redis behind.
     runtime.shutdown_background();
     served
 }

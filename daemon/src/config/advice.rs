@@ -1,13 +1,13 @@
-//! How problems name keys and values, and what they advise.
+//! Wording for problems: paths of keys, near names, descriptions of values.
 
 use toml::de::DeValue;
 
-use super::keys::Key;
+use super::keys::ConfigKey;
 
-/// The least likeness (0 to 1) at which a known key is offered for an unknown one.
+/// The least likeness (0 to 1) at which a known key is suggested for an unknown one.
 const LIKENESS: f64 = 0.6;
 
-/// The path of `key` in the table at `parent`, with the quotes TOML asks for.
+/// The path of `key` in the table at `parent`, quoted where TOML needs quotes.
 pub(super) fn path(parent: &str, key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let key = if !key.is_empty() && key.chars().all(bare) { key.to_owned() } else { format!("{key:?}") };
@@ -15,7 +15,7 @@ pub(super) fn path(parent: &str, key: &str) -> String {
 }
 
 /// The known key most like `key`.
-pub(super) fn near(key: &str, known: &'static [Key]) -> Option<&'static str> {
+pub(super) fn near(key: &str, known: &'static [ConfigKey]) -> Option<&'static str> {
     let key = key.to_lowercase().replace('-', "_");
     let scored =
         known.iter().map(|known| (strsim::normalized_damerau_levenshtein(known.name, &key), known.name));
@@ -23,8 +23,8 @@ pub(super) fn near(key: &str, known: &'static [Key]) -> Option<&'static str> {
     best.map(|(_, name)| name)
 }
 
-/// What to say about a key that is not known.
-pub(super) fn unknown(near: Option<&str>, known: &[Key]) -> String {
+/// The message for an unknown key.
+pub(super) fn unknown(near: Option<&str>, known: &[ConfigKey]) -> String {
     match near {
         Some(near) => format!("unknown key; did you mean {near:?}?"),
         None => {
@@ -34,7 +34,7 @@ pub(super) fn unknown(near: Option<&str>, known: &[Key]) -> String {
     }
 }
 
-/// A value as a sentence names it.
+/// A value in words, such as `the number 5`.
 pub(super) fn described(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {:?}", text.chars().take(80).collect::<String>()),

@@ -1,4 +1,6 @@
-//! Other terms to be tried beside a limit's own.
+//! Other terms that a limit tries beside its own.
+
+use std::time::Duration;
 
 use topup_wire::{
     bucket::AtRest,
@@ -7,28 +9,36 @@ use topup_wire::{
 
 use super::{
     keys,
-    table::{Found, Table},
-    times::Length,
+    raw_table::{Located, RawTable},
+    times,
 };
 
-/// What a candidate says; the rest is as the limit has it.
+/// The terms that a candidate changes. It has all others from its limit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Candidate {
-    /// Of a limit whose tokens come with time.
+    /// A candidate of a limit whose tokens come with time.
     Steady {
-        /// The most tokens a bucket would hold.
+        /// The most tokens in a bucket.
         capacity: Option<Capacity>,
-        /// How fast they would come.
+        /// The speed at which the bucket fills.
         rate: Option<Rate>,
     },
-    /// Of a limit that counts what is taken within a window.
+    /// A candidate of a limit that counts the takes within a window.
     Windows(Windows),
+}
+
+/// The limit's own terms, as far as they can be read.
+#[derive(Debug)]
+pub(super) struct OwnTerms {
+    pub(super) capacity: Option<Capacity>,
+    pub(super) rate: Option<Rate>,
+    pub(super) windows: Option<Windows>,
 }
 
 // === impl Candidate ===
 
 impl Candidate {
-    /// What it comes to beside `own`, which are in force.
+    /// The candidate's terms beside the limit's `own`.
     pub fn terms(&self, own: Terms) -> Terms {
         match *self {
             Self::Windows(windows) => {
@@ -42,70 +52,65 @@ impl Candidate {
     }
 }
 
-/// The candidate that `table`, that of a limit, has.
-pub(super) fn read(
-    table: &Table<'_>,
-    algorithm: Algorithm,
-    own: (Option<Capacity>, Option<Rate>, Option<Windows>),
-) -> Option<Found<Candidate>> {
+/// Reads `candidate` of a limit's `table`.
+pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm, own: &OwnTerms) -> Option<Located<Candidate>> {
     let inner = table.table("candidate", keys::CANDIDATE)?;
-    let place = inner.place().clone();
-    let has_windows = algorithm.has_windows();
-    let (known, foreign) = (["capacity", "rate"], ["limit", "window"]);
-    let (known, foreign) = if has_windows { (foreign, known) } else { (known, foreign) };
-    for (key, place) in foreign.iter().filter_map(|key| Some((key, inner.given(key)?))) {
-        let advice = format!("{algorithm} has no {key}: write {} or {}, or remove it", known[0], known[1]);
-        inner.error(&place, advice);
+    let (steady, within) = (["capacity", "rate"], ["limit", "window"]);
+    let (allowed, foreign) = if algorithm.has_windows() { (within, steady) } else { (steady, within) };
+    let [one, other] = allowed;
+    for (key, location) in foreign.iter().filter_map(|key| Some((key, inner.find(key)?))) {
+        let problem = format!("{algorithm} has no {key}: write {one} or {other}, or remove it");
+        inner.error(&location, problem);
     }
-    if known.iter().all(|key| inner.given(key).is_none()) {
-        // What is there is told already.
+    if allowed.iter().all(|key| !inner.has(key)) {
+        // A foreign or unknown key is reported already.
         if inner.is_empty() {
-            let advice = format!("says nothing that the limit does not: write {} or {}", known[0], known[1]);
-            inner.error(&place, advice);
+            let problem = format!("a candidate changes something: write {one} or {other}");
+            inner.error(inner.location(), problem);
         }
         return None;
     }
-    let value = if has_windows {
-        Candidate::Windows(windows(&inner, own.2?)?)
+    let value = if algorithm.has_windows() {
+        Candidate::Windows(read_windows(&inner, own.windows?)?)
     } else {
-        let (capacity, rate) = (inner.whole("capacity", Capacity::new), inner.text::<Rate>("rate"));
-        if let Some(rate) = &rate
-            && table.given("refill").is_some()
-        {
-            inner.error(
-                &rate.place,
-                "a limit with refill has no rate to change: remove this one, or write capacity = 400",
-            );
-        }
-        let (capacity, rate) = (capacity.map(|found| found.value), rate.map(|found| found.value));
-        if let (Some(capacity), Some(rate)) = (capacity.or(own.0), rate.or(own.1))
-            && algorithm == Algorithm::Gcra
-            && !AtRest::tells(capacity, rate)
-        {
-            inner.error(&place, "gcra counts at most 1000000 tokens a second, and no more of them than come in 50 years: write less");
-        }
-        Candidate::Steady { capacity, rate }
+        read_steady(&inner, table.has("refill"), algorithm, own)
     };
-    Some(Found { value, place })
+    Some(Located { value, location: inner.location().clone() })
 }
 
-/// One window, as long or as large as the limit's own where it does not say.
-fn windows(table: &Table<'_>, own: Windows) -> Option<Windows> {
+/// `capacity` and `rate`. `has_refill` says that the limit is a calendar quota, which has no rate.
+fn read_steady(table: &RawTable<'_>, has_refill: bool, algorithm: Algorithm, own: &OwnTerms) -> Candidate {
+    let (capacity, rate) = (table.whole("capacity", Capacity::new), table.text::<Rate>("rate"));
+    if let Some(rate) = rate.as_ref().filter(|_| has_refill) {
+        table.error(&rate.location, keys::REFILL_HAS_NO_RATE);
+    }
+    let (capacity, rate) = (capacity.map(|capacity| capacity.value), rate.map(|rate| rate.value));
+    if let (Some(capacity), Some(rate)) = (capacity.or(own.capacity), rate.or(own.rate))
+        && algorithm == Algorithm::Gcra
+        && !AtRest::tells(capacity, rate)
+    {
+        table.error(table.location(), format!("{}: write less", keys::GCRA_BOUNDS));
+    }
+    Candidate::Steady { capacity, rate }
+}
+
+/// One window. An absent `limit` or `window` is the limit's own.
+fn read_windows(table: &RawTable<'_>, own: Windows) -> Option<Windows> {
     let &[rule] = own.rules() else {
         table.error(
-            table.place(),
+            table.location(),
             "a limit with several rules has no candidate: write limit and window for rules",
         );
         return None;
     };
-    let window = match table.given("window") {
-        Some(_) => table.text::<Length>("window")?.value.get(),
-        None => std::time::Duration::from_micros(rule.micros()),
+    let window = match table.find("window") {
+        Some(_) => table.text_by("window", times::window)?.value,
+        None => Duration::from_micros(rule.micros()),
     };
-    let rule = match table.given("limit") {
+    let rule = match table.find("limit") {
         Some(_) => table.whole("limit", |tokens| Rule::new(tokens, window))?.value,
         None => Rule::new(rule.tokens().get(), window).ok()?,
     };
     let windows = Windows::new(&[rule], own.aligned());
-    windows.map_err(|error| table.error(table.place(), error.to_string())).ok()
+    windows.map_err(|error| table.error(table.location(), error.to_string())).ok()
 }

@@ -1,25 +1,33 @@
-//! Every key a config may hold.
+//! Every key of a config, and messages that several keys share.
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct ConfigKey {
     pub(super) name: &'static str,
-    /// How it is written, for advice in problems.
+    /// An example of the key with a value, for advice in problems.
     pub(super) example: &'static str,
 }
 
-const fn key(name: &'static str, example: &'static str) -> Key {
-    Key { name, example }
+/// The problem of a rate where the limit has none: in a schedule, or in a candidate.
+pub(super) const REFILL_HAS_NO_RATE: &str =
+    "a limit with refill has no rate to change: remove this one, or write capacity = 400";
+
+/// The bounds of GCRA, see `AtRest::tells`; the advice follows.
+pub(super) const GCRA_BOUNDS: &str =
+    "gcra counts at most 1000000 tokens a second, and a capacity that fills within 50 years";
+
+const fn key(name: &'static str, example: &'static str) -> ConfigKey {
+    ConfigKey { name, example }
 }
 
-pub(super) const ROOT: &[Key] =
+pub(super) const ROOT: &[ConfigKey] =
     &[key("redis", "[redis]"), key("daemon", "[daemon]"), key("limit", "[limit.api]")];
 
-pub(super) const REDIS: &[Key] = &[key("url", r#"url = "redis://127.0.0.1:6379""#)];
+pub(super) const REDIS: &[ConfigKey] = &[key("url", r#"url = "redis://127.0.0.1:6379""#)];
 
-pub(super) const DAEMON: &[Key] = &[key("tick", r#"tick = "100ms""#)];
+pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#)];
 
-pub(super) const LIMIT: &[Key] = &[
+pub(super) const LIMIT: &[ConfigKey] = &[
     key("capacity", "capacity = 100"),
     key("rate", r#"rate = "50/s""#),
     key("limit", "limit = 100"),
@@ -40,25 +48,26 @@ pub(super) const LIMIT: &[Key] = &[
     key("schedule", "[[limit.api.schedule]]"),
 ];
 
-pub(super) const REFILL: &[Key] = &[CRON, TIMEZONE];
+pub(super) const REFILL: &[ConfigKey] = &[CRON, TIMEZONE];
 
-pub(super) const LEASE: &[Key] = &[key("max", "max = 100"), key("ttl", r#"ttl = "1s""#)];
+pub(super) const LEASE: &[ConfigKey] = &[key("max", "max = 100"), key("ttl", r#"ttl = "1s""#)];
 
-pub(super) const CANDIDATE: &[Key] = &[
+pub(super) const CANDIDATE: &[ConfigKey] = &[
     key("capacity", "capacity = 200"),
     key("rate", r#"rate = "100/s""#),
     key("limit", "limit = 200"),
     key("window", r#"window = "1min""#),
 ];
 
-pub(super) const RULE: &[Key] = &[key("limit", "limit = 10"), key("window", r#"window = "1s""#)];
+pub(super) const RULE: &[ConfigKey] = &[key("limit", "limit = 10"), key("window", r#"window = "1s""#)];
 
-pub(super) const SCHEDULE: &[Key] =
+pub(super) const SCHEDULE: &[ConfigKey] =
     &[CRON, TIMEZONE, key("rate", r#"rate = "200/s""#), key("capacity", "capacity = 400")];
 
-const CRON: Key = key("cron", r#"cron = "0 0 22 * * *""#);
-const TIMEZONE: Key = key("timezone", r#"timezone = "Europe/Berlin""#);
+const CRON: ConfigKey = key("cron", r#"cron = "0 0 22 * * *""#);
+const TIMEZONE: ConfigKey = key("timezone", r#"timezone = "Europe/Berlin""#);
 
-/// All tables, for the tests that keep documents and examples complete.
+/// All tables, for tests that keep documents and examples complete.
 #[cfg(test)]
-pub(super) const TABLES: &[&[Key]] = &[ROOT, REDIS, DAEMON, LIMIT, CANDIDATE, RULE, REFILL, LEASE, SCHEDULE];
+pub(super) const TABLES: &[&[ConfigKey]] =
+    &[ROOT, REDIS, DAEMON, LIMIT, CANDIDATE, RULE, REFILL, LEASE, SCHEDULE];

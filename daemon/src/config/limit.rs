@@ -1,27 +1,27 @@
-//! A limit as checked.
+//! A checked limit.
 
 use topup_wire::limit::{
     Algorithm, Capacity, Lease, LimitName, OnChange, Percent, Rate, Rollout, Shards, Windows,
 };
 
-use super::Candidate;
+use super::candidate::Candidate;
 use crate::calendar::Calendar;
 
-/// Where the tokens of a limit come from.
+/// The way in which a limit's tokens come.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum SupplyConfig {
     /// Steadily: `rate`.
     Rate(Rate),
     /// All at once, at calendar instants: `refill`.
     Calendar(Calendar),
-    /// As what was taken leaves the windows it counts in: `limit` and `window`, or `rules`.
+    /// When takes leave the window that counts them: `limit` and `window`, or `rules`.
     Windows(Windows),
 }
 
-/// An entry of a limit's schedule: what applies from each firing on, until another entry fires.
+/// An entry of a limit's schedule. It applies from each firing until another entry fires.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// When it fires.
+pub struct ScheduleEntry {
+    /// The instants at which it fires.
     pub calendar: Calendar,
     /// The rate from then on; `None` for the limit's own.
     pub rate: Option<Rate>,
@@ -29,33 +29,46 @@ pub struct Entry {
     pub capacity: Option<Capacity>,
 }
 
-/// A limit of a checked configuration.
+/// A limit of a checked config.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitConfig {
     /// Its name.
     pub name: LimitName,
     /// One bucket per key, or one for all.
     pub keyed: bool,
-    /// How it decides.
+    /// The algorithm that decides.
     pub algorithm: Algorithm,
     /// The limit's own capacity.
     pub capacity: Capacity,
     /// The limit's own supply of tokens.
-    pub source: Source,
+    pub supply: SupplyConfig,
     /// Whether an empty bucket is credited at the take that finds it empty.
     pub catch_up: bool,
-    /// What becomes of tokens when the terms change.
+    /// The fate of tokens in buckets when the terms change.
     pub on_change: OnChange,
-    /// How many hash tags its buckets are spread over; one when unkeyed.
+    /// The number of hash tags that its buckets are spread over; one when unkeyed.
     pub shards: Shards,
-    /// What a worker may take ahead, if anything.
+    /// The tokens that a worker may take ahead; `None` without a lease.
     pub lease: Option<Lease>,
-    /// For whom it is in force.
+    /// The keys for which denials hold.
     pub rollout: Rollout,
-    /// Other terms to be tried beside its own.
+    /// Other terms that are tried beside its own.
     pub candidate: Option<Candidate>,
-    /// The keys for which it is compared with lazy buckets.
+    /// The share of keys for which it is compared with lazy buckets.
     pub compared: Percent,
-    /// What else applies and when, in the order of the file.
-    pub schedule: Vec<Entry>,
+    /// Other terms and when they apply, in the order of the file.
+    pub schedule: Vec<ScheduleEntry>,
+}
+
+// === impl LimitConfig ===
+
+impl LimitConfig {
+    /// Every calendar that changes the limit: those of its schedule, and that of a calendar refill.
+    pub fn calendars(&self) -> impl Iterator<Item = &Calendar> {
+        let refill = match &self.supply {
+            SupplyConfig::Calendar(calendar) => Some(calendar),
+            SupplyConfig::Rate(_) | SupplyConfig::Windows(_) => None,
+        };
+        self.schedule.iter().map(|entry| &entry.calendar).chain(refill)
+    }
 }

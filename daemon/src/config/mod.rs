@@ -1,22 +1,25 @@
-//! What `config.toml` says: text, then as typed, then checked. Only this module knows TOML.
+//! The config: text, then raw tables, then checked limits. Only this module knows TOML.
 //!
-//! Every problem of a file is reported at once, each on one line with its place, what is wrong and
-//! what to write instead. Nothing here reads the environment or a clock.
+//! [`Config::load`] reports all problems of a file at once, each on one line with its location, the mistake and the
+//! fix. This module reads no clock and no environment.
+//!
+//! `syntax` parses the text, `raw_table` and `raw_limit` read its keys, `check_limit` applies the rules between keys.
 
 mod advice;
 mod candidate;
-mod in_force;
+mod check_limit;
+mod diagnostics;
+mod effective;
 mod keys;
 mod limit;
 mod problem;
+mod raw_limit;
+mod raw_table;
 mod redis_url;
-mod report;
 mod syntax;
-mod table;
 #[cfg(test)]
 mod tests;
 mod times;
-mod typed;
 mod warnings;
 mod windows;
 
@@ -25,32 +28,33 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 use topup_wire::limit::LimitName;
 
 pub use candidate::Candidate;
-pub use in_force::InForce;
-pub use limit::{Entry, LimitConfig, Source};
+use diagnostics::Diagnostics;
+pub use effective::EffectiveTerms;
+pub use limit::{LimitConfig, ScheduleEntry, SupplyConfig};
 pub use problem::{Problem, Problems};
+use raw_limit::RawLimit;
+use raw_table::RawTable;
 pub use redis_url::{RedisUrl, RedisUrlError};
-use report::Report;
-use table::Table;
-use times::Tick;
 pub use times::{MAX_TICK, MIN_TICK};
 
-/// A checked configuration.
+/// A checked config.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The Redis to serve. `TOPUP_REDIS_URL`, when set, replaces it: parse it as a [`RedisUrl`] too.
+    /// The Redis to serve. [`ConfigSource::redis_url`](crate::config_source::ConfigSource::redis_url) knows what
+    /// overrides it.
     pub redis_url: RedisUrl,
     /// The refill period: [`MIN_TICK`] to [`MAX_TICK`].
     pub tick: Duration,
     /// The limits by name.
     pub limits: BTreeMap<LimitName, LimitConfig>,
-    /// What is legal but probably not meant, in order of lines.
+    /// Keys that are legal but probably not meant, in order of lines.
     pub warnings: Vec<Problem>,
 }
 
 // === impl Config ===
 
 impl Config {
-    /// The configuration `text` holds; `file` is its name in problems.
+    /// Parses and checks `text`; `file` is its name in problems.
     ///
     /// # Errors
     /// All problems of the text, in order of lines.
@@ -66,19 +70,21 @@ impl Config {
     /// assert_eq!(problems.to_string(), r#"config.toml:2: limit.api.capcity: unknown key; did you mean "capacity"?"#);
     /// ```
     pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
-        let (entries, broken) = syntax::parse(text);
-        let report = Report::new(text, file, broken);
-        // Behind an unclosed bracket every key would seem to stand in the wrong table.
-        let config =
-            if report.is_torn() { Self::default() } else { Self::read(&Table::root(&entries, &report)) };
-        let (errors, warnings) = report.finish();
+        let (entries, syntax_errors) = syntax::parse(text);
+        let diagnostics = Diagnostics::new(text, file, syntax_errors);
+        let config = if diagnostics.has_unclosed_bracket() {
+            Self::default()
+        } else {
+            Self::read(&RawTable::root(&entries, &diagnostics))
+        };
+        let (errors, warnings) = diagnostics.finish();
         if errors.is_empty() { Ok(Self { warnings, ..config }) } else { Err(Problems(errors)) }
     }
 
-    /// The configuration in the file at `path`.
+    /// Reads, parses and checks the file at `path`.
     ///
     /// # Errors
-    /// All problems of the file; one that cannot be read is a problem too.
+    /// All problems of the file, or the one that it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Problems> {
         let text =
             fs::read_to_string(path).map_err(|error| Problems(vec![Problem::unreadable(path, &error)]))?;
@@ -86,25 +92,24 @@ impl Config {
         Self::parse(&text, &name)
     }
 
-    fn read(root: &Table<'_>) -> Self {
+    fn read(root: &RawTable<'_>) -> Self {
         let redis = root.table("redis", keys::REDIS);
         let redis_url = redis.and_then(|redis| redis.text::<RedisUrl>("url"));
         let daemon = root.table("daemon", keys::DAEMON);
         let tick = daemon
-            .and_then(|daemon| daemon.text::<Tick>("tick"))
-            .map_or_else(Tick::default, |tick| tick.value);
+            .and_then(|daemon| daemon.text_by("tick", times::tick))
+            .map_or(times::DEFAULT_TICK, |tick| tick.value);
         let tables = root.children::<LimitName>("limit", keys::LIMIT);
         if tables.is_empty() {
             root.warn("no limit is defined, so there is nothing to top up: add a table such as [limit.api]");
         }
-        let checked = tables.into_iter().filter_map(|(name, table)| {
-            let limit = typed::Limit::read(&table);
-            limit.check(&table, name, tick.get())
-        });
+        let checked = tables
+            .into_iter()
+            .filter_map(|(name, table)| check_limit::check(RawLimit::read(&table), &table, name, tick));
         let limits = checked.map(|limit| (limit.name, limit)).collect();
         Self {
             redis_url: redis_url.map_or_else(RedisUrl::default, |url| url.value),
-            tick: tick.get(),
+            tick,
             limits,
             warnings: Vec::new(),
         }
@@ -112,11 +117,11 @@ impl Config {
 }
 
 impl Default for Config {
-    /// What an empty file says, without the warning it gets.
+    /// The config of an empty file, without its warning.
     fn default() -> Self {
         Self {
             redis_url: RedisUrl::default(),
-            tick: Tick::default().get(),
+            tick: times::DEFAULT_TICK,
             limits: BTreeMap::new(),
             warnings: Vec::new(),
         }

@@ -1,23 +1,23 @@
-//! What is wrong with a config, and where.
+//! Problems of a config file, each with its location.
 
 use std::{fmt, io, path::Path};
 
-/// One thing wrong, or probably not meant, in a config file.
+/// One mistake in a config file, or one warning.
 ///
-/// Shown on one line: `config.toml:14: limit.mail.rate: what is wrong: what to write instead`.
+/// Displayed on one line, such as `config.toml:14: limit.mail.rate: missing: write rate = "50/s"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file's name.
     pub file: String,
-    /// The line, from 1; `None` when the problem is the file itself.
+    /// The line, from 1; `None` if the file cannot be read.
     pub line: Option<usize>,
-    /// The key, such as `limit.mail.rate`; empty when the problem is no key's.
+    /// The key, such as `limit.mail.rate`; empty for a problem of the whole file.
     pub key: String,
-    /// What is wrong and what to write instead.
+    /// The mistake and its fix.
     pub message: String,
 }
 
-/// All problems of a config file, in order of lines; shown one per line.
+/// All problems of a config file, in order of lines. Displayed one per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 

@@ -1,15 +1,15 @@
-//! The address of a Redis.
+//! The URL of a Redis.
 
 use std::{fmt, str::FromStr};
 
 use topup_wire::connection;
 
-/// A Redis URL this build can connect to: `redis://`, of several nodes of a cluster too, or `unix://`. Shown without its
-/// password.
+/// A Redis URL that this build can connect to: `redis://`, also of several nodes of a cluster, or `unix://`. Displayed
+/// without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(String);
 
-/// Why a text is no [`RedisUrl`]. Says nothing of the text, which may hold a password.
+/// A text that is no [`RedisUrl`]. The message does not repeat the text, which may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedisUrlError {
     /// A scheme that asks for TLS.
@@ -20,12 +20,12 @@ pub enum RedisUrlError {
     /// Another scheme, or none.
     #[error("not a Redis URL: write \"redis://127.0.0.1:6379\" or \"unix:///run/redis/redis.sock\"")]
     Scheme,
-    /// The part behind the scheme.
+    /// A mistake behind the scheme.
     #[error(
         "not a Redis URL ({reason}): write redis://user:password@host:port/database or unix:///path?db=database"
     )]
     Form {
-        /// What is wrong with it.
+        /// The mistake.
         reason: String,
     },
 }
@@ -33,7 +33,7 @@ pub enum RedisUrlError {
 // === impl RedisUrl ===
 
 impl RedisUrl {
-    /// The URL with its password, for connecting only.
+    /// The URL with its password, for connections only.
     pub fn as_str(&self) -> &str {
         &self.0
     }

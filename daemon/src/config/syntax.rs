@@ -1,26 +1,26 @@
-//! From text to TOML tables, with all that is no TOML.
+//! Parses text to TOML tables, and words syntax errors as other problems are worded.
 
 use toml::{de::DeTable, de::Error};
 
-/// A stretch of text that is no TOML.
+/// A part of the text that is no TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Broken {
+pub(super) struct SyntaxError {
     /// Offset in the text, in bytes.
     pub(super) offset: usize,
-    /// What is wrong and what to write instead.
+    /// The mistake and its fix.
     pub(super) message: String,
     /// Whether a bracket was never closed.
-    pub(super) unclosed: bool,
+    pub(super) unclosed_bracket: bool,
 }
 
-/// The tables of `text`, as far as they can be read, and what is broken.
-pub(super) fn parse(text: &str) -> (DeTable<'_>, Vec<Broken>) {
+/// The tables of `text`, as far as they can be read, and all syntax errors.
+pub(super) fn parse(text: &str) -> (DeTable<'_>, Vec<SyntaxError>) {
     let (entries, errors) = DeTable::parse_recoverable(text);
     (entries.into_inner(), errors.iter().map(|error| explain(text, error)).collect())
 }
 
-/// What toml says, in the form of all our messages.
-fn explain(text: &str, error: &Error) -> Broken {
+/// Words an error of the toml crate as mistake and fix.
+fn explain(text: &str, error: &Error) -> SyntaxError {
     let span = error.span().unwrap_or_default();
     let found = text.get(span.clone()).unwrap_or_default();
     let (wrong, expected) = error.message().split_once(", expected ").unwrap_or((error.message(), ""));
@@ -37,5 +37,5 @@ fn explain(text: &str, error: &Error) -> Broken {
         (wrong, "") => format!("{wrong}: write TOML, see https://toml.io"),
         (wrong, expected) => format!("{wrong}: write {expected}"),
     };
-    Broken { offset: span.start, message, unclosed: wrong.starts_with("unclosed") }
+    SyntaxError { offset: span.start, message, unclosed_bracket: wrong.starts_with("unclosed") }
 }

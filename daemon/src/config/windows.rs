@@ -1,91 +1,94 @@
-//! How much may be taken within a time; and which keys that leaves to which algorithms.
+//! Limits that count the takes within a window: their keys, and the keys of all other limits.
 
 use topup_wire::limit::{Algorithm, Rule, Windows};
 
 use super::{
     keys,
-    table::{Found, Table},
-    times::Length,
+    raw_table::{Located, RawTable},
+    times,
 };
 
 /// Keys of limits whose tokens come with time.
 const STEADY: [&str; 6] = ["capacity", "rate", "refill", "catch_up", "on_change", "schedule"];
-/// Keys of limits that say how much may be taken within a time.
+/// Keys of limits that count the takes within a window.
 const WITHIN: [&str; 4] = ["limit", "window", "rules", "aligned"];
 
-/// What `table` seems to be about, when its algorithm cannot be read.
-pub(super) fn guessed(table: &Table<'_>) -> Algorithm {
-    let within = WITHIN.iter().any(|key| table.given(key).is_some());
-    if within { Algorithm::SlidingWindow } else { Algorithm::default() }
+/// The algorithm that fits the keys of `table`, for one whose name cannot be read.
+pub(super) fn guess_algorithm(table: &RawTable<'_>) -> Algorithm {
+    if WITHIN.iter().any(|key| table.has(key)) { Algorithm::SlidingWindow } else { Algorithm::default() }
 }
 
-/// Reports what of `table` `algorithm` has no use for.
-pub(super) fn check_keys(table: &Table<'_>, algorithm: Algorithm) {
-    let (foreign, has, instead) = if algorithm.has_windows() {
+/// Reports the keys of `table` that `algorithm` does not have.
+pub(super) fn check_keys(table: &RawTable<'_>, algorithm: Algorithm) {
+    let (foreign, kind, instead) = if algorithm.has_windows() {
         (STEADY.as_slice(), "counts what is taken within a window", "token-bucket")
     } else {
         (WITHIN.as_slice(), "fills at a rate", "fixed-window")
     };
     for key in foreign {
-        if let Some(place) = table.given(key) {
-            let advice = format!(
-                "{algorithm} {has}, and has no {key}: remove it, or write algorithm = \"{instead}\" and what that needs"
-            );
-            table.error(&place, advice);
+        if let Some(location) = table.find(key) {
+            let advice = format!("remove it, or write algorithm = \"{instead}\" and what that needs");
+            table.error(&location, format!("{algorithm} {kind}, and has no {key}: {advice}"));
         }
     }
-    if let Some(aligned) = table.given("aligned")
-        && algorithm.has_windows()
-        && algorithm != Algorithm::FixedWindow
-    {
-        let advice =
-            "only a fixed window begins anywhere: remove aligned, or write algorithm = \"fixed-window\"";
-        table.error(&aligned, advice);
+    if !algorithm.has_windows() {
+        return;
     }
-    if let Some(rules) = table.given("rules")
-        && algorithm.has_windows()
-        && algorithm != Algorithm::SlidingWindow
-    {
-        let advice = "only sliding-window has several rules: write limit and window, or algorithm = \"sliding-window\"";
-        table.error(&rules, advice);
+    if let Some(location) = table.find("aligned").filter(|_| algorithm != Algorithm::FixedWindow) {
+        let problem =
+            "only a fixed window begins anywhere: remove aligned, or write algorithm = \"fixed-window\"";
+        table.error(&location, problem);
+    }
+    if let Some(location) = table.find("rules").filter(|_| algorithm != Algorithm::SlidingWindow) {
+        let problem = "only sliding-window has several rules: write limit and window, or algorithm = \"sliding-window\"";
+        table.error(&location, problem);
     }
 }
 
-/// The windows that `table` says, of a limit that has them.
-pub(super) fn read(table: &Table<'_>, algorithm: Algorithm) -> Option<Found<Windows>> {
-    let several = algorithm == Algorithm::SlidingWindow;
-    let rules = table.given("rules").filter(|_| several);
-    let (place, rules) = match (rules, table.given("limit").or(table.given("window"))) {
-        (Some(place), None) => {
+/// Reads the windows of a limit whose `algorithm` has them.
+pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm) -> Option<Located<Windows>> {
+    let may_have_rules = algorithm == Algorithm::SlidingWindow;
+    let rules = table.find("rules").filter(|_| may_have_rules);
+    let (location, rules) = match (rules, table.has("limit") || table.has("window")) {
+        (Some(location), false) => {
             let tables = table.tables("rules", keys::RULE);
-            // Each of them, so that all problems are reported.
-            let rules: Vec<Option<Rule>> = tables.iter().map(|table| rule(table, "")).collect();
-            (place, rules.into_iter().collect::<Option<_>>()?)
+            // Reads every rule before it stops at a wrong one, so that all problems are reported.
+            let rules: Vec<Option<Rule>> = tables.iter().map(|table| read_rule(table, "")).collect();
+            (location, rules.into_iter().collect::<Option<_>>()?)
         }
-        (Some(place), Some(_)) => {
+        (Some(location), true) => {
             table.error(
-                &place,
+                &location,
                 "a limit has rules, or a limit and a window, never both: write these as one of the rules",
             );
             return None;
         }
         (None, _) => {
-            let or = if several { ", or rules = [{ limit = 10, window = \"1s\" }] for several" } else { "" };
-            (table.place().clone(), vec![rule(table, or)?])
+            let or = if may_have_rules {
+                ", or rules = [{ limit = 10, window = \"1s\" }] for several"
+            } else {
+                ""
+            };
+            (table.location().clone(), vec![read_rule(table, or)?])
         }
     };
     let aligned = table.flag("aligned").is_some_and(|aligned| aligned.value);
-    let windows = Windows::new(&rules, aligned);
-    windows.map_err(|error| table.error(&place, error.to_string())).ok().map(|value| Found { value, place })
+    match Windows::new(&rules, aligned) {
+        Ok(value) => Some(Located { value, location }),
+        Err(error) => {
+            table.error(&location, error.to_string());
+            None
+        }
+    }
 }
 
-/// `limit` and `window` of a table.
-fn rule(table: &Table<'_>, or: &str) -> Option<Rule> {
+/// `limit` and `window` of a table; `or` is advice for a missing limit.
+fn read_rule(table: &RawTable<'_>, or: &str) -> Option<Rule> {
     table.require("limit", or);
     table.require("window", "");
-    let window = table.text::<Length>("window");
-    // The limit may be wrong too.
-    let shown = window.as_ref().map_or(Rule::LONGEST, |window| window.value.get());
-    let rule = table.whole("limit", |tokens| Rule::new(tokens, shown));
+    let window = table.text_by("window", times::window);
+    // With a wrong window, the limit is still checked.
+    let length = window.as_ref().map_or(Rule::LONGEST, |window| window.value);
+    let rule = table.whole("limit", |tokens| Rule::new(tokens, length));
     window.and(rule).map(|rule| rule.value)
 }

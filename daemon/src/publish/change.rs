@@ -1,35 +1,35 @@
-//! What a new config changes: a pure diff.
+//! The difference between two configs, for the log of a reload.
 
 use std::{fmt, time::Duration};
 
 use topup_wire::limit::LimitName;
 
-use crate::config::{Candidate, Config, Entry, LimitConfig, Source};
+use crate::config::{Candidate, Config, LimitConfig, ScheduleEntry, SupplyConfig};
 
 /// One difference between two configs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A limit that is new.
+    /// A new limit.
     Added(Box<LimitConfig>),
-    /// A limit that is gone.
+    /// A limit that is no longer in the config.
     Removed(LimitName),
-    /// A limit that says something else.
+    /// A limit with other keys.
     Altered {
-        /// What it said.
+        /// The limit as it was.
         from: Box<LimitConfig>,
-        /// What it says.
+        /// The limit as it is.
         to: Box<LimitConfig>,
     },
     /// Another refill period.
     Tick {
-        /// What it was.
+        /// The old period.
         from: Duration,
-        /// What it is.
+        /// The new period.
         to: Duration,
     },
 }
 
-/// What turns `old` into `new`, in order of names; nothing for the same config.
+/// The changes that turn `old` into `new`, in order of names; empty if the two are equal.
 pub fn changes(old: &Config, new: &Config) -> Vec<Change> {
     let mut changes = Vec::new();
     if old.tick != new.tick {
@@ -53,8 +53,8 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Added(limit) => {
-                let (what, text) = source(&limit.source);
-                write!(f, "limit {}: new, capacity {}, {what} {text}", limit.name, limit.capacity)
+                let (key, text) = supply(&limit.supply);
+                write!(f, "limit {}: new, capacity {}, {key} {text}", limit.name, limit.capacity)
             }
             Self::Removed(name) => write!(f, "limit {name}: removed"),
             Self::Tick { from, to } => write!(f, "tick {from:?} -> {to:?}"),
@@ -71,15 +71,16 @@ impl fmt::Display for Change {
     }
 }
 
-fn arrow(((what, from), (other, to)): ((&'static str, String), (&'static str, String))) -> String {
-    if what == other { format!("{what} {from} -> {to}") } else { format!("{what} {from} -> {other} {to}") }
+fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static str, String))) -> String {
+    let new_key = if old_key == new_key { String::new() } else { format!("{new_key} ") };
+    format!("{old_key} {from} -> {new_key}{to}")
 }
 
-/// Everything a limit says, as text.
+/// Every key of a limit with its value, as text.
 fn described(limit: &LimitConfig) -> [(&'static str, String); 13] {
     [
         ("capacity", limit.capacity.to_string()),
-        source(&limit.source),
+        supply(&limit.supply),
         ("keyed", limit.keyed.to_string()),
         ("algorithm", limit.algorithm.to_string()),
         ("catch_up", limit.catch_up.to_string()),
@@ -99,12 +100,12 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 13] {
     ]
 }
 
-fn source(source: &Source) -> (&'static str, String) {
-    match source {
-        Source::Rate(rate) => ("rate", rate.to_string()),
-        Source::Windows(windows) if windows.aligned() => ("rules", format!("{windows} aligned")),
-        Source::Windows(windows) => ("rules", windows.to_string()),
-        Source::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
+fn supply(supply: &SupplyConfig) -> (&'static str, String) {
+    match supply {
+        SupplyConfig::Rate(rate) => ("rate", rate.to_string()),
+        SupplyConfig::Windows(windows) if windows.aligned() => ("rules", format!("{windows} aligned")),
+        SupplyConfig::Windows(windows) => ("rules", windows.to_string()),
+        SupplyConfig::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
     }
 }
 
@@ -112,16 +113,16 @@ fn candidate(candidate: &Candidate) -> String {
     match candidate {
         Candidate::Windows(windows) => windows.to_string(),
         Candidate::Steady { capacity, rate } => {
-            let said = [
+            let keys = [
                 capacity.map(|capacity| format!("capacity {capacity}")),
                 rate.map(|rate| format!("rate {rate}")),
             ];
-            said.into_iter().flatten().collect::<Vec<_>>().join(" ")
+            keys.into_iter().flatten().collect::<Vec<_>>().join(" ")
         }
     }
 }
 
-fn entry(entry: &Entry) -> String {
+fn entry(entry: &ScheduleEntry) -> String {
     let rate = entry.rate.map(|rate| format!(" rate {rate}")).unwrap_or_default();
     let capacity = entry.capacity.map(|capacity| format!(" capacity {capacity}")).unwrap_or_default();
     format!("from {:?} {}{rate}{capacity}", entry.calendar.text(), entry.calendar.zone())
@@ -135,7 +136,7 @@ mod tests {
         Config::parse(text, "config.toml").unwrap()
     }
 
-    /// `old + diff`.
+    /// `old` with the changes applied.
     fn applied(old: &Config, changes: &[Change]) -> Config {
         let mut config = old.clone();
         for change in changes {
@@ -157,16 +158,16 @@ mod tests {
         let new = config(
             "[daemon]\ntick = \"50ms\"\n[limit.b]\ncapacity = 2\nrate = \"1/s\"\n[limit.c]\ncapacity = 1\nrate = \"1/s\"",
         );
-        let found = changes(&old, &new);
-        assert_eq!(applied(&old, &found), new);
-        let said: Vec<String> = found.iter().map(Change::to_string).collect();
+        let changes = super::changes(&old, &new);
+        assert_eq!(applied(&old, &changes), new);
+        let lines: Vec<String> = changes.iter().map(Change::to_string).collect();
         let expected = [
             "tick 100ms -> 50ms",
             "limit a: removed",
             "limit b: capacity 1 -> 2",
             "limit c: new, capacity 1, rate 1/s",
         ];
-        assert_eq!(said, expected);
+        assert_eq!(lines, expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Removing what left the config.
+//! Removes limits that have left the config, and buckets that no record allows any more.
 
 use redis::RedisResult;
 use topup_wire::{
@@ -8,30 +8,30 @@ use topup_wire::{
     scripts,
 };
 
-use super::SLICE;
+use super::bounds::SLICE;
 
 /// Removes every key of the limit `name`.
 pub(super) async fn remove(connection: &Connection, name: &LimitName, shards: Shards) -> RedisResult<()> {
     let conn = &mut connection.clone();
-    // A record this version cannot read, or none: whatever kind of limit it was, leave nothing.
-    let limit = scripts::read_limit(conn, name).await.ok().flatten().map(|published| published.limit);
-    // Of the first shard last: by its record a removal cut short is still known for what it is.
-    let keys = || (0..shards.get()).rev().map(|shard| ShardKeys::new(name, shard));
-    // First the records: from then on nothing is added.
-    for keys in keys() {
+    // If the record is absent or cannot be read, the states of all algorithms are removed.
+    let published = scripts::read_limit(conn, name).await.ok().flatten().map(|published| published.limit);
+    // Shard 0 comes last: its record tells a repeated removal which kind of limit it was.
+    let all_keys = || (0..shards.get()).rev().map(|shard| ShardKeys::new(name, shard));
+    // Records go first: without them, no script adds buckets.
+    for keys in all_keys() {
         scripts::drop_record(conn, &keys).await?;
     }
-    for keys in keys() {
+    for keys in all_keys() {
         sweep_shard(connection, &keys).await?;
     }
-    sweep_states(connection, name, limit.as_ref(), 0).await?;
+    sweep_states(connection, name, published.as_ref(), 0).await?;
     scripts::clear_counts(conn, name).await?;
-    // Last the entry by which a removal cut short is found again.
+    // The registry entry goes last: a repeated removal finds the limit by it.
     scripts::forget(conn, name).await
 }
 
-/// Removes the states of a limit, of the shards from `first` on; of any algorithm, when it is not known as what it was
-/// `published`.
+/// Removes the states of a scripted limit in the shards from `first` on. If `published` is unknown, removes the states
+/// of all algorithms.
 pub(super) async fn sweep_states(
     connection: &Connection,
     name: &LimitName,
@@ -48,7 +48,7 @@ pub(super) async fn sweep_states(
     Ok(())
 }
 
-/// Removes every counter of a shard whose record no longer allows any.
+/// Removes every counter of a shard whose record allows none any more.
 pub(super) async fn sweep_shard(connection: &Connection, keys: &ShardKeys) -> RedisResult<()> {
     let conn = &mut connection.clone();
     while scripts::sweep_counters(conn, keys, SLICE).await? > 0 {}

@@ -1,57 +1,58 @@
-//! The loop of the daemon. It owns all state; the rest of the daemon sends commands and watches its status.
+//! The loop of the daemon. It owns all state. Other tasks send it commands and watch its status.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
-use redis::{RedisError, RedisResult};
+use redis::RedisResult;
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
     connection::{Connection, connect_lazily},
-    limit::{Limit, LimitName},
-    reply::{Beat, PublishedLimit},
+    reply::Beat,
     scripts::{self, Health},
 };
 
 use super::{
-    Presence, Status,
-    passes::{self, Passes},
-    patience::{InFlight, NowAndThen, finished, patiently, ticks},
-    publication::{Ended, Publication},
-    shard::Shard,
+    at_rest::AtRestQueue,
+    eviction::warn_of_eviction,
+    in_flight::{InFlight, finished},
+    log_throttle::LogThrottle,
+    passes::{EndedPass, Passes},
+    publication::{EndedRound, Publication},
+    published::{PublishedShards, read_published},
+    redis_health::RedisHealth,
+    status::EngineStatus,
     strays::sweep_strays,
-    touch::Touches,
+    timeouts::{turns, with_timeout},
 };
 use crate::{
     clock::RedisTime,
     config::{Config, RedisUrl},
-    publish::{ABREAST, is_unreadable},
 };
 
-/// How long a heartbeat is good: four of the longest turns of the loop. Shorter, and a busy machine's hiccup would send
-/// all workers to the scripts; longer, and they would trust a dead daemon.
-const GOOD_FOR: Duration = Duration::from_secs(1);
-/// Heartbeats need not come faster than this, however short the tick.
-const BEAT_EVERY: Duration = Duration::from_millis(50);
-/// Two clocks drift; apart by more µs than this between two heartbeats, one was set.
-const STEP: u64 = 1_000;
+/// The life of a heartbeat, some turns of the loop long. With a shorter one, a hiccup of a busy machine would send all
+/// workers to the scripts. With a longer one, workers would trust a dead daemon.
+const HEARTBEAT_LIFE: Duration = Duration::from_secs(1);
+/// The time between two heartbeats, unless the tick is shorter.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(50);
+/// The most µs that two clocks may drift apart between two heartbeats. A larger difference means that one was set.
+const CLOCK_STEP: u64 = 1_000;
 
-/// What the engine is asked to do.
+/// A command to the engine.
 #[derive(Debug)]
-pub enum Command {
-    /// Obey this config from now on.
+pub enum EngineCommand {
+    /// Publish this config from now on.
     Apply(Arc<Config>),
-    /// A schedule may have reached a boundary: look.
+    /// Look for due work: a schedule may have reached a boundary.
     Wake,
 }
 
-/// What an engine starts with.
+/// The settings of an engine.
 #[derive(Debug)]
-pub struct Settings {
-    /// Names this daemon among others.
+pub struct EngineSettings {
+    /// The name of this daemon among others.
     pub id: String,
-    /// Where Redis is.
+    /// The Redis to serve.
     pub url: RedisUrl,
-    /// What to publish.
+    /// The config to publish.
     pub config: Arc<Config>,
 }
 
@@ -60,189 +61,185 @@ pub struct Engine {
     connection: Connection,
     id: String,
     tick: Duration,
-    presence: Presence,
-    /// A heartbeat under way, and what time it was for Redis when it was sent.
-    beating: Option<InFlight<(u64, RedisResult<Beat>)>>,
-    /// What is published, while it is being read.
-    reading: Option<InFlight<RedisResult<Found>>>,
+    redis_health: RedisHealth,
+    /// The heartbeat in flight, with Redis `TIME` in µs when it was sent.
+    heartbeat: Option<InFlight<(u64, RedisResult<Beat>)>>,
+    /// The read of published limits in flight.
+    reading: Option<InFlight<RedisResult<PublishedShards>>>,
     time: Option<RedisTime>,
     publication: Publication,
-    touches: Touches,
+    at_rest: AtRestQueue,
     passes: Passes,
-    unread: NowAndThen,
-    status: watch::Sender<Status>,
-}
-
-/// What is published.
-struct Found {
-    generation: u64,
-    shards: Vec<Shard>,
+    read_failure_log: LogThrottle,
+    status: watch::Sender<EngineStatus>,
 }
 
 // === impl Engine ===
 
 impl Engine {
-    /// An engine at rest, and its status to watch.
+    /// An engine that does not run yet, and its status.
     ///
     /// # Errors
-    /// When the URL is not one of a Redis.
+    /// If the URL is not one of a Redis.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn new(settings: Settings) -> RedisResult<(Self, watch::Receiver<Status>)> {
-        let (status, watched) = watch::channel(Status::default());
+    pub fn new(settings: EngineSettings) -> RedisResult<(Self, watch::Receiver<EngineStatus>)> {
+        let (status, watched) = watch::channel(EngineStatus::default());
         let tick = settings.config.tick;
         let engine = Self {
             passes: Passes::new(tick),
             connection: connect_lazily(settings.url.as_str())?,
             id: settings.id,
             tick,
-            presence: Presence::default(),
-            beating: None,
+            redis_health: RedisHealth::default(),
+            heartbeat: None,
             reading: None,
             time: None,
             publication: Publication::new(settings.config),
-            touches: Touches::default(),
-            unread: NowAndThen::default(),
+            at_rest: AtRestQueue::default(),
+            read_failure_log: LogThrottle::default(),
             status,
         };
         Ok((engine, watched))
     }
 
-    /// Runs until `stop` says so; then ends the slices at hand and takes the heartbeat back.
-    pub async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut stop: watch::Receiver<bool>) {
-        let mut turns = ticks(self.tick);
-        let mut sweeping = pin!(sweep_strays(self.connection.clone()));
+    /// Runs until `stop` is true. Then waits for the slices in flight and removes the heartbeat.
+    pub async fn run(mut self, mut commands: mpsc::Receiver<EngineCommand>, mut stop: watch::Receiver<bool>) {
+        let mut turns_of_loop = turns(self.tick);
+        let mut sweep = pin!(sweep_strays(self.connection.clone()));
         loop {
             tokio::select! {
                 biased;
-                () = asked_to_stop(&mut stop) => break,
+                () = stopped(&mut stop) => break,
                 Some(command) = commands.recv() => match command {
-                    Command::Apply(config) => {
+                    EngineCommand::Apply(config) => {
                         self.tick = config.tick;
-                        turns = ticks(self.tick);
+                        turns_of_loop = turns(self.tick);
                         self.publication.replace(config);
                     }
-                    Command::Wake => self.work(),
+                    EngineCommand::Wake => self.begin_due_work(),
                 },
-                // Before the passes, which may be so many that one has always just ended.
-                _ = turns.tick() => self.turn(),
-                Some((sent, beat)) = finished(&mut self.beating) => self.beaten(sent, beat),
-                Some(read) = finished(&mut self.reading) => self.read(read),
-                Some(ended) = self.publication.ended() => self.published(ended),
-                Some(()) = self.touches.ended() => self.touches.begin(&self.connection),
-                Some(ended) = self.passes.next() => self.passed(ended),
-                () = &mut sweeping => {}
+                // Before the passes: of many passes, one has always just ended.
+                _ = turns_of_loop.tick() => self.turn(),
+                Some((sent, reply)) = finished(&mut self.heartbeat) => self.heartbeat_ended(sent, reply),
+                Some(read) = finished(&mut self.reading) => self.reading_ended(read),
+                Some(ended) = self.publication.ended() => self.round_ended(ended),
+                Some(()) = self.at_rest.ended() => self.at_rest.begin(&self.connection),
+                Some(ended) = self.passes.next() => self.pass_ended(ended),
+                () = &mut sweep => {}
             }
         }
         self.passes.drain().await;
-        if self.presence.is_present() && scripts::retire(&mut self.connection, &self.id).await.is_err() {
-            tracing::warn!("the heartbeat could not be taken back: workers will notice by themselves");
+        if self.redis_health.is_up() && scripts::retire(&mut self.connection, &self.id).await.is_err() {
+            tracing::warn!(
+                "the heartbeat could not be removed: workers count on this daemon for up to {HEARTBEAT_LIFE:?}"
+            );
         }
     }
 
-    /// A turn waits for nothing: in a cluster, the node that hears the heartbeats may be away while others are not.
+    /// Begins a heartbeat if one is due, and all other due work if not. A turn never waits: in a cluster, the node of
+    /// the heartbeats may be away while others are not.
     fn turn(&mut self) {
-        self.status.send_modify(|status| status.ticks += 1);
-        let old = self.time.is_none_or(|time| time.age() >= BEAT_EVERY.min(self.tick));
-        if old && self.beating.is_none() && !self.presence.is_pausing() {
-            self.beating = Some(self.beat());
+        self.status.send_modify(|status| status.turns += 1);
+        let is_due = self.time.is_none_or(|time| time.age() >= HEARTBEAT_INTERVAL.min(self.tick));
+        if is_due && self.heartbeat.is_none() && !self.redis_health.is_pausing() {
+            self.heartbeat = Some(self.send_heartbeat());
         } else {
-            self.work();
+            self.begin_due_work();
         }
     }
 
-    /// Begins what there is to do now.
-    fn work(&mut self) {
+    /// Begins the round of publishing and the passes that are due.
+    fn begin_due_work(&mut self) {
         let Some(now) = self.time.map(RedisTime::now) else { return };
-        let present = self.presence.is_present();
-        if present {
+        let is_up = self.redis_health.is_up();
+        if is_up {
             self.publication.begin(&self.connection, now);
         }
-        if !self.publication.is_crossing() {
-            self.passes.begin(&self.connection, now, present);
+        if !self.publication.is_at_boundary() {
+            self.passes.begin(&self.connection, now, is_up);
         }
     }
 
-    /// Says that this daemon is alive, and hears what time it is.
-    fn beat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
-        let status = *self.status.borrow();
+    /// Tells Redis that this daemon is alive. The reply has the time and the generation.
+    fn send_heartbeat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
+        let lag = self.status.borrow().lag;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let health = Health { lag: status.lag, credited: self.passes.credited(), version };
+        let health = Health { lag, credited: self.passes.credited(), version };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
         let sent = self.time.map_or(0, RedisTime::now);
         Box::pin(async move {
-            (sent, patiently(scripts::heartbeat(&mut connection, &id, GOOD_FOR, &health)).await)
+            let request = scripts::heartbeat(&mut connection, &id, HEARTBEAT_LIFE, &health);
+            (sent, with_timeout(request).await)
         })
     }
 
-    fn beaten(&mut self, sent: u64, beat: RedisResult<Beat>) {
-        let beat = match beat {
+    /// Learns the health, the time and the generation of Redis.
+    fn heartbeat_ended(&mut self, sent: u64, reply: RedisResult<Beat>) {
+        let beat = match reply {
             Ok(beat) => beat,
             Err(error) => {
-                self.presence.lost(&error, self.tick);
+                self.redis_health.failed(&error, self.tick);
                 self.status.send_modify(|status| status.connected = false);
                 return;
             }
         };
-        if self.presence.found() || self.time.is_none() {
+        if self.redis_health.answered() || self.time.is_none() {
             warn_of_eviction(self.connection.clone());
         }
-        if beat.now + STEP < sent {
+        if beat.now + CLOCK_STEP < sent {
             let back = Duration::from_micros(sent - beat.now);
-            tracing::warn!("Redis's clock stepped back by {back:?}: buckets count from now");
+            tracing::warn!(
+                "Redis's clock stepped back by {back:?}: buckets are credited from the new time on"
+            );
             self.passes.clock_stepped_back();
-            self.publication.look();
+            self.publication.check_boundary();
         }
         self.time = Some(RedisTime::heard(beat.now));
         self.status.send_modify(|status| status.connected = true);
+        if !self.publication.is_under_way() && self.reading.is_none() {
+            self.compare_generation(beat.generation);
+        }
+        self.begin_due_work();
+    }
+
+    /// Reads the limits again if another daemon has published, and publishes them again if Redis has lost them.
+    fn compare_generation(&mut self, generation: Option<u64>) {
         let known = self.status.borrow().generation;
-        match beat.generation {
-            _ if self.publication.is_under_way() || self.reading.is_some() => {}
+        match generation {
             None => {
                 tracing::warn!(
                     "nothing is published any more: Redis was flushed or is new; publishing again"
                 );
-                self.publication.again();
+                self.publication.publish_again();
             }
             Some(generation) if generation < known => {
-                tracing::warn!("Redis has fallen back to what was published before: publishing again");
-                self.publication.again();
+                tracing::warn!(
+                    "Redis has an older generation, {generation} instead of {known}: publishing again"
+                );
+                self.publication.publish_again();
             }
             Some(generation) if generation != known => self.reading = Some(self.read_published()),
             Some(_) => {}
         }
-        self.work();
     }
 
-    fn published(&mut self, ended: Ended) {
+    fn round_ended(&mut self, ended: EndedRound) {
         if ended.succeeded {
-            self.touches.add(&self.connection, ended.changed);
-            self.status.send_modify(|status| status.applied += 1);
+            self.at_rest.add(&self.connection, ended.changed);
             self.reading = Some(self.read_published());
         }
     }
 
-    /// Reads what is published, by whichever daemon.
-    fn read_published(&self) -> InFlight<RedisResult<Found>> {
-        let mut connection = self.connection.clone();
-        Box::pin(patiently(async move {
-            // Before the rest: what is published meanwhile is read again.
-            let generation = scripts::generation(&mut connection).await?.unwrap_or(0);
-            let names = scripts::published_limits(&mut connection).await?;
-            let each = names.into_keys().map(|name| {
-                let mut connection = connection.clone();
-                async move { readable(&name, scripts::read_limit(&mut connection, &name).await) }
-            });
-            let limits: Vec<_> = stream::iter(each).buffered(ABREAST).try_collect().await?;
-            Ok(Found { generation, shards: limits.iter().flatten().flat_map(Shard::of).collect() })
-        }))
+    fn read_published(&self) -> InFlight<RedisResult<PublishedShards>> {
+        Box::pin(with_timeout(read_published(self.connection.clone())))
     }
 
-    /// Refills from now on what has been read.
-    fn read(&mut self, read: RedisResult<Found>) {
+    /// Refills the shards that were read. After an error, the next heartbeat begins another read.
+    fn reading_ended(&mut self, read: RedisResult<PublishedShards>) {
         match read {
-            Ok(Found { generation, shards }) => {
+            Ok(PublishedShards { generation, shards }) => {
                 self.passes.replace(shards, self.tick);
                 let (shards, ready) = (self.passes.shards(), self.passes.all_seen());
                 self.status.send_modify(|status| {
@@ -250,18 +247,14 @@ impl Engine {
                     status.ready |= ready;
                 });
             }
-            Err(error) => self.could_not_read(&error),
+            Err(error) if self.read_failure_log.should_log() => {
+                tracing::warn!("the published limits could not be read ({error}); trying again");
+            }
+            Err(_) => {}
         }
     }
 
-    /// Left to the next heartbeat, which also tells whether Redis is there at all.
-    fn could_not_read(&mut self, error: &RedisError) {
-        if self.unread.is_news() {
-            tracing::warn!("what is published could not be read ({error}); trying again");
-        }
-    }
-
-    fn passed(&mut self, ended: passes::Ended) {
+    fn pass_ended(&mut self, ended: EndedPass) {
         let lag = self.passes.ended(ended, self.time.map_or(0, RedisTime::now));
         let (ready, credited) = (self.passes.all_seen(), self.passes.credited());
         self.status.send_modify(|status| {
@@ -271,8 +264,8 @@ impl Engine {
     }
 }
 
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("id", &self.id)
             .field("status", &*self.status.borrow())
@@ -280,30 +273,7 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-async fn asked_to_stop(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone has nobody left to serve either.
+/// Waits until `stop` is true or its sender is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// A limit as published; one that a newer daemon or a hand has written otherwise stops no other.
-fn readable(name: &LimitName, read: RedisResult<Option<PublishedLimit>>) -> RedisResult<Option<Limit>> {
-    match read {
-        Err(error) if is_unreadable(&error) => {
-            tracing::warn!("limit {name} is not refilled: what is published of it cannot be read ({error})");
-            Ok(None)
-        }
-        read => Ok(read?.map(|published| published.limit)),
-    }
-}
-
-/// Says so when this Redis may throw away what limits rely on. An evicted counter counts as empty, but an evicted due
-/// index makes its buckets full.
-fn warn_of_eviction(mut connection: Connection) {
-    tokio::spawn(async move {
-        if let Ok(Some(policy)) = scripts::eviction_policy(&mut connection).await {
-            tracing::warn!(
-                "this Redis may evict keys (maxmemory-policy {policy}): set noeviction, or limits may be exceeded"
-            );
-        }
-    });
 }

@@ -1,75 +1,82 @@
-//! Changes of terms that workers have been told of, and when each may be made.
+//! Frozen shards: changes of terms that workers have been told of, and when each may be made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use topup_wire::{limit::LimitName, scripts::FREEZE};
 
-use crate::{clock::Moment, publish::Announced};
+use crate::{
+    clock::Moment,
+    publish::{FrozenShards, ShardId},
+};
 
-/// From when a change applies that was announced.
+/// The instant from which published terms apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Since {
-    /// The instant at which it is made.
+pub(super) enum AppliesFrom {
+    /// The instant of publication.
     Now,
     /// The last boundary of the schedule.
     Boundary,
-    /// The next boundary of the schedule: it is not to be made before.
-    Ahead,
 }
 
-/// Frozen shards.
+/// All frozen shards.
 #[derive(Debug, Default)]
-pub(super) struct Freezes(BTreeMap<(LimitName, u16), Freeze>);
+pub(super) struct Freezes(BTreeMap<ShardId, Freeze>);
 
 #[derive(Clone, Copy, Debug)]
 struct Freeze {
-    /// The instant of Redis at which it was frozen, at the latest.
+    /// The latest instant at which the freeze may have begun, in µs of Redis `TIME`.
     frozen: u64,
-    /// Workers were told no later.
-    told: Moment,
-    since: Since,
+    /// The instant by which workers had been told.
+    announced: Moment,
+    /// `None` until the next boundary, if the change was announced ahead of it.
+    applies: Option<AppliesFrom>,
 }
 
 // === impl Freezes ===
 
 impl Freezes {
-    /// Those that all workers know of.
-    pub(super) fn ripe(&self) -> Announced {
-        let ripe = self.0.iter().filter(|(_, freeze)| freeze.is_ripe());
-        ripe.map(|(place, freeze)| (*place, freeze.frozen)).collect()
+    /// The shards whose freeze all workers know of.
+    pub(super) fn known(&self) -> FrozenShards {
+        let known = self.0.iter().filter(|(_, freeze)| freeze.is_known());
+        known.map(|(shard, freeze)| (*shard, freeze.frozen)).collect()
     }
 
-    /// The limits whose change is to be made now; those from a boundary, and those from when they are made.
-    pub(super) fn due(&self) -> [BTreeSet<LimitName>; 2] {
-        [Since::Boundary, Since::Now].map(|since| {
-            let due = self.0.iter().filter(|(_, freeze)| freeze.is_ripe() && freeze.since == since);
-            due.map(|((name, _), _)| *name).collect()
-        })
+    /// The limits whose frozen change may be made now and applies from this instant.
+    pub(super) fn due(&self, applies: AppliesFrom) -> BTreeSet<LimitName> {
+        let due = self.0.iter().filter(|(_, freeze)| freeze.is_known() && freeze.applies == Some(applies));
+        due.map(|((name, _), _)| *name).collect()
     }
 
-    /// Workers have just been told of the `announced` ones. Those of `before` were ripe and have not been enough.
-    pub(super) fn told(&mut self, announced: Announced, before: &Announced, since: Since) {
-        let told = Moment::now();
-        for (place, frozen) in announced {
-            let freeze = self.0.entry(place).or_insert(Freeze { frozen, told, since });
-            freeze.since = since;
-            // Somebody has published otherwise meanwhile, and has frozen it again.
-            if before.contains_key(&place) {
-                *freeze = Freeze { frozen, told, since };
+    /// Records the shards of the last round that were `frozen` and announced just now. `known` are those that workers
+    /// knew when the round began.
+    pub(super) fn record(
+        &mut self,
+        frozen: FrozenShards,
+        known: &FrozenShards,
+        applies: Option<AppliesFrom>,
+    ) {
+        let announced = Moment::now();
+        for (shard, frozen) in frozen {
+            let freeze = self.0.entry(shard).or_insert(Freeze { frozen, announced, applies });
+            freeze.applies = applies;
+            // The round did not make this known change: another daemon has published meanwhile, and the freeze began
+            // anew.
+            if known.contains_key(&shard) {
+                *freeze = Freeze { frozen, announced, applies };
             }
         }
     }
 
-    /// Keeps those of limits that `which` picks.
-    pub(super) fn retain(&mut self, which: impl Fn(&(LimitName, u16)) -> bool) {
-        self.0.retain(|place, _| which(place));
+    /// Keeps the shards that `which` selects.
+    pub(super) fn retain(&mut self, which: impl Fn(&ShardId) -> bool) {
+        self.0.retain(|shard, _| which(shard));
     }
 }
 
 // === impl Freeze ===
 
 impl Freeze {
-    fn is_ripe(&self) -> bool {
-        self.told.elapsed() >= FREEZE
+    fn is_known(&self) -> bool {
+        self.announced.elapsed() >= FREEZE
     }
 }

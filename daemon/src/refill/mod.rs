@@ -1,36 +1,24 @@
-//! The refill engine: publishes, refills every tick, says that it is alive.
+//! The refill engine: publishes the config, refills published limits, and sends heartbeats.
+//!
+//! [`Engine`] is the loop. `publication` decides when to publish, `passes` when to refill which shard, and
+//! `redis_health` whether Redis answers.
 
+mod at_rest;
 mod engine;
+mod eviction;
 mod freezes;
-mod lane;
+mod in_flight;
+mod limiter;
+mod log_throttle;
 mod passes;
-mod patience;
-mod presence;
 mod publication;
+mod published;
+mod redis_health;
 mod shard;
+mod shard_pass;
+mod status;
 mod strays;
-mod touch;
+mod timeouts;
 
-pub use engine::{Command, Engine, Settings};
-pub use presence::Presence;
-
-/// How the engine is doing, for signals, systemd and tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// Whether every published bucket has been looked at once.
-    pub ready: bool,
-    /// Whether Redis answers.
-    pub connected: bool,
-    /// The generation this daemon refills.
-    pub generation: u64,
-    /// Token bucket shards being refilled.
-    pub shards: usize,
-    /// Buckets credited since the start.
-    pub credited: u64,
-    /// How far the last shard refilled was behind its time.
-    pub lag: std::time::Duration,
-    /// Counts what was published, changed or not.
-    pub applied: u64,
-    /// Counts turns of the loop: a sign of life, whatever Redis does.
-    pub ticks: u64,
-}
+pub use engine::{Engine, EngineCommand, EngineSettings};
+pub use status::EngineStatus;

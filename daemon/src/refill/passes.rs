@@ -1,7 +1,8 @@
-//! Passes over all shards: each shard at its own time, none waiting for another, none more than one pass behind.
+//! Passes over all shards: each at its own time, side by side, at most one in flight per shard.
 
 use std::{
     collections::HashMap,
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -10,42 +11,48 @@ use std::{
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use redis::RedisResult;
+use redis::{RedisError, RedisResult};
 use topup_wire::connection::{Address, Connection};
 
 use super::{
-    lane::Lane,
-    patience::{InFlight, LONGEST_TICK, NowAndThen},
-    shard::{Done, Errand, Shard},
+    in_flight::InFlight,
+    limiter::RefillLimiter,
+    log_throttle::LogThrottle,
+    shard::Shard,
+    shard_pass::{PassSummary, ShardPass},
+    timeouts::RETRY_PAUSE,
 };
 
-/// Looks at shards with nothing due, per tick: what many idle limits cost stays flat, each being looked at less often.
-const IDLE_LOOKS: usize = 100;
+/// Passes per tick over shards without a due bucket. With more idle shards, each has its pass less often, so that their
+/// cost stays the same.
+const IDLE_PASSES: usize = 100;
+/// The delay that is no lag: a tick, but no more than this.
+const LAG_ALLOWANCE: Duration = Duration::from_millis(250);
 
-/// The shards being refilled.
+/// The shards being refilled, and the passes over them.
 pub(super) struct Passes {
     tick: Duration,
     shards: Vec<Shard>,
-    /// Tells passes over the shards as they are from passes over those of before.
+    /// Counts replacements of `shards`. A pass that began before the last one is ignored when it ends.
     version: u64,
-    in_flight: FuturesUnordered<InFlight<Ended>>,
-    /// Shards not looked at since they were published.
+    in_flight: FuturesUnordered<InFlight<EndedPass>>,
+    /// Shards without a pass since they were published.
     unseen: usize,
-    behind: NowAndThen,
-    failures: NowAndThen,
-    /// One for each node of a cluster: what one of them is busy with is nothing to the others.
-    lanes: HashMap<Option<Address>, Lane>,
-    /// Buckets credited so far, by each slice as it ends: a pass over many may last.
+    lag_log: LogThrottle,
+    failure_log: LogThrottle,
+    /// One per node of a cluster: load on one node does not hold up the others.
+    limiters: HashMap<Option<Address>, RefillLimiter>,
+    /// Buckets credited so far. Each slice adds its own, since a pass over many buckets may last.
     credited: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
 /// A pass over one shard that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedPass {
     version: u64,
     index: usize,
     began: u64,
-    done: RedisResult<Done>,
+    result: RedisResult<PassSummary>,
 }
 
 // === impl Passes ===
@@ -58,22 +65,22 @@ impl Passes {
             version: 0,
             in_flight: FuturesUnordered::new(),
             unseen: 0,
-            behind: NowAndThen::default(),
-            failures: NowAndThen::default(),
-            lanes: HashMap::new(),
+            lag_log: LogThrottle::default(),
+            failure_log: LogThrottle::default(),
+            limiters: HashMap::new(),
             credited: Arc::default(),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
 
-    /// Refills these shards from now on.
+    /// Refills these shards from now on, in place of all others.
     pub(super) fn replace(&mut self, shards: Vec<Shard>, tick: Duration) {
         self.version += 1;
         self.unseen = shards.len();
         (self.shards, self.tick) = (shards, tick);
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }
@@ -83,97 +90,101 @@ impl Passes {
         self.credited.load(Relaxed)
     }
 
-    /// Whether each shard has been looked at since it was published.
+    /// Whether a pass over each shard has ended since it was published.
     pub(super) fn all_seen(&self) -> bool {
         self.unseen == 0
     }
 
-    /// Looks at every shard with the next tick, also for scores that a clock stepping back has left in the future.
+    /// Makes every shard due now and unknown: the step has left scores ahead of the clock.
     pub(super) fn clock_stepped_back(&mut self) {
         for shard in &mut self.shards {
-            (shard.anew, shard.next) = (true, 0);
+            (shard.unknown, shard.next) = (true, 0);
         }
     }
 
-    /// Begins a pass over each shard whose time has come at `now`, in µs of Redis `TIME`. Where Redis is not `present`,
-    /// only the nodes of a cluster are asked, each of which may be.
-    pub(super) fn begin(&mut self, connection: &Connection, now: u64, present: bool) {
+    /// Begins a pass over each shard that is due at `now`, in µs of Redis `TIME`. If Redis is not `up`, only the nodes
+    /// of a cluster are asked: each of them may be up.
+    pub(super) fn begin(&mut self, connection: &Connection, now: u64, up: bool) {
         for (index, shard) in self.shards.iter_mut().enumerate() {
             if shard.busy || shard.next > now {
                 continue;
             }
             let node = connection.node_of(shard.keys.slot);
-            if node.is_none() && !present {
+            if node.is_none() && !up {
                 continue;
             }
             // Another node has another clock.
             if shard.node != node {
-                shard.anew |= shard.node.is_some();
+                shard.unknown |= shard.node.is_some();
                 shard.node.clone_from(&node);
             }
             shard.busy = true;
-            let errand = Errand {
+            let pass = ShardPass {
                 keys: shard.keys.clone(),
                 active: shard.active,
                 expected: shard.expected,
-                anew: std::mem::take(&mut shard.anew),
-                lane: self.lanes.entry(node).or_insert_with(Lane::new).clone(),
+                unknown: mem::take(&mut shard.unknown),
+                limiter: self.limiters.entry(node).or_insert_with(RefillLimiter::new).clone(),
                 credited: self.credited.clone(),
                 stop: self.stop.clone(),
             };
             let (version, connection) = (self.version, connection.clone());
-            let pass =
-                async move { Ended { version, index, began: now, done: errand.run(connection).await } };
-            self.in_flight.push(Box::pin(pass));
+            self.in_flight.push(Box::pin(async move {
+                EndedPass { version, index, began: now, result: pass.run(connection).await }
+            }));
         }
     }
 
-    /// The next pass to end; never ready while there is none.
-    pub(super) async fn next(&mut self) -> Option<Ended> {
+    /// Waits for the next pass to end. `None` at once if there is none.
+    pub(super) async fn next(&mut self) -> Option<EndedPass> {
         self.in_flight.next().await
     }
 
-    /// Takes note of a pass that ended at `now`, in µs of Redis `TIME`: how far behind its time it was.
-    pub(super) fn ended(&mut self, ended: Ended, now: u64) -> Duration {
-        let idle = self.tick.as_micros() as u64 * (self.shards.len() / IDLE_LOOKS) as u64;
-        let Ended { version, index, began, done } = ended;
+    /// Records a pass that ended at `now`, in µs of Redis `TIME`, and plans the next. Returns the time by which it was
+    /// late.
+    pub(super) fn ended(&mut self, ended: EndedPass, now: u64) -> Duration {
+        let EndedPass { version, index, began, result } = ended;
+        let idle = self.tick.as_micros() as u64 * (self.shards.len() / IDLE_PASSES) as u64;
         let Some(shard) = self.shards.get_mut(index).filter(|_| version == self.version) else {
             return Duration::ZERO;
         };
         shard.busy = false;
-        match done {
-            Ok(done) => {
-                // Its time having come, a shard waits for the next tick at most: what is above that is behind.
-                let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next) };
-                let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LONGEST_TICK));
-                (shard.expected, shard.active) = (done.credited, done.due < u64::MAX);
-                shard.next = shard.next_look(began, now, done, idle);
-                if !std::mem::replace(&mut shard.seen, true) {
-                    self.unseen -= 1;
-                }
-                self.say_lag(lag);
-                lag
-            }
+        let summary = match result {
+            Ok(summary) => summary,
             Err(error) => {
-                // The others go on; this one is tried again in a while, as if it had never been looked at.
-                if self.failures.is_news() {
-                    tracing::warn!("refilling {} failed ({error}); trying again", shard.keys.due);
-                }
-                shard.anew = true;
-                shard.next = now + self.tick.max(LONGEST_TICK).as_micros() as u64;
-                Duration::ZERO
+                // Other shards go on. This one is tried again as one of which nothing is known.
+                shard.unknown = true;
+                shard.next = now + self.tick.max(RETRY_PAUSE).as_micros() as u64;
+                self.log_failure(index, &error);
+                return Duration::ZERO;
             }
+        };
+        let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next) };
+        let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LAG_ALLOWANCE));
+        (shard.expected, shard.active) = (summary.credited, summary.next_due < u64::MAX);
+        shard.next = shard.next_pass(began, now, summary, idle);
+        if !mem::replace(&mut shard.seen, true) {
+            self.unseen -= 1;
         }
+        self.log_lag(lag);
+        lag
     }
 
-    /// Ends the slices at hand, and no more.
+    /// Waits until the slices in flight have ended, and begins no other.
     pub(super) async fn drain(&mut self) {
         self.stop.store(true, Relaxed);
         while self.in_flight.next().await.is_some() {}
     }
 
-    fn say_lag(&mut self, lag: Duration) {
-        if lag > self.tick && self.behind.is_news() {
+    fn log_failure(&mut self, index: usize, error: &RedisError) {
+        if self.failure_log.should_log() {
+            let due = &self.shards[index].keys.due;
+            tracing::warn!("refilling {due} failed ({error}); trying again");
+        }
+    }
+
+    fn log_lag(&mut self, lag: Duration) {
+        if lag > self.tick && self.lag_log.should_log() {
             let tick = self.tick;
             tracing::warn!(
                 "refilling is {lag:?} behind its tick of {tick:?}: Redis or this machine is overloaded"

@@ -1,86 +1,82 @@
-//! When to publish: at the start, after a reload, at a boundary of a schedule, and when Redis has forgotten.
+//! When to publish: at the start, after a reload, at a boundary of a schedule, and when Redis has lost the records.
 //!
-//! A change of a token bucket's capacity or rate takes two rounds. The first announces it; the second makes it, once all
-//! workers know, which is [`FREEZE`] later. Between the rounds everything else goes on. What a schedule will change is
-//! known, so the first round is [`AHEAD`] of its boundary and the second at it.
+//! A change of a token bucket's capacity or rate takes two rounds. The first freezes it and tells workers. The second
+//! makes it once all workers know, which is [`FREEZE`] later. Between the two, all other work goes on. A schedule is
+//! known in advance: its first round comes [`AHEAD`] of the boundary, and the second at the boundary.
 //!
-//! Terms that give less apply from their boundary on, also when no daemon saw it. Terms that give more apply from when they
-//! are published: what was in force until then was less, and nobody is owed more.
+//! Lower terms apply from their boundary on, even if no daemon ran then. Higher terms apply from the instant at which
+//! they are published: until then the old terms were in force.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use redis::RedisResult;
+use redis::{RedisError, RedisResult};
 use topup_wire::{connection::Connection, limit::LimitName, scripts::FREEZE};
 
 use super::{
-    freezes::{Freezes, Since},
-    patience::{InFlight, LONGEST_TICK, NowAndThen},
+    freezes::{AppliesFrom, Freezes},
+    in_flight::InFlight,
+    log_throttle::LogThrottle,
+    timeouts::RETRY_PAUSE,
 };
 use crate::{
     clock::Moment,
-    config::Config,
-    publish::{Announced, Outcome, Wanted, freeze_ahead, publish},
-    wanted::{has_calendar, may_change, next_boundary, next_change, wanted},
+    config::{Config, LimitConfig},
+    publish::{
+        DesiredLimit, FrozenShards, PublishOptions, PublishOutcome, desired_limits, freeze_ahead,
+        has_calendar, needs_freeze, next_boundary, next_freeze, publish,
+    },
 };
 
-/// A change by schedule is announced so many µs before its boundary: the freeze, the longest turn of the loop, and time for
-/// a busy machine. Less than a second: boundaries are whole seconds, and one between would publish the terms of now again.
+/// The time in µs from the freeze of a scheduled change to its boundary. It covers [`FREEZE`], a turn of the loop, and
+/// a busy machine. It is below a second: boundaries are whole seconds, and a boundary between freeze and change would
+/// publish the old terms again.
 const AHEAD: u64 = FREEZE.as_micros() as u64 + 200_000;
 
-/// What is still to be published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pending {
-    /// Nothing.
-    Nothing,
-    /// All, from the instants that schedules name: nobody was there to apply them.
-    Scheduled,
-    /// All, from now.
-    Now,
-}
-
 /// One round of publishing.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Round {
-    /// Everything there is.
-    All(Pending),
-    /// What has a schedule or is a quota, at a boundary.
-    Crossing,
-    /// Changes that were announced.
-    Announced(Since),
-    /// Announces what the boundary at this instant changes.
-    Ahead(u64),
+    /// All limits; others are removed.
+    Everything(AppliesFrom),
+    /// The limits with a schedule or quota, at a boundary.
+    Boundary,
+    /// The limits whose frozen change is due.
+    AfterFreeze(AppliesFrom),
+    /// Freezes the limits that change at this boundary, in µs of Redis `TIME`.
+    FreezeAhead(u64),
 }
 
-/// A round under way.
+/// A round in flight.
 struct Running {
     round: Round,
-    /// The limits it is about.
+    /// The limits of the round.
     names: BTreeSet<LimitName>,
-    /// The changes that workers had been told of when it began.
-    told: Announced,
+    /// The freezes that all workers knew of when the round began.
+    known: FrozenShards,
+    task: InFlight<RedisResult<PublishOutcome>>,
 }
 
-/// A config on its way to Redis.
+/// A round that has ended.
+pub(super) struct EndedRound {
+    pub(super) succeeded: bool,
+    /// Limits whose terms have changed. Their buckets at rest still have the old ones.
+    pub(super) changed: BTreeSet<LimitName>,
+}
+
+/// The config and its way to Redis.
 pub(super) struct Publication {
     config: Arc<Config>,
-    pending: Pending,
-    /// When a schedule changes something next, in µs of Redis `TIME`.
-    boundary: Option<u64>,
-    /// The same, where that is a change to be announced and is not yet.
-    change: Option<u64>,
+    /// A publication of everything that is to begin.
+    pending: Option<AppliesFrom>,
+    /// The next boundary of any schedule or quota, in µs of Redis `TIME`.
+    next_boundary: Option<u64>,
+    /// The next boundary that needs a freeze and has none yet, in µs of Redis `TIME`.
+    next_freeze: Option<u64>,
     freezes: Freezes,
-    running: Option<(Running, InFlight<RedisResult<Outcome>>)>,
-    /// Workers may not have been told of all that is published.
-    untold: bool,
+    running: Option<Running>,
+    /// Whether the next round tells workers even if it changes nothing: a round before it may have failed to.
+    must_announce: bool,
     failed: Option<Moment>,
-    failures: NowAndThen,
-}
-
-/// What a round came to.
-pub(super) struct Ended {
-    pub(super) succeeded: bool,
-    /// Limits whose terms have changed: their buckets at rest are still under those before.
-    pub(super) changed: BTreeSet<LimitName>,
+    failure_log: LogThrottle,
 }
 
 // === impl Publication ===
@@ -89,149 +85,156 @@ impl Publication {
     pub(super) fn new(config: Arc<Config>) -> Self {
         Self {
             config,
-            pending: Pending::Scheduled,
-            boundary: None,
-            change: None,
+            // No daemon may have run at the last boundary.
+            pending: Some(AppliesFrom::Boundary),
+            next_boundary: None,
+            next_freeze: None,
             freezes: Freezes::default(),
             running: None,
-            // A daemon before this one may have ended before it had told them.
-            untold: true,
+            // An earlier daemon may have ended between a change and its announcement.
+            must_announce: true,
             failed: None,
-            failures: NowAndThen::default(),
+            failure_log: LogThrottle::default(),
         }
     }
 
     /// Publishes another config, from now.
     pub(super) fn replace(&mut self, config: Arc<Config>) {
-        (self.config, self.pending, self.failed) = (config, Pending::Now, None);
+        (self.config, self.pending, self.failed) = (config, Some(AppliesFrom::Now), None);
     }
 
-    /// Publishes everything again, as at the start.
-    pub(super) fn again(&mut self) {
-        // A change that failed because Redis was away is no reason to wait now that it is back.
-        (self.pending, self.failed) = (Pending::Scheduled, None);
+    /// Publishes everything again, as at the start, and at once: Redis is back.
+    pub(super) fn publish_again(&mut self) {
+        (self.pending, self.failed) = (Some(AppliesFrom::Boundary), None);
     }
 
-    /// Looks with the next tick whether a schedule has changed something.
-    pub(super) fn look(&mut self) {
-        self.boundary = Some(0);
+    /// Treats the next turn as a boundary: the clock of Redis was set.
+    pub(super) fn check_boundary(&mut self) {
+        self.next_boundary = Some(0);
     }
 
-    /// Whether Redis does not say yet what it is to say.
+    /// Whether a round is in flight, or one of everything is to begin.
     pub(super) fn is_under_way(&self) -> bool {
-        self.running.is_some() || self.pending != Pending::Nothing
+        self.running.is_some() || self.pending.is_some()
     }
 
-    /// Whether a boundary is being crossed: what is refilled meanwhile would get the rate before it for time behind it.
-    pub(super) fn is_crossing(&self) -> bool {
-        matches!(self.running, Some((Running { round: Round::Crossing, .. }, _)))
+    /// Whether a round at a boundary is in flight. A refill meanwhile would credit the time after it at the old rate.
+    pub(super) fn is_at_boundary(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| matches!(running.round, Round::Boundary))
     }
 
-    /// Begins to publish what there is to publish at `now`, in µs of Redis `TIME`.
+    /// Begins the round that is due at `now`, in µs of Redis `TIME`, unless one is in flight.
     pub(super) fn begin(&mut self, connection: &Connection, now: u64) {
-        if self.running.is_some() || self.failed.is_some_and(|failed| failed.elapsed() < LONGEST_TICK) {
+        if self.running.is_some() || self.failed.is_some_and(|failed| failed.elapsed() < RETRY_PAUSE) {
             return;
         }
-        let Some((round, limits)) = self.next_round(now) else { return };
-        let names = limits.iter().map(|wanted| wanted.limit.name).collect();
-        let (told, tell) = (self.freezes.ripe(), self.untold);
-        let running = Running { round, names, told: told.clone() };
-        let connection = connection.clone();
-        let work: InFlight<_> = match running.round {
-            Round::Ahead(_) => Box::pin(async move {
-                let announced = freeze_ahead(&connection, &limits).await?;
-                Ok(Outcome { changed: !announced.is_empty(), announced })
-            }),
-            Round::All(_) => Box::pin(async move { publish(&connection, &limits, true, &told, tell).await }),
-            Round::Crossing | Round::Announced(_) => {
-                Box::pin(async move { publish(&connection, &limits, false, &told, tell).await })
+        let Some((round, desired)) = self.next_round(now) else { return };
+        let names = desired.iter().map(|desired| desired.limit.name).collect();
+        let (known, announce) = (self.freezes.known(), self.must_announce);
+        let (connection, round_known) = (connection.clone(), known.clone());
+        let task: InFlight<_> = Box::pin(async move {
+            if let Round::FreezeAhead(_) = round {
+                let frozen = freeze_ahead(&connection, &desired).await?;
+                return Ok(PublishOutcome { changed: !frozen.is_empty(), frozen });
             }
-        };
-        self.running = Some((running, work));
+            let remove_others = matches!(round, Round::Everything(_));
+            publish(&connection, &desired, PublishOptions { remove_others, known: &round_known, announce })
+                .await
+        });
+        self.running = Some(Running { round, names, known, task });
     }
 
-    /// The round to begin at `now`, and what it publishes.
-    fn next_round(&mut self, now: u64) -> Option<(Round, Vec<Wanted>)> {
-        let pending = std::mem::replace(&mut self.pending, Pending::Nothing);
-        let crossed = self.boundary.is_some_and(|boundary| boundary <= now);
-        if pending != Pending::Nothing || crossed {
-            self.boundary = next_boundary(&self.config, now);
-            self.change = next_change(&self.config, now);
+    /// The round that is due at `now`, and its limits.
+    fn next_round(&mut self, now: u64) -> Option<(Round, Vec<DesiredLimit>)> {
+        let pending = self.pending.take();
+        let crossed = self.next_boundary.is_some_and(|boundary| boundary <= now);
+        if pending.is_some() || crossed {
+            self.next_boundary = next_boundary(&self.config, now);
+            self.next_freeze = next_freeze(&self.config, now);
         }
-        let from_now = |mut limits: Vec<Wanted>| {
-            limits.iter_mut().for_each(|wanted| wanted.at = None);
-            limits
-        };
-        match pending {
-            Pending::Scheduled => return Some((Round::All(pending), wanted(&self.config, now, |_| true))),
-            Pending::Now => {
-                return Some((Round::All(pending), from_now(wanted(&self.config, now, |_| true))));
-            }
-            Pending::Nothing if crossed => {
-                return Some((Round::Crossing, wanted(&self.config, now, has_calendar)));
-            }
-            Pending::Nothing => {}
+        if let Some(applies) = pending {
+            return Some((Round::Everything(applies), self.desired(applies, now, |_| true)));
         }
-        let those = |names: BTreeSet<LimitName>| {
-            let mut limits = wanted(&self.config, now, |_| true);
-            limits.retain(|wanted| names.contains(&wanted.limit.name));
-            limits
-        };
-        match self.freezes.due() {
-            [from_boundary, _] if !from_boundary.is_empty() => {
-                Some((Round::Announced(Since::Boundary), those(from_boundary)))
-            }
-            [_, due] if !due.is_empty() => Some((Round::Announced(Since::Now), from_now(those(due)))),
-            _ => {
-                let at = self.change.filter(|at| at.saturating_sub(AHEAD) <= now)?;
-                self.change = None;
-                let changes = |limit: &_| may_change(limit) && limit.in_force(now).until == Some(at);
-                Some((Round::Ahead(at), wanted(&self.config, at, changes)))
-            }
+        if crossed {
+            return Some((Round::Boundary, self.desired(AppliesFrom::Boundary, now, has_calendar)));
         }
+        self.round_after_freeze(now).or_else(|| self.round_ahead(now))
     }
 
-    /// What a round came to, when it ends; never ready while there is none.
-    pub(super) async fn ended(&mut self) -> Option<Ended> {
-        let result = (&mut self.running.as_mut()?.1).await;
-        let (running, _) = self.running.take()?;
-        match result {
-            Ok(outcome) => {
-                (self.failed, self.untold) = (None, false);
-                Some(Ended { succeeded: true, changed: self.take_note(running, outcome) })
-            }
-            Err(error) => {
-                if self.failures.is_news() {
-                    tracing::warn!("publishing was cut short ({error}); doing it again");
-                }
-                (self.failed, self.untold) = (Some(Moment::now()), true);
-                match running.round {
-                    Round::All(pending) if self.pending == Pending::Nothing => self.pending = pending,
-                    Round::Crossing => self.look(),
-                    Round::Ahead(at) => self.change = self.change.or(Some(at)),
-                    Round::All(_) | Round::Announced(_) => {}
-                }
-                Some(Ended { succeeded: false, changed: BTreeSet::new() })
-            }
+    /// The limits at `now` that `which` selects.
+    fn desired(
+        &self,
+        applies: AppliesFrom,
+        now: u64,
+        which: impl Fn(&LimitConfig) -> bool,
+    ) -> Vec<DesiredLimit> {
+        let mut desired = desired_limits(&self.config, now, which);
+        if applies == AppliesFrom::Now {
+            desired.iter_mut().for_each(|desired| desired.since = None);
         }
+        desired
     }
 
-    /// Takes note of what was announced: the limits whose changes were made.
-    fn take_note(&mut self, running: Running, outcome: Outcome) -> BTreeSet<LimitName> {
-        let Running { round, names, told } = running;
-        let since = match round {
-            Round::All(Pending::Now) => Since::Now,
-            Round::All(_) | Round::Crossing => Since::Boundary,
-            Round::Announced(since) => since,
-            Round::Ahead(_) => Since::Ahead,
+    /// The limits whose freeze all workers know of. Changes of a boundary come first.
+    fn round_after_freeze(&self, now: u64) -> Option<(Round, Vec<DesiredLimit>)> {
+        let both = [AppliesFrom::Boundary, AppliesFrom::Now];
+        let due = both.map(|applies| (applies, self.freezes.due(applies)));
+        let (applies, names) = due.into_iter().find(|(_, names)| !names.is_empty())?;
+        let mut desired = self.desired(applies, now, |_| true);
+        desired.retain(|desired| names.contains(&desired.limit.name));
+        Some((Round::AfterFreeze(applies), desired))
+    }
+
+    /// The limits to freeze for the next boundary, once it is [`AHEAD`] or nearer.
+    fn round_ahead(&mut self, now: u64) -> Option<(Round, Vec<DesiredLimit>)> {
+        let at = self.next_freeze.filter(|at| at.saturating_sub(AHEAD) <= now)?;
+        self.next_freeze = None;
+        let changes = |limit: &_| needs_freeze(limit) && limit.effective_at(now).until == Some(at);
+        Some((Round::FreezeAhead(at), self.desired(AppliesFrom::Boundary, at, changes)))
+    }
+
+    /// Waits until the round in flight has ended. `None` at once if there is none.
+    pub(super) async fn ended(&mut self) -> Option<EndedRound> {
+        let result = (&mut self.running.as_mut()?.task).await;
+        let running = self.running.take()?;
+        Some(match result {
+            Ok(outcome) => self.succeeded(&running, outcome),
+            Err(error) => self.failed(running.round, &error),
+        })
+    }
+
+    /// Records the freezes of a round, and finds the limits whose change it made.
+    fn succeeded(&mut self, running: &Running, outcome: PublishOutcome) -> EndedRound {
+        (self.failed, self.must_announce) = (None, false);
+        let Running { round, names, known, .. } = running;
+        let PublishOutcome { frozen, .. } = outcome;
+        let applies = match *round {
+            Round::Everything(applies) | Round::AfterFreeze(applies) => Some(applies),
+            Round::Boundary => Some(AppliesFrom::Boundary),
+            Round::FreezeAhead(_) => None,
         };
-        let made =
-            told.keys().filter(|place| names.contains(&place.0) && !outcome.announced.contains_key(*place));
+        let made = known.keys().filter(|shard| names.contains(&shard.0) && !frozen.contains_key(shard));
         let changed = made.map(|(name, _)| *name).collect();
-        let all = matches!(round, Round::All(_));
-        self.freezes
-            .retain(|place| outcome.announced.contains_key(place) || !all && !names.contains(&place.0));
-        self.freezes.told(outcome.announced, &told, since);
-        changed
+        let is_of_round = |name: &LimitName| matches!(round, Round::Everything(_)) || names.contains(name);
+        self.freezes.retain(|shard| frozen.contains_key(shard) || !is_of_round(&shard.0));
+        self.freezes.record(frozen, known, applies);
+        EndedRound { succeeded: true, changed }
+    }
+
+    /// Plans the round again.
+    fn failed(&mut self, round: Round, error: &RedisError) -> EndedRound {
+        if self.failure_log.should_log() {
+            tracing::warn!("publishing failed ({error}); trying again");
+        }
+        (self.failed, self.must_announce) = (Some(Moment::now()), true);
+        match round {
+            // A newer config may be pending already.
+            Round::Everything(applies) => self.pending = self.pending.or(Some(applies)),
+            Round::Boundary => self.check_boundary(),
+            Round::FreezeAhead(at) => self.next_freeze = self.next_freeze.or(Some(at)),
+            // The freezes are still due.
+            Round::AfterFreeze(_) => {}
+        }
+        EndedRound { succeeded: false, changed: BTreeSet::new() }
     }
 }

@@ -1,91 +1,59 @@
-//! One shard's share of a pass.
+//! One shard of a published token bucket, and the plan of its next pass.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-};
+use std::sync::Arc;
 
-use redis::RedisResult;
 use topup_wire::{
     bucket::Record,
-    connection::{Address, Connection},
+    connection::Address,
     keyspace::ShardKeys,
     limit::{Limit, Supply},
-    scripts::{self, Look},
 };
 
-use super::lane::Lane;
-use crate::publish::carry_all;
+use super::shard_pass::PassSummary;
 
-/// Looks at a shard in a period: what comes due between two of them is credited together.
-const LOOKS: u64 = 4;
-/// However slow its limit, a shard is looked at this often, in µs.
-const LOOK_EVERY: u64 = 1_000_000;
+/// The shortest time between two passes is the period divided by this. Buckets that fall due within it share a pass.
+const PASSES_PER_PERIOD: u64 = 4;
+/// The longest time between two passes, in µs, unless many shards are idle.
+const LONGEST_WAIT: u64 = 1_000_000;
 
-/// One shard of a published token bucket, and when to look at it next.
+/// One shard of a published token bucket.
 #[derive(Debug)]
-pub(crate) struct Shard {
-    pub(crate) keys: Arc<ShardKeys>,
-    /// How soon, in µs, a bucket that stops being full can be due.
-    pub(crate) period: u64,
-    /// Without catch-up, tokens come at ticks only: a look each tick gives every bucket what has come by then.
-    pub(crate) by_tick: bool,
-    /// Whether there was a bucket when it was looked at last.
-    pub(crate) active: bool,
+pub(super) struct Shard {
+    pub(super) keys: Arc<ShardKeys>,
+    /// The shortest time in µs after which a bucket that stops being full can be due.
+    pub(super) period: u64,
+    /// Whether tokens come at ticks only (no catch-up). A pass each tick then gives every bucket the tokens it is owed.
+    pub(super) by_tick: bool,
+    /// Whether the last pass found a counting bucket.
+    pub(super) active: bool,
     /// Buckets credited by the last pass.
-    pub(crate) expected: u64,
-    /// When to look at it next, in µs of Redis `TIME`.
-    pub(crate) next: u64,
-    /// Looked at since it was published.
-    pub(crate) seen: bool,
-    /// Being refilled now; a shard is never more than one pass behind.
-    pub(crate) busy: bool,
-    /// Nothing is known of its buckets: some may have to be carried over a change, or be ahead of the clock.
-    pub(crate) anew: bool,
-    /// The node of a cluster that had it last.
-    pub(crate) node: Option<Address>,
-}
-
-/// What a pass over one shard came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
-    /// Buckets credited.
-    pub(crate) credited: u64,
-    /// In how many µs the next of the buckets there are is due; those that stop being full come on top. By the clock of
-    /// the node that has them, which may be another one than the heartbeat's.
-    pub(crate) due: u64,
-}
-
-/// What to do in a pass over one shard.
-#[derive(Clone, Debug)]
-pub(crate) struct Errand {
-    pub(crate) keys: Arc<ShardKeys>,
-    pub(crate) active: bool,
-    /// Buckets credited by the last pass: as many may be due now.
-    pub(crate) expected: u64,
-    pub(crate) anew: bool,
-    /// Where slices queue.
-    pub(crate) lane: Lane,
-    /// Counts the buckets that are credited.
-    pub(crate) credited: Arc<AtomicU64>,
-    /// Set when the daemon stops: the slice at hand is the last.
-    pub(crate) stop: Arc<AtomicBool>,
+    pub(super) expected: u64,
+    /// The instant of the next pass, in µs of Redis `TIME`; 0 for at once.
+    pub(super) next: u64,
+    /// Whether a pass has ended since the limit was published.
+    pub(super) seen: bool,
+    /// Whether a pass is in flight.
+    pub(super) busy: bool,
+    /// Whether nothing is known of its buckets: some may await migration, or have a score ahead of the clock.
+    pub(super) unknown: bool,
+    /// The cluster node that had the shard at the last pass.
+    pub(super) node: Option<Address>,
 }
 
 // === impl Shard ===
 
 impl Shard {
-    /// The shards of `limit` that a daemon refills: none when the limit needs no daemon.
-    pub(crate) fn of(limit: &Limit) -> Vec<Self> {
+    /// The shards of `limit`; none if its algorithm needs no daemon.
+    pub(super) fn of(limit: &Limit) -> Vec<Self> {
         if limit.algorithm.is_scripted() {
             return Vec::new();
         }
         let (period, tick) = match limit.terms.supply {
             Supply::Rate(_) => (Record::new(limit, 0).period(), limit.tick.as_micros() as u64),
-            // Of a quota it is known when they are.
-            Supply::Period(_) | Supply::Windows(_) => (LOOK_EVERY, 0),
+            // The instants of a quota are known, so no tick matters.
+            Supply::Period(_) | Supply::Windows(_) => (LONGEST_WAIT, 0),
         };
-        // Where a token takes longer than a tick, a look is for that token.
+        // If a token takes longer than a tick, a pass waits for that token instead.
         let by_tick = !limit.catch_up && period <= tick;
         let period = if by_tick { tick } else { period };
         let shard = |number| Self {
@@ -97,70 +65,38 @@ impl Shard {
             next: 0,
             seen: false,
             busy: false,
-            anew: true,
+            unknown: true,
             node: None,
         };
         (0..limit.shards.get()).map(shard).collect()
     }
 
-    /// When to look again, in µs of Redis `TIME`, after a pass that `began` and came to `done` by `now`. One that found
-    /// nothing to credit is not looked at again for `idle` µs.
-    pub(crate) fn next_look(&self, began: u64, now: u64, done: Done, idle: u64) -> u64 {
-        let look = if done.credited == 0 { self.period.max(idle) } else { self.period };
+    /// The instant of the next pass, in µs of Redis `TIME`, after one from `began` to `now` with this `summary`. Without
+    /// a due bucket, the next pass comes after the period, or after `idle` µs if the last one credited nothing and `idle`
+    /// is longer.
+    pub(super) fn next_pass(&self, began: u64, now: u64, summary: PassSummary, idle: u64) -> u64 {
+        let wait = if summary.credited == 0 { self.period.max(idle) } else { self.period };
         if self.by_tick {
-            // From tick to tick, however late each look: what is late by itself is not to be late for the next one.
+            // The plan goes from tick to tick, so that a late pass does not delay the next one.
             let planned = if self.next == 0 { began } else { self.next };
-            return if planned + look + self.period > now { planned + look } else { now };
+            return if planned + wait + self.period > now { planned + wait } else { now };
         }
-        let due = now.saturating_add(done.due).max(began + self.period / LOOKS);
-        due.min(began + look).min(now + LOOK_EVERY.max(idle))
-    }
-}
-
-// === impl Errand ===
-
-impl Errand {
-    /// Credits every bucket of the shard that is due, slice by slice.
-    pub(crate) async fn run(self, connection: Connection) -> RedisResult<Done> {
-        let conn = &mut connection.clone();
-        if self.anew && self.lane.look(scripts::is_carrying(conn, &self.keys)).await? {
-            self.lane.alone(carry_all(&connection, &self.keys)).await?;
-        }
-        let mut done = Done { credited: 0, due: u64::MAX };
-        if !self.active && !self.lane.look(scripts::is_active(conn, &self.keys)).await? {
-            return Ok(done);
-        }
-        let mut look = if self.anew { Look::All } else { Look::Due };
-        let mut expected = self.expected;
-        while !self.stop.load(Relaxed) {
-            let slice =
-                self.lane.slice(expected, |most| scripts::refill(conn, &self.keys, most, look)).await?;
-            done.credited += slice.credited;
-            self.credited.fetch_add(slice.credited, Relaxed);
-            done.due = slice.again.saturating_sub(slice.now);
-            if slice.again > slice.now {
-                break;
-            }
-            if look == Look::All {
-                look = Look::Rest(slice.now);
-            }
-            expected = slice.credited;
-        }
-        Ok(done)
+        let due = now.saturating_add(summary.next_due).max(began + self.period / PASSES_PER_PERIOD);
+        due.min(began + wait).min(now + LONGEST_WAIT.max(idle))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::Config, wanted::wanted};
+    use crate::{config::Config, publish::desired_limits};
 
     fn shard(config: &str) -> Shard {
-        let wanted = wanted(&Config::parse(config, "config.toml").unwrap(), 1, |_| true);
-        Shard::of(&wanted[0].limit).remove(0)
+        let desired = desired_limits(&Config::parse(config, "config.toml").unwrap(), 1, |_| true);
+        Shard::of(&desired[0].limit).remove(0)
     }
 
-    /// A bucket that holds no more than comes in a tick and is emptied at once has nearly all of its rate.
+    /// A bucket of one tick's tokens that is emptied at once still gets nearly all of its rate.
     #[test]
     fn an_emptied_bucket_is_filled_within_a_tick() {
         const TICK: u64 = 100_000;
@@ -176,28 +112,28 @@ mod tests {
                 continue;
             }
             let come = ((now - score) / TOKEN).min(100);
-            let done = Done { credited: u64::from(come > 0), due: TOKEN };
-            assert!(now - last <= TICK + TICK / 4, "{} µs from look to look", now - last);
-            // Emptied 2 ms later; a full bucket begins to fill by then.
+            let summary = PassSummary { credited: u64::from(come > 0), next_due: TOKEN };
+            assert!(now - last <= TICK + TICK / 4, "{} µs between two passes", now - last);
+            // Takes empty it 2 ms later. A full bucket begins to fill only then.
             score = if come == 100 { now + 2_000 } else { score + come * TOKEN };
             (taken, last) = (taken + come, now);
-            shard.next = shard.next_look(now, now + 500, done, 0);
+            shard.next = shard.next_pass(now, now + 500, summary, 0);
         }
         let share = taken as f64 / ((end - start) / TOKEN) as f64;
         assert!(share > 0.97, "{share}");
     }
 
     #[test]
-    fn a_daemon_that_was_away_for_many_ticks_does_not_make_up_for_each() {
+    fn missed_ticks_are_not_made_up_one_by_one() {
         let mut shard = shard("[limit.api]\ncapacity = 100\nrate = \"1000/s\"\ncatch_up = false\n");
         shard.next = 1_000_000;
-        let done = Done { credited: 1, due: 1_000 };
-        assert_eq!(shard.next_look(1_010_000, 1_011_000, done, 0), 1_100_000);
-        assert_eq!(shard.next_look(5_010_000, 5_011_000, done, 0), 5_011_000);
+        let summary = PassSummary { credited: 1, next_due: 1_000 };
+        assert_eq!(shard.next_pass(1_010_000, 1_011_000, summary, 0), 1_100_000);
+        assert_eq!(shard.next_pass(5_010_000, 5_011_000, summary, 0), 5_011_000);
     }
 
     #[test]
-    fn only_what_comes_at_ticks_is_looked_at_by_ticks() {
+    fn only_limits_without_catch_up_are_passed_over_by_ticks() {
         for (limit, by_tick) in [
             ("rate = \"1000/s\"\ncatch_up = false", true),
             ("rate = \"1000/s\"", false),

@@ -1,7 +1,7 @@
-//! The slow sweep: finds and removes counters that are no bucket of any limit.
+//! The sweep for stray counters: a slow scan that removes counters without a bucket.
 //!
-//! A bare `DECR` that comes late leaves one, of a bucket that is full by then or of a limit that is gone. It never expires,
-//! and no index names it. Keys at rest of a removed limit are found, too.
+//! A late bare `DECR` creates such a counter, of a bucket that is full by then or of a removed limit. It never expires,
+//! and no index names it. The sweep also removes keys at rest of removed limits.
 
 use std::time::Duration;
 
@@ -9,30 +9,34 @@ use redis::RedisResult;
 use tokio::time::sleep;
 use topup_wire::{connection::Connection, keyspace::ShardKeys, scripts};
 
-/// Keys that one step looks at: some 0.3 ms of Redis at most, when all of them are counters.
-const STEP: usize = 100;
-/// From step to step, of one daemon: 0.3 % of Redis at most, and a million keys in 17 minutes. Several daemons share this.
-const EVERY: Duration = Duration::from_millis(100);
-/// From round to round. Small keyspaces would be gone through all the time.
-const REST: Duration = Duration::from_secs(60);
+use crate::text::counted;
 
-/// Sweeps round after round, and never ends.
+/// Keys that one step scans: 0.3 ms of Redis at most, if all of them are counters.
+const STEP: usize = 100;
+/// The pause after a step: 0.3 % of Redis at most, and a million keys in 17 minutes. Several daemons share this load.
+const STEP_PAUSE: Duration = Duration::from_millis(100);
+/// The pause after a round, so that a small keyspace is not scanned all the time.
+const ROUND_PAUSE: Duration = Duration::from_secs(60);
+
+/// Sweeps round after round, without end.
 pub(super) async fn sweep_strays(connection: Connection) {
     loop {
-        match round(&connection).await {
+        match sweep_round(&connection).await {
             Ok(0) => {}
-            Ok(removed) => tracing::info!("removed {removed} stray counters"),
-            Err(error) => tracing::debug!("the slow sweep was cut short ({error})"),
+            Ok(removed) => tracing::info!("removed {}", counted(removed, "stray counter")),
+            Err(error) => tracing::debug!(
+                "the sweep for stray counters failed ({error}); starting again in {ROUND_PAUSE:?}"
+            ),
         }
-        sleep(REST).await;
+        sleep(ROUND_PAUSE).await;
     }
 }
 
-/// Looks at each key once: how many were removed.
-async fn round(connection: &Connection) -> RedisResult<usize> {
+/// Scans each key once. Returns the number of removed keys.
+async fn sweep_round(connection: &Connection) -> RedisResult<usize> {
     let conn = &mut connection.clone();
     let daemons = scripts::daemons(conn).await?.len().clamp(1, 100);
-    // A limit that is published meanwhile seems to be none, but its record tells the script.
+    // A limit published during the round is not in this list, but its record tells the script that it exists.
     let published = scripts::published_limits(conn).await?;
     let mut removed = 0;
     for mut node in connection.each_node().await? {
@@ -43,7 +47,7 @@ async fn round(connection: &Connection) -> RedisResult<usize> {
                 removed += scripts::sweep_keys(conn, &ShardKeys::new(&name, shard), &members).await?;
             }
             cursor = next;
-            sleep(EVERY * daemons as u32).await;
+            sleep(STEP_PAUSE * daemons as u32).await;
         }
     }
     Ok(removed)

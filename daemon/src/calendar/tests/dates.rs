@@ -57,7 +57,7 @@ fn an_expression_for_every_hour_runs_on_through_both_changes() {
 
 #[test]
 fn half_hour_changes_and_gaps_at_midnight_or_of_a_whole_day_are_right() {
-    // Lord Howe goes back by half an hour at 02:00 on 2026-04-05 and forward at 02:00 on 2026-10-04.
+    // The clocks of Lord Howe go back half an hour on 2026-04-05 at 2 h, and forward on 2026-10-04 at 2 h.
     assert_eq!(
         between("0 45 1 * * *", Lord_Howe, "2026-04-04T12:00:00Z", "2026-04-05T12:00:00Z"),
         ["2026-04-05 01:45:00 +11"]
@@ -76,7 +76,7 @@ fn half_hour_changes_and_gaps_at_midnight_or_of_a_whole_day_are_right() {
         between("0 0 12 * * *", Apia, "2011-12-29T12:00:00Z", "2011-12-31T12:00:00Z"),
         ["2011-12-29 12:00:00 -10", "2011-12-31 00:00:00 +14", "2011-12-31 12:00:00 +14"]
     );
-    // Morocco keeps summer time but for Ramadan.
+    // Morocco has summer time all year except in Ramadan.
     assert_eq!(
         between("0 30 2 * * *", Casablanca, "2026-03-21T12:00:00Z", "2026-03-22T12:00:00Z"),
         ["2026-03-22 03:00:00 +01"]
@@ -137,7 +137,7 @@ fn fractions_of_a_second_and_the_ends_of_time_are_no_trouble() {
     assert_eq!(shown(yearly.latest(u64::MAX), New_York), "2255-01-01 00:00:00 EST");
 }
 
-/// Why croner is only ever asked in UTC. Should this fail after an update, the detour may go.
+/// The reason for the search in UTC. If this test fails after an update of croner, that search may go.
 #[test]
 fn croner_itself_is_wrong_where_clocks_change() {
     let at = |text: &str| DateTime::parse_from_rfc3339(text).unwrap().with_timezone(&Berlin);

@@ -1,4 +1,4 @@
-//! Laws of the calendar, on random expressions, zones and instants near changes of the clocks.
+//! Laws of the calendar, tested on random expressions, zones and instants near changes of the clocks.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, TimeZone, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
@@ -10,7 +10,7 @@ use super::Calendar;
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * SECOND;
 
-/// Instants at which clocks change, found by looking at every day of some years.
+/// Instants at which the clocks of `zone` change, found by a look at every day of some years.
 fn changes(zone: Tz) -> Vec<u64> {
     let offset = |hour: u64| {
         let micros = i64::try_from(hour * HOUR).expect("small");
@@ -34,7 +34,7 @@ fn near_a_change() -> impl Strategy<Value = (Tz, u64)> {
         ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Africa/Cairo"];
     let busy = proptest::sample::select(zones.map(|name| name.parse::<Tz>().expect(name)).to_vec());
     let zone = prop_oneof![busy, proptest::sample::select(TZ_VARIANTS.to_vec())];
-    // Three days, three hours, or in the hour after: a repeated one is then in its second showing.
+    // Within three days, three hours, or the hour after. In that hour, a repeated hour has its second showing.
     let far = 72 * i64::try_from(HOUR).expect("small");
     (zone, any::<prop::sample::Index>(), prop_oneof![-far..far, -far / 24..far / 24, 0..far / 72]).prop_map(
         |(zone, index, away)| {
@@ -45,7 +45,7 @@ fn near_a_change() -> impl Strategy<Value = (Tz, u64)> {
     )
 }
 
-/// Fields that are often hit near a change.
+/// Expressions that often fire near a change.
 fn expressions() -> impl Strategy<Value = String> {
     let minute =
         prop_oneof![Just("*".to_owned()), Just("*/7".to_owned()), (0..60u8).prop_map(|m| m.to_string())];
@@ -72,8 +72,8 @@ fn expressions() -> impl Strategy<Value = String> {
         .prop_map(|(m, h, date)| format!("{m} {h} {date}"))
 }
 
-/// Every firing in `(from, to]`, by watching the wall clock minute by minute. Whatever it passes
-/// for the first time fires, skipped times included; for all 24 hours, whatever it shows.
+/// Every firing in `(from, to]`, found by reading the wall clock minute by minute. A named time fires when the clock
+/// passes it for the first time, also if it is skipped. For all 24 hours, it fires whenever the clock shows it.
 fn watched(calendar: &Calendar, zone: Tz, from: u64, to: u64) -> Vec<u64> {
     let minute = 60 * SECOND;
     let shown = |micros: u64| {
@@ -82,7 +82,7 @@ fn watched(calendar: &Calendar, zone: Tz, from: u64, to: u64) -> Vec<u64> {
     let parser = CronParser::builder().seconds(Seconds::Required).dom_and_dow(true).build();
     let cron = parser.parse(calendar.text()).expect("parsed before");
     let named = |local: NaiveDateTime| cron.is_time_matching(&local.and_utc()).expect("in range");
-    // Two days before, so that the furthest the clock has come is known.
+    // Begins two days before, to know the latest time that the clock has shown.
     let start = (from - 48 * HOUR) / minute * minute;
     let mut furthest = shown(start);
     let mut firings = Vec::new();

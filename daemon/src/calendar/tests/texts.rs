@@ -1,4 +1,4 @@
-//! What texts are accepted, and what is said about the others.
+//! Accepted texts, and the messages about all others.
 
 use proptest::prelude::*;
 use tokio_cron_scheduler::Job;
@@ -34,8 +34,8 @@ fn the_default_zone_is_utc() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing the scheduler refuses is accepted here, and nothing it accepts is refused, but for
-    /// what never fires; and no text is too strange to be told about.
+    /// This parser and the scheduler's accept the same texts. Only expressions that never fire are refused here alone.
+    /// No text causes a panic.
     #[test]
     fn the_scheduler_accepts_the_same_texts(text in "([0-9*/,LW#?+-]{1,5} ){4,7}|[ -~]{0,30}|(\\* ){5,6}(MON|5L|FRI#2|\\*)|\\PC{0,12}") {
         let ours = text.parse::<Expression>();

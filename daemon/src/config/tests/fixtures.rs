@@ -1,4 +1,4 @@
-//! Walks `tests/config`: each `x.toml` pairs with `x.expected`, the lines to be told about it.
+//! Walks `tests/config`: each `x.toml` stands beside `x.expected`, the problems that it must have.
 
 use std::{fs, path::Path};
 

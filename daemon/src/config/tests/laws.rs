@@ -1,4 +1,4 @@
-//! Laws of problems, on damaged copies of the shipped config.
+//! Laws of problems, tested on damaged copies of the shipped config.
 
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! The config against fixtures, the shipped reference and laws.
 
+mod effective;
 mod fixtures;
-mod in_force;
 mod laws;
 mod shipped;
 mod values;

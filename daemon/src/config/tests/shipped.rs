@@ -4,7 +4,7 @@ use std::path::Path;
 
 use topup_wire::limit::Algorithm;
 
-use crate::config::{Config, Source, keys};
+use crate::config::{Config, SupplyConfig, keys};
 
 const TEXT: &str = include_str!("../../../../config.toml");
 
@@ -16,7 +16,7 @@ fn the_shipped_config_is_accepted_without_a_warning() {
     assert!(["api", "user", "sms"].iter().all(|name| config.limits.contains_key(*name)));
     let limits = || config.limits.values();
     assert!(limits().any(|limit| limit.algorithm == Algorithm::LazyTokenBucket));
-    assert!(limits().any(|limit| matches!(limit.source, Source::Calendar(_))));
+    assert!(limits().any(|limit| matches!(limit.supply, SupplyConfig::Calendar(_))));
     assert!(limits().any(|limit| limit.schedule.len() > 1));
 }
 

@@ -1,10 +1,10 @@
-//! What each key becomes.
+//! The value of each key, and the defaults of absent keys.
 
 use std::{path::Path, time::Duration};
 
 use topup_wire::limit::{Algorithm, OnChange, Shards};
 
-use crate::config::{Config, RedisUrl, Source};
+use crate::config::{Config, RedisUrl, SupplyConfig};
 
 #[test]
 fn every_key_becomes_its_value() {
@@ -34,7 +34,7 @@ fn every_key_becomes_its_value() {
     assert_eq!(config.redis_url.as_str(), "unix:///run/redis/redis.sock?db=2");
     assert_eq!(config.tick, Duration::from_secs(2));
     assert_eq!((limit.name.as_str(), limit.capacity.get(), limit.keyed), ("full", 1000, true));
-    assert_eq!(limit.source, Source::Rate("10/min".parse().unwrap()));
+    assert_eq!(limit.supply, SupplyConfig::Rate("10/min".parse().unwrap()));
     assert_eq!((limit.algorithm, limit.catch_up), (Algorithm::TokenBucket, false));
     assert_eq!((limit.on_change, limit.shards.get()), (OnChange::Proportional, 16));
     let [night, day] = limit.schedule.as_slice() else { panic!("two entries") };

@@ -1,6 +1,6 @@
-//! Publishing, on a Redis of each test's own.
+//! Publishing on a real Redis; each test starts its own.
 
-mod abreast;
+mod concurrency;
 mod freeze;
 mod sweep;
 
@@ -8,19 +8,19 @@ use redis::{Cmd, FromRedisValue};
 use topup_embedded::RedisServer;
 use topup_wire::connection::{Connection, connect_lazily};
 
-use super::{Announced, Outcome, publish};
-use crate::{config::Config, wanted::wanted};
+use super::{DesiredLimit, FrozenShards, PublishOptions, PublishOutcome, desired_limits, publish};
+use crate::config::Config;
 
-/// A Redis, and the way to it.
-struct Stage {
+/// A Redis server and a connection to it.
+struct Fixture {
     _server: RedisServer,
     connection: Connection,
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
-    fn set() -> Self {
+impl Fixture {
+    fn start() -> Self {
         let server = RedisServer::builder().start().unwrap();
         let connection = connect_lazily(server.url()).unwrap();
         Self { _server: server, connection }
@@ -32,10 +32,15 @@ impl Stage {
         command.query_async(&mut self.connection.clone()).await.unwrap()
     }
 
-    /// Publishes what `config` says now, and nothing else, to workers who were `told` of that.
-    async fn publish(&self, config: &str, told: &Announced) -> Outcome {
-        let mut wanted = wanted(&Config::parse(config, "config.toml").unwrap(), 1, |_| true);
-        wanted.iter_mut().for_each(|wanted| wanted.at = None);
-        publish(&self.connection, &wanted, true, told, false).await.unwrap()
+    /// Publishes the limits of `config` from now, and removes all others. Workers know of the freezes in `known`.
+    async fn publish(&self, config: &str, known: &FrozenShards) -> PublishOutcome {
+        let mut desired = desired_limits(&Config::parse(config, "config.toml").unwrap(), 1, |_| true);
+        desired.iter_mut().for_each(|desired| desired.since = None);
+        self.publish_limits(&desired, known).await
+    }
+
+    async fn publish_limits(&self, desired: &[DesiredLimit], known: &FrozenShards) -> PublishOutcome {
+        let options = PublishOptions { remove_others: true, known, announce: false };
+        publish(&self.connection, desired, options).await.unwrap()
     }
 }

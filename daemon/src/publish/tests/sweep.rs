@@ -1,4 +1,4 @@
-//! What is no bucket of any limit is found and removed, and nothing else.
+//! The sweep finds and removes stray counters, and keeps every bucket.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use topup_wire::{
     scripts,
 };
 
-use super::Stage;
-use crate::publish::{Announced, touch_at_rest};
+use super::Fixture;
+use crate::publish::{FrozenShards, settle_at_rest};
 
 const USER: &str = "[limit.user]\nkeyed = true\nshards = 1\ncapacity = 10\nrate = \"1/h\"\n";
 
-/// A whole round of the slow sweep: how many keys it removed.
-async fn sweep(stage: &Stage) -> usize {
-    let conn = &mut stage.connection.clone();
+/// A whole round of the sweep. Returns the number of removed keys.
+async fn sweep(fixture: &Fixture) -> usize {
+    let conn = &mut fixture.connection.clone();
     let published = scripts::published_limits(conn).await.unwrap();
     let (mut removed, mut cursor) = (0, Some(0));
     while let Some(from) = cursor {
         let (strays, next) =
-            scripts::find_strays(&mut stage.connection.clone(), &published, from, 7).await.unwrap();
+            scripts::find_strays(&mut fixture.connection.clone(), &published, from, 7).await.unwrap();
         for ((name, shard), members) in strays {
             removed += scripts::sweep_keys(conn, &ShardKeys::new(&name, shard), &members).await.unwrap();
         }
@@ -30,86 +30,86 @@ async fn sweep(stage: &Stage) -> usize {
     removed
 }
 
-async fn counters(stage: &Stage) -> BTreeSet<String> {
-    stage.ask::<Vec<String>>(&["KEYS", "topup:{*}:b:*"]).await.into_iter().collect()
+async fn counters(fixture: &Fixture) -> BTreeSet<String> {
+    fixture.ask::<Vec<String>>(&["KEYS", "topup:{*}:b:*"]).await.into_iter().collect()
 }
 
 #[tokio::test]
 async fn strays_go_and_buckets_stay() {
-    let stage = Stage::set();
-    stage.publish(USER, &Announced::new()).await;
-    // Counting, at rest, and what late commands leave.
-    stage.ask::<()>(&["SET", "topup:{user:0}:b:counts", "7"]).await;
-    stage.ask::<u64>(&["ZADD", "topup:{user:0}:due", "1", "counts"]).await;
-    stage.ask::<()>(&["SET", "topup:{user:0}:b:carried", "7"]).await;
-    stage.ask::<u64>(&["ZADD", "topup:{user:0}:former", "1", "carried"]).await;
-    stage.ask::<()>(&["SET", "topup:{user:0}:b:rests", "f00013", "PX", "60000"]).await;
-    stage.ask::<()>(&["SET", "topup:{user:0}:b:number", "-2179534395775448100", "PX", "60000"]).await;
-    stage.ask::<()>(&["SET", "topup:throttle:{a:1}:b:c", "1"]).await;
-    let kept = counters(&stage).await;
-    assert_eq!(sweep(&stage).await, 0);
+    let fixture = Fixture::start();
+    fixture.publish(USER, &FrozenShards::new()).await;
+    // Buckets that count, that migrate and that rest, and a key of another kind.
+    fixture.ask::<()>(&["SET", "topup:{user:0}:b:counts", "7"]).await;
+    fixture.ask::<u64>(&["ZADD", "topup:{user:0}:due", "1", "counts"]).await;
+    fixture.ask::<()>(&["SET", "topup:{user:0}:b:carried", "7"]).await;
+    fixture.ask::<u64>(&["ZADD", "topup:{user:0}:former", "1", "carried"]).await;
+    fixture.ask::<()>(&["SET", "topup:{user:0}:b:rests", "f00013", "PX", "60000"]).await;
+    fixture.ask::<()>(&["SET", "topup:{user:0}:b:number", "-2179534395775448100", "PX", "60000"]).await;
+    fixture.ask::<()>(&["SET", "topup:throttle:{a:1}:b:c", "1"]).await;
+    let kept = counters(&fixture).await;
+    assert_eq!(sweep(&fixture).await, 0);
     for member in 0..50 {
-        stage.ask::<i64>(&["DECR", &format!("topup:{{user:0}}:b:late{member}")]).await;
+        fixture.ask::<i64>(&["DECR", &format!("topup:{{user:0}}:b:late{member}")]).await;
     }
-    stage.ask::<i64>(&["DECRBY", "topup:{user:0}:b:late0", "360000000000"]).await;
-    // Of a shard, and of limits, that are no more.
-    stage.ask::<i64>(&["DECR", "topup:{user:1}:b:late"]).await;
-    stage.ask::<i64>(&["DECR", "topup:{gone:0}:b:"]).await;
-    stage.ask::<()>(&["SET", "topup:{gone:3}:b:a", "f00013", "PX", "60000"]).await;
-    assert_eq!(sweep(&stage).await, 53);
-    assert_eq!(counters(&stage).await, kept);
+    fixture.ask::<i64>(&["DECRBY", "topup:{user:0}:b:late0", "360000000000"]).await;
+    // Counters of a removed shard and of removed limits.
+    fixture.ask::<i64>(&["DECR", "topup:{user:1}:b:late"]).await;
+    fixture.ask::<i64>(&["DECR", "topup:{gone:0}:b:"]).await;
+    fixture.ask::<()>(&["SET", "topup:{gone:3}:b:a", "f00013", "PX", "60000"]).await;
+    assert_eq!(sweep(&fixture).await, 53);
+    assert_eq!(counters(&fixture).await, kept);
 }
 
 #[tokio::test]
-async fn what_became_a_bucket_since_it_was_found_stays() {
-    let stage = Stage::set();
-    stage.publish(USER, &Announced::new()).await;
+async fn a_stray_that_became_a_bucket_meanwhile_stays() {
+    let fixture = Fixture::start();
+    fixture.publish(USER, &FrozenShards::new()).await;
     let keys = ShardKeys::new(&"user".parse().unwrap(), 0);
-    let conn = &mut stage.connection.clone();
+    let conn = &mut fixture.connection.clone();
     scripts::operate(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(5), true, 0).await.unwrap();
     let members = ["a".to_owned(), "none".to_owned()];
     assert_eq!(scripts::sweep_keys(conn, &keys, &members).await.unwrap(), 0);
-    assert_eq!(counters(&stage).await.len(), 1);
+    assert_eq!(counters(&fixture).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_removed_limit_leaves_nothing_at_rest() {
-    let stage = Stage::set();
-    stage.publish(USER, &Announced::new()).await;
+    let fixture = Fixture::start();
+    fixture.publish(USER, &FrozenShards::new()).await;
     for member in 0..1_200 {
-        stage.ask::<()>(&["SET", &format!("topup:{{user:0}}:b:{member}"), "f00013", "PX", "60000"]).await;
+        fixture.ask::<()>(&["SET", &format!("topup:{{user:0}}:b:{member}"), "f00013", "PX", "60000"]).await;
     }
     let none: &str = "[limit.other]\ncapacity = 1\nrate = \"1/s\"\n";
-    stage.publish(none, &Announced::new()).await;
-    assert_eq!(counters(&stage).await, BTreeSet::new());
-    // A first take of a worker that has not heard yet.
-    stage.ask::<()>(&["SET", "topup:{user:0}:b:late", "f00013", "PX", "60000"]).await;
-    assert_eq!(sweep(&stage).await, 1);
+    fixture.publish(none, &FrozenShards::new()).await;
+    assert_eq!(counters(&fixture).await, BTreeSet::new());
+    // A first take of a worker that does not know of the removal yet.
+    fixture.ask::<()>(&["SET", "topup:{user:0}:b:late", "f00013", "PX", "60000"]).await;
+    assert_eq!(sweep(&fixture).await, 1);
 }
 
 #[tokio::test]
 async fn buckets_at_rest_are_found_among_counters() {
-    let stage = Stage::set();
-    stage.publish(USER, &Announced::new()).await;
+    let fixture = Fixture::start();
+    fixture.publish(USER, &FrozenShards::new()).await;
     let name: LimitName = "user".parse().unwrap();
     for member in 0..300 {
         let key = format!("topup:{{user:0}}:b:{member}");
         if member % 3 == 0 {
-            // The second is one that a take of a bucket at rest has met.
+            // The second is the trace of a take at rest.
             let counter = if member % 2 == 0 { "-3" } else { "-359999999997" };
-            stage.ask::<()>(&["SET", &key, counter]).await;
+            fixture.ask::<()>(&["SET", &key, counter]).await;
         } else if member % 3 == 1 {
-            stage.ask::<()>(&["SET", &key, "-2179534395775448100", "PX", "60000"]).await;
+            fixture.ask::<()>(&["SET", &key, "-2179534395775448100", "PX", "60000"]).await;
         } else {
-            stage.ask::<()>(&["SET", &key, "f00013", "PX", "60000"]).await;
+            fixture.ask::<()>(&["SET", &key, "f00013", "PX", "60000"]).await;
         }
     }
     let (mut found, mut cursor) = (BTreeSet::new(), Some(0));
     while let Some(from) = cursor {
         let some;
-        (some, cursor) = scripts::find_at_rest(&mut stage.connection.clone(), &name, from).await.unwrap();
+        (some, cursor) = scripts::find_at_rest(&mut fixture.connection.clone(), &name, from).await.unwrap();
         found.extend(some);
     }
     assert_eq!(found.len(), 200);
-    touch_at_rest(&stage.connection, &name).await.unwrap();
+    settle_at_rest(&fixture.connection, &name).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Which terms apply when.
+//! The effective terms of a limit at chosen instants.
 
 use chrono::DateTime;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use topup_wire::limit::{Period, Supply};
 
 use crate::{
     calendar::NEVER,
-    config::{Config, InForce, LimitConfig},
+    config::{Config, EffectiveTerms, LimitConfig},
 };
 
 fn limit(keys: &str) -> LimitConfig {
@@ -18,9 +18,9 @@ fn utc(text: &str) -> u64 {
     DateTime::parse_from_rfc3339(text).expect(text).timestamp_micros().try_into().unwrap()
 }
 
-/// Capacity, rate and the boundaries around them.
+/// Capacity, rate, and the boundaries before and after `now`.
 fn at(limit: &LimitConfig, now: &str) -> (u64, String, Option<u64>, Option<u64>) {
-    let InForce { terms, since, until } = limit.in_force(utc(now));
+    let EffectiveTerms { terms, since, until } = limit.effective_at(utc(now));
     let Supply::Rate(rate) = terms.supply else { panic!("{terms:?}") };
     (terms.capacity.get(), rate.to_string(), since, until)
 }
@@ -51,14 +51,14 @@ fn the_entry_that_fired_last_sets_what_it_names_and_the_rest_is_the_limits_own()
 #[test]
 fn entries_apply_on_the_days_the_clocks_change() {
     let limit = limit(NIGHTS);
-    // 02:30 does not exist: the entry applies from 03:00 CEST on.
+    // The skipped time does not exist, so the entry applies from 03:00 CEST on.
     let forward = utc("2026-03-29T01:00:00Z");
     assert_eq!(at(&limit, "2026-03-29T00:59:59Z").3, Some(forward));
     assert_eq!(
         at(&limit, "2026-03-29T01:00:00Z"),
         (400, "50/s".to_owned(), Some(forward), Some(utc("2026-03-29T20:00:00Z")))
     );
-    // 02:30 comes twice: it applies from the first on, and the second is no boundary.
+    // 02:30 comes twice. The entry applies from the first on, and the second is no boundary.
     let back = utc("2026-10-25T00:30:00Z");
     assert_eq!(
         at(&limit, "2026-10-25T01:45:00Z"),
@@ -97,7 +97,7 @@ fn a_calendar_refill_has_the_firings_around_now() {
         capacity = 1000
     "#,
     );
-    let InForce { terms, since, until } = limit.in_force(utc("2026-03-20T00:00:00Z"));
+    let EffectiveTerms { terms, since, until } = limit.effective_at(utc("2026-03-20T00:00:00Z"));
     let (begun, next) = (utc("2026-02-28T23:00:00Z"), utc("2026-03-31T22:00:00Z"));
     assert_eq!(terms.supply, Supply::Period(Period { since: begun, next }));
     assert_eq!((terms.capacity.get(), since, until), (5000, Some(utc("2026-03-15T12:00:00Z")), Some(next)));
@@ -107,7 +107,7 @@ fn a_calendar_refill_has_the_firings_around_now() {
 fn a_refill_that_has_not_fired_or_will_not_again_says_so() {
     let limit = limit("capacity = 1\nrefill = { cron = \"0 0 0 1 1 * 2030\" }");
     let fires = utc("2030-01-01T00:00:00Z");
-    let period = |now| limit.in_force(now).terms.supply;
+    let period = |now| limit.effective_at(now).terms.supply;
     assert_eq!(period(fires - 1), Supply::Period(Period { since: 0, next: fires }));
     assert_eq!(period(fires), Supply::Period(Period { since: fires, next: NEVER }));
 }
@@ -115,15 +115,15 @@ fn a_refill_that_has_not_fired_or_will_not_again_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing changes between two boundaries, so a daemon that looks at each misses nothing.
+    /// Terms change at boundaries only, so a daemon that looks at each boundary misses no change.
     #[test]
     fn terms_hold_until_the_next_boundary(now in 0_u64..4_000_000_000_000_000, part in 0.0..1.0_f64) {
         let limit = limit(NIGHTS);
-        let here = limit.in_force(now);
+        let here = limit.effective_at(now);
         let until = here.until.expect("fires every day");
         let between = now + ((until - 1 - now) as f64 * part) as u64;
         prop_assert!(now < until);
-        prop_assert_eq!(limit.in_force(between), here);
-        prop_assert_eq!(limit.in_force(until).since, Some(until));
+        prop_assert_eq!(limit.effective_at(between), here);
+        prop_assert_eq!(limit.effective_at(until).since, Some(until));
     }
 }

@@ -1,4 +1,4 @@
-//! Buckets at rest of limits whose terms have changed: brought under the new ones one limit after the other.
+//! Settles buckets at rest of limits whose terms have changed, one limit after the other.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -8,35 +8,36 @@ use std::{
 use tokio::time::sleep;
 use topup_wire::{connection::Connection, limit::LimitName};
 
-use super::patience::{InFlight, finished};
-use crate::publish::touch_at_rest;
+use super::in_flight::{InFlight, finished};
+use crate::publish::settle_at_rest;
 
-/// A Redis that failed is asked again so much later, and so often. Takes bring buckets under the new terms, too.
+/// The pause after a failed attempt.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Attempts per limit. After them, each bucket is settled by its next take.
 const ATTEMPTS: u32 = 60;
 
-/// Limits to be gone through.
+/// Limits whose buckets at rest are to be settled.
 #[derive(Default)]
-pub(super) struct Touches {
+pub(super) struct AtRestQueue {
     waiting: VecDeque<LimitName>,
     running: Option<InFlight<()>>,
 }
 
-// === impl Touches ===
+// === impl AtRestQueue ===
 
-impl Touches {
-    /// Goes through these limits, too.
+impl AtRestQueue {
+    /// Adds `limits`, and begins with the first if none is in flight.
     pub(super) fn add(&mut self, connection: &Connection, limits: BTreeSet<LimitName>) {
         self.waiting.extend(limits);
         self.begin(connection);
     }
 
-    /// One of them is done; never ready while there is none.
+    /// Waits until the limit in flight has ended. `None` at once if there is none.
     pub(super) async fn ended(&mut self) -> Option<()> {
         finished(&mut self.running).await
     }
 
-    /// Goes on with the next, if none is under way.
+    /// Begins with the next limit if none is in flight.
     pub(super) fn begin(&mut self, connection: &Connection) {
         if self.running.is_some() {
             return;
@@ -45,8 +46,8 @@ impl Touches {
         let connection = connection.clone();
         self.running = Some(Box::pin(async move {
             for _ in 0..ATTEMPTS {
-                let Err(error) = touch_at_rest(&connection, &name).await else { return };
-                tracing::debug!("limit {name}: buckets at rest not all touched ({error}); doing it again");
+                let Err(error) = settle_at_rest(&connection, &name).await else { return };
+                tracing::debug!("limit {name}: not all buckets at rest are settled ({error}); trying again");
                 sleep(PAUSE).await;
             }
         }));

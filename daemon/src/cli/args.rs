@@ -1,0 +1,155 @@
+//! The arguments of the command line, and the texts of its help.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    config::{RedisUrl, RedisUrlError},
+    config_source::URL_VARIABLE,
+};
+
+/// Keeps token buckets in Redis topped up.
+///
+/// A config file names the limits. Workers link the client crate and take tokens from the buckets of these limits.
+/// `topupd run` is the service. The other commands check a config, or look at published limits and take by hand.
+#[derive(Debug, Parser)]
+#[command(name = "topupd", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Environment:
+  TOPUP_REDIS_URL  URL of the Redis; overrides the systemd credential redis-url and redis.url of the config
+  TOPUP_LOG        Least level to log: error, warn, info (default), debug, trace
+  NO_COLOR         No colours, even on a terminal
+
+Exit codes:
+  0   done, or the take was allowed
+  1   the take was denied
+  2   no decision: Redis is away, or no such limit is published
+  64  wrong usage
+  78  wrong config";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the daemon: publish the limits of the config and keep their buckets topped up
+    ///
+    /// TERM and INT end the daemon within a second, and a second one ends it at once. HUP reads the config again. A
+    /// file with a mistake is refused as a whole. USR1 logs the status in one line. Any number of daemons may serve one
+    /// Redis.
+    Run(Run),
+    /// Check a config file, and print every problem with its line
+    Check(Check),
+    /// Take tokens from a bucket, all or nothing
+    Take(Take),
+    /// Print the answer that a take of one token would get, and take nothing
+    Peek(Bucket),
+    /// Fill a bucket
+    Reset(Bucket),
+    /// Answer like CL.THROTTLE of the Redis module redis-cell: five whole numbers, one on each line
+    ///
+    /// The numbers are: 1 if limited, else 0. The most at once, MAX_BURST + 1. The number left now. Seconds until the
+    /// same request is allowed, or -1 if it was. Seconds until the most is left again. The module answers if Redis has
+    /// it, or else a script of topup. No limit needs to be published.
+    Throttle(Throttle),
+    /// Show the published limits, their active buckets, and the live daemons
+    Status(Status),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    /// Start a private redis-server for this daemon, and end it with the daemon; it keeps no data
+    #[arg(long)]
+    pub(crate) embedded: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ConfigFile {
+    /// The config file [default: ./config.toml if there is one, else /etc/topup/config.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// The Redis to ask.
+#[derive(Debug, Args)]
+pub(super) struct Connect {
+    /// URL of the Redis: redis://[user:password@]host[:port][/db] or unix:///path
+    ///
+    /// For a cluster, one node or several: redis://host:port,host:port
+    #[arg(long, value_name = "URL", value_parser = parse_url)]
+    pub(crate) redis: Option<RedisUrl>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Bucket {
+    /// The limit, as in [limit.NAME] of the config
+    pub(crate) limit: String,
+    /// The key of the bucket, for keyed limits
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Take {
+    #[command(flatten)]
+    pub(crate) bucket: Bucket,
+    /// The number of tokens
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 53))]
+    pub(crate) count: u64,
+    /// Wait for the tokens, at most this long: 500ms, 2s, 1min
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) wait: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Throttle {
+    /// The key of the caller: 1 to 256 bytes
+    pub(crate) key: String,
+    /// The most at once, less one
+    pub(crate) max_burst: u64,
+    /// The number that comes back in each PERIOD
+    pub(crate) count: u64,
+    /// The period in seconds
+    pub(crate) period: u64,
+    /// The number to take; 0 only looks
+    #[arg(default_value_t = 1)]
+    pub(crate) quantity: u64,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Status {
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
+fn parse_url(text: &str) -> Result<RedisUrl, String> {
+    text.parse().map_err(|error: RedisUrlError| format!("{error} (or set {URL_VARIABLE})"))
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}: write a number and a unit, such as 500ms or 2s"))
+}

@@ -1,0 +1,85 @@
+//! The report of `topupd status` as text.
+
+use topup_wire::counts::Count;
+
+use super::report::{CandidateRow, DaemonRow, LimitRow, StatusReport};
+
+/// The report as text.
+pub(super) fn render(report: &StatusReport) -> String {
+    let mut lines = Vec::new();
+    match report.generation {
+        Some(generation) => lines.push(format!("generation {generation}")),
+        None => lines.push("nothing is published: is topupd running?".to_owned()),
+    }
+    lines.push(match report.daemons.len() {
+        0 => "no daemon alive: workers take by script".to_owned(),
+        1 => "1 daemon alive".to_owned(),
+        n => format!("{n} daemons alive"),
+    });
+    for daemon in &report.daemons {
+        let DaemonRow { id, version, lag_ms, credited } = daemon;
+        lines.push(format!("  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited"));
+    }
+    let width = report.limits.iter().map(|row| row.name.len()).max().unwrap_or(0).max(5);
+    lines.push(String::new());
+    lines.push(format!(
+        "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}",
+        "limit", "algorithm", "capacity", "rate", "tokens", "active"
+    ));
+    for row in &report.limits {
+        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let rate = row.rate.as_deref().unwrap_or("calendar");
+        let (tokens, active) = (number(row.tokens), number(row.active));
+        lines.push(format!(
+            "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}",
+            row.name, row.algorithm, row.capacity, rate, tokens, active
+        ));
+    }
+    lines.extend(report.limits.iter().flat_map(trial));
+    lines.join("\n")
+}
+
+/// The lines about a limit on trial: its own counts, those of its candidate, and the comparison with lazy buckets.
+fn trial(row: &LimitRow) -> Vec<String> {
+    let Some(counts) = &row.counts else { return Vec::new() };
+    let count = |count: Count| counts.get(count.as_str()).copied().unwrap_or(0);
+    let share = if row.enforce_percent < 100 {
+        format!(" for {} of 100 keys", row.enforce_percent)
+    } else {
+        String::new()
+    };
+    let mut lines = vec![
+        String::new(),
+        format!(
+            "{}: {}{share}: {} allowed, {} denied, {} would be denied, {} undecided",
+            row.name,
+            row.mode,
+            count(Count::Allowed),
+            count(Count::Denied),
+            count(Count::WouldDeny),
+            count(Count::Undecided),
+        ),
+    ];
+    if let Some(CandidateRow { capacity, rate }) = &row.candidate {
+        lines.push(format!(
+            "  candidate, capacity {capacity}, {}: {} would be allowed, {} would be denied, {} not asked",
+            rate.as_deref().unwrap_or("calendar"),
+            count(Count::CandidateAllowed),
+            count(Count::CandidateDenied),
+            count(Count::CandidateUnasked),
+        ));
+    }
+    let [both, ours, lazy, neither] =
+        [Count::BothAllowed, Count::OnlyOurs, Count::OnlyLazy, Count::BothDenied].map(count);
+    let compared = both + ours + lazy + neither;
+    if compared + count(Count::Uncompared) > 0 {
+        lines.push(format!(
+            "  lazy-token-bucket beside it: {both} both allow, {ours} only this, {lazy} only lazy, {neither} both deny; \
+             {:.2} tokens apart, {} at most; {} not compared",
+            count(Count::Difference) as f64 / compared.max(1) as f64,
+            count(Count::LargestDifference),
+            count(Count::Uncompared),
+        ));
+    }
+    lines
+}

@@ -1,0 +1,46 @@
+//! The effective terms of a limit: those that apply at an instant.
+
+use topup_wire::limit::{Period, Supply, Terms};
+
+use super::limit::{LimitConfig, ScheduleEntry, SupplyConfig};
+use crate::calendar::NEVER;
+
+/// The terms at an instant. Instants are in µs since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectiveTerms {
+    /// The terms.
+    pub terms: Terms,
+    /// The firing of the schedule that set these terms; `None` before the first firing.
+    pub since: Option<u64>,
+    /// The next firing of the schedule or of a calendar refill. The terms apply until then.
+    pub until: Option<u64>,
+}
+
+// === impl LimitConfig ===
+
+impl LimitConfig {
+    /// The terms at `now`. The schedule entry that fired last sets the keys it names; all others are the limit's own.
+    /// If two entries fired together, the later one in the file applies.
+    pub fn effective_at(&self, now: u64) -> EffectiveTerms {
+        let fired = self.schedule.iter().filter_map(|entry| Some((entry.calendar.latest(now)?, entry)));
+        // `max_by_key` returns the last of equal elements.
+        let fired: Option<(u64, &ScheduleEntry)> = fired.max_by_key(|(at, _)| *at);
+        let entry = fired.map(|(_, entry)| entry);
+        let supply = match &self.supply {
+            SupplyConfig::Rate(own) => Supply::Rate(entry.and_then(|entry| entry.rate).unwrap_or(*own)),
+            SupplyConfig::Calendar(calendar) => Supply::Period(Period {
+                since: calendar.latest(now).unwrap_or(0),
+                next: calendar.next(now).unwrap_or(NEVER),
+            }),
+            SupplyConfig::Windows(windows) => Supply::Windows(*windows),
+        };
+        EffectiveTerms {
+            terms: Terms {
+                capacity: entry.and_then(|entry| entry.capacity).unwrap_or(self.capacity),
+                supply,
+            },
+            since: fired.map(|(at, _)| at),
+            until: self.calendars().filter_map(|calendar| calendar.next(now)).min(),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Reads one TOML table key by key, and reports every wrong value in one form.
+
+use std::{fmt::Display, str::FromStr};
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    advice::{described, near, path, unknown},
+    diagnostics::{Diagnostics, Location},
+    keys::{self, ConfigKey},
+};
+
+/// A value, and where its key stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Located<T> {
+    pub(super) value: T,
+    pub(super) location: Location,
+}
+
+/// A table with a fixed set of keys. Unknown keys are reported when it is opened.
+#[derive(Debug)]
+pub(super) struct RawTable<'t> {
+    entries: &'t DeTable<'t>,
+    location: Location,
+    known: &'static [ConfigKey],
+    /// Known keys for which the file seems to have a misspelling.
+    misspelt: Vec<&'static str>,
+    diagnostics: &'t Diagnostics<'t>,
+}
+
+// === impl RawTable ===
+
+impl<'t> RawTable<'t> {
+    /// The whole file.
+    pub(super) fn root(entries: &'t DeTable<'t>, diagnostics: &'t Diagnostics<'t>) -> Self {
+        Self::open(entries, Location { offset: 0, key: String::new() }, keys::ROOT, diagnostics)
+    }
+
+    fn open(
+        entries: &'t DeTable<'t>,
+        location: Location,
+        known: &'static [ConfigKey],
+        diagnostics: &'t Diagnostics<'t>,
+    ) -> Self {
+        let mut table = Self { entries, location, known, misspelt: Vec::new(), diagnostics };
+        for key in entries.keys() {
+            if known.iter().any(|known| known.name == key.get_ref()) {
+                continue;
+            }
+            let near = near(key.get_ref(), known);
+            table.error(&table.locate(key), unknown(near, known));
+            table.misspelt.extend(near);
+        }
+        table
+    }
+
+    /// Warns about the table itself.
+    pub(super) fn warn(&self, message: impl Into<String>) {
+        self.diagnostics.warn(&self.location, message);
+    }
+
+    pub(super) fn warn_at(&self, location: &Location, message: impl Into<String>) {
+        self.diagnostics.warn(location, message);
+    }
+
+    pub(super) fn error(&self, location: &Location, message: impl Into<String>) {
+        self.diagnostics.error(location, message);
+    }
+
+    /// Where the table begins.
+    pub(super) const fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Whether the table holds no key at all, known or not.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Where `key` stands; `None` if it is absent. The value may be wrong.
+    pub(super) fn find(&self, key: &str) -> Option<Location> {
+        debug_assert!(self.known.iter().any(|known| known.name == key), "{key} is not in config::keys");
+        self.entries.get_key_value(key).map(|(key, _)| self.locate(key))
+    }
+
+    /// Whether `key` is there. The value may be wrong.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Reports `key` as missing, with `or` added to the advice. A misspelt key is not missing.
+    pub(super) fn require(&self, key: &str, or: &str) {
+        if !self.has(key) && !self.misspelt.contains(&key) && self.diagnostics.is_all_toml() {
+            let location = Location { offset: self.location.offset, key: path(&self.location.key, key) };
+            self.error(&location, format!("missing: write {}{or}", self.example(key)));
+        }
+    }
+
+    /// A text that parses as `T`.
+    pub(super) fn text<T>(&self, key: &str) -> Option<Located<T>>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        self.text_by(key, str::parse)
+    }
+
+    /// A text that `parse` accepts.
+    pub(super) fn text_by<T, E: Display>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<Located<T>> {
+        let (location, value) = self.entry(key)?;
+        let Some(text) = value.as_str() else {
+            return self.wrong_type(&location, value, "a text", &self.example(key));
+        };
+        self.locate_value(location, parse(text))
+    }
+
+    /// A whole number that `make` accepts.
+    pub(super) fn whole<T, E: Display>(
+        &self,
+        key: &str,
+        make: impl Fn(u64) -> Result<T, E>,
+    ) -> Option<Located<T>> {
+        let (location, value) = self.entry(key)?;
+        let Some(integer) = value.as_integer() else {
+            return self.wrong_type(&location, value, "a whole number", &self.unquoted::<u64>(key, value));
+        };
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
+            if integer.as_str().starts_with('-') {
+                format!("{integer} is below zero: write a number such as {}", self.example(key))
+            } else {
+                format!("{integer} is too large: write less, such as {}", self.example(key))
+            }
+        });
+        let made = number.and_then(|number| make(number).map_err(|error| error.to_string()));
+        self.locate_value(location, made)
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, key: &str) -> Option<Located<bool>> {
+        let (location, value) = self.entry(key)?;
+        match value.as_bool() {
+            Some(value) => Some(Located { value, location }),
+            None => self.wrong_type(&location, value, "true or false", &self.unquoted::<bool>(key, value)),
+        }
+    }
+
+    /// A table inside this one.
+    pub(super) fn table(&self, key: &str, known: &'static [ConfigKey]) -> Option<Self> {
+        let (location, value) = self.entry(key)?;
+        self.open_value(location, value, known, &self.example(key))
+    }
+
+    /// The tables inside the table `key`, with their names where `N` accepts them.
+    pub(super) fn children<N>(&self, key: &str, known: &'static [ConfigKey]) -> Vec<(Option<N>, Self)>
+    where
+        N: FromStr,
+        N::Err: Display,
+    {
+        let Some((parent, value)) = self.entry(key) else { return Vec::new() };
+        let Some(entries) = value.as_table() else {
+            return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
+        };
+        let mut children = Vec::new();
+        for (name, value) in entries {
+            let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
+            let name = self.locate_value(location.clone(), name.get_ref().parse()).map(|name| name.value);
+            let instead = format!("[{}]", location.key);
+            let table = self.open_value(location, value.get_ref(), known, &instead);
+            children.extend(table.map(|table| (name, table)));
+        }
+        children
+    }
+
+    /// The tables of the list `key`, in order.
+    pub(super) fn tables(&self, key: &str, known: &'static [ConfigKey]) -> Vec<Self> {
+        let Some((location, value)) = self.entry(key) else { return Vec::new() };
+        let instead = format!("[[{}]]", location.key);
+        let Some(list) = value.as_array() else {
+            return self.wrong_type(&location, value, "a list of tables", &instead).unwrap_or_default();
+        };
+        let open = |value: &'t Spanned<DeValue<'t>>| {
+            let location = Location { offset: value.span().start, key: location.key.clone() };
+            self.open_value(location, value.get_ref(), known, &instead)
+        };
+        list.iter().filter_map(open).collect()
+    }
+
+    fn open_value(
+        &self,
+        location: Location,
+        value: &'t DeValue<'t>,
+        known: &'static [ConfigKey],
+        instead: &str,
+    ) -> Option<Self> {
+        match value.as_table() {
+            Some(entries) => Some(Self::open(entries, location, known, self.diagnostics)),
+            None => self.wrong_type(&location, value, "a table", instead),
+        }
+    }
+
+    fn entry(&self, key: &str) -> Option<(Location, &'t DeValue<'t>)> {
+        self.find(key).zip(self.entries.get(key).map(Spanned::get_ref))
+    }
+
+    fn locate(&self, key: &Spanned<impl AsRef<str>>) -> Location {
+        Location { offset: key.span().start, key: path(&self.location.key, key.get_ref().as_ref()) }
+    }
+
+    /// A parsed value with its location; reports the error otherwise.
+    fn locate_value<T, E: Display>(&self, location: Location, parsed: Result<T, E>) -> Option<Located<T>> {
+        match parsed {
+            Ok(value) => Some(Located { value, location }),
+            Err(error) => {
+                self.error(&location, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Reports a value of the wrong type.
+    fn wrong_type<T>(
+        &self,
+        location: &Location,
+        value: &DeValue<'_>,
+        expected: &str,
+        instead: &str,
+    ) -> Option<T> {
+        self.error(location, format!("{} where {expected} belongs: write {instead}", described(value)));
+        None
+    }
+
+    fn example(&self, key: &str) -> String {
+        let key = self.known.iter().find(|known| known.name == key);
+        key.map_or_else(String::new, |key| key.example.to_owned())
+    }
+
+    /// The text to write for a value whose only mistake may be its quotes.
+    fn unquoted<T: FromStr>(&self, key: &str, value: &DeValue<'_>) -> String {
+        match value.as_str().filter(|text| text.parse::<T>().is_ok()) {
+            Some(text) => format!("{key} = {text} without quotes"),
+            None => self.example(key),
+        }
+    }
+}

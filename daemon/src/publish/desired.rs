@@ -1,0 +1,85 @@
+//! The desired limits: those of a config, as they are to be published at an instant.
+
+use topup_wire::limit::{Algorithm, Lease, Limit, Percent, Rollout};
+
+use crate::config::{Config, LimitConfig, SupplyConfig};
+
+/// A limit to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesiredLimit {
+    /// The content of its record.
+    pub limit: Limit,
+    /// The instant of the schedule from which its terms apply, in µs of Redis `TIME`; `None` for the instant of
+    /// publication.
+    pub since: Option<u64>,
+}
+
+/// The limits of `config` that `which` selects, with their terms at `now` (µs of Redis `TIME`).
+pub fn desired_limits(config: &Config, now: u64, which: impl Fn(&LimitConfig) -> bool) -> Vec<DesiredLimit> {
+    let selected = config.limits.values().filter(|limit| which(limit));
+    selected.flat_map(|limit| with_trials(config, limit, now)).collect()
+}
+
+/// The next instant after `now` at which a schedule or quota of `config` changes any terms, in µs of Redis `TIME`.
+pub fn next_boundary(config: &Config, now: u64) -> Option<u64> {
+    config.limits.values().filter_map(|limit| limit.effective_at(now).until).min()
+}
+
+/// The next instant after `now` at which a schedule of `config` may change the capacity or rate of a token bucket.
+pub fn next_freeze(config: &Config, now: u64) -> Option<u64> {
+    let freezing = config.limits.values().filter(|limit| needs_freeze(limit));
+    freezing.filter_map(|limit| limit.effective_at(now).until).min()
+}
+
+/// Whether workers must be told ahead when the schedule of `limit` changes its terms.
+pub fn needs_freeze(limit: &LimitConfig) -> bool {
+    let has_rate = matches!(limit.supply, SupplyConfig::Rate(_));
+    has_rate && limit.algorithm == Algorithm::TokenBucket && !limit.schedule.is_empty()
+}
+
+/// Whether `limit` has a schedule or quota.
+pub fn has_calendar(limit: &LimitConfig) -> bool {
+    limit.calendars().next().is_some()
+}
+
+/// A limit, after the limits that it tries. In this order, a worker that reads of a trial in the limit's record finds
+/// the trial's record, too.
+fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLimit> {
+    let effective = limit.effective_at(now);
+    let own = Limit {
+        name: limit.name,
+        keyed: limit.keyed,
+        algorithm: limit.algorithm,
+        terms: effective.terms,
+        catch_up: limit.catch_up,
+        on_change: limit.on_change,
+        tick: config.tick,
+        shards: limit.shards,
+        lease: limit.lease,
+        rollout: limit.rollout,
+        candidate: limit.candidate.is_some(),
+        compared: limit.compared,
+    };
+    let without_trials =
+        Limit { rollout: Rollout::default(), candidate: false, compared: Percent::NONE, ..own.clone() };
+    let candidate = limit.candidate.as_ref().map(|candidate| {
+        let terms = candidate.terms(own.terms);
+        // A lease is not larger than a smaller bucket.
+        let smaller = |lease: Lease| Lease::new(lease.max().min(terms.capacity.get()), lease.ttl()).ok();
+        Limit {
+            name: own.name.candidate(),
+            terms,
+            lease: own.lease.and_then(smaller),
+            ..without_trials.clone()
+        }
+    });
+    let lazy = (own.compared > Percent::NONE).then(|| Limit {
+        name: own.name.lazy(),
+        algorithm: Algorithm::LazyTokenBucket,
+        catch_up: true,
+        lease: None,
+        ..without_trials
+    });
+    let limits = [candidate, lazy, Some(own)].into_iter().flatten();
+    limits.map(|limit| DesiredLimit { limit, since: effective.since }).collect()
+}

@@ -1,0 +1,54 @@
+//! Publishes one shard, and migrates its buckets over a change of terms.
+
+use redis::RedisResult;
+use topup_wire::{connection::Connection, keyspace::ShardKeys, limit::Limit, reply::Published, scripts};
+
+use super::{bounds::SLICE, remove::sweep_shard};
+
+/// Publishes one shard of `limit`, after it has finished an earlier change. The terms apply from `since`, or from now.
+/// A change that workers were told of carries the instant of its freeze in `frozen`.
+pub(super) async fn publish_shard(
+    connection: &Connection,
+    keys: &ShardKeys,
+    limit: &Limit,
+    since: Option<u64>,
+    frozen: Option<u64>,
+) -> RedisResult<Published> {
+    let conn = &mut connection.clone();
+    loop {
+        match scripts::publish(conn, keys, limit, since, frozen).await? {
+            published @ (Published::Unchanged | Published::Announced(_)) => return Ok(published),
+            published @ (Published::Changed | Published::Created) => {
+                if limit.algorithm.is_scripted() {
+                    sweep_shard(connection, keys).await?;
+                }
+                return Ok(published);
+            }
+            Published::Busy => {
+                // Without buckets to migrate, the keys are those of another algorithm or of a half removed limit.
+                if migrate_all(connection, keys).await? == 0 {
+                    sweep_shard(connection, keys).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Migrates every bucket of a shard to the present terms. Returns the number of buckets.
+pub(crate) async fn migrate_all(connection: &Connection, keys: &ShardKeys) -> RedisResult<u64> {
+    let conn = &mut connection.clone();
+    let mut migrated = 0;
+    if !scripts::is_carrying(conn, keys).await? {
+        return Ok(migrated);
+    }
+    loop {
+        let members = scripts::list_former(conn, keys, SLICE).await?;
+        // An empty list is sent, too: if workers have migrated the last bucket, the script marks the record as
+        // finished.
+        let slice = scripts::carry(conn, keys, &members).await?;
+        migrated += slice.carried;
+        if slice.carried == 0 || slice.left == 0 {
+            return Ok(migrated);
+        }
+    }
+}
