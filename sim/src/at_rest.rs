@@ -1,11 +1,10 @@
 //! Buckets at rest as numbers: native takes of them, and corrections.
 
 use topup::machine::{Adjust, Reply};
+use topup_twin::{AtRest, Bucket, Counter, Record};
 use topup_wire::{
-    bucket::{self, AtRest, Bucket, Held, Record},
-    scripts::{
-        AT_REST_UNIT, AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, rests_as_number,
-    },
+    constants::AT_REST_UNIT,
+    scripts::{AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, rests_as_number},
 };
 
 use crate::{
@@ -109,19 +108,19 @@ impl Server {
             executed.overflow = written.tokens_late(count, first_at, now);
             self.expire(at, now);
         }
-        let is_former = self.record.is_some_and(|record| record.terms != written.tag);
+        let is_previous = self.record.is_some_and(|record| record.terms != written.tag);
         let key = &mut self.keys[at];
         let units = written.unit() * count as i64;
         executed.born = key.born;
         executed.reply = match &mut key.bucket {
             Bucket::AtRest(AtRest::Until { tag, .. }) if key.number => {
                 let same = u64::from(*tag) % 8 == written.tag % 8;
-                let full_at = bucket::take_at_rest(written.pace, &mut key.bucket, count);
+                let full_at = topup_twin::take_at_rest(written.pace, &mut key.bucket, count);
                 executed.granted = count;
                 match full_at {
                     Some(full_at) if same || self.fault == Some(Fault::OtherTermsUnseen) => {
                         // Carried out after a change for which nobody waits so long: it counts as taken before.
-                        if is_former {
+                        if is_previous {
                             self.gifts.push((at, count, true));
                         }
                         Reply::AtRest(full_at)
@@ -130,7 +129,7 @@ impl Server {
                 }
             }
             Bucket::AtRest(_) => Reply::NotCounting,
-            Bucket::Counting(Held { tokens, .. }) => {
+            Bucket::Counting(Counter { tokens, .. }) => {
                 *tokens = tokens.saturating_sub(units);
                 Reply::NotAtRest
             }
@@ -194,7 +193,7 @@ impl Server {
                 return true;
             }
             Bucket::AtRest(_) => {}
-            Bucket::Counting(Held { tokens, .. }) => *tokens = tokens.saturating_sub(units),
+            Bucket::Counting(Counter { tokens, .. }) => *tokens = tokens.saturating_sub(units),
             Bucket::Absent => key.stray = Some(key.stray.unwrap_or(0).saturating_sub(units)),
         }
         false

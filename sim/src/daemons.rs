@@ -1,6 +1,7 @@
 //! Daemons: their passes, their heartbeats, and changes of terms by freeze.
 
-use topup_wire::bucket::{self, Bucket, Operation, Record};
+use topup_twin::{Bucket, Record};
+use topup_wire::bucket::Operation;
 
 use crate::{
     fault::Fault,
@@ -73,10 +74,10 @@ impl World {
         self.server.expire(bucket, now);
         let key = &mut self.server.keys[bucket];
         let Bucket::Counting(held) = key.bucket else { return };
-        let credited = if held.former {
-            bucket::carry(record, &mut key.bucket, now)
+        let credited = if held.is_previous {
+            topup_twin::migrate(record, &mut key.bucket, now)
         } else {
-            bucket::is_due(record, held, all, now) && bucket::refill(record, &mut key.bucket, now)
+            topup_twin::is_due(record, held, all, now) && topup_twin::refill(record, &mut key.bucket, now)
         };
         if !credited {
             return;
@@ -126,8 +127,8 @@ impl World {
                 self.tell(bucket, || format!("DAEMON announces {desired:?}"));
             }
         }
-        let is_former = |bucket: Bucket| matches!(bucket, Bucket::Counting(held) if held.former);
-        let busy = self.server.keys.iter().any(|key| is_former(key.bucket));
+        let is_previous = |bucket: Bucket| matches!(bucket, Bucket::Counting(held) if held.is_previous);
+        let busy = self.server.keys.iter().any(|key| is_previous(key.bucket));
         if now < self.server.frozen + FREEZE {
             return self.push(self.now + FREEZE, Happening::Publishes);
         }
@@ -147,7 +148,7 @@ impl World {
         self.publisher.in_force = desired;
         for bucket in 0..self.books.len() {
             if let Bucket::Counting(held) = &mut self.server.keys[bucket].bucket {
-                held.former = self.fault != Some(Fault::ChangeForgotten);
+                held.is_previous = self.fault != Some(Fault::ChangeForgotten);
             }
             self.note(bucket, Note::Changed(desired, self.plan.on_change));
             self.tell(bucket, || format!("DAEMON publishes {desired:?}"));

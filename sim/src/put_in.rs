@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use topup_wire::{
-    bucket::{self, AtRest, Bucket, Operation},
-    reply::PutInReply,
-    scripts::PutIn,
-};
+use topup_twin::{AtRest, Bucket};
+use topup_wire::{bucket::Operation, reply::PutInReply, scripts::PutIn};
 
 use crate::{fault::Fault, server::Server};
 
@@ -44,7 +41,7 @@ impl Server {
             _ => request,
         };
         let given = &mut self.keys[key];
-        let reply = bucket::put_in(&record, &mut given.bucket, request, now);
+        let reply = topup_twin::put_in(&record, &mut given.bucket, request, now);
         if let (Some(Fault::NoHold), Bucket::AtRest(AtRest::Until { hold, .. })) =
             (self.fault, &mut given.bucket)
         {

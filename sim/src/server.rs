@@ -1,8 +1,9 @@
 //! Redis, as far as buckets go: the twin of the scripts, the expiry of keys, and bare commands.
 
 use topup::machine::{Command, Reply};
+use topup_twin::{AtRest, Bucket, Counter, Credit, Record};
 use topup_wire::{
-    bucket::{self, AtRest, Bucket, Held, Operation, Pace, Record},
+    bucket::{Operation, Pace},
     limit::Capacity,
     reply::{Settled, Verdict},
 };
@@ -114,9 +115,9 @@ impl Server {
         }
         let before = self.tokens(key, now);
         self.keys[key] = Key::default();
-        let former = self.record.is_some_and(|record| record.terms % 10_000 != u64::from(tag));
+        let is_previous = self.record.is_some_and(|record| record.terms % 10_000 != u64::from(tag));
         let given = self.tokens(key, now).saturating_sub(before);
-        if former && given > 0 {
+        if is_previous && given > 0 {
             self.gifts.push((key, given + 1, false));
         }
     }
@@ -168,8 +169,8 @@ impl Server {
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
                 // Carried out after a change for which nobody waits so long: it counts as taken before.
-                let is_former = self.record.is_some_and(|record| record.terms != written.tag);
-                if taken && is_former {
+                let is_previous = self.record.is_some_and(|record| record.terms != written.tag);
+                if taken && is_previous {
                     self.gifts.push((key, count, true));
                 }
             }
@@ -217,7 +218,7 @@ impl Server {
         self.expire(key, now);
         let key = &mut self.keys[key];
         let before = key.bucket;
-        let settled = bucket::settle(record, &mut key.bucket, operation, may_count, doubt, now);
+        let settled = topup_twin::settle(record, &mut key.bucket, operation, may_count, doubt, now);
         let denied_in_doubt = doubt > 0 && settled.verdict == Verdict::Denied;
         let writes = before != key.bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
         if writes && !matches!(operation, Operation::Peek(_)) {
@@ -269,7 +270,7 @@ impl Server {
         let tokens = match bucket {
             Bucket::AtRest(_) => return None,
             Bucket::Absent => stray.get_or_insert(0),
-            Bucket::Counting(Held { tokens, .. }) => tokens,
+            Bucket::Counting(Counter { tokens, .. }) => tokens,
         };
         *tokens = tokens.saturating_sub(by as i64);
         Some(*tokens)
@@ -278,7 +279,7 @@ impl Server {
     /// Tokens that a bare command now takes beyond the bucket's capacity, since the bucket became full on the way.
     fn overflow(&self, key: usize, by: u64, sent: u64, now: u64) -> u64 {
         let (Some(record), Bucket::Counting(held)) = (self.record, self.keys[key].bucket) else { return 0 };
-        if held.former || held.score > now || self.headroom(key, sent) == 0 {
+        if held.is_previous || held.score > now || self.headroom(key, sent) == 0 {
             return 0;
         }
         let tokens = u128::from(held.tokens.max(0) as u64) + record.pace.owed(held.score, now).0;
@@ -298,7 +299,7 @@ impl Server {
 
     fn peek(&self, key: usize, now: u64) -> Option<Settled> {
         let mut bucket = self.keys[key].bucket;
-        Some(bucket::settle(&self.record?, &mut bucket, Operation::Peek(1), false, 0, now))
+        Some(topup_twin::settle(&self.record?, &mut bucket, Operation::Peek(1), false, 0, now))
     }
 
     /// Tokens in a bucket from which those in doubt can be paid.
@@ -306,7 +307,7 @@ impl Server {
         let Some(record) = &self.record else { return 0 };
         let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
         let tokens = held.tokens.max(0).saturating_add(doubt as i64);
-        let mut fuller = Bucket::Counting(Held { tokens, ..held });
-        bucket::settle(record, &mut fuller, Operation::Peek(1), false, 0, now).tokens
+        let mut fuller = Bucket::Counting(Counter { tokens, ..held });
+        topup_twin::settle(record, &mut fuller, Operation::Peek(1), false, 0, now).tokens
     }
 }

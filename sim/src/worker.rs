@@ -5,7 +5,8 @@ use std::{cell::Cell, collections::VecDeque, rc::Rc};
 use topup::machine::{
     BucketState, Context, HotCell, Kind, LeaseTerms, Micros, RedisTime, Terms, Timers, Waiter,
 };
-use topup_wire::{bucket::Record, limit::Capacity};
+use topup_twin::Record;
+use topup_wire::limit::Capacity;
 
 use crate::{adjust::Adjusting, dice::Dice, plan::Plan, server::Written};
 

@@ -334,7 +334,7 @@ impl World {
                 .mishaps
                 .iter()
                 .any(|(_, mishap)| matches!(mishap, crate::plan::Mishap::Failover(_)));
-            let swept = lost && key.bucket == topup_wire::bucket::Bucket::Absent && key.stray.is_some();
+            let swept = lost && key.bucket == topup_twin::Bucket::Absent && key.stray.is_some();
             if !key.is_absent() && !swept {
                 self.breaks(bucket, Law::KeyStays(format!("{:?}, stray {:?}", key.bucket, key.stray)));
             }

@@ -24,8 +24,12 @@
 //! that no limit of a config can have: `api~candidate`, `api~lazy`.
 
 use crate::{
+    constants::{
+        FIXED_WINDOW_LETTER, LAZY_LETTER, LEAKY_LETTER, SLIDING_COUNTER_LETTER, SLIDING_WINDOW_LETTER,
+    },
+    fnv::fnv_1a,
+    hash_slot::HashSlot,
     limit::{Algorithm, LimitName, Shards},
-    slot::Slot,
 };
 
 /// Published limits and their shards.
@@ -57,12 +61,12 @@ pub struct ShardKeys {
     pub record: String,
     /// The due index.
     pub due: String,
-    /// The former index.
-    pub former: String,
+    /// The previous index: buckets not migrated over the last change of terms.
+    pub previous: String,
     /// What a counter's key begins with; a member of the due index follows.
     pub counters: String,
     /// Where a cluster has all of them.
-    pub slot: Slot,
+    pub hash_slot: HashSlot,
     /// What all of them begin with.
     shard: String,
 }
@@ -71,12 +75,12 @@ pub struct ShardKeys {
 const fn letter(algorithm: Algorithm) -> char {
     match algorithm {
         Algorithm::TokenBucket => 'b',
-        Algorithm::LazyTokenBucket => 'l',
+        Algorithm::LazyTokenBucket => LAZY_LETTER as char,
         Algorithm::Gcra => 'g',
-        Algorithm::LeakyBucket => 'k',
-        Algorithm::FixedWindow => 'f',
-        Algorithm::SlidingWindow => 's',
-        Algorithm::SlidingCounter => 'c',
+        Algorithm::LeakyBucket => LEAKY_LETTER as char,
+        Algorithm::FixedWindow => FIXED_WINDOW_LETTER as char,
+        Algorithm::SlidingWindow => SLIDING_WINDOW_LETTER as char,
+        Algorithm::SlidingCounter => SLIDING_COUNTER_LETTER as char,
     }
 }
 
@@ -85,14 +89,7 @@ const fn letter(algorithm: Algorithm) -> char {
 /// Any even hash would do; this one is a few lines in every language a worker may be written in.
 pub fn shard_of(key: &str, shards: Shards) -> u16 {
     // The remainder is below a u16.
-    (hash_of(key) % u64::from(shards.get())) as u16
-}
-
-/// FNV-1a of `key`, 64 bits.
-pub(crate) fn hash_of(key: &str) -> u64 {
-    key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    (fnv_1a(key) % u64::from(shards.get())) as u16
 }
 
 // === impl ShardKeys ===
@@ -105,9 +102,9 @@ impl ShardKeys {
         Self {
             record: key("limit"),
             due: key("due"),
-            former: key("former"),
+            previous: key("former"),
             counters: key("b:"),
-            slot: Slot::of(shard.as_bytes()),
+            hash_slot: HashSlot::of(shard.as_bytes()),
             shard,
         }
     }

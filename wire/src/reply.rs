@@ -4,6 +4,7 @@ use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
 use crate::{
     bucket::{Operation, Pace},
+    constants::FIRST_TAKE_LATE,
     limit::{Capacity, Limit},
 };
 
@@ -97,9 +98,9 @@ pub struct Refilled {
 
 /// The reply of `carry.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct Migrated {
     /// Buckets carried over by this call.
-    pub carried: u64,
+    pub migrated: u64,
     /// Buckets still to be carried over.
     pub left: u64,
     /// The instant of Redis, in µs.
@@ -108,7 +109,7 @@ pub struct Carried {
 
 /// What came of publishing one shard of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Published {
+pub enum PublishReply {
     /// It said so already.
     Unchanged,
     /// It says so now.
@@ -155,7 +156,7 @@ impl Settled {
     pub fn from_headroom(number: u64, capacity: Capacity, pace: Pace, count: u64) -> Self {
         let (headroom, counting, capacity) = (number / 2, number % 2 == 1, capacity.get());
         // A bucket that has just stopped being full begins to fill up to 2 µs late, and a token falls on a whole µs.
-        let late = if pace.n > 1 { 3 } else { 0 };
+        let late = if pace.n > 1 { FIRST_TAKE_LATE } else { 0 };
         let time = u128::from(headroom.saturating_sub(late));
         let missing = (time * u128::from(pace.n)).div_ceil(u128::from(pace.p));
         let tokens = u64::try_from(missing).map_or(0, |missing| capacity.saturating_sub(missing));
@@ -246,14 +247,14 @@ impl FromRedisValue for Refilled {
     }
 }
 
-impl FromRedisValue for Carried {
+impl FromRedisValue for Migrated {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [carried, left, now] = numbers(value)?;
-        Ok(Self { carried: count(carried)?, left: count(left)?, now: count(now)? })
+        let [migrated, left, now] = numbers(value)?;
+        Ok(Self { migrated: count(migrated)?, left: count(left)?, now: count(now)? })
     }
 }
 
-impl FromRedisValue for Published {
+impl FromRedisValue for PublishReply {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let [outcome, now] = numbers(value)?;
         match outcome {

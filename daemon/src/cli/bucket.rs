@@ -121,7 +121,7 @@ impl Place {
             let request = scripts::PutIn { tokens, full_at: None, or_lost: false, in_hand_for };
             asked(scripts::put_in(&mut connection, algorithm, keys, member, request)).await?
         } else {
-            asked(scripts::operate(&mut connection, algorithm, keys, member, operation, false, 0)).await?
+            asked(scripts::settle(&mut connection, algorithm, keys, member, operation, false, 0)).await?
         };
         match settled.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(settled),

@@ -1,9 +1,6 @@
 //! Other terms to be tried beside a limit's own.
 
-use topup_wire::{
-    bucket::AtRest,
-    limit::{Algorithm, Capacity, Rate, Rule, Supply, Terms, Windows},
-};
+use topup_wire::limit::{Algorithm, Capacity, Rate, Rule, Supply, Terms, Windows};
 
 use super::{
     keys,
@@ -80,7 +77,7 @@ pub(super) fn read(
         let (capacity, rate) = (capacity.map(|found| found.value), rate.map(|found| found.value));
         if let (Some(capacity), Some(rate)) = (capacity.or(own.0), rate.or(own.1))
             && algorithm == Algorithm::Gcra
-            && !AtRest::tells(capacity, rate)
+            && !rate.pace().can_rest(capacity.get())
         {
             inner.error(&place, "gcra counts at most 1000000 tokens a second, and no more of them than come in 50 years: write less");
         }

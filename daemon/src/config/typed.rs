@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use topup_wire::{
-    bucket::AtRest,
-    limit::{Algorithm, Capacity, Lease, LimitName, Mode, OnChange, Percent, Rate, Rollout, Shards, Windows},
+use topup_wire::limit::{
+    Algorithm, Capacity, Lease, LimitName, Mode, OnChange, Percent, Rate, Rollout, Shards, Windows,
 };
 
 use super::{
@@ -154,7 +153,7 @@ impl Limit {
     }
 
     fn check_algorithm(&self, table: &Table<'_>) {
-        let scripted = |found: &&Found<Algorithm>| found.value.is_scripted();
+        let scripted = |found: &&Found<Algorithm>| found.value.is_script_only();
         let Some(scripted) = self.algorithm.as_ref().filter(scripted) else { return };
         let algorithm = scripted.value;
         if table.given("refill").is_some() {
@@ -184,7 +183,7 @@ impl Limit {
         for (place, capacity, rate) in
             std::iter::once((&rate.place, capacity.value, rate.value)).chain(entries)
         {
-            if !AtRest::tells(capacity, rate) {
+            if !rate.pace().can_rest(capacity.get()) {
                 let advice = "gcra counts at most 1000000 tokens a second, and no more of them than come in 50 years: \
                               write less, or algorithm = \"lazy-token-bucket\"";
                 table.error(place, advice);

@@ -16,7 +16,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Shards, Supply, Terms},
-    reply::Published,
+    reply::PublishReply,
     scripts,
 };
 
@@ -103,7 +103,7 @@ pub async fn publish(
 async fn clear_counts(connection: &Connection, name: &LimitName, places: &Semaphore) -> RedisResult<()> {
     // Never closed, so never refused.
     let _place = places.acquire().await;
-    scripts::clear_counts(&mut connection.clone(), &name.tried_beside()).await
+    scripts::clear_counts(&mut connection.clone(), &name.live()).await
 }
 
 /// Publishes one limit, when it finds a place.
@@ -139,8 +139,8 @@ async fn publish_limit(
         let place = (limit.name, shard);
         let keys = ShardKeys::new(&limit.name, shard);
         match publish_shard(connection, &keys, limit, at, told.get(&place).copied()).await? {
-            Published::Announced(frozen) => drop(outcome.announced.insert(place, frozen)),
-            published => outcome.changed |= published != Published::Unchanged,
+            PublishReply::Announced(frozen) => drop(outcome.announced.insert(place, frozen)),
+            published => outcome.changed |= published != PublishReply::Unchanged,
         }
     }
     if outcome.changed {
@@ -188,18 +188,18 @@ async fn publish_shard(
     limit: &Limit,
     at: Option<u64>,
     told: Option<u64>,
-) -> RedisResult<Published> {
+) -> RedisResult<PublishReply> {
     let conn = &mut connection.clone();
     loop {
         match scripts::publish(conn, keys, limit, at, told).await? {
-            published @ (Published::Unchanged | Published::Announced(_)) => return Ok(published),
-            published @ (Published::Changed | Published::Created) => {
-                if limit.algorithm.is_scripted() {
+            published @ (PublishReply::Unchanged | PublishReply::Announced(_)) => return Ok(published),
+            published @ (PublishReply::Changed | PublishReply::Created) => {
+                if limit.algorithm.is_script_only() {
                     sweep_shard(connection, keys).await?;
                 }
                 return Ok(published);
             }
-            Published::Busy => {
+            PublishReply::Busy => {
                 let carried = carry_all(connection, keys).await?;
                 // Nothing to carry: what is in the way belongs to another algorithm, or to a limit half removed.
                 if carried == 0 {
@@ -214,15 +214,15 @@ async fn publish_shard(
 pub(crate) async fn carry_all(connection: &Connection, keys: &ShardKeys) -> RedisResult<u64> {
     let conn = &mut connection.clone();
     let mut carried = 0;
-    if !scripts::is_carrying(conn, keys).await? {
+    if !scripts::is_migrating(conn, keys).await? {
         return Ok(carried);
     }
     loop {
-        let members = scripts::list_former(conn, keys, SLICE).await?;
+        let members = scripts::list_previous(conn, keys, SLICE).await?;
         // Also without any: workers may have carried the last of them, and the record does not say so yet.
-        let slice = scripts::carry(conn, keys, &members).await?;
-        carried += slice.carried;
-        if slice.carried == 0 || slice.left == 0 {
+        let slice = scripts::migrate(conn, keys, &members).await?;
+        carried += slice.migrated;
+        if slice.migrated == 0 || slice.left == 0 {
             return Ok(carried);
         }
     }
@@ -235,7 +235,7 @@ async fn tidy(connection: &Connection, limit: &Limit, before: Option<&Limit>) ->
     for mut node in connection.each_node().await? {
         if before.algorithm != limit.algorithm {
             scripts::sweep_states(conn, &mut node, &limit.name, before.algorithm, 0).await?;
-        } else if limit.algorithm.is_scripted() {
+        } else if limit.algorithm.is_script_only() {
             scripts::touch_states(conn, &mut node, &limit.name, limit.algorithm).await?;
         }
     }

@@ -25,7 +25,7 @@ pub async fn touch_at_rest(connection: &Connection, name: &LimitName) -> RedisRe
                 let mut connection = connection.clone();
                 async move {
                     let (keys, nothing) = (ShardKeys::new(name, shard), Operation::Refund(0));
-                    scripts::operate(
+                    scripts::settle(
                         &mut connection,
                         Algorithm::TokenBucket,
                         &keys,

@@ -7,7 +7,7 @@ use std::sync::{
 
 use redis::RedisResult;
 use topup_wire::{
-    bucket::Record,
+    bucket::refill_period,
     connection::{Address, Connection},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
@@ -77,11 +77,14 @@ pub(crate) struct Errand {
 impl Shard {
     /// The shards of `limit` that a daemon refills: none when the limit needs no daemon.
     pub(crate) fn of(limit: &Limit) -> Vec<Self> {
-        if limit.algorithm.is_scripted() {
+        if limit.algorithm.is_script_only() {
             return Vec::new();
         }
         let (period, tick) = match limit.terms.supply {
-            Supply::Rate(_) => (Record::new(limit, 0).period(), limit.tick.as_micros() as u64),
+            Supply::Rate(rate) => {
+                let tick = limit.tick.as_micros() as u64;
+                (refill_period(rate.pace(), limit.catch_up, tick), tick)
+            }
             // Of a quota it is known when they are.
             Supply::Period(_) | Supply::Windows(_) => (LOOK_EVERY, 0),
         };
@@ -123,7 +126,7 @@ impl Errand {
     /// Credits every bucket of the shard that is due, slice by slice.
     pub(crate) async fn run(self, connection: Connection) -> RedisResult<Done> {
         let conn = &mut connection.clone();
-        if self.anew && self.lane.look(scripts::is_carrying(conn, &self.keys)).await? {
+        if self.anew && self.lane.look(scripts::is_migrating(conn, &self.keys)).await? {
             self.lane.alone(carry_all(&connection, &self.keys)).await?;
         }
         let mut done = Done { credited: 0, due: u64::MAX };

@@ -1,9 +1,9 @@
 //! The way to Redis: to one server, or to whichever node of a cluster has the keys.
 
 mod address;
+mod cluster_router;
 mod node;
 mod redirect;
-mod servers;
 mod topology;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -14,13 +14,13 @@ use redis::{
 use tokio::time::sleep;
 
 pub use address::{Address, check};
+pub(crate) use cluster_router::{ClusterRouter, SLOW, node_replaced};
+use node::Commands;
 pub(crate) use node::Node;
-use node::Question;
 pub use redirect::is_elsewhere;
 use redirect::{Redirect, error_in};
-pub(crate) use servers::{SLOW, Servers, superseded};
 
-use crate::slot::Slot;
+use crate::hash_slot::HashSlot;
 
 /// The longest one attempt to connect may take.
 ///
@@ -43,11 +43,11 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 /// command, and comes back by itself.
 ///
 /// Whether there is one server or a cluster nobody needs to know. A command goes to the node that has its keys, which must
-/// be in one slot, and one without keys (`SCRIPT LOAD`) where the one before it went. A node that has not got the keys says
+/// be in one hash slot, and one without keys (`SCRIPT LOAD`) where the one before it went. A node that has not got the keys says
 /// who has; nothing was done then, and that one is asked. Nothing else is ever sent twice.
 #[derive(Clone)]
 pub struct Connection {
-    servers: Arc<Servers>,
+    router: Arc<ClusterRouter>,
     /// Who was asked last.
     last: Option<Arc<Node>>,
 }
@@ -62,15 +62,15 @@ pub struct Connection {
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
-    Ok(Connection { servers: Servers::open(url)?, last: None })
+    Ok(Connection { router: ClusterRouter::open(url)?, last: None })
 }
 
 // === impl Connection ===
 
 impl Connection {
-    /// The node that has `slot`; `None` of one server, or as long as it is not known that there are more.
-    pub fn node_of(&self, slot: Slot) -> Option<Address> {
-        self.servers.owner(slot)?.address().cloned()
+    /// The node that has `hash slot`; `None` of one server, or as long as it is not known that there are more.
+    pub fn node_of(&self, hash_slot: HashSlot) -> Option<Address> {
+        self.router.owner(hash_slot)?.address().cloned()
     }
 
     /// A connection for each part of the keyspace, which has commands without keys (`SCAN`) answered by that one.
@@ -78,40 +78,40 @@ impl Connection {
     /// # Errors
     /// Those of Redis.
     pub async fn each_node(&self) -> RedisResult<Vec<Self>> {
-        if self.servers.nodes().is_empty() && !self.servers.read().await? {
+        if self.router.nodes().is_empty() && !self.router.refresh().await? {
             return Ok(vec![self.clone()]);
         }
-        let nodes = self.servers.nodes().into_iter();
-        Ok(nodes.map(|node| Self { servers: self.servers.clone(), last: Some(node) }).collect())
+        let nodes = self.router.nodes().into_iter();
+        Ok(nodes.map(|node| Self { router: self.router.clone(), last: Some(node) }).collect())
     }
 
-    pub(crate) fn servers(&self) -> &Arc<Servers> {
-        &self.servers
+    pub(crate) fn router(&self) -> &Arc<ClusterRouter> {
+        &self.router
     }
 
-    async fn ask(&mut self, question: Question<'_>, slot: Option<Slot>) -> RedisResult<Vec<Value>> {
-        let mut node = match (slot, &self.last) {
+    async fn ask(&mut self, commands: Commands<'_>, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
+        let mut node = match (hash_slot, &self.last) {
             (None, Some(last)) => last.clone(),
-            _ => self.servers.find(slot).await?,
+            _ => self.router.node_for(hash_slot).await?,
         };
-        let (mut anyway, mut redirects, mut pause) = (false, 0, PAUSE.0);
+        let (mut asking, mut redirects, mut pause) = (false, 0, PAUSE.0);
         loop {
-            let answer = self.servers.ask(&node, question, anyway).await;
+            let answer = self.router.ask(&node, commands, asking).await;
             self.last = Some(node.clone());
             let Some(error) = refusal(&answer) else {
-                self.servers.introduce();
+                self.router.check_for_cluster();
                 return answer;
             };
-            match self.servers.hear(&error, &node) {
+            match self.router.note_error(&error, &node) {
                 Some(Redirect::Moved(_, address)) if redirects < MOST_REDIRECTS => {
-                    (node, anyway) = (self.servers.at(&address)?, false);
+                    (node, asking) = (self.router.node_at(&address)?, false);
                 }
                 Some(Redirect::Ask(address)) if redirects < MOST_REDIRECTS => {
-                    (node, anyway) = (self.servers.at(&address)?, true);
+                    (node, asking) = (self.router.node_at(&address)?, true);
                 }
                 Some(Redirect::Later) if pause <= PAUSE.1 => {
                     sleep(pause).await;
-                    (node, anyway, redirects) = (self.servers.find(slot).await?, false, 0);
+                    (node, asking, redirects) = (self.router.node_for(hash_slot).await?, false, 0);
                     pause *= 2;
                     continue;
                 }
@@ -125,8 +125,8 @@ impl Connection {
 impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
-            let slot = key_of(cmd).map(Slot::of);
-            let mut answers = self.ask(Question::One(cmd), slot).await?;
+            let hash_slot = key_of(cmd).map(HashSlot::of);
+            let mut answers = self.ask(Commands::One(cmd), hash_slot).await?;
             answers.pop().ok_or_else(|| RedisError::from((ErrorKind::Client, "no answer to a command")))
         })
     }
@@ -138,13 +138,13 @@ impl ConnectionLike for Connection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
-            let slot = pipeline.cmd_iter().find_map(key_of).map(Slot::of);
-            self.ask(Question::Many(pipeline, offset, count), slot).await
+            let hash_slot = pipeline.cmd_iter().find_map(key_of).map(HashSlot::of);
+            self.ask(Commands::Many(pipeline, offset, count), hash_slot).await
         })
     }
 
     fn get_db(&self) -> i64 {
-        self.servers.first().db()
+        self.router.first().db()
     }
 }
 

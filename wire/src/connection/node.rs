@@ -26,7 +26,7 @@ struct Current {
 
 /// What is asked: a command, or several at once.
 #[derive(Clone, Copy)]
-pub(super) enum Question<'a> {
+pub(super) enum Commands<'a> {
     One(&'a Cmd),
     /// As [`ConnectionLike::req_packed_commands`] has it.
     Many(&'a Pipeline, usize, usize),
@@ -56,12 +56,12 @@ impl Node {
     }
 
     /// What it answers to `question`.
-    pub(super) async fn ask(&self, question: Question<'_>) -> RedisResult<Vec<Value>> {
+    pub(super) async fn ask(&self, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
         let Current { number, mut connection } =
             self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let answer = match question {
-            Question::One(command) => connection.req_packed_command(command).await.map(|answer| vec![answer]),
-            Question::Many(commands, offset, count) => {
+        let answer = match commands {
+            Commands::One(command) => connection.req_packed_command(command).await.map(|answer| vec![answer]),
+            Commands::Many(commands, offset, count) => {
                 connection.req_packed_commands(commands, offset, count).await
             }
         };
@@ -72,18 +72,18 @@ impl Node {
     }
 
     /// The same, also if it is only about to get the keys.
-    pub(super) async fn ask_anyway(&self, question: Question<'_>) -> RedisResult<Vec<Value>> {
+    pub(super) async fn ask_with_asking(&self, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
         let mut asking = Cmd::new();
         asking.arg("ASKING");
-        let mut commands = Pipeline::new();
+        let mut pipeline = Pipeline::new();
         let mut add = |command: &Cmd| {
-            commands.add_command(asking.clone()).add_command(command.clone());
+            pipeline.add_command(asking.clone()).add_command(command.clone());
         };
-        match question {
-            Question::One(command) => add(command),
-            Question::Many(several, ..) => several.cmd_iter().for_each(add),
+        match commands {
+            Commands::One(command) => add(command),
+            Commands::Many(several, ..) => several.cmd_iter().for_each(add),
         }
-        let all = self.ask(Question::Many(&commands, 0, commands.len())).await?;
+        let all = self.ask(Commands::Many(&pipeline, 0, pipeline.len())).await?;
         Ok(all.into_iter().skip(1).step_by(2).collect())
     }
 

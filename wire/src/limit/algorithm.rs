@@ -57,7 +57,7 @@ impl Algorithm {
     }
 
     /// Whether the script of each operation is all it needs: no daemon, no index of its buckets.
-    pub const fn is_scripted(self) -> bool {
+    pub const fn is_script_only(self) -> bool {
         !matches!(self, Self::TokenBucket)
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use crate::constants::EXACT;
+
 /// The largest number of tokens anything may count: 2^53.
 ///
 /// Redis scripts compute with doubles, which hold every whole number up to here exactly.
-pub const MAX_TOKENS: u64 = 1 << 53;
+pub const MAX_TOKENS: u64 = EXACT;
 
 /// The most tokens a bucket holds: 1 to [`MAX_TOKENS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -43,7 +43,7 @@ impl LimitName {
 
     /// The limit beside which it is tried; the limit itself, when it is one.
     #[must_use]
-    pub fn tried_beside(&self) -> Self {
+    pub fn live(&self) -> Self {
         let own = self.0.split_once('~').map_or(self.as_str(), |(own, _)| own);
         Self(ArrayString::from(own).unwrap_or(self.0))
     }
@@ -58,7 +58,7 @@ impl LimitName {
     }
 
     fn beside(&self, ending: &str) -> Self {
-        let mut name = self.tried_beside().0;
+        let mut name = self.live().0;
         // The longest name and the longest ending fit.
         let _ = name.try_push_str(ending);
         Self(name)
@@ -101,10 +101,10 @@ mod tests {
             for beside in [own.candidate(), own.lazy()] {
                 assert!(beside.as_str().parse::<LimitName>().is_err(), "{beside}");
                 assert_eq!(LimitName::published(beside.as_str()), Ok(beside));
-                assert_eq!(beside.tried_beside(), own);
+                assert_eq!(beside.live(), own);
                 assert!(beside.as_str().starts_with(own.as_str()) && beside != own);
             }
-            assert_eq!((LimitName::published(own.as_str()), own.tried_beside()), (Ok(own), own));
+            assert_eq!((LimitName::published(own.as_str()), own.live()), (Ok(own), own));
             assert_ne!(own.candidate(), own.lazy());
         }
         assert!("n".repeat(65).parse::<LimitName>().is_err());

@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use super::MAX_TOKENS;
+use crate::bucket::Pace;
 
 /// The shortest interval of a rate.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
@@ -93,6 +94,12 @@ impl Rate {
     /// The rate in lowest terms: `(n, p)`, n tokens every p µs.
     pub const fn lowest_terms(self) -> (u64, u64) {
         in_lowest_terms(self.tokens, self.micros)
+    }
+
+    /// The same as a [`Pace`].
+    pub const fn pace(self) -> Pace {
+        let (n, p) = self.lowest_terms();
+        Pace { n, p }
     }
 
     /// Tokens per second, rounded as a double is: for people, never for arithmetic on tokens.

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::UnknownWord;
-use crate::keyspace::hash_of;
+use crate::fnv::fnv_1a;
 
 /// What a limit does to those who ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ impl Percent {
 
     /// Whether `key` is among them: the same for every worker, at any time.
     pub fn has(self, key: &str) -> bool {
-        let hash = hash_of(key);
+        let hash = fnv_1a(key);
         // Both halves: by the lower bits alone, all keys of a shard could be in or out.
         (hash ^ hash >> 32) % 100 < u64::from(self.0)
     }

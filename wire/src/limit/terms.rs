@@ -3,6 +3,7 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{Algorithm, Capacity, Lease, LimitName, Percent, Rate, Rollout, Windows};
+use crate::bucket::Pace;
 
 /// What a change of capacity does with the tokens a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -163,7 +164,7 @@ impl Limit {
     }
 
     /// Whether there is anything to be counted: it is not in force for all, or something is tried beside it.
-    pub fn is_tried(&self) -> bool {
+    pub fn has_trial(&self) -> bool {
         !self.rollout.is_whole() || self.candidate || self.compared > Percent::NONE
     }
 
@@ -176,12 +177,18 @@ impl Limit {
 // === impl Supply ===
 
 impl Supply {
-    /// `(n, p)`: n tokens every p µs in lowest terms; `(0, 1)` for a calendar quota, which has none between its instants,
-    /// and for windows, whose tokens come as they were taken.
+    /// The rate in lowest terms. `(0, 1)` for a calendar quota, which gets no tokens between its instants, and for
+    /// windows, whose tokens come as they were taken.
     pub const fn lowest_terms(self) -> (u64, u64) {
+        let Pace { n, p } = self.pace();
+        (n, p)
+    }
+
+    /// The same as a [`Pace`].
+    pub const fn pace(self) -> Pace {
         match self {
-            Self::Rate(rate) => rate.lowest_terms(),
-            Self::Period(_) | Self::Windows(_) => (0, 1),
+            Self::Rate(rate) => rate.pace(),
+            Self::Period(_) | Self::Windows(_) => Pace { n: 0, p: 1 },
         }
     }
 }

@@ -6,7 +6,11 @@
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
 
 use super::at_rest::number_at_rest;
-use crate::{bucket::Pace, lane::Command};
+use crate::{
+    bucket::Pace,
+    constants::TAGS,
+    pipeline::{Expiry, RedisCommand},
+};
 
 /// The most tokens of a first take: a script reckons with their number times a span of the rate.
 pub const MOST_FIRST: u64 = 1 << 32;
@@ -38,20 +42,20 @@ pub async fn first_take(
     Ok(answer.is_some())
 }
 
-/// Appends a command as [`first_take`] sends it: answered by [`Done`](crate::lane::Reply::Done) or
-/// [`Nothing`](crate::lane::Reply::Nothing).
+/// Appends a command as [`first_take`] sends it: answered by [`Done`](crate::pipeline::Reply::Done) or
+/// [`Nothing`](crate::pipeline::Reply::Nothing).
 ///
 /// `full_at` is the instant, in µs of Redis `TIME`, at which the bucket is full after the take, and never early. With it
 /// the bucket is written as a number, which is right only where it [`rests_as_number`](super::rests_as_number). With 0
 /// Redis says by the expiry when the bucket was taken from.
-pub fn ask_first_take(out: &mut Vec<u8>, state: &str, terms: u64, pace: Pace, count: u64, full_at: u64) {
+pub fn encode_first_take(out: &mut Vec<u8>, state: &str, terms: u64, pace: Pace, count: u64, full_at: u64) {
     let key = state.as_bytes();
     if full_at == 0 {
         let (value, ms) = (value(terms, count), pace.first_take_ms(count));
-        Command::SetIfAbsent { key, value: value.as_bytes(), ms }.encode(out);
+        RedisCommand::SetIfAbsent { key, value: value.as_bytes(), expiry: Expiry::After(ms) }.encode(out);
     } else {
         let (value, at) = (number_at_rest(terms, full_at).to_string(), full_at.div_ceil(1_000));
-        Command::SetIfAbsentUntil { key, value: value.as_bytes(), at }.encode(out);
+        RedisCommand::SetIfAbsent { key, value: value.as_bytes(), expiry: Expiry::At(at) }.encode(out);
     }
 }
 
@@ -63,5 +67,5 @@ pub fn is_not_a_counter(error: &RedisError) -> bool {
 
 /// What a first take writes.
 fn value(terms: u64, count: u64) -> String {
-    format!("f{:04}{count}", terms % 10_000)
+    format!("f{:04}{count}", terms % TAGS)
 }

@@ -6,25 +6,25 @@ use redis::{Cmd, ParsingError, RedisResult, Script, aio::ConnectionLike};
 
 use super::script;
 use crate::{
-    bucket::Pace,
+    constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
         Algorithm, Capacity, Lease, Limit, LimitName, Percent, Period, Rollout, Shards, Supply, Terms,
         Windows,
     },
-    reply::{Published, PublishedLimit},
+    reply::{PublishReply, PublishedLimit},
 };
 
 /// The time from telling workers of a change to making it, as `publish.lua` has it: a worker believes what it knows for
 /// 700 ms.
-pub const FREEZE: Duration = Duration::from_millis(750);
+pub const FREEZE: Duration = Duration::from_micros(FREEZE_MICROS);
 
 static PUBLISH: LazyLock<Script> = script!("publish.lua");
 static FREEZE_RECORD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("freeze.lua")));
 
 /// Publishes one shard of `limit`, from the instant `at` on (µs of Redis `TIME`; now, when `None`).
 ///
-/// A change of the capacity or rate of a token bucket is [announced](Published::Announced) first. It is made once workers
+/// A change of the capacity or rate of a token bucket is [announced](PublishReply::Announced) first. It is made once workers
 /// have been told: `announced` is the instant of that answer, or of a later one.
 ///
 /// # Errors
@@ -35,9 +35,9 @@ pub async fn publish(
     limit: &Limit,
     at: Option<u64>,
     announced: Option<u64>,
-) -> RedisResult<Published> {
+) -> RedisResult<PublishReply> {
     let mut call = PUBLISH.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    call.key(&keys.record).key(&keys.due).key(&keys.previous);
     call.arg(at.unwrap_or(0)).arg(announced.unwrap_or(0));
     for (field, value) in fields(limit) {
         call.arg(field).arg(value);
@@ -82,9 +82,9 @@ pub async fn read_limit(
     let published = parse(name, &fields).map(|limit| {
         // What a record of before there was such a field would say: never changed, not frozen, full.
         let number = |field: &str| fields.get(field).and_then(|text| text.parse::<u64>().ok());
-        let (n, p) = limit.terms.supply.lowest_terms();
+        let pace = limit.terms.supply.pace();
         let missing = number("anchor").map_or(0, |anchor| limit.terms.capacity.get().saturating_sub(anchor));
-        let grown = |anchored: u64| if missing == 0 { 0 } else { Pace { n, p }.instant(anchored, missing) };
+        let grown = |anchored: u64| if missing == 0 { 0 } else { pace.instant(anchored, missing) };
         PublishedLimit {
             terms: number("terms").unwrap_or(1),
             frozen: number("frozen").is_some_and(|since| since > 0),

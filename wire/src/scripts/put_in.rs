@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, aio::ConnectionLike};
 
-use super::{operate, settle::invocation};
+use super::settle::{invocation, settle};
 use crate::{
     bucket::Operation,
     keyspace::ShardKeys,
@@ -62,7 +62,7 @@ pub async fn try_put_in(
     let PutIn { tokens, full_at, or_lost, in_hand_for } = request;
     if algorithm != Algorithm::TokenBucket {
         let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-        return operate(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
+        return settle(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
     }
     let word = match tokens {
         Some(_) if or_lost => "put-back",

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use super::script;
-use crate::{bucket::NEVER, keyspace::ShardKeys, reply::Refilled};
+use crate::{constants::EXACT, keyspace::ShardKeys, reply::Refilled};
 
 static REFILL: LazyLock<Script> = script!("rest.lua" "refill.lua");
 
@@ -25,14 +25,14 @@ pub enum Look {
 /// # Errors
 /// Those of Redis.
 pub async fn count_active(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<u64> {
-    let (due, former): (u64, u64) = redis::pipe()
+    let (due, previous): (u64, u64) = redis::pipe()
         .cmd("ZCARD")
         .arg(&keys.due)
         .cmd("ZCARD")
-        .arg(&keys.former)
+        .arg(&keys.previous)
         .query_async(connection)
         .await?;
-    Ok(due + former)
+    Ok(due + previous)
 }
 
 /// Whether any bucket of the shard has a counter: what most shards are asked most of the time, far cheaper than a pass.
@@ -59,7 +59,7 @@ pub async fn refill(
     call.key(&keys.record).key(&keys.due).key(&keys.counters);
     let all = match look {
         Look::Due => 0,
-        Look::All => NEVER,
+        Look::All => EXACT,
         Look::Rest(since) => since,
     };
     call.arg(most).arg(all).invoke_async(connection).await

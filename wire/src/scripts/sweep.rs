@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Script, aio::ConnectionLike};
 
-use super::{at_rest::is_at_rest, operate};
+use super::{at_rest::is_at_rest, settle::settle};
 use crate::{
     bucket::Operation,
     keyspace::{COUNTERS_PATTERN, ShardKeys, bucket_of, state_of, states_pattern},
@@ -31,7 +31,7 @@ pub async fn sweep_counters(
     keys: &ShardKeys,
     most: usize,
 ) -> RedisResult<usize> {
-    for index in [&keys.due, &keys.former] {
+    for index in [&keys.due, &keys.previous] {
         let list = Cmd::zrange(index, 0, most.saturating_sub(1) as isize);
         let members: Vec<String> = list.query_async(connection).await?;
         if members.is_empty() {
@@ -53,7 +53,7 @@ pub async fn sweep_keys(
     members: &[String],
 ) -> RedisResult<usize> {
     let mut call = SWEEP.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    call.key(&keys.record).key(&keys.due).key(&keys.previous);
     for member in members {
         call.key(keys.counter(member));
     }
@@ -84,12 +84,12 @@ pub async fn find_strays(
     own.retain(|_| expires.next() == Some(-1));
     let asked = own.iter().fold(redis::pipe(), |mut asked, (_, (name, shard, member))| {
         let keys = ShardKeys::new(name, *shard);
-        asked.zscore(keys.due, *member).zscore(keys.former, *member);
+        asked.zscore(keys.due, *member).zscore(keys.previous, *member);
         asked
     });
-    let places: Vec<Option<f64>> = all_of(node, &asked).await?;
-    let placed = own.into_iter().zip(places.chunks(2));
-    strays.extend(placed.filter(|(_, places)| places.iter().all(Option::is_none)).map(|(key, _)| key));
+    let scores: Vec<Option<f64>> = all_of(node, &asked).await?;
+    let scored = own.into_iter().zip(scores.chunks(2));
+    strays.extend(scored.filter(|(_, scores)| scores.iter().all(Option::is_none)).map(|(key, _)| key));
     let mut by_shard: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for (_, (name, shard, member)) in strays {
         by_shard.entry((name, shard)).or_default().push(member.to_owned());
@@ -145,7 +145,7 @@ pub async fn sweep_states(
     while let Some(from) = cursor {
         let found: Vec<String>;
         (found, cursor) = scan(node, name, from).await?;
-        // Those of one shard are in one slot.
+        // Those of one shard are in one hash slot.
         let mut states: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
         for key in &found {
             if let Some((shard, _)) = state_of(name, algorithm, key).filter(|(shard, _)| *shard >= first) {
@@ -153,7 +153,7 @@ pub async fn sweep_states(
             }
         }
         for (shard, states) in states {
-            if algorithm.is_scripted() {
+            if algorithm.is_script_only() {
                 Cmd::unlink(states).exec_async(connection).await?;
                 continue;
             }
@@ -182,7 +182,7 @@ pub async fn touch_states(
         (found, cursor) = scan(node, name, from).await?;
         for (shard, member) in found.iter().filter_map(|key| state_of(name, algorithm, key)) {
             let keys = ShardKeys::new(name, shard);
-            operate(connection, algorithm, &keys, member, Operation::Refund(0), false, 0).await?;
+            settle(connection, algorithm, &keys, member, Operation::Refund(0), false, 0).await?;
         }
     }
     Ok(())

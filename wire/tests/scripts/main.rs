@@ -8,7 +8,7 @@
 
 mod contracts;
 mod cost;
-mod draw;
+mod generators;
 mod laws;
 mod plain;
 mod server;

@@ -7,7 +7,7 @@ use redis::{
     aio::{ConnectionLike, MultiplexedConnection},
 };
 use topup_embedded::RedisServer;
-use topup_wire::{keyspace::ShardKeys, limit::Limit, reply::Published, scripts};
+use topup_wire::{keyspace::ShardKeys, limit::Limit, reply::PublishReply, scripts};
 
 /// A private Redis and a connection to it.
 pub(crate) struct Redis {
@@ -125,9 +125,9 @@ pub(crate) async fn publish(
     keys: &ShardKeys,
     limit: &Limit,
     at: Option<u64>,
-) -> RedisResult<Published> {
+) -> RedisResult<PublishReply> {
     let published = scripts::publish(connection, keys, limit, at, None).await?;
-    let Published::Announced(told) = published else { return Ok(published) };
+    let PublishReply::Announced(told) = published else { return Ok(published) };
     // As if it had been long ago.
     Cmd::hset(&keys.record, "frozen", 1).exec_async(connection).await?;
     scripts::publish(connection, keys, limit, at, Some(told)).await

@@ -1,14 +1,15 @@
 //! When a bucket is absent, at rest or counting, and what bare commands make of it.
 
 use topup_wire::{
-    bucket::{HOLD, Operation},
+    bucket::Operation,
+    constants::HOLD,
     limit::{Algorithm, Limit},
     reply::{PutInReply, Settled, Verdict},
-    scripts::{self, Look, Part, number_at_rest},
+    scripts::{self, BucketTake, Look, number_at_rest},
 };
 
 use crate::{
-    draw::limit,
+    generators::limit,
     laws::Scene,
     server::{Redis, publish},
 };
@@ -32,7 +33,9 @@ async fn decrement(scene: &mut Scene) -> Option<i64> {
 /// A share of `count` of bucket "a", which may count where `may_count`.
 async fn share(scene: &mut Scene, count: u64, may_count: bool) -> Settled {
     let (keys, share) = (scene.keys.clone(), Operation::Share(count));
-    scripts::settle(&mut scene.redis.connection, &keys, "a", share, may_count, 0).await.unwrap()
+    scripts::settle(&mut scene.redis.connection, Algorithm::TokenBucket, &keys, "a", share, may_count, 0)
+        .await
+        .unwrap()
 }
 
 async fn text(scene: &mut Scene) -> Option<String> {
@@ -157,16 +160,16 @@ async fn a_full_counter_goes_with_the_first_pass_that_finds_it() {
 /// Its counter was evicted, and a client took it for full.
 #[tokio::test]
 async fn a_bucket_at_rest_that_is_due_loses_its_place_and_nothing_else() {
-    for carried in [false, true] {
+    for migrated in [false, true] {
         let mut scene = scene(limit(10, "1/s")).await;
         assert!(share(&mut scene, 9, true).await.counting);
         let counter = scene.keys.counter("a");
         scene.redis.ask::<()>(&["DEL", &counter]).await;
         assert!(scene.first_take("a", 5).await.1);
         let before = text(&mut scene).await;
-        if carried {
+        if migrated {
             scene.publish(limit(10, "2/s"), None).await;
-            scene.carry(1).await;
+            scene.migrate(1).await;
         } else {
             scene.pass(PERIOD).await;
             let keys = scene.keys.clone();
@@ -252,7 +255,7 @@ async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
     let mut redis = Redis::start().await;
     let named = |name: &str, algorithm: Algorithm, capacity: u64| {
         let name = name.parse().unwrap();
-        Limit { name, algorithm, ..crate::draw::limit_of(algorithm, capacity) }
+        Limit { name, algorithm, ..crate::generators::limit_of(algorithm, capacity) }
     };
     let limits = Algorithm::ALL.map(|algorithm| named(algorithm.as_str(), algorithm, 5));
     let keys = limits.each_ref().map(|limit| topup_wire::keyspace::ShardKeys::new(&limit.name, 0));
@@ -263,15 +266,15 @@ async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
     for (count, verdict, left) in
         [(3, Verdict::Allowed, 2), (3, Verdict::Denied, 2), (2, Verdict::Allowed, 0)]
     {
-        let parts: Vec<Part<'_>> = limits
+        let parts: Vec<BucketTake<'_>> = limits
             .iter()
             .zip(&keys)
             .map(|(limit, keys)| {
                 let algorithm = limit.algorithm;
-                Part { algorithm, keys, member: "a", count, enforced: true }
+                BucketTake { algorithm, keys, member: "a", count, enforced: true }
             })
             .collect();
-        for (settled, limit) in scripts::joint(conn, &parts).await.unwrap().iter().zip(&limits) {
+        for (settled, limit) in scripts::take_all(conn, &parts).await.unwrap().iter().zip(&limits) {
             assert_eq!((settled.verdict, settled.tokens), (verdict, left), "{}", limit.algorithm);
             assert!(!settled.counting);
         }

@@ -5,11 +5,11 @@
 //! ```
 
 use redis::Script;
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, reply::Refilled, scripts};
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::Refilled, scripts};
 
 use crate::{
     contracts::sources,
-    draw::limit,
+    generators::limit,
     server::{Redis, publish},
     travel::travel,
 };
@@ -80,7 +80,17 @@ async fn microseconds_of_a_credit() {
     publish(&mut redis.connection, &keys, &pure, None).await.unwrap();
     for i in 0..BUCKETS {
         let take = Operation::Take(900_000);
-        scripts::settle(&mut redis.connection, &keys, &format!("user-{i}"), take, true, 0).await.unwrap();
+        scripts::settle(
+            &mut redis.connection,
+            Algorithm::TokenBucket,
+            &keys,
+            &format!("user-{i}"),
+            take,
+            true,
+            0,
+        )
+        .await
+        .unwrap();
     }
     let source = sources::scripts().into_iter().find(|source| source.name == "refill").unwrap();
     let ways = WAYS.map(|(name, most, changes)| {

@@ -4,7 +4,7 @@ use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use redis::{Value, from_redis_value};
 use topup_wire::{
     bucket::{Operation, Pace},
-    limit::Limit,
+    limit::{Algorithm, Limit},
     reply::Verdict,
     scripts::{self, AtRestNumber},
 };
@@ -15,7 +15,7 @@ use super::{
     worker::{Answer, Worker},
 };
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -167,7 +167,7 @@ impl Run {
         let from = self.scene.redis.time().await;
         let first_at = if first { from + MARGIN } else { 0 };
         let mut out = Vec::new();
-        let replies = scripts::ask_take_at_rest(&mut out, &state, 1, pace, count, first_at);
+        let replies = scripts::encode_take_at_rest(&mut out, &state, 1, pace, count, first_at);
         let mut answers = self.scene.redis.ask_bare(&out, replies).await;
         let to = self.scene.redis.time().await;
         let created = replies > 1 && matches!(answers[0], Ok(Value::Okay));
@@ -209,7 +209,7 @@ impl Run {
             Left::Settle(count) => return self.settle(count).await,
         };
         let mut out = Vec::new();
-        let replies = scripts::ask_adjust(&mut out, &state, pace, give, 0, full_at);
+        let replies = scripts::encode_correction(&mut out, &state, pace, give, 0, full_at);
         let value = self.scene.redis.ask_bare(&out, replies).await.pop().unwrap();
         if give > 0 {
             return self.settle(count).await;
@@ -231,7 +231,8 @@ impl Run {
     async fn settle(&mut self, count: u64) -> Option<u64> {
         let (conn, keys) = (&mut self.scene.redis.connection, &self.scene.keys);
         let take = Operation::Take(count);
-        let settled = scripts::settle(conn, keys, "a", take, self.may_count, 0).await.unwrap();
+        let settled =
+            scripts::settle(conn, Algorithm::TokenBucket, keys, "a", take, self.may_count, 0).await.unwrap();
         let now = self.scene.instant(settled.now);
         if settled.verdict == Verdict::Allowed {
             self.admit(now, now, count);

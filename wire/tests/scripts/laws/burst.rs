@@ -3,14 +3,14 @@
 use rand::{RngExt, seq::IndexedRandom};
 use topup_wire::{
     bucket::{Operation, Pace},
-    limit::MAX_TOKENS,
+    limit::{Algorithm, MAX_TOKENS},
     reply::Verdict,
     scripts,
 };
 
 use super::scene::Scene;
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -45,7 +45,9 @@ async fn a_burst_on_a_full_bucket_is_allowed_to_the_last_token() {
                 assert!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap() >= 0);
             } else {
                 let take = Operation::Take(1);
-                let settled = scripts::settle(conn, &keys, "a", take, may_count, 0).await.unwrap();
+                let settled = scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", take, may_count, 0)
+                    .await
+                    .unwrap();
                 assert_eq!(settled.verdict, Verdict::Allowed, "{given} of {capacity} at {n}/{p} µs");
                 counting = settled.counting;
             }

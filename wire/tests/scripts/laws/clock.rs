@@ -12,7 +12,7 @@ use super::{
     worker::{Answer, Worker},
 };
 use crate::{
-    draw::{any_size, limit, seeds},
+    generators::{any_size, limit, seeds},
     server::Redis,
 };
 

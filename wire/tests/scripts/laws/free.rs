@@ -2,7 +2,8 @@
 
 use rand::RngExt;
 use topup_wire::{
-    bucket::{HOLD, Operation},
+    bucket::Operation,
+    constants::HOLD,
     limit::{Algorithm, Capacity, Shards},
     reply::{PutInReply, Verdict},
     scripts,
@@ -10,7 +11,7 @@ use topup_wire::{
 
 use super::scene::Scene;
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -65,7 +66,7 @@ async fn after_a_raise_a_bucket_has_a_key_until_one_without_would_be_full() {
     scene.take("a", 1).await;
     let raised = limit(3_610, "1/s");
     scene.publish(raised, None).await;
-    scene.carry(1).await;
+    scene.migrate(1).await;
     // Full, as an absent bucket is not yet: it holds 10 and grows.
     scene.settle("a", Operation::Reset).await;
     assert_eq!((scene.tokens("a").await, scene.tokens("b").await), (3_610, 10));
@@ -133,7 +134,7 @@ async fn lazy_buckets_of_a_removed_limit_are_swept() {
     let mut scene = Scene::set(Redis::start().await, lazy).await;
     let conn = &mut scene.redis.connection;
     for i in 0..2_500 {
-        scripts::operate(
+        scripts::settle(
             conn,
             Algorithm::LazyTokenBucket,
             &scene.keys,

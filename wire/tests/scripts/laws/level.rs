@@ -7,7 +7,7 @@ const SHARE: i128 = 1 << 40;
 
 /// The lowest and the highest level a bucket may have.
 #[derive(Clone, Debug)]
-pub(crate) struct Level {
+pub(crate) struct LeakyBucket {
     low: i128,
     high: i128,
     at: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Level {
 
 // === impl Level ===
 
-impl Level {
+impl LeakyBucket {
     /// A full bucket of `limit`.
     pub(crate) fn full(limit: &Limit, at: u64) -> Self {
         let (n, p) = limit.terms.supply.lowest_terms();

@@ -8,7 +8,7 @@ use topup_wire::{
 
 use super::scene::Scene;
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 

@@ -10,7 +10,7 @@ use super::{
     worker::{Answer, Worker},
 };
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 

@@ -13,7 +13,7 @@ use topup_wire::{
     scripts,
 };
 
-use crate::{contracts::sources, draw::limit, server::Redis};
+use crate::{contracts::sources, generators::limit, server::Redis};
 
 const BUCKETS: usize = 4_000;
 const PIPELINED: usize = 100;
@@ -101,7 +101,7 @@ async fn microseconds_of_a_joint_take() {
         });
         let ways = [
             Way { name: "ours", script: Script::new(&whole), calls: ours.collect() },
-            Way { name: "plain", script: Script::new(include_str!("joint.lua")), calls: plain.collect() },
+            Way { name: "plain", script: Script::new(include_str!("take_all.lua")), calls: plain.collect() },
         ];
         measure(&mut redis, &levels.map(Algorithm::as_str).join(", "), &ways).await;
     }
@@ -114,7 +114,7 @@ fn joint_call(levels: &[Algorithm], shards: &[ShardKeys], member: &str) -> (Vec<
         let state = shard.state(*algorithm, member);
         match algorithm {
             Algorithm::TokenBucket => {
-                keys.extend([state, shard.record.clone(), shard.due.clone(), shard.former.clone()]);
+                keys.extend([state, shard.record.clone(), shard.due.clone(), shard.previous.clone()]);
             }
             Algorithm::Gcra => keys.extend([state, shard.record.clone()]),
             _ => keys.extend([shard.record.clone(), state]),

@@ -1,9 +1,10 @@
 //! Takes of buckets at rest by one bare command, in a [`World`].
 
 use redis::{RedisResult, Value, from_redis_value};
+use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::{
-    bucket::{self, AtRest, Bucket, Record},
-    scripts::{self, AT_REST_UNIT, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number},
+    constants::AT_REST_UNIT,
+    scripts::{self, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number},
 };
 
 use super::world::{MEMBERS, World};
@@ -24,7 +25,7 @@ impl World {
             return None;
         }
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
-        let replies = scripts::ask_take_at_rest(&mut out, &state, terms, pace, count, first_at);
+        let replies = scripts::encode_take_at_rest(&mut out, &state, terms, pace, count, first_at);
         let mut answers = self.redis.ask_bare(&out, replies).await;
         let left = answers.pop().unwrap();
         if replies > 1 && answers[0].as_ref().is_ok_and(|answer| *answer == Value::Okay) {
@@ -37,7 +38,7 @@ impl World {
     pub(crate) async fn give(&mut self, i: usize, count: u64) {
         let pace = self.twin.record.pace;
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
-        assert_eq!(scripts::ask_adjust(&mut out, &state, pace, count, 0, 0), 1);
+        assert_eq!(scripts::encode_correction(&mut out, &state, pace, count, 0, 0), 1);
         let left = self.redis.ask_bare(&out, 1).await.pop().unwrap();
         self.add(i, left, -(count as i64 * (pace.p * AT_REST_UNIT) as i64)).await;
     }
@@ -45,7 +46,7 @@ impl World {
     /// Lets the key of a bucket at rest live until `full_at`.
     pub(crate) async fn live_until(&mut self, i: usize, full_at: u64) {
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
-        assert_eq!(scripts::ask_adjust(&mut out, &state, self.twin.record.pace, 0, 0, full_at), 2);
+        assert_eq!(scripts::encode_correction(&mut out, &state, self.twin.record.pace, 0, 0, full_at), 2);
         let answers = self.redis.ask_bare(&out, 2).await;
         if answers[0] == Ok(Value::Int(1)) {
             self.expiries[i] = self.expiries[i].max(full_at.div_ceil(1_000));
@@ -68,7 +69,7 @@ impl World {
     }
 
     /// Terms are told apart by 8: nothing stays at rest for as many changes, since each is followed by a touch of all.
-    pub(super) async fn forget_former_numbers(&mut self) {
+    pub(super) async fn forget_previous_numbers(&mut self) {
         let terms = self.twin.record.terms;
         for i in 0..MEMBERS.len() {
             let Bucket::AtRest(AtRest::Until { tag, .. }) = self.buckets[i] else { continue };
@@ -116,7 +117,7 @@ impl World {
                 let Bucket::AtRest(AtRest::Until { tag, .. }) = *bucket else { unreachable!() };
                 let unit = (pace.p * AT_REST_UNIT) as i64;
                 let full_at = if by > 0 {
-                    bucket::take_at_rest(pace, bucket, (by / unit) as u64).unwrap()
+                    topup_twin::take_at_rest(pace, bucket, (by / unit) as u64).unwrap()
                 } else {
                     let Bucket::AtRest(AtRest::Until { full_at, .. }) = bucket else { unreachable!() };
                     *full_at -= by.unsigned_abs() / AT_REST_UNIT;

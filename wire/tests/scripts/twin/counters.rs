@@ -11,7 +11,7 @@ use topup_wire::{
 
 use super::world::{MEMBERS, World};
 use crate::{
-    draw::{FAR, any_size, capacity, count, limit, on_change, period, seeds, some_time, terms},
+    generators::{FAR, any_size, capacity, count, limit, on_change, period, seeds, some_time, terms},
     server::Redis,
 };
 
@@ -92,7 +92,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         }
         80..90 => take_at_rest(world, i, rng).await,
         90..93 => change(world, rng).await,
-        93..98 => world.carry(&slice(rng)).await,
+        93..98 => world.migrate(&slice(rng)).await,
         _ => world.evict(i).await,
     }
 }
