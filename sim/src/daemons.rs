@@ -1,39 +1,19 @@
 //! Daemons: their passes, their heartbeats, and changes of terms by freeze.
 
 use topup_twin::{Bucket, Record};
-use topup_wire::bucket::Operation;
+use topup_wire::{bucket::Operation, constants::FREEZE_MICROS};
 
 use crate::{
     fault::Fault,
     oracle::Note,
     plan::{Promise, SECOND},
+    publisher::Publisher,
     world::{Happening, World},
 };
 
-/// A change is announced for so long before it is made, in µs.
-const FREEZE: u64 = 750_000;
 /// A heartbeat is good for so long, and comes so often, in µs.
 const GOOD_FOR: u64 = 2 * SECOND;
 const BEATS: u64 = SECOND / 2;
-
-/// The terms to be published.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Publisher {
-    pub(crate) desired: Promise,
-    in_force: Promise,
-    /// Instant from which the desired terms apply. `None` is the instant of their publication.
-    pub(crate) from: Option<u64>,
-    /// From when on those in force do.
-    pub(crate) since: u64,
-}
-
-// === impl Publisher ===
-
-impl Publisher {
-    pub(crate) const fn new(terms: Promise) -> Self {
-        Self { desired: terms, in_force: terms, from: None, since: 0 }
-    }
-}
 
 // === impl World ===
 
@@ -99,21 +79,21 @@ impl World {
         });
     }
 
-    /// Publishes what a flush has removed.
+    /// Publishes the limit again after a flush.
     fn heal(&mut self) {
         if self.server.record.is_none() {
             let now = self.server.time(self.now);
-            let Publisher { in_force, .. } = self.publisher;
+            let Publisher { published, .. } = self.publisher;
             self.server.record =
-                Some(Record::new(&in_force.limit(self.plan.lease, self.plan.on_change), now));
+                Some(Record::new(&published.limit(self.plan.lease, self.plan.on_change), now));
             self.server.generation = now / 1_000;
         }
     }
 
-    /// Makes the terms what they should be: announced first, changed when nobody goes by the former ones any more.
+    /// Publishes the desired terms: announces the change, and makes it once no worker uses the previous terms.
     pub(crate) fn publishes(&mut self) {
-        let Publisher { desired, in_force, from, .. } = self.publisher;
-        if desired == in_force {
+        let Publisher { desired, published, from, .. } = self.publisher;
+        if desired == published {
             return;
         }
         let again = self.now + self.dice.of(5_000..=200_000);
@@ -129,8 +109,8 @@ impl World {
         }
         let is_previous = |bucket: Bucket| matches!(bucket, Bucket::Counting(held) if held.is_previous);
         let busy = self.server.keys.iter().any(|key| is_previous(key.bucket));
-        if now < self.server.frozen + FREEZE {
-            return self.push(self.now + FREEZE, Happening::Publishes);
+        if now < self.server.frozen + FREEZE_MICROS {
+            return self.push(self.now + FREEZE_MICROS, Happening::Publishes);
         }
         if busy {
             return self.push(again, Happening::Publishes);
@@ -145,7 +125,7 @@ impl World {
         }
         self.server.record = Some(record.changed(&limit, at));
         (self.server.frozen, self.server.generation) = (0, self.server.generation + 1);
-        self.publisher.in_force = desired;
+        self.publisher.published = desired;
         for bucket in 0..self.books.len() {
             if let Bucket::Counting(held) = &mut self.server.keys[bucket].bucket {
                 held.is_previous = self.fault != Some(Fault::ChangeForgotten);
@@ -155,15 +135,15 @@ impl World {
             let at = self.now + self.dice.of(0..=2 * SECOND);
             self.push(at, Happening::Touch(bucket));
         }
-        self.excuse(desired, in_force, late);
+        self.excuse(desired, published, late);
     }
 
     /// A change that is made late counts from its instant on. Buckets forget takes by the former terms since then, so
     /// these tokens may be given twice.
-    fn excuse(&mut self, desired: Promise, in_force: Promise, late: u64) {
+    fn excuse(&mut self, desired: Promise, published: Promise, late: u64) {
         let of = |terms: Promise| (late * terms.tokens).div_ceil(terms.interval) + 1;
         if late > 0 {
-            self.note_all(Note::Given(of(desired).max(of(in_force))));
+            self.note_all(Note::Given(of(desired).max(of(published))));
         }
     }
 

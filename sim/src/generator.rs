@@ -232,9 +232,7 @@ impl Plan {
         self.mishaps.push((at, Mishap::Change(Promise::new(capacity, after, SECOND), 0)));
         // The change is made and known to all workers 1.4 s later, and then the bucket is the first time asked.
         self.burst(dice, capacity * 2 / 5 / self.workers as u64, at + SECOND * 3 / 5, SECOND / 8);
-        for round in 0..12 {
-            self.burst(dice, 1, at + SECOND * 7 / 5 + round * 80_000, 60_000);
-        }
+        self.refresh_estimates(dice, at + SECOND * 7 / 5, 80_000, 60_000);
         let later = at + dice.of(2 * SECOND..=7 * SECOND / 2);
         self.burst(dice, capacity * 3 / 2 / self.workers as u64, later, 40_000);
         self
@@ -253,12 +251,17 @@ impl Plan {
         let each = (capacity / self.workers as u64).min(150);
         self.traffic.clear();
         self.burst(dice, each / 2, at - 100_000, 20_000);
-        for round in 0..12 {
-            self.burst(dice, 1, at + round * 140_000, 3_000);
-        }
+        self.refresh_estimates(dice, at, 140_000, 3_000);
         let later = dice.of(800_000..=1_700_000);
         self.burst(dice, each * 3 / 2, at + later, 3_000);
         self
+    }
+
+    /// Adds a take of each worker every so many µs, twelve times, so that their estimates stay fresh.
+    fn refresh_estimates(&mut self, dice: &mut Dice, from: u64, every: u64, within: u64) {
+        for round in 0..12 {
+            self.burst(dice, 1, from + round * every, within);
+        }
     }
 
     /// Adds `takes` takes of each worker, within some µs from an instant on.

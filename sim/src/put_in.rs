@@ -1,4 +1,4 @@
-//! Putting tokens into a bucket, as Redis does it.
+//! SentPutIn tokens into a bucket, as Redis does it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{fault::Fault, server::Server};
 pub(crate) enum Put {
     /// The tokens are in the bucket.
     Given,
-    /// Somebody else has taken since: they are lost.
+    /// Another worker has taken since: the tokens are lost.
     Lost,
     /// The bucket has ended counting: ask again after so many µs.
     Ended(u64),

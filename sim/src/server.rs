@@ -4,6 +4,7 @@ use topup::machine::{Command, Reply};
 use topup_twin::{AtRest, Bucket, Counter, Credit, Record};
 use topup_wire::{
     bucket::{Operation, Pace},
+    constants::{LONGEST_SHORT_HEADROOM, TAGS},
     limit::Capacity,
     reply::{Settled, Verdict},
 };
@@ -19,7 +20,7 @@ pub(crate) struct Key {
     pub(crate) bucket: Bucket,
     /// When it expires, in ms; 0 where it does not.
     pub(crate) expires: u64,
-    /// What bare commands have made of an absent bucket.
+    /// The counter that bare commands have made of an absent bucket.
     pub(crate) stray: Option<i64>,
     /// A bucket at rest is kept as a number.
     pub(crate) number: bool,
@@ -41,9 +42,9 @@ pub(crate) struct Executed {
     pub(crate) reply: Reply,
     /// Tokens taken.
     pub(crate) granted: u64,
-    /// Tokens that nobody gets: in doubt, of which a settle was told, or of a counter that takes at rest have met.
+    /// Tokens that no caller gets: those in doubt of a settle, or of a counter that takes at rest have met.
     pub(crate) charged: u64,
-    /// Those in doubt that the bucket did not have any more.
+    /// Tokens in doubt that the bucket did not have any more.
     pub(crate) unpaid: u64,
     /// Tokens that a bare command took of a full bucket, which became full after the command was written. Tokens that a
     /// first take left too many, since it named an instant that had passed.
@@ -115,14 +116,14 @@ impl Server {
         }
         let before = self.tokens(key, now);
         self.keys[key] = Key::default();
-        let is_previous = self.record.is_some_and(|record| record.terms % 10_000 != u64::from(tag));
+        let is_previous = self.record.is_some_and(|record| record.terms_id % TAGS != u64::from(tag));
         let given = self.tokens(key, now).saturating_sub(before);
         if is_previous && given > 0 {
             self.gifts.push((key, given + 1, false));
         }
     }
 
-    /// A script of an unknown limit leaves no key behind, though a first take has written it: what was taken is forgotten.
+    /// Removes the key, as a script of an unknown limit does. Tokens of a first take are forgotten with it.
     pub(crate) fn forget(&mut self, key: usize) {
         if self.keys[key].number {
             return;
@@ -168,8 +169,8 @@ impl Server {
                 }
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
-                // Carried out after a change for which nobody waits so long: it counts as taken before.
-                let is_previous = self.record.is_some_and(|record| record.terms != written.tag);
+                // The command came later after a change than any worker allows, and counts as carried out before it.
+                let is_previous = self.record.is_some_and(|record| record.terms_id != written.tag);
                 if taken && is_previous {
                     self.gifts.push((key, count, true));
                 }
@@ -234,7 +235,10 @@ impl Server {
             Operation::Take(count) | Operation::Share(count) => count,
             _ => return Settled { headroom, ..settled },
         };
-        if settled.verdict != Verdict::Allowed || settled.granted != asked || settled.headroom >= 1 << 52 {
+        if settled.verdict != Verdict::Allowed
+            || settled.granted != asked
+            || settled.headroom >= LONGEST_SHORT_HEADROOM
+        {
             return Settled { headroom, ..settled };
         }
         let number = headroom * 2 + u64::from(settled.counting);
@@ -258,7 +262,7 @@ impl Server {
             return false;
         }
         let expires = now / 1_000 + written.pace.first_take_ms(count);
-        let tag = (written.tag % 10_000) as u16;
+        let tag = (written.tag % TAGS) as u16;
         let bucket = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
         *key = Key { bucket, expires, born: now, ..Key::default() };
         true

@@ -1,4 +1,4 @@
-//! A limit's record as the scripts see it, and what it makes of a bucket's tokens.
+//! A limit's record as the scripts see it, and the tokens of a bucket under it.
 
 use topup_wire::{
     bucket::{Pace, refill_period},
@@ -9,7 +9,7 @@ use topup_wire::{
 
 use crate::{counter::Counter, time::Credit};
 
-/// The terms of before the last change, and what it does with tokens.
+/// The previous terms, and the effect of the last change on tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviousTerms {
     /// Capacity before the change.
@@ -18,7 +18,7 @@ pub struct PreviousTerms {
     pub pace: Pace,
     /// When a calendar quota was last filled before the change; 0 for a rate.
     pub filled: u64,
-    /// What the change does with tokens.
+    /// The effect of the change on tokens.
     pub on_change: OnChange,
 }
 
@@ -27,30 +27,30 @@ pub struct PreviousTerms {
 pub struct Record {
     /// Most tokens a bucket holds.
     pub capacity: u64,
-    /// How tokens come with time.
+    /// The rate.
     pub pace: Pace,
-    /// Whether a settling take credits what is owed.
+    /// Whether a settle credits the tokens owed.
     pub catch_up: bool,
     /// The refill period, in µs.
     pub tick: u64,
-    /// What the next change does with tokens.
+    /// The effect of the next change on tokens.
     pub on_change: OnChange,
     /// When a calendar quota was last filled; 0 for a rate.
     pub filled: u64,
     /// When a calendar quota is filled next; 0 for a rate.
     pub fills: u64,
-    /// Counts the changes of capacity and pace, from the instant of publication on: buckets at rest say under which they
-    /// were written.
-    pub terms: u64,
+    /// Counts the changes of capacity and pace, from the instant of publication on: buckets at rest say under which
+    /// they were written.
+    pub terms_id: u64,
     /// The instant from which these terms apply.
     pub since: u64,
-    /// What an absent bucket held at `anchored`.
+    /// Tokens of an absent bucket at `anchored`.
     pub anchor: u64,
     /// The instant `anchor` speaks of.
     pub anchored: u64,
     /// The terms before the last change, if there was one.
     pub previous: Option<PreviousTerms>,
-    /// What may be taken within a time, of a limit that says that.
+    /// Rules about windows, of a limit that has them.
     pub windows: Option<Windows>,
 }
 
@@ -72,7 +72,7 @@ impl Record {
             on_change: limit.on_change,
             filled,
             fills,
-            terms: 1,
+            terms_id: 1,
             since: now,
             anchor: capacity,
             anchored: now,
@@ -87,16 +87,16 @@ impl Record {
         let fresh = Self::new(limit, at);
         if fresh.windows.is_some() {
             let since = if fresh.windows == self.windows { self.since } else { at };
-            let Self { terms, anchor, anchored, .. } = *self;
-            return Self { terms, since, anchor, anchored, ..fresh };
+            let Self { terms_id, anchor, anchored, .. } = *self;
+            return Self { terms_id, since, anchor, anchored, ..fresh };
         }
         if (fresh.capacity, fresh.pace) == (self.capacity, self.pace) {
-            let Self { terms, since, anchor, anchored, previous, .. } = *self;
-            return Self { terms, since, anchor, anchored, previous, ..fresh };
+            let Self { terms_id, since, anchor, anchored, previous, .. } = *self;
+            return Self { terms_id, since, anchor, anchored, previous, ..fresh };
         }
         let (filled, on_change) = (self.last_filled(at), fresh.on_change);
         let before = PreviousTerms { capacity: self.capacity, pace: self.pace, filled, on_change };
-        let changed = Self { terms: self.terms + 1, previous: Some(before), ..fresh };
+        let changed = Self { terms_id: self.terms_id + 1, previous: Some(before), ..fresh };
         let (anchor, anchored) = changed.migrate(before, self.anchor, self.anchored);
         Self { anchor, anchored, ..changed }
     }
@@ -215,14 +215,14 @@ impl Record {
         full.saturating_sub(now)
     }
 
-    /// Whether buckets may be at rest: they fill by themselves, and takers credit what they need.
+    /// Whether buckets may be at rest: they fill at a rate, and a settle credits the tokens owed.
     pub(crate) fn rests(&self) -> bool {
         self.pace.n > 0 && self.catch_up
     }
 
-    /// What a bucket at rest says of the terms.
+    /// The tag of the present terms in a value at rest.
     pub(crate) fn tag(&self) -> u16 {
-        (self.terms % TAGS) as u16
+        (self.terms_id % TAGS) as u16
     }
 
     /// Whether a bucket of `tokens` needs no key.
@@ -240,7 +240,7 @@ impl Record {
         refill_period(self.pace, self.catch_up, self.tick)
     }
 
-    /// How far off the next pass is: at 1 the bucket cannot be full for 5 periods, at 2 for 20, and so on.
+    /// Backoff band of a bucket: in band 1 it cannot be full for 5 periods, in band 2 for 20, and so on.
     pub fn band(&self, tokens: u64) -> u32 {
         if self.pace.n == 0 || !self.catch_up {
             return 0;

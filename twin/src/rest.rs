@@ -4,7 +4,7 @@ use topup_wire::bucket::Pace;
 
 use crate::{record::Record, time::Credit};
 
-/// What the key of a bucket at rest says. It expires when the bucket is full.
+/// The value of a bucket at rest. Its key expires when the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtRest {
     /// A client's first take of a full bucket.
@@ -16,8 +16,8 @@ pub enum AtRest {
         /// When the key expires, in ms since the Unix epoch: what says when it was written.
         expires: u64,
     },
-    /// What a script writes, and of some limits a client's first take, see
-    /// [`rests_as_number`](crate::scripts::rests_as_number).
+    /// The value that a script writes. Of limits that [`rests_as_number`](topup_wire::scripts::rests_as_number), a
+    /// client's first take writes it, too.
     Until {
         /// Under which terms it was written.
         tag: u16,
@@ -32,7 +32,7 @@ pub enum AtRest {
 pub(crate) struct Snapshot {
     pub(crate) tokens: u64,
     pub(crate) score: u64,
-    /// Whether it is not what was written, for more than the time that has passed.
+    /// Whether it differs from the stored value by more than the passed time.
     pub(crate) moved: bool,
     /// Whether more was missing than a bucket holds, and so forgotten.
     pub(crate) stepped: bool,

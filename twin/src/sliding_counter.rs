@@ -27,7 +27,7 @@ impl SlidingCounter {
         self.over - self.begun
     }
 
-    /// What counts at `at`.
+    /// Tokens that count at `at`.
     fn counts(&self, at: u64) -> u64 {
         if at < self.over {
             return self.taken + share(self.before, self.over - at, self.length());

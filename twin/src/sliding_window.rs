@@ -12,7 +12,7 @@ use crate::{
     record::Record,
 };
 
-/// What was taken, and when.
+/// The log of takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlidingLog(pub Vec<Entry>);
 
@@ -30,7 +30,7 @@ pub struct Entry {
 // === impl Log ===
 
 impl SlidingLog {
-    /// Those that count at `at` within `length`.
+    /// Entries that count at `at` within `length`.
     fn within(&self, at: u64, length: u64) -> impl Iterator<Item = &Entry> {
         self.0.iter().filter(move |entry| entry.at + length > at)
     }
@@ -62,8 +62,8 @@ impl SlidingLog {
         }
     }
 
-    /// The same to a clock that has stepped back to `now`: what counts was taken now, or just before the windows in which
-    /// it counts no longer.
+    /// The log after a step of the clock back to `now`. Tokens that count become entries as of now, or as of just
+    /// before the windows in which they no longer count.
     fn stepped_back(&self, lengths: &[u64], now: u64) -> Self {
         let (at, mut log, mut counted) = (self.newest().0, Self::default(), Vec::new());
         counted.extend(lengths.iter().map(|length| self.used(at, *length)));
@@ -122,7 +122,7 @@ impl State for SlidingLog {
             settled.wait = leaves.fold(now, u64::max) - now;
         }
         if writes(operation, settled.verdict, stepped) {
-            // What counts no longer is trimmed.
+            // Entries that no longer count are trimmed.
             let gone =
                 log.0.iter().take(LOG_BATCH as usize).take_while(|entry| entry.at + longest <= at).count();
             log.0.drain(..gone);

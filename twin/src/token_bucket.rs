@@ -18,7 +18,7 @@ use crate::{
     rest::{AtRest, Snapshot},
 };
 
-/// What a script is asked.
+/// The arguments of a script.
 struct Asked {
     operation: Operation,
     may_count: bool,
@@ -29,8 +29,8 @@ struct Asked {
     indexed: bool,
 }
 
-/// The bare `DECR`, also of a key that is not there: the tokens left; `None` when it is refused since the bucket is at
-/// rest. `stray` is what such commands have made of the key of an absent bucket.
+/// The bare `DECR`, also of a missing key. Returns the tokens left; `None` if the bucket is at rest, which refuses it.
+/// `stray` is the counter that such commands have made of an absent bucket.
 pub fn decrement(bucket: &mut Bucket, stray: &mut i64) -> Option<i64> {
     let tokens = match bucket {
         Bucket::Absent => stray,
@@ -51,8 +51,9 @@ pub fn first_take(record: &Record, bucket: &mut Bucket, count: u64, now: u64) ->
     absent
 }
 
-/// A worker's take of a bucket at rest by one bare command, which asks for no tokens to be there: the full instant after
-/// it. `None` when nothing is taken: the command is refused for a text, and leaves a counter or a stray as good as it was.
+/// A worker's take of a bucket at rest by one bare command, which asks for no tokens to be there: the full instant
+/// after it. `None` when nothing is taken: the command is refused for a text, and leaves a counter or a stray as good
+/// as it was.
 ///
 /// Right only for a bucket whose value at rest is a number, see
 /// [`rests_as_number`](crate::scripts::rests_as_number). To give tokens back, take them off the full instant.
@@ -169,7 +170,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
     (Settled { verdict, tokens, capacity, wait, headroom, now, granted, counting }, ended)
 }
 
-/// A bucket as of now, and until when it must not count. What is in `doubt` has not been taken from it.
+/// A bucket as of now, and the instant until which it must not count. Tokens in `doubt` are not taken off.
 fn find(record: &Record, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u64) {
     let absent = || {
         let (tokens, score) = record.absent(now);
@@ -194,7 +195,7 @@ fn find(record: &Record, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u6
 
 // === impl State ===
 
-/// GCRA keeps of a bucket what a token bucket at rest does.
+/// GCRA keeps a bucket as a token bucket at rest does.
 impl State for AtRest {
     const ALGORITHM: Algorithm = Algorithm::Gcra;
 

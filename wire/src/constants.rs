@@ -76,12 +76,13 @@ constants! {
     pub const NUMBER_BASE: i64 = 1_000_000_000_000_000_000;
     /// Numbers at rest name the remainder of the record's field `terms`, plus 1.
     pub const NUMBER_TERMS: u64 = 8;
-    /// Least time of a token where buckets rest as numbers: a key lives up to 2 ms longer than its bucket is below full.
+    /// Least time of a token where buckets rest as numbers: a key lives up to 2 ms longer than its bucket is below
+    /// full.
     pub const NUMBER_LEAST_TOKEN_TIME: u64 = 10_000;
     /// Least capacity where buckets rest as numbers.
     pub const NUMBER_LEAST_CAPACITY: u64 = 3;
-    /// Largest capacity where buckets rest as numbers. A token's number is larger, so a counter and a take of a bucket at
-    /// rest never look alike.
+    /// Largest capacity where buckets rest as numbers. A token's number is larger, so a counter and a take of a bucket
+    /// at rest never look alike.
     pub const NUMBER_MOST_CAPACITY: u64 = 100_000;
     /// Longest time until an empty bucket is full, where buckets rest as numbers.
     pub const NUMBER_LONGEST_FILLING: u64 = 100_000_000_000_000;

@@ -1,18 +1,19 @@
-//! Where a cluster keeps a key.
+//! Hash slots of a cluster.
 
 use crc16::{State, XMODEM};
 
-/// How many hash slots a cluster has.
+/// Number of hash slots of a cluster.
 pub(crate) const HASH_SLOTS: u16 = 16_384;
 
-/// The part of a cluster a key is in. Keys of one hash tag are in one hash slot, and a hash slot is on one node.
+/// The hash slot of a key. Keys of one hash tag are in one hash slot, and a hash slot is on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HashSlot(u16);
 
 // === impl HashSlot ===
 
 impl HashSlot {
-    /// The hash slot of `key`: of what is between its first `{` and the next `}`, if there is anything, or of all of it.
+    /// The hash slot of `key`. The text between the first `{` and the next `}` decides, if there is any; else all of
+    /// it.
     pub fn of(key: &[u8]) -> Self {
         let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
             let rest = &key[open + 1..];
@@ -22,7 +23,7 @@ impl HashSlot {
         Self(State::<XMODEM>::calculate(tag.unwrap_or(key)) % HASH_SLOTS)
     }
 
-    /// The hash slot of this number; `None` when there is none.
+    /// The hash slot of this number; `None` if there is none.
     pub(crate) fn numbered(number: i64) -> Option<Self> {
         u16::try_from(number).ok().filter(|number| *number < HASH_SLOTS).map(Self)
     }
@@ -41,7 +42,7 @@ impl HashSlot {
 mod tests {
     use super::*;
 
-    /// What `CLUSTER KEYSLOT` answers.
+    /// Replies of `CLUSTER KEYSLOT`.
     const KNOWN: [(&str, u16); 8] = [
         ("", 0),
         ("123456789", 12_739),

@@ -49,7 +49,7 @@ pub(crate) struct BucketLocation<'p> {
 
 impl Published {
     pub(crate) fn new(published: PublishedLimit, epoch: u64, tally: Option<Arc<Tally>>) -> Self {
-        let PublishedLimit { limit, terms: terms_id, frozen, absent_full_at } = published;
+        let PublishedLimit { limit, terms_id, frozen, absent_full_at } = published;
         let pace = limit.terms.supply.pace();
         let kind = match limit.algorithm {
             Algorithm::TokenBucket if limit.catch_up && pace.n > 0 => Kind::TwoForms,

@@ -1,4 +1,4 @@
-//! The servers there are: one, or the nodes of a cluster, and what is known of who has what.
+//! The map from hash slots to the nodes of a cluster, or to the one server.
 
 use std::{
     fmt,
@@ -26,36 +26,39 @@ use super::{
 };
 use crate::hash_slot::HashSlot;
 
-/// Who has what is read no more often than this: a hash slot that moved is known from the answer that says so, and until a
-/// replica takes over for a node that is gone, every command to that node would ask anew.
+/// Least time between two refreshes of the map. A redirection already tells where a moved hash slot is. And until a
+/// replica replaces a lost node, every command to that node asks for a refresh.
 const REFRESH_EVERY: Duration = Duration::from_millis(250);
-/// A node of a cluster that gives no answer for so long may have hung up without a word, and another one taken over. What
-/// is on its way back from one that has lost its hash slots has as long to arrive.
+/// A node that replies to nothing for so long may have been replaced, so the map is refreshed. Replies of a node that
+/// has lost its hash slots have as long to arrive.
 pub(crate) const SLOW: Duration = Duration::from_secs(1);
-/// So many nodes are asked at once, and the first answer counts: one that hangs holds nobody up.
+/// Nodes that are asked at once for the map. The first reply counts, so a node that hangs delays no one.
 const ASKED_AT_ONCE: usize = 3;
 
-/// The servers there are. That they are a cluster is learned from the first answer that only a cluster gives, from a URL
-/// that names several, or, since whoever is named first may have all that is asked for, by asking once.
+/// Finds the node of a hash slot, on one server or in a cluster.
+///
+/// The servers are a cluster if the URL names several, or if one redirects, or if it says so in reply to one
+/// question after the first command. The question is needed where the first server has all keys that are used.
 pub(crate) struct ClusterRouter {
     named: Vec<Arc<Node>>,
-    /// Who has what, once it is known that this is a cluster.
+    /// The map; `None` until the servers are known to be a cluster.
     topology: watch::Sender<Option<Arc<Topology>>>,
     is_cluster: AtomicBool,
-    /// Whether they have been asked if they are.
+    /// Whether the servers have been asked if they are a cluster.
     checked: AtomicBool,
     refreshing: AtomicU8,
     turn: AtomicUsize,
     runtime: Handle,
 }
 
-/// The patience of one who waits for an answer. Who leaves without has lost it.
+/// Refreshes the map while a command waits for its reply, and when the wait is given up.
 struct SlowAnswer<'a>(&'a Arc<ClusterRouter>);
 
-/// Whether who has what is being read.
+/// States of a refresh: none is under way.
 const IDLE: u8 = 0;
+/// One is under way.
 const REFRESHING: u8 = 1;
-/// And will be again, since something has happened meanwhile.
+/// One is under way, and another one follows.
 const REFRESHING_AGAIN: u8 = 2;
 
 // === impl ClusterRouter ===
@@ -76,34 +79,34 @@ impl ClusterRouter {
         }))
     }
 
-    /// The node to ask first.
+    /// The first server of the URL.
     pub(crate) fn first(&self) -> &Arc<Node> {
         &self.named[0]
     }
 
-    /// The node that has `hash slot`, in what is known to be a cluster.
+    /// The node of `hash_slot`; `None` unless the servers are known to be a cluster.
     pub(crate) fn owner(&self, hash_slot: HashSlot) -> Option<Arc<Node>> {
-        // Read first: this is on the way of every take.
+        // Every take comes here, and this flag is cheaper to read than the map.
         if !self.is_cluster.load(Relaxed) {
             return None;
         }
         let topology = self.topology.borrow();
         let topology = topology.as_ref()?;
-        // One that has it not will say who has.
+        // Any node redirects to the right one.
         Some(topology.owner(hash_slot).or(topology.nodes().first())?.clone())
     }
 
-    /// The nodes of what is known to be a cluster.
+    /// The nodes of the map; none unless the servers are known to be a cluster.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         self.topology.borrow().as_ref().map_or_else(Vec::new, |topology| topology.nodes().to_vec())
     }
 
-    /// Ready when what is known of the cluster has changed; with an error when there is nobody left to tell.
+    /// A receiver that is notified when the map changes.
     pub(crate) fn changes(&self) -> watch::Receiver<impl Sized + use<>> {
         self.topology.subscribe()
     }
 
-    /// The node to ask about `hash slot`, found out where the URL says that this is a cluster.
+    /// The node of `hash_slot`. Reads the map first where the URL names several servers.
     pub(super) async fn node_for(&self, hash_slot: Option<HashSlot>) -> RedisResult<Arc<Node>> {
         if self.named.len() > 1 && !self.is_cluster.load(Relaxed) {
             self.refresh().await?;
@@ -111,8 +114,10 @@ impl ClusterRouter {
         Ok(self.owner(hash_slot.unwrap_or_default()).unwrap_or_else(|| self.first().clone()))
     }
 
-    /// What `node` answers. Of one that has lost its hash slots meanwhile, none is waited for: a node that hangs may never give
-    /// one, and another one has taken over.
+    /// Sends commands to `node`, after `ASKING` if `asking` is set. Returns its replies.
+    ///
+    /// The wait ends with an error once the node has lost its hash slots: another node has replaced it, and a node that
+    /// hangs may never reply.
     pub(super) async fn ask(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -145,7 +150,8 @@ impl ClusterRouter {
         answer
     }
 
-    /// Learns from an error of `node`: what to do about it, if there is anything.
+    /// Notes an error of `node`, and refreshes the map if the error asks for that. Returns its redirection, if it has
+    /// one.
     pub(crate) fn note_error(self: &Arc<Self>, error: &RedisError, node: &Node) -> Option<Redirect> {
         let redirect = Redirect::read(error, node.address());
         match &redirect {
@@ -166,7 +172,7 @@ impl ClusterRouter {
         known.map_or_else(|| Node::new(address.like(self.first().info())).map(Arc::new), Ok)
     }
 
-    /// Takes note that `hash slot` is at `address`.
+    /// Notes that `hash_slot` is at `address`.
     fn note_moved(self: &Arc<Self>, hash_slot: HashSlot, address: &Address) {
         if self.owner(hash_slot).is_some_and(|node| node.address() == Some(address)) {
             return;
@@ -181,7 +187,7 @@ impl ClusterRouter {
         self.refresh_soon();
     }
 
-    /// Asks, behind the first answer there is, whether this is a cluster.
+    /// Asks once, in the background, whether the servers are a cluster.
     pub(super) fn check_for_cluster(self: &Arc<Self>) {
         if self.checked.load(Relaxed) || self.checked.swap(true, Relaxed) {
             return;
@@ -194,7 +200,7 @@ impl ClusterRouter {
         });
     }
 
-    /// Reads soon who has what in a cluster: something says that it is not as it was.
+    /// Refreshes the map of a cluster in the background, since it may be out of date.
     pub(crate) fn refresh_soon(self: &Arc<Self>) {
         if !self.is_cluster.load(Relaxed) || self.refreshing.swap(REFRESHING_AGAIN, Relaxed) != IDLE {
             return;
@@ -203,7 +209,7 @@ impl ClusterRouter {
         self.runtime.spawn(async move {
             loop {
                 router.refreshing.store(REFRESHING, Relaxed);
-                // Whoever fails meanwhile has it read again.
+                // A command that fails meanwhile asks for another refresh.
                 let _ = router.refresh().await;
                 sleep(REFRESH_EVERY).await;
                 if router.refreshing.compare_exchange(REFRESHING, IDLE, Relaxed, Relaxed).is_ok() {
@@ -213,7 +219,7 @@ impl ClusterRouter {
         });
     }
 
-    /// Reads who has what: whether this is a cluster.
+    /// Reads the map. Returns whether the servers are a cluster.
     pub(super) async fn refresh(&self) -> RedisResult<bool> {
         let mut nodes = self.nodes();
         for node in &self.named {
@@ -221,7 +227,7 @@ impl ClusterRouter {
                 nodes.push(node.clone());
             }
         }
-        // Not always the same ones first: they may be those that hang.
+        // The first nodes may hang, so each refresh begins with another one.
         let turn = self.turn.fetch_add(1, Relaxed) % nodes.len();
         nodes.rotate_left(turn);
         let mut failed = None;
@@ -239,7 +245,7 @@ impl ClusterRouter {
         Err(failed.unwrap_or_else(node_replaced))
     }
 
-    /// Takes note of what `asked` says of who has what.
+    /// Stores the map as `asked` tells it.
     fn note_topology(&self, answer: &Value, asked: &Node) -> RedisResult<()> {
         let mut found: Vec<Arc<Node>> = Vec::new();
         let topology = Topology::read(answer, asked.address(), |address| {
@@ -250,7 +256,7 @@ impl ClusterRouter {
             found.push(node.clone());
             Ok(node)
         })?;
-        // One that names nobody has just been started, or cut off.
+        // A node that names no others has just been started, or is cut off.
         if !topology.nodes().is_empty() {
             self.topology.send_replace(Some(Arc::new(topology)));
             self.is_cluster.store(true, Relaxed);
@@ -262,7 +268,7 @@ impl ClusterRouter {
 // === impl SlowAnswer ===
 
 impl SlowAnswer<'_> {
-    /// Never ends, and doubts more and more.
+    /// Refreshes the map every second. Never ends.
     async fn refreshes<T>(&self) -> T {
         loop {
             sleep(SLOW).await;
@@ -283,7 +289,7 @@ impl fmt::Debug for ClusterRouter {
     }
 }
 
-/// What `node` says of who has what.
+/// The map as `node` tells it.
 async fn read_hash_slots(node: Arc<Node>) -> RedisResult<(Value, Arc<Node>)> {
     let mut command = Cmd::new();
     command.arg("CLUSTER").arg("SLOTS");
@@ -293,19 +299,19 @@ async fn read_hash_slots(node: Arc<Node>) -> RedisResult<(Value, Arc<Node>)> {
     Ok((answer.extract_error()?, node))
 }
 
-/// Whether a server refuses to tell of a cluster: it is in none, or may not tell this user, who then learns of it from its
-/// other answers.
+/// Whether a server refuses to tell the map. It is in no cluster, or this user may not ask; redirections tell that
+/// user.
 fn is_no_cluster(error: &RedisError) -> bool {
     matches!(error.code(), Some("ERR" | "NOPERM"))
 }
 
-/// Of a URL that names several servers.
+/// The error for a URL of several servers that are no cluster.
 fn not_a_cluster(error: &RedisError) -> RedisError {
     let text = "the URL names several servers, and one says it is in no cluster";
     RedisError::from((ErrorKind::InvalidClientConfig, text, error.to_string()))
 }
 
-/// Of a command that its node may have carried out before it lost its hash slots.
+/// The error of a command whose node lost its hash slots. The node may have carried it out before.
 pub(crate) fn node_replaced() -> RedisError {
     RedisError::from((ErrorKind::Io, "another node of the cluster has taken over"))
 }

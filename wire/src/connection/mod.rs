@@ -1,4 +1,4 @@
-//! The way to Redis: to one server, or to whichever node of a cluster has the keys.
+//! Connections to Redis: to one server, or to the node of a cluster that has the keys.
 
 mod address;
 mod cluster_router;
@@ -22,42 +22,42 @@ use redirect::{Redirect, error_in};
 
 use crate::hash_slot::HashSlot;
 
-/// The longest one attempt to connect may take.
-///
-/// A host that answers at all does so within a few round trips; a second also covers a lost packet.
+/// The longest time for one attempt to connect. A host needs a few round trips; a second also covers a lost packet.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection on which nothing has been acknowledged for this long is given up and made anew: a host that vanished
-/// without a word is noticed within it, as something is asked at least every second.
+/// A connection on which nothing has been acknowledged for this long is closed and opened again. Some command is sent
+/// at least every second, so a vanished host is noticed within this time.
 #[cfg(target_os = "linux")]
 pub(crate) const VANISHED: Duration = Duration::from_secs(5);
 
-/// A command is sent on to another node so often at most: more often, and the nodes do not agree on who has its keys.
+/// Most redirections of one command. After more of them, the nodes do not agree on the owner of its keys.
 const MOST_REDIRECTS: u32 = 5;
 
-/// Between asking for keys that are being moved and asking again: the first time, then twice as long each time, to the
-/// longest: 1.3 s in all, for those whose deadline is later.
+/// First and longest pause before a command is repeated whose keys are being moved. Each pause is twice as long as the
+/// one before, 1.3 s in all.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(640));
 
-/// The way to Redis, shared by many tasks: commands of all are pipelined, each server's connection is made at its first
-/// command, and comes back by itself.
+/// A connection to Redis that many tasks share, pipelined. It is opened at the first command and reopened after a
+/// break.
 ///
-/// Whether there is one server or a cluster nobody needs to know. A command goes to the node that has its keys, which must
-/// be in one hash slot, and one without keys (`SCRIPT LOAD`) where the one before it went. A node that has not got the keys says
-/// who has; nothing was done then, and that one is asked. Nothing else is ever sent twice.
+/// Callers need not know whether Redis is one server or a cluster. A command goes to the node of its keys, which must
+/// be in one hash slot. A command without keys (`SCRIPT LOAD`) goes to the node of the command before it. A node
+/// without the keys redirects to the right one and has done nothing, so the command is sent there. No other command is
+/// sent twice.
 #[derive(Clone)]
 pub struct Connection {
     router: Arc<ClusterRouter>,
-    /// Who was asked last.
+    /// The node of the last command.
     last: Option<Arc<Node>>,
 }
 
-/// The way to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster, `redis://host:port,host:port`.
+/// A connection to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster,
+/// `redis://host:port,host:port`.
 ///
-/// Commands have no time limit of their own: whoever waits for one sets a deadline.
+/// Commands have no time limit. Callers set deadlines of their own.
 ///
 /// # Errors
-/// When `url` is not one of a Redis server.
+/// When `url` is not the URL of a Redis server.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
@@ -68,15 +68,15 @@ pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
 // === impl Connection ===
 
 impl Connection {
-    /// The node that has `hash slot`; `None` of one server, or as long as it is not known that there are more.
+    /// The node of `hash_slot`; `None` unless Redis is known to be a cluster.
     pub fn node_of(&self, hash_slot: HashSlot) -> Option<Address> {
         self.router.owner(hash_slot)?.address().cloned()
     }
 
-    /// A connection for each part of the keyspace, which has commands without keys (`SCAN`) answered by that one.
+    /// One connection for each node. Commands without keys (`SCAN`) go to that node.
     ///
     /// # Errors
-    /// Those of Redis.
+    /// Errors of Redis.
     pub async fn each_node(&self) -> RedisResult<Vec<Self>> {
         if self.router.nodes().is_empty() && !self.router.refresh().await? {
             return Ok(vec![self.clone()]);
@@ -170,7 +170,7 @@ fn key_of(command: &Cmd) -> Option<&[u8]> {
     }
 }
 
-/// Why nothing was done of what was asked, if that is so: the error of all answers.
+/// The first error, if all replies are errors that say that nothing was done.
 fn refusal(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
     match answer {
         Err(error) => Some(error.clone()),
@@ -182,7 +182,7 @@ fn refusal(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
     }
 }
 
-/// Whether the same request may succeed later, as it is: Redis was away, starting, failing over or out of memory.
+/// Whether the same request may succeed later: Redis was away, starting, failing over or out of memory.
 pub fn is_transient(error: &RedisError) -> bool {
     let passing = |code: &str| {
         matches!(
@@ -207,7 +207,7 @@ pub fn is_transient(error: &RedisError) -> bool {
         || is_cut_off(error)
 }
 
-/// Whether a connection ended in the middle of an answer: the redis crate has only the parser's words for that.
+/// Whether a connection ended in the middle of a reply. The redis crate reports that by a message of its parser only.
 fn is_cut_off(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Parse && error.to_string().contains("Unexpected end of input")
 }

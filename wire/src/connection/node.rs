@@ -9,22 +9,22 @@ use redis::{
 
 use super::{CONNECT_TIMEOUT, address::Address, redirect::error_in};
 
-/// A server. Its connection is shared by all who ask: their commands are pipelined.
+/// A server, with one pipelined connection that all callers share.
 pub(crate) struct Node {
     info: ConnectionInfo,
     address: Option<Address>,
     current: RwLock<Current>,
 }
 
-/// The connection there is.
+/// The present connection.
 #[derive(Clone)]
 struct Current {
-    /// How many there were before.
+    /// Number of connections before this one.
     number: u64,
     connection: ConnectionManager,
 }
 
-/// What is asked: a command, or several at once.
+/// Commands to send at once.
 #[derive(Clone, Copy)]
 pub(super) enum Commands<'a> {
     One(&'a Cmd),
@@ -35,18 +35,18 @@ pub(super) enum Commands<'a> {
 // === impl Node ===
 
 impl Node {
-    /// The server of `info`, connected to with the first command.
+    /// The server of `info`. The first command connects to it.
     pub(super) fn new(info: ConnectionInfo) -> RedisResult<Self> {
         let current = RwLock::new(Current { number: 0, connection: connect(&info)? });
         Ok(Self { address: Address::of(&info), info, current })
     }
 
-    /// How to connect to it.
+    /// Settings of the connection.
     pub(crate) fn info(&self) -> &ConnectionInfo {
         &self.info
     }
 
-    /// Where it is; `None` on a unix socket.
+    /// Address of the server; `None` on a unix socket.
     pub(crate) fn address(&self) -> Option<&Address> {
         self.address.as_ref()
     }
@@ -55,7 +55,7 @@ impl Node {
         self.info.redis_settings().db()
     }
 
-    /// What it answers to `question`.
+    /// Sends commands and returns the replies.
     pub(super) async fn ask(&self, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
         let Current { number, mut connection } =
             self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -71,7 +71,7 @@ impl Node {
         answer
     }
 
-    /// The same, also if it is only about to get the keys.
+    /// The same with `ASKING` before each command, for a node that is about to get the keys.
     pub(super) async fn ask_with_asking(&self, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
         let mut asking = Cmd::new();
         asking.arg("ASKING");
@@ -87,7 +87,7 @@ impl Node {
         Ok(all.into_iter().skip(1).step_by(2).collect())
     }
 
-    /// Connects anew with the next command, unless that has been seen to since connection `number`.
+    /// Replaces connection `number`, unless it has been replaced already.
     fn replace(&self, number: u64) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if let (true, Ok(connection)) = (current.number == number, connect(&self.info)) {
@@ -96,9 +96,8 @@ impl Node {
     }
 }
 
-/// Whether an answer says that nothing more will come of this connection. It comes back by itself after a break. But one
-/// that was refused (a wrong password, too many clients) never tries again, and one to a server that no longer takes
-/// writes stays with it.
+/// Whether a reply says that the connection is of no more use. The redis crate reopens a broken connection, but neither
+/// one that was refused (a wrong password, too many clients), nor one to a server that has become a replica.
 fn is_lost(answer: &RedisResult<Vec<Value>>) -> bool {
     match answer {
         Err(error) => !error.is_io_error(),
@@ -109,7 +108,7 @@ fn is_lost(answer: &RedisResult<Vec<Value>>) -> bool {
 }
 
 fn connect(info: &ConnectionInfo) -> RedisResult<ConnectionManager> {
-    // One attempt for each command that finds no connection: the caller knows when to try again.
+    // One attempt for each command without a connection. Callers decide when to try again.
     let config = ConnectionManagerConfig::new()
         .set_number_of_retries(0)
         .set_connection_timeout(Some(CONNECT_TIMEOUT))

@@ -1,25 +1,25 @@
-//! What a cluster answers when it does not answer.
+//! Redirections of a cluster.
 
 use redis::{RedisError, ServerError, Value};
 
 use super::address::Address;
 use crate::hash_slot::HashSlot;
 
-/// A command was not carried out, and what to do about it.
+/// A redirection. The command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
-    /// The hash slot is on this node.
+    /// The hash slot belongs to this node.
     Moved(HashSlot, Address),
-    /// The hash slot is on its way to this node, and the keys of the command are there already, or nowhere.
+    /// The hash slot is moving to this node. The keys of the command are there already, or do not exist.
     Ask(Address),
-    /// The hash slot is on its way, and so are the keys of the command.
+    /// The hash slot is moving, and some keys of the command have moved. Repeat the command later.
     Later,
 }
 
 // === impl Redirect ===
 
 impl Redirect {
-    /// What `error` says, an answer of the node at `asked`.
+    /// The redirection in `error`, a reply of the node at `asked`.
     pub(super) fn read(error: &RedisError, asked: Option<&Address>) -> Option<Self> {
         let place = || {
             let mut words = error.detail()?.split_ascii_whitespace();
@@ -35,13 +35,13 @@ impl Redirect {
     }
 }
 
-/// Whether `error` says that the keys are, or will be, on another node of a cluster. Nothing was done then, so that asking
-/// again is safe.
+/// Whether `error` says that the keys are, or will be, on another node of a cluster. Nothing was done, so repeating the
+/// command is safe.
 pub fn is_elsewhere(error: &RedisError) -> bool {
     matches!(error.code(), Some("MOVED" | "ASK" | "TRYAGAIN"))
 }
 
-/// The error that an answer is.
+/// The error of a reply, if it is one.
 pub(super) fn error_in(answer: &Value) -> Option<ServerError> {
     if let Value::ServerError(error) = answer { Some(error.clone()) } else { None }
 }

@@ -1,4 +1,4 @@
-//! Which node of a cluster has which hash slot.
+//! The map from hash slots to nodes.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use redis::{RedisResult, Value, from_redis_value_ref};
 use super::{address::Address, node::Node};
 use crate::hash_slot::{HASH_SLOTS, HashSlot};
 
-/// Stands for no node.
+/// In place of a node: none is known.
 const NOBODY: u16 = u16::MAX;
 
-/// What is known of who has what. A node that has a hash slot no more says so, so this need not be up to date.
+/// A map from hash slots to nodes. It may be out of date: a node that has lost a hash slot redirects.
 #[derive(Clone)]
 pub(super) struct Topology {
     nodes: Vec<Arc<Node>>,
-    /// The node of each hash slot, by its place among these.
+    /// The node of each hash slot, by its index in `nodes`.
     owners: Box<[u16]>,
 }
 
 // === impl Topology ===
 
 impl Topology {
-    /// One that knows of nothing.
+    /// A map without nodes.
     pub(super) fn unknown() -> Self {
         Self { nodes: Vec::new(), owners: vec![NOBODY; usize::from(HASH_SLOTS)].into() }
     }
 
-    /// What `asked` has answered to `CLUSTER SLOTS`; `node` finds the node at an address.
+    /// Reads the reply of `asked` to `CLUSTER SLOTS`. `node` finds the node at an address.
     pub(super) fn read(
         answer: &Value,
         asked: Option<&Address>,
@@ -45,7 +45,7 @@ impl Topology {
             };
             let host: Option<String> = from_redis_value_ref(host)?;
             let host = host.unwrap_or_default();
-            // One that nobody can name: those who are asked instead will say.
+            // The node's address is unknown; others redirect to it.
             let Some(address) = Address::named(&host, from_redis_value_ref(port)?, asked) else { continue };
             let place = topology.place(node(address)?);
             if let Some(hash_slots) = topology.owners.get_mut(first.index()..=last.index()) {
@@ -55,13 +55,13 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Takes note that `node` has `hash slot`.
+    /// Sets the node of `hash_slot`.
     pub(super) fn learn(&mut self, hash_slot: HashSlot, node: Arc<Node>) {
         let place = self.place(node);
         self.owners[hash_slot.index()] = place;
     }
 
-    /// The node that has `hash slot`.
+    /// The node of `hash_slot`.
     pub(super) fn owner(&self, hash_slot: HashSlot) -> Option<&Arc<Node>> {
         self.nodes.get(usize::from(self.owners[hash_slot.index()]))
     }
@@ -71,7 +71,7 @@ impl Topology {
         self.nodes.iter().find(|node| node.address() == Some(address))
     }
 
-    /// Every node that is known to have hash slots.
+    /// All nodes that have hash slots.
     pub(super) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }

@@ -4,9 +4,7 @@ use std::fmt;
 
 use crate::constants::EXACT;
 
-/// The largest number of tokens anything may count: 2^53.
-///
-/// Redis scripts compute with doubles, which hold every whole number up to here exactly.
+/// The largest number of tokens: 2^53. Scripts compute with doubles, which are exact up to here.
 pub const MAX_TOKENS: u64 = EXACT;
 
 /// The most tokens a bucket holds: 1 to [`MAX_TOKENS`].

@@ -1,4 +1,4 @@
-//! How fast tokens come: a whole number of tokens every interval.
+//! Rates: a whole number of tokens every interval.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -47,7 +47,7 @@ pub enum RateError {
         /// The same kind of rate in whole tokens.
         instead: String,
     },
-    /// A unit nobody knows.
+    /// An unknown unit.
     #[error("{unit:?} is not a unit of time: use ms, s, min, h or d, such as \"10/min\"")]
     Unit {
         /// The unit as given.

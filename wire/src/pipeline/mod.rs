@@ -1,12 +1,12 @@
-//! A pipeline: one connection that carries many small commands of many tasks in as few writes as possible.
+//! A pipeline: one connection that sends many small commands of many tasks in as few writes as possible.
 //!
-//! Batching on the wire outweighs everything else a client can do: a `DECR` costs Redis some µs alone and a few tenths
-//! in company. A request is encoded when the socket is free to be written to, straight into the pipeline's buffer, so that
-//! it asks for all who have come by then; whatever has gathered goes out in one write, and nothing ever waits for
-//! company. Answers complete their requests on the pipeline's own task, so that no other has to be woken for it.
+//! Batching saves more than any other measure of a client: a `DECR` costs Redis some µs alone, and a few tenths of that
+//! in a batch. Requests are encoded as soon as the socket can be written to, straight into one buffer. So one command
+//! serves all waiters that have come by then, one write has all commands, and no request waits for a batch to fill.
+//! Replies complete their requests on the pipeline's own task, so no other task has to be woken for that.
 //!
-//! Only commands answered by a whole number or a flat array of them travel here; the rest uses [`crate::connection`].
-//! In a cluster, there is a pipeline to each node.
+//! Replies are whole numbers, flat arrays of them, or short texts. Other commands use [`crate::connection`]. In a
+//! cluster, there is a pipeline to each node.
 
 mod pipelines;
 mod redis_command;
@@ -28,67 +28,68 @@ pub use pipelines::Pipelines;
 pub use redis_command::{Expiry, RedisCommand};
 pub use reply::Reply;
 
-/// Most commands without an answer on one connection. What is beyond waits here for its turn, and costs Redis nothing if
-/// nobody waits for it any more by then. More of them in flight make no server faster: they only wait there instead.
+/// Most requests without a reply on one connection. More of them make no server faster. They wait here, and cost Redis
+/// nothing if their callers have left by their turn.
 const MOST_UNANSWERED: usize = 1_024;
-/// The longest that a request which may wait does so for others to be sent with.
+/// The longest wait of a request that may wait to be sent with others.
 const SOON: Duration = Duration::from_millis(1);
 
-/// A question for Redis, asked as late as can be.
+/// A request to Redis, encoded as late as possible.
 ///
-/// Both parts run on the pipeline's own task: they must not block, and may send another request.
+/// Both functions run on the pipeline's own task. They must not block, and may send another request.
 pub trait Request: Send + 'static {
-    /// Appends the commands to ask now: how many there are, and so replies; 0 when there is nothing to ask any more.
+    /// Appends the commands. Returns their number, which is 0 if the request is not needed any more.
     fn encode(&mut self, out: &mut Vec<u8>) -> usize;
 
-    /// Takes the answer to what was asked: to the last of several commands, or the first error among theirs. An error
-    /// says that there is none, or that Redis refused; or that the node has not got the key, which is then known of the
-    /// next: see [`is_elsewhere`](crate::connection::is_elsewhere).
+    /// Takes the reply to the last command, or the first error among the replies.
+    ///
+    /// An error says that Redis refused, or that no reply came. It may also be a redirection, see
+    /// [`is_elsewhere`](crate::connection::is_elsewhere): the next request goes to the right node.
     fn complete(self, answer: RedisResult<Reply>);
 }
 
-/// One connection for small commands, which comes back by itself. Ends when it is dropped.
+/// One connection for small commands, reopened after a break. It ends when this is dropped.
 struct Pipeline<R: Request>(Arc<Shared<R>>);
 
-/// What a pipeline and its task share.
+/// State that a pipeline and its task share.
 struct Shared<R> {
     node: Arc<Node>,
     router: Arc<ClusterRouter>,
     queue: Mutex<Queue<R>>,
-    /// Told when there is something to send, or nobody will ever send again.
+    /// Notified when there is a request to send, or the pipeline is closed.
     filled: Notify,
 }
 
-/// What is to be asked, and what waits for answers.
+/// Requests to be sent, and requests without a reply.
 struct Queue<R> {
-    /// To be encoded with the next write that has room for it.
+    /// Requests for the next write that has room for them.
     pending: VecDeque<R>,
-    /// To be encoded with the next write that others make, or after [`SOON`].
+    /// Requests for the next write with others, or after [`SOON`].
     soon: VecDeque<R>,
-    /// Asked, in the order of their commands.
+    /// Requests that have been sent, in the order of their commands.
     waiting: VecDeque<Waiting<R>>,
-    /// How many have been answered.
+    /// Number of replies so far.
     answered: u64,
     closed: bool,
 }
 
-/// A request without its answer.
+/// A request without its reply.
 struct Waiting<R> {
     request: R,
-    /// Replies that are still to come.
+    /// Replies still to come.
     replies: usize,
-    /// The first error among those that have.
+    /// The first error among the replies so far.
     refused: Option<Box<RedisError>>,
 }
 
-/// When a pipeline has something to ask.
+/// When a pipeline writes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// At once.
     Now,
-    /// With others, or after [`SOON`].
+    /// With other requests, or after [`SOON`].
     Soon,
-    /// When there is something new.
+    /// When a request comes.
     Nothing,
     /// Never again.
     NoMore,
@@ -97,7 +98,7 @@ enum Next {
 // === impl Pipeline ===
 
 impl<R: Request> Pipeline<R> {
-    /// A pipeline to `node`, one of `servers`, connected with its first request.
+    /// A pipeline to `node`, a node of `router`. The first request connects.
     fn open(node: Arc<Node>, router: Arc<ClusterRouter>, runtime: &Handle) -> Self {
         let queue = Queue::default();
         let shared = Arc::new(Shared { node, router, queue: Mutex::new(queue), filled: Notify::new() });
@@ -105,7 +106,7 @@ impl<R: Request> Pipeline<R> {
         Self(shared)
     }
 
-    /// Asks with the next write.
+    /// Sends a request with the next write.
     fn send(&self, request: R) {
         let first = {
             let mut queue = self.0.lock();
@@ -117,20 +118,20 @@ impl<R: Request> Pipeline<R> {
         }
     }
 
-    /// Asks with the next write that others make, or after [`SOON`].
+    /// Sends a request with the next write of others, or after [`SOON`].
     fn send_soon(&self, request: R) {
         let first = {
             let mut queue = self.0.lock();
             queue.soon.push_back(request);
             queue.soon.len() == 1 && queue.pending.is_empty()
         };
-        // For the time to be taken.
+        // The task starts its timer.
         if first {
             self.0.filled.notify_one();
         }
     }
 
-    /// Ends, and waits for no answer: all that have none are given `error`.
+    /// Ends the pipeline. Requests without a reply get `error`.
     fn close(&self, error: &RedisError) {
         self.0.lock().closed = true;
         self.0.fail(error);
@@ -152,15 +153,15 @@ impl<R: Request> Shared<R> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When there is something to ask.
+    /// When to write next.
     fn next(&self) -> Next {
         self.lock().next()
     }
 
-    /// Encodes what is pending and has room into `out`, and before it what may have waited for that.
+    /// Encodes requests into `out`, as many as have room.
     fn encode(&self, out: &mut Vec<u8>) {
         let pending = self.lock().take_pending();
-        // Not under the lock: a request may look at what its answer would change.
+        // Without the lock: a request may read the state that its reply changes.
         let mut asked = Vec::with_capacity(pending.len());
         for mut request in pending {
             let replies = request.encode(out);
@@ -171,13 +172,13 @@ impl<R: Request> Shared<R> {
         self.lock().waiting.extend(asked);
     }
 
-    /// Gives everything that waits the same error: nobody knows what Redis has made of it.
+    /// Completes all requests with `error`. Whether Redis has carried them out is unknown.
     fn fail(&self, error: &RedisError) {
         self.router.note_error(error, &self.node);
-        // Whoever asks again meanwhile is not failed by the same error again and again.
+        // Requests that are sent again meanwhile must not fail by the same error without end.
         let rounds = 1 + self.lock().unsent() / MOST_UNANSWERED;
         for _ in 0..rounds {
-            // What was still to be asked has to say for whom, which is what encoding does.
+            // A request learns by encoding which waiters it serves.
             self.encode(&mut Vec::new());
             let waiting = std::mem::take(&mut self.lock().waiting);
             for Waiting { request, refused, .. } in waiting {
@@ -205,11 +206,11 @@ impl<R> Queue<R> {
         self.soon.len() + self.pending.len()
     }
 
-    /// Takes out what there is room for, in the order in which it is to be asked.
+    /// Takes out the requests that have room, in the order of sending.
     fn take_pending(&mut self) -> VecDeque<R> {
         let room = MOST_UNANSWERED.saturating_sub(self.waiting.len());
         if self.soon.is_empty() && self.pending.len() <= room {
-            // Nothing is moved: the next requests come into room of the same size.
+            // The whole queue is taken, and a new one of the same size is left.
             let next = VecDeque::with_capacity(self.pending.len());
             return std::mem::replace(&mut self.pending, next);
         }
@@ -218,8 +219,8 @@ impl<R> Queue<R> {
         self.soon.drain(..soon).chain(self.pending.drain(..pending)).collect()
     }
 
-    /// The requests that `answers` are the last replies to, each with its answer; `None` when there are more answers than
-    /// were asked for.
+    /// Matches replies to requests. Returns the requests that are complete, each with its reply; `None` if there are
+    /// more replies than commands.
     fn answer(
         &mut self,
         answers: impl Iterator<Item = RedisResult<Reply>>,
@@ -268,7 +269,7 @@ mod tests {
         Waiting { request, replies, refused: None }
     }
 
-    /// What is answered, a refusal by its message.
+    /// Completed requests, an error by its message.
     fn told(queue: &mut Queue<u32>, answers: Vec<RedisResult<Reply>>) -> Vec<(u32, Result<Reply, String>)> {
         let answered = queue.answer(answers.into_iter()).unwrap();
         answered.into_iter().map(|(request, answer)| (request, answer.map_err(|e| e.to_string()))).collect()

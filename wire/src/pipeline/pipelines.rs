@@ -1,4 +1,4 @@
-//! A pipeline to each server there is.
+//! Pipelines to all nodes.
 
 use std::{
     collections::HashMap,
@@ -14,10 +14,11 @@ use crate::{
     hash_slot::HashSlot,
 };
 
-/// Pipelines to one server, or to each node of a cluster that has been asked for. They end when this is dropped.
+/// Pipelines to one server, or to the nodes of a cluster. Each opens at its first request. They end when this is
+/// dropped.
 pub struct Pipelines<R: Request> {
     router: Arc<ClusterRouter>,
-    /// To the one server there is, or that was asked before it was known that there are more.
+    /// To the first server of the URL: the only one, or used until the cluster is known.
     first: Pipeline<R>,
     others: Arc<Others<R>>,
     runtime: Handle,
@@ -28,7 +29,7 @@ type Others<R> = RwLock<HashMap<Address, Arc<Pipeline<R>>>>;
 // === impl Pipelines ===
 
 impl<R: Request> Pipelines<R> {
-    /// Pipelines beside `connection`, to the same Redis.
+    /// Pipelines to the Redis of `connection`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -40,17 +41,17 @@ impl<R: Request> Pipelines<R> {
         Self { router, first, others, runtime }
     }
 
-    /// Asks the node that has `hash slot` with the next write.
+    /// Sends a request to the node of `hash_slot` with the next write.
     pub fn send(&self, hash_slot: HashSlot, request: R) {
         self.with(hash_slot, |pipeline| pipeline.send(request));
     }
 
-    /// Asks the node that has `hash slot` with the next write that others make to it, or after 1 ms.
+    /// Sends a request to the node of `hash_slot` with the next write of others, or after 1 ms.
     pub fn send_soon(&self, hash_slot: HashSlot, request: R) {
         self.with(hash_slot, |pipeline| pipeline.send_soon(request));
     }
 
-    /// Hands the pipeline to the node that has `hash slot` to `ask`.
+    /// Calls `ask` with the pipeline to the node of `hash_slot`.
     fn with(&self, hash_slot: HashSlot, ask: impl FnOnce(&Pipeline<R>)) {
         let node = self.router.owner(hash_slot);
         match node.as_ref().and_then(|node| Some((node.address()?, node))) {
@@ -75,12 +76,12 @@ impl<R: Request> fmt::Debug for Pipelines<R> {
     }
 }
 
-/// Gives up the pipelines to nodes that have lost their hash slots, until there are no pipelines: one that hangs may never answer, and
-/// another one has taken over.
+/// Closes pipelines to nodes that have lost their hash slots. Such a node may hang and never reply, while another one
+/// has replaced it.
 async fn close_unused<R: Request>(others: Weak<Others<R>>, router: Weak<ClusterRouter>) {
     let Some(mut changes) = router.upgrade().map(|router| router.changes()) else { return };
     while changes.changed().await.is_ok() {
-        // What is on its way back has time to arrive.
+        // Replies on their way have time to arrive.
         sleep(SLOW).await;
         changes.mark_unchanged();
         let (Some(others), Some(router)) = (others.upgrade(), router.upgrade()) else { return };
@@ -90,7 +91,7 @@ async fn close_unused<R: Request>(others: Weak<Others<R>>, router: Weak<ClusterR
             let lost = |address: &Address| !nodes.iter().any(|node| node.address() == Some(address));
             others.extract_if(|address, _| lost(address)).collect()
         };
-        // Not under the lock: whoever is told may ask again.
+        // Without the lock: a completed request may send another one.
         for (_, pipeline) in gone {
             pipeline.close(&node_replaced());
         }

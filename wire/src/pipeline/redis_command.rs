@@ -45,9 +45,9 @@ pub enum RedisCommand<'a> {
 /// The expiry of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Expiry {
-    /// So many ms later: `PX`.
+    /// After a time in ms: `PX`.
     After(u64),
-    /// At this instant, in ms since the Unix epoch: `PXAT`.
+    /// At an instant, in ms since the Unix epoch: `PXAT`.
     At(u64),
 }
 

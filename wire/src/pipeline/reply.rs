@@ -1,31 +1,31 @@
-//! Answers, decoded.
+//! Replies, decoded.
 
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 
-/// The answer to a command in a pipeline.
+/// The reply to a command of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A whole number.
     Number(i64),
-    /// Whole numbers, as most scripts answer.
+    /// Whole numbers, the reply of most scripts.
     Numbers(Vec<i64>),
     /// `OK`: a `SET` was carried out.
     Done,
-    /// Nil: a `SET` found that there is a key, and changed nothing. Of a `GET`, also a text that is no number.
+    /// Nil: a `SET … NX` found a key, and changed nothing. The reply to a `GET` is also this if the text is no number.
     Nothing,
 }
 
-/// The longest line of an answer that is not an error message: a kind, a sign, 19 digits.
+/// The longest line of a reply that is no error: a kind, a sign and 19 digits.
 const LONGEST_NUMBER: usize = 24;
-/// The longest text of a bucket.
+/// The longest text of a bucket's state.
 const LONGEST_TEXT: usize = 64;
-/// The longest error message worth reading.
+/// The longest error message.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// The first answer in `bytes` and its length; `None` when it is not all there yet.
+/// The first reply in `bytes` and its length; `None` if it is not complete yet.
 ///
 /// # Errors
-/// When the bytes are no answer to a command of ours: the stream makes no sense any more.
+/// When the bytes are no reply to such a command. Later bytes cannot be read then.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RedisResult<Reply>, usize)>, RedisError> {
     let Some((kind, text, mut at)) = line(bytes)? else { return Ok(None) };
     match kind {
@@ -79,7 +79,7 @@ fn number(text: &[u8]) -> Result<i64, RedisError> {
     }
     let value = digits.iter().try_fold(0_i64, |value, byte| {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        // Downwards, where there is one number more.
+        // Below zero, since `i64` has one number more there.
         value.checked_mul(10)?.checked_sub(digit.into())
     });
     let value = value.ok_or_else(nonsense)?;

@@ -1,4 +1,4 @@
-//! The stream under a pipeline.
+//! The socket of a pipeline.
 
 use redis::{
     Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value, parse_redis_value,
@@ -16,7 +16,7 @@ pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 /// The writing half.
 pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// A stream to the Redis of `info`: signed in, its database chosen.
+/// Opens a socket to the Redis of `info`, signs in and selects the database.
 pub(super) async fn connect(info: &ConnectionInfo) -> RedisResult<(Reader, Writer)> {
     let (mut reader, mut writer): (Reader, Writer) = match info.addr() {
         ConnectionAddr::Tcp(host, port) => {
@@ -53,7 +53,7 @@ pub(super) async fn connect(info: &ConnectionInfo) -> RedisResult<(Reader, Write
     Ok((reader, writer))
 }
 
-/// One command of the handshake, answered by a line.
+/// Sends one command of the handshake, whose reply is one line.
 async fn ask(reader: &mut Reader, writer: &mut Writer, command: &Cmd) -> RedisResult<()> {
     writer.write_all(&command.get_packed_command()).await?;
     let mut line = Vec::with_capacity(64);

@@ -1,4 +1,4 @@
-//! The task that carries a pipeline's commands to Redis and the answers back.
+//! The task of a pipeline: it writes commands and reads replies.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -15,21 +15,21 @@ use super::{
 };
 use crate::connection::{CONNECT_TIMEOUT, SLOW};
 
-/// Between attempts to connect in vain: the first, and the longest.
+/// First and longest pause after a failed attempt to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
-/// Room for the answers to some thousand commands.
+/// Bytes for the replies to some thousand commands.
 const READ_ROOM: usize = 64 * 1024;
-/// So many answers are handed out at once: those who get them ask again while Redis works on what was asked by others,
-/// instead of all waiting for Redis, and then Redis for all.
+/// Replies that complete requests at once. Their callers then send new requests while Redis works on others. Otherwise
+/// all callers would wait for Redis, and then Redis for all callers.
 const CHUNK: usize = 64;
-/// A buffer grown by a burst is not kept larger than this.
+/// A larger buffer is not kept after a burst.
 const KEEP: usize = 256 * 1024;
 
-/// Carries until the pipeline is dropped. A connection that breaks is made anew with the next request.
+/// Runs until the pipeline is dropped. After a break, the next request opens a new connection.
 pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
     let mut backoff = BACKOFF.0;
     loop {
-        // What is asked while nobody is connected is worth a connection.
+        // Any request without a connection opens one.
         match shared.next() {
             Next::NoMore => return,
             Next::Nothing => shared.filled.notified().await,
@@ -54,7 +54,7 @@ pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
     }
 }
 
-/// Carries over one connection until it breaks, or (`Ok`) the pipeline is dropped and all is answered.
+/// Serves one connection until it breaks, or (`Ok`) the pipeline is dropped and all replies have come.
 async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -> RedisResult<()> {
     tokio::select! {
         ended = write(shared, writer) => ended,
@@ -63,7 +63,7 @@ async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -
     }
 }
 
-/// Doubts, as long as nothing is answered, that this is still the node to ask. Never ends.
+/// Refreshes the map of the cluster every second without a reply, since the node may have been replaced. Never ends.
 async fn refresh_if_silent<R: Request, T>(shared: &Shared<R>) -> T {
     let mut before = 0;
     loop {
@@ -87,7 +87,7 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
             Next::NoMore if shared.lock().waiting.is_empty() => return Ok(()),
             Next::NoMore | Next::Nothing => {
                 shared.filled.notified().await;
-                // Tasks that are ready now may have something to ask as well: one turn of the others, never a wait.
+                // Other tasks that are ready now may send requests as well. They get one turn.
                 tokio::task::yield_now().await;
             }
             Next::Soon if !soon.is_over() => tokio::select! {
@@ -107,18 +107,18 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
     }
 }
 
-/// The one timer of what may wait for others to be sent with.
+/// The timer of requests that may wait to be sent with others.
 #[derive(Default)]
 struct SoonTimer(Option<Pin<Box<Sleep>>>);
 
-// === impl Soon ===
+// === impl SoonTimer ===
 
 impl SoonTimer {
     fn is_over(&self) -> bool {
         self.0.as_ref().is_some_and(|timer| timer.is_elapsed())
     }
 
-    /// Ends [`SOON`] after this was first called.
+    /// Ends [`SOON`] after the first call.
     async fn over(&mut self) {
         self.0.get_or_insert_with(|| Box::pin(sleep(SOON))).as_mut().await;
     }
@@ -155,7 +155,7 @@ async fn read<R: Request>(shared: &Shared<R>, mut reader: Reader) -> RedisResult
     }
 }
 
-/// Hands `answers` to those who wait the longest.
+/// Completes the oldest requests with `answers`.
 fn complete_answered<R: Request>(
     shared: &Shared<R>,
     answers: &mut Vec<RedisResult<Reply>>,
@@ -163,7 +163,7 @@ fn complete_answered<R: Request>(
     let (answered, has_room) = {
         let mut queue = shared.lock();
         let was_full = queue.waiting.len() >= MOST_UNANSWERED;
-        // More answers than questions: nothing later could be told apart.
+        // After more replies than commands, no later reply could be matched.
         let answered = queue
             .answer(answers.drain(..))
             .ok_or_else(|| RedisError::from((ErrorKind::Parse, "more answers than questions")))?;
@@ -182,7 +182,7 @@ fn complete_answered<R: Request>(
         }
         request.complete(answer);
     }
-    // A server that no longer takes writes will not again: another one may answer to its name by now.
+    // The server has become a replica. A new connection to the same name may reach its master.
     demoted.map_or(Ok(()), Err)
 }
 

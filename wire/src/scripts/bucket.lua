@@ -4,7 +4,7 @@
 -- A counting bucket stands in the due index. Its score there is the instant up to which it has been credited, moved by
 -- its backoff band. A bucket at rest (rest.lua) and an absent one stand in no index. After a change of terms the due
 -- index becomes the previous index, until each of its buckets has been migrated (law 6). An absent bucket held `anchor`
--- tokens at the instant `anchored` and grows from there. So a raised capacity gives no tokens away.
+-- tokens at the instant `anchored` and grows from there. A raised capacity therefore gives no tokens away.
 
 local function microseconds()
   local t = redis.call('TIME')
@@ -50,7 +50,7 @@ local function read_previous_terms(record)
   }
 end
 
--- The instant at which a calendar quota was last filled. That may be `fills`, which no daemon has announced yet.
+-- The instant at which a calendar quota was last filled. It may be `fills`, which no daemon has announced yet.
 local function last_filled(terms, now)
   if terms.fills > 0 and now >= terms.fills then return terms.fills end
   return terms.filled

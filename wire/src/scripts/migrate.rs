@@ -1,4 +1,4 @@
-//! Carrying buckets over a change of terms.
+//! Migration of buckets over a change of terms.
 
 use std::sync::LazyLock;
 
@@ -9,19 +9,19 @@ use crate::{keyspace::ShardKeys, reply::Migrated};
 
 static MIGRATE: LazyLock<Script> = script!("rest.lua" "migrate.lua");
 
-/// Whether the record says that buckets may still have to be carried over the last change.
+/// Whether buckets may still have to be migrated over the last change, as the record says.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn is_migrating(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
     let previous: Option<u8> = Cmd::hget(&keys.record, "former").query_async(connection).await?;
     Ok(previous == Some(1))
 }
 
-/// The first `most` buckets not yet carried over the last change.
+/// The first `most` buckets that are not migrated over the last change yet.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn list_previous(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
@@ -30,13 +30,13 @@ pub async fn list_previous(
     Cmd::zrange(&keys.previous, 0, most.saturating_sub(1) as isize).query_async(connection).await
 }
 
-/// Carries the buckets `members` over the last change, those of them that still are to be, in one step; when none is
-/// left after it, the record no longer says so.
+/// Migrates the buckets `members` over the last change in one step, unless that is done already. Clears the record's
+/// flag if no bucket is left after it.
 ///
 /// May be sent again without harm.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn migrate(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,

@@ -1,4 +1,4 @@
-//! Every request to Redis, each script beside the code that calls it.
+//! Requests to Redis, each script beside the code that calls it.
 //!
 //! Functions take the connection as `&mut impl ConnectionLike`; a clone of a shared connection is cheap.
 
@@ -39,7 +39,7 @@ pub use sweep::{
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 
-/// Whether Redis has to be given the text of a script first.
+/// Whether Redis needs the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }

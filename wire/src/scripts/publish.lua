@@ -10,13 +10,13 @@
 --       4 announced: the record is frozen, and nothing else was changed. Tell the workers, and publish again
 --       FREEZE_MICROS after they were told
 -- Laws  6. The cost of a change does not depend on the number of buckets: the due index becomes the previous index.
---       1. While a record is frozen, workers take by script. So after a change no bare DECR relies on the previous
---       terms.
+--       1. While a record is frozen, workers take by script. After a change, therefore, no bare DECR relies on the
+--       previous terms.
 assert(#KEYS == 3 and #ARGV >= 4 and #ARGV % 2 == 0, 'publish takes 3 keys, 2 instants and pairs of fields and values')
 local record, due, previous = KEYS[1], KEYS[2], KEYS[3]
 
 -- The packed terms of the other algorithms, 40 bytes, for take_packed.lua: the letter of the algorithm in a state's
--- key, capacity, then n, p and since. Of windows the last three are their length, 1 where they are aligned, and of a
+-- key, capacity, then n, p and since. For windows the last three are their length, 1 where they are aligned, and of a
 -- log the instant of this change: earlier expiries were set by other terms. Empty where take_packed.lua would not be
 -- exact.
 local function packed_state_terms(given, record, now)

@@ -27,7 +27,7 @@ static SLIDING_COUNTER: LazyLock<Script> =
 /// Right only for a bucket that is known to be counting and below full. A result below 0 must be settled.
 ///
 /// # Errors
-/// Those of Redis, see [`is_not_a_counter`](super::is_not_a_counter). After any other one, the command may have been
+/// Errors of Redis, see [`is_not_a_counter`](super::is_not_a_counter). After any other one, the command may have been
 /// carried out all the same.
 pub async fn decrement(connection: &mut impl ConnectionLike, counter: &str, by: u64) -> RedisResult<i64> {
     Cmd::decr(counter, by).query_async(connection).await
@@ -40,11 +40,11 @@ pub fn encode_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
 
 /// Carries `operation` out on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 ///
-/// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that this worker has taken by
-/// bare commands that may have met a full bucket. Token buckets and GCRA alone use the two.
+/// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that this worker has taken
+/// by bare commands that may have met a full bucket. Token buckets and GCRA alone use the two.
 ///
 /// # Errors
-/// Those of Redis. The operation may have been carried out all the same.
+/// Errors of Redis. The operation may have been carried out all the same.
 pub async fn settle(
     connection: &mut impl ConnectionLike,
     algorithm: Algorithm,

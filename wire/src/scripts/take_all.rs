@@ -1,4 +1,4 @@
-//! Taking from several buckets at once, all or nothing.
+//! Takes of several buckets at once, all or nothing.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ static TAKE_ALL: LazyLock<Script> = script!(
     "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "take_all.lua", after "take_packed.lua"
 );
 
-/// Bytes that are answered of one bucket: 8 doubles.
+/// Bytes of the reply for one bucket: 8 doubles.
 const REPLY: usize = 64;
 
-/// So many tokens of one bucket.
+/// A take of one of several buckets.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketTake<'a> {
     /// The algorithm of its limit.
@@ -24,17 +24,18 @@ pub struct BucketTake<'a> {
     pub keys: &'a ShardKeys,
     /// The bucket in it.
     pub member: &'a str,
-    /// How many tokens.
+    /// Tokens to take.
     pub count: u64,
-    /// Whether its denial holds. Of one that does not, tokens are taken where all others allow and it has them.
+    /// Whether its denial holds. A bucket whose denial does not hold is taken from if all enforced ones allow and it
+    /// has the tokens.
     pub enforced: bool,
 }
 
-/// Takes of each bucket what `takes` say, all or nothing, in one step and exactly: what each tells, in order. When those
-/// that are enforced do not all allow, that is what a take of so many would be told. No bucket may be named twice.
+/// Carries out `takes`, all or nothing, in one step and exactly. Returns the reply of each bucket, in order. If not all
+/// enforced buckets allow, the replies are those of peeks. No bucket may be named twice.
 ///
 /// # Errors
-/// Those of Redis. The takes may have been carried out all the same, but all or none. In a cluster, buckets whose keys
+/// Errors of Redis. The takes may have been carried out all the same, but all or none. In a cluster, buckets whose keys
 /// are not on one node are refused: see [`is_cross_slot`].
 pub async fn take_all(
     connection: &mut impl ConnectionLike,
@@ -67,7 +68,7 @@ fn unpacked(reply: &[u8; REPLY]) -> Vec<i64> {
     doubles.iter().map(|double| f64::from_le_bytes(*double) as i64).collect()
 }
 
-/// Whether Redis refused a script because its keys are not in one hash slot of the cluster. Nothing was done then.
+/// Whether Redis refused a script because its keys are in several hash slots of the cluster. Nothing was done.
 pub fn is_cross_slot(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::CrossSlot)
 }

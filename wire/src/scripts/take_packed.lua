@@ -17,7 +17,7 @@ do
   end
 
   -- The present bucket: the value to be written, its expiry (unchanged if nil), and how many entries of its log have
-  -- left their window. Of several buckets, the same in tables.
+  -- left their window. For several buckets, the same in tables.
   local state, value, till, dead, reply
   local states, values, tills, logs, replies, aheads, bucket, key, allowed
   if several then

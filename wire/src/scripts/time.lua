@@ -2,8 +2,8 @@
 --
 -- A rate in lowest terms gives n tokens every p µs. Its tokens fall on whole µs. A span of p µs begins at a multiple of
 -- p, and its token i (0 <= i < n) falls on ceil(i * p / n). A bucket is `d` µs after the last of these instants, and
--- its next tokens come `d` µs after the next ones. So one whole number, the score, keeps the exact phase of any rate,
--- and nothing drifts. All numbers here are whole and at most 2^53 (EXACT), where doubles and `%` are exact.
+-- its next tokens come `d` µs after the next ones. One whole number, the score, therefore keeps the exact phase of any
+-- rate, and nothing drifts. All numbers here are whole and at most 2^53 (EXACT), where doubles and `%` are exact.
 
 -- floor(a * b / c) and the remainder, for 0 <= a < c < 2^45 and 0 <= b <= 2^53.
 local function muldiv(a, b, c)

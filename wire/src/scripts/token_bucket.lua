@@ -69,7 +69,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
       else
         tokens, met = counted(terms, number)
       end
-      -- The tokens in doubt are added before the credit, and taken off again after it. So a credit up to the capacity
+      -- The tokens in doubt are added before the credit, and taken off again after it. A credit up to the capacity then
       -- does not forget them. A full bucket that still has a key counts from now, as an absent one does.
       if terms.catch_up or tokens >= terms.capacity then
         tokens, score = credit(terms, tokens + doubt, score, now)
@@ -86,7 +86,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
 
   -- The bucket is full at the instant that the worker expects: no other worker has taken since, and the tokens go in at
   -- once. Otherwise other workers may have tokens in hand, which are good only while the bucket with them is below
-  -- full. So the bucket ends counting first, and the tokens go in once those in hand are spent or gone.
+  -- full. The bucket therefore ends counting first, and the tokens go in once those in hand are spent or gone.
   local untouched, ended, wait = false, false, 0
   if puts then
     local full = now + headroom(terms, score, tokens, now)

@@ -157,7 +157,7 @@ pub(crate) fn on_change(rng: &mut StdRng) -> OnChange {
     *[OnChange::Keep, OnChange::Proportional, OnChange::Reset].choose(rng).unwrap()
 }
 
-/// So many tokens: any, about the capacity, or none.
+/// A number of tokens: any, about the capacity, or none.
 pub(crate) fn count(record: &Record, rng: &mut StdRng) -> u64 {
     let capacity = record.capacity;
     match rng.random_range(0..10) {

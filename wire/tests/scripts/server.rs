@@ -1,4 +1,4 @@
-//! One private Redis per test, and what is in it.
+//! One private Redis per test, and its content.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Redis {
     seen: Script,
 }
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Text(String),
@@ -135,7 +135,7 @@ pub(crate) async fn publish(
 
 /// Commands as they would be written to Redis, to be sent in one packet.
 fn pipeline(mut out: &[u8]) -> Pipeline {
-    // What stands before the next line's end, as a number without its kind.
+    // The number in the first line, without the kind before it.
     fn length(out: &mut &[u8]) -> usize {
         let end = out.iter().position(|byte| *byte == b'\r').unwrap();
         let (line, rest) = out.split_at(end);

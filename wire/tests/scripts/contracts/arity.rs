@@ -14,7 +14,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
         "settle" => [2, 4].contains(&keys) && (3..=5).contains(&arguments),
         "script_only" => (keys, arguments) == (2, 2),
-        // One text begins both, and tells them apart by what it is given. No algorithm is called "take".
+        // One text begins both, and tells them apart by the arguments. No algorithm is called "take".
         "take_all" => (keys, arguments) == (2, 2),
         // Nor is "take" a number.
         "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),

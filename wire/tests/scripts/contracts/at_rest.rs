@@ -33,7 +33,7 @@ async fn ask(scene: &mut Scene, ask: impl Fn(&mut Vec<u8>, &str) -> usize) -> Re
     scene.redis.ask_bare(&out, many).await.pop().unwrap()
 }
 
-/// A take of `count` of bucket "a", which may have no key: what it is told.
+/// The reply to a take of `count` of bucket "a", which may have no key.
 async fn take(scene: &mut Scene, count: u64) -> AtRestNumber {
     let first_at = scene.redis.time().await;
     let left = ask(scene, |out, key| scripts::encode_take_at_rest(out, key, 1, PACE, count, first_at)).await;
@@ -83,7 +83,7 @@ async fn what_a_script_has_forgotten_cannot_be_given_back() {
     }
     let peeked = scene.settle("a", Operation::Peek(1)).await;
     assert_eq!((peeked.verdict, peeked.wait), (Verdict::Denied, PACE.p));
-    // Not forgotten by those who only look.
+    // A peek does not forget it.
     ask(&mut scene, |out, key| scripts::encode_correction(out, key, PACE, 1, 0, 0)).await.unwrap();
     assert_eq!(scene.settle("a", Operation::Take(1)).await.verdict, Verdict::Denied);
     let refused = ask(&mut scene, |out, key| scripts::encode_correction(out, key, PACE, 4, 0, 0)).await;

@@ -126,7 +126,7 @@ async fn what_others_take_from_ends_counting_before_tokens_are_put_in() {
 async fn tokens_in_doubt_are_not_found_in_a_bucket() {
     let mut scene = scene(limit(10, "1/s")).await;
     assert!(share(&mut scene, 5, true).await.counting);
-    // As late as if the bucket had been full: what was taken then was not there to be lost.
+    // The takes come as late as if the bucket had been full, so their tokens were not there to be lost.
     scene.pass(60_000_000).await;
     for left in [4, 3, 2] {
         assert_eq!(decrement(&mut scene).await, Some(left));
@@ -135,7 +135,7 @@ async fn tokens_in_doubt_are_not_found_in_a_bucket() {
     assert_eq!(settled.tokens, 7);
     let settled = scene.settle_in_doubt("a", Operation::Take(1), 3).await;
     assert_eq!((settled.tokens, scene.tokens("a").await), (6, 6));
-    // Of a bucket with no counter any more, as much at most as it holds.
+    // A bucket that is no counter any more loses at most the tokens that it has.
     let settled = scene.settle_in_doubt("b", Operation::Take(1), 4).await;
     assert_eq!(settled.tokens, 5);
     let denied = scene.settle_in_doubt("b", Operation::Take(1), 40).await;
@@ -219,7 +219,7 @@ async fn what_is_published_says_the_terms_and_when_an_absent_bucket_is_full() {
     assert_eq!((first.frozen, first.absent_full_at), (false, 0));
     scene.publish(limit(70, "1/s"), None).await;
     let raised = scripts::read_limit(&mut scene.redis.connection, &name).await.unwrap().unwrap();
-    assert_eq!(raised.terms, first.terms + 1);
+    assert_eq!(raised.terms_id, first.terms_id + 1);
     let now = scene.redis.time().await;
     assert!(raised.absent_full_at.abs_diff(now + 60_000_000) < 1_000_000);
     scene.redis.ask::<()>(&["HSET", &scene.keys.record.clone(), "frozen", "1"]).await;
@@ -227,7 +227,7 @@ async fn what_is_published_says_the_terms_and_when_an_absent_bucket_is_full() {
     assert!(frozen.frozen);
 }
 
-/// Not by workers of this version, which do not: as much as it held is what it had.
+/// Workers of this version send no such first take. The bucket loses the tokens that it had.
 #[tokio::test]
 async fn a_first_take_of_a_raised_bucket_takes_from_what_it_held() {
     let mut scene = scene(limit(10, "1/min")).await;

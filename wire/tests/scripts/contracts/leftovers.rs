@@ -1,4 +1,4 @@
-//! What a removal cut short has left, and what the scripts make of it.
+//! Keys that an unfinished removal has left, and how scripts treat them.
 
 use topup_wire::{
     bucket::Operation,
@@ -22,7 +22,7 @@ async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
     let conn = &mut redis.connection;
     for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_script_only()) {
         let limit = limit_of(algorithm, 10);
-        // What was taken within a window stays taken, by whatever name. What is at rest is swept with its limit.
+        // Tokens taken within a window stay taken, under any name. Buckets at rest are swept with their limit.
         let stays = matches!(limit.terms.supply, Supply::Windows(_)) || algorithm == Algorithm::Gcra;
         let second = if stays { 8 } else { 9 };
         for tokens in [9, second] {

@@ -41,7 +41,7 @@ async fn the_farther_from_full_the_less_often_a_bucket_is_credited() {
     assert_eq!(scene.tokens("near").await, 16_000);
     scene.take("near", 800).await;
     assert!((10_240..12_800).contains(&scene.tokens("farthest").await));
-    // All are, once, when what was known of them may be wrong.
+    // All buckets are listed once, when estimates of them may be wrong.
     scene.pass(PERIOD).await;
     assert_eq!(scene.refill_all(1).await.credited, 3);
 }

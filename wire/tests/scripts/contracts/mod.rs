@@ -1,4 +1,4 @@
-//! What the headers of the scripts promise.
+//! Promises in the headers of the scripts.
 
 mod arity;
 mod at_rest;

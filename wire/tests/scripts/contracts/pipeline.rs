@@ -1,4 +1,4 @@
-//! What a pipeline promises to those who ask on it.
+//! Promises of a pipeline.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ const FULL_AT: u64 = 1 << 52;
 /// Generous, for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What appends commands, and how many replies they have.
+/// Appends commands, and returns their number of replies.
 type Ask = fn(&mut Vec<u8>) -> usize;
 
-/// Commands, and whoever waits for their answer.
+/// Commands, and the waiter for their reply.
 struct Asked(Ask, oneshot::Sender<RedisResult<Reply>>);
 
 impl Request for Asked {

@@ -1,4 +1,4 @@
-//! Publishing, carrying over and sweeping, and what they leave alone.
+//! Publishing, migrating and sweeping, and the keys that they leave alone.
 
 use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::PublishReply, scripts};
 

@@ -8,7 +8,7 @@ use topup_wire::{constants::with_constants, limit::Algorithm};
 const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
      PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
-/// What others are written upon, and answers nothing itself.
+/// Files that others are written upon, and that reply to nothing themselves.
 const SHARED: [&str; 8] =
     ["bucket", "lazy", "rest", "settle_packed", "state", "take_packed", "time", "windows"];
 
@@ -22,7 +22,7 @@ const ALGORITHMS: [&str; 6] = [
     "token_bucket",
 ];
 
-/// A script: its name, and its text without what it runs after.
+/// A script: its name, and the text of its own file.
 pub(crate) struct Source {
     pub(crate) name: String,
     text: String,
@@ -34,7 +34,7 @@ pub(crate) fn scripts() -> Vec<Source> {
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
 
-/// The script of an algorithm whose buckets need no index; not `packed`: without the path for packed terms.
+/// The script of an algorithm whose buckets need no index. Without `packed`, it has no path for packed terms.
 pub(crate) fn of(algorithm: Algorithm, packed: bool) -> String {
     let (file, asks) = match algorithm {
         // A token bucket that is always at rest.
@@ -72,7 +72,7 @@ impl Source {
         self.text.lines().take_while(|line| line.starts_with("--")).collect::<Vec<_>>().join("\n")
     }
 
-    /// What Redis is given to run.
+    /// The text that Redis gets.
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");

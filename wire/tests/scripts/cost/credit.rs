@@ -1,4 +1,4 @@
-//! What a credit costs, and what it would cost in other ways.
+//! Cost of a credit, as it is and in other ways.
 //!
 //! ```text
 //! cargo test --release -p topup-wire --test scripts -- --ignored --nocapture microseconds_of_a_credit
@@ -18,7 +18,7 @@ const BUCKETS: usize = 20_000;
 const ROUNDS: usize = 15;
 const TICK: i64 = 100_000;
 
-/// What of the script is to read otherwise.
+/// Parts of the script's text, and others in their place.
 type Changes = [(&'static str, &'static str)];
 
 /// Ways to do it, as buckets in a slice and changes to the script.

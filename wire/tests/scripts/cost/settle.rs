@@ -1,4 +1,4 @@
-//! What a settle costs, measured by a plain GCRA script.
+//! Cost of a settle, compared with a plain GCRA script.
 //!
 //! ```text
 //! cargo test --release -p topup-wire --test scripts -- --ignored --nocapture microseconds_of_a_settle
@@ -18,7 +18,7 @@ const ROUNDS: usize = 300;
 /// In one pipeline; then it is the next way's turn.
 const CALLS: usize = 500;
 
-/// What is asked of each bucket in turn.
+/// The operation on each bucket in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// A plain GCRA script.

@@ -83,7 +83,7 @@ async fn a_first_take_takes_what_it_says_from_any_bucket() {
         let full = settled.now + settled.headroom;
         let at_rate = (u128::from(count) * u128::from(p)).div_ceil(u128::from(n)) as u64;
         assert!(full >= from + at_rate - 1 && full <= settled.now + at_rate + 3, "{rate}");
-        // So is its key gone.
+        // The key is gone, too.
         let left: u64 = scene.redis.ask(&["PTTL", &scene.keys.counter("a")]).await;
         let now = scene.now().await;
         assert!(now / 1_000 + left >= full / 1_000, "{rate}");

@@ -67,7 +67,7 @@ async fn a_bucket_is_carried_as_its_change_said_whatever_is_published_after() {
     assert_eq!(scene.settle("a", Operation::Take(1)).await.tokens, 4);
 }
 
-/// Whatever changes and however often: before it tokens come at the old rate, after it at the new one, and none is lost.
+/// Holds for any change. Tokens come at the old rate before it and at the new one after it, and none is lost.
 #[tokio::test]
 async fn many_changes_lose_no_token_and_give_none() {
     let mut redis = Redis::start().await;
@@ -115,8 +115,8 @@ async fn many_changes_lose_no_token_and_give_none() {
 }
 
 async fn change(scene: &mut Scene, levels: &mut [LeakyBucket], rng: &mut StdRng) {
-    // Some changes are those of a schedule, and are published a little after their time; what has been credited since
-    // then at the old rate would stand, but here nothing has.
+    // Some changes belong to a schedule and are published a little late. Credits since then at the old rate would
+    // stand; here there are none.
     let late = rng.random_bool(0.5).then(|| rng.random_range(1..3_000_000));
     if late.is_some() {
         scene.migrate(2).await;

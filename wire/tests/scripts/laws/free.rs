@@ -1,4 +1,4 @@
-//! Law 4: what is full, and what is removed, costs nothing.
+//! Law 4: full buckets and removed limits cost nothing.
 
 use rand::RngExt;
 use topup_wire::{
@@ -40,8 +40,8 @@ async fn a_full_bucket_has_no_key() {
             };
             scene.settle(&member, operation).await;
         }
-        // Filled by hand, which keeps a key from becoming a counter for a while; by a put-back of what nobody else has
-        // touched; by time; or by time and a daemon.
+        // Buckets fill in four ways. A reset keeps a key from becoming a counter for a while. A put-back fills an
+        // untouched bucket. Time does, and so does time with a daemon.
         scene.settle("user-0", Operation::Reset).await;
         scene.settle("user-1", Operation::Refund(capacity)).await;
         // A key expires by the ms.

@@ -1,4 +1,4 @@
-//! How full a bucket must be, whatever has changed: rigorous bounds, in whole numbers.
+//! Bounds on the tokens in a bucket after any changes: rigorous, in whole numbers.
 
 use topup_wire::limit::{Limit, OnChange};
 
@@ -64,7 +64,7 @@ impl LeakyBucket {
         let scaled = |level: i128| level * (new.capacity / SHARE) / (self.capacity / SHARE);
         (self.low, self.high) = match limit.on_change {
             OnChange::Keep => (self.low.min(new.capacity), self.high.min(new.capacity)),
-            // Whole tokens are scaled and rounded down; the share of one that was under way stays what it was.
+            // Whole tokens are scaled and rounded down. The passed share of the next token stays.
             OnChange::Proportional => (scaled(self.low - SHARE) - SHARE, scaled(self.high) + SHARE),
             OnChange::Reset => (new.capacity, new.capacity),
         };

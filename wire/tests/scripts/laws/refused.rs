@@ -1,4 +1,4 @@
-//! Law 7: what is refused changes nothing.
+//! Law 7: refused operations change nothing.
 
 use topup_wire::{
     bucket::Operation,

@@ -20,8 +20,8 @@ pub(crate) struct Scene {
     pub(crate) limit: Limit,
     /// µs that have been made to pass.
     pub(crate) passed: i64,
-    /// Tokens fall on whole µs from an instant on that does not move: a bucket that is moved by other than whole spans
-    /// of its rate may have its next token a µs earlier or later. So often that has happened.
+    /// Slips so far. Tokens fall on whole µs from a fixed instant on. A bucket that is moved by other than whole spans
+    /// of its rate may have its next token a µs earlier or later, which is one slip.
     pub(crate) slips: u64,
 }
 
@@ -113,7 +113,7 @@ impl Scene {
         (from, taken, self.now().await)
     }
 
-    /// Puts tokens into a bucket that is full at `full_at`, an instant of the scene, if nobody else has taken.
+    /// Puts tokens into a bucket that is full at `full_at`, an instant of the scene, if no other worker has taken.
     pub(crate) async fn put_in(&mut self, member: &str, count: u64, full_at: u64) -> PutInReply {
         let full_at = full_at.checked_add_signed(-self.passed).unwrap();
         let request = PutIn {
@@ -126,7 +126,7 @@ impl Scene {
         scripts::try_put_in(conn, algorithm, &self.keys, member, request).await.unwrap()
     }
 
-    /// What is in a bucket now.
+    /// Tokens in a bucket now.
     pub(crate) async fn tokens(&mut self, member: &str) -> u64 {
         self.settle(member, Operation::Peek(1)).await.tokens
     }

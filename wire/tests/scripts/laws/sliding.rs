@@ -1,4 +1,4 @@
-//! What the two sliding windows cost: one in exactness, the other in memory.
+//! Price of the two sliding windows: one in exactness, the other in memory.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn windows(tokens: u64, length: u64) -> Terms {
     Terms { capacity: windows.capacity(), supply: Supply::Windows(windows) }
 }
 
-/// Of takes at these instants, those admitted.
+/// The admitted ones of takes at these instants.
 fn admitted<S: State>(tokens: u64, takes: &[u64]) -> Vec<u64> {
     let record = Record::new(&per_minute(S::ALGORITHM, tokens), BEGIN);
     let mut state = None::<S>;
@@ -45,8 +45,8 @@ fn most(admitted: &[u64]) -> usize {
     (0..admitted.len()).map(within).max().unwrap_or(0)
 }
 
-/// The counter takes what was taken in the minute before for spread evenly. Where it was, it admits what the log does;
-/// where all of it came at the end, as good as twice the limit comes within a minute, and never more.
+/// The counter treats takes of the earlier minute as spread evenly. Where they were, it admits the same as the log.
+/// Where all of them came at its end, it admits up to twice the limit within a minute, and never more.
 #[test]
 fn the_sliding_counter_is_exact_for_even_takes_and_never_admits_twice_its_limit() {
     const LIMIT: u64 = 100;
@@ -110,7 +110,7 @@ async fn a_log_is_trimmed_a_slice_at_a_time_and_grows_no_more() {
     assert!(lengths[12] <= 12 + 1, "too many stay: {lengths:?}");
 }
 
-/// What `docs/wire.md` says of memory and of the longest pauses.
+/// Checks the figures of `docs/wire.md` on memory and on the longest pauses.
 ///
 /// ```text
 /// cargo test --release -p topup-wire --test scripts -- --ignored --nocapture bytes_of_a_million
@@ -164,7 +164,7 @@ async fn bytes_of_a_million_takes_a_minute() {
     }
 }
 
-/// What a command has cost since this was last asked.
+/// Cost of a command since the last call.
 async fn costs(redis: &mut Redis, command: &str) -> String {
     let info: String = redis.ask(&["INFO", "commandstats"]).await;
     redis.ask::<()>(&["CONFIG", "RESETSTAT"]).await;

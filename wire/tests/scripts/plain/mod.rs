@@ -1,4 +1,4 @@
-//! What a take costs Redis, beside the script that articles write for the same algorithm.
+//! Cost of a take, compared with the script that articles write for the same algorithm.
 //!
 //! ```text
 //! cargo test --release -p topup-wire --test scripts -- --ignored --nocapture microseconds_of_a
@@ -124,7 +124,7 @@ fn joint_call(levels: &[Algorithm], shards: &[ShardKeys], member: &str) -> (Vec<
     (keys, args)
 }
 
-/// What a plain script is told besides the capacity.
+/// The argument of a plain script besides the capacity.
 fn terms_of(algorithm: Algorithm) -> u64 {
     if algorithm.has_windows() { WINDOW_MS } else { RATE }
 }

@@ -15,10 +15,10 @@ const TOO_LOW: i64 = -100_000_000_000_000_000;
 // === impl World ===
 
 impl World {
-    /// A worker's take of a bucket at rest, where it may try one; of a bucket without a key, as if that were full at
-    /// `first_at`, when it is above 0. The full instant after it, where it met a bucket at rest.
+    /// A worker's take at rest, where it may try one. With `first_at` above 0, a bucket without a key counts as full at
+    /// that instant. Returns the full instant after it if the bucket was at rest.
     pub(crate) async fn take_at_rest(&mut self, i: usize, count: u64, first_at: u64) -> Option<u64> {
-        let Record { capacity, pace, catch_up, terms, .. } = self.twin.record;
+        let Record { capacity, pace, catch_up, terms_id: terms, .. } = self.twin.record;
         let first_at = if self.evicted[i] { 0 } else { first_at };
         let may = catch_up && rests_as_number(capacity, pace) && (1..=capacity).contains(&count);
         if !may || self.strays[i] < TOO_LOW || self.tokens(i) < TOO_LOW {
@@ -34,7 +34,7 @@ impl World {
         self.add(i, left, count as i64 * (pace.p * AT_REST_UNIT) as i64).await
     }
 
-    /// Gives back what a take of a bucket at rest took.
+    /// Gives the tokens of a take at rest back.
     pub(crate) async fn give(&mut self, i: usize, count: u64) {
         let pace = self.twin.record.pace;
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
@@ -70,7 +70,7 @@ impl World {
 
     /// Terms are told apart by 8: nothing stays at rest for as many changes, since each is followed by a touch of all.
     pub(super) async fn forget_previous_numbers(&mut self) {
-        let terms = self.twin.record.terms;
+        let terms = self.twin.record.terms_id;
         for i in 0..MEMBERS.len() {
             let Bucket::AtRest(AtRest::Until { tag, .. }) = self.buckets[i] else { continue };
             if self.noise[i].is_some() && terms - u64::from(tag) > 6 {
@@ -84,7 +84,7 @@ impl World {
         let now = self.redis.time().await;
         self.forget_expired(i, now);
         assert_eq!((self.buckets[i], self.strays[i]), (Bucket::Absent, 0));
-        let tag = (self.twin.record.terms % 10_000) as u16;
+        let tag = (self.twin.record.terms_id % 10_000) as u16;
         self.buckets[i] = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
         let state = self.twin.keys.counter(MEMBERS[i]);
         let seen: i64 = self.redis.ask(&["PEXPIRETIME", &state]).await;
@@ -93,8 +93,8 @@ impl World {
         (self.expiries[i], self.noise[i]) = (expires, Some(0));
     }
 
-    /// What a bare command that took off so much, or less than nothing, has made of a bucket: when it is full, if it is at
-    /// rest.
+    /// Applies a bare command to the bucket that took off `by`, which may be negative. Returns the full instant if the
+    /// bucket is at rest.
     async fn add(&mut self, i: usize, left: RedisResult<Value>, by: i64) -> Option<u64> {
         let left: RedisResult<i64> = left.map(|left| from_redis_value(left).unwrap());
         let number = left.as_ref().is_ok_and(|left| *left <= number_at_rest(0, 0));
@@ -134,7 +134,7 @@ impl World {
         None
     }
 
-    /// What a counter holds.
+    /// The number of a counter; 0 where there is none.
     fn tokens(&self, i: usize) -> i64 {
         if let Bucket::Counting(held) = self.buckets[i] { held.tokens } else { 0 }
     }

@@ -97,7 +97,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
     }
 }
 
-/// Mostly as a client does; now and then what comes after a take comes late, or never.
+/// Mostly as a client does. Now and then the correction after a take comes late, or never.
 async fn take_at_rest(world: &mut World, i: usize, rng: &mut StdRng) {
     let count = if rng.random_bool(0.5) { 1 } else { count(&world.twin.record, rng) };
     let first_at = match rng.random_range(0..3) {

@@ -28,7 +28,7 @@ struct World<S> {
     script: Script,
     bucket: Option<S>,
     now: u64,
-    /// What was taken, and when.
+    /// Instants and tokens of takes.
     taken: Vec<(u64, u64)>,
 }
 

@@ -81,7 +81,7 @@ impl Twin {
         changed
     }
 
-    /// An absent bucket that has grown to a raised capacity by `now` is full for good, once somebody has seen it.
+    /// An absent bucket that has grown to a raised capacity by `now` is full for good, once a script has seen it.
     pub(crate) async fn grow(&mut self, redis: &mut Redis, now: u64) {
         if self.record.anchor < self.record.capacity {
             let anchor: u64 = redis.ask(&["HGET", &self.keys.record, "anchor"]).await;
@@ -115,7 +115,7 @@ impl Twin {
             ("filled", record.filled.to_string()),
             ("fills", record.fills.to_string()),
             ("since", record.since.to_string()),
-            ("terms", record.terms.to_string()),
+            ("terms", record.terms_id.to_string()),
             ("lease", "0".to_owned()),
             ("lease_ttl", "0".to_owned()),
             ("mode", "enforce".to_owned()),
@@ -141,7 +141,8 @@ impl Twin {
 
     /// The packed terms, as text: where light.lua and quick.lua would reckon wrongly, empty.
     fn packed(&self) -> String {
-        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, terms, .. } = self.record;
+        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, terms_id: terms, .. } =
+            self.record;
         let one = windows.filter(|windows| windows.rules().len() == 1);
         let (length, aligned) = one.map_or((0, 0), |one| (one.longest(), one.aligned().into()));
         let exact = n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53;

@@ -33,7 +33,7 @@ pub(super) trait Kept: State {
     /// The same `by` µs earlier.
     fn earlier(&self, by: i64) -> Self;
 
-    /// A take, or what comes close.
+    /// A take, or a similar operation.
     fn take(count: u64, _: &mut StdRng) -> Operation {
         Operation::Take(count)
     }
@@ -152,7 +152,7 @@ impl<S: Kept> World<S> {
         self.travelled += by;
     }
 
-    /// Sees when the states expire, and keeps them from it: what has expired is as good as none, there or not.
+    /// Checks the expiries of the states, and removes them. An expired state is as good as none, there or not.
     async fn hold(&mut self, rng: &mut StdRng) {
         let states = MEMBERS.map(|member| self.twin.keys.state(S::ALGORITHM, member));
         // At once, or one might expire between being seen and being kept.

@@ -98,7 +98,7 @@ impl World {
         let Some(full_at) = full_at else { return };
         let (state, by) = (self.twin.keys.counter(""), count * pace.p * constants::AT_REST_UNIT);
         let left: i64 = self.redis.ask(&["DECRBY", &state, &by.to_string()]).await;
-        let said = scripts::read_number_at_rest(left, self.twin.record.terms);
+        let said = scripts::read_number_at_rest(left, self.twin.record.terms_id);
         assert_eq!(said, scripts::AtRestNumber::Full(full_at));
     }
 

@@ -107,7 +107,7 @@ impl Bucket {
         let keys = ShardKeys::new(&limit.name, 0);
         scripts::publish(&mut redis.connection, &keys, &limit, None, None).await.unwrap();
         let (since, terms) = redis.ask(&["HMGET", &keys.record, "since", "terms"]).await;
-        let record = Record { terms, ..Record::new(&limit, since) };
+        let record = Record { terms_id: terms, ..Record::new(&limit, since) };
         Self { limit, keys, record, twin: Twin::of(algorithm) }
     }
 }

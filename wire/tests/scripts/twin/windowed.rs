@@ -1,4 +1,4 @@
-//! Buckets that count what is taken within windows of time.
+//! Algorithms that count tokens within windows of time.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use crate::{
 
 /// The keys of the buckets: the one of an unkeyed limit, and such as a careless script might stumble over.
 pub(crate) const MEMBERS: [&str; 4] = ["", "alice", "b:{x}%s\n", "-7"];
-/// What a script makes of an expiry and the time may be late by so many ms: generous, for a machine that is busy.
+/// Most ms between an expiry and the instant that a script computes from it. Generous, for a busy machine.
 const LATE: u64 = 100;
 
 /// One limit, twice: in Redis, and as the twin has it.
@@ -28,13 +28,13 @@ pub(crate) struct World {
     pub(super) buckets: [Bucket; 4],
     /// When the keys of those at rest expire, in ms: by the terms they were written under.
     pub(super) expiries: [u64; 4],
-    /// Of those at rest that are integers, what bare `DECR`s have added.
+    /// Noise of bare `DECR`s in buckets at rest that are numbers.
     pub(super) noise: [Option<i64>; 4],
-    /// What bare `DECR`s have made of the counters of absent buckets; 0 where there is none.
+    /// Counters that bare `DECR`s have made of absent buckets; 0 where there is none.
     pub(super) strays: [i64; 4],
     /// Buckets in the index whose counters are gone.
     pub(super) evicted: [bool; 4],
-    /// How far time has been made to pass.
+    /// µs by which time has been moved so far.
     pub(crate) travelled: i64,
 }
 
@@ -87,7 +87,7 @@ impl World {
         .await;
     }
 
-    /// Redis has `settled` as the twin does; with some tokens in doubt it writes also what it denies.
+    /// Redis has `settled` as the twin does. With tokens in doubt, a denied operation is written, too.
     async fn expect(
         &mut self,
         i: usize,
@@ -107,7 +107,7 @@ impl World {
             expected = twin(&mut after);
         }
         if let Bucket::AtRest(AtRest::FirstTake { tag, count, expires }) = before {
-            // A script sees the expiry late by a ms or so: what it writes tells by how much.
+            // A script sees the expiry late by a ms or so. The value that it writes tells by how much.
             let (stands, noise) = (self.stands(i).await, self.fresh_noise(settled.now));
             for late in 0..LATE {
                 let seen = Bucket::AtRest(AtRest::FirstTake { tag, count, expires: expires + late });
@@ -133,7 +133,7 @@ impl World {
         self.twin.grow(&mut self.redis, settled.now).await;
     }
 
-    /// The noise of what is written at rest at `now`.
+    /// The noise of a value at rest that is written at `now`.
     fn fresh_noise(&self, now: u64) -> Option<i64> {
         self.twin.record.rests_as_number(now).then_some(0)
     }
@@ -165,7 +165,7 @@ impl World {
             return;
         }
         let (conn, state) = (&mut self.redis.connection, self.twin.keys.counter(MEMBERS[i]));
-        let taken = scripts::first_take(conn, &state, record.terms, record.pace, count).await.unwrap();
+        let taken = scripts::first_take(conn, &state, record.terms_id, record.pace, count).await.unwrap();
         let now = self.redis.time().await;
         if taken {
             self.forget_expired(i, now);
@@ -302,7 +302,7 @@ impl World {
     pub(crate) async fn travel(&mut self, by: i64) {
         travel(&mut self.redis, &self.twin.keys, by).await;
         if by < 0 {
-            // Those whose time had come stay gone.
+            // Keys whose time had come stay gone.
             let now = self.redis.time().await;
             for (i, member) in MEMBERS.iter().enumerate() {
                 if !self.redis.ask::<bool>(&["EXISTS", &self.twin.keys.counter(member)]).await {
