@@ -138,7 +138,7 @@ impl World {
         self.excuse(desired, published, late);
     }
 
-    /// A change that is made late counts from its instant on. Buckets forget takes by the former terms since then, so
+    /// A change that is made late counts from its instant on. Buckets forget takes by the previous terms since then, so
     /// these tokens may be given twice.
     fn excuse(&mut self, desired: Promise, published: Promise, late: u64) {
         let of = |terms: Promise| (late * terms.tokens).div_ceil(terms.interval) + 1;
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// A bucket at rest is carried over a change.
+    /// A bucket at rest is migrated over a change.
     pub(crate) fn touch(&mut self, bucket: usize) {
         let now = self.server.time(self.now);
         self.server.expire(bucket, now);

@@ -33,7 +33,7 @@ pub enum Fault {
     PutInAgain,
     /// An estimate stays fresh for 10 s more.
     FreshIgnored,
-    /// A counting bucket is not carried over a change of terms.
+    /// A counting bucket is not migrated over a change of terms.
     ChangeForgotten,
     /// Redis keeps the keys of full buckets.
     KeyStays,

@@ -17,7 +17,7 @@ const SHORTEST: u64 = 3 * SECOND;
 /// Takes of a bucket at rest trust a clock to one part in 1,024: parts per million.
 const MOST_DRIFT: u64 = 900;
 
-/// Terms of every kind: slow, quick, uneven, and quicker than the clock.
+/// Terms of every kind: slow, fast, uneven, and faster than the clock.
 const TERMS: [Promise; 16] = [
     Promise::new(10, 10, SECOND),
     Promise::new(1_000, 1_000, SECOND),

@@ -2,7 +2,7 @@
 //!
 //! Workers run the client's real machine ([`topup::machine`]) behind a virtual shell. Redis is the twin of the scripts
 //! ([`topup_wire::bucket`]) with the expiry of keys, bare commands and put-ins. A [`Plan`] says what happens in a run;
-//! a seed draws one.
+//! a seed generates one.
 //!
 //! # Laws
 //!

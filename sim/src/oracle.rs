@@ -149,7 +149,7 @@ impl Ideal {
             Note::Filled => self.level = self.effective().0,
             Note::Changing(promise) => {
                 // No window may exceed the larger of the two. A raise that is made late counts from its instant on, and
-                // takes by the former terms since then are forgotten.
+                // takes by the previous terms since then are forgotten.
                 let before = self.effective().0;
                 self.changing.push(self.of(promise));
                 self.level += self.effective().0 - before;

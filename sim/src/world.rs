@@ -61,7 +61,7 @@ pub(crate) enum Happening {
     Beat,
     /// A daemon looks whether the terms are as they should be.
     Publishes,
-    /// A bucket at rest is carried over a change.
+    /// A bucket at rest is migrated over a change.
     Touch(usize),
     /// The state that a replica has.
     Replicates,
@@ -131,7 +131,7 @@ pub(crate) struct World {
     pub(crate) delays: Dice,
     pub(crate) server: Server,
     pub(crate) replica: Option<(Server, Vec<u64>)>,
-    /// Counts the connections that were broken: replies of former ones are lost.
+    /// Counts the connections that were broken: replies of earlier ones are lost.
     pub(crate) connection: u32,
     pub(crate) workers: Vec<Worker>,
     pub(crate) publisher: Publisher,

@@ -81,7 +81,7 @@ impl Record {
         }
     }
 
-    /// `publish.lua` over a record without former buckets: the record after, as of `at`.
+    /// `publish.lua` over a record without buckets to be migrated. Returns the record after it, as of `at`.
     #[must_use]
     pub fn changed(&self, limit: &Limit, at: u64) -> Self {
         let fresh = Self::new(limit, at);

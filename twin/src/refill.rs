@@ -1,4 +1,4 @@
-//! The twins of `refill.lua` and `carry.lua`.
+//! The twins of `refill.lua` and `migrate.lua`.
 
 use topup_wire::constants::{BAND_STRIDE, EXACT, LATEST_START};
 
@@ -36,7 +36,7 @@ pub fn again(record: &Record, buckets: impl Iterator<Item = Counter>, now: u64) 
     buckets.filter(|held| !held.is_previous).map(due).fold(EXACT, u64::min)
 }
 
-/// `carry.lua`, for one bucket: whether it was carried over.
+/// `migrate.lua`, for one bucket: whether it was migrated.
 pub fn migrate(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
     let Bucket::Counting(held) = *bucket else { return false };
     if !held.is_previous {

@@ -45,16 +45,15 @@ pub fn is_not_loaded(error: &RedisError) -> bool {
 }
 
 /// A script: shared files first, then its own, of which the last replies. The file `after` which they come answers the
-/// common case: making the functions of the others would cost it more than its own work.
+/// common case: making the functions of the others would cost it more than its own work. Constants come before each part.
 macro_rules! script {
     ($($file:literal)+ $(, after $packed:literal)?) => {
         std::sync::LazyLock::new(|| {
-            redis::Script::new(&crate::constants::with_constants(concat!(
+            let parts = [
                 $(include_str!($packed),)?
-                include_str!("time.lua"),
-                include_str!("bucket.lua"),
-                $(include_str!($file)),+
-            )))
+                concat!(include_str!("time.lua"), include_str!("bucket.lua"), $(include_str!($file)),+),
+            ];
+            redis::Script::new(&parts.map(crate::constants::with_constants).concat())
         })
     };
 }

@@ -13,15 +13,15 @@ local period, quantity = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local function sum(us, ns, more_us, more_ns)
   us, ns = us + more_us, ns + more_ns
-  local carried = math.floor(ns / 1000)
-  return us + carried, ns - carried * 1000
+  local whole = math.floor(ns / 1000)
+  return us + whole, ns - whole * 1000
 end
 local function less(us, ns, by_us, by_ns)
   return sum(us, ns, -by_us, -by_ns)
 end
 local function times(us, ns, factor)
-  local carried = math.floor(ns * factor / 1000)
-  return us * factor + carried, ns * factor - carried * 1000
+  local whole = math.floor(ns * factor / 1000)
+  return us * factor + whole, ns * factor - whole * 1000
 end
 -- Whole µs, towards 0, as the module rounds.
 local function truncated(us, ns)

@@ -1,4 +1,4 @@
-//! Random limits, and the seeds they are drawn from.
+//! Random limits, and the seeds that they come from.
 
 use std::{ops::Range, time::Duration};
 
@@ -33,7 +33,7 @@ const NASTY: [&str; 16] = [
     "9007199254740992/ms",
 ];
 
-/// Rates of whole tokens for each µs, which `quick.lua` reckons with, too.
+/// Rates of whole tokens for each µs, which `settle_packed.lua` computes with, too.
 const WHOLE: [&str; 4] = ["1000/ms", "2000/ms", "1000000000/s", "9000000000000000/ms"];
 
 /// Rates whose tokens come one by one, and no two within 10 ms.
@@ -108,7 +108,7 @@ pub(crate) fn capacity(rng: &mut StdRng) -> Capacity {
     Capacity::new(tokens).unwrap()
 }
 
-/// A rate, often such as `quick.lua` makes a case of its own.
+/// A rate, often one that `settle_packed.lua` has a case for.
 pub(crate) fn packed_rate(rng: &mut StdRng) -> Rate {
     if rng.random_bool(0.2) { WHOLE.choose(rng).unwrap().parse().unwrap() } else { rate(rng) }
 }

@@ -145,7 +145,7 @@ async fn what_was_taken_of_a_limit_that_redis_has_lost_stays_taken() {
 }
 
 #[tokio::test]
-async fn an_integer_of_former_terms_is_told_from_one_of_these() {
+async fn an_integer_of_previous_terms_is_told_from_one_of_these() {
     let mut scene = scene().await;
     take(&mut scene, 4).await;
     scene.publish(limit(20, "1/min"), None).await;

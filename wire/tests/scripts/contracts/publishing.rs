@@ -20,7 +20,7 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     assert_eq!(changed, PublishReply::Changed);
     let busy = publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(busy, PublishReply::Busy);
-    // The one bucket to be carried over is, by a take and no daemon.
+    // The one bucket to be migrated is, by a take and no daemon.
     assert_eq!(
         scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().tokens,
         4

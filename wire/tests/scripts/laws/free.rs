@@ -88,7 +88,7 @@ async fn a_removed_limit_has_no_key() {
         scripts::register(conn, &scene.limit.name, Shards::ONE).await.unwrap();
         let mut changed = scene.limit.clone();
         changed.terms.capacity = Capacity::new(50).unwrap();
-        // Some buckets are due, some are still to be carried over.
+        // Some buckets are due, some are still to be migrated.
         for i in 0..40 {
             scene.take(&format!("user-{i}"), rng.random_range(3..100)).await;
         }

@@ -1,4 +1,4 @@
-//! Token buckets: settled, decremented, refilled, carried over, evicted.
+//! Token buckets: settled, decremented, refilled, migrated, evicted.
 
 use std::time::Duration;
 

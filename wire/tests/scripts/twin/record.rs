@@ -17,7 +17,7 @@ pub(crate) struct Twin {
     pub(crate) keys: ShardKeys,
     pub(crate) limit: Limit,
     pub(crate) record: Record,
-    /// Whether the record says that there are buckets to be carried over.
+    /// Whether the record says that there are buckets to be migrated.
     pub(crate) has_previous: bool,
     generation: u64,
     /// When it was published last.
@@ -38,7 +38,7 @@ impl Twin {
         Self { record, keys, limit, has_previous: false, generation: 1, published: since }
     }
 
-    /// Publishes `limit` from `at` on, `waiting` when buckets are still to be carried over: whether its terms changed.
+    /// Publishes `limit` from `at` on, `waiting` when buckets are still to be migrated: whether its terms changed.
     pub(crate) async fn publish(
         &mut self,
         redis: &mut Redis,
@@ -139,7 +139,7 @@ impl Twin {
         (self.keys.record.clone(), Content::Fields(fields))
     }
 
-    /// The packed terms, as text: where light.lua and quick.lua would reckon wrongly, empty.
+    /// The packed terms, as text: empty where the scripts for packed terms would not be exact.
     fn packed(&self) -> String {
         let Record { capacity, pace: Pace { n, p }, anchor, since, windows, terms_id: terms, .. } =
             self.record;

@@ -1,4 +1,4 @@
-//! To the µs: what `quick.lua` answers with one number, but for a clock that the test sets.
+//! To the µs: replies of `settle_packed.lua`, by a clock that the test sets.
 
 use rand::{RngExt, rngs::StdRng};
 use redis::{Script, Value, from_redis_value};

@@ -43,7 +43,7 @@ struct Bucket {
 }
 
 #[tokio::test]
-async fn joint_takes_do_what_takes_from_each_would() {
+async fn a_take_of_several_does_what_takes_of_each_would() {
     let mut redis = Redis::start().await;
     let mut denied = 0;
     for (_seed, mut rng) in seeds(WORLDS) {
