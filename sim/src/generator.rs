@@ -1,4 +1,4 @@
-//! Drawing a plan from a seed.
+//! Generation of plans from seeds.
 
 use topup_wire::limit::OnChange;
 
@@ -7,11 +7,11 @@ use crate::{
     plan::{Ask, Daemons, Mishap, Network, Plan, Promise, SECOND, Stream},
 };
 
-/// Callers of a run, about.
+/// About the number of callers of a run.
 const CALLERS: u64 = 2_500;
 /// The longest traffic, in µs.
 const LONGEST: u64 = 20 * SECOND;
-/// The shortest, in µs: what workers know of a bucket grows old in it.
+/// The shortest traffic, in µs. Estimates grow old in it.
 const SHORTEST: u64 = 3 * SECOND;
 
 /// Takes of a bucket at rest trust a clock to one part in 1,024: parts per million.
