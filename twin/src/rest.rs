@@ -9,7 +9,7 @@ use crate::{record::Record, time::Credit};
 pub enum AtRest {
     /// A client's first take of a full bucket.
     FirstTake {
-        /// Under which terms it was written: the last 4 digits of [`Record::terms`].
+        /// Under which terms it was written: the last 4 digits of [`Record::terms_id`].
         tag: u16,
         /// Tokens taken.
         count: u64,

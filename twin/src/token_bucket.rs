@@ -56,7 +56,7 @@ pub fn first_take(record: &Record, bucket: &mut Bucket, count: u64, now: u64) ->
 /// as it was.
 ///
 /// Right only for a bucket whose value at rest is a number, see
-/// [`rests_as_number`](crate::scripts::rests_as_number). To give tokens back, take them off the full instant.
+/// [`rests_as_number`](topup_wire::scripts::rests_as_number). To give tokens back, take them off the full instant.
 pub fn take_at_rest(pace: Pace, bucket: &mut Bucket, count: u64) -> Option<u64> {
     let Bucket::AtRest(AtRest::Until { full_at, hold: 0, .. }) = bucket else { return None };
     *full_at += count * pace.p;
