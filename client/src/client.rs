@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::runtime::Handle as Runtime;
-use topup_wire::{connection::connect_lazily, counts::Counts, lane::Lanes, scripts};
+use topup_wire::{connection::connect_lazily, counts::Counts, pipeline::Pipelines, scripts};
 
 #[cfg(feature = "tower")]
 use crate::shell::pauses::Pauses;
@@ -179,7 +179,7 @@ impl Builder {
         control_poll::start(&control, connection.clone(), self.deadline, tallies.clone(), clock.clone());
         let shared = Arc::new(Shared {
             clock,
-            lanes: Lanes::beside(&connection),
+            lanes: Pipelines::beside(&connection),
             connection,
             buckets: BucketCache::new(self.remembered),
             limits: Limits::default(),

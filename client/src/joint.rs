@@ -90,7 +90,7 @@ impl Joint {
         let apart = &client.shared().apart;
         if !apart.load(Relaxed) || in_one_hash_slot(takes) {
             match takes[0].bucket.within_deadline(Self::at_once(client, takes)).await {
-                Err(Error::Redis(error)) if scripts::are_apart(&error) => apart.store(true, Relaxed),
+                Err(Error::Redis(error)) if scripts::is_cross_slot(&error) => apart.store(true, Relaxed),
                 Ok(None) => {}
                 Ok(Some(joint)) => return Ok(joint),
                 Err(error) => return Self::unenforced(takes, &error).ok_or(error),
@@ -124,7 +124,7 @@ impl Joint {
             takes.iter().zip(&limits).map(|(take, limit)| (take, limit, limit.mode(take.entry.key())));
         let parts = asked.clone().filter(|(.., mode)| *mode != Mode::Off).map(|(take, limit, mode)| {
             let location = limit.locate(take.entry.key());
-            scripts::Part {
+            scripts::BucketTake {
                 algorithm: location.algorithm(),
                 keys: location.keys,
                 member: location.member,
@@ -136,7 +136,7 @@ impl Joint {
         let sent = shared.clock.now();
         let told = match &parts[..] {
             [] => Vec::new(),
-            parts => scripts::joint(&mut shared.connection(), parts).await?,
+            parts => scripts::take_all(&mut shared.connection(), parts).await?,
         };
         let (mut told, mut levels) = (told.iter(), Vec::with_capacity(takes.len()));
         for (take, limit, mode) in asked {
@@ -290,7 +290,7 @@ impl Take {
 
 /// Whether a cluster has all of the buckets on one node, as far as that is known.
 fn in_one_hash_slot(takes: &[Take]) -> bool {
-    let hash_slot = |take: &Take| Some(take.entry.limit().last()?.locate(take.entry.key()).keys.slot);
+    let hash_slot = |take: &Take| Some(take.entry.limit().last()?.locate(take.entry.key()).keys.hash_slot);
     let mut hash_slots = takes.iter().map(hash_slot);
     let first = hash_slots.next().flatten();
     first.is_some() && hash_slots.all(|slot| slot == first)

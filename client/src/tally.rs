@@ -70,7 +70,7 @@ impl Tally {
 impl Tallies {
     /// Where `limit` is counted; nowhere, when it is in force for all and nothing is tried beside it.
     pub(crate) fn of(&self, limit: &Limit) -> Option<Arc<Tally>> {
-        limit.is_tried().then(|| self.lock().entry(limit.name).or_default().0.clone())
+        limit.has_trial().then(|| self.lock().entry(limit.name).or_default().0.clone())
     }
 
     /// What was counted of the limit `name`.

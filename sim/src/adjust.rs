@@ -1,43 +1,17 @@
 //! Corrections of buckets at rest on their way to Redis and back.
 
-use std::rc::Rc;
-
 use topup::machine::{Adjust, Event};
 
 use crate::{
     at_rest::Corrected,
-    commands::Fate,
+    in_flight::{Fate, SentCorrection, Taken},
     oracle::Note,
-    worker::{DEADLINE, Published},
+    worker::DEADLINE,
     world::{Happening, World},
 };
 
 /// A correction waits for a command that it goes with, in µs at most.
 const WAITS: u64 = 1_000;
-
-/// When a command was carried out, and what it met.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) at: u64,
-    pub(crate) order: u64,
-    /// When the key of a bucket at rest was made, in µs of Redis.
-    pub(crate) born: u64,
-}
-
-/// A correction on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Adjusting {
-    worker: usize,
-    bucket: usize,
-    adjust: Adjust,
-    published: Rc<Published>,
-    /// The command that it corrects.
-    taken: Taken,
-    fate: Fate,
-    connection: u32,
-    /// When it was carried out, its order, and what came of it.
-    corrected: Option<(u64, u64, Corrected)>,
-}
 
 // === impl World ===
 
@@ -47,7 +21,7 @@ impl World {
         let it = &mut self.workers[worker];
         let (Some(taken), Some(published)) = (taken, it.published.clone()) else { return };
         let (fate, connection) = (Fate::Answered, self.connection);
-        it.corrections.push(Adjusting {
+        it.corrections.push(SentCorrection {
             worker,
             bucket,
             adjust,
@@ -79,8 +53,8 @@ impl World {
     }
 
     /// Redis carries a correction out.
-    pub(crate) fn adjust(&mut self, mut adjusting: Box<Adjusting>) {
-        let Adjusting { worker, bucket, adjust, taken, .. } = *adjusting;
+    pub(crate) fn adjust(&mut self, mut adjusting: Box<SentCorrection>) {
+        let SentCorrection { worker, bucket, adjust, taken, .. } = *adjusting;
         let back = self.now + self.long_trip();
         if adjusting.fate == Fate::Lost || adjusting.connection != self.connection {
             adjusting.fate = Fate::Lost;
@@ -98,12 +72,12 @@ impl World {
             books.charged += adjust.later.div_ceil(written.pace.p);
         }
         if corrected.shifted && adjust.give > 0 && self.now > taken.at + written.pace.p {
-            // So late, they may be tokens that would not have fitted meanwhile.
+            // The correction is so late that the tokens may be some that would not have fitted meanwhile.
             let until = self.now + written.capacity.get() * written.pace.p;
             books.notes.push((self.now, order, Note::Pardoned(adjust.give, until)));
         }
         if corrected.shifted && adjust.later > 0 {
-            // What is missing for what a late first take left too many is now a debt of the bucket.
+            // The surplus of a late first take is a debt of the bucket now.
             let others = books.granted_at > taken.order;
             let unpaid = if others { u64::MAX } else { corrected.debt };
             books.notes.push((self.now, order, Note::Paid(taken.order, unpaid)));
@@ -114,15 +88,16 @@ impl World {
     }
 
     /// A correction has come to an end.
-    pub(crate) fn adjusted(&mut self, adjusting: Adjusting) {
-        let Adjusting { worker, bucket, adjust, published, taken, fate, connection, corrected } = adjusting;
+    pub(crate) fn adjusted(&mut self, adjusting: SentCorrection) {
+        let SentCorrection { worker, bucket, adjust, published, taken, fate, connection, corrected } =
+            adjusting;
         let pace = published.terms.pace;
         let answered = corrected.filter(|_| fate == Fate::Answered && connection == self.connection);
         let Some(in_doubt) = adjust.in_doubt(answered.map(|(.., corrected)| corrected.reply), pace) else {
             return;
         };
         if adjust.later > 0 {
-            // What a late first take left too many is noted. A settle pays for it, if no correction has.
+            // The surplus of a late first take is noted. A settle pays for it, if no correction has.
             let shifted = corrected.is_some_and(|(.., corrected)| corrected.shifted);
             self.workers[worker].entries[bucket].doubts.extend((!shifted).then_some(taken.order));
         }

@@ -1,11 +1,10 @@
 //! Buckets at rest as numbers: native takes of them, and corrections.
 
 use topup::machine::{Adjust, Reply};
+use topup_twin::{AtRest, Bucket, Counter, Record};
 use topup_wire::{
-    bucket::{self, AtRest, Bucket, Held, Record},
-    scripts::{
-        AT_REST_UNIT, AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, rests_as_number,
-    },
+    constants::{AT_REST_UNIT, NUMBER_TERMS, TAGS},
+    scripts::{AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, rests_as_number},
 };
 
 use crate::{
@@ -13,10 +12,10 @@ use crate::{
     server::{Executed, Key, Server, Written},
 };
 
-/// What a correction has come to.
+/// The result of a correction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrected {
-    /// What Redis replies.
+    /// The reply of Redis.
     pub(crate) reply: AtRestNumber,
     /// The key is not the one that the tokens were taken of.
     pub(crate) is_another: bool,
@@ -39,8 +38,8 @@ impl Written {
         micros.div_ceil(self.pace.p)
     }
 
-    /// Tokens that a first take of `count` leaves too many, since it names an instant that has passed. A quarter of a token is
-    /// left to the bound.
+    /// Tokens that a first take of `count` leaves too many, since it names an instant that has passed. A quarter of a
+    /// token is left to the bound.
     pub(crate) fn tokens_late(&self, count: u64, first_at: u64, now: u64) -> u64 {
         let late = now.saturating_sub(first_at);
         if late > self.pace.p / 4 { self.tokens_in(late).min(count) } else { 0 }
@@ -54,7 +53,7 @@ impl Written {
 
     /// The key of a first take that names the full instant, and how long it lives.
     fn key(&self, full_at: u64, lives_until: u64, now: u64) -> Key {
-        let tag = (self.tag % 10_000) as u16;
+        let tag = (self.tag % TAGS) as u16;
         let expires = lives_until.div_ceil(1_000);
         let bucket = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
         Key { bucket, expires, stray: None, number: true, born: now }
@@ -69,7 +68,7 @@ impl Key {
         self.bucket == Bucket::Absent && self.stray.is_none()
     }
 
-    /// How a script that has just run keeps the bucket.
+    /// Sets the key as a script that has just run writes it.
     pub(crate) fn written(&mut self, record: &Record, now: u64) {
         self.stray = None;
         self.born = if self.born == 0 { now } else { self.born };
@@ -109,19 +108,20 @@ impl Server {
             executed.overflow = written.tokens_late(count, first_at, now);
             self.expire(at, now);
         }
-        let is_former = self.record.is_some_and(|record| record.terms != written.tag);
+        let is_previous = self.record.is_some_and(|record| record.terms_id != written.tag);
         let key = &mut self.keys[at];
         let units = written.unit() * count as i64;
         executed.born = key.born;
         executed.reply = match &mut key.bucket {
             Bucket::AtRest(AtRest::Until { tag, .. }) if key.number => {
-                let same = u64::from(*tag) % 8 == written.tag % 8;
-                let full_at = bucket::take_at_rest(written.pace, &mut key.bucket, count);
+                let same = u64::from(*tag) % NUMBER_TERMS == written.tag % NUMBER_TERMS;
+                let full_at = topup_twin::take_at_rest(written.pace, &mut key.bucket, count);
                 executed.granted = count;
                 match full_at {
                     Some(full_at) if same || self.fault == Some(Fault::OtherTermsUnseen) => {
-                        // Carried out after a change for which nobody waits so long: it counts as taken before.
-                        if is_former {
+                        // The command came later after a change than any worker allows, and counts as carried out
+                        // before it.
+                        if is_previous {
                             self.gifts.push((at, count, true));
                         }
                         Reply::AtRest(full_at)
@@ -130,7 +130,7 @@ impl Server {
                 }
             }
             Bucket::AtRest(_) => Reply::NotCounting,
-            Bucket::Counting(Held { tokens, .. }) => {
+            Bucket::Counting(Counter { tokens, .. }) => {
                 *tokens = tokens.saturating_sub(units);
                 Reply::NotAtRest
             }
@@ -194,7 +194,7 @@ impl Server {
                 return true;
             }
             Bucket::AtRest(_) => {}
-            Bucket::Counting(Held { tokens, .. }) => *tokens = tokens.saturating_sub(units),
+            Bucket::Counting(Counter { tokens, .. }) => *tokens = tokens.saturating_sub(units),
             Bucket::Absent => key.stray = Some(key.stray.unwrap_or(0).saturating_sub(units)),
         }
         false

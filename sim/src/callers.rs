@@ -1,4 +1,4 @@
-//! Callers: what they ask for, what they are told, and when.
+//! Callers: their requests, and the answers.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -8,37 +8,21 @@ use topup::{
 };
 
 use crate::{
-    adjust::Taken,
     fault::Fault,
+    in_flight::{Call, Taken},
     oracle::{Law, Note},
     plan::Ask,
-    worker::{Caller, DEADLINE, Published},
+    read_limit::ReadLimit,
+    worker::{Caller, DEADLINE},
     world::{Happening, World},
 };
 
 /// A timer comes so much later than it should, at most: a ms of the wheel and one of the runtime, in µs.
 const TIMER: Micros = 2_000;
 
-/// A caller's question.
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) worker: usize,
-    pub(crate) bucket: usize,
-    count: u64,
-    /// Longest wait for tokens, in µs. 0 for a take.
-    patience: u64,
-    asked: u64,
-    /// When its worker's machine was asked, by that one's clock.
-    since: Micros,
-    /// It asks again until then.
-    until: u64,
-    pub(crate) is_over: bool,
-    left: Rc<Cell<bool>>,
-}
-
 /// The results of a step beside its answers.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct StepResult {
     pub(crate) command: Option<Command>,
     pub(crate) put_back: Option<PutBack>,
 }
@@ -162,17 +146,16 @@ impl World {
         }
     }
 
-    /// Steps a machine and does what it asks for. `taken` is when the tokens of its event left the bucket, if they are
-    /// those of a command: the instant, and the order.
+    /// Steps a machine and carries out its actions. `taken` is the execution of the command whose tokens the event has.
     pub(crate) fn step(
         &mut self,
         worker: usize,
         bucket: usize,
         event: Event<Caller>,
-        published: &Rc<Published>,
+        published: &Rc<ReadLimit>,
         taken: Option<Taken>,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
+    ) -> StepResult {
+        let mut outcome = StepResult::default();
         let mut event = Some(event);
         while let Some(next) = event.take() {
             let puts_back = matches!(next, Event::PutsBack(_));
@@ -207,7 +190,7 @@ impl World {
         worker: usize,
         bucket: usize,
         event: Event<Caller>,
-        published: &Rc<Published>,
+        published: &Rc<ReadLimit>,
         actions: &mut Actions<Caller>,
     ) {
         let now = self.local(worker);
@@ -260,7 +243,7 @@ impl World {
         self.look_in_time(worker);
     }
 
-    /// A caller is told its answer: tokens that nobody was there to hear of.
+    /// Gives a caller its answer. Returns the tokens of a caller that has left.
     fn told(&mut self, caller: &Caller, answer: Answer, taken: Option<Taken>) -> u64 {
         let id = caller.id;
         let Call { worker, bucket, count, since, asked, patience, until, is_over, .. } = self.calls[id];

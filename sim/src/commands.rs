@@ -1,49 +1,15 @@
 //! Commands on their way to Redis and back.
 
-use std::rc::Rc;
-
-use topup::machine::{Command, EXPIRY, Event, Micros, Reply, Terms};
+use topup::machine::{Command, EXPIRY, Event, Reply, Terms};
 
 use crate::{
-    adjust::Taken,
     fault::Fault,
+    in_flight::{Fate, SentCommand, Taken},
     oracle::Note,
+    read_limit::ReadLimit,
     server::Executed,
-    worker::Published,
     world::{Happening, World},
 };
-
-/// The fate of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Carried out and answered.
-    Answered,
-    /// Never carried out; an error.
-    Lost,
-    /// Carried out, and the reply is lost; an error.
-    Unanswered,
-    /// Carried out, and nothing is ever heard of it.
-    Silent,
-}
-
-/// A command on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Sent {
-    worker: usize,
-    bucket: usize,
-    number: u32,
-    command: Command,
-    /// When it was written, by the worker's clock, and of the run.
-    sent: Micros,
-    at: u64,
-    published: Rc<Published>,
-    fate: Fate,
-    connection: u32,
-    /// The doubts that it settles.
-    settles: Vec<u64>,
-    /// When it was carried out, its order, and what came of it.
-    executed: Option<(u64, u64, Executed)>,
-}
 
 // === impl World ===
 
@@ -64,7 +30,7 @@ impl World {
             _ => Vec::new(),
         };
         let executed = None;
-        let sent = Sent {
+        let sent = SentCommand {
             worker,
             bucket,
             number,
@@ -88,8 +54,8 @@ impl World {
     }
 
     /// Redis carries a command out.
-    pub(crate) fn execute(&mut self, mut sent: Box<Sent>) {
-        let Sent { worker, bucket, command, at, .. } = *sent;
+    pub(crate) fn execute(&mut self, mut sent: Box<SentCommand>) {
+        let SentCommand { worker, bucket, command, at, .. } = *sent;
         let back = self.now + self.long_trip();
         if sent.fate == Fate::Lost || sent.connection != self.connection {
             sent.fate = Fate::Lost;
@@ -126,7 +92,7 @@ impl World {
         }
         if !executed.refused {
             for doubt in std::mem::take(&mut sent.settles) {
-                // Tokens that others have taken since were reckoned with what the late command had spared.
+                // Other workers may since have taken the tokens that the late command should have paid for.
                 let unpaid = if self.books[bucket].granted_at > doubt { u64::MAX } else { executed.unpaid };
                 self.books[bucket].notes.push((self.now, order, Note::Paid(doubt, unpaid)));
             }
@@ -153,9 +119,17 @@ impl World {
     }
 
     /// A command has come to an end.
-    pub(crate) fn completed(&mut self, sent: &Sent) {
-        let &Sent {
-            worker, bucket, number, command, sent: mut when, ref published, fate, connection, ..
+    pub(crate) fn completed(&mut self, sent: &SentCommand) {
+        let &SentCommand {
+            worker,
+            bucket,
+            number,
+            command,
+            sent: mut when,
+            ref published,
+            fate,
+            connection,
+            ..
         } = sent;
         let now = self.local(worker);
         self.workers[worker].entries[bucket].doubts.extend(&sent.settles);
@@ -183,7 +157,7 @@ impl World {
             None => format!("worker {worker} has no reply to number {number}"),
         });
         let refused = match reply {
-            // The machine judges takes at rest. What it refuses is given back, or lost to the bucket.
+            // The machine judges takes at rest. Refused tokens are given back, or lost to the bucket.
             Some(Reply::AtRest(full_at)) => {
                 let earliest = self.workers[worker].control.redis.bounds().0.saturating_add(when);
                 let Terms { capacity, pace, .. } = published.terms;
@@ -204,7 +178,7 @@ impl World {
 }
 
 /// Whether a command that takes of a bucket without a key has found none.
-fn was_full(command: Command, reply: Option<Reply>, published: &Published) -> Option<bool> {
+fn was_full(command: Command, reply: Option<Reply>, published: &ReadLimit) -> Option<bool> {
     match (command, reply?) {
         (Command::FirstTake { .. }, Reply::First(was_full)) => Some(was_full),
         (Command::TakeAtRest { count, first_at }, Reply::AtRest(full_at)) if first_at > 0 => {

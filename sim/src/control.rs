@@ -1,35 +1,14 @@
 //! Control polls, and the reading of the limit.
 
-use topup::machine::Micros;
-
 use crate::{
-    worker::{DEADLINE, Published},
+    in_flight::{Poll, PollFate},
+    read_limit::ReadLimit,
+    worker::DEADLINE,
     world::{Happening, World},
 };
 
 /// Time between two polls, in µs.
 const EVERY: u64 = 250_000;
-
-/// A control poll on its way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Poll {
-    worker: usize,
-    /// When it was sent, by the worker's clock, and of the run.
-    sent: Micros,
-    at: u64,
-    fate: Fate,
-    connection: u32,
-    /// The generation, whether a daemon lives, and the instant of Redis.
-    told: Option<(u64, bool, u64)>,
-}
-
-/// The fate of a poll.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Answered,
-    Refused,
-    Silent,
-}
 
 // === impl World ===
 
@@ -44,9 +23,9 @@ impl World {
     }
 
     /// The limit as its record says it now.
-    fn limit(&self, epoch: u64) -> Option<Published> {
+    fn limit(&self, epoch: u64) -> Option<ReadLimit> {
         let record = self.server.record.as_ref()?;
-        Some(Published::new(record, self.server.frozen > 0, &self.plan, epoch))
+        Some(ReadLimit::new(record, self.server.frozen > 0, &self.plan, epoch))
     }
 
     pub(crate) fn poll(&mut self, worker: usize) {
@@ -54,9 +33,9 @@ impl World {
             return;
         }
         let fate = if self.delays.chance(self.plan.network.polls_lost, 100) {
-            self.delays.pick(&[Fate::Refused, Fate::Silent])
+            self.delays.pick(&[PollFate::Refused, PollFate::Silent])
         } else {
-            Fate::Answered
+            PollFate::Answered
         };
         let (sent, at, connection) = (self.local(worker), self.now, self.connection);
         let trip = self.long_trip();
@@ -69,8 +48,8 @@ impl World {
         poll.told = Some((self.server.generation, self.server.beats > now, now));
         let back = self.now + self.long_trip();
         let deadline = self.workers[poll.worker].clock.run(poll.sent + DEADLINE);
-        if poll.fate == Fate::Silent || back > deadline {
-            poll.fate = Fate::Silent;
+        if poll.fate == PollFate::Silent || back > deadline {
+            poll.fate = PollFate::Silent;
             self.push(deadline, Happening::PollEnds(poll));
         } else {
             self.push(back, Happening::PollEnds(poll));
@@ -83,8 +62,10 @@ impl World {
         let now = self.local(worker);
         let control = &mut self.workers[worker].control;
         match told {
-            _ if fate == Fate::Silent => control.lose_sight(now),
-            Some((generation, alive, redis)) if fate == Fate::Answered && connection == self.connection => {
+            _ if fate == PollFate::Silent => control.lose_sight(now),
+            Some((generation, alive, redis))
+                if fate == PollFate::Answered && connection == self.connection =>
+            {
                 control.note(generation, alive, redis, sent, now);
             }
             _ => control.break_off(),
@@ -92,7 +73,7 @@ impl World {
         self.push((at + EVERY).max(self.now), Happening::Polls(worker));
     }
 
-    /// A worker reads the limit, once for all who wait for it.
+    /// A worker reads the limit, once for all waiting callers.
     pub(crate) fn read(&mut self, worker: usize) {
         if !std::mem::replace(&mut self.workers[worker].is_reading, true) {
             let trip = self.trip();
@@ -107,7 +88,7 @@ impl World {
         self.push(self.now + trip, Happening::HasRead(worker, published));
     }
 
-    pub(crate) fn has_read(&mut self, worker: usize, published: Option<Published>) {
+    pub(crate) fn has_read(&mut self, worker: usize, published: Option<ReadLimit>) {
         self.workers[worker].is_reading = false;
         let read = published.is_some();
         if let Some(published) = published {

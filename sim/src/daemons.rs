@@ -1,38 +1,19 @@
 //! Daemons: their passes, their heartbeats, and changes of terms by freeze.
 
-use topup_wire::bucket::{self, Bucket, Operation, Record};
+use topup_twin::{Bucket, Record};
+use topup_wire::{bucket::Operation, constants::FREEZE_MICROS};
 
 use crate::{
     fault::Fault,
     oracle::Note,
     plan::{Promise, SECOND},
+    publisher::Publisher,
     world::{Happening, World},
 };
 
-/// A change is announced for so long before it is made, in µs.
-const FREEZE: u64 = 750_000;
 /// A heartbeat is good for so long, and comes so often, in µs.
 const GOOD_FOR: u64 = 2 * SECOND;
 const BEATS: u64 = SECOND / 2;
-
-/// The terms to be published.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Publisher {
-    pub(crate) desired: Promise,
-    in_force: Promise,
-    /// Instant from which the desired terms apply. `None` is the instant of their publication.
-    pub(crate) from: Option<u64>,
-    /// From when on those in force do.
-    pub(crate) since: u64,
-}
-
-// === impl Publisher ===
-
-impl Publisher {
-    pub(crate) const fn new(terms: Promise) -> Self {
-        Self { desired: terms, in_force: terms, from: None, since: 0 }
-    }
-}
 
 // === impl World ===
 
@@ -73,10 +54,10 @@ impl World {
         self.server.expire(bucket, now);
         let key = &mut self.server.keys[bucket];
         let Bucket::Counting(held) = key.bucket else { return };
-        let credited = if held.former {
-            bucket::carry(record, &mut key.bucket, now)
+        let credited = if held.is_previous {
+            topup_twin::migrate(record, &mut key.bucket, now)
         } else {
-            bucket::is_due(record, held, all, now) && bucket::refill(record, &mut key.bucket, now)
+            topup_twin::is_due(record, held, all, now) && topup_twin::refill(record, &mut key.bucket, now)
         };
         if !credited {
             return;
@@ -98,21 +79,21 @@ impl World {
         });
     }
 
-    /// Publishes what a flush has removed.
+    /// Publishes the limit again after a flush.
     fn heal(&mut self) {
         if self.server.record.is_none() {
             let now = self.server.time(self.now);
-            let Publisher { in_force, .. } = self.publisher;
+            let Publisher { published, .. } = self.publisher;
             self.server.record =
-                Some(Record::new(&in_force.limit(self.plan.lease, self.plan.on_change), now));
+                Some(Record::new(&published.limit(self.plan.lease, self.plan.on_change), now));
             self.server.generation = now / 1_000;
         }
     }
 
-    /// Makes the terms what they should be: announced first, changed when nobody goes by the former ones any more.
+    /// Publishes the desired terms: announces the change, and makes it once no worker uses the previous terms.
     pub(crate) fn publishes(&mut self) {
-        let Publisher { desired, in_force, from, .. } = self.publisher;
-        if desired == in_force {
+        let Publisher { desired, published, from, .. } = self.publisher;
+        if desired == published {
             return;
         }
         let again = self.now + self.dice.of(5_000..=200_000);
@@ -126,10 +107,10 @@ impl World {
                 self.tell(bucket, || format!("DAEMON announces {desired:?}"));
             }
         }
-        let is_former = |bucket: Bucket| matches!(bucket, Bucket::Counting(held) if held.former);
-        let busy = self.server.keys.iter().any(|key| is_former(key.bucket));
-        if now < self.server.frozen + FREEZE {
-            return self.push(self.now + FREEZE, Happening::Publishes);
+        let is_previous = |bucket: Bucket| matches!(bucket, Bucket::Counting(held) if held.is_previous);
+        let busy = self.server.keys.iter().any(|key| is_previous(key.bucket));
+        if now < self.server.frozen + FREEZE_MICROS {
+            return self.push(self.now + FREEZE_MICROS, Happening::Publishes);
         }
         if busy {
             return self.push(again, Happening::Publishes);
@@ -144,29 +125,29 @@ impl World {
         }
         self.server.record = Some(record.changed(&limit, at));
         (self.server.frozen, self.server.generation) = (0, self.server.generation + 1);
-        self.publisher.in_force = desired;
+        self.publisher.published = desired;
         for bucket in 0..self.books.len() {
             if let Bucket::Counting(held) = &mut self.server.keys[bucket].bucket {
-                held.former = self.fault != Some(Fault::ChangeForgotten);
+                held.is_previous = self.fault != Some(Fault::ChangeForgotten);
             }
             self.note(bucket, Note::Changed(desired, self.plan.on_change));
             self.tell(bucket, || format!("DAEMON publishes {desired:?}"));
             let at = self.now + self.dice.of(0..=2 * SECOND);
             self.push(at, Happening::Touch(bucket));
         }
-        self.excuse(desired, in_force, late);
+        self.excuse(desired, published, late);
     }
 
-    /// A change that is made late counts from its instant on. Buckets forget takes by the former terms since then, so
+    /// A change that is made late counts from its instant on. Buckets forget takes by the previous terms since then, so
     /// these tokens may be given twice.
-    fn excuse(&mut self, desired: Promise, in_force: Promise, late: u64) {
+    fn excuse(&mut self, desired: Promise, published: Promise, late: u64) {
         let of = |terms: Promise| (late * terms.tokens).div_ceil(terms.interval) + 1;
         if late > 0 {
-            self.note_all(Note::Given(of(desired).max(of(in_force))));
+            self.note_all(Note::Given(of(desired).max(of(published))));
         }
     }
 
-    /// A bucket at rest is carried over a change.
+    /// A bucket at rest is migrated over a change.
     pub(crate) fn touch(&mut self, bucket: usize) {
         let now = self.server.time(self.now);
         self.server.expire(bucket, now);

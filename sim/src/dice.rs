@@ -24,7 +24,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A stream of its own, so that what is drawn from one changes nothing in another.
+    /// An independent stream: numbers of one change nothing in the other.
     pub(crate) fn branch(&mut self) -> Self {
         Self::new(self.next())
     }

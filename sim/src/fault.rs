@@ -1,4 +1,4 @@
-//! Planted faults: what a seed must find when the rules of buckets are broken.
+//! Planted faults: broken rules of buckets, each of which some seed must find.
 
 /// A broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum Fault {
     LostReturn,
     /// The time to answer begins anew on the way.
     DeadlineAnew,
-    /// First takes overwrite the bucket of somebody else.
+    /// First takes overwrite the bucket of another worker.
     FirstTakeOverwrites,
     /// Keys expire 4 ms before their bucket is full.
     ExpiryEarly,
     /// A refill credits its time twice.
     RefillTwice,
-    /// Workers trust what they know forever, and see no freeze.
+    /// Workers trust their estimates forever, and see no freeze.
     TrustForever,
     /// Tokens in hand are spent after their time.
     StockUnbounded,
@@ -33,7 +33,7 @@ pub enum Fault {
     PutInAgain,
     /// An estimate stays fresh for 10 s more.
     FreshIgnored,
-    /// A counting bucket is not carried over a change of terms.
+    /// A counting bucket is not migrated over a change of terms.
     ChangeForgotten,
     /// Redis keeps the keys of full buckets.
     KeyStays,

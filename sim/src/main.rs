@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     let first = named.or(args.seed).unwrap_or(0);
     let mut seed = first;
     while began.elapsed() < most && seed - first < seeds {
-        let plan = Plan::draw(seed);
+        let plan = Plan::generate(seed);
         let outcome = run(&plan, fault);
         counts += outcome.counts;
         worst = worst.max(outcome.worst);

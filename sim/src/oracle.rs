@@ -1,7 +1,7 @@
 //! The judge: an ideal bucket in whole numbers, which knows nothing of forms, scripts and estimates.
 //!
-//! A run notes events in the order in which Redis carries them out. The judge reads them when the run is over: only then is
-//! it known which tokens a caller was told of.
+//! A run notes events in the order in which Redis carries them out. The judge reads them when the run is over: only
+//! then is it known which tokens a caller was told of.
 
 use topup_wire::limit::OnChange;
 
@@ -25,7 +25,7 @@ pub(crate) enum Note {
     Doubtful(u64, u64),
     /// The worker has settled that doubt; the bucket had so many tokens too few to pay it.
     Paid(u64, u64),
-    /// Redis itself has lost what was known of so many tokens: they may be admitted once more until the instant.
+    /// Redis has lost its knowledge of so many tokens: they may be admitted once more until the instant.
     Pardoned(u64, u64),
     /// The clock of Redis stepped forward by so many µs.
     Stepped(u64),
@@ -116,15 +116,15 @@ impl Ideal {
         i128::from(count) * self.token
     }
 
-    /// The capacity and the rate in force: the larger ones during a change.
-    fn in_force(&self) -> (i128, i128) {
+    /// The effective capacity and rate: the larger ones during a change.
+    fn effective(&self) -> (i128, i128) {
         let larger =
             |(capacity, rate): (i128, i128), other: &(i128, i128)| (capacity.max(other.0), rate.max(other.1));
         self.changing.iter().fold((self.capacity, self.rate), larger)
     }
 
     fn pass(&mut self, micros: u64) {
-        let (capacity, rate) = self.in_force();
+        let (capacity, rate) = self.effective();
         self.level = (self.level + i128::from(micros) * rate).min(capacity);
     }
 
@@ -145,14 +145,14 @@ impl Ideal {
         self.at = at;
         match note {
             Note::Admitted(count) => self.level -= self.tokens(count),
-            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.in_force().0),
-            Note::Filled => self.level = self.in_force().0,
+            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.effective().0),
+            Note::Filled => self.level = self.effective().0,
             Note::Changing(promise) => {
                 // No window may exceed the larger of the two. A raise that is made late counts from its instant on, and
-                // takes by the former terms since then are forgotten.
-                let before = self.in_force().0;
+                // takes by the previous terms since then are forgotten.
+                let before = self.effective().0;
                 self.changing.push(self.of(promise));
-                self.level += self.in_force().0 - before;
+                self.level += self.effective().0 - before;
             }
             Note::Changed(promise, on_change) => {
                 let before = self.capacity;
@@ -178,7 +178,7 @@ impl Ideal {
                 let doubtful = self.in_doubt.iter().map(paid).sum();
                 self.in_doubt.retain(|(of, _)| *of != number);
                 let unpaid = i128::from(unpaid).saturating_mul(self.token).min(doubtful);
-                self.level = (self.level + unpaid).min(self.in_force().0);
+                self.level = (self.level + unpaid).min(self.effective().0);
                 self.gifts += unpaid;
             }
             Note::Pardoned(count, until) => {

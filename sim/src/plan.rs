@@ -191,7 +191,7 @@ impl Promise {
     }
 
     /// Whether its buckets at rest are kept as numbers.
-    #[allow(clippy::expect_used, reason = "plans are drawn from terms that are right")]
+    #[allow(clippy::expect_used, reason = "plans are generated from terms that are right")]
     pub fn rests_as_number(self) -> bool {
         let rate = Rate::new(self.tokens, Duration::from_micros(self.interval)).expect("a rate");
         let (n, p) = rate.lowest_terms();
@@ -202,7 +202,7 @@ impl Promise {
     ///
     /// # Panics
     /// When no limit can.
-    #[allow(clippy::expect_used, reason = "plans are drawn from terms that are right")]
+    #[allow(clippy::expect_used, reason = "plans are generated from terms that are right")]
     pub fn limit(self, lease: Option<(u64, u64)>, on_change: OnChange) -> Limit {
         let rate = Rate::new(self.tokens, Duration::from_micros(self.interval)).expect("a rate");
         let lease = lease.map(|(max, ttl)| Lease::new(max, Duration::from_micros(ttl)).expect("a lease"));
@@ -229,7 +229,7 @@ impl Promise {
 // === impl Network ===
 
 impl Network {
-    /// One that is quick and loses nothing.
+    /// A network that is fast and loses nothing.
     pub const CALM: Self =
         Self { pipeline: (0, 60), trip: (40, 300), late: 0, late_by: 0, lost: 0, polls_lost: 0 };
 }

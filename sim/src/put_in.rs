@@ -1,12 +1,9 @@
-//! Putting tokens into a bucket, as Redis does it.
+//! SentPutIn tokens into a bucket, as Redis does it.
 
 use std::time::Duration;
 
-use topup_wire::{
-    bucket::{self, AtRest, Bucket, Operation},
-    reply::PutInReply,
-    scripts::PutIn,
-};
+use topup_twin::{AtRest, Bucket};
+use topup_wire::{bucket::Operation, reply::PutInReply, scripts::PutIn};
 
 use crate::{fault::Fault, server::Server};
 
@@ -15,7 +12,7 @@ use crate::{fault::Fault, server::Server};
 pub(crate) enum Put {
     /// The tokens are in the bucket.
     Given,
-    /// Somebody else has taken since: they are lost.
+    /// Another worker has taken since: the tokens are lost.
     Lost,
     /// The bucket has ended counting: ask again after so many µs.
     Ended(u64),
@@ -44,7 +41,7 @@ impl Server {
             _ => request,
         };
         let given = &mut self.keys[key];
-        let reply = bucket::put_in(&record, &mut given.bucket, request, now);
+        let reply = topup_twin::put_in(&record, &mut given.bucket, request, now);
         if let (Some(Fault::NoHold), Bucket::AtRest(AtRest::Until { hold, .. })) =
             (self.fault, &mut given.bucket)
         {

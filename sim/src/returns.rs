@@ -1,4 +1,4 @@
-//! Tokens on their way back: refunds, resets, and what was taken ahead.
+//! Tokens on their way back: refunds, resets, and prefetched tokens.
 
 use std::time::Duration;
 
@@ -7,26 +7,12 @@ use topup_wire::scripts::PutIn;
 
 use crate::{
     fault::Fault,
+    in_flight::SentPutIn,
     oracle::Note,
     put_in::Put,
     worker::DEADLINE,
     world::{Happening, World},
 };
-
-/// Tokens on their way back.
-#[derive(Clone, Debug)]
-pub(crate) struct Putting {
-    worker: usize,
-    bucket: usize,
-    request: PutIn,
-    /// The tokens among them that no caller was told of: their instant, their order and their number.
-    untold: Vec<(u64, u64, u64)>,
-    /// Somebody waits for it.
-    is_call: bool,
-    /// Until then.
-    until: u64,
-    connection: u32,
-}
 
 // === impl World ===
 
@@ -47,7 +33,7 @@ impl World {
         });
         let until = self.now + DEADLINE + in_hand_for.as_micros() as u64;
         let untold = self.workers[worker].entries[bucket].take_untold(in_hand);
-        self.put(Putting { worker, bucket, request, untold, is_call: true, until, connection: 0 });
+        self.put(SentPutIn { worker, bucket, request, untold, is_call: true, until, connection: 0 });
     }
 
     /// A machine puts tokens back.
@@ -62,13 +48,13 @@ impl World {
         let in_hand_for = self.in_hand_for();
         let request = PutIn { tokens: Some(tokens), full_at, or_lost, in_hand_for };
         let until = self.now + DEADLINE;
-        self.put(Putting { worker, bucket, request, untold, is_call: false, until, connection: 0 });
+        self.put(SentPutIn { worker, bucket, request, untold, is_call: false, until, connection: 0 });
     }
 
-    fn put(&mut self, putting: Putting) {
+    fn put(&mut self, putting: SentPutIn) {
         let trip = self.long_trip();
         let connection = self.connection;
-        self.push(self.now + trip, Happening::PutsIn(Box::new(Putting { connection, ..putting })));
+        self.push(self.now + trip, Happening::PutsIn(Box::new(SentPutIn { connection, ..putting })));
     }
 
     /// The longest that a worker has tokens in hand.
@@ -77,8 +63,8 @@ impl World {
     }
 
     /// Tokens reach Redis.
-    pub(crate) fn puts_in(&mut self, putting: Putting) {
-        let Putting { worker, bucket, request, until, .. } = putting;
+    pub(crate) fn puts_in(&mut self, putting: SentPutIn) {
+        let SentPutIn { worker, bucket, request, until, .. } = putting;
         let untold: u64 = putting.untold.iter().map(|(.., tokens)| tokens).sum();
         let lost = self.delays.chance(self.plan.network.lost, 10_000);
         if self.now > until || putting.connection != self.connection || lost && self.delays.chance(1, 2) {
@@ -124,8 +110,8 @@ impl World {
     }
 
     /// Ends the wait for a put-in.
-    pub(crate) fn put_in_ends(&mut self, putting: &Putting) {
-        let &Putting { worker, bucket, is_call, .. } = putting;
+    pub(crate) fn put_in_ends(&mut self, putting: &SentPutIn) {
+        let &SentPutIn { worker, bucket, is_call, .. } = putting;
         if is_call && let Some(published) = self.workers[worker].published.clone() {
             self.step(worker, bucket, Event::Changed, &published, None);
         }

@@ -17,7 +17,7 @@ const LINES: u64 = 40;
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RunResult {
     /// The first law that was broken.
     pub broken: Option<Broken>,
     /// By how much law 1 was exceeded in the worst of cases, late commands included, in thousandths of a token.
@@ -27,22 +27,22 @@ pub struct Outcome {
 }
 
 /// Runs `plan`, with a planted fault if one is given.
-pub fn run(plan: &Plan, fault: Option<Fault>) -> Outcome {
+pub fn run(plan: &Plan, fault: Option<Fault>) -> RunResult {
     match catch_unwind(AssertUnwindSafe(|| judged(plan, fault))) {
         Ok(outcome) => outcome,
         Err(panic) => {
             let said = panic.downcast_ref::<String>().cloned();
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
             let law = Law::Panicked(said.unwrap_or_default());
-            Outcome { broken: Some(Broken { bucket: 0, at: u64::MAX, law }), ..Outcome::default() }
+            RunResult { broken: Some(Broken { bucket: 0, at: u64::MAX, law }), ..RunResult::default() }
         }
     }
 }
 
-fn judged(plan: &Plan, fault: Option<Fault>) -> Outcome {
+fn judged(plan: &Plan, fault: Option<Fault>) -> RunResult {
     let mut world = World::new(plan.clone(), fault, false);
     world.run();
-    let mut outcome = Outcome { counts: world.counts, ..Outcome::default() };
+    let mut outcome = RunResult { counts: world.counts, ..RunResult::default() };
     let mut broken = std::mem::take(&mut world.broken);
     let promises: Vec<Promise> = plan.promises().collect();
     for (bucket, books) in world.books.iter_mut().enumerate() {

@@ -1,8 +1,10 @@
 //! Redis, as far as buckets go: the twin of the scripts, the expiry of keys, and bare commands.
 
 use topup::machine::{Command, Reply};
+use topup_twin::{AtRest, Bucket, Counter, Credit, Record};
 use topup_wire::{
-    bucket::{self, AtRest, Bucket, Held, Operation, Pace, Record},
+    bucket::{Operation, Pace},
+    constants::{LONGEST_SHORT_HEADROOM, TAGS},
     limit::Capacity,
     reply::{Settled, Verdict},
 };
@@ -18,7 +20,7 @@ pub(crate) struct Key {
     pub(crate) bucket: Bucket,
     /// When it expires, in ms; 0 where it does not.
     pub(crate) expires: u64,
-    /// What bare commands have made of an absent bucket.
+    /// The counter that bare commands have made of an absent bucket.
     pub(crate) stray: Option<i64>,
     /// A bucket at rest is kept as a number.
     pub(crate) number: bool,
@@ -40,9 +42,9 @@ pub(crate) struct Executed {
     pub(crate) reply: Reply,
     /// Tokens taken.
     pub(crate) granted: u64,
-    /// Tokens that nobody gets: in doubt, of which a settle was told, or of a counter that takes at rest have met.
+    /// Tokens that no caller gets: those in doubt of a settle, or of a counter that takes at rest have met.
     pub(crate) charged: u64,
-    /// Those in doubt that the bucket did not have any more.
+    /// Tokens in doubt that the bucket did not have any more.
     pub(crate) unpaid: u64,
     /// Tokens that a bare command took of a full bucket, which became full after the command was written. Tokens that a
     /// first take left too many, since it named an instant that had passed.
@@ -114,14 +116,14 @@ impl Server {
         }
         let before = self.tokens(key, now);
         self.keys[key] = Key::default();
-        let former = self.record.is_some_and(|record| record.terms % 10_000 != u64::from(tag));
+        let is_previous = self.record.is_some_and(|record| record.terms_id % TAGS != u64::from(tag));
         let given = self.tokens(key, now).saturating_sub(before);
-        if former && given > 0 {
+        if is_previous && given > 0 {
             self.gifts.push((key, given + 1, false));
         }
     }
 
-    /// A script of an unknown limit leaves no key behind, though a first take has written it: what was taken is forgotten.
+    /// Removes the key, as a script of an unknown limit does. Tokens of a first take are forgotten with it.
     pub(crate) fn forget(&mut self, key: usize) {
         if self.keys[key].number {
             return;
@@ -167,9 +169,9 @@ impl Server {
                 }
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
-                // Carried out after a change for which nobody waits so long: it counts as taken before.
-                let is_former = self.record.is_some_and(|record| record.terms != written.tag);
-                if taken && is_former {
+                // The command came later after a change than any worker allows, and counts as carried out before it.
+                let is_previous = self.record.is_some_and(|record| record.terms_id != written.tag);
+                if taken && is_previous {
                     self.gifts.push((key, count, true));
                 }
             }
@@ -217,7 +219,7 @@ impl Server {
         self.expire(key, now);
         let key = &mut self.keys[key];
         let before = key.bucket;
-        let settled = bucket::settle(record, &mut key.bucket, operation, may_count, doubt, now);
+        let settled = topup_twin::settle(record, &mut key.bucket, operation, may_count, doubt, now);
         let denied_in_doubt = doubt > 0 && settled.verdict == Verdict::Denied;
         let writes = before != key.bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
         if writes && !matches!(operation, Operation::Peek(_)) {
@@ -233,7 +235,10 @@ impl Server {
             Operation::Take(count) | Operation::Share(count) => count,
             _ => return Settled { headroom, ..settled },
         };
-        if settled.verdict != Verdict::Allowed || settled.granted != asked || settled.headroom >= 1 << 52 {
+        if settled.verdict != Verdict::Allowed
+            || settled.granted != asked
+            || settled.headroom >= LONGEST_SHORT_HEADROOM
+        {
             return Settled { headroom, ..settled };
         }
         let number = headroom * 2 + u64::from(settled.counting);
@@ -257,7 +262,7 @@ impl Server {
             return false;
         }
         let expires = now / 1_000 + written.pace.first_take_ms(count);
-        let tag = (written.tag % 10_000) as u16;
+        let tag = (written.tag % TAGS) as u16;
         let bucket = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
         *key = Key { bucket, expires, born: now, ..Key::default() };
         true
@@ -269,7 +274,7 @@ impl Server {
         let tokens = match bucket {
             Bucket::AtRest(_) => return None,
             Bucket::Absent => stray.get_or_insert(0),
-            Bucket::Counting(Held { tokens, .. }) => tokens,
+            Bucket::Counting(Counter { tokens, .. }) => tokens,
         };
         *tokens = tokens.saturating_sub(by as i64);
         Some(*tokens)
@@ -278,7 +283,7 @@ impl Server {
     /// Tokens that a bare command now takes beyond the bucket's capacity, since the bucket became full on the way.
     fn overflow(&self, key: usize, by: u64, sent: u64, now: u64) -> u64 {
         let (Some(record), Bucket::Counting(held)) = (self.record, self.keys[key].bucket) else { return 0 };
-        if held.former || held.score > now || self.headroom(key, sent) == 0 {
+        if held.is_previous || held.score > now || self.headroom(key, sent) == 0 {
             return 0;
         }
         let tokens = u128::from(held.tokens.max(0) as u64) + record.pace.owed(held.score, now).0;
@@ -298,7 +303,7 @@ impl Server {
 
     fn peek(&self, key: usize, now: u64) -> Option<Settled> {
         let mut bucket = self.keys[key].bucket;
-        Some(bucket::settle(&self.record?, &mut bucket, Operation::Peek(1), false, 0, now))
+        Some(topup_twin::settle(&self.record?, &mut bucket, Operation::Peek(1), false, 0, now))
     }
 
     /// Tokens in a bucket from which those in doubt can be paid.
@@ -306,7 +311,7 @@ impl Server {
         let Some(record) = &self.record else { return 0 };
         let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
         let tokens = held.tokens.max(0).saturating_add(doubt as i64);
-        let mut fuller = Bucket::Counting(Held { tokens, ..held });
-        bucket::settle(record, &mut fuller, Operation::Peek(1), false, 0, now).tokens
+        let mut fuller = Bucket::Counting(Counter { tokens, ..held });
+        topup_twin::settle(record, &mut fuller, Operation::Peek(1), false, 0, now).tokens
     }
 }

@@ -1,13 +1,10 @@
-//! A worker: its clock, what its control poll has told, and the machine of each bucket.
+//! A worker: its clock, the state of its control poll, and the machine of each bucket.
 
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
-use topup::machine::{
-    BucketState, Context, HotCell, Kind, LeaseTerms, Micros, RedisTime, Terms, Timers, Waiter,
-};
-use topup_wire::{bucket::Record, limit::Capacity};
+use topup::machine::{BucketState, Context, HotCell, Micros, RedisTime, Timers, Waiter};
 
-use crate::{adjust::Adjusting, dice::Dice, plan::Plan, server::Written};
+use crate::{dice::Dice, in_flight::SentCorrection, plan::Plan, read_limit::ReadLimit};
 
 /// The longest time from a take to its answer, in µs.
 pub(crate) const DEADLINE: Micros = 250_000;
@@ -33,17 +30,6 @@ impl Waiter for Caller {
     fn has_left(&self) -> bool {
         self.left.get()
     }
-}
-
-/// The limit as a worker has read it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Published {
-    pub(crate) terms: Terms,
-    pub(crate) tag: u64,
-    pub(crate) capacity: Capacity,
-    pub(crate) frozen: bool,
-    pub(crate) absent_full_at: u64,
-    pub(crate) epoch: u64,
 }
 
 /// The state told by control polls.
@@ -84,7 +70,7 @@ pub(crate) struct Clock {
 pub(crate) struct Worker {
     pub(crate) clock: Clock,
     pub(crate) control: Control,
-    pub(crate) published: Option<Rc<Published>>,
+    pub(crate) published: Option<Rc<ReadLimit>>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) timers: Timers<usize>,
     /// When its timers are looked at next, in the run's time.
@@ -92,7 +78,7 @@ pub(crate) struct Worker {
     /// Until then its connection has carried commands, in the run's time: none overtakes another.
     pub(crate) carried_until: u64,
     /// Corrections that go with the next command.
-    pub(crate) corrections: Vec<Adjusting>,
+    pub(crate) corrections: Vec<SentCorrection>,
     /// Callers that wait for the limit to be read.
     pub(crate) reading: Vec<usize>,
     pub(crate) is_reading: bool,
@@ -181,29 +167,6 @@ impl Control {
     }
 }
 
-// === impl Published ===
-
-impl Published {
-    pub(crate) fn new(record: &Record, frozen: bool, plan: &Plan, epoch: u64) -> Self {
-        let lease = plan.lease.map(|(max, ttl)| LeaseTerms { max, ttl });
-        let terms = Terms {
-            pace: record.pace,
-            capacity: record.capacity,
-            kind: Kind::TwoForms,
-            foreseen: true,
-            lease,
-        };
-        let grown = record.pace.instant(record.anchored, record.capacity.saturating_sub(record.anchor));
-        let absent_full_at = if record.anchor >= record.capacity { 0 } else { grown };
-        let capacity = Capacity::new(record.capacity).unwrap_or_else(|_| unreachable!("of a record"));
-        Self { terms, tag: record.terms, capacity, frozen, absent_full_at, epoch }
-    }
-
-    pub(crate) const fn written(&self) -> Written {
-        Written { tag: self.tag, pace: self.terms.pace, capacity: self.capacity }
-    }
-}
-
 // === impl Worker ===
 
 impl Worker {
@@ -226,15 +189,15 @@ impl Worker {
     }
 
     /// The limit as it was read under the present epoch.
-    pub(crate) fn current(&self) -> Option<Rc<Published>> {
+    pub(crate) fn current(&self) -> Option<Rc<ReadLimit>> {
         self.published.clone().filter(|published| published.epoch == self.control.epoch)
     }
 
-    /// A bucket, and what its steps are told.
+    /// A bucket, and the context of its steps.
     pub(crate) fn surroundings<'a>(
         &'a mut self,
         bucket: usize,
-        published: &'a Published,
+        published: &'a ReadLimit,
         now: Micros,
     ) -> (&'a mut BucketState<Caller>, Context<'a>) {
         let first_takes_pay = self.control.redis_now >= published.absent_full_at

@@ -1,20 +1,17 @@
-//! The run itself: an instant, what is still to happen, and everybody in it.
+//! The run itself: the instant, the events to come, and all participants.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use crate::{
-    adjust::Adjusting,
-    callers::Call,
-    commands::Sent,
-    control::Poll,
-    daemons::Publisher,
     dice::Dice,
     fault::Fault,
+    in_flight::{Call, Poll, SentCommand, SentCorrection, SentPutIn},
     oracle::{Broken, Law, Note},
     plan::{Ask, Plan, SECOND},
-    returns::Putting,
+    publisher::Publisher,
+    read_limit::ReadLimit,
     server::Server,
-    worker::{Published, Worker},
+    worker::Worker,
 };
 
 /// Workers poll for so long after the traffic, in µs.
@@ -28,20 +25,20 @@ pub(crate) enum Happening {
     Asks { worker: usize, bucket: usize, ask: Ask, until: u64 },
     /// A caller goes away.
     Leaves(usize),
-    /// A caller finds that it has no use for what it was told.
+    /// A caller has no use for its answer.
     Unheard(usize),
     /// The pipeline is ready for a command.
     Ready { worker: usize, bucket: usize, number: u32 },
     /// Redis carries a command out.
-    Execute(Box<Sent>),
+    Execute(Box<SentCommand>),
     /// A command has come to an end.
-    Completed(Box<Sent>),
+    Completed(Box<SentCommand>),
     /// A worker's corrections have waited for a command for long enough.
     Corrects(usize),
     /// Redis corrects a bucket at rest.
-    Adjusts(Box<Adjusting>),
+    Adjusts(Box<SentCorrection>),
     /// A correction has come to an end.
-    Adjusted(Box<Adjusting>),
+    Adjusted(Box<SentCorrection>),
     /// A worker looks at its timers.
     Looks(usize),
     /// A worker polls.
@@ -53,18 +50,18 @@ pub(crate) enum Happening {
     /// Redis is asked for the limit.
     Reads(usize, u64),
     /// A worker has the limit, or an error.
-    HasRead(usize, Option<Published>),
+    HasRead(usize, Option<ReadLimit>),
     /// Tokens reach Redis.
-    PutsIn(Box<Putting>),
+    PutsIn(Box<SentPutIn>),
     /// The wait for a put-in ends.
-    PutInEnds(Box<Putting>),
+    PutInEnds(Box<SentPutIn>),
     /// A daemon's pass.
     Pass(u64),
     /// A daemon says that it lives.
     Beat,
     /// A daemon looks whether the terms are as they should be.
     Publishes,
-    /// A bucket at rest is carried over a change.
+    /// A bucket at rest is migrated over a change.
     Touch(usize),
     /// The state that a replica has.
     Replicates,
@@ -134,7 +131,7 @@ pub(crate) struct World {
     pub(crate) delays: Dice,
     pub(crate) server: Server,
     pub(crate) replica: Option<(Server, Vec<u64>)>,
-    /// Counts the connections that were broken: replies of former ones are lost.
+    /// Counts the connections that were broken: replies of earlier ones are lost.
     pub(crate) connection: u32,
     pub(crate) workers: Vec<Worker>,
     pub(crate) publisher: Publisher,
@@ -311,8 +308,8 @@ impl World {
         }
     }
 
-    /// Allows the tokens of keys that ended too soon once more. Those ended before a change of terms reached them, or while
-    /// no limit was known after a flush.
+    /// Allows the tokens of keys that ended too soon once more. Such a key ended before a change of terms reached it,
+    /// or while no limit was known after a flush.
     fn note_gifts(&mut self) {
         for (bucket, tokens, by_itself) in std::mem::take(&mut self.server.gifts) {
             // Before whatever else happened at this instant, if it was not the command itself.
@@ -328,13 +325,13 @@ impl World {
             let now = self.server.time(self.now);
             self.server.expire(bucket, now);
             let key = self.server.keys[bucket];
-            // The settle that would have removed a stray is among what a failover loses; the daemon's slow sweep does it.
+            // A failover may lose the settle that removed a stray. The daemon's slow sweep removes it later.
             let lost = self
                 .plan
                 .mishaps
                 .iter()
                 .any(|(_, mishap)| matches!(mishap, crate::plan::Mishap::Failover(_)));
-            let swept = lost && key.bucket == topup_wire::bucket::Bucket::Absent && key.stray.is_some();
+            let swept = lost && key.bucket == topup_twin::Bucket::Absent && key.stray.is_some();
             if !key.is_absent() && !swept {
                 self.breaks(bucket, Law::KeyStays(format!("{:?}, stray {:?}", key.bucket, key.stray)));
             }

@@ -1,4 +1,4 @@
-//! Bursts of many workers at one bucket: what the first version let through, and worse.
+//! Bursts of many workers at one bucket.
 
 use topup_sim::{Ask, Mishap, Plan, Promise, SECOND, Stream, run, story};
 
@@ -28,7 +28,7 @@ fn burst(plan: &mut Plan, worker: usize, takes: u64, at: u64, spread: u64) {
     }
 }
 
-/// No law is broken, and admissions exceed what the terms allow by less than a token.
+/// No law is broken, and admissions exceed the terms by less than a token.
 #[track_caller]
 fn holds(plan: &Plan) {
     let outcome = run(plan, None);
@@ -130,7 +130,8 @@ fn workers_that_empty_the_bucket_again_and_again() {
     }
 }
 
-/// One worker takes 500, another gives some back or fills the bucket, and the first comes back `later`, with all others.
+/// One worker takes 500, another gives some back or fills the bucket, and the first comes back `later`, with all
+/// others.
 fn given_back(tokens: Option<u64>, lease: Option<(u64, u64)>) {
     for (seed, later) in (0..3).flat_map(|seed| {
         [3, 12, 20, 200, 700, 1_000, 1_260, 1_300, 1_400, 1_600, 2_500].map(|later| (seed, later * MS))

@@ -7,7 +7,7 @@ const SEEDS: u64 = 4_000;
 
 /// The first seed that finds `fault`, and the law that it breaks.
 fn found(fault: Fault) -> Option<(u64, Law)> {
-    (0..SEEDS).find_map(|seed| Some((seed, run(&Plan::draw(seed), Some(fault)).broken?.law)))
+    (0..SEEDS).find_map(|seed| Some((seed, run(&Plan::generate(seed), Some(fault)).broken?.law)))
 }
 
 macro_rules! found {

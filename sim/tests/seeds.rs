@@ -17,7 +17,7 @@ fn no_seed_breaks_a_law() {
             let seeds = seeds.clone().skip(first).step_by(threads);
             scope.spawn(move || {
                 for seed in seeds {
-                    let plan = Plan::draw(seed);
+                    let plan = Plan::generate(seed);
                     if let Some(broken) = run(&plan, None).broken {
                         panic!("{}", story(&plan, None, &broken));
                     }
@@ -30,7 +30,7 @@ fn no_seed_breaks_a_law() {
 #[test]
 fn a_seed_replays_to_the_last_happening() {
     for seed in [3, 4, 5, 6, 7] {
-        let (once, twice) = (run(&Plan::draw(seed), None), run(&Plan::draw(seed), None));
+        let (once, twice) = (run(&Plan::generate(seed), None), run(&Plan::generate(seed), None));
         assert_eq!((once.counts, once.worst), (twice.counts, twice.worst));
     }
 }
@@ -41,7 +41,7 @@ fn seeds_that_once_broke_a_law_break_none() {
         784, 100_255, 109_902, 110_968, 120_131, 125_712, 128_486, 129_670, 134_492, 204_932, 208_134,
         214_812, 235_644, 302_419, 324_296, 353_773,
     ] {
-        let plan = Plan::draw(seed);
+        let plan = Plan::generate(seed);
         let told = run(&plan, None).broken.map(|broken| story(&plan, None, &broken));
         assert!(told.is_none(), "{}", told.unwrap_or_default());
     }

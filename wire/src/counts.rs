@@ -1,46 +1,46 @@
-//! What workers count of a limit that is being tried out.
+//! Trial metrics: counts of a limit under trial.
 
-/// Something that is counted.
+/// One of the trial metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Takes that were allowed.
     Allowed,
     /// Takes that were denied.
     Denied,
-    /// Takes that went on, and would have been denied by a limit in force.
+    /// Takes that went on in shadow after a denial.
     WouldDeny,
-    /// Takes that went on because nothing could be decided.
+    /// Takes that went on because Redis gave no decision.
     Undecided,
-    /// Of the takes that the candidate was asked about, those it would have allowed.
+    /// Takes that the candidate allowed.
     CandidateAllowed,
-    /// And those it would have denied.
+    /// Takes that the candidate denied.
     CandidateDenied,
-    /// Takes that the candidate was not asked about, or gave no answer to: too many were under way, or Redis was away.
+    /// Takes without a decision of the candidate: too many were in flight, or Redis was away.
     CandidateUnasked,
     /// Compared takes that this limit and its lazy bucket both allowed.
     BothAllowed,
-    /// Those that this limit alone allowed.
+    /// Compared takes that this limit alone allowed.
     OnlyOurs,
-    /// Those that the lazy bucket alone allowed.
+    /// Compared takes that the lazy bucket alone allowed.
     OnlyLazy,
-    /// Those that both denied.
+    /// Compared takes that both denied.
     BothDenied,
     /// Takes that were to be compared, and were not.
     Uncompared,
-    /// By how many tokens the two differed after each compared take, all added up.
+    /// Sum of the differences between the tokens of the two buckets, after each compared take.
     Difference,
     /// The largest of these differences.
     LargestDifference,
 }
 
-/// How often each [`Count`] was.
+/// The value of each [`Count`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([u64; Count::ALL.len()]);
 
 // === impl Count ===
 
 impl Count {
-    /// Everything that is counted.
+    /// All trial metrics.
     pub const ALL: [Self; 14] = [
         Self::Allowed,
         Self::Denied,
@@ -58,7 +58,7 @@ impl Count {
         Self::LargestDifference,
     ];
 
-    /// Its field in Redis, and in status.
+    /// Field in Redis and in `topupd status`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -82,22 +82,22 @@ impl Count {
 // === impl Counts ===
 
 impl Counts {
-    /// How often `count` was.
+    /// The value of `count`.
     pub const fn get(&self, count: Count) -> u64 {
         self.0[count as usize]
     }
 
-    /// Says how often `count` was.
+    /// Sets the value of `count`.
     pub const fn set(&mut self, count: Count, to: u64) {
         self.0[count as usize] = to;
     }
 
-    /// Whether nothing was counted.
+    /// Whether all values are 0.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What has come since `before`. The largest of all is that of both times.
+    /// The increase since `before`. The largest difference is that of all time, if it has grown.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut since = Self::default();

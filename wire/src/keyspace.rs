@@ -3,9 +3,9 @@
 //! ```text
 //! topup:{api:0}:limit      hash    the record of limit "api", shard 0
 //! topup:{api:0}:due        zset    its buckets that are counting, scored by the instant they are credited up to
-//! topup:{api:0}:former     zset    those not yet carried over the last change of terms
-//! topup:{api:0}:b:         string  the one bucket of an unkeyed limit: tokens left, or when it is full (scripts/rest.lua)
-//! topup:{user:3}:b:alice   string  the bucket of key "alice"
+//! topup:{api:0}:former     zset    the previous index: buckets not yet migrated over the last change of terms
+//! topup:{api:0}:b:         string  the one bucket of an unkeyed limit: tokens left, or when it is full
+//! (scripts/rest.lua) topup:{user:3}:b:alice   string  the bucket of key "alice"
 //! topup:{user:3}:l:alice   string  the same under lazy-token-bucket
 //! topup:{user:3}:g:alice   string  under gcra: when it is full
 //! topup:{user:3}:k:alice   string  under leaky-bucket
@@ -20,12 +20,16 @@
 //! topup:{topup}:daemon:ID  hash    how one daemon is doing
 //! ```
 //!
-//! A limit's name has no colon, so its tags can never be `{topup}`. What is tried beside a limit is published under names
-//! that no limit of a config can have: `api~candidate`, `api~lazy`.
+//! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
+//! that no config can give: `api~candidate`, `api~lazy`.
 
 use crate::{
+    constants::{
+        FIXED_WINDOW_LETTER, LAZY_LETTER, LEAKY_LETTER, SLIDING_COUNTER_LETTER, SLIDING_WINDOW_LETTER,
+    },
+    fnv::fnv_1a,
+    hash_slot::HashSlot,
     limit::{Algorithm, LimitName, Shards},
-    slot::Slot,
 };
 
 /// Published limits and their shards.
@@ -35,12 +39,12 @@ pub const GENERATION: &str = "topup:{topup}:generation";
 /// Daemons alive.
 pub const DAEMONS: &str = "topup:{topup}:daemons";
 
-/// How the daemon `id` is doing.
+/// Details of the daemon `id`.
 pub fn daemon_details(id: &str) -> String {
     format!("topup:{{topup}}:daemon:{id}")
 }
 
-/// What is counted of the limit `name`.
+/// Trial metrics of the limit `name`.
 pub(crate) fn counts_of(name: &LimitName) -> String {
     format!("topup:{{{name}:0}}:counts")
 }
@@ -57,42 +61,35 @@ pub struct ShardKeys {
     pub record: String,
     /// The due index.
     pub due: String,
-    /// The former index.
-    pub former: String,
-    /// What a counter's key begins with; a member of the due index follows.
+    /// The previous index: buckets not migrated over the last change of terms.
+    pub previous: String,
+    /// Beginning of a counter's key. A member of the due index follows it.
     pub counters: String,
-    /// Where a cluster has all of them.
-    pub slot: Slot,
-    /// What all of them begin with.
+    /// Hash slot of all of them.
+    pub hash_slot: HashSlot,
+    /// Beginning of all of them.
     shard: String,
 }
 
-/// What says in a key which algorithm's state it holds.
+/// The letter of an algorithm in the keys of its states.
 const fn letter(algorithm: Algorithm) -> char {
     match algorithm {
         Algorithm::TokenBucket => 'b',
-        Algorithm::LazyTokenBucket => 'l',
+        Algorithm::LazyTokenBucket => LAZY_LETTER as char,
         Algorithm::Gcra => 'g',
-        Algorithm::LeakyBucket => 'k',
-        Algorithm::FixedWindow => 'f',
-        Algorithm::SlidingWindow => 's',
-        Algorithm::SlidingCounter => 'c',
+        Algorithm::LeakyBucket => LEAKY_LETTER as char,
+        Algorithm::FixedWindow => FIXED_WINDOW_LETTER as char,
+        Algorithm::SlidingWindow => SLIDING_WINDOW_LETTER as char,
+        Algorithm::SlidingCounter => SLIDING_COUNTER_LETTER as char,
     }
 }
 
-/// The shard a key's bucket lives in: FNV-1a, 64 bits, modulo the number of shards.
+/// The shard of a key's bucket: FNV-1a, 64 bits, modulo the number of shards.
 ///
-/// Any even hash would do; this one is a few lines in every language a worker may be written in.
+/// Any even hash would do. This one takes a few lines in every language.
 pub fn shard_of(key: &str, shards: Shards) -> u16 {
     // The remainder is below a u16.
-    (hash_of(key) % u64::from(shards.get())) as u16
-}
-
-/// FNV-1a of `key`, 64 bits.
-pub(crate) fn hash_of(key: &str) -> u64 {
-    key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    (fnv_1a(key) % u64::from(shards.get())) as u16
 }
 
 // === impl ShardKeys ===
@@ -105,9 +102,9 @@ impl ShardKeys {
         Self {
             record: key("limit"),
             due: key("due"),
-            former: key("former"),
+            previous: key("former"),
             counters: key("b:"),
-            slot: Slot::of(shard.as_bytes()),
+            hash_slot: HashSlot::of(shard.as_bytes()),
             shard,
         }
     }
@@ -117,26 +114,26 @@ impl ShardKeys {
         [&self.counters, member].concat()
     }
 
-    /// The state of one bucket under `algorithm`: its counter, or what the algorithm's script keeps.
+    /// The key of one bucket's state under `algorithm`.
     pub fn state(&self, algorithm: Algorithm, member: &str) -> String {
-        // On the way of every take: pieces put together, nothing formatted.
+        // Every take comes here. Concatenation is faster than formatting.
         let mut letters = [0; 4];
         [self.shard.as_str(), letter(algorithm).encode_utf8(&mut letters), ":", member].concat()
     }
 
-    /// The bucket whose state under any algorithm is at `state`, a key of this shard.
+    /// The member of the bucket whose state is at `state`, a key of this shard.
     pub fn member<'s>(&self, state: &'s str) -> &'s str {
         state.get(self.counters.len()..).unwrap_or_default()
     }
 }
 
-/// What the keys of a limit's states begin with, as a pattern of `SCAN`; other keys may match it too, see [`state_of`].
+/// Pattern of `SCAN` for the keys of a limit's states. Other keys may match it too, see [`state_of`].
 pub(crate) fn states_pattern(name: &LimitName) -> String {
-    // A name has no character that a pattern takes for more than itself.
+    // A name has no character with a meaning in patterns.
     format!("topup:{{{name}:*}}:?:*")
 }
 
-/// The shard and the member of a state of the limit `name` under `algorithm`; `None` when `key` is none.
+/// The shard and the member of a state of the limit `name` under `algorithm`; `None` if `key` is no such state.
 pub(crate) fn state_of<'k>(name: &LimitName, algorithm: Algorithm, key: &'k str) -> Option<(u16, &'k str)> {
     let rest = key.strip_prefix("topup:{")?.strip_prefix(name.as_str())?.strip_prefix(':')?;
     let (shard, rest) = rest.split_once("}:")?;
@@ -144,10 +141,10 @@ pub(crate) fn state_of<'k>(name: &LimitName, algorithm: Algorithm, key: &'k str)
     Some((shard.parse().ok()?, member))
 }
 
-/// What the keys of all counters, and of buckets at rest, match as a pattern of `SCAN`; see [`bucket_of`].
+/// Pattern of `SCAN` for the keys of counters and buckets at rest. Other keys may match it too, see [`bucket_of`].
 pub(crate) const COUNTERS_PATTERN: &str = "topup:{*:*}:b:*";
 
-/// The limit, shard and member that `key` is the counter of; `None` when it is none.
+/// The limit, shard and member of the counter at `key`; `None` if it is none.
 pub(crate) fn bucket_of(key: &str) -> Option<(LimitName, u16, &str)> {
     let (name, _) = key.strip_prefix("topup:{")?.split_once(':')?;
     let name = LimitName::published(name).ok()?;

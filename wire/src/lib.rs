@@ -1,12 +1,14 @@
-//! What topup's daemon and client share: the types of a limit, the arithmetic of a bucket, the
-//! keyspace in Redis, and each script beside the code that calls it.
+//! Types and code that topup's daemon and client share: limits, the keyspace in Redis, connections, and each script
+//! beside the code that calls it.
 
 pub mod bucket;
 pub mod connection;
+pub mod constants;
 pub mod counts;
+mod fnv;
+pub mod hash_slot;
 pub mod keyspace;
-pub mod lane;
 pub mod limit;
+pub mod pipeline;
 pub mod reply;
 pub mod scripts;
-pub mod slot;

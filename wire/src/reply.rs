@@ -1,13 +1,14 @@
-//! What the scripts answer.
+//! Replies of scripts.
 
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
 use crate::{
     bucket::{Operation, Pace},
+    constants::FIRST_TAKE_LATE,
     limit::{Capacity, Limit},
 };
 
-/// What a script made of a request.
+/// The verdict on an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A take was allowed, or another operation is done.
@@ -20,63 +21,64 @@ pub enum Verdict {
     ExceedsCapacity,
 }
 
-/// The reply of `settle.lua` and of each algorithm's script, all numbers of it.
+/// The reply to an operation, with all its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Tokens in the bucket after it.
     pub tokens: u64,
-    /// The most it holds.
+    /// The most tokens in it.
     pub capacity: u64,
-    /// µs until a denied take would be allowed; when none is left, until the next token; of a reservation that was
-    /// allowed, until its turn. 0 otherwise.
+    /// µs until a denied take would be allowed. Where no token is left, µs until the next one. Of an allowed
+    /// reservation, µs until its turn. 0 otherwise.
     pub wait: u64,
-    /// µs for which the bucket stays below full if nothing more is taken, so that a bare `DECR` is right.
+    /// µs for which the bucket stays below full if nothing more is taken. A bare `DECR` is right for so long.
     pub headroom: u64,
-    /// The instant Redis decided, in µs of its `TIME`.
+    /// The instant of the decision, in µs of Redis `TIME`.
     pub now: u64,
     /// Tokens taken.
     pub granted: u64,
-    /// Whether the bucket is counting after it, so that bare takes are possible.
+    /// Whether the bucket is counting after it, so that bare commands are possible.
     pub counting: bool,
 }
 
-/// The reply of `settle.lua` where tokens are put in.
+/// The reply to a put-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutInReply {
-    /// They are in.
+    /// The tokens are in the bucket.
     Done(Settled),
-    /// The bucket counts no more, and others may have tokens of it in hand: to be asked again after `wait`.
+    /// The bucket has ended counting, and other workers may have tokens of it in hand. Put the tokens in again after
+    /// `wait`.
     Again(Settled),
 }
 
-/// A limit as its record says, and what else workers need of that.
+/// A published limit, and the other fields of its record that workers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedLimit {
     /// The limit.
     pub limit: Limit,
-    /// Counts the changes of its capacity and rate: buckets at rest say under which they were written.
-    pub terms: u64,
-    /// Whether a change is announced: until it is made, workers use scripts only.
+    /// Number of its present terms. Buckets at rest name the terms that they were written under.
+    pub terms_id: u64,
+    /// Whether a change is announced. Until it is made, workers take by script only.
     pub frozen: bool,
-    /// The instant, in µs of Redis `TIME`, before which an absent bucket is not full: no first takes until then. 0 but
-    /// after a capacity was raised.
+    /// The instant, in µs of Redis `TIME`, from which an absent bucket is full. No first takes before it. 0 unless a
+    /// raised capacity is still filling.
     pub absent_full_at: u64,
 }
 
 /// The reply of `CL.THROTTLE`, and of `throttle.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttled {
-    /// Whether the call is over the limit; then it has not counted.
+    /// Whether the call is over the limit. Such a call does not count.
     pub limited: bool,
     /// The most at once: `max_burst` + 1.
     pub limit: u64,
-    /// How much more could be had now.
+    /// The quantity that a call could have now.
     pub remaining: u64,
-    /// Seconds until the same call would be allowed, rounded down; `None` when it was, or never would be.
+    /// Whole seconds until the same call would be allowed; `None` if it was, or never would be.
     pub retry_after: Option<u64>,
-    /// Seconds until all of `limit` could be had, rounded down.
+    /// Whole seconds until a call could have all of `limit`.
     pub reset_after: u64,
 }
 
@@ -85,39 +87,39 @@ pub struct Throttled {
 pub struct Refilled {
     /// Buckets credited.
     pub credited: u64,
-    /// Those of them that are full and lost their keys.
+    /// Credited buckets that are full and lost their keys.
     pub full: u64,
     /// Tokens given; 2^53 when more.
     pub tokens: u64,
     /// The instant of Redis, in µs.
     pub now: u64,
-    /// When the next of the buckets there are is due, in µs of Redis `TIME`; `now` when there may be more already.
+    /// The instant at which the next bucket is due, in µs of Redis `TIME`; `now` if more may be due.
     pub again: u64,
 }
 
-/// The reply of `carry.lua`.
+/// The reply of `migrate.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
-    /// Buckets carried over by this call.
-    pub carried: u64,
-    /// Buckets still to be carried over.
+pub struct Migrated {
+    /// Buckets migrated by this call.
+    pub migrated: u64,
+    /// Buckets still to be migrated.
     pub left: u64,
     /// The instant of Redis, in µs.
     pub now: u64,
 }
 
-/// What came of publishing one shard of a limit.
+/// The reply of `publish.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Published {
-    /// It said so already.
+pub enum PublishReply {
+    /// The record was the same already.
     Unchanged,
-    /// It says so now.
+    /// The record has changed.
     Changed,
-    /// It is new.
+    /// The record is new.
     Created,
-    /// Buckets of an earlier change are still to be carried over or swept: ask again after.
+    /// Nothing was done. Buckets of an earlier change are to be migrated or swept first.
     Busy,
-    /// Workers are to be told that it is frozen at this instant, in µs of Redis `TIME`; then it is to be asked for again.
+    /// The record is frozen since this instant, in µs of Redis `TIME`. Tell the workers, then publish again.
     Announced(u64),
 }
 
@@ -142,20 +144,20 @@ pub struct Polled {
 }
 
 impl Settled {
-    /// What `operation` is told of a limit that is off, of which Redis is not asked: the bucket is full, and stays so.
+    /// The reply to `operation` under a limit that is off: the bucket is full, and stays so. Redis is not asked.
     pub const fn free(capacity: Capacity, operation: Operation) -> Self {
         let (tokens, granted) = (capacity.get(), operation.takes());
         let verdict = Verdict::Allowed;
         Self { verdict, tokens, capacity: tokens, wait: 0, headroom: 0, now: 0, granted, counting: false }
     }
 
-    /// What the one number of a short reply says: a take or a share was granted all of its `count` tokens.
+    /// Reads a reply of one number: a take or a share was granted all of its `count` tokens.
     ///
-    /// `now` and `wait` are 0, since the number does not tell them. `tokens` is exact but for those of 3 µs.
+    /// `now` and `wait` are 0, since the number does not tell them. `tokens` is exact up to the tokens of 3 µs.
     pub fn from_headroom(number: u64, capacity: Capacity, pace: Pace, count: u64) -> Self {
         let (headroom, counting, capacity) = (number / 2, number % 2 == 1, capacity.get());
-        // A bucket that has just stopped being full begins to fill up to 2 µs late, and a token falls on a whole µs.
-        let late = if pace.n > 1 { 3 } else { 0 };
+        // A bucket that has just stopped being full begins to fill up to 2 µs late. A token falls on a whole µs.
+        let late = if pace.n > 1 { FIRST_TAKE_LATE } else { 0 };
         let time = u128::from(headroom.saturating_sub(late));
         let missing = (time * u128::from(pace.n)).div_ceil(u128::from(pace.p));
         let tokens = u64::try_from(missing).map_or(0, |missing| capacity.saturating_sub(missing));
@@ -164,7 +166,7 @@ impl Settled {
     }
 }
 
-/// `N` whole numbers, as every script of ours answers.
+/// `N` whole numbers.
 fn numbers<const N: usize>(value: Value) -> Result<[i64; N], ParsingError> {
     exactly(from_redis_value(value)?)
 }
@@ -174,12 +176,12 @@ fn exactly<const N: usize>(numbers: Vec<i64>) -> Result<[i64; N], ParsingError> 
     numbers.try_into().map_err(|_| ParsingError::from(format!("{N} numbers expected, {given} given")))
 }
 
-/// A count, which is never negative.
+/// A number that must not be negative.
 fn count(number: i64) -> Result<u64, ParsingError> {
     u64::try_from(number).map_err(|_| ParsingError::from(format!("{number} is not a count")))
 }
 
-/// A generation, where -1 says that there is none.
+/// A generation; -1 stands for none.
 fn generation(number: i64) -> Option<u64> {
     u64::try_from(number).ok()
 }
@@ -187,7 +189,7 @@ fn generation(number: i64) -> Option<u64> {
 // === impl FromRedisValue ===
 
 impl Settled {
-    /// What the numbers of a reply say.
+    /// Reads the numbers of a reply.
     fn read(numbers: [i64; 8]) -> Result<Self, ParsingError> {
         let [verdict, tokens, capacity, wait, headroom, now, granted, counting] = numbers;
         let verdict = match verdict {
@@ -230,7 +232,7 @@ impl TryFrom<Vec<i64>> for Settled {
 impl FromRedisValue for Throttled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let [limited, limit, remaining, retry_after, reset_after] = numbers(value)?;
-        // What has been lent beyond the limit, under other terms, is none.
+        // Calls under other terms may have gone beyond the present limit.
         let [remaining, reset_after] = [remaining.max(0), reset_after.max(0)];
         let retry_after = if retry_after < 0 { None } else { Some(count(retry_after)?) };
         let [limit, remaining, reset_after] = [count(limit)?, count(remaining)?, count(reset_after)?];
@@ -246,14 +248,14 @@ impl FromRedisValue for Refilled {
     }
 }
 
-impl FromRedisValue for Carried {
+impl FromRedisValue for Migrated {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [carried, left, now] = numbers(value)?;
-        Ok(Self { carried: count(carried)?, left: count(left)?, now: count(now)? })
+        let [migrated, left, now] = numbers(value)?;
+        Ok(Self { migrated: count(migrated)?, left: count(left)?, now: count(now)? })
     }
 }
 
-impl FromRedisValue for Published {
+impl FromRedisValue for PublishReply {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let [outcome, now] = numbers(value)?;
         match outcome {

@@ -5,7 +5,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::Algorithm,
-    scripts::{ask, ask_decrement},
+    scripts::{encode_decrement, encode_settle},
 };
 
 fn encoded(bencher: Bencher<'_, '_>, request: impl Fn(&mut Vec<u8>, &ShardKeys, &str)) {
@@ -21,19 +21,19 @@ fn encoded(bencher: Bencher<'_, '_>, request: impl Fn(&mut Vec<u8>, &ShardKeys, 
 /// For one taker.
 #[divan::bench]
 fn decr(bencher: Bencher<'_, '_>) {
-    encoded(bencher, |out, _, counter| ask_decrement(out, counter, 1));
+    encoded(bencher, |out, _, counter| encode_decrement(out, counter, 1));
 }
 
 /// For 32.
 #[divan::bench]
 fn decrby(bencher: Bencher<'_, '_>) {
-    encoded(bencher, |out, _, counter| ask_decrement(out, counter, 32));
+    encoded(bencher, |out, _, counter| encode_decrement(out, counter, 32));
 }
 
 /// The script, where a bucket is not known to be below full.
 #[divan::bench]
 fn settle(bencher: Bencher<'_, '_>) {
     encoded(bencher, |out, keys, counter| {
-        ask(out, Algorithm::TokenBucket, keys, counter, Operation::Take(1), true, 0)
+        encode_settle(out, Algorithm::TokenBucket, keys, counter, Operation::Take(1), true, 0)
     });
 }

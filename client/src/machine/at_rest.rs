@@ -88,7 +88,7 @@ impl<W: super::Waiter> Busy<W> {
         cx.terms.lease.is_none()
             && !(rest.is_busy(cx.now, cx.terms)
                 && cx.daemon_alive
-                && missing >= topup_wire::bucket::COUNT_FROM)
+                && missing >= topup_wire::constants::COUNT_FROM)
     }
 
     /// Learns from the reply to a take at rest of `count` tokens, of which `granted` were there: until when the bucket has a

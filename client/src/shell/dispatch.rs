@@ -10,8 +10,8 @@ use redis::RedisResult;
 use topup_wire::{
     bucket::Operation,
     connection::is_elsewhere,
-    lane,
     limit::Capacity,
+    pipeline,
     reply::{Settled, Verdict},
     scripts::{self, AtRestNumber, is_at_rest, is_too_old},
 };
@@ -120,7 +120,7 @@ impl LaneRequest {
     }
 }
 
-impl lane::Request for LaneRequest {
+impl pipeline::Request for LaneRequest {
     fn encode(&mut self, out: &mut Vec<u8>) -> usize {
         match self {
             Self::Command(command) => command.encode(out),
@@ -128,7 +128,7 @@ impl lane::Request for LaneRequest {
         }
     }
 
-    fn complete(self, answer: RedisResult<lane::Reply>) {
+    fn complete(self, answer: RedisResult<pipeline::Reply>) {
         match self {
             Self::Command(command) => command.complete(answer),
             Self::Correction(correction) => correction.complete(&answer),
@@ -144,10 +144,10 @@ impl Correction {
         published.locate(self.entry.key()).encode_adjust(out, &self.adjust)
     }
 
-    fn complete(self, answer: &RedisResult<lane::Reply>) {
+    fn complete(self, answer: &RedisResult<pipeline::Reply>) {
         let Some(published) = self.entry.limit().last() else { return };
         let reply = match answer {
-            Ok(lane::Reply::Number(number)) => {
+            Ok(pipeline::Reply::Number(number)) => {
                 Some(scripts::read_number_at_rest(*number, published.terms_id))
             }
             Ok(_) => Some(AtRestNumber::NotAtRest),
@@ -175,7 +175,7 @@ impl Dispatched {
         replies
     }
 
-    fn complete(self, answer: RedisResult<lane::Reply>) {
+    fn complete(self, answer: RedisResult<pipeline::Reply>) {
         let Some((command, _, published)) = &self.written else { return };
         let reply = match answer {
             Ok(reply) => read(reply, *command, published),
@@ -204,19 +204,19 @@ fn left_in_counter(left: i64, published: &Published) -> Reply {
 }
 
 /// What a reply of the pipeline says.
-fn read(reply: lane::Reply, command: Command, published: &Published) -> Result<Reply, Error> {
+fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Result<Reply, Error> {
     Ok(match (reply, command) {
-        (lane::Reply::Done, _) => Reply::First(true),
-        (lane::Reply::Nothing, _) => Reply::First(false),
-        (lane::Reply::Number(left), Command::Decrement { .. }) => left_in_counter(left, published),
-        (lane::Reply::Number(number), Command::TakeAtRest { .. }) => {
+        (pipeline::Reply::Done, _) => Reply::First(true),
+        (pipeline::Reply::Nothing, _) => Reply::First(false),
+        (pipeline::Reply::Number(left), Command::Decrement { .. }) => left_in_counter(left, published),
+        (pipeline::Reply::Number(number), Command::TakeAtRest { .. }) => {
             match scripts::read_number_at_rest(number, published.terms_id) {
                 AtRestNumber::Full(full_at) => Reply::AtRest(full_at),
                 AtRestNumber::OtherTerms => Reply::OtherTerms,
                 AtRestNumber::NotAtRest => Reply::NotAtRest,
             }
         }
-        (lane::Reply::Number(number), Command::Settle { operation, .. }) => {
+        (pipeline::Reply::Number(number), Command::Settle { operation, .. }) => {
             let capacity: Capacity = published.limit.terms.capacity;
             let count = match operation {
                 Operation::Take(count) | Operation::Share(count) | Operation::Lease(count) => count,
@@ -225,8 +225,8 @@ fn read(reply: lane::Reply, command: Command, published: &Published) -> Result<R
             let number = u64::try_from(number).unwrap_or(0);
             Reply::Settled(Settled::from_headroom(number, capacity, published.terms.pace, count))
         }
-        (lane::Reply::Number(_), Command::FirstTake { .. }) => Reply::First(false),
-        (lane::Reply::Numbers(numbers), _) => {
+        (pipeline::Reply::Number(_), Command::FirstTake { .. }) => Reply::First(false),
+        (pipeline::Reply::Numbers(numbers), _) => {
             Reply::Settled(Settled::try_from(numbers).map_err(|error| Error::Redis(error.into()))?)
         }
     })

@@ -192,7 +192,7 @@ impl BucketEntry {
             shared.timers.arm(at, self);
         }
         if let Some(adjust) = actions.adjust {
-            let slot = published.locate(self.key()).keys.slot;
+            let slot = published.locate(self.key()).keys.hash_slot;
             let request = LaneRequest::adjust(client, self, adjust);
             if adjust.soon {
                 shared.lanes.send(slot, request);
@@ -201,7 +201,7 @@ impl BucketEntry {
             }
         }
         if let Some(number) = actions.dispatch {
-            let slot = published.locate(self.key()).keys.slot;
+            let slot = published.locate(self.key()).keys.hash_slot;
             shared.lanes.send(slot, LaneRequest::command(client, self, number));
         }
         if let Some(command) = actions.command {

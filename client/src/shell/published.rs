@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::RedisResult;
 use topup_wire::{
-    bucket::{Operation, Record},
+    bucket::Operation,
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Limit, Mode},
@@ -49,8 +49,8 @@ pub(crate) struct BucketLocation<'p> {
 
 impl Published {
     pub(crate) fn new(published: PublishedLimit, epoch: u64, tally: Option<Arc<Tally>>) -> Self {
-        let PublishedLimit { limit, terms: terms_id, frozen, absent_full_at } = published;
-        let pace = Record::new(&limit, 0).pace;
+        let PublishedLimit { limit, terms_id, frozen, absent_full_at } = published;
+        let pace = limit.terms.supply.pace();
         let kind = match limit.algorithm {
             Algorithm::TokenBucket if limit.catch_up && pace.n > 0 => Kind::TwoForms,
             Algorithm::TokenBucket => Kind::Counting,
@@ -94,14 +94,14 @@ impl BucketLocation<'_> {
         let Published { terms_id, terms, .. } = self.published;
         match command {
             Command::FirstTake { count, full_at } => {
-                scripts::ask_first_take(out, &state, *terms_id, terms.pace, count, full_at);
+                scripts::encode_first_take(out, &state, *terms_id, terms.pace, count, full_at);
             }
             Command::TakeAtRest { count, first_at } => {
-                return scripts::ask_take_at_rest(out, &state, *terms_id, terms.pace, count, first_at);
+                return scripts::encode_take_at_rest(out, &state, *terms_id, terms.pace, count, first_at);
             }
-            Command::Decrement { by } => scripts::ask_decrement(out, &state, by),
+            Command::Decrement { by } => scripts::encode_decrement(out, &state, by),
             Command::Settle { operation, may_count, doubt } => {
-                scripts::ask(out, self.algorithm(), self.keys, &state, operation, may_count, doubt);
+                scripts::encode_settle(out, self.algorithm(), self.keys, &state, operation, may_count, doubt);
             }
         }
         1
@@ -111,7 +111,7 @@ impl BucketLocation<'_> {
     pub(crate) fn encode_adjust(&self, out: &mut Vec<u8>, adjust: &Adjust) -> usize {
         let state = self.keys.state(self.algorithm(), self.member);
         let &Adjust { give, later, full_at, .. } = adjust;
-        scripts::ask_adjust(out, &state, self.published.terms.pace, give, later, full_at)
+        scripts::encode_correction(out, &state, self.published.terms.pace, give, later, full_at)
     }
 
     /// Sends a bare command by itself: the tokens left.
@@ -141,6 +141,6 @@ impl BucketLocation<'_> {
         may_count: bool,
         doubt: u64,
     ) -> RedisResult<Settled> {
-        scripts::operate(connection, algorithm, self.keys, self.member, operation, may_count, doubt).await
+        scripts::settle(connection, algorithm, self.keys, self.member, operation, may_count, doubt).await
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle as Runtime;
 #[cfg(feature = "tower")]
 use topup_wire::limit::Supply;
-use topup_wire::{connection::Connection, lane::Lanes, scripts};
+use topup_wire::{connection::Connection, pipeline::Pipelines, scripts};
 
 #[cfg(feature = "tower")]
 use super::pauses::Pauses;
@@ -34,7 +34,7 @@ pub(crate) struct Handle(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) connection: Connection,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) lanes: Lanes<LaneRequest>,
+    pub(crate) lanes: Pipelines<LaneRequest>,
     pub(crate) buckets: BucketCache,
     pub(crate) limits: Limits,
     pub(crate) control: Arc<Control>,

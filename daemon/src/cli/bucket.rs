@@ -111,7 +111,7 @@ impl BucketLocation {
             let request = scripts::PutIn { tokens: None, full_at: None, or_lost: false, in_hand_for };
             ask(scripts::put_in(&mut connection, algorithm, keys, member, request)).await?
         } else {
-            ask(scripts::operate(&mut connection, algorithm, keys, member, operation, false, 0)).await?
+            ask(scripts::settle(&mut connection, algorithm, keys, member, operation, false, 0)).await?
         };
         let name = &self.limit.name;
         match settled.verdict {

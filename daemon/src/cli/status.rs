@@ -46,7 +46,7 @@ async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
     });
     let mut limits = Vec::new();
     let published = ask(scripts::published_limits(&mut connection)).await?;
-    for name in published.keys().filter(|name| name.tried_beside() == **name) {
+    for name in published.keys().filter(|name| name.live() == **name) {
         if let Some(published) = ask(scripts::read_limit(&mut connection, name)).await? {
             limits.push(row(&mut connection, &published.limit).await?);
         }
@@ -56,7 +56,7 @@ async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
 
 /// Reads one limit's row.
 async fn row(connection: &mut Connection, limit: &Limit) -> Result<LimitRow, Failure> {
-    let mut active = (!limit.algorithm.is_scripted()).then_some(0);
+    let mut active = (!limit.algorithm.is_script_only()).then_some(0);
     for shard in 0..limit.shards.get() {
         let keys = ShardKeys::new(&limit.name, shard);
         if let Some(active) = &mut active {
@@ -66,10 +66,10 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<LimitRow, Fai
     let mut tokens = None;
     if !limit.keyed {
         let (keys, peek) = (ShardKeys::new(&limit.name, 0), Operation::Peek(1));
-        let settled = ask(scripts::operate(connection, limit.algorithm, &keys, "", peek, false, 0)).await?;
+        let settled = ask(scripts::settle(connection, limit.algorithm, &keys, "", peek, false, 0)).await?;
         tokens = (settled.verdict != Verdict::Unknown).then_some(settled.tokens);
     }
-    let counts = match limit.is_tried() {
+    let counts = match limit.has_trial() {
         true => Some(named(&ask(scripts::counts(connection, &limit.name)).await?)),
         false => None,
     };

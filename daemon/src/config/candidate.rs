@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use topup_wire::{
-    bucket::AtRest,
-    limit::{Algorithm, Capacity, Rate, Rule, Supply, Terms, Windows},
-};
+use topup_wire::limit::{Algorithm, Capacity, Rate, Rule, Supply, Terms, Windows};
 
 use super::{
     keys,
@@ -87,7 +84,7 @@ fn read_steady(table: &RawTable<'_>, has_refill: bool, algorithm: Algorithm, own
     let (capacity, rate) = (capacity.map(|capacity| capacity.value), rate.map(|rate| rate.value));
     if let (Some(capacity), Some(rate)) = (capacity.or(own.capacity), rate.or(own.rate))
         && algorithm == Algorithm::Gcra
-        && !AtRest::tells(capacity, rate)
+        && !rate.pace().can_rest(capacity.get())
     {
         table.error(table.location(), format!("{}: write less", keys::GCRA_BOUNDS));
     }

@@ -2,10 +2,7 @@
 
 use std::{iter, time::Duration};
 
-use topup_wire::{
-    bucket::AtRest,
-    limit::{Algorithm, LimitName, Percent, Rollout, Shards},
-};
+use topup_wire::limit::{Algorithm, LimitName, Percent, Rollout, Shards};
 
 use super::{
     diagnostics::Location,
@@ -84,7 +81,7 @@ fn check_refill(raw: &RawLimit, table: &RawTable<'_>) {
 }
 
 fn check_algorithm(raw: &RawLimit, table: &RawTable<'_>) {
-    let is_scripted = |algorithm: &&Located<Algorithm>| algorithm.value.is_scripted();
+    let is_scripted = |algorithm: &&Located<Algorithm>| algorithm.value.is_script_only();
     let Some(Located { value: algorithm, location }) = raw.algorithm.as_ref().filter(is_scripted) else {
         return;
     };
@@ -111,7 +108,7 @@ fn check_gcra(raw: &RawLimit, table: &RawTable<'_>) {
     for (location, capacity, rate) in
         iter::once((&rate.location, capacity.value, rate.value)).chain(scheduled)
     {
-        if !AtRest::tells(capacity, rate) {
+        if !rate.pace().can_rest(capacity.get()) {
             table.error(
                 location,
                 format!("{}: write less, or algorithm = \"lazy-token-bucket\"", keys::GCRA_BOUNDS),

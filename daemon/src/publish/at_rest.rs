@@ -28,7 +28,7 @@ pub async fn settle_at_rest(connection: &Connection, name: &LimitName) -> RedisR
                     // A refund of no tokens changes the form and the expiry only.
                     let (keys, nothing) = (ShardKeys::new(name, shard), Operation::Refund(0));
                     let bucket = Algorithm::TokenBucket;
-                    scripts::operate(&mut connection, bucket, &keys, &member, nothing, false, 0).await
+                    scripts::settle(&mut connection, bucket, &keys, &member, nothing, false, 0).await
                 }
             });
             stream::iter(settling)

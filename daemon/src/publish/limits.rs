@@ -9,7 +9,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Shards, Supply, Terms},
-    reply::Published,
+    reply::PublishReply,
     scripts,
 };
 
@@ -125,8 +125,8 @@ impl Publisher<'_> {
             let keys = ShardKeys::new(&limit.name, shard);
             let known = self.known.get(&id).copied();
             match publish_shard(self.connection, &keys, limit, since, known).await? {
-                Published::Announced(frozen) => drop(outcome.frozen.insert(id, frozen)),
-                published => outcome.changed |= published != Published::Unchanged,
+                PublishReply::Announced(frozen) => drop(outcome.frozen.insert(id, frozen)),
+                published => outcome.changed |= published != PublishReply::Unchanged,
             }
         }
         if outcome.changed {
@@ -147,7 +147,7 @@ impl Publisher<'_> {
         for mut node in self.connection.each_node().await? {
             if old.algorithm != limit.algorithm {
                 scripts::sweep_states(conn, &mut node, &limit.name, old.algorithm, 0).await?;
-            } else if limit.algorithm.is_scripted() {
+            } else if limit.algorithm.is_script_only() {
                 scripts::touch_states(conn, &mut node, &limit.name, limit.algorithm).await?;
             }
         }
@@ -170,7 +170,7 @@ impl Publisher<'_> {
     /// Clears the trial metrics of a limit when a permit is free.
     async fn clear_counts(&self, name: &LimitName) -> RedisResult<()> {
         let _permit = self.permits.acquire().await;
-        scripts::clear_counts(&mut self.connection.clone(), &name.tried_beside()).await
+        scripts::clear_counts(&mut self.connection.clone(), &name.live()).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Publishes one shard, and migrates its buckets over a change of terms.
 
 use redis::RedisResult;
-use topup_wire::{connection::Connection, keyspace::ShardKeys, limit::Limit, reply::Published, scripts};
+use topup_wire::{connection::Connection, keyspace::ShardKeys, limit::Limit, reply::PublishReply, scripts};
 
 use super::{bounds::SLICE, remove::sweep_shard};
 
@@ -13,18 +13,18 @@ pub(super) async fn publish_shard(
     limit: &Limit,
     since: Option<u64>,
     frozen: Option<u64>,
-) -> RedisResult<Published> {
+) -> RedisResult<PublishReply> {
     let conn = &mut connection.clone();
     loop {
         match scripts::publish(conn, keys, limit, since, frozen).await? {
-            published @ (Published::Unchanged | Published::Announced(_)) => return Ok(published),
-            published @ (Published::Changed | Published::Created) => {
-                if limit.algorithm.is_scripted() {
+            published @ (PublishReply::Unchanged | PublishReply::Announced(_)) => return Ok(published),
+            published @ (PublishReply::Changed | PublishReply::Created) => {
+                if limit.algorithm.is_script_only() {
                     sweep_shard(connection, keys).await?;
                 }
                 return Ok(published);
             }
-            Published::Busy => {
+            PublishReply::Busy => {
                 // Without buckets to migrate, the keys are those of another algorithm or of a half removed limit.
                 if migrate_all(connection, keys).await? == 0 {
                     sweep_shard(connection, keys).await?;
@@ -38,16 +38,16 @@ pub(super) async fn publish_shard(
 pub(crate) async fn migrate_all(connection: &Connection, keys: &ShardKeys) -> RedisResult<u64> {
     let conn = &mut connection.clone();
     let mut migrated = 0;
-    if !scripts::is_carrying(conn, keys).await? {
+    if !scripts::is_migrating(conn, keys).await? {
         return Ok(migrated);
     }
     loop {
-        let members = scripts::list_former(conn, keys, SLICE).await?;
+        let members = scripts::list_previous(conn, keys, SLICE).await?;
         // An empty list is sent, too: if workers have migrated the last bucket, the script marks the record as
         // finished.
-        let slice = scripts::carry(conn, keys, &members).await?;
-        migrated += slice.carried;
-        if slice.carried == 0 || slice.left == 0 {
+        let slice = scripts::migrate(conn, keys, &members).await?;
+        migrated += slice.migrated;
+        if slice.migrated == 0 || slice.left == 0 {
             return Ok(migrated);
         }
     }

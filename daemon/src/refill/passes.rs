@@ -109,7 +109,7 @@ impl Passes {
             if shard.busy || shard.next > now {
                 continue;
             }
-            let node = connection.node_of(shard.keys.slot);
+            let node = connection.node_of(shard.keys.hash_slot);
             if node.is_none() && !up {
                 continue;
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use topup_wire::{
-    bucket::Record,
+    bucket::refill_period,
     connection::Address,
     keyspace::ShardKeys,
     limit::{Limit, Supply},
@@ -45,11 +45,14 @@ pub(super) struct Shard {
 impl Shard {
     /// The shards of `limit`; none if its algorithm needs no daemon.
     pub(super) fn of(limit: &Limit) -> Vec<Self> {
-        if limit.algorithm.is_scripted() {
+        if limit.algorithm.is_script_only() {
             return Vec::new();
         }
         let (period, tick) = match limit.terms.supply {
-            Supply::Rate(_) => (Record::new(limit, 0).period(), limit.tick.as_micros() as u64),
+            Supply::Rate(rate) => {
+                let tick = limit.tick.as_micros() as u64;
+                (refill_period(rate.pace(), limit.catch_up, tick), tick)
+            }
             // The instants of a quota are known, so no tick matters.
             Supply::Period(_) | Supply::Windows(_) => (LONGEST_WAIT, 0),
         };

@@ -48,7 +48,7 @@ impl ShardPass {
     /// Migrates buckets of an unknown shard first. Then credits slices until no bucket is due.
     pub(super) async fn run(self, connection: Connection) -> RedisResult<PassSummary> {
         let conn = &mut connection.clone();
-        if self.unknown && self.limiter.question(scripts::is_carrying(conn, &self.keys)).await? {
+        if self.unknown && self.limiter.question(scripts::is_migrating(conn, &self.keys)).await? {
             self.limiter.exclusive(migrate_all(&connection, &self.keys)).await?;
         }
         let mut summary = PassSummary { credited: 0, next_due: u64::MAX };

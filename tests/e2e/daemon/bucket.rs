@@ -3,9 +3,10 @@
 use redis::aio::MultiplexedConnection;
 use topup_tests::Redis;
 use topup_wire::{
-    bucket::{FAR, Operation},
+    bucket::Operation,
+    constants::BAND_WIDTH,
     keyspace::{ShardKeys, shard_of},
-    limit::Shards,
+    limit::{Algorithm, Shards},
     reply::{Settled, Verdict},
     scripts,
 };
@@ -42,9 +43,8 @@ impl Bucket {
 
     /// As a worker that goes on with bare commands where it may: a bucket of which several tokens are taken counts.
     pub(super) async fn operate(&self, operation: Operation) -> Settled {
-        scripts::settle(&mut self.connection.clone(), &self.keys, &self.member, operation, true, 0)
-            .await
-            .unwrap()
+        let (algorithm, conn) = (Algorithm::TokenBucket, &mut self.connection.clone());
+        scripts::settle(conn, algorithm, &self.keys, &self.member, operation, true, 0).await.unwrap()
     }
 
     pub(super) async fn take(&self, count: u64) -> Settled {
@@ -76,7 +76,7 @@ impl Bucket {
             both.query_async(&mut self.connection.clone()).await.unwrap();
         let tokens = tokens.map_or(0, |tokens| tokens.parse().unwrap_or(0));
         // Far from full, it stands farther on in the index.
-        score.map(|score| Held { tokens, score: (score as i64).rem_euclid(FAR) as u64 })
+        score.map(|score| Held { tokens, score: (score as i64).rem_euclid(BAND_WIDTH) as u64 })
     }
 
     pub(super) fn counter(&self) -> String {

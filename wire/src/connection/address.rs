@@ -1,4 +1,4 @@
-//! Which servers a URL names, and which a cluster does.
+//! Addresses of servers, as a URL or a cluster names them.
 
 use std::{fmt, sync::Arc};
 
@@ -21,25 +21,25 @@ impl Address {
         Self { host: host.into(), port }
     }
 
-    /// An address as redirections have it, `host:port`; without a host, it is that of `asked`, who said so.
+    /// Parses the address of a redirection, `host:port`. An empty host is that of `asked`, the node that redirects.
     pub(super) fn parse(text: &str, asked: Option<&Self>) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         Self::named(host, port.parse().ok()?, asked)
     }
 
-    /// The same in two parts.
+    /// The same from a host and a port.
     pub(super) fn named(host: &str, port: u16, asked: Option<&Self>) -> Option<Self> {
         let host = match host {
-            // Somebody else's host would be a guess.
+            // The host of any other node would be a guess.
             "" => asked?.host.clone(),
-            // Of a node whose host nobody knows.
+            // The host of the node is unknown.
             "?" => return None,
             host => host.into(),
         };
         Some(Self { host, port })
     }
 
-    /// The address in `info`, if it has one that a node may have.
+    /// The address in `info`; `None` on a unix socket.
     pub(super) fn of(info: &ConnectionInfo) -> Option<Self> {
         match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -49,7 +49,7 @@ impl Address {
         }
     }
 
-    /// How to connect here: as to `other`, in everything but the place.
+    /// Settings of a connection to this address, otherwise those of `other`.
     pub(super) fn like(&self, other: &ConnectionInfo) -> ConnectionInfo {
         let addr = match other.addr().clone() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -67,12 +67,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// The servers `url` names: one, or several nodes of a cluster, `redis://user:password@host:port,host:port`.
+/// The servers that `url` names: one, or several nodes of a cluster, `redis://user:password@host:port,host:port`.
 pub(super) fn servers(url: &str) -> RedisResult<Vec<ConnectionInfo>> {
     each(url).iter().map(|url| url.as_str().into_connection_info().map(settled)).collect()
 }
 
-/// `url`, once for each address it names.
+/// `url`, once for each address that it names.
 fn each(url: &str) -> Vec<String> {
     let whole = || vec![url.to_owned()];
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| !scheme.contains("unix")) else {
@@ -80,7 +80,7 @@ fn each(url: &str) -> Vec<String> {
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    // A password may have a comma, too.
+    // A password may contain a comma, too.
     let (user, hosts) = authority.rfind('@').map_or(("", authority), |at| authority.split_at(at + 1));
     if !hosts.contains(',') {
         return whole();
@@ -88,9 +88,9 @@ fn each(url: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
 }
 
-/// The settings of every connection of ours.
+/// Adds the settings that all connections share.
 fn settled(info: ConnectionInfo) -> ConnectionInfo {
-    // Without nodelay a small command waits for the acknowledgement of the one before.
+    // Without nodelay, a small command waits for the acknowledgement of the previous one.
     let tcp = TcpSettings::default().set_nodelay(true);
     #[cfg(target_os = "linux")]
     let tcp = tcp.set_user_timeout(super::VANISHED);
@@ -100,7 +100,7 @@ fn settled(info: ConnectionInfo) -> ConnectionInfo {
 /// Whether `url` names Redis servers.
 ///
 /// # Errors
-/// When it does not: what is wrong with it.
+/// The reason why it does not.
 pub fn check(url: &str) -> RedisResult<()> {
     let servers = servers(url)?;
     if servers.len() > 1 && servers.iter().any(|info| info.redis_settings().db() != 0) {

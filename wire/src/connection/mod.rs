@@ -1,9 +1,9 @@
-//! The way to Redis: to one server, or to whichever node of a cluster has the keys.
+//! Connections to Redis: to one server, or to the node of a cluster that has the keys.
 
 mod address;
+mod cluster_router;
 mod node;
 mod redirect;
-mod servers;
 mod topology;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -14,104 +14,104 @@ use redis::{
 use tokio::time::sleep;
 
 pub use address::{Address, check};
+pub(crate) use cluster_router::{ClusterRouter, SLOW, node_replaced};
+use node::Commands;
 pub(crate) use node::Node;
-use node::Question;
 pub use redirect::is_elsewhere;
 use redirect::{Redirect, error_in};
-pub(crate) use servers::{SLOW, Servers, superseded};
 
-use crate::slot::Slot;
+use crate::hash_slot::HashSlot;
 
-/// The longest one attempt to connect may take.
-///
-/// A host that answers at all does so within a few round trips; a second also covers a lost packet.
+/// The longest time for one attempt to connect. A host needs a few round trips; a second also covers a lost packet.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection on which nothing has been acknowledged for this long is given up and made anew: a host that vanished
-/// without a word is noticed within it, as something is asked at least every second.
+/// A connection on which nothing has been acknowledged for this long is closed and opened again. Some command is sent
+/// at least every second, so a vanished host is noticed within this time.
 #[cfg(target_os = "linux")]
 pub(crate) const VANISHED: Duration = Duration::from_secs(5);
 
-/// A command is sent on to another node so often at most: more often, and the nodes do not agree on who has its keys.
+/// Most redirections of one command. After more of them, the nodes do not agree on the owner of its keys.
 const MOST_REDIRECTS: u32 = 5;
 
-/// Between asking for keys that are being moved and asking again: the first time, then twice as long each time, to the
-/// longest: 1.3 s in all, for those whose deadline is later.
+/// First and longest pause before a command is repeated whose keys are being moved. Each pause is twice as long as the
+/// one before, 1.3 s in all.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(640));
 
-/// The way to Redis, shared by many tasks: commands of all are pipelined, each server's connection is made at its first
-/// command, and comes back by itself.
+/// A connection to Redis that many tasks share, pipelined. It is opened at the first command and reopened after a
+/// break.
 ///
-/// Whether there is one server or a cluster nobody needs to know. A command goes to the node that has its keys, which must
-/// be in one slot, and one without keys (`SCRIPT LOAD`) where the one before it went. A node that has not got the keys says
-/// who has; nothing was done then, and that one is asked. Nothing else is ever sent twice.
+/// Callers need not know whether Redis is one server or a cluster. A command goes to the node of its keys, which must
+/// be in one hash slot. A command without keys (`SCRIPT LOAD`) goes to the node of the command before it. A node
+/// without the keys redirects to the right one and has done nothing, so the command is sent there. No other command is
+/// sent twice.
 #[derive(Clone)]
 pub struct Connection {
-    servers: Arc<Servers>,
-    /// Who was asked last.
+    router: Arc<ClusterRouter>,
+    /// The node of the last command.
     last: Option<Arc<Node>>,
 }
 
-/// The way to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster, `redis://host:port,host:port`.
+/// A connection to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster,
+/// `redis://host:port,host:port`.
 ///
-/// Commands have no time limit of their own: whoever waits for one sets a deadline.
+/// Commands have no time limit. Callers set deadlines of their own.
 ///
 /// # Errors
-/// When `url` is not one of a Redis server.
+/// When `url` is not the URL of a Redis server.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
-    Ok(Connection { servers: Servers::open(url)?, last: None })
+    Ok(Connection { router: ClusterRouter::open(url)?, last: None })
 }
 
 // === impl Connection ===
 
 impl Connection {
-    /// The node that has `slot`; `None` of one server, or as long as it is not known that there are more.
-    pub fn node_of(&self, slot: Slot) -> Option<Address> {
-        self.servers.owner(slot)?.address().cloned()
+    /// The node of `hash_slot`; `None` unless Redis is known to be a cluster.
+    pub fn node_of(&self, hash_slot: HashSlot) -> Option<Address> {
+        self.router.owner(hash_slot)?.address().cloned()
     }
 
-    /// A connection for each part of the keyspace, which has commands without keys (`SCAN`) answered by that one.
+    /// One connection for each node. Commands without keys (`SCAN`) go to that node.
     ///
     /// # Errors
-    /// Those of Redis.
+    /// Errors of Redis.
     pub async fn each_node(&self) -> RedisResult<Vec<Self>> {
-        if self.servers.nodes().is_empty() && !self.servers.read().await? {
+        if self.router.nodes().is_empty() && !self.router.refresh().await? {
             return Ok(vec![self.clone()]);
         }
-        let nodes = self.servers.nodes().into_iter();
-        Ok(nodes.map(|node| Self { servers: self.servers.clone(), last: Some(node) }).collect())
+        let nodes = self.router.nodes().into_iter();
+        Ok(nodes.map(|node| Self { router: self.router.clone(), last: Some(node) }).collect())
     }
 
-    pub(crate) fn servers(&self) -> &Arc<Servers> {
-        &self.servers
+    pub(crate) fn router(&self) -> &Arc<ClusterRouter> {
+        &self.router
     }
 
-    async fn ask(&mut self, question: Question<'_>, slot: Option<Slot>) -> RedisResult<Vec<Value>> {
-        let mut node = match (slot, &self.last) {
+    async fn ask(&mut self, commands: Commands<'_>, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
+        let mut node = match (hash_slot, &self.last) {
             (None, Some(last)) => last.clone(),
-            _ => self.servers.find(slot).await?,
+            _ => self.router.node_for(hash_slot).await?,
         };
-        let (mut anyway, mut redirects, mut pause) = (false, 0, PAUSE.0);
+        let (mut asking, mut redirects, mut pause) = (false, 0, PAUSE.0);
         loop {
-            let answer = self.servers.ask(&node, question, anyway).await;
+            let answer = self.router.ask(&node, commands, asking).await;
             self.last = Some(node.clone());
             let Some(error) = refusal(&answer) else {
-                self.servers.introduce();
+                self.router.check_for_cluster();
                 return answer;
             };
-            match self.servers.hear(&error, &node) {
+            match self.router.note_error(&error, &node) {
                 Some(Redirect::Moved(_, address)) if redirects < MOST_REDIRECTS => {
-                    (node, anyway) = (self.servers.at(&address)?, false);
+                    (node, asking) = (self.router.node_at(&address)?, false);
                 }
                 Some(Redirect::Ask(address)) if redirects < MOST_REDIRECTS => {
-                    (node, anyway) = (self.servers.at(&address)?, true);
+                    (node, asking) = (self.router.node_at(&address)?, true);
                 }
                 Some(Redirect::Later) if pause <= PAUSE.1 => {
                     sleep(pause).await;
-                    (node, anyway, redirects) = (self.servers.find(slot).await?, false, 0);
+                    (node, asking, redirects) = (self.router.node_for(hash_slot).await?, false, 0);
                     pause *= 2;
                     continue;
                 }
@@ -125,8 +125,8 @@ impl Connection {
 impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
-            let slot = key_of(cmd).map(Slot::of);
-            let mut answers = self.ask(Question::One(cmd), slot).await?;
+            let hash_slot = key_of(cmd).map(HashSlot::of);
+            let mut answers = self.ask(Commands::One(cmd), hash_slot).await?;
             answers.pop().ok_or_else(|| RedisError::from((ErrorKind::Client, "no answer to a command")))
         })
     }
@@ -138,13 +138,13 @@ impl ConnectionLike for Connection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
-            let slot = pipeline.cmd_iter().find_map(key_of).map(Slot::of);
-            self.ask(Question::Many(pipeline, offset, count), slot).await
+            let hash_slot = pipeline.cmd_iter().find_map(key_of).map(HashSlot::of);
+            self.ask(Commands::Many(pipeline, offset, count), hash_slot).await
         })
     }
 
     fn get_db(&self) -> i64 {
-        self.servers.first().db()
+        self.router.first().db()
     }
 }
 
@@ -170,7 +170,7 @@ fn key_of(command: &Cmd) -> Option<&[u8]> {
     }
 }
 
-/// Why nothing was done of what was asked, if that is so: the error of all answers.
+/// The first error, if all replies are errors that say that nothing was done.
 fn refusal(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
     match answer {
         Err(error) => Some(error.clone()),
@@ -182,7 +182,7 @@ fn refusal(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
     }
 }
 
-/// Whether the same request may succeed later, as it is: Redis was away, starting, failing over or out of memory.
+/// Whether the same request may succeed later: Redis was away, starting, failing over or out of memory.
 pub fn is_transient(error: &RedisError) -> bool {
     let passing = |code: &str| {
         matches!(
@@ -207,7 +207,7 @@ pub fn is_transient(error: &RedisError) -> bool {
         || is_cut_off(error)
 }
 
-/// Whether a connection ended in the middle of an answer: the redis crate has only the parser's words for that.
+/// Whether a connection ended in the middle of a reply. The redis crate reports that by a message of its parser only.
 fn is_cut_off(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Parse && error.to_string().contains("Unexpected end of input")
 }

@@ -9,24 +9,24 @@ use redis::{
 
 use super::{CONNECT_TIMEOUT, address::Address, redirect::error_in};
 
-/// A server. Its connection is shared by all who ask: their commands are pipelined.
+/// A server, with one pipelined connection that all callers share.
 pub(crate) struct Node {
     info: ConnectionInfo,
     address: Option<Address>,
     current: RwLock<Current>,
 }
 
-/// The connection there is.
+/// The present connection.
 #[derive(Clone)]
 struct Current {
-    /// How many there were before.
+    /// Number of connections before this one.
     number: u64,
     connection: ConnectionManager,
 }
 
-/// What is asked: a command, or several at once.
+/// Commands to send at once.
 #[derive(Clone, Copy)]
-pub(super) enum Question<'a> {
+pub(super) enum Commands<'a> {
     One(&'a Cmd),
     /// As [`ConnectionLike::req_packed_commands`] has it.
     Many(&'a Pipeline, usize, usize),
@@ -35,18 +35,18 @@ pub(super) enum Question<'a> {
 // === impl Node ===
 
 impl Node {
-    /// The server of `info`, connected to with the first command.
+    /// The server of `info`. The first command connects to it.
     pub(super) fn new(info: ConnectionInfo) -> RedisResult<Self> {
         let current = RwLock::new(Current { number: 0, connection: connect(&info)? });
         Ok(Self { address: Address::of(&info), info, current })
     }
 
-    /// How to connect to it.
+    /// Settings of the connection.
     pub(crate) fn info(&self) -> &ConnectionInfo {
         &self.info
     }
 
-    /// Where it is; `None` on a unix socket.
+    /// Address of the server; `None` on a unix socket.
     pub(crate) fn address(&self) -> Option<&Address> {
         self.address.as_ref()
     }
@@ -55,13 +55,13 @@ impl Node {
         self.info.redis_settings().db()
     }
 
-    /// What it answers to `question`.
-    pub(super) async fn ask(&self, question: Question<'_>) -> RedisResult<Vec<Value>> {
+    /// Sends commands and returns the replies.
+    pub(super) async fn ask(&self, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
         let Current { number, mut connection } =
             self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let answer = match question {
-            Question::One(command) => connection.req_packed_command(command).await.map(|answer| vec![answer]),
-            Question::Many(commands, offset, count) => {
+        let answer = match commands {
+            Commands::One(command) => connection.req_packed_command(command).await.map(|answer| vec![answer]),
+            Commands::Many(commands, offset, count) => {
                 connection.req_packed_commands(commands, offset, count).await
             }
         };
@@ -71,23 +71,23 @@ impl Node {
         answer
     }
 
-    /// The same, also if it is only about to get the keys.
-    pub(super) async fn ask_anyway(&self, question: Question<'_>) -> RedisResult<Vec<Value>> {
+    /// The same with `ASKING` before each command, for a node that is about to get the keys.
+    pub(super) async fn ask_with_asking(&self, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
         let mut asking = Cmd::new();
         asking.arg("ASKING");
-        let mut commands = Pipeline::new();
+        let mut pipeline = Pipeline::new();
         let mut add = |command: &Cmd| {
-            commands.add_command(asking.clone()).add_command(command.clone());
+            pipeline.add_command(asking.clone()).add_command(command.clone());
         };
-        match question {
-            Question::One(command) => add(command),
-            Question::Many(several, ..) => several.cmd_iter().for_each(add),
+        match commands {
+            Commands::One(command) => add(command),
+            Commands::Many(several, ..) => several.cmd_iter().for_each(add),
         }
-        let all = self.ask(Question::Many(&commands, 0, commands.len())).await?;
+        let all = self.ask(Commands::Many(&pipeline, 0, pipeline.len())).await?;
         Ok(all.into_iter().skip(1).step_by(2).collect())
     }
 
-    /// Connects anew with the next command, unless that has been seen to since connection `number`.
+    /// Replaces connection `number`, unless it has been replaced already.
     fn replace(&self, number: u64) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if let (true, Ok(connection)) = (current.number == number, connect(&self.info)) {
@@ -96,9 +96,8 @@ impl Node {
     }
 }
 
-/// Whether an answer says that nothing more will come of this connection. It comes back by itself after a break. But one
-/// that was refused (a wrong password, too many clients) never tries again, and one to a server that no longer takes
-/// writes stays with it.
+/// Whether a reply says that the connection is of no more use. The redis crate reopens a broken connection, but neither
+/// one that was refused (a wrong password, too many clients), nor one to a server that has become a replica.
 fn is_lost(answer: &RedisResult<Vec<Value>>) -> bool {
     match answer {
         Err(error) => !error.is_io_error(),
@@ -109,7 +108,7 @@ fn is_lost(answer: &RedisResult<Vec<Value>>) -> bool {
 }
 
 fn connect(info: &ConnectionInfo) -> RedisResult<ConnectionManager> {
-    // One attempt for each command that finds no connection: the caller knows when to try again.
+    // One attempt for each command without a connection. Callers decide when to try again.
     let config = ConnectionManagerConfig::new()
         .set_number_of_retries(0)
         .set_connection_timeout(Some(CONNECT_TIMEOUT))

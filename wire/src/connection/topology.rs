@@ -1,32 +1,32 @@
-//! Which node of a cluster has which slot.
+//! The map from hash slots to nodes.
 
 use std::sync::Arc;
 
 use redis::{RedisResult, Value, from_redis_value_ref};
 
 use super::{address::Address, node::Node};
-use crate::slot::{SLOTS, Slot};
+use crate::hash_slot::{HASH_SLOTS, HashSlot};
 
-/// Stands for no node.
+/// In place of a node: none is known.
 const NOBODY: u16 = u16::MAX;
 
-/// What is known of who has what. A node that has a slot no more says so, so this need not be up to date.
+/// A map from hash slots to nodes. It may be out of date: a node that has lost a hash slot redirects.
 #[derive(Clone)]
 pub(super) struct Topology {
     nodes: Vec<Arc<Node>>,
-    /// The node of each slot, by its place among these.
+    /// The node of each hash slot, by its index in `nodes`.
     owners: Box<[u16]>,
 }
 
 // === impl Topology ===
 
 impl Topology {
-    /// One that knows of nothing.
+    /// A map without nodes.
     pub(super) fn unknown() -> Self {
-        Self { nodes: Vec::new(), owners: vec![NOBODY; usize::from(SLOTS)].into() }
+        Self { nodes: Vec::new(), owners: vec![NOBODY; usize::from(HASH_SLOTS)].into() }
     }
 
-    /// What `asked` has answered to `CLUSTER SLOTS`; `node` finds the node at an address.
+    /// Reads the reply of `asked` to `CLUSTER SLOTS`. `node` finds the node at an address.
     pub(super) fn read(
         answer: &Value,
         asked: Option<&Address>,
@@ -35,33 +35,35 @@ impl Topology {
         let mut topology = Self::unknown();
         let ranges: Vec<Vec<Value>> = from_redis_value_ref(answer)?;
         for range in ranges {
-            // First slot, last slot, the master, replicas.
+            // First hash slot, last hash slot, the master, replicas.
             let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &range[..] else {
                 continue;
             };
             let [host, port, ..] = &master[..] else { continue };
-            let (Some(first), Some(last)) = (Slot::numbered(*first), Slot::numbered(*last)) else { continue };
+            let (Some(first), Some(last)) = (HashSlot::numbered(*first), HashSlot::numbered(*last)) else {
+                continue;
+            };
             let host: Option<String> = from_redis_value_ref(host)?;
             let host = host.unwrap_or_default();
-            // One that nobody can name: those who are asked instead will say.
+            // The node's address is unknown; others redirect to it.
             let Some(address) = Address::named(&host, from_redis_value_ref(port)?, asked) else { continue };
             let place = topology.place(node(address)?);
-            if let Some(slots) = topology.owners.get_mut(first.index()..=last.index()) {
-                slots.fill(place);
+            if let Some(hash_slots) = topology.owners.get_mut(first.index()..=last.index()) {
+                hash_slots.fill(place);
             }
         }
         Ok(topology)
     }
 
-    /// Takes note that `node` has `slot`.
-    pub(super) fn learn(&mut self, slot: Slot, node: Arc<Node>) {
+    /// Sets the node of `hash_slot`.
+    pub(super) fn learn(&mut self, hash_slot: HashSlot, node: Arc<Node>) {
         let place = self.place(node);
-        self.owners[slot.index()] = place;
+        self.owners[hash_slot.index()] = place;
     }
 
-    /// The node that has `slot`.
-    pub(super) fn owner(&self, slot: Slot) -> Option<&Arc<Node>> {
-        self.nodes.get(usize::from(self.owners[slot.index()]))
+    /// The node of `hash_slot`.
+    pub(super) fn owner(&self, hash_slot: HashSlot) -> Option<&Arc<Node>> {
+        self.nodes.get(usize::from(self.owners[hash_slot.index()]))
     }
 
     /// The node at `address`.
@@ -69,7 +71,7 @@ impl Topology {
         self.nodes.iter().find(|node| node.address() == Some(address))
     }
 
-    /// Every node that is known to have slots.
+    /// All nodes that have hash slots.
     pub(super) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }
@@ -123,15 +125,15 @@ mod tests {
             Ok(node)
         };
         let topology = Topology::read(&answer, asked.as_ref(), node).unwrap();
-        let owner = |slot| {
-            let owner = topology.owner(Slot::numbered(slot).unwrap());
+        let owner = |hash_slot| {
+            let owner = topology.owner(HashSlot::numbered(hash_slot).unwrap());
             owner.map(|node| node.address().unwrap().to_string())
         };
         assert_eq!(owner(0).as_deref(), Some("10.0.0.2:7000"));
         assert_eq!(owner(99), owner(0));
         assert_eq!(owner(100).as_deref(), Some("10.0.0.1:7001"));
         assert_eq!((owner(299), owner(300)), (owner(100), None));
-        assert_eq!(owner(16_383), None, "no cluster has a slot 99,999");
+        assert_eq!(owner(16_383), None, "no cluster has a hash_slot 99,999");
         assert_eq!(topology.nodes().len(), 2);
     }
 }

@@ -1,10 +1,10 @@
-//! How a limit decides.
+//! Algorithms of limits.
 
 use std::{fmt, str::FromStr};
 
 use super::UnknownWord;
 
-/// How a limit decides.
+/// An algorithm by which a limit decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// A counter in Redis, topped up by the daemon, taken from with `DECR`.
@@ -14,20 +14,21 @@ pub enum Algorithm {
     LazyTokenBucket,
     /// The same decisions from a single instant, the theoretical arrival time; needs no daemon.
     Gcra,
-    /// What is taken leaks at the rate; as a queue, it tells when to proceed. Needs no daemon.
+    /// A bucket that taken tokens fill, and that leaks at the rate. As a queue, it tells when to proceed. Needs no
+    /// daemon.
     LeakyBucket,
-    /// So many tokens within a window that begins with its first take, or at a multiple of its length.
+    /// A number of tokens within a window that begins with its first take, or at a multiple of its length.
     FixedWindow,
-    /// So many within any time as long as a window, by a log of all takes; several rules at once.
+    /// A number of tokens within any time as long as a window, by a log of all takes. Several rules at once.
     SlidingWindow,
-    /// About so many within any time as long as a window, by what was taken in two of them.
+    /// About a number of tokens within any time as long as a window, by the takes of two windows.
     SlidingCounter,
 }
 
 // === impl Algorithm ===
 
 impl Algorithm {
-    /// Every algorithm there is.
+    /// Every algorithm.
     pub const ALL: [Self; 7] = [
         Self::TokenBucket,
         Self::LazyTokenBucket,
@@ -51,13 +52,13 @@ impl Algorithm {
         }
     }
 
-    /// Whether it says how much may be taken within a time, and not how fast tokens come.
+    /// Whether limits have rules about windows of time in place of a rate.
     pub const fn has_windows(self) -> bool {
         matches!(self, Self::FixedWindow | Self::SlidingWindow | Self::SlidingCounter)
     }
 
-    /// Whether the script of each operation is all it needs: no daemon, no index of its buckets.
-    pub const fn is_scripted(self) -> bool {
+    /// Whether only scripts take: there is no daemon, and no index of buckets.
+    pub const fn is_script_only(self) -> bool {
         !matches!(self, Self::TokenBucket)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The largest number of tokens anything may count: 2^53.
-///
-/// Redis scripts compute with doubles, which hold every whole number up to here exactly.
-pub const MAX_TOKENS: u64 = 1 << 53;
+use crate::constants::EXACT;
+
+/// The largest number of tokens: 2^53. Scripts compute with doubles, which are exact up to here.
+pub const MAX_TOKENS: u64 = EXACT;
 
 /// The most tokens a bucket holds: 1 to [`MAX_TOKENS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

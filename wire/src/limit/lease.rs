@@ -1,23 +1,23 @@
-//! Tokens that workers take ahead.
+//! Leases: tokens that workers take ahead.
 
 use std::time::Duration;
 
 use super::MAX_TOKENS;
 
-/// How many tokens a worker may take ahead, to spend them from memory, and for how long it may keep them.
+/// A lease: the most tokens that a worker may take ahead, and the longest time for which it may keep them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     max: u64,
     ttl: Duration,
 }
 
-/// A lease nobody can have.
+/// Why there is no such lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseError {
-    /// Of no tokens, or of more than 2^53.
+    /// No tokens, or more than 2^53.
     #[error("a lease is of 1 to 9007199254740992 (2^53) tokens, not {0}")]
     Max(u64),
-    /// Too short to be of use, or so long that tokens are missing elsewhere.
+    /// A time that is too short to be of use, or so long that other workers miss the tokens.
     #[error("a lease lasts 10ms to 1min, not {0:?}")]
     Ttl(Duration),
 }
@@ -25,7 +25,7 @@ pub enum LeaseError {
 // === impl Lease ===
 
 impl Lease {
-    /// How long a lease lasts when its config does not say.
+    /// The time of a lease whose config gives none.
     pub const DEFAULT_TTL: Duration = Duration::from_secs(1);
 
     /// At most `max` tokens for at most `ttl`.
@@ -42,12 +42,12 @@ impl Lease {
         Ok(Self { max, ttl })
     }
 
-    /// The most tokens a worker holds of one bucket.
+    /// The most tokens that a worker holds of one bucket.
     pub const fn max(self) -> u64 {
         self.max
     }
 
-    /// The longest it keeps them unspent.
+    /// The longest time for which it keeps them unspent.
     pub const fn ttl(self) -> Duration {
         self.ttl
     }

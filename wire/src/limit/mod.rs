@@ -1,4 +1,4 @@
-//! What a limit is: types that cannot hold a wrong value.
+//! Limits, in types that cannot hold a wrong value.
 
 mod algorithm;
 mod capacity;

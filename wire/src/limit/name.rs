@@ -6,17 +6,17 @@ use arrayvec::ArrayString;
 
 /// The name of a limit: 1 to 64 of `A-Z a-z 0-9 . _ -`.
 ///
-/// It holds its text itself: whoever looks up a bucket by it follows no pointer for that.
+/// The text is stored inline, so a look-up of a bucket follows no pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LimitName(ArrayString<74>);
 
-/// The longest name a limit of a config has.
+/// The longest name in a config, in bytes.
 const LONGEST: usize = 64;
-/// What the names of buckets beside a limit's own end with; no limit of a config has such a name.
+/// Endings of the names of trials beside a limit. No name in a config has them.
 const CANDIDATE: &str = "~candidate";
 const LAZY: &str = "~lazy";
 
-/// A text that is no limit's name.
+/// A text that is not the name of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a limit's name: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
 pub struct NameError(pub String);
@@ -29,36 +29,36 @@ impl LimitName {
         &self.0
     }
 
-    /// What the candidate of this limit is published as.
+    /// The name of the candidate of this limit.
     #[must_use]
     pub fn candidate(&self) -> Self {
         self.beside(CANDIDATE)
     }
 
-    /// What the lazy buckets that this limit is compared with are published as.
+    /// The name of the lazy buckets that this limit is compared with.
     #[must_use]
     pub fn lazy(&self) -> Self {
         self.beside(LAZY)
     }
 
-    /// The limit beside which it is tried; the limit itself, when it is one.
+    /// The name of the live limit beside which this one is tried; this name if it is no trial.
     #[must_use]
-    pub fn tried_beside(&self) -> Self {
+    pub fn live(&self) -> Self {
         let own = self.0.split_once('~').map_or(self.as_str(), |(own, _)| own);
         Self(ArrayString::from(own).unwrap_or(self.0))
     }
 
-    /// A name as it is published: of a limit, or of what is tried beside one.
+    /// Parses a published name: of a limit, or of a trial beside one.
     ///
     /// # Errors
-    /// When it is neither.
+    /// When `text` is neither.
     pub fn published(text: &str) -> Result<Self, NameError> {
         let beside = |ending| Some(text.strip_suffix(ending)?.parse::<Self>().map(|own| own.beside(ending)));
         beside(CANDIDATE).or_else(|| beside(LAZY)).unwrap_or_else(|| text.parse())
     }
 
     fn beside(&self, ending: &str) -> Self {
-        let mut name = self.tried_beside().0;
+        let mut name = self.live().0;
         // The longest name and the longest ending fit.
         let _ = name.try_push_str(ending);
         Self(name)
@@ -101,10 +101,10 @@ mod tests {
             for beside in [own.candidate(), own.lazy()] {
                 assert!(beside.as_str().parse::<LimitName>().is_err(), "{beside}");
                 assert_eq!(LimitName::published(beside.as_str()), Ok(beside));
-                assert_eq!(beside.tried_beside(), own);
+                assert_eq!(beside.live(), own);
                 assert!(beside.as_str().starts_with(own.as_str()) && beside != own);
             }
-            assert_eq!((LimitName::published(own.as_str()), own.tried_beside()), (Ok(own), own));
+            assert_eq!((LimitName::published(own.as_str()), own.live()), (Ok(own), own));
             assert_ne!(own.candidate(), own.lazy());
         }
         assert!("n".repeat(65).parse::<LimitName>().is_err());

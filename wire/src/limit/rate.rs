@@ -1,8 +1,9 @@
-//! How fast tokens come: a whole number of tokens every interval.
+//! Rates: a whole number of tokens every interval.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use super::MAX_TOKENS;
+use crate::bucket::Pace;
 
 /// The shortest interval of a rate.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
@@ -46,7 +47,7 @@ pub enum RateError {
         /// The same kind of rate in whole tokens.
         instead: String,
     },
-    /// A unit nobody knows.
+    /// An unknown unit.
     #[error("{unit:?} is not a unit of time: use ms, s, min, h or d, such as \"10/min\"")]
     Unit {
         /// The unit as given.
@@ -93,6 +94,12 @@ impl Rate {
     /// The rate in lowest terms: `(n, p)`, n tokens every p µs.
     pub const fn lowest_terms(self) -> (u64, u64) {
         in_lowest_terms(self.tokens, self.micros)
+    }
+
+    /// The same as a [`Pace`].
+    pub const fn pace(self) -> Pace {
+        let (n, p) = self.lowest_terms();
+        Pace { n, p }
     }
 
     /// Tokens per second, rounded as a double is: for people, never for arithmetic on tokens.

@@ -1,44 +1,44 @@
-//! How far a limit is in force: for all, for some, or only to see what it would do.
+//! The rollout of a limit: for all keys, for some, or in shadow only.
 
 use std::str::FromStr;
 
 use super::UnknownWord;
-use crate::keyspace::hash_of;
+use crate::fnv::fnv_1a;
 
-/// What a limit does to those who ask.
+/// The effect of a limit's denials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// A denial holds.
     #[default]
     Enforce,
-    /// Buckets are taken from as ever, and a denial stops nobody.
+    /// Tokens are taken as usual, and a denial stops no take.
     Shadow,
-    /// Nobody asks: all is allowed.
+    /// All takes are allowed, and no bucket is used.
     Off,
 }
 
-/// A share of all keys, in hundredths: 0 to 100. A larger share has all the keys of a smaller one.
+/// A share of all keys in percent, 0 to 100. A larger share has all keys of a smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Percent(u8);
 
-/// A share that is none.
+/// A number that is no share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a share is 0 to 100 percent, not {0}")]
 pub struct PercentError(pub u64);
 
-/// For whom a limit is in force. Unless said otherwise, for all.
+/// The mode of a limit, and the keys for which it is enforced. The default is all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// What it does to those for whom it is in force.
+    /// The mode.
     pub mode: Mode,
-    /// The keys for which `Enforce` is meant; for the others it is `Shadow`.
+    /// The keys for which `Enforce` holds. The others are in `Shadow`.
     pub enforced: Percent,
 }
 
 // === impl Mode ===
 
 impl Mode {
-    /// Every mode there is.
+    /// Every mode.
     pub const ALL: [Self; 3] = [Self::Enforce, Self::Shadow, Self::Off];
 
     /// The word in config, records and status.
@@ -68,7 +68,7 @@ impl Percent {
     /// Every key.
     pub const ALL: Self = Self(100);
 
-    /// So many hundredths.
+    /// A share of `percent`.
     ///
     /// # Errors
     /// When `percent` is above 100.
@@ -79,15 +79,15 @@ impl Percent {
         }
     }
 
-    /// How many hundredths.
+    /// The share in percent.
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// Whether `key` is among them: the same for every worker, at any time.
+    /// Whether `key` is in the share. The same for every worker, at any time.
     pub fn has(self, key: &str) -> bool {
-        let hash = hash_of(key);
-        // Both halves: by the lower bits alone, all keys of a shard could be in or out.
+        let hash = fnv_1a(key);
+        // The lower bits find the shard. Without the upper ones, all keys of a shard could be in the share, or none.
         (hash ^ hash >> 32) % 100 < u64::from(self.0)
     }
 }
@@ -101,7 +101,7 @@ impl Default for Percent {
 // === impl Rollout ===
 
 impl Rollout {
-    /// What the limit does to `key`; `None` is whoever asks a limit that has one bucket for all.
+    /// The mode for `key`; `None` for the one bucket of an unkeyed limit.
     pub fn mode_for(&self, key: Option<&str>) -> Mode {
         match self.mode {
             Mode::Enforce if key.is_some_and(|key| !self.enforced.has(key)) => Mode::Shadow,
@@ -109,7 +109,7 @@ impl Rollout {
         }
     }
 
-    /// Whether it is in force for all, as a limit is that says nothing of it.
+    /// Whether the limit is enforced for all keys, as by default.
     pub fn is_whole(&self) -> bool {
         *self == Self::default()
     }

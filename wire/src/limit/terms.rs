@@ -1,10 +1,11 @@
-//! Everything a published limit says.
+//! Published limits.
 
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{Algorithm, Capacity, Lease, LimitName, Percent, Rate, Rollout, Windows};
+use crate::bucket::Pace;
 
-/// What a change of capacity does with the tokens a bucket holds.
+/// The effect of a change of capacity on the tokens in a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnChange {
     /// Tokens stay, clamped to a lower capacity.
@@ -16,7 +17,7 @@ pub enum OnChange {
     Reset,
 }
 
-/// The time a calendar quota stands for, in µs of Redis `TIME`.
+/// The current period of a calendar quota, in µs of Redis `TIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     /// The instant at which buckets were last filled.
@@ -25,21 +26,22 @@ pub struct Period {
     pub next: u64,
 }
 
-/// The longest that a token is in the hands of a worker of a limit without a lease: many tasks ask for one bucket at once.
+/// The longest time for which a worker of a limit without a lease keeps tokens in hand. It takes such tokens while many
+/// tasks ask for one bucket at once.
 pub const BURST_TTL: Duration = Duration::from_millis(10);
 
-/// Where tokens come from.
+/// The source of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
     /// Steadily, at a rate.
     Rate(Rate),
     /// All at once, at calendar instants.
     Period(Period),
-    /// As what was taken leaves the windows it counts in.
+    /// As taken tokens leave the windows in which they count.
     Windows(Windows),
 }
 
-/// The number of hash tags a limit's buckets are spread over: 1 to 1024.
+/// The number of shards of a limit, 1 to 1024. Each has a hash tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shards(NonZeroU16);
 
@@ -48,22 +50,22 @@ pub struct Shards(NonZeroU16);
 #[error("a limit has 1 to 1024 shards, not {0}")]
 pub struct ShardsError(pub u64);
 
-/// What a limit promises: the part of it that may change while buckets live on.
+/// Capacity and supply: the part of a limit whose changes migrate buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The most tokens a bucket holds.
+    /// The most tokens in a bucket.
     pub capacity: Capacity,
-    /// Where its tokens come from.
+    /// The source of its tokens.
     pub supply: Supply,
 }
 
-/// A word that names no variant of the type asked for.
+/// A word that names no variant of a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not known here: write one of {known}")]
 pub struct UnknownWord {
     /// The word as given.
     pub given: String,
-    /// The words that would do.
+    /// The known words.
     pub known: String,
 }
 
@@ -72,28 +74,28 @@ pub struct UnknownWord {
 pub struct Limit {
     /// Its name.
     pub name: LimitName,
-    /// One bucket per key, or one for all.
+    /// Whether each key has a bucket of its own.
     pub keyed: bool,
-    /// How it decides.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// Capacity and supply.
     pub terms: Terms,
-    /// Whether an empty bucket is credited at the take that finds it empty.
+    /// Whether a settle credits the tokens owed.
     pub catch_up: bool,
-    /// What becomes of tokens when the terms change.
+    /// The effect of a change of terms on tokens.
     pub on_change: OnChange,
     /// The refill period.
     pub tick: Duration,
-    /// How many hash tags its buckets are spread over.
+    /// The number of shards.
     pub shards: Shards,
-    /// What a worker may take ahead, if anything.
+    /// The tokens that a worker may take ahead, if any.
     pub lease: Option<Lease>,
-    /// For whom it is in force.
+    /// The keys for which it is enforced.
     pub rollout: Rollout,
-    /// Whether other terms are tried beside it, as [`LimitName::candidate`].
+    /// Whether a candidate is tried beside it, as [`LimitName::candidate`].
     pub candidate: bool,
-    /// The keys for which it is compared with lazy buckets, as [`LimitName::lazy`]; any but none for a limit that is not
-    /// keyed.
+    /// The keys for which it is compared with lazy buckets, as [`LimitName::lazy`]. For an unkeyed limit, any share
+    /// above 0 means its one bucket.
     pub compared: Percent,
 }
 
@@ -134,10 +136,10 @@ impl UnknownWord {
 // === impl Shards ===
 
 impl Shards {
-    /// One hash tag: the whole limit on one node.
+    /// One shard: the whole limit is on one node.
     pub const ONE: Self = Self(NonZeroU16::MIN);
 
-    /// `count` hash tags.
+    /// `count` shards.
     ///
     /// # Errors
     /// When `count` is outside 1 to 1024.
@@ -146,7 +148,7 @@ impl Shards {
         checked.map(Self).ok_or(ShardsError(count))
     }
 
-    /// How many.
+    /// The number.
     pub const fn get(self) -> u16 {
         self.0.get()
     }
@@ -155,19 +157,19 @@ impl Shards {
 // === impl Limit ===
 
 impl Limit {
-    /// The longest that a worker may have tokens of a bucket in hand, by a clock that runs slow. Whoever puts tokens into a
-    /// bucket that others take from waits for that.
+    /// The longest time for which a worker has tokens in hand, by a clock that runs slow. A put-back into a bucket that
+    /// other workers take from waits for that time.
     pub fn in_hand_for(&self) -> Duration {
         let ttl = self.lease.map_or(BURST_TTL, Lease::ttl);
         ttl + ttl / 63 + Duration::from_millis(1)
     }
 
-    /// Whether there is anything to be counted: it is not in force for all, or something is tried beside it.
-    pub fn is_tried(&self) -> bool {
+    /// Whether trial metrics are counted: the limit is not enforced for all, or has a trial beside it.
+    pub fn has_trial(&self) -> bool {
         !self.rollout.is_whole() || self.candidate || self.compared > Percent::NONE
     }
 
-    /// Whether the takes of `key` are compared; `None` is whoever asks a limit that has one bucket for all.
+    /// Whether takes of `key` are compared; `None` for the one bucket of an unkeyed limit.
     pub fn is_compared(&self, key: Option<&str>) -> bool {
         key.map_or(self.compared > Percent::NONE, |key| self.compared.has(key))
     }
@@ -176,12 +178,18 @@ impl Limit {
 // === impl Supply ===
 
 impl Supply {
-    /// `(n, p)`: n tokens every p µs in lowest terms; `(0, 1)` for a calendar quota, which has none between its instants,
-    /// and for windows, whose tokens come as they were taken.
+    /// The rate in lowest terms. `(0, 1)` for a calendar quota, which gets no tokens between its instants, and for
+    /// windows, whose tokens come as they were taken.
     pub const fn lowest_terms(self) -> (u64, u64) {
+        let Pace { n, p } = self.pace();
+        (n, p)
+    }
+
+    /// The same as a [`Pace`].
+    pub const fn pace(self) -> Pace {
         match self {
-            Self::Rate(rate) => rate.lowest_terms(),
-            Self::Period(_) | Self::Windows(_) => (0, 1),
+            Self::Rate(rate) => rate.pace(),
+            Self::Period(_) | Self::Windows(_) => Pace { n: 0, p: 1 },
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What a caller of `CL.THROTTLE` asks for.
+//! Arguments of `CL.THROTTLE`.
 
-/// The largest of its numbers: 2^31 - 1, far beyond use, and none of their products is beyond reckoning.
+/// The largest argument: 2^31 - 1. Products of such arguments do not overflow.
 pub const MAX_THROTTLE: u64 = i32::MAX as u64;
 
 /// At most `max_burst` + 1 at once, and `count` every `period` seconds; `quantity` now.
@@ -12,25 +12,25 @@ pub struct Throttle {
     quantity: u64,
 }
 
-/// A call that nobody can answer.
+/// Arguments out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ThrottleError {
     /// A number that is too small or too large.
     #[error("{what} is a whole number from {least} to 2147483647 (2^31 - 1), not {given}")]
     Number {
-        /// Which of them.
+        /// The name of the argument.
         what: &'static str,
-        /// The least it may be.
+        /// Its least value.
         least: u64,
-        /// What was given.
+        /// The value given.
         given: u64,
     },
-    /// More than one every µs.
+    /// A rate above one every µs.
     #[error("{count} every {period} s are too many: at most 1000000 a second")]
     TooFast {
-        /// How many.
+        /// The count.
         count: u64,
-        /// Every so many seconds.
+        /// The period in seconds.
         period: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! How much may be taken within a time.
+//! Rules about windows of time.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -9,17 +9,17 @@ pub const MAX_RULES: usize = 8;
 /// The most tokens a window may allow: 2^44. Scripts divide by them, exactly up to here.
 pub const MAX_WINDOW_TOKENS: u64 = 1 << 44;
 
-/// At most so many tokens within a window of time, each end of it counted once.
+/// At most a number of tokens within a window of time. A window includes one of its two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     tokens: Capacity,
     micros: u64,
 }
 
-/// Rules that all must admit a take, by the length of their windows, the shortest first.
+/// Rules that must all admit a take, sorted by the length of their windows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// As many of them as there are, then the last again and again.
+    /// The rules; the last one is repeated up to the end.
     rules: [Rule; MAX_RULES],
     count: usize,
     aligned: bool,
@@ -34,13 +34,13 @@ pub enum WindowsError {
     /// Too short or too long.
     #[error("a window lasts 1ms to 366d")]
     Length,
-    /// None, or too many.
+    /// No rules, or too many.
     #[error("a limit has 1 to 8 rules, not {0}")]
     Rules(usize),
-    /// Two rules about one window.
+    /// Two rules with one window.
     #[error("two rules have the same window: the one with the smaller limit is enough")]
     Twice,
-    /// A text that is not what [`Windows`] are published as.
+    /// A text that is not the published form of [`Windows`].
     #[error("not pairs of tokens and µs")]
     Form,
 }
@@ -79,7 +79,7 @@ impl Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Written as a rate is, within whose bounds it always is.
+        // A rule has the form of a rate, and its bounds.
         match Rate::new(self.tokens.get(), Duration::from_micros(self.micros)) {
             Ok(rate) => rate.fmt(f),
             Err(error) => error.fmt(f),
@@ -106,13 +106,13 @@ impl Windows {
         if sorted[..count].windows(2).any(|pair| pair[0].micros == pair[1].micros) {
             return Err(WindowsError::Twice);
         }
-        // The same windows are equal, in whatever order they were given.
+        // Equal rules in any order make equal windows.
         let longest = sorted[count - 1];
         sorted[count..].fill(longest);
         Ok(Self { rules: sorted, count, aligned })
     }
 
-    /// The rules, the one of the shortest window first.
+    /// The rules, the shortest window first.
     pub fn rules(&self) -> &[Rule] {
         &self.rules[..self.count]
     }
@@ -127,12 +127,12 @@ impl Windows {
         self.aligned
     }
 
-    /// The most that can be taken at once.
+    /// The most tokens that can be taken at once.
     pub fn capacity(&self) -> Capacity {
         self.rules.iter().fold(self.rules[0].tokens, |least, rule| least.min(rule.tokens))
     }
 
-    /// As scripts read them: tokens and µs of each rule, in pairs.
+    /// The form for scripts: tokens and µs of each rule, in pairs.
     pub fn as_pairs(&self) -> String {
         let pair = |rule: &Rule| format!("{} {}", rule.tokens, rule.micros);
         self.rules().iter().map(pair).collect::<Vec<_>>().join(" ")
@@ -141,7 +141,7 @@ impl Windows {
     /// The inverse of [`Windows::as_pairs`].
     ///
     /// # Errors
-    /// When `pairs` is nothing that it gives.
+    /// When `pairs` has another form.
     pub fn from_pairs(pairs: &str, aligned: bool) -> Result<Self, WindowsError> {
         let numbers: Result<Vec<u64>, _> = pairs.split(' ').map(u64::from_str).collect();
         let numbers = numbers.map_err(|_| WindowsError::Form)?;

@@ -1,6 +1,6 @@
--- Tells workers and daemons to read again what is published.
+-- Counts a publication, so that workers and daemons read the records again.
 -- KEYS  1 generation
--- Reply the new generation: at least the instant of Redis in ms. So one counted anew after a flush is none of before.
+-- Reply the new generation: at least the instant of Redis in ms. So a generation after a flush is never an earlier one.
 assert(#KEYS == 1 and #ARGV == 0, 'announce takes 1 key')
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -1,69 +1,59 @@
-//! Taking from a bucket at rest with one native command.
+//! Takes at rest: native takes of a bucket at rest.
 //!
-//! Of an eligible limit, the value of a bucket at rest is one negative integer: the instant at which the bucket is full.
-//! `DECRBY` by the time of a token moves that instant later, which is GCRA in one native command. Its reply tells the
-//! instant, so whoever takes knows whether there was a token.
+//! A limit that [`rests_as_number`] keeps a bucket at rest as one negative integer, which tells the full instant.
+//! `DECRBY` by the time of a token moves that instant later, so one native command is GCRA. Its reply tells the full
+//! instant, and from that the worker knows whether there was a token.
 
 use redis::RedisError;
 
 use crate::{
-    bucket::{NEVER, Pace},
-    lane::Command,
+    bucket::Pace,
+    constants::{
+        AT_REST_UNIT, EXACT, NUMBER_BASE, NUMBER_LEAST_CAPACITY, NUMBER_LEAST_TOKEN_TIME,
+        NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_TERMS,
+    },
+    pipeline::{Expiry, RedisCommand},
 };
 
-/// Integers for each µs of the full instant. A bare `DECR` that comes late to a bucket at rest moves it by no more than this
-/// small part.
-pub const AT_REST_UNIT: u64 = 100;
-/// What every number at rest is below.
-const BASE: i64 = 1_000_000_000_000_000_000;
-/// Terms are told apart by their remainder.
-const TERMS: u64 = 8;
-/// Tokens at least so many µs apart: a key lives up to 2 ms longer than its bucket is below full.
-const LEAST_APART: u64 = 10_000;
-/// A counter and a take of a bucket at rest never look alike: one is below this, the other a multiple of a larger number.
-const MOST: u64 = 100_000;
-/// Longest time until an emptied bucket is full, in µs.
-const LONGEST: u64 = 100_000_000_000_000;
-
-/// What an integer in the place of a bucket says.
+/// The meaning of an integer in the place of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtRestNumber {
-    /// At rest under these terms, and full at this instant, in µs of Redis `TIME`.
+    /// At rest under these terms. The bucket is full at this instant, in µs of Redis `TIME`.
     Full(u64),
     /// At rest under other terms.
     OtherTerms,
-    /// A counter, or nothing that counts.
+    /// A counter, or a value without effect.
     NotAtRest,
 }
 
-/// Whether buckets at rest of a token bucket with catch-up are kept as numbers.
+/// Whether a token bucket with catch-up keeps buckets at rest as numbers.
 pub fn rests_as_number(capacity: u64, pace: Pace) -> bool {
     pace.n == 1
-        && pace.p >= LEAST_APART
-        && (3..=MOST).contains(&capacity)
-        && capacity.saturating_mul(pace.p) <= LONGEST
+        && pace.p >= NUMBER_LEAST_TOKEN_TIME
+        && (NUMBER_LEAST_CAPACITY..=NUMBER_MOST_CAPACITY).contains(&capacity)
+        && capacity.saturating_mul(pace.p) <= NUMBER_LONGEST_FILLING
 }
 
-/// The number of a bucket at rest that is full at `full_at`. `terms` is the field of that name in the record.
-pub const fn number_at_rest(terms: u64, full_at: u64) -> i64 {
-    -((terms % TERMS + 1) as i64 * BASE + (full_at * AT_REST_UNIT) as i64)
+/// The number of a bucket at rest that is full at `full_at`. `terms_id` is the field `terms` of the record.
+pub const fn number_at_rest(terms_id: u64, full_at: u64) -> i64 {
+    -((terms_id % NUMBER_TERMS + 1) as i64 * NUMBER_BASE + (full_at * AT_REST_UNIT) as i64)
 }
 
-/// What `number` says under `terms`.
-pub const fn read_number_at_rest(number: i64, terms: u64) -> AtRestNumber {
+/// Reads a number at rest under the terms of `terms_id`.
+pub const fn read_number_at_rest(number: i64, terms_id: u64) -> AtRestNumber {
     if !is_at_rest(number) {
         return AtRestNumber::NotAtRest;
     }
     let digits = number.unsigned_abs();
-    if digits / BASE as u64 != terms % TERMS + 1 {
+    if digits / NUMBER_BASE as u64 != terms_id % NUMBER_TERMS + 1 {
         return AtRestNumber::OtherTerms;
     }
-    AtRestNumber::Full(digits % BASE as u64 / AT_REST_UNIT)
+    AtRestNumber::Full(digits % NUMBER_BASE as u64 / AT_REST_UNIT)
 }
 
-/// Whether `number` is a bucket at rest, under whatever terms.
+/// Whether `number` is a bucket at rest, under any terms.
 pub const fn is_at_rest(number: i64) -> bool {
-    number <= -BASE
+    number <= -NUMBER_BASE
 }
 
 /// Whether `number` is a counter that no take of a bucket at rest has met.
@@ -72,10 +62,10 @@ pub const fn is_clean_counter(number: i64, capacity: u64, pace: Pace) -> bool {
     number >= -unit / 2 && number <= capacity as i64
 }
 
-/// The tokens of a counter that takes of buckets at rest may have met: `None` where there are fewer than none.
+/// The tokens of a counter that takes of buckets at rest may have met; `None` where the counter was below 0.
 pub const fn read_counter(number: i64, capacity: u64, pace: Pace) -> Option<u64> {
-    // Scripts reckon with doubles. Beyond what these hold, takes have met it again and again.
-    if number.unsigned_abs() >= NEVER {
+    // Scripts compute with doubles. Only very many takes move a counter out of their range.
+    if number.unsigned_abs() >= EXACT {
         return None;
     }
     let unit = (pace.p * AT_REST_UNIT) as i64;
@@ -83,55 +73,64 @@ pub const fn read_counter(number: i64, capacity: u64, pace: Pace) -> Option<u64>
     if tokens < 0 || tokens as u64 > capacity { None } else { Some(tokens as u64) }
 }
 
-/// Appends the take of `count` tokens of a bucket at rest, of a limit that [`rests_as_number`]: the number of replies.
+/// Appends the commands of a take of `count` tokens at rest, of a limit that [`rests_as_number`]. Returns the number of
+/// replies.
 ///
-/// The last reply is a [`Number`](crate::lane::Reply::Number), which [`read_number_at_rest`] reads: the full instant after
-/// the take. The take is carried out whether there were tokens or not, and if not, it is to be given back by
-/// [`ask_adjust`]. An error for which [`is_not_a_counter`](super::is_not_a_counter) holds says that nothing was done.
+/// The last reply is a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads: the full
+/// instant after the take. The take is carried out whether there were tokens or not. If not, it must be given back by
+/// [`encode_correction`]. An error for which [`is_not_a_counter`](super::is_not_a_counter) holds says that nothing was
+/// done.
 ///
-/// With `first_at` above 0 a bucket without a key is taken for one that is full at that instant, in µs of Redis `TIME`, which
-/// must not be before the present. With 0 such a bucket answers with what is no number at rest.
-pub fn ask_take_at_rest(
+/// With `first_at` above 0, a bucket without a key counts as full at that instant, in µs of Redis `TIME`. It must not
+/// be in the past. With 0, the reply of such a bucket is no number at rest.
+pub fn encode_take_at_rest(
     out: &mut Vec<u8>,
     state: &str,
-    terms: u64,
+    terms_id: u64,
     pace: Pace,
     count: u64,
     first_at: u64,
 ) -> usize {
     let key = state.as_bytes();
     if first_at > 0 {
-        let value = number_at_rest(terms, first_at).to_string();
+        let value = number_at_rest(terms_id, first_at).to_string();
         let at = (first_at + count * pace.p).div_ceil(1_000);
-        Command::SetIfAbsentUntil { key, value: value.as_bytes(), at }.encode(out);
+        RedisCommand::SetIfAbsent { key, value: value.as_bytes(), expiry: Expiry::At(at) }.encode(out);
     }
-    Command::Decrement { key, by: count * pace.p * AT_REST_UNIT }.encode(out);
+    RedisCommand::Add { key, by: -((count * pace.p * AT_REST_UNIT) as i64) }.encode(out);
     if first_at > 0 { 2 } else { 1 }
 }
 
-/// Appends what a take of a bucket at rest leaves to do: the number of replies.
+/// Appends the correction after a take at rest. Returns the number of replies.
 ///
-/// `give` above 0 gives so many tokens back that were taken though there were none. `later` above 0 makes the bucket full so
-/// many µs later. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer. The last reply
-/// is the value after it: a [`Number`](crate::lane::Reply::Number), which [`read_number_at_rest`] reads, or
-/// [`Nothing`](crate::lane::Reply::Nothing). An error for which [`is_too_old`] holds is the answer of a Redis before 7.0,
-/// where takes of buckets at rest are not possible.
-pub fn ask_adjust(out: &mut Vec<u8>, state: &str, pace: Pace, give: u64, later: u64, full_at: u64) -> usize {
+/// `give` above 0 gives back so many tokens that the bucket did not have. `later` above 0 makes the bucket full so many
+/// µs later. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer. The last reply
+/// is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, or
+/// [`Nothing`](crate::pipeline::Reply::Nothing). An error for which [`is_too_old`] holds comes
+/// from a Redis before 7.0, where takes at rest are not possible.
+pub fn encode_correction(
+    out: &mut Vec<u8>,
+    state: &str,
+    pace: Pace,
+    give: u64,
+    later: u64,
+    full_at: u64,
+) -> usize {
     let key = state.as_bytes();
     if give > 0 {
-        Command::Increment { key, by: give * pace.p * AT_REST_UNIT }.encode(out);
+        RedisCommand::Add { key, by: (give * pace.p * AT_REST_UNIT) as i64 }.encode(out);
     }
     if later > 0 {
-        Command::Decrement { key, by: later * AT_REST_UNIT }.encode(out);
+        RedisCommand::Add { key, by: -((later * AT_REST_UNIT) as i64) }.encode(out);
     }
     if full_at > 0 {
-        Command::ExpireLater { key, at: full_at.div_ceil(1_000) }.encode(out);
-        Command::Read { key }.encode(out);
+        RedisCommand::ExpireLater { key, at: full_at.div_ceil(1_000) }.encode(out);
+        RedisCommand::Read { key }.encode(out);
     }
     usize::from(give > 0) + usize::from(later > 0) + if full_at > 0 { 2 } else { 0 }
 }
 
-/// Whether `error` says that Redis is too old to let a key live longer and never shorter.
+/// Whether `error` says that Redis is too old for `PEXPIREAT … GT`.
 pub fn is_too_old(error: &RedisError) -> bool {
     error.to_string().contains("wrong number of arguments")
 }
@@ -144,13 +143,13 @@ mod tests {
 
     #[test]
     fn a_take_moves_the_full_instant_and_says_it() {
-        for terms in [0, 1, 7, 8, 9_999, 10_000] {
-            let number = number_at_rest(terms, 1_795_343_957_754_481);
+        for terms_id in [0, 1, 7, 8, 9_999, 10_000] {
+            let number = number_at_rest(terms_id, 1_795_343_957_754_481);
             assert_eq!(number.to_string().len(), 20);
             let taken = number - 3 * (PACE.p * AT_REST_UNIT) as i64;
-            assert_eq!(read_number_at_rest(taken, terms), AtRestNumber::Full(1_795_343_958_054_481));
-            assert_eq!(read_number_at_rest(taken - 99, terms), AtRestNumber::Full(1_795_343_958_054_481));
-            assert_eq!(read_number_at_rest(taken, terms + 1), AtRestNumber::OtherTerms);
+            assert_eq!(read_number_at_rest(taken, terms_id), AtRestNumber::Full(1_795_343_958_054_481));
+            assert_eq!(read_number_at_rest(taken - 99, terms_id), AtRestNumber::Full(1_795_343_958_054_481));
+            assert_eq!(read_number_at_rest(taken, terms_id + 1), AtRestNumber::OtherTerms);
         }
     }
 
@@ -163,18 +162,18 @@ mod tests {
         };
         let full_at = 1_795_343_957_754_481;
         let mut out = Vec::new();
-        assert_eq!(ask_take_at_rest(&mut out, "k", 2, PACE, 3, 0), 1);
+        assert_eq!(encode_take_at_rest(&mut out, "k", 2, PACE, 3, 0), 1);
         assert_eq!(words(out), "DECRBY k 30000000");
         let mut out = Vec::new();
-        assert_eq!(ask_take_at_rest(&mut out, "k", 2, PACE, 3, full_at), 2);
+        assert_eq!(encode_take_at_rest(&mut out, "k", 2, PACE, 3, full_at), 2);
         assert_eq!(words(out), "SET k -3179534395775448100 PXAT 1795343958055 NX DECRBY k 30000000");
         let mut out = Vec::new();
-        assert_eq!(ask_adjust(&mut out, "k", PACE, 3, 0, 0), 1);
-        assert_eq!(ask_adjust(&mut out, "k", PACE, 0, 7, full_at), 3);
-        assert_eq!(ask_adjust(&mut out, "k", PACE, 0, 0, 0), 0);
+        assert_eq!(encode_correction(&mut out, "k", PACE, 3, 0, 0), 1);
+        assert_eq!(encode_correction(&mut out, "k", PACE, 0, 7, full_at), 3);
+        assert_eq!(encode_correction(&mut out, "k", PACE, 0, 0, 0), 0);
         assert_eq!(words(out), "INCRBY k 30000000 DECRBY k 700 PEXPIREAT k 1795343957755 GT GET k");
         let mut out = Vec::new();
-        super::super::ask_first_take(&mut out, "k", 2, PACE, 3, full_at);
+        super::super::encode_first_take(&mut out, "k", 2, PACE, 3, full_at);
         assert_eq!(words(out), "SET k -3179534395775448100 PXAT 1795343957755 NX");
     }
 

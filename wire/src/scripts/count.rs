@@ -1,4 +1,4 @@
-//! What is counted of a limit that is being tried out.
+//! Trial metrics of limits.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -12,10 +12,10 @@ use crate::{
 
 static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("count.lua")));
 
-/// Adds `more` to what is counted of the limit `name`, if it is still published.
+/// Adds `more` to the trial metrics of the limit `name`, if it is still published.
 ///
 /// # Errors
-/// Those of Redis. It may have been added all the same.
+/// Errors of Redis. The counts may have been added all the same.
 pub async fn count(connection: &mut impl ConnectionLike, name: &LimitName, more: &Counts) -> RedisResult<()> {
     let mut call = COUNT.prepare_invoke();
     call.key(ShardKeys::new(name, 0).record).key(counts_of(name));
@@ -25,10 +25,10 @@ pub async fn count(connection: &mut impl ConnectionLike, name: &LimitName, more:
     call.invoke_async(connection).await
 }
 
-/// What was counted of the limit `name` since it last changed.
+/// The trial metrics of the limit `name` since it last changed.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn counts(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<Counts> {
     let fields: HashMap<String, u64> = Cmd::hgetall(counts_of(name)).query_async(connection).await?;
     let mut counts = Counts::default();
@@ -38,10 +38,10 @@ pub async fn counts(connection: &mut impl ConnectionLike, name: &LimitName) -> R
     Ok(counts)
 }
 
-/// Forgets what was counted of the limit `name`.
+/// Removes the trial metrics of the limit `name`.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn clear_counts(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<()> {
     Cmd::unlink(counts_of(name)).query_async(connection).await
 }

@@ -1,4 +1,4 @@
-//! Heartbeats: which daemons are alive, and what workers learn from that.
+//! Heartbeats of daemons, and control polls of workers.
 
 use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
 static HEARTBEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("heartbeat.lua")));
 static POLL: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("poll.lua")));
 
-/// How a daemon is doing, as it says itself.
+/// The state of a daemon, as it reports itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// How far the last pass was behind its tick.
+    /// Time from the last tick to its pass.
     pub lag: Duration,
     /// Buckets credited since the daemon started.
     pub credited: u64,
@@ -28,14 +28,14 @@ pub struct Health {
 pub struct DaemonStatus {
     /// Its id.
     pub id: String,
-    /// How it is doing.
+    /// Its state.
     pub health: Health,
 }
 
-/// Says that the daemon `id` is alive, which is to be believed for `good_for`.
+/// Reports that the daemon `id` is alive, for the time `good_for`.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn heartbeat(
     connection: &mut impl ConnectionLike,
     id: &str,
@@ -48,10 +48,10 @@ pub async fn heartbeat(
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
 
-/// Takes back the heartbeat of the daemon `id`.
+/// Withdraws the heartbeat of the daemon `id`.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn retire(connection: &mut impl ConnectionLike, id: &str) -> RedisResult<()> {
     redis::pipe().zrem(DAEMONS, id).ignore().unlink(daemon_details(id)).ignore().exec_async(connection).await
 }
@@ -59,7 +59,7 @@ pub async fn retire(connection: &mut impl ConnectionLike, id: &str) -> RedisResu
 /// Whether a daemon is alive, and the generation published.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn poll(connection: &mut impl ConnectionLike) -> RedisResult<Polled> {
     POLL.key(DAEMONS).key(GENERATION).invoke_async(connection).await
 }
@@ -67,7 +67,7 @@ pub async fn poll(connection: &mut impl ConnectionLike) -> RedisResult<Polled> {
 /// The daemons alive.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn daemons(connection: &mut impl ConnectionLike) -> RedisResult<Vec<DaemonStatus>> {
     let now = poll(connection).await?.now;
     let ids: Vec<String> = Cmd::zrangebyscore(DAEMONS, now, "+inf").query_async(connection).await?;
@@ -86,10 +86,10 @@ pub async fn daemons(connection: &mut impl ConnectionLike) -> RedisResult<Vec<Da
     Ok(alive)
 }
 
-/// The server's `maxmemory-policy` when it may evict keys; `None` when it may not, or will not say.
+/// The server's `maxmemory-policy` if that may evict keys; `None` if not, or if the server does not tell.
 ///
 /// # Errors
-/// Those of Redis; some hosted ones refuse the question.
+/// Errors of Redis; some hosted servers refuse the command.
 pub async fn eviction_policy(connection: &mut impl ConnectionLike) -> RedisResult<Option<String>> {
     let mut ask = Cmd::new();
     ask.arg("CONFIG").arg("GET").arg("maxmemory-policy");

@@ -1,9 +1,9 @@
 -- The fixed window: so many tokens within a window that begins with its first take, or at a multiple of its length.
--- Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken}: the window under way, in
--- µs, and what was taken in it. A bucket of whose window nothing was taken has no key.
--- Laws  never more than the limit in one of its windows, which may be twice the limit in any such time; 4 7; 5: a clock
---       that steps back has the window begin anew, full as it is; 6: what was taken in the window under way at a change
---       counts in the one that is under way then by the new terms.
+-- Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken}: the current window, in
+-- µs, and the tokens taken in it. A bucket without tokens in its window has no key.
+-- Laws  never more than the limit in one of its windows, so up to twice the limit in any time of that length; 4 7; 5:
+--       after a step of the clock back, the window begins anew with its tokens; 6: tokens of the window that is current
+--       at a change count in the one that is current then under the new terms.
 local function fixed_window(record, state, now, operation, count)
   local terms = read_windows(record, 'fixed-window')
   if not terms then return unknown(state, now) end
@@ -30,7 +30,7 @@ local function fixed_window(record, state, now, operation, count)
   end
 
   local tokens, verdict, granted, missing = math.max(0, terms.capacity - taken)
-  tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+  tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     if tokens < terms.capacity then
       keep(state, over, '<ddd', begun, over, terms.capacity - tokens)
@@ -41,4 +41,4 @@ local function fixed_window(record, state, now, operation, count)
   return {verdict, tokens, terms.capacity, missing > 0 and over - now or 0, 0, now, granted, 0}
 end
 
-local scripted = fixed_window
+local settle = fixed_window

@@ -1,10 +1,10 @@
--- What the buckets share that fill at a rate and that no daemon tops up. Prepended after bucket.lua to their scripts.
+-- Functions for buckets that fill at a rate and that no daemon credits. Prepended after bucket.lua to their scripts.
 
--- The answer to an operation on a bucket of `tokens`, credited up to `at`; and whether it is to be written, as it is
--- where it `moved` since it was, and to have a key.
+-- The reply to an operation on a bucket of `tokens`, credited up to `at`. Then whether the bucket is to be written, and
+-- whether it needs a key. `moved`: its score or terms are not those of the stored state.
 local function answer(terms, tokens, at, moved, operation, count, now)
   local verdict, granted, missing
-  tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+  tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   local wait = missing > 0 and time_to(terms, at, missing, now) or 0
   -- A denial that credited nothing writes nothing.
   local written = operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved)
@@ -12,7 +12,7 @@ local function answer(terms, tokens, at, moved, operation, count, now)
   return {verdict, tokens, terms.capacity, wait, 0, now, granted, 0}, written, held
 end
 
--- The ms from which a bucket needs no key: once it is full, unless one without is not full yet.
+-- The instant in ms from which a bucket needs no key: it is full then, and so is an absent one.
 local function expiry(terms, full)
   return whole(math.ceil(math.max(full, absent_full(terms)) / 1000))
 end

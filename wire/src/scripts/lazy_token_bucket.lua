@@ -1,6 +1,6 @@
--- The lazy token bucket: refilled by the script of each operation, nothing else needed. Written upon time.lua,
--- bucket.lua, state.lua and lazy.lua. State is {tokens, at, since}: tokens, the instant up to which they have been
--- credited, and the instant since which the terms they were credited under apply. A full bucket has no key.
+-- The lazy token bucket: the script of each operation credits it, and it needs no daemon. Written upon time.lua,
+-- bucket.lua, state.lua and lazy.lua. State is {tokens, at, since}: tokens, the instant up to which the bucket has been
+-- credited, and the instant since which the terms of that credit apply. A full bucket has no key.
 -- Laws  1 (with no tick) 2 3 4 5 6 7.
 local function lazy_token_bucket(record, state, now, operation, count)
   local terms = read_terms(record, 'lazy-token-bucket')
@@ -9,12 +9,12 @@ local function lazy_token_bucket(record, state, now, operation, count)
   local since = tonumber(redis.call('HGET', record, 'since'))
   local tokens, written, under = numbers(state, '<ddd')
   local at = written
-  local before = tokens and under ~= since and read_former_terms(record)
+  local before = tokens and under ~= since and read_previous_terms(record)
   if tokens and (not before or before.capacity) then
-    if before then tokens, at = carry(before, terms, tokens, at) end
+    if before then tokens, at = migrate(before, terms, tokens, at) end
     tokens, at = credit(terms, tokens, at, now)
   else
-    -- Full; or left by a limit of this name that has been removed, which says nothing of this one.
+    -- There is no state, or a removed limit of the same name has left it.
     tokens, at = absent(terms, now)
   end
 
@@ -29,4 +29,4 @@ local function lazy_token_bucket(record, state, now, operation, count)
   return reply
 end
 
-local scripted = lazy_token_bucket
+local settle = lazy_token_bucket

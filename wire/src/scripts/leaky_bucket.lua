@@ -1,24 +1,24 @@
--- The leaky bucket: what is taken is poured in, and leaks at the rate; what does not fit is denied. As a queue, it
--- tells how long what was there before takes to leak: whoever waits for that proceeds at the rate. Written upon
--- time.lua, bucket.lua and state.lua. State is {level, at, since}: how much is in it, the instant up to which it has
--- leaked, and the one since which the terms apply under which it has. An empty bucket has no key.
--- Operation  besides those of scripted.lua, reserve: a take that is denied also when its delay is longer than `longest`
---       µs; wait is then that delay, or for how long it would still be denied.
--- Laws  1 (with no tick) 2 3 4 5 7, and 6: the level is kept, above a lower capacity too, so that what was reserved is.
+-- The leaky bucket: taken tokens are poured in and leak at the rate. A take that does not fit is denied. As a queue,
+-- the bucket tells how long earlier tokens take to leak; takers that wait for that proceed at the rate. Written upon
+-- time.lua, bucket.lua and state.lua. State is {level, at, since}: tokens in the bucket, the instant up to which it has
+-- leaked, and the instant since which the terms of that leak apply. An empty bucket has no key.
+-- Operation  besides those of script_only.lua, reserve: a take that is also denied if its delay is longer than
+--       `longest` µs. `wait` of an allowed one is its delay; of a denied one, the time until it would be allowed.
+-- Laws  1 (with no tick) 2 3 4 5 7, and 6: the level stays, also above a lower capacity, so that reservations hold.
 local function leaky_bucket(record, state, now, operation, count, longest)
   local terms = read_terms(record, 'leaky-bucket')
   if not terms then return unknown(state, now) end
   local capacity, n, p = terms.capacity, terms.n, terms.p
 
-  -- Level, and the instant up to which it leaked, under the present terms.
-  local function carried(before, level, at)
+  -- Level under the present terms, and the instant up to which it leaked.
+  local function migrated(before, level, at)
     local k, leaked = owed(at, before.since, before.n, before.p)
     local part = 0
     level = math.max(0, level - k)
-    -- The token under way keeps the share of it that has leaked.
+    -- The next token keeps the share of its time that has passed.
     if level > 0 and leaked < before.since then part = math.min(1, (before.since - leaked) * before.n / before.p) end
     if before.change == 'reset' then level = 0 end
-    -- What was reserved beyond a lower capacity may be more than any bucket holds, and than numbers are exact for.
+    -- Reservations above a lower capacity may add up to more than 2^53.
     if before.change == 'proportional' then level = math.min(EXACT, math.ceil(level * capacity / before.capacity)) end
     return level, start(math.max(at, before.since) - math.floor(part * p / n), n, p)
   end
@@ -27,16 +27,16 @@ local function leaky_bucket(record, state, now, operation, count, longest)
   local held, written, under = numbers(state, '<ddd')
   local level, at = held or 0, written
   if held and under ~= since then
-    local before = read_former_terms(record)
+    local before = read_previous_terms(record)
     if before.capacity then
-      level, at = carried(before, level, at)
+      level, at = migrated(before, level, at)
     else
-      -- Left by a limit of this name that has been removed, which says nothing of this one.
+      -- A removed limit of the same name has left this state.
       level = 0
     end
   end
-  if level > 0 and at > now + 2 then
-    -- The clock stepped back: what has leaked cannot be known, so count from now.
+  if level > 0 and at > now + LATEST_START then
+    -- The clock stepped back. The tokens that leaked cannot be known, so the bucket leaks from now on.
     at = start(now, n, p)
   elseif level > 0 then
     local k
@@ -52,7 +52,7 @@ local function leaky_bucket(record, state, now, operation, count, longest)
   if delay > (longest or EXACT) and count <= tokens then
     verdict, granted, missing = 0, 0, 0
   else
-    tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+    tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   end
   local wait = 0
   if operation == 'reserve' and verdict == 1 then
@@ -79,4 +79,4 @@ local function leaky_bucket(record, state, now, operation, count, longest)
   return {verdict, tokens, capacity, wait, 0, now, granted, 0}
 end
 
-local scripted = leaky_bucket
+local settle = leaky_bucket

@@ -1,26 +1,28 @@
 -- Publishes one shard of a limit. Runs after time.lua and bucket.lua.
--- KEYS  1 record  2 due index  3 former index
+-- KEYS  1 record  2 due index  3 previous index
 -- ARGV  1 the instant from which the terms apply (µs; now, unless it lies between the last change and now)
---       2 the latest instant of a freeze that all workers have been told of (µs; 0: they have been told of none)
+--       2 the latest instant of a freeze that all workers have been told of (µs; 0 if they have been told of none)
 --       3... the record's fields and values
--- Reply {outcome, now}: outcome 0 as it was, 1 changed, 2 created, 3 busy: buckets of an earlier change or another
---       algorithm are still to be carried over or swept; nothing was changed, ask again after. 4 announced: the record
---       is frozen, and nothing else was changed; tell the workers, and ask again FREEZE after they were told.
--- Laws  6. A change costs the same however many buckets there are: the due index becomes the former index.
---       1. While a record is frozen, workers take by script. So when a change is made, no bare DECR reckons with the
---       terms before it.
+-- Reply {outcome, now}.
+--       0 unchanged, 1 changed, 2 created
+--       3 busy: nothing was changed. Buckets of an earlier change or of another algorithm are still to be migrated or
+--       swept first
+--       4 announced: the record is frozen, and nothing else was changed. Tell the workers, and publish again
+--       FREEZE_MICROS after they were told
+-- Laws  6. The cost of a change does not depend on the number of buckets: the due index becomes the previous index.
+--       1. While a record is frozen, workers take by script. After a change, therefore, no bare DECR relies on the
+--       previous terms.
 assert(#KEYS == 3 and #ARGV >= 4 and #ARGV % 2 == 0, 'publish takes 3 keys, 2 instants and pairs of fields and values')
-local record, due, former = KEYS[1], KEYS[2], KEYS[3]
--- µs from telling the workers of a freeze to its change. A worker believes what it knows for 700 ms.
-local FREEZE = 750000
+local record, due, previous = KEYS[1], KEYS[2], KEYS[3]
 
--- The terms in one field of the record, 40 bytes, for light.lua: the letter of the algorithm in a state's key,
--- capacity, then n, p and since; or of windows their length, 1 where they are aligned, and of a log the instant of this
--- change, up to which expiries were set by other terms. Empty where light.lua would reckon wrongly.
-local function light_terms(given, record, now)
+-- The packed terms of the other algorithms, 40 bytes, for take_packed.lua: the letter of the algorithm in a state's
+-- key, capacity, then n, p and since. For windows the last three are their length, 1 where they are aligned, and of a
+-- log the instant of this change: earlier expiries were set by other terms. Empty where take_packed.lua would not be
+-- exact.
+local function packed_state_terms(given, record, now)
   local letters = {
-    ['lazy-token-bucket'] = 'l', ['leaky-bucket'] = 'k', ['fixed-window'] = 'f', ['sliding-counter'] = 'c',
-    ['sliding-window'] = 's',
+    ['lazy-token-bucket'] = LAZY_LETTER, ['leaky-bucket'] = LEAKY_LETTER, ['fixed-window'] = FIXED_WINDOW_LETTER,
+    ['sliding-counter'] = SLIDING_COUNTER_LETTER, ['sliding-window'] = SLIDING_WINDOW_LETTER,
   }
   local letter, form = letters[given.algorithm], '<ddddd'
   -- Where Redis was built for 32 bits, %d is too short for an instant.
@@ -28,12 +30,12 @@ local function light_terms(given, record, now)
   if given.rules ~= '' then
     local tokens, micros = string.match(given.rules, '^(%d+) (%d+)$')
     if not tokens then return '' end
-    local aligned = letter == 'f' and given.aligned or 0
-    return struct.pack(form, string.byte(letter), tokens, micros, aligned, letter == 's' and now or 0)
+    local aligned = letter == FIXED_WINDOW_LETTER and given.aligned or 0
+    return struct.pack(form, letter, tokens, micros, aligned, letter == SLIDING_WINDOW_LETTER and now or 0)
   end
   local terms, since = read_terms(record, given.algorithm), redis.call('HGET', record, 'since')
-  if not is_plain(terms.n, terms.p) or letter == 'l' and terms.anchor < terms.capacity then return '' end
-  return struct.pack(form, string.byte(letter), terms.capacity, terms.n, terms.p, since)
+  if not is_exact(terms.n, terms.p) or letter == LAZY_LETTER and terms.anchor < terms.capacity then return '' end
+  return struct.pack(form, letter, terms.capacity, terms.n, terms.p, since)
 end
 
 local now = microseconds()
@@ -52,7 +54,7 @@ end
 local frozen = tonumber(redis.call('HGET', record, 'frozen') or 0)
 if same then
   if frozen == 0 then return {0, now} end
-  -- The change that was announced is not wanted any more.
+  -- The announced change has been withdrawn.
   redis.call('HSET', record, 'frozen', 0)
   redis.call('HINCRBY', record, 'generation', 1)
   return {1, now}
@@ -61,52 +63,53 @@ end
 local capacity = tonumber(given.capacity)
 local since = tonumber(redis.call('HGET', record, 'since') or 0)
 local at = tonumber(ARGV[1])
--- An instant that has been published under already, or is still to come, says nothing of this change.
+-- A change cannot begin before the last one, nor in the future.
 if at <= since or at > now then at = now end
 
--- Buckets at rest say under which terms they were written. All shards of a limit count alike, as workers read one.
+-- Buckets at rest name the terms that they were written under. All shards of a limit count alike, since workers read
+-- one record.
 local counted = tonumber(redis.call('HGET', record, 'terms') or 0) + 1
 local anew = {}
--- Whether workers may still take by bare commands: not once a freeze they were told of is old enough.
+-- Whether workers may still take by native commands: not once they have known of the freeze for long enough.
 local function is_to_wait()
-  -- A clock that stepped back begins anew.
+  -- The clock stepped back, so the freeze begins anew.
   if frozen == 0 or frozen > now then
     frozen = now
     redis.call('HSET', record, 'frozen', whole(now))
   end
-  return frozen > tonumber(ARGV[2]) or now - frozen < FREEZE
+  return frozen > tonumber(ARGV[2]) or now - frozen < FREEZE_MICROS
 end
 if created or before.algorithm ~= given.algorithm then
   if not created and before.algorithm == 'token-bucket' and is_to_wait() then return {4, now} end
-  -- Another algorithm's buckets are swept; until they are, those that would be taken for ours keep us waiting.
-  local leftovers = redis.call('EXISTS', due, former) > 0
+  -- Buckets of the other algorithm are swept. Until then, their indexes would be taken for those of this one.
+  local leftovers = redis.call('EXISTS', due, previous) > 0
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
   redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
   anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at), 'terms', whole(counted)}
 elseif given.rules ~= '' then
-  -- What was taken stays taken: whoever asks next counts it under the windows of then.
+  -- Taken tokens stay taken, and count under the new windows.
   if before.rules ~= given.rules or before.aligned ~= given.aligned then anew = {'since', whole(at)} end
 elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= given.p then
   local terms = read_terms(record, before.algorithm)
-  -- Workers may have carried the last of them over themselves.
-  if terms.former and redis.call('EXISTS', former) == 1 then return {3, now} end
+  -- Workers may have migrated the last buckets of the previous index themselves.
+  if terms.has_previous and redis.call('EXISTS', previous) == 1 then return {3, now} end
   if given.algorithm == 'token-bucket' and (before.n ~= '0' or given.n ~= '0') and is_to_wait() then return {4, now} end
   terms.since, terms.change, terms.filled = at, given.on_change, last_filled(terms, at)
   local changed = {capacity = capacity, n = tonumber(given.n), p = tonumber(given.p)}
-  -- An absent bucket is carried over here, once for all of them.
-  local anchor, anchored = carry(terms, changed, terms.anchor, terms.anchored)
+  -- All absent buckets are migrated here, at once.
+  local anchor, anchored = migrate(terms, changed, terms.anchor, terms.anchored)
   local active = redis.call('EXISTS', due)
-  if active == 1 then redis.call('RENAME', due, former) end
+  if active == 1 then redis.call('RENAME', due, previous) end
   anew = {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(at), 'was_capacity',
     before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change,
     'terms', whole(counted)}
 end
--- What every take reads is written first, and so found first: Redis searches a small hash from its beginning.
+-- Redis searches a small hash from its beginning, so the field that every take reads is written first.
 redis.call('HSET', record, 'packed', '', unpack(ARGV, 3))
 redis.call('HSET', record, 'frozen', 0)
 if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
 local rests = given.algorithm == 'token-bucket' or given.algorithm == 'gcra'
 local packed = rests and packed_terms(given.algorithm, read_terms(record, given.algorithm))
-redis.call('HSET', record, 'packed', packed or light_terms(given, record, now))
+redis.call('HSET', record, 'packed', packed or packed_state_terms(given, record, now))
 redis.call('HINCRBY', record, 'generation', 1)
 return {created and 2 or 1, now}

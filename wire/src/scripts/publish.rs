@@ -1,4 +1,4 @@
-//! Publishing a limit, and reading what is published.
+//! Publication of limits, and reading of published ones.
 
 use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
@@ -6,38 +6,37 @@ use redis::{Cmd, ParsingError, RedisResult, Script, aio::ConnectionLike};
 
 use super::script;
 use crate::{
-    bucket::Pace,
+    constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
         Algorithm, Capacity, Lease, Limit, LimitName, Percent, Period, Rollout, Shards, Supply, Terms,
         Windows,
     },
-    reply::{Published, PublishedLimit},
+    reply::{PublishReply, PublishedLimit},
 };
 
-/// The time from telling workers of a change to making it, as `publish.lua` has it: a worker believes what it knows for
-/// 700 ms.
-pub const FREEZE: Duration = Duration::from_millis(750);
+/// From the announcement of a change to the change. A worker trusts an estimate for 700 ms.
+pub const FREEZE: Duration = Duration::from_micros(FREEZE_MICROS);
 
 static PUBLISH: LazyLock<Script> = script!("publish.lua");
 static FREEZE_RECORD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("freeze.lua")));
 
 /// Publishes one shard of `limit`, from the instant `at` on (µs of Redis `TIME`; now, when `None`).
 ///
-/// A change of the capacity or rate of a token bucket is [announced](Published::Announced) first. It is made once workers
-/// have been told: `announced` is the instant of that answer, or of a later one.
+/// A change of the capacity or rate of a token bucket is [announced](PublishReply::Announced) first, and made once all
+/// workers know. `announced` is the instant of that reply or of a later one.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn publish(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
     limit: &Limit,
     at: Option<u64>,
     announced: Option<u64>,
-) -> RedisResult<Published> {
+) -> RedisResult<PublishReply> {
     let mut call = PUBLISH.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    call.key(&keys.record).key(&keys.due).key(&keys.previous);
     call.arg(at.unwrap_or(0)).arg(announced.unwrap_or(0));
     for (field, value) in fields(limit) {
         call.arg(field).arg(value);
@@ -45,11 +44,11 @@ pub async fn publish(
     call.invoke_async(connection).await
 }
 
-/// Freezes one shard for a change to `terms` that is to come: since when, in µs of Redis `TIME`, at the latest; `None`
-/// where no freeze is needed.
+/// Freezes one shard before a change to `terms`. Returns the latest instant at which the freeze began, in µs of Redis
+/// `TIME`; `None` where no freeze is needed.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn freeze(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
@@ -62,10 +61,10 @@ pub async fn freeze(
     Ok(frozen.then_some(now))
 }
 
-/// The limit `name` as published; `None` when it is not.
+/// The limit `name` as published; `None` if it is not.
 ///
 /// # Errors
-/// Those of Redis, and a record this version cannot read.
+/// Errors of Redis, and a record this version cannot read.
 pub async fn read_limit(
     connection: &mut impl ConnectionLike,
     name: &LimitName,
@@ -75,18 +74,18 @@ pub async fn read_limit(
     if fields.is_empty() {
         return Ok(None);
     }
-    // One of them is not text: the packed terms, which only scripts read.
+    // The packed terms are not text, and only scripts read them.
     let fields =
         fields.into_iter().filter_map(|(field, value)| Some((field, String::from_utf8(value).ok()?)));
     let fields: HashMap<String, String> = fields.collect();
     let published = parse(name, &fields).map(|limit| {
-        // What a record of before there was such a field would say: never changed, not frozen, full.
+        // A missing field means: the terms never changed, the record is not frozen, absent buckets are full.
         let number = |field: &str| fields.get(field).and_then(|text| text.parse::<u64>().ok());
-        let (n, p) = limit.terms.supply.lowest_terms();
+        let pace = limit.terms.supply.pace();
         let missing = number("anchor").map_or(0, |anchor| limit.terms.capacity.get().saturating_sub(anchor));
-        let grown = |anchored: u64| if missing == 0 { 0 } else { Pace { n, p }.instant(anchored, missing) };
+        let grown = |anchored: u64| if missing == 0 { 0 } else { pace.instant(anchored, missing) };
         PublishedLimit {
-            terms: number("terms").unwrap_or(1),
+            terms_id: number("terms").unwrap_or(1),
             frozen: number("frozen").is_some_and(|since| since > 0),
             absent_full_at: number("anchored").map_or(0, grown),
             limit,
@@ -95,10 +94,10 @@ pub async fn read_limit(
     published.map(Some).map_err(|problem| ParsingError::from(problem).into())
 }
 
-/// How one shard of a limit decides, as its own record says: while a limit is published, another shard may say otherwise.
+/// The algorithm of one shard, by its own record. While a limit is being published, the shards may differ.
 ///
 /// # Errors
-/// Those of Redis, and a record this version cannot read.
+/// Errors of Redis, and a record this version cannot read.
 pub async fn algorithm_of(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
@@ -108,7 +107,7 @@ pub async fn algorithm_of(
     algorithm.map_err(|problem| ParsingError::from(problem.to_string()).into())
 }
 
-/// A record's fields, as text. What only the scripts compute with (the anchor, the former terms) is theirs to write.
+/// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
 fn fields(limit: &Limit) -> [(&'static str, String); 20] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
@@ -117,7 +116,7 @@ fn fields(limit: &Limit) -> [(&'static str, String); 20] {
         if let Supply::Period(period) = limit.terms.supply { (period.since, period.next) } else { (0, 0) };
     let windows = if let Supply::Windows(windows) = limit.terms.supply { Some(windows) } else { None };
     [
-        // The order matters to `publish.lua`.
+        // `publish.lua` writes them in this order, and takes read the first ones.
         ("algorithm", limit.algorithm.to_string()),
         ("capacity", limit.terms.capacity.to_string()),
         ("n", n.to_string()),
@@ -150,7 +149,7 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
     };
     let wrong = |field: &str, problem: &dyn std::fmt::Display| format!("limit {name}: {field}: {problem}");
     let number = |field: &str| text(field)?.parse::<u64>().map_err(|e| wrong(field, &e));
-    // A record of before there were windows says nothing of them.
+    // A record of an older version has no windows.
     let rules = fields.get("rules").map_or("", String::as_str);
     let supply = match (text("rate")?, rules) {
         ("", "") => Supply::Period(Period { since: number("filled")?, next: number("fills")? }),
@@ -167,7 +166,7 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
             Some(Lease::new(max, ttl).map_err(|e| wrong("lease", &e))?)
         }
     };
-    // A record of before there were modes is in force for all.
+    // A record of an older version has no mode, and is enforced for all.
     let rollout = match fields.get("mode") {
         None => Rollout::default(),
         Some(mode) => Rollout {
@@ -175,7 +174,7 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
             enforced: Percent::new(number("enforce_percent")?).map_err(|e| wrong("enforce_percent", &e))?,
         },
     };
-    // Nor does it try anything.
+    // Nor does it have a trial.
     let (candidate, compared) = match fields.get("candidate") {
         None => (false, Percent::NONE),
         Some(_) => {

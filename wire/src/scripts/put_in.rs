@@ -1,10 +1,10 @@
-//! Putting tokens into a bucket: refunds, resets, and what was taken ahead of its takers.
+//! Put-ins: refunds, resets, and the return of prefetched tokens.
 
 use std::time::Duration;
 
 use redis::{RedisResult, aio::ConnectionLike};
 
-use super::{operate, settle::invocation};
+use super::settle::{invocation, settle};
 use crate::{
     bucket::Operation,
     keyspace::ShardKeys,
@@ -12,27 +12,27 @@ use crate::{
     reply::{PutInReply, Settled},
 };
 
-/// What is put into a bucket, and what its worker knows.
+/// A put-in, and the worker's knowledge of the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutIn {
     /// Tokens; `None` fills the bucket.
     pub tokens: Option<u64>,
-    /// When the bucket is full, in µs of Redis `TIME`, if nobody else has taken since: then tokens go in at once. Told to
-    /// 5 µs, of rates up to 100,000/s.
+    /// The instant, in µs of Redis `TIME`, at which the bucket is full if no other worker has taken since. Tokens go in
+    /// at once if it is right to 5 µs. For rates up to 100,000/s.
     pub full_at: Option<u64>,
-    /// Whether tokens are lost where somebody else has taken since.
+    /// Whether tokens are lost where another worker has taken since.
     pub or_lost: bool,
-    /// The longest that any worker has tokens of the bucket in hand: see [`Limit::in_hand_for`](crate::limit::Limit).
+    /// The longest time for which a worker has tokens in hand, see [`Limit::in_hand_for`](crate::limit::Limit).
     pub in_hand_for: Duration,
 }
 
 /// Puts tokens into a bucket.
 ///
-/// A counting bucket of which others may have tokens in hand ends counting first. The tokens follow once all that is
-/// spent or gone: after [`PutIn::in_hand_for`].
+/// A counting bucket of which other workers may have tokens in hand ends counting first. The tokens follow after
+/// [`PutIn::in_hand_for`], when those in hand are spent or gone.
 ///
 /// # Errors
-/// Those of Redis. The tokens may have been put in all the same.
+/// Errors of Redis. The tokens may have been put in all the same.
 pub async fn put_in(
     connection: &mut impl ConnectionLike,
     algorithm: Algorithm,
@@ -51,7 +51,7 @@ pub async fn put_in(
 /// One step of [`put_in`].
 ///
 /// # Errors
-/// Those of Redis. The tokens may have been put in all the same.
+/// Errors of Redis. The tokens may have been put in all the same.
 pub async fn try_put_in(
     connection: &mut impl ConnectionLike,
     algorithm: Algorithm,
@@ -62,7 +62,7 @@ pub async fn try_put_in(
     let PutIn { tokens, full_at, or_lost, in_hand_for } = request;
     if algorithm != Algorithm::TokenBucket {
         let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-        return operate(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
+        return settle(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
     }
     let word = match tokens {
         Some(_) if or_lost => "put-back",

@@ -1,14 +1,14 @@
--- Credits the buckets of a shard that are due, as of now: a slice of the daemon's pass. Runs after time.lua,
--- bucket.lua and rest.lua.
--- KEYS  1 record  2 due index  3 what the key of a counter begins with; the members of the index follow it
--- ARGV  1 most buckets  2 an instant: also those last credited a period before it that are not due yet for being far
---       from full, and those ahead of a clock stepped back; 0: only those due
--- Reply {credited, full, tokens, now, again}: buckets credited, those of them that are full and lost their keys, tokens
---       given (2^53 when more), the instant of Redis, and when the next of the buckets there are is due: now, when
---       there may be more already.
--- Laws  1 3 4 5. A bucket is due when its period has passed and a token is owed. So any number of daemons may send this
---       at any time. The counters are not declared as keys: listing the buckets here saves a third, see
---       docs/design/refill.md.
+-- Credits the due buckets of a shard, as of now: a slice of the daemon's pass. Runs after time.lua, bucket.lua and
+-- rest.lua.
+-- KEYS  1 record  2 due index  3 the beginning of a counter's key; a member of the index follows it
+-- ARGV  1 most buckets  2 0 for due buckets only. Or an instant: then also buckets of far bands that were last credited
+--       a period before it, and buckets ahead of a clock that stepped back
+-- Reply {credited, full, tokens, now, again}: buckets credited; those of them that are full and lost their keys; tokens
+--       given (2^53 if more); the instant of Redis; the instant at which the next bucket is due, now if more may be
+--       due.
+-- Laws  1 3 4 5. A bucket is due when its period has passed and a token is owed. So any number of daemons may call this
+--       at any time. The counters are not declared as keys, since listing the buckets here saves a third of the cost,
+--       see docs/design/refill.md.
 assert(#KEYS == 3 and #ARGV == 2, 'refill takes 3 keys and 2 arguments')
 local record, due, prefix = KEYS[1], KEYS[2], KEYS[3]
 local most, all = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -17,30 +17,30 @@ local now = microseconds()
 local terms = read_packed_terms(record) or read_terms(record, 'token-bucket')
 if not terms then return {0, 0, 0, now, EXACT} end
 
--- So many buckets at a time: a command takes no more arguments than Lua's stack has room for.
+-- Buckets of one batch: a command takes no more arguments than Lua's stack has room for.
 local BATCH = 1000
 
 local capacity, n, p, period = terms.capacity, terms.n, terms.p, period_of(terms)
 local fresh_now, may_vanish = fresh(terms, now), absent(terms, now) >= capacity
 local near = near_of(terms)
--- Where a µs counts n and a token p, all from an instant on are numbers that are exact: the beginning of a span, 2^53
--- back. So what came since then needs no long division, and no call.
-local plain = is_plain(n, p) and capacity <= EXACT / 2
-local origin = plain and now - now % p - p * math.floor(EXACT / (n * p) - 1) or EXACT
+-- In units where a µs is n and a token is p, times since the origin are exact. The origin is the beginning of a span at
+-- most 2^53 units back. Credits since then need no long division, and no function call.
+local exact = is_exact(n, p) and capacity <= EXACT / 2
+local origin = exact and now - now % p - p * math.floor(EXACT / (n * p) - 1) or EXACT
 local credited, full, given = 0, 0, 0
--- The earliest score given to a bucket that is near, and when the next is due of all others.
+-- The earliest new score of a bucket in band 0, and the instant at which the next bucket of another band is due.
 local earliest, again = EXACT, n == 0 and (terms.fills > now and terms.fills or now + period) or EXACT
--- What was last added to a counter, and its text: most are owed as much as the one before them.
+-- The last number added to a counter, and its text. Most buckets are owed as much as the one before them.
 local more, text
 
--- When a bucket that stands there is due.
-local function due_at(place)
-  local band = math.floor(place / FAR)
-  return place - band * FAR + period * STRIDE ^ (band < 0 and 2 - band or band)
+-- The instant at which a bucket with such a score in the index is due.
+local function due_at(indexed)
+  local band = math.floor(indexed / BAND_WIDTH)
+  return indexed - band * BAND_WIDTH + period * BAND_STRIDE ^ (band < 0 and 2 - band or band)
 end
 
--- Credits the buckets listed from the first on whose places are up to `to` and have `offset` on their scores: the first
--- that is left.
+-- Credits the buckets listed from the first on whose scores in the index are up to `to`. All are in the band of
+-- `offset`. Returns the first row that is left.
 local function batch(rows, first, offset, to)
   local type, capacity, n, p = type, capacity, n, p
   local moved, k, kept, leaving, gone = {}, 0, {}, {}, {}
@@ -64,13 +64,13 @@ local function batch(rows, first, offset, to)
       if come ~= more then more, text = come, format(WHOLE, come) end
       tokens = redis.pcall('INCRBY', key, text)
       before = type(tokens) == 'number' and tokens - come
-      if before and before <= -1000000000000000000 then
+      if before and before <= -NUMBER_BASE then
         redis.call('DECRBY', key, text)
         before = nil
       end
     end
     if not before then
-      -- Not so simple, or no counter.
+      -- The terms are not exact in these units, or the key is no counter.
       local value = redis.call('MGET', key)[1]
       at_rest, before, written = parse_rest(value), counted(terms, tonumber(value or 0) or 0), false
       tokens, at = credit(terms, before, score, now)
@@ -81,12 +81,12 @@ local function batch(rows, first, offset, to)
     if tokens >= capacity then tokens, at, written = capacity, fresh_now, false end
     if tokens > before and not at_rest then given = given + (tokens - before) end
     if at_rest then
-      -- It has no place here: its counter was evicted, and it was taken for full.
+      -- Its counter was evicted, and a worker took the bucket for full. It belongs in no index.
       leaving[#leaving + 1] = member
     elseif tokens >= capacity and may_vanish then
       leaving[#leaving + 1], gone[#gone + 1] = member, key
     else
-      -- As `place` does.
+      -- As `index_score` does.
       local missing = capacity - tokens
       if missing <= near then
         if at < earliest then earliest = at end
@@ -94,7 +94,7 @@ local function batch(rows, first, offset, to)
         at = at + offset_for(missing, near)
         again = math.min(again, due_at(at))
       end
-      -- However the server writes a number, it reads what it was.
+      -- The server may write the number with an exponent, but reads the same number again.
       moved[k + 1], moved[k + 2] = at, member
       k = k + 2
       if not written then kept[#kept + 1], kept[#kept + 2] = key, format(WHOLE, tokens) end
@@ -109,7 +109,7 @@ local function batch(rows, first, offset, to)
   return i
 end
 
--- From distance to distance: the first that is not due says where to look next.
+-- From band to band. The first bucket that is not due ends its band.
 local from = '-inf'
 while from and credited < most do
   local count = math.min(BATCH, most - credited)
@@ -117,14 +117,14 @@ while from and credited < most do
   local i = 1
   if #rows < 2 * count then from = nil end
   while i < #rows do
-    local place = tonumber(rows[i + 1])
-    local offset = place - place % FAR
+    local indexed = tonumber(rows[i + 1])
+    local offset = indexed - indexed % BAND_WIDTH
     local bound = math.max(now - due_at(offset), math.min(now, all) - period)
     if n == 0 then bound = math.min(now - period, last_filled(terms, now) - 1) end
-    if all > 0 and place > offset + now + 2 then bound = FAR - 1 end
-    if place > offset + bound then
-      if n > 0 then again = math.min(again, due_at(place)) end
-      local beyond = offset + (all > 0 and now + 2 or FAR - 1)
+    if all > 0 and indexed > offset + now + LATEST_START then bound = BAND_WIDTH - 1 end
+    if indexed > offset + bound then
+      if n > 0 then again = math.min(again, due_at(indexed)) end
+      local beyond = offset + (all > 0 and now + LATEST_START or BAND_WIDTH - 1)
       repeat i = i + 2 until i > #rows or tonumber(rows[i + 1]) > beyond
       from = from and '(' .. whole(beyond)
     else

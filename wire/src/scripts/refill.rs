@@ -1,54 +1,55 @@
-//! The daemon's pass over the buckets that have a counter.
+//! Refilling: the daemon's pass over counting buckets.
 
 use std::sync::LazyLock;
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use super::script;
-use crate::{bucket::NEVER, keyspace::ShardKeys, reply::Refilled};
+use crate::{constants::EXACT, keyspace::ShardKeys, reply::Refilled};
 
 static REFILL: LazyLock<Script> = script!("rest.lua" "refill.lua");
 
-/// Which buckets a pass is for.
+/// The buckets of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Those that are due; the farther a bucket is from full, the less often it is.
+    /// Due buckets. A bucket that is far from full is due less often.
     Due,
-    /// All to which a token is owed, and those ahead of a clock that stepped back.
+    /// All buckets that are owed a token, and those ahead of a clock that stepped back.
     All,
-    /// What is left of all since this instant, in µs of Redis `TIME`; without it, there would always be more of many.
+    /// The rest of all, as of this instant in µs of Redis `TIME`. Without an instant, such a pass over many buckets
+    /// would not end.
     Rest(u64),
 }
 
-/// How many buckets of the shard have a counter.
+/// Number of counting buckets of the shard.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn count_active(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<u64> {
-    let (due, former): (u64, u64) = redis::pipe()
+    let (due, previous): (u64, u64) = redis::pipe()
         .cmd("ZCARD")
         .arg(&keys.due)
         .cmd("ZCARD")
-        .arg(&keys.former)
+        .arg(&keys.previous)
         .query_async(connection)
         .await?;
-    Ok(due + former)
+    Ok(due + previous)
 }
 
-/// Whether any bucket of the shard has a counter: what most shards are asked most of the time, far cheaper than a pass.
+/// Whether any bucket of the shard counts. Far cheaper than a pass, and enough for most shards.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn is_active(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
     Cmd::exists(&keys.due).query_async(connection).await
 }
 
 /// Credits buckets of the shard in one step, `most` at most.
 ///
-/// May be sent again without harm: time is credited once.
+/// May be sent again without harm, since no time is credited twice.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn refill(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
@@ -59,7 +60,7 @@ pub async fn refill(
     call.key(&keys.record).key(&keys.due).key(&keys.counters);
     let all = match look {
         Look::Due => 0,
-        Look::All => NEVER,
+        Look::All => EXACT,
         Look::Rest(since) => since,
     };
     call.arg(most).arg(all).invoke_async(connection).await

@@ -1,4 +1,4 @@
-//! Which limits are published, and that something changed.
+//! The registry of published limits, and the generation.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -11,10 +11,10 @@ use crate::{
 
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("announce.lua")));
 
-/// The published limits and the most shards each has had; entries this version cannot read are left out.
+/// The published limits and the most shards that each has had. Entries that this version cannot read are left out.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn published_limits(
     connection: &mut impl ConnectionLike,
 ) -> RedisResult<BTreeMap<LimitName, Shards>> {
@@ -25,11 +25,11 @@ pub async fn published_limits(
         .collect())
 }
 
-/// Notes that `name` has keys in `shards` shards. Done before the first of them is written, so that whoever finds a
-/// half-made limit knows what to remove.
+/// Notes that `name` has keys in `shards` shards. Comes before the first key, so that an unfinished limit can be
+/// removed.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn register(
     connection: &mut impl ConnectionLike,
     name: &LimitName,
@@ -41,24 +41,24 @@ pub async fn register(
 /// Notes that `name` has no keys left.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn forget(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<()> {
     Cmd::hdel(LIMITS, name.as_str()).query_async(connection).await
 }
 
-/// Tells workers and other daemons to read again what is published: the new generation, later than any before it even if
-/// Redis has lost that.
+/// Counts a publication, so that workers and other daemons read the records again. Returns the new generation. It is
+/// later than any before, even if Redis has lost that one.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn announce(connection: &mut impl ConnectionLike) -> RedisResult<u64> {
     ANNOUNCE.key(GENERATION).invoke_async(connection).await
 }
 
-/// The generation published, `None` when nothing is.
+/// The published generation; `None` if nothing is published.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn generation(connection: &mut impl ConnectionLike) -> RedisResult<Option<u64>> {
     Cmd::get(GENERATION).query_async(connection).await
 }

@@ -1,92 +1,51 @@
-//! Taking from a bucket, and every other operation on one.
+//! Settling: every operation on one bucket by script, under any algorithm.
 
 use std::sync::LazyLock;
 
 use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
 use super::script;
-use crate::{bucket::Operation, keyspace::ShardKeys, lane::Command, limit::Algorithm, reply::Settled};
+use crate::{
+    bucket::Operation, keyspace::ShardKeys, limit::Algorithm, pipeline::RedisCommand, reply::Settled,
+};
 
-static SETTLE: LazyLock<Script> = script!("rest.lua" "token_bucket.lua" "settle.lua", after "quick.lua");
+static SETTLE: LazyLock<Script> =
+    script!("rest.lua" "token_bucket.lua" "settle.lua", after "settle_packed.lua");
+static LAZY_TOKEN_BUCKET: LazyLock<Script> =
+    script!("state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "take_packed.lua");
+static LEAKY_BUCKET: LazyLock<Script> =
+    script!("state.lua" "leaky_bucket.lua" "script_only.lua", after "take_packed.lua");
+static FIXED_WINDOW: LazyLock<Script> =
+    script!("state.lua" "windows.lua" "fixed_window.lua" "script_only.lua", after "take_packed.lua");
+static SLIDING_WINDOW: LazyLock<Script> =
+    script!("windows.lua" "sliding_window.lua" "script_only.lua", after "take_packed.lua");
+static SLIDING_COUNTER: LazyLock<Script> =
+    script!("state.lua" "windows.lua" "sliding_counter.lua" "script_only.lua", after "take_packed.lua");
 
 /// The bare `DECRBY` of a counter: the tokens left, below 0 when there were fewer to take.
 ///
-/// Right only for a bucket known to be counting and below full; anything below 0 must be settled.
+/// Right only for a bucket that is known to be counting and below full. A result below 0 must be settled.
 ///
 /// # Errors
-/// Those of Redis, see [`is_not_a_counter`](super::is_not_a_counter). After any other one, the command may have been
+/// Errors of Redis, see [`is_not_a_counter`](super::is_not_a_counter). After any other one, the command may have been
 /// carried out all the same.
 pub async fn decrement(connection: &mut impl ConnectionLike, counter: &str, by: u64) -> RedisResult<i64> {
     Cmd::decr(counter, by).query_async(connection).await
 }
 
-/// Appends the command that takes `by` tokens from a counter unseen, see [`decrement`].
-pub fn ask_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
-    Command::Decrement { key: counter.as_bytes(), by }.encode(out);
+/// Appends the command of [`decrement`].
+pub fn encode_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
+    RedisCommand::Add { key: counter.as_bytes(), by: -(by as i64) }.encode(out);
 }
 
-/// Appends the command that asks what [`settle`] does, for the bucket whose state is at `state`.
+/// Carries `operation` out on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 ///
-/// The answer is one [`Number`](crate::lane::Reply::Number) where all of a take or a share was granted, for
-/// [`Settled::from_headroom`], and [`Numbers`](crate::lane::Reply::Numbers) otherwise.
-pub fn ask_settle(
-    out: &mut Vec<u8>,
-    keys: &ShardKeys,
-    state: &str,
-    operation: Operation,
-    may_count: bool,
-    doubt: u64,
-) {
-    ask(out, Algorithm::TokenBucket, keys, state, operation, may_count, doubt);
-}
-
-/// The same under an algorithm that this script is for.
-pub(super) fn ask(
-    out: &mut Vec<u8>,
-    algorithm: Algorithm,
-    keys: &ShardKeys,
-    state: &str,
-    operation: Operation,
-    may_count: bool,
-    doubt: u64,
-) {
-    let (word, count) = operation.as_args();
-    let (count, doubt_text) = (count.to_string(), doubt.to_string());
-    let trusts = may_count;
-    let may_count: &[u8] = if may_count { b"1" } else { b"0" };
-    let keys = [state, &keys.record, &keys.due, &keys.former].map(str::as_bytes);
-    let args = [word.as_bytes(), count.as_bytes(), may_count, doubt_text.as_bytes(), b"all"];
-    let given = match operation {
-        Operation::Lease(_) => 5,
-        // Whoever does not trust the terms it knows cannot tell tokens from a time.
-        _ if !trusts && algorithm == Algorithm::TokenBucket => 5,
-        _ if doubt > 0 => 4,
-        _ => 3,
-    };
-    let keys = &keys[..number_of_keys(algorithm)];
-    Command::Script { hash: SETTLE.get_hash(), keys, args: &args[..given] }.encode(out);
-}
-
-/// `operation` on the bucket `member` of the shard `keys`, in one step and exactly.
-///
-/// `may_count` allows a bucket at rest to become counting. `doubt` is how many tokens this worker has taken by bare
-/// commands that may have met a full bucket.
+/// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that this worker has taken
+/// by bare commands that may have met a full bucket. Token buckets and GCRA alone use the two.
 ///
 /// # Errors
-/// Those of Redis. The operation may have been carried out all the same.
+/// Errors of Redis. The operation may have been carried out all the same.
 pub async fn settle(
-    connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
-    member: &str,
-    operation: Operation,
-    may_count: bool,
-    doubt: u64,
-) -> RedisResult<Settled> {
-    operate(connection, Algorithm::TokenBucket, keys, member, operation, may_count, doubt).await
-}
-
-/// The same under an algorithm that this script is for.
-pub(super) async fn operate(
     connection: &mut impl ConnectionLike,
     algorithm: Algorithm,
     keys: &ShardKeys,
@@ -97,21 +56,82 @@ pub(super) async fn operate(
 ) -> RedisResult<Settled> {
     let (word, count) = operation.as_args();
     let mut call = invocation(algorithm, keys, member);
-    call.arg(word).arg(count).arg(u8::from(may_count)).arg(doubt).arg("all");
+    call.arg(word).arg(count);
+    if has_own_script(algorithm) {
+        call.arg(operation.longest());
+    } else {
+        call.arg(u8::from(may_count)).arg(doubt).arg("all");
+    }
     call.invoke_async(connection).await
+}
+
+/// Appends the command of [`settle`] for the bucket whose state is at `state`.
+///
+/// A token bucket or GCRA that grants all of a take or a share replies with one
+/// [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_headroom`]. Other replies are
+/// [`Numbers`](crate::pipeline::Reply::Numbers).
+pub fn encode_settle(
+    out: &mut Vec<u8>,
+    algorithm: Algorithm,
+    keys: &ShardKeys,
+    state: &str,
+    operation: Operation,
+    may_count: bool,
+    doubt: u64,
+) {
+    let (word, count) = operation.as_args();
+    let count = count.to_string();
+    let number = if has_own_script(algorithm) { operation.longest() } else { Some(doubt) };
+    let number = number.unwrap_or(0).to_string();
+    let flag: &[u8] = if may_count { b"1" } else { b"0" };
+    let (word, count, number) = (word.as_bytes(), count.as_bytes(), number.as_bytes());
+    let by_settle = [word, count, flag, number, b"all"];
+    let by_own_script = [word, count, number];
+    let args: &[&[u8]] = match operation {
+        Operation::Reserve { .. } if has_own_script(algorithm) => &by_own_script,
+        _ if has_own_script(algorithm) => &by_own_script[..2],
+        Operation::Lease(_) => &by_settle,
+        // A worker that does not trust its terms cannot compute tokens from a headroom.
+        _ if !may_count && algorithm == Algorithm::TokenBucket => &by_settle,
+        _ if doubt > 0 => &by_settle[..4],
+        _ => &by_settle[..3],
+    };
+    let (keys, count) = keys_of(algorithm, keys, state);
+    let keys = keys.map(str::as_bytes);
+    RedisCommand::Script { hash: script_of(algorithm).get_hash(), keys: &keys[..count], args }.encode(out);
 }
 
 /// A call for the bucket `member`, its arguments still to come.
 pub(super) fn invocation(algorithm: Algorithm, keys: &ShardKeys, member: &str) -> ScriptInvocation<'static> {
-    let mut call = SETTLE.prepare_invoke();
+    let mut call = script_of(algorithm).prepare_invoke();
     let state = keys.state(algorithm, member);
-    for key in [&state, &keys.record, &keys.due, &keys.former].into_iter().take(number_of_keys(algorithm)) {
-        call.key(key);
+    let (keys, count) = keys_of(algorithm, keys, &state);
+    for key in &keys[..count] {
+        call.key(*key);
     }
     call
 }
 
-/// The number of keys tells the script the algorithm.
-const fn number_of_keys(algorithm: Algorithm) -> usize {
-    if matches!(algorithm, Algorithm::TokenBucket) { 4 } else { 2 }
+/// The keys of the algorithm's script, and how many of them count. `settle.lua` tells GCRA by their number.
+fn keys_of<'k>(algorithm: Algorithm, keys: &'k ShardKeys, state: &'k str) -> ([&'k str; 4], usize) {
+    match algorithm {
+        Algorithm::TokenBucket => ([state, &keys.record, &keys.due, &keys.previous], 4),
+        Algorithm::Gcra => ([state, &keys.record, "", ""], 2),
+        _ => ([&keys.record, state, "", ""], 2),
+    }
+}
+
+fn has_own_script(algorithm: Algorithm) -> bool {
+    !matches!(algorithm, Algorithm::TokenBucket | Algorithm::Gcra)
+}
+
+fn script_of(algorithm: Algorithm) -> &'static Script {
+    match algorithm {
+        Algorithm::TokenBucket | Algorithm::Gcra => &SETTLE,
+        Algorithm::LazyTokenBucket => &LAZY_TOKEN_BUCKET,
+        Algorithm::LeakyBucket => &LEAKY_BUCKET,
+        Algorithm::FixedWindow => &FIXED_WINDOW,
+        Algorithm::SlidingWindow => &SLIDING_WINDOW,
+        Algorithm::SlidingCounter => &SLIDING_COUNTER,
+    }
 }

@@ -1,17 +1,17 @@
--- The sliding counter: two windows one after the other, the former counted as far as it reaches into the time of one
--- window that ends now. Written upon time.lua, bucket.lua, state.lua and windows.lua. State is
--- {begin, end, taken, before}: the window under way, which begins at a multiple of its length, what was taken in it and
--- in the one before. A bucket of which nothing counts has no key.
--- Laws  what was taken before is taken for spread evenly: exact where it was, and less than twice the limit in any
---       window however it was; never more than the limit in one that begins at a multiple of its length; 4 7; 5: a
---       clock that steps back has the window begin anew, with what was taken in it; 6: what counts at a change counts
---       in the window under way then by the new terms.
+-- The sliding counter: two windows one after the other. The earlier one counts by its share in the time of one window
+-- that ends now. Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken, before}:
+-- the current window, which begins at a multiple of its length, and the tokens taken in it and in the one before. A
+-- bucket without tokens that count has no key.
+-- Laws  takes of the earlier window count as spread evenly. The limit is exact where they were, and less than twice the
+--       limit is taken in any window. Never more than the limit in a window that begins at a multiple of its length; 4
+--       7; 5: after a step of the clock back, the window begins anew with its tokens; 6: the tokens that count at a
+--       change count in the window that is current then under the new terms.
 local function sliding_counter(record, state, now, operation, count)
   local terms = read_windows(record, 'sliding-counter')
   if not terms then return unknown(state, now) end
   local capacity, window = terms.capacity, terms.rules[1].micros
 
-  -- What counts of `before` at `at`, where the window after it is over at `over` and lasts `length`: rounded up.
+  -- The tokens of the earlier window, `before`, that count at `at`, rounded up. The later one ends at `over`.
   local function weighed(before, over, length, at)
     if at >= over then return 0 end
     if at <= over - length then return before end
@@ -39,7 +39,7 @@ local function sliding_counter(record, state, now, operation, count)
 
   local counts = weighed(before, over, window, now)
   local tokens, verdict, granted, missing = math.max(0, capacity - taken - counts)
-  tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+  tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   taken = taken + granted
   if operation == 'refund' then
     taken = math.max(0, taken - count)
@@ -50,7 +50,8 @@ local function sliding_counter(record, state, now, operation, count)
 
   local wait = 0
   if missing > 0 then
-    -- When so little of the window before counts that the rest fits; of this one, once it is that.
+    -- The instant at which so few tokens of the earlier window count that the rest fits. Where that is not enough, the
+    -- current window becomes the earlier one first.
     local room, counted, ends = capacity - taken - (tokens + missing), before, over
     if room < 0 then room, counted, ends = room + taken, taken, over + window end
     wait = ends - muldiv(room, window, counted) - now
@@ -65,4 +66,4 @@ local function sliding_counter(record, state, now, operation, count)
   return {verdict, tokens, capacity, wait, 0, now, granted, 0}
 end
 
-local scripted = sliding_counter
+local settle = sliding_counter

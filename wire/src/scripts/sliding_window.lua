@@ -1,22 +1,20 @@
--- The sliding window: a log of what was taken, exact to the µs, and any number of rules about it, all of which must
--- admit a take. Written upon time.lua, bucket.lua and windows.lua. State is a list of an entry for each take or share,
--- {at, sum}, or {at, sum, tokens} of more than one token: the instant, all that was ever taken, these included (modulo
--- 2^52), and how many they were, each a double of 8 bytes. A bucket of which nothing counts has no key.
+-- The sliding window: a log of takes, exact to the µs, and rules that must all admit a take. Written upon time.lua,
+-- bucket.lua and windows.lua. State is a list with an entry for each take or share: {at, sum}, or {at, sum, tokens} of
+-- more than one token. They are the instant, the total of all tokens ever taken (these included, modulo 2^52) and their
+-- number, each a double of 8 bytes. A bucket without entries that count has no key.
 --
--- What was taken since an instant is the difference between the newest entry and the last one up to then, found by
--- search: whether old entries are still there makes no difference. What writes trims so many of them that they grow no
--- more, and no more than that, so that nothing takes long. A log has a key for an eighth of its window longer than it
--- counts at most.
--- Laws  never more than a rule's tokens in any time as long as its window; 4 7; 5: a clock that steps back by less than
---       the shortest window stands still; by more, and what counts is taken for taken now; 6: what was taken counts
---       under the new terms, as far as it is still there.
+-- The tokens taken since an instant are the difference between two totals: of the newest entry, and of the last one up
+-- to the instant. A binary search finds that entry, so old entries make no difference. A write trims some old entries:
+-- enough that their number does not grow, and few enough that no call takes long. A log's key lives an eighth of its
+-- window longer than the log counts at most.
+-- Laws  never more than a rule's tokens in any time as long as its window; 4 7; 5: after a step of the clock back by
+--       less than the shortest window, time stands still for the log; after a larger one, its tokens count as taken
+--       now; 6: takes count under the new terms, as far as their entries are still there.
 local function sliding_window(record, state, now, operation, count)
   local terms = read_windows(record, 'sliding-window')
   if not terms then return unknown(state, now) end
   local rules = terms.rules
   local longest = rules[#rules].micros
-  -- Totals are below this. Entries that a refund takes back at most, and that a take trims: neither is to take long.
-  local MODULUS, MOST = 4503599627370496, 1000
 
   local entries = redis.call('LLEN', state)
   -- Instant, total and tokens of an entry, from 0 on.
@@ -30,8 +28,8 @@ local function sliding_window(record, state, now, operation, count)
     redis.call('RPUSH', state, tokens == 1 and struct.pack('<dd', at, sum) or struct.pack('<ddd', at, sum, tokens))
     entries = entries + 1
   end
-  -- The first entry from `low` on of which this is so, as of all after it; or one beyond the last. Looked for from the
-  -- newest on, since a shorter window ends near it.
+  -- The first entry from `low` on for which `is` holds, as it does for all later ones; one beyond the last if there is
+  -- none. The search begins at the newest entry, since a shorter window ends near it.
   local function first(low, is)
     local high, step = entries, 1
     while high > low do
@@ -45,7 +43,7 @@ local function sliding_window(record, state, now, operation, count)
     return high
   end
 
-  -- Newest instant and total, and of each rule the first entry that counts at `at`, what was taken before it and since.
+  -- Newest instant and total. For each rule: tokens that count at `at`, the total before them, and their first entry.
   local newest, total, used, bases, firsts
   local function measure(at)
     newest, total, used, bases, firsts = nil, 0, {}, {}, {}
@@ -60,7 +58,7 @@ local function sliding_window(record, state, now, operation, count)
         local _, sum, tokens = entry(low)
         bases[i] = sum - tokens
       end
-      used[i], firsts[i] = (total - bases[i]) % MODULUS, low
+      used[i], firsts[i] = (total - bases[i]) % LOG_TOTALS, low
     end
   end
   local at, stepped = now, false
@@ -71,17 +69,17 @@ local function sliding_window(record, state, now, operation, count)
   measure(at)
   if stepped then at = now end
 
-  -- The instant of the entry with which `excess` of the tokens that count under a rule will be out of its window.
+  -- The instant of the entry that must leave a rule's window for `excess` tokens to have left it.
   local function leaving(i, excess)
     if stepped then
-      -- As they are written below.
+      -- The entries are those that are written below.
       for j = i, 1, -1 do
         if used[i] - (used[j - 1] or 0) >= excess then return j > 1 and now - rules[j - 1].micros or now end
       end
     end
     local function suffices(j)
       local _, sum = entry(j)
-      return (sum - bases[i]) % MODULUS >= excess
+      return (sum - bases[i]) % LOG_TOTALS >= excess
     end
     local found = firsts[i]
     if not suffices(found) then found = first(found + 1, suffices) end
@@ -94,10 +92,10 @@ local function sliding_window(record, state, now, operation, count)
     return math.max(0, tokens)
   end
   local tokens, verdict, granted, missing = remaining()
-  tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+  tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   local writes = operation ~= 'peek' and (verdict == 1 or verdict == 0 and stepped)
   if writes and stepped then
-    -- What counts under each rule, and not under those of shorter windows, as if it had been taken just before these.
+    -- One entry for each rule: the tokens that count in its window and in no shorter one, as if taken just before that.
     redis.call('UNLINK', state)
     entries, stepped = 0, false
     local sum, before = 0, used
@@ -109,12 +107,12 @@ local function sliding_window(record, state, now, operation, count)
     measure(now)
   end
   if writes and granted > 0 then
-    newest, total = at, (total + granted) % MODULUS
+    newest, total = at, (total + granted) % LOG_TOTALS
     add(at, total, granted)
     for i = 1, #rules do used[i] = used[i] + granted end
   elseif operation == 'refund' and count > 0 then
     local back, gone, kept, rest = 0, 0, nil, 0
-    while back < count and gone < MOST and entries - gone > firsts[#rules] do
+    while back < count and gone < LOG_BATCH and entries - gone > firsts[#rules] do
       local taken_at, _, taken = entry(entries - gone - 1)
       local some = math.min(taken, count - back)
       back, gone, kept, rest = back + some, gone + 1, taken_at, taken - some
@@ -122,7 +120,7 @@ local function sliding_window(record, state, now, operation, count)
     if gone > 0 then
       redis.call('LTRIM', state, 0, whole(-gone - 1))
       entries = entries - gone
-      if rest > 0 then add(kept, (total - back) % MODULUS, rest) end
+      if rest > 0 then add(kept, (total - back) % LOG_TOTALS, rest) end
       measure(at)
     end
     tokens = remaining()
@@ -138,13 +136,13 @@ local function sliding_window(record, state, now, operation, count)
     end
   end
   if writes and used[#rules] > 0 then
-    local gone, eighth = math.min(firsts[#rules], MOST), (longest - longest % 8) / 8 + 1
+    local gone, slack = math.min(firsts[#rules], LOG_BATCH), (longest - longest % LOG_KEPT_LONGER) / LOG_KEPT_LONGER + 1
     if gone > 0 then redis.call('LTRIM', state, gone, -1) end
-    redis.call('PEXPIREAT', state, whole(math.ceil((newest - newest % eighth + eighth + longest) / 1000)))
+    redis.call('PEXPIREAT', state, whole(math.ceil((newest - newest % slack + slack + longest) / 1000)))
   elseif writes then
     redis.call('UNLINK', state)
   end
   return {verdict, tokens, terms.capacity, free - now, 0, now, granted, 0}
 end
 
-local scripted = sliding_window
+local settle = sliding_window

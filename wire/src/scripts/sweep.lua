@@ -1,23 +1,23 @@
--- Removes counters, and keys at rest, that nothing may take from any more.
--- KEYS  1 record  2 due index  3 former index  4... counters, or keys at rest
+-- Removes counters and keys at rest that no command may use any more.
+-- KEYS  1 record  2 due index  3 previous index  4... counters, or keys at rest
 -- ARGV  1 bytes before the member in a counter's key
--- Reply keys removed. While the record says that the limit is a token bucket, these are strays alone: keys that neither
---       expire nor stand in an index, which a bare DECR left that came late.
--- Laws  4, and 6: a limit published again meanwhile, by another daemon, keeps its tokens.
+-- Reply keys removed. While the record is of a token bucket, only strays are removed: keys that neither expire nor
+--       stand in an index. A bare DECR that came late has left them.
+-- Laws  4, and 6: a limit that another daemon has published again meanwhile keeps its tokens.
 assert(#KEYS >= 4 and #ARGV == 1, 'sweep takes at least 4 keys and 1 argument')
-local record, due, former, prefix = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
+local record, due, previous, prefix = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
 local published = redis.call('HGET', record, 'algorithm') == 'token-bucket'
 local gone, members = {}, {}
 for i = 4, #KEYS do
   local member = string.sub(KEYS[i], prefix + 1)
   local stray = not published or redis.call('PTTL', KEYS[i]) == -1 and not redis.call('ZSCORE', due, member)
-    and not redis.call('ZSCORE', former, member)
+    and not redis.call('ZSCORE', previous, member)
   if stray then gone[#gone + 1], members[#members + 1] = KEYS[i], member end
 end
 if #gone == 0 then return 0 end
 redis.call('UNLINK', unpack(gone))
 if not published then
   redis.call('ZREM', due, unpack(members))
-  redis.call('ZREM', former, unpack(members))
+  redis.call('ZREM', previous, unpack(members))
 end
 return #gone

@@ -1,10 +1,10 @@
-//! Removing what a limit no longer needs, in slices.
+//! Removal of keys that a limit no longer needs, in slices.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Script, aio::ConnectionLike};
 
-use super::{at_rest::is_at_rest, operate};
+use super::{at_rest::is_at_rest, settle::settle};
 use crate::{
     bucket::Operation,
     keyspace::{COUNTERS_PATTERN, ShardKeys, bucket_of, state_of, states_pattern},
@@ -13,25 +13,25 @@ use crate::{
 
 static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep.lua")));
 
-/// Removes the record of a shard: from here on no script writes to it.
+/// Removes the record of a shard. No script writes to the shard after it.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn drop_record(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<()> {
     Cmd::unlink(&keys.record).query_async(connection).await
 }
 
-/// Removes up to `most` counters of a shard whose record no longer allows any: how many buckets there were, and 0 while
-/// the record allows them.
+/// Removes up to `most` counters of a shard whose record no longer allows any. Returns their number; 0 while the record
+/// allows counters.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn sweep_counters(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
     most: usize,
 ) -> RedisResult<usize> {
-    for index in [&keys.due, &keys.former] {
+    for index in [&keys.due, &keys.previous] {
         let list = Cmd::zrange(index, 0, most.saturating_sub(1) as isize);
         let members: Vec<String> = list.query_async(connection).await?;
         if members.is_empty() {
@@ -42,29 +42,31 @@ pub async fn sweep_counters(
     Ok(0)
 }
 
-/// Removes the counters, or keys at rest, of `members`: how many were removed. While the record allows a token bucket,
-/// strays alone are: keys that neither expire nor stand in an index.
+/// Removes the counters or keys at rest of `members`. Returns their number. While the record is of a token bucket, only
+/// strays are removed: keys that neither expire nor stand in an index.
 ///
 /// # Errors
-/// Those of Redis. May be sent again without harm.
+/// Errors of Redis. May be sent again without harm.
 pub async fn sweep_keys(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
     members: &[String],
 ) -> RedisResult<usize> {
     let mut call = SWEEP.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.former);
+    call.key(&keys.record).key(&keys.due).key(&keys.previous);
     for member in members {
         call.key(keys.counter(member));
     }
     call.arg(keys.counters.len()).invoke_async(connection).await
 }
 
-/// One step of a scan over `most` keys of `node` for strays: members of counters that are no bucket of a `published` limit,
-/// by shard, and where the next step begins. [`sweep_keys`] looks again.
+/// One step of a scan of `node` for strays: counters of no `published` limit, or in no index.
+///
+/// Looks at about `most` keys. Returns members by shard, and the cursor of the next step. [`sweep_keys`] checks each
+/// again.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn find_strays(
     node: &mut impl ConnectionLike,
     published: &BTreeMap<LimitName, Shards>,
@@ -75,7 +77,7 @@ pub async fn find_strays(
     let buckets = found.iter().filter_map(|key| Some((key, bucket_of(key)?)));
     let (mut own, mut strays): (Vec<_>, Vec<_>) = buckets
         .partition(|(_, (name, shard, _))| published.get(name).is_some_and(|shards| *shard < shards.get()));
-    // Most are at rest, and expire.
+    // Most buckets are at rest, and expire.
     let asked = own.iter().fold(redis::pipe(), |mut asked, (key, _)| {
         asked.pttl(*key);
         asked
@@ -84,12 +86,12 @@ pub async fn find_strays(
     own.retain(|_| expires.next() == Some(-1));
     let asked = own.iter().fold(redis::pipe(), |mut asked, (_, (name, shard, member))| {
         let keys = ShardKeys::new(name, *shard);
-        asked.zscore(keys.due, *member).zscore(keys.former, *member);
+        asked.zscore(keys.due, *member).zscore(keys.previous, *member);
         asked
     });
-    let places: Vec<Option<f64>> = all_of(node, &asked).await?;
-    let placed = own.into_iter().zip(places.chunks(2));
-    strays.extend(placed.filter(|(_, places)| places.iter().all(Option::is_none)).map(|(key, _)| key));
+    let scores: Vec<Option<f64>> = all_of(node, &asked).await?;
+    let scored = own.into_iter().zip(scores.chunks(2));
+    strays.extend(scored.filter(|(_, scores)| scores.iter().all(Option::is_none)).map(|(key, _)| key));
     let mut by_shard: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for (_, (name, shard, member)) in strays {
         by_shard.entry((name, shard)).or_default().push(member.to_owned());
@@ -97,11 +99,11 @@ pub async fn find_strays(
     Ok((by_shard, next))
 }
 
-/// One step of a scan of `node` for buckets of the limit `name` that are at rest: shard and member of each, and where the
-/// next step begins.
+/// One step of a scan of `node` for buckets at rest of the limit `name`. Returns shard and member of each, and the
+/// cursor of the next step.
 ///
 /// # Errors
-/// Those of Redis.
+/// Errors of Redis.
 pub async fn find_at_rest(
     node: &mut impl ConnectionLike,
     name: &LimitName,
@@ -117,7 +119,7 @@ pub async fn find_at_rest(
         asked
     });
     let values: Vec<Option<String>> = all_of(node, &asked).await?;
-    // A counter is a whole number, and none so low.
+    // A counter is a whole number, above all numbers at rest.
     let at_rest =
         |value: &Option<String>| value.as_ref().is_some_and(|value| value.parse().map_or(true, is_at_rest));
     let found = buckets.into_iter().zip(values).filter(|(_, value)| at_rest(value));
@@ -128,12 +130,13 @@ async fn all_of<T: FromRedisValue>(node: &mut impl ConnectionLike, asked: &Pipel
     if asked.is_empty() { Ok(Vec::new()) } else { asked.query_async(node).await }
 }
 
-/// Removes every state of the limit `name` under `algorithm` that `node` has, of the shards from `first` on. Without an
-/// index they are found by a scan of the keyspace, the same for all shards. Those of a token bucket stay where a record
-/// says that it is one.
+/// Removes the states of the limit `name` under `algorithm` on `node`, of the shards from `first` on.
+///
+/// There is no index of states, so a scan of the keyspace finds them. States of a token bucket stay where the record is
+/// of a token bucket.
 ///
 /// # Errors
-/// Those of Redis. May be called again without harm.
+/// Errors of Redis. May be called again without harm.
 pub async fn sweep_states(
     connection: &mut impl ConnectionLike,
     node: &mut impl ConnectionLike,
@@ -145,7 +148,7 @@ pub async fn sweep_states(
     while let Some(from) = cursor {
         let found: Vec<String>;
         (found, cursor) = scan(node, name, from).await?;
-        // Those of one shard are in one slot.
+        // All states of a shard are in one hash slot.
         let mut states: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
         for key in &found {
             if let Some((shard, _)) = state_of(name, algorithm, key).filter(|(shard, _)| *shard >= first) {
@@ -153,7 +156,7 @@ pub async fn sweep_states(
             }
         }
         for (shard, states) in states {
-            if algorithm.is_scripted() {
+            if algorithm.is_script_only() {
                 Cmd::unlink(states).exec_async(connection).await?;
                 continue;
             }
@@ -165,11 +168,11 @@ pub async fn sweep_states(
     Ok(())
 }
 
-/// Brings every state of the limit `name` under `algorithm` that `node` has up to the present terms, so that each expires
-/// when it is needed no longer under these.
+/// Migrates the states of the limit `name` under `algorithm` on `node` to the present terms, so that each expires by
+/// these.
 ///
 /// # Errors
-/// Those of Redis. May be called again without harm.
+/// Errors of Redis. May be called again without harm.
 pub async fn touch_states(
     connection: &mut impl ConnectionLike,
     node: &mut impl ConnectionLike,
@@ -182,14 +185,14 @@ pub async fn touch_states(
         (found, cursor) = scan(node, name, from).await?;
         for (shard, member) in found.iter().filter_map(|key| state_of(name, algorithm, key)) {
             let keys = ShardKeys::new(name, shard);
-            operate(connection, algorithm, &keys, member, Operation::Refund(0), false, 0).await?;
+            settle(connection, algorithm, &keys, member, Operation::Refund(0), false, 0).await?;
         }
     }
     Ok(())
 }
 
-/// One step of a scan for the states of a limit, and where the next one begins: as many keys as are looked at, and
-/// removed, in a fraction of a millisecond.
+/// One step of a scan for the states of a limit, and the cursor of the next step. Redis looks at the keys of one step
+/// in a fraction of a millisecond.
 async fn scan(
     node: &mut impl ConnectionLike,
     name: &LimitName,

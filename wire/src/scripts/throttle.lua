@@ -1,27 +1,27 @@
--- CL.THROTTLE of the module redis-cell, on a server without it: the same answers to the same calls.
+-- CL.THROTTLE of the module redis-cell, on a server without it: the same replies to the same calls.
 -- KEYS  1 state: "µs ns", the theoretical arrival time to the ns
 -- ARGV  1 max_burst  2 count  3 period in seconds  4 quantity
--- Reply {limited, limit, remaining, retry_after, reset_after}: limited 0 or 1; limit: max_burst + 1; retry_after:
---       seconds until the same call would be allowed, rounded down, -1 when it was, or never would be; reset_after:
---       seconds until the key is as good as new, rounded down.
--- Laws  1 (with no tick) 5; 7: a call beyond what can be reckoned, 285 years, is an error and changes nothing.
+-- Reply {limited, limit, remaining, retry_after, reset_after}: limited 0 or 1; limit: max_burst + 1; retry_after: whole
+--       seconds until the same call would be allowed, -1 if it was, or never would be; reset_after: whole seconds until
+--       nothing of the key counts any more.
+-- Laws  1 (with no tick) 5; 7: a call that takes longer than 285 years is an error and changes nothing.
 --
--- The module counts in ns, more than doubles hold: so a time here is two numbers, whole µs and the ns beyond, 0 to 999.
+-- The module counts in ns. Doubles cannot hold these, so a time here is two numbers: whole µs, and 0 to 999 ns beyond.
 assert(#KEYS == 1 and #ARGV == 4, 'throttle takes 1 key and 4 arguments')
 local state, max_burst, count = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local period, quantity = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local function sum(us, ns, more_us, more_ns)
   us, ns = us + more_us, ns + more_ns
-  local carried = math.floor(ns / 1000)
-  return us + carried, ns - carried * 1000
+  local whole = math.floor(ns / 1000)
+  return us + whole, ns - whole * 1000
 end
 local function less(us, ns, by_us, by_ns)
   return sum(us, ns, -by_us, -by_ns)
 end
 local function times(us, ns, factor)
-  local carried = math.floor(ns * factor / 1000)
-  return us * factor + carried, ns * factor - carried * 1000
+  local whole = math.floor(ns * factor / 1000)
+  return us * factor + whole, ns * factor - whole * 1000
 end
 -- Whole µs, towards 0, as the module rounds.
 local function truncated(us, ns)
@@ -33,7 +33,7 @@ local function seconds(us, ns)
 end
 
 local now = microseconds()
--- As the module reckons it, which rounds beyond 2^53 ns.
+-- The module computes this the same way, and rounds above 2^53 ns.
 local interval = math.floor(period * 1000000000 / count)
 local each_ns = math.fmod(interval, 1000)
 local each_us = math.floor((interval - each_ns) / 1000 + 0.5)
@@ -49,7 +49,7 @@ local from_us, from_ns = tat_us, tat_ns
 if now > tat_us then from_us, from_ns = now, 0 end
 local new_us, new_ns = sum(from_us, from_ns, more_us, more_ns)
 
--- What is left of the burst after it: below zero, the call is too early.
+-- The rest of the burst after this call. Below zero, the call is too early.
 local early_us, early_ns = less(most_us, most_ns, less(new_us, new_ns, now, 0))
 local limited, retry = early_us < 0, -1
 local wait_us, wait_ns

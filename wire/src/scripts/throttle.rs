@@ -1,4 +1,4 @@
-//! `CL.THROTTLE`, the command of the module redis-cell: by the module where the server has it, by a script elsewhere.
+//! `CL.THROTTLE` of the module redis-cell: by the module where the server has it, else by a script.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ static THROTTLE: LazyLock<Script> = script!("throttle.lua");
 /// Whether the server has `CL.THROTTLE`.
 ///
 /// # Errors
-/// Those of Redis; some servers do not let everyone ask.
+/// Errors of Redis; some servers refuse the command.
 pub async fn has_cell(connection: &mut impl ConnectionLike) -> RedisResult<bool> {
     let mut ask = Cmd::new();
     ask.arg("COMMAND").arg("INFO").arg("CL.THROTTLE");
@@ -20,10 +20,10 @@ pub async fn has_cell(connection: &mut impl ConnectionLike) -> RedisResult<bool>
     Ok(known.iter().any(|command| *command != Value::Nil))
 }
 
-/// The module's own answer for `key`, which is the module's own key too.
+/// Calls the module for `key`, which is also the key in Redis.
 ///
 /// # Errors
-/// Those of Redis, see [`is_no_command`]. The call may have counted all the same.
+/// Errors of Redis, see [`is_no_command`]. The call may have counted all the same.
 pub async fn cell_throttle(
     connection: &mut impl ConnectionLike,
     key: &str,
@@ -34,10 +34,10 @@ pub async fn cell_throttle(
     ask.arg(&throttle.as_args()[..]).query_async(connection).await
 }
 
-/// The same by a script, with a key of ours.
+/// The same by a script, under a key of topup.
 ///
 /// # Errors
-/// Those of Redis. The call may have counted all the same.
+/// Errors of Redis. The call may have counted all the same.
 pub async fn throttle(
     connection: &mut impl ConnectionLike,
     key: &str,
@@ -46,7 +46,7 @@ pub async fn throttle(
     THROTTLE.key(throttle_state(key)).arg(&throttle.as_args()[..]).invoke_async(connection).await
 }
 
-/// Whether `error` says that the server does not have a command: nothing was done.
+/// Whether `error` says that the server has no such command. Nothing was done.
 pub fn is_no_command(error: &RedisError) -> bool {
     error.to_string().to_ascii_lowercase().contains("unknown command")
 }

@@ -1,22 +1,19 @@
--- The arithmetic of time and tokens, prepended to every script that credits. Its twin is bucket/time.rs.
+-- The arithmetic of time and tokens, prepended to every script that credits. The crate topup-twin has it in Rust.
 --
--- A rate in lowest terms gives n tokens every p µs. Its tokens fall on whole µs: within a span of p µs that begins at
--- a multiple of p, token i (0 <= i < n) falls on ceil(i * p / n). A bucket is somewhere between two of these
--- instants, `d` µs after the last one, and stays at that distance: its next tokens come `d` µs after the next
--- instants. So one whole number, the score, holds the exact phase of any rate for ever, and nothing drifts.
--- All numbers here are whole and below 2^53, where doubles are exact, and so is `%`.
+-- A rate in lowest terms gives n tokens every p µs. Its tokens fall on whole µs. A span of p µs begins at a multiple of
+-- p, and its token i (0 <= i < n) falls on ceil(i * p / n). A bucket is `d` µs after the last of these instants, and
+-- its next tokens come `d` µs after the next ones. One whole number, the score, therefore keeps the exact phase of any
+-- rate, and nothing drifts. All numbers here are whole and at most 2^53 (EXACT), where doubles and `%` are exact.
 
-local EXACT = 9007199254740992
-
--- floor(a * b / c) and the rest of that division, for 0 <= a < c < 2^45 and 0 <= b <= 2^53.
+-- floor(a * b / c) and the remainder, for 0 <= a < c < 2^45 and 0 <= b <= 2^53.
 local function muldiv(a, b, c)
   local product = a * b
   if product < EXACT then
     local rest = product % c
     return (product - rest) / c, rest
   end
-  -- Too large for a double: long division, 7 bits of b at a time.
-  local quotient, rest, unit = 0, 0, 562949953421312
+  -- The product is too large for a double. Long division takes 7 bits of b at a time.
+  local quotient, rest, unit = 0, 0, 128 ^ 7
   while unit >= 1 do
     local lower = b % unit
     local partial = rest * 128 + a * ((b - lower) / unit)
@@ -34,17 +31,17 @@ local function falls(i, n, p)
     if rest > 0 then at = at + 1 end
     return at
   end
-  -- More than a token every µs: from a close guess to the first µs by which i tokens have come.
+  -- Several tokens every µs. The search goes from a close guess to the first µs by which i tokens have come.
   local at = math.max(0, math.floor(i * p / n) - 1)
   while at < p and muldiv(at, n, p) < i do at = at + 1 end
   return at
 end
 
--- Where t is: the start of its span, the last token of the span at or before t, and whole µs since that token.
+-- Locates t: the start of its span, the last token of the span at or before t, and whole µs since that token.
 local function locate(t, n, p)
   local into = t % p
   local i, rest = muldiv(into, n, p)
-  -- `rest` is how far beyond token i we are, where a µs counts n; at more than a token every µs it is less than one.
+  -- `rest` is the distance from token i to t in units of 1/n µs. It is below 1 µs where several tokens fall on one.
   return t - into, i, (rest - rest % n) / n
 end
 
@@ -67,12 +64,12 @@ local function owed(score, now, n, p)
   local base, i, d = locate(score, n, p)
   local base_now, i_now, rest = locate(now - d, n, p)
   local k = i_now - i
-  -- Summed up so that nothing on the way is larger than the outcome, which is exact as far as doubles are.
+  -- In this order no intermediate number is larger than the result, which is exact up to 2^53.
   if base_now > base then k = ((base_now - base) / p - 1) * n + (n - i) + i_now end
   return k, now - rest
 end
 
--- The instant by which k more tokens have come; 2^53 when that is beyond all reckoning or never.
+-- The instant by which k more tokens have come; 2^53 if it is later than that, or never comes.
 local function instant(score, k, n, p)
   if n == 0 then return EXACT end
   local base, i, d = locate(score, n, p)

@@ -1,13 +1,13 @@
--- The token bucket: every operation on one but the bare commands. Written upon time.lua, bucket.lua and rest.lua. GCRA
--- is the same without a due index: always at rest. State is one of
---   a counter, tokens left, and a place in the due or former index: a daemon tops it up
---   a value at rest, see rest.lua: nobody has to
---   none: the bucket is full. A counter in no index, which a bare DECR left that came late, is as good as none.
+-- The token bucket: every operation on it but the native commands. Written upon time.lua, bucket.lua and rest.lua. GCRA
+-- is the same without a due index, always at rest. State is one of
+--   a counter of the tokens left, in the due index or the previous one: a daemon credits it
+--   a value at rest, see rest.lua: it fills by itself
+--   none: the bucket is full. A counter in no index counts as none; a bare DECR that came late has left it.
 -- Without catch-up, and where tokens come at calendar instants, no bucket is at rest.
--- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even what a bare DECR has left.
--- The arguments from `operation` on are settle.lua's. Answers as settle.lua, but always all numbers; and whether the
--- bucket could be at rest.
-local function token_bucket(algorithm, state, record, due, former, now, operation, count, may_count, last,
+-- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even a bare DECR's.
+-- The arguments from `operation` on are those of settle.lua. Returns the reply of settle.lua, always as all numbers,
+-- and whether the bucket may be at rest.
+local function token_bucket(algorithm, state, record, due, previous, now, operation, count, may_count, last,
   in_hand_for)
   local terms = read_terms(record, algorithm)
   if not terms then return unknown(state, now), false end
@@ -21,12 +21,12 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   local member = due and string.sub(state, #due)
   local text = redis.call('GET', state)
   local form, tag, said, hold = parse_rest(text, terms.tag)
-  local tokens, score, found, stood, stepped, moved = nil, nil, 'absent', nil, false, doubt > 0
+  local tokens, score, found, indexed, stepped, moved = nil, nil, 'absent', nil, false, doubt > 0
   if form then
-    local under = tag == terms.tag and terms or read_former_terms(record)
-    -- A shard that is younger than others counts its terms from its own beginning.
+    local under = tag == terms.tag and terms or read_previous_terms(record)
+    -- A shard that was published later than others counts its terms from 1 as well, and has no previous ones.
     if not under.capacity then under = terms end
-    -- What a quota has left says nothing of a rate.
+    -- A value that was written under a quota tells nothing under a rate.
     if under.n > 0 then
       found = 'rest'
       if form == 'f' then
@@ -40,37 +40,37 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
         tokens, moved = math.max(0, tokens - said), moved or taken > now
       else
         tokens, score, stepped = arrived(under, said, under == terms and now or under.since)
-        -- Takes that found no token and are about to be given back: a bucket that nothing is taken of stays as it is.
+        -- Takes found no token and are about to be given back. A bucket that this call takes nothing of stays as it is.
         local owes = stepped and as_number and under == terms
           and said - now - terms.capacity * terms.p <= GIVING_BACK
         if owes then score = now - (now - said) % terms.p end
         moved = moved or stepped and not owes
       end
       if under ~= terms then
-        tokens, score = carry(under, terms, tokens, score)
+        tokens, score = migrate(under, terms, tokens, score)
         moved = true
       end
       tokens, score = credit(terms, tokens, score, now)
     end
   elseif due then
-    stood, found = redis.call('ZSCORE', due, member), 'due'
-    if not stood and terms.former then
-      stood, found = redis.call('ZSCORE', former, member), 'former'
+    indexed, found = redis.call('ZSCORE', due, member), 'due'
+    if not indexed and terms.has_previous then
+      indexed, found = redis.call('ZSCORE', previous, member), 'previous'
     end
-    if not stood then
+    if not indexed then
       found = 'absent'
     else
-      -- A missing counter was evicted: empty, not full. Below 0 is debt, which is nobody's.
+      -- A missing counter was evicted, so the bucket is empty, not full. Debt below 0 counts as empty.
       local number, met = tonumber(text) or 0, false
-      score = score_at(stood)
+      score = score_in_index(indexed)
       local written = score
-      if found == 'former' then
-        tokens, score = carry_counter(read_former_terms(record), terms, number, score)
+      if found == 'previous' then
+        tokens, score = migrate_counter(read_previous_terms(record), terms, number, score)
       else
         tokens, met = counted(terms, number)
       end
-      -- A full bucket that still has a key counts from now, as one without does. What is in doubt was taken: were it
-      -- not, the bucket would have lost what it cannot hold.
+      -- The tokens in doubt are added before the credit, and taken off again after it. A credit up to the capacity then
+      -- does not forget them. A full bucket that still has a key counts from now, as an absent one does.
       if terms.catch_up or tokens >= terms.capacity then
         tokens, score = credit(terms, tokens + doubt, score, now)
       end
@@ -82,19 +82,20 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   tokens = math.max(0, tokens - doubt)
   hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0
   if stepped and as_number then hold = math.max(hold, now + GIVING_BACK) end
-  local counting = found == 'due' or found == 'former'
+  local counting = found == 'due' or found == 'previous'
 
-  -- If the bucket is full when the worker reckons it is, nobody has taken since, and tokens go in at once. Otherwise
-  -- other workers may have some in hand, which are good only while the bucket with them is below full. So a counter
-  -- ends first, and the tokens go in when all those are spent or gone.
+  -- The bucket is full at the instant that the worker expects: no other worker has taken since, and the tokens go in at
+  -- once. Otherwise other workers may have tokens in hand, which are good only while the bucket with them is below
+  -- full. The bucket therefore ends counting first, and the tokens go in once those in hand are spent or gone.
   local untouched, ended, wait = false, false, 0
   if puts then
     local full = now + headroom(terms, score, tokens, now)
-    untouched = last > 0 and terms.p >= 10 * terms.n and terms.n > 0 and math.abs(full - last) <= 5
+    untouched = last > 0 and terms.p >= 10 * terms.n and terms.n > 0
+      and math.abs(full - last) <= FULL_AT_SLACK
     if operation == 'put-back' then
       if not untouched then count = 0 end
     elseif rests and due and not untouched and full < EXACT then
-      local span = math.max(HOLD, in_hand_for + 250000)
+      local span = math.max(HOLD, in_hand_for + HOLD_MARGIN)
       local left = hold > now and hold - span + in_hand_for - now or 0
       if counting then
         ended, hold, wait = true, now + span, in_hand_for
@@ -108,13 +109,13 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
 
   local before = tokens
   local verdict, granted, missing
-  tokens, verdict, granted, missing = operate(terms, tokens, operation, count)
+  tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   if missing > 0 then
     wait = time_to(terms, score, missing, now)
-    -- Without catch-up, tokens come at the daemon's ticks only. Once they are due it comes within a tick, and never
-    -- should it be dead: a quarter of one is soon enough to ask again.
+    -- Without catch-up, only the daemon's ticks bring tokens. A tick that is due comes soon, or never if no daemon is
+    -- alive, so the caller asks again after a quarter of one.
     if not terms.catch_up then
-      local soon = math.max(1000, math.min(250000, math.floor(terms.tick / 4)))
+      local soon = math.max(SHORTEST_TICK_WAIT, math.min(LONGEST_TICK_WAIT, math.floor(terms.tick / 4)))
       wait = math.max(wait, score + terms.tick - now, soon)
     end
   end
@@ -125,7 +126,7 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
   if ended and counting then
     counts = false
   elseif rests and due and tokens > before and not untouched then
-    -- No value at rest can say more than that.
+    -- A value at rest tells no full instant of 2^53 or later.
     counts, hold = now + ahead >= EXACT, math.max(hold, now + HOLD)
   elseif rests and counting then
     counts = untouched or gap > 1
@@ -134,27 +135,27 @@ local function token_bucket(algorithm, state, record, due, former, now, operatio
     counts = counts or due and now + ahead >= EXACT
   end
 
-  -- What was refused and credited nothing is left as it is, debt included: whoever credits next clamps it.
+  -- A denied operation that credits nothing writes nothing. The next credit clamps debt.
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     local full = absent(terms, now) >= terms.capacity
     if full and terms.n > 0 and terms.anchor < terms.capacity then
-      -- Grown to its new capacity: from here on the terms are packed again.
+      -- An absent bucket has grown to its new capacity, so the terms can be packed again.
       terms.anchor = terms.capacity
       redis.call('HSET', record, 'anchor', whole(terms.anchor), 'packed', packed_terms(algorithm, terms))
     end
     local vanishes = tokens >= terms.capacity and hold <= now and full
     if counts and not vanishes then
       redis.call('SET', state, whole(tokens))
-      local stands = place(terms, tokens, score)
-      if found ~= 'due' or stands ~= tonumber(stood) then redis.call('ZADD', due, whole(stands), member) end
-      if found == 'former' then redis.call('ZREM', former, member) end
+      local target = index_score(terms, tokens, score)
+      if found ~= 'due' or target ~= tonumber(indexed) then redis.call('ZADD', due, whole(target), member) end
+      if found == 'previous' then redis.call('ZREM', previous, member) end
     else
       if vanishes then
         redis.call('DEL', state)
       else
         keep_at_rest(terms, state, gap == 0 and now or now + ahead, hold, now, as_number)
       end
-      if counting then redis.call('ZREM', found == 'due' and due or former, member) end
+      if counting then redis.call('ZREM', found == 'due' and due or previous, member) end
     end
     counting = counts and not vanishes
   end

@@ -1,8 +1,7 @@
--- What the algorithms share that count what is taken within windows of time. Prepended after bucket.lua to their
--- scripts.
+-- Functions for algorithms that count tokens within windows of time. Prepended after bucket.lua to their scripts.
 
--- What the record says, or nil when it is not there or not of this algorithm; its rules by the length of their windows,
--- the shortest first.
+-- The record as a table; nil where there is none, or one of another algorithm. The rule of the shortest window is
+-- first.
 local function read_windows(record, algorithm)
   local f = redis.call('HMGET', record, 'algorithm', 'capacity', 'rules', 'aligned', 'since')
   if f[1] ~= algorithm then return nil end

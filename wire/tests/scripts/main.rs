@@ -1,14 +1,14 @@
-//! The scripts on a real redis-server: against their twin, against the laws, and against what their headers promise.
+//! The scripts on a real redis-server: against their twin, against the laws, and against the promises of their headers.
 //!
 //! Time is real and cannot be waited for, so it is made to pass by moving every instant kept in Redis: see `travel`.
-//! A failing seed prints itself; `TOPUP_TEST_SEED=7` runs that one again, `TOPUP_TEST_SEED=0..9999` a long night of them.
-//! `TOPUP_TEST_REDIS_SERVER` names another program to run than the `redis-server` on the PATH.
+//! A failing seed prints itself; `TOPUP_TEST_SEED=7` runs that one again, `TOPUP_TEST_SEED=0..9999` a long night of
+//! them. `TOPUP_TEST_REDIS_SERVER` names another program to run than the `redis-server` on the PATH.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails where it unwraps")]
 
 mod contracts;
 mod cost;
-mod draw;
+mod generators;
 mod laws;
 mod plain;
 mod server;

@@ -1,4 +1,4 @@
-//! One private Redis per test, and what is in it.
+//! One private Redis per test, and its content.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use redis::{
     aio::{ConnectionLike, MultiplexedConnection},
 };
 use topup_embedded::RedisServer;
-use topup_wire::{keyspace::ShardKeys, limit::Limit, reply::Published, scripts};
+use topup_wire::{keyspace::ShardKeys, limit::Limit, reply::PublishReply, scripts};
 
 /// A private Redis and a connection to it.
 pub(crate) struct Redis {
@@ -16,7 +16,7 @@ pub(crate) struct Redis {
     seen: Script,
 }
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Text(String),
@@ -125,9 +125,9 @@ pub(crate) async fn publish(
     keys: &ShardKeys,
     limit: &Limit,
     at: Option<u64>,
-) -> RedisResult<Published> {
+) -> RedisResult<PublishReply> {
     let published = scripts::publish(connection, keys, limit, at, None).await?;
-    let Published::Announced(told) = published else { return Ok(published) };
+    let PublishReply::Announced(told) = published else { return Ok(published) };
     // As if it had been long ago.
     Cmd::hset(&keys.record, "frozen", 1).exec_async(connection).await?;
     scripts::publish(connection, keys, limit, at, Some(told)).await
@@ -135,7 +135,7 @@ pub(crate) async fn publish(
 
 /// Commands as they would be written to Redis, to be sent in one packet.
 fn pipeline(mut out: &[u8]) -> Pipeline {
-    // What stands before the next line's end, as a number without its kind.
+    // The number in the first line, without the kind before it.
     fn length(out: &mut &[u8]) -> usize {
         let end = out.iter().position(|byte| *byte == b'\r').unwrap();
         let (line, rest) = out.split_at(end);

@@ -1,5 +1,5 @@
 -- Makes time pass: every instant kept in Redis moves back, or forward when the clock is to step back.
--- KEYS  1 record  2 due index  3 former index  4 what the keys of the buckets begin with
+-- KEYS  1 record  2 due index  3 previous index  4 the beginning of the buckets' keys
 -- ARGV  1 µs to pass
 local by = tonumber(ARGV[1])
 local function earlier(instant) return string.format('%016.0f', instant - by) end
@@ -14,7 +14,7 @@ for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) d
   -- 0 is none, and 2^53 never.
   if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, score(instant)) end
 end
--- Of scripted algorithms, the last of the packed terms is an instant.
+-- The last number of the packed terms of other algorithms is an instant.
 local packed = redis.call('HGET', KEYS[1], 'packed')
 if packed and #packed == 40 and struct.unpack('<d', packed, 33) > 0 then
   local instant = struct.unpack('<d', packed, 33)

@@ -1,8 +1,8 @@
 //! Making time pass without waiting for it.
 
 use redis::Script;
+use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::{
-    bucket::{AtRest, Bucket, Record},
     keyspace::ShardKeys,
     limit::{Limit, Supply},
 };
@@ -13,7 +13,7 @@ use crate::server::Redis;
 pub(crate) async fn travel(redis: &mut Redis, keys: &ShardKeys, by: i64) {
     let script = Script::new(include_str!("travel.lua"));
     let mut call = script.key(&keys.record);
-    redis.call::<()>(call.key(&keys.due).key(&keys.former).key(&keys.counters).arg(by)).await;
+    redis.call::<()>(call.key(&keys.due).key(&keys.previous).key(&keys.counters).arg(by)).await;
 }
 
 /// The same for the twin.
@@ -52,7 +52,7 @@ pub(crate) fn travel_record(limit: &mut Limit, record: &mut Record, by: i64) {
     for instant in [&mut record.filled, &mut record.fills, &mut record.since, &mut record.anchored] {
         earlier(instant, by);
     }
-    if let Some(before) = &mut record.before {
+    if let Some(before) = &mut record.previous {
         earlier(&mut before.filled, by);
     }
 }

@@ -1,11 +1,11 @@
 //! A wrong number of keys or arguments is an error, and changes nothing.
 
 use redis::{Script, Value};
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, scripts};
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, scripts};
 
 use super::sources;
 use crate::{
-    draw::limit,
+    generators::limit,
     server::{Redis, publish},
 };
 
@@ -13,13 +13,13 @@ use crate::{
 fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
         "settle" => [2, 4].contains(&keys) && (3..=5).contains(&arguments),
-        "scripted" => (keys, arguments) == (2, 2),
-        // One text begins both, and tells them apart by what it is given. No algorithm is called "take".
-        "joint" => (keys, arguments) == (2, 2),
+        "script_only" => (keys, arguments) == (2, 2),
+        // One text begins both, and tells them apart by the arguments. No algorithm is called "take".
+        "take_all" => (keys, arguments) == (2, 2),
         // Nor is "take" a number.
         "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
         "refill" => (keys, arguments) == (3, 2),
-        "carry" => keys >= 3 && arguments == 1,
+        "migrate" => keys >= 3 && arguments == 1,
         "sweep" => keys >= 4 && arguments == 1,
         "publish" => keys == 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "freeze" => (keys, arguments) == (1, 3),
@@ -37,7 +37,7 @@ async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(3, "1/s"), None).await.unwrap();
-    scripts::settle(conn, &keys, "a", Operation::Take(1), true, 0).await.unwrap();
+    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(1), true, 0).await.unwrap();
     let before = redis.keyspace().await;
     for source in sources::scripts() {
         let script = Script::new(&source.whole());
@@ -48,7 +48,7 @@ async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
             }
             let mut call = script.prepare_invoke();
             for key in
-                [&keys.counter("a"), &keys.record, &keys.due, &keys.former, "x"].iter().take(given_keys)
+                [&keys.counter("a"), &keys.record, &keys.due, &keys.previous, "x"].iter().take(given_keys)
             {
                 call.key(*key);
             }

@@ -5,10 +5,10 @@ use topup_wire::{
     bucket::{Operation, Pace},
     limit::{Algorithm, Limit},
     reply::Verdict,
-    scripts::{self, AtRestNumber, Look, Part},
+    scripts::{self, AtRestNumber, BucketTake, Look},
 };
 
-use crate::{draw::limit, laws::Scene, server::Redis};
+use crate::{generators::limit, laws::Scene, server::Redis};
 
 const PACE: Pace = Pace { n: 1, p: 1_000_000 };
 
@@ -33,10 +33,10 @@ async fn ask(scene: &mut Scene, ask: impl Fn(&mut Vec<u8>, &str) -> usize) -> Re
     scene.redis.ask_bare(&out, many).await.pop().unwrap()
 }
 
-/// A take of `count` of bucket "a", which may have no key: what it is told.
+/// The reply to a take of `count` of bucket "a", which may have no key.
 async fn take(scene: &mut Scene, count: u64) -> AtRestNumber {
     let first_at = scene.redis.time().await;
-    let left = ask(scene, |out, key| scripts::ask_take_at_rest(out, key, 1, PACE, count, first_at)).await;
+    let left = ask(scene, |out, key| scripts::encode_take_at_rest(out, key, 1, PACE, count, first_at)).await;
     scripts::read_number_at_rest(redis::from_redis_value(left.unwrap()).unwrap(), 1)
 }
 
@@ -55,10 +55,13 @@ async fn scripts_and_bare_commands_take_turns() {
     let AtRestNumber::Full(full_at) = take(&mut scene, 3).await else { panic!("no number") };
     assert!(full_at > first);
     let conn = &mut scene.redis.connection;
-    let settled = scripts::settle(conn, &scene.keys, "a", Operation::Take(4), false, 0).await.unwrap();
+    let settled =
+        scripts::settle(conn, Algorithm::TokenBucket, &scene.keys, "a", Operation::Take(4), false, 0)
+            .await
+            .unwrap();
     assert_eq!((settled.tokens, settled.now + settled.headroom), (3, full_at + 4 * PACE.p));
     assert_eq!(take(&mut scene, 3).await, AtRestNumber::Full(full_at + 7 * PACE.p));
-    let part = Part {
+    let part = BucketTake {
         algorithm: Algorithm::TokenBucket,
         keys: &scene.keys.clone(),
         member: "a",
@@ -66,7 +69,7 @@ async fn scripts_and_bare_commands_take_turns() {
         enforced: true,
     };
     scene.pass(4_000_000).await;
-    let replies = scripts::joint(&mut scene.redis.connection, &[part]).await.unwrap();
+    let replies = scripts::take_all(&mut scene.redis.connection, &[part]).await.unwrap();
     assert_eq!((replies[0].verdict, replies[0].tokens), (Verdict::Allowed, 3));
     let left = AtRestNumber::Full(full_at + 4 * PACE.p);
     assert_eq!(scripts::read_number_at_rest(text(&mut scene).await.parse().unwrap(), 1), left);
@@ -80,10 +83,10 @@ async fn what_a_script_has_forgotten_cannot_be_given_back() {
     }
     let peeked = scene.settle("a", Operation::Peek(1)).await;
     assert_eq!((peeked.verdict, peeked.wait), (Verdict::Denied, PACE.p));
-    // Not forgotten by those who only look.
-    ask(&mut scene, |out, key| scripts::ask_adjust(out, key, PACE, 1, 0, 0)).await.unwrap();
+    // A peek does not forget it.
+    ask(&mut scene, |out, key| scripts::encode_correction(out, key, PACE, 1, 0, 0)).await.unwrap();
     assert_eq!(scene.settle("a", Operation::Take(1)).await.verdict, Verdict::Denied);
-    let refused = ask(&mut scene, |out, key| scripts::ask_adjust(out, key, PACE, 4, 0, 0)).await;
+    let refused = ask(&mut scene, |out, key| scripts::encode_correction(out, key, PACE, 4, 0, 0)).await;
     assert!(scripts::is_not_a_counter(&refused.unwrap_err()));
     scene.pass(3_000_000).await;
     let settled = scene.settle("a", Operation::Share(9)).await;
@@ -95,7 +98,7 @@ async fn what_is_given_back_at_once_is_there_for_the_next() {
     let mut scene = scene().await;
     take(&mut scene, 9).await;
     take(&mut scene, 2).await;
-    ask(&mut scene, |out, key| scripts::ask_adjust(out, key, PACE, 2, 0, 0)).await.unwrap();
+    ask(&mut scene, |out, key| scripts::encode_correction(out, key, PACE, 2, 0, 0)).await.unwrap();
     let settled = scene.settle("a", Operation::Take(1)).await;
     assert_eq!((settled.verdict, settled.tokens), (Verdict::Allowed, 0));
 }
@@ -106,7 +109,7 @@ async fn a_key_lives_until_its_bucket_is_full() {
     take(&mut scene, 1).await;
     let AtRestNumber::Full(full_at) = take(&mut scene, 3).await else { panic!("no number") };
     for until in [full_at, full_at - 1_000_000] {
-        let value = ask(&mut scene, |out, key| scripts::ask_adjust(out, key, PACE, 0, 0, until)).await;
+        let value = ask(&mut scene, |out, key| scripts::encode_correction(out, key, PACE, 0, 0, until)).await;
         let number = scripts::number_at_rest(1, full_at).to_string();
         assert_eq!(value.unwrap(), Value::BulkString(number.into_bytes()));
         let counter = scene.keys.counter("a");
@@ -142,7 +145,7 @@ async fn what_was_taken_of_a_limit_that_redis_has_lost_stays_taken() {
 }
 
 #[tokio::test]
-async fn an_integer_of_former_terms_is_told_from_one_of_these() {
+async fn an_integer_of_previous_terms_is_told_from_one_of_these() {
     let mut scene = scene().await;
     take(&mut scene, 4).await;
     scene.publish(limit(20, "1/min"), None).await;

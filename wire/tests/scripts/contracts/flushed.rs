@@ -5,12 +5,12 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::Algorithm,
-    reply::{Published, Verdict},
+    reply::{PublishReply, Verdict},
     scripts::{self, Health, Look},
 };
 
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::{Keyspace, Redis, publish},
 };
 
@@ -27,14 +27,16 @@ async fn forgotten_scripts_are_sent_again() {
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         publish(&mut redis.connection, &keys, &changed, None).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
+        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+            .await
+            .unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        scripts::carry(&mut redis.connection, &keys, &members).await.unwrap();
+        scripts::migrate(&mut redis.connection, &keys, &members).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_scripted()) {
-            scripts::operate(&mut redis.connection, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
+        for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_script_only()) {
+            scripts::settle(&mut redis.connection, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
             redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         }
         scripts::sweep_counters(&mut redis.connection, &keys, 1).await.unwrap();
@@ -44,7 +46,13 @@ async fn forgotten_scripts_are_sent_again() {
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         assert_eq!(scripts::poll(&mut redis.connection).await.unwrap().daemons, 1);
     }
-    assert_eq!(scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 7);
+    assert_eq!(
+        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+            .await
+            .unwrap()
+            .tokens,
+        7
+    );
 }
 
 #[tokio::test]
@@ -63,7 +71,7 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
             let member = members.choose(&mut rng).unwrap();
             match rng.random_range(0..6) {
                 0 => drop(scripts::refill(conn, &keys, 9, Look::Due).await.unwrap()),
-                1 => drop(scripts::carry(conn, &keys, &members).await.unwrap()),
+                1 => drop(scripts::migrate(conn, &keys, &members).await.unwrap()),
                 2 => drop(scripts::refill(conn, &keys, 9, Look::All).await.unwrap()),
                 way => {
                     // A worker that still believes the bucket to be below full.
@@ -75,7 +83,9 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
                     if bare.is_ok_and(|left| left >= 0) {
                         continue;
                     }
-                    let settled = scripts::settle(conn, &keys, member, TAKE, true, 0).await.unwrap();
+                    let settled = scripts::settle(conn, Algorithm::TokenBucket, &keys, member, TAKE, true, 0)
+                        .await
+                        .unwrap();
                     assert_eq!(settled.verdict == Verdict::Unknown, step >= flush_after);
                 }
             }
@@ -83,8 +93,11 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
         assert_eq!(redis.keyspace().await, Keyspace::new());
         // Published again, it begins anew.
         let again = publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();
-        assert_eq!(again, Published::Created);
-        let settled = scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
+        assert_eq!(again, PublishReply::Created);
+        let settled =
+            scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+                .await
+                .unwrap();
         assert_eq!(settled.tokens, 4);
         redis.ask::<()>(&["FLUSHALL"]).await;
     }

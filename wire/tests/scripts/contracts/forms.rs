@@ -1,14 +1,15 @@
 //! When a bucket is absent, at rest or counting, and what bare commands make of it.
 
 use topup_wire::{
-    bucket::{HOLD, Operation},
+    bucket::Operation,
+    constants::HOLD,
     limit::{Algorithm, Limit},
     reply::{PutInReply, Settled, Verdict},
-    scripts::{self, Look, Part, number_at_rest},
+    scripts::{self, BucketTake, Look, number_at_rest},
 };
 
 use crate::{
-    draw::limit,
+    generators::limit,
     laws::Scene,
     server::{Redis, publish},
 };
@@ -32,7 +33,9 @@ async fn decrement(scene: &mut Scene) -> Option<i64> {
 /// A share of `count` of bucket "a", which may count where `may_count`.
 async fn share(scene: &mut Scene, count: u64, may_count: bool) -> Settled {
     let (keys, share) = (scene.keys.clone(), Operation::Share(count));
-    scripts::settle(&mut scene.redis.connection, &keys, "a", share, may_count, 0).await.unwrap()
+    scripts::settle(&mut scene.redis.connection, Algorithm::TokenBucket, &keys, "a", share, may_count, 0)
+        .await
+        .unwrap()
 }
 
 async fn text(scene: &mut Scene) -> Option<String> {
@@ -123,7 +126,7 @@ async fn what_others_take_from_ends_counting_before_tokens_are_put_in() {
 async fn tokens_in_doubt_are_not_found_in_a_bucket() {
     let mut scene = scene(limit(10, "1/s")).await;
     assert!(share(&mut scene, 5, true).await.counting);
-    // As late as if the bucket had been full: what was taken then was not there to be lost.
+    // The takes come as late as if the bucket had been full, so their tokens were not there to be lost.
     scene.pass(60_000_000).await;
     for left in [4, 3, 2] {
         assert_eq!(decrement(&mut scene).await, Some(left));
@@ -132,7 +135,7 @@ async fn tokens_in_doubt_are_not_found_in_a_bucket() {
     assert_eq!(settled.tokens, 7);
     let settled = scene.settle_in_doubt("a", Operation::Take(1), 3).await;
     assert_eq!((settled.tokens, scene.tokens("a").await), (6, 6));
-    // Of a bucket with no counter any more, as much at most as it holds.
+    // A bucket that is no counter any more loses at most the tokens that it has.
     let settled = scene.settle_in_doubt("b", Operation::Take(1), 4).await;
     assert_eq!(settled.tokens, 5);
     let denied = scene.settle_in_doubt("b", Operation::Take(1), 40).await;
@@ -157,16 +160,16 @@ async fn a_full_counter_goes_with_the_first_pass_that_finds_it() {
 /// Its counter was evicted, and a client took it for full.
 #[tokio::test]
 async fn a_bucket_at_rest_that_is_due_loses_its_place_and_nothing_else() {
-    for carried in [false, true] {
+    for migrated in [false, true] {
         let mut scene = scene(limit(10, "1/s")).await;
         assert!(share(&mut scene, 9, true).await.counting);
         let counter = scene.keys.counter("a");
         scene.redis.ask::<()>(&["DEL", &counter]).await;
         assert!(scene.first_take("a", 5).await.1);
         let before = text(&mut scene).await;
-        if carried {
+        if migrated {
             scene.publish(limit(10, "2/s"), None).await;
-            scene.carry(1).await;
+            scene.migrate(1).await;
         } else {
             scene.pass(PERIOD).await;
             let keys = scene.keys.clone();
@@ -216,7 +219,7 @@ async fn what_is_published_says_the_terms_and_when_an_absent_bucket_is_full() {
     assert_eq!((first.frozen, first.absent_full_at), (false, 0));
     scene.publish(limit(70, "1/s"), None).await;
     let raised = scripts::read_limit(&mut scene.redis.connection, &name).await.unwrap().unwrap();
-    assert_eq!(raised.terms, first.terms + 1);
+    assert_eq!(raised.terms_id, first.terms_id + 1);
     let now = scene.redis.time().await;
     assert!(raised.absent_full_at.abs_diff(now + 60_000_000) < 1_000_000);
     scene.redis.ask::<()>(&["HSET", &scene.keys.record.clone(), "frozen", "1"]).await;
@@ -224,7 +227,7 @@ async fn what_is_published_says_the_terms_and_when_an_absent_bucket_is_full() {
     assert!(frozen.frozen);
 }
 
-/// Not by workers of this version, which do not: as much as it held is what it had.
+/// Workers of this version send no such first take. The bucket loses the tokens that it had.
 #[tokio::test]
 async fn a_first_take_of_a_raised_bucket_takes_from_what_it_held() {
     let mut scene = scene(limit(10, "1/min")).await;
@@ -252,7 +255,7 @@ async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
     let mut redis = Redis::start().await;
     let named = |name: &str, algorithm: Algorithm, capacity: u64| {
         let name = name.parse().unwrap();
-        Limit { name, algorithm, ..crate::draw::limit_of(algorithm, capacity) }
+        Limit { name, algorithm, ..crate::generators::limit_of(algorithm, capacity) }
     };
     let limits = Algorithm::ALL.map(|algorithm| named(algorithm.as_str(), algorithm, 5));
     let keys = limits.each_ref().map(|limit| topup_wire::keyspace::ShardKeys::new(&limit.name, 0));
@@ -263,15 +266,15 @@ async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
     for (count, verdict, left) in
         [(3, Verdict::Allowed, 2), (3, Verdict::Denied, 2), (2, Verdict::Allowed, 0)]
     {
-        let parts: Vec<Part<'_>> = limits
+        let parts: Vec<BucketTake<'_>> = limits
             .iter()
             .zip(&keys)
             .map(|(limit, keys)| {
                 let algorithm = limit.algorithm;
-                Part { algorithm, keys, member: "a", count, enforced: true }
+                BucketTake { algorithm, keys, member: "a", count, enforced: true }
             })
             .collect();
-        for (settled, limit) in scripts::joint(conn, &parts).await.unwrap().iter().zip(&limits) {
+        for (settled, limit) in scripts::take_all(conn, &parts).await.unwrap().iter().zip(&limits) {
             assert_eq!((settled.verdict, settled.tokens), (verdict, left), "{}", limit.algorithm);
             assert!(!settled.counting);
         }

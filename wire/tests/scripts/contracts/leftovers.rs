@@ -1,4 +1,4 @@
-//! What a removal cut short has left, and what the scripts make of it.
+//! Keys that an unfinished removal has left, and how scripts treat them.
 
 use topup_wire::{
     bucket::Operation,
@@ -9,7 +9,7 @@ use topup_wire::{
 };
 
 use crate::{
-    draw::limit_of,
+    generators::limit_of,
     server::{Redis, publish},
 };
 
@@ -20,14 +20,14 @@ async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
-    for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_scripted()) {
+    for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_script_only()) {
         let limit = limit_of(algorithm, 10);
-        // What was taken within a window stays taken, by whatever name. What is at rest is swept with its limit.
+        // Tokens taken within a window stay taken, under any name. Buckets at rest are swept with their limit.
         let stays = matches!(limit.terms.supply, Supply::Windows(_)) || algorithm == Algorithm::Gcra;
         let second = if stays { 8 } else { 9 };
         for tokens in [9, second] {
             publish(conn, &keys, &limit, None).await.unwrap();
-            let settled = scripts::operate(conn, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
+            let settled = scripts::settle(conn, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
             assert_eq!((settled.verdict, settled.tokens), (Verdict::Allowed, tokens), "{algorithm}");
             scripts::drop_record(conn, &keys).await.unwrap();
         }
@@ -40,6 +40,9 @@ async fn what_a_bare_decr_leaves_of_a_removed_limit_goes_with_the_next_question(
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     assert_eq!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap(), -1);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().verdict, Verdict::Unknown);
+    assert_eq!(
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().verdict,
+        Verdict::Unknown
+    );
     assert!(redis.keyspace().await.is_empty());
 }

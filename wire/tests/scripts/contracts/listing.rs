@@ -2,7 +2,7 @@
 
 use topup_wire::{bucket::Operation, limit::Algorithm, scripts};
 
-use crate::{draw::limit, laws::Scene, server::Redis};
+use crate::{generators::limit, laws::Scene, server::Redis};
 
 /// From one credit of a bucket that is near full to the next.
 const PERIOD: u64 = 1_600_000;
@@ -41,7 +41,7 @@ async fn the_farther_from_full_the_less_often_a_bucket_is_credited() {
     assert_eq!(scene.tokens("near").await, 16_000);
     scene.take("near", 800).await;
     assert!((10_240..12_800).contains(&scene.tokens("farthest").await));
-    // All are, once, when what was known of them may be wrong.
+    // All buckets are listed once, when estimates of them may be wrong.
     scene.pass(PERIOD).await;
     assert_eq!(scene.refill_all(1).await.credited, 3);
 }
@@ -87,7 +87,7 @@ async fn a_touched_lazy_bucket_expires_when_it_is_full_under_the_present_terms()
     let mut scene = Scene::set(Redis::start().await, lazy.clone()).await;
     let state = scene.keys.state(lazy.algorithm, "a");
     let conn = &mut scene.redis.connection;
-    scripts::operate(conn, lazy.algorithm, &scene.keys, "a", Operation::Take(60), true, 0).await.unwrap();
+    scripts::settle(conn, lazy.algorithm, &scene.keys, "a", Operation::Take(60), true, 0).await.unwrap();
     let minutes = |left: u64| (left + 30_000) / 60_000;
     assert_eq!(minutes(scene.redis.ask(&["PTTL", &state]).await), 1);
     lazy.terms.supply = topup_wire::limit::Supply::Rate("1/min".parse().unwrap());

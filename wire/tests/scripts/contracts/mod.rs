@@ -1,12 +1,12 @@
-//! What the headers of the scripts promise.
+//! Promises in the headers of the scripts.
 
 mod arity;
 mod at_rest;
 mod flushed;
 mod forms;
-mod lane;
 mod leftovers;
 mod listing;
+mod pipeline;
 mod publishing;
 pub(crate) mod sources;
 mod wrong_types;

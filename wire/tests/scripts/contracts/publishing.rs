@@ -1,9 +1,9 @@
-//! Publishing, carrying over and sweeping, and what they leave alone.
+//! Publishing, migrating and sweeping, and the keys that they leave alone.
 
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::Published, scripts};
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::PublishReply, scripts};
 
 use crate::{
-    draw::limit,
+    generators::limit,
     server::{Redis, publish},
 };
 
@@ -15,20 +15,26 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(10, "1/d"), None).await.unwrap();
-    scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap();
+    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap();
     let changed = publish(conn, &keys, &limit(20, "1/d"), None).await.unwrap();
-    assert_eq!(changed, Published::Changed);
+    assert_eq!(changed, PublishReply::Changed);
     let busy = publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
-    assert_eq!(busy, Published::Busy);
-    // The one bucket to be carried over is, by a take and no daemon.
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 4);
+    assert_eq!(busy, PublishReply::Busy);
+    // The one bucket to be migrated is, by a take and no daemon.
+    assert_eq!(
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().tokens,
+        4
+    );
     let changed = publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
-    assert_eq!(changed, Published::Changed);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 1);
+    assert_eq!(changed, PublishReply::Changed);
+    assert_eq!(
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().tokens,
+        1
+    );
     // The record says so as soon as a daemon has looked.
-    assert!(scripts::is_carrying(conn, &keys).await.unwrap());
-    assert_eq!(scripts::carry(conn, &keys, &[]).await.unwrap().left, 0);
-    assert!(!scripts::is_carrying(conn, &keys).await.unwrap());
+    assert!(scripts::is_migrating(conn, &keys).await.unwrap());
+    assert_eq!(scripts::migrate(conn, &keys, &[]).await.unwrap().left, 0);
+    assert!(!scripts::is_migrating(conn, &keys).await.unwrap());
 }
 
 #[tokio::test]
@@ -39,10 +45,13 @@ async fn buckets_of_a_published_limit_cannot_be_swept() {
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit, None).await.unwrap();
     for member in ["a", "b"] {
-        scripts::settle(conn, &keys, member, TAKE, true, 0).await.unwrap();
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, member, TAKE, true, 0).await.unwrap();
     }
     assert_eq!(scripts::sweep_counters(conn, &keys, 10).await.unwrap(), 0);
-    assert_eq!(scripts::settle(conn, &keys, "a", TAKE, true, 0).await.unwrap().tokens, 4);
+    assert_eq!(
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().tokens,
+        4
+    );
 
     // Once they are another algorithm's, they can.
     limit.algorithm = Algorithm::LazyTokenBucket;

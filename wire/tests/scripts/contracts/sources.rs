@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use topup_wire::limit::Algorithm;
+use topup_wire::{constants::with_constants, limit::Algorithm};
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
      PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
-/// What others are written upon, and answers nothing itself.
-const SHARED: [&str; 8] = ["bucket", "lazy", "light", "quick", "rest", "state", "time", "windows"];
+/// Files that others are written upon, and that reply to nothing themselves.
+const SHARED: [&str; 8] =
+    ["bucket", "lazy", "rest", "settle_packed", "state", "take_packed", "time", "windows"];
 
 /// The algorithms, each a function that others call.
 const ALGORITHMS: [&str; 6] = [
@@ -21,7 +22,7 @@ const ALGORITHMS: [&str; 6] = [
     "token_bucket",
 ];
 
-/// A script: its name, and its text without what it runs after.
+/// A script: its name, and the text of its own file.
 pub(crate) struct Source {
     pub(crate) name: String,
     text: String,
@@ -33,12 +34,12 @@ pub(crate) fn scripts() -> Vec<Source> {
     all().into_iter().filter(|source| !part(&source.name)).collect()
 }
 
-/// The script of an algorithm whose buckets need no index; not `light`: without what is only there to be quick.
-pub(crate) fn of(algorithm: Algorithm, light: bool) -> String {
+/// The script of an algorithm whose buckets need no index. Without `packed`, it has no path for packed terms.
+pub(crate) fn of(algorithm: Algorithm, packed: bool) -> String {
     let (file, asks) = match algorithm {
         // A token bucket that is always at rest.
         Algorithm::Gcra => ("token_bucket".to_owned(), "settle"),
-        _ => (algorithm.as_str().replace('-', "_"), "scripted"),
+        _ => (algorithm.as_str().replace('-', "_"), "script_only"),
     };
     let all = all();
     let named = |name: &str| all.iter().find(|source| source.name == name).unwrap();
@@ -46,8 +47,9 @@ pub(crate) fn of(algorithm: Algorithm, light: bool) -> String {
     let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
     let parts = upon.split(", ").map(named).chain([named(&file), named(asks)]);
-    let first = if light && asks == "scripted" { Some(named("light")) } else { None };
-    first.into_iter().chain(parts).map(|source| source.text.as_str()).collect()
+    let first = if packed && asks == "script_only" { Some(named("take_packed")) } else { None };
+    let text: String = first.into_iter().chain(parts).map(|source| source.text.as_str()).collect();
+    with_constants(&text)
 }
 
 fn all() -> Vec<Source> {
@@ -70,31 +72,33 @@ impl Source {
         self.text.lines().take_while(|line| line.starts_with("--")).collect::<Vec<_>>().join("\n")
     }
 
-    /// What Redis is given to run.
+    /// The text that Redis gets.
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every = [["light", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS]
-            .concat();
+        let every =
+            [["take_packed", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS]
+                .concat();
         let upon = match () {
             () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
             () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
                 &["time", "bucket", "rest"]
             }
             () if header.contains("bucket.lua, rest.lua and token_bucket.lua.") => {
-                &["quick", "time", "bucket", "rest", "token_bucket"]
+                &["settle_packed", "time", "bucket", "rest", "token_bucket"]
             }
-            () if header
-                .contains("Runs after light.lua, time.lua, bucket.lua and the file of the algorithm") =>
+            () if header.contains(
+                "Runs after take_packed.lua, time.lua, bucket.lua and the file of the algorithm",
+            ) =>
             {
-                &["light", "time", "bucket", "state", "lazy", "lazy_token_bucket"]
+                &["take_packed", "time", "bucket", "state", "lazy", "lazy_token_bucket"]
             }
             () if header.contains("and the files of all algorithms") => &every,
             () => &[],
         };
         let all = all();
         let parts = upon.iter().map(|name| &all.iter().find(|source| source.name == **name).unwrap().text);
-        parts.chain([&self.text]).cloned().collect()
+        with_constants(&parts.chain([&self.text]).cloned().collect::<String>())
     }
 
     /// The commands it calls.

@@ -9,7 +9,7 @@ use topup_wire::{
 };
 
 use crate::{
-    draw::{limit, limit_of},
+    generators::{limit, limit_of},
     server::{Redis, publish},
 };
 
@@ -28,12 +28,14 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
     let members = ["a".to_owned()];
     for key in [keys.record.clone(), keys.due.clone(), keys.counter("a")] {
         publish(&mut redis.connection, &keys, &limit(5, "1/d"), None).await.unwrap();
-        scripts::settle(&mut redis.connection, &keys, "a", TAKE, true, 0).await.unwrap();
+        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+            .await
+            .unwrap();
         redis.ask::<()>(&["DEL", &key]).await;
         redis.ask::<()>(&["RPUSH", &key, "not ours"]).await;
         let before = redis.keyspace().await;
         let conn = &mut redis.connection;
-        assert_wrong_type(scripts::settle(conn, &keys, "a", TAKE, true, 0).await);
+        assert_wrong_type(scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await);
         if key == keys.counter("a") {
             assert_wrong_type(scripts::decrement(conn, &key, 1).await);
         } else {
@@ -42,7 +44,7 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
         if key == keys.record {
             assert_wrong_type(publish(conn, &keys, &limit(6, "1/d"), None).await);
             assert_wrong_type(scripts::read_limit(conn, &"mail".parse().unwrap()).await);
-            assert_wrong_type(scripts::carry(conn, &keys, &members).await);
+            assert_wrong_type(scripts::migrate(conn, &keys, &members).await);
         }
         assert_eq!(redis.keyspace().await, before);
         redis.ask::<()>(&["FLUSHALL"]).await;
@@ -57,7 +59,9 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(5, "1/s"), None).await.unwrap();
     for member in ["a", "b"] {
-        scripts::settle(conn, &keys, member, Operation::Take(5), true, 0).await.unwrap();
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, member, Operation::Take(5), true, 0)
+            .await
+            .unwrap();
     }
     let counter = keys.counter("a");
     redis.ask::<()>(&["DEL", &counter]).await;
@@ -66,8 +70,17 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     let refilled = scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap();
     assert_eq!((refilled.credited, refilled.tokens), (2, 4));
     assert_eq!(scripts::refill(&mut redis.connection, &keys, 9, Look::Due).await.unwrap().credited, 0);
-    let settled =
-        scripts::settle(&mut redis.connection, &keys, "a", Operation::Peek(1), true, 0).await.unwrap();
+    let settled = scripts::settle(
+        &mut redis.connection,
+        Algorithm::TokenBucket,
+        &keys,
+        "a",
+        Operation::Peek(1),
+        true,
+        0,
+    )
+    .await
+    .unwrap();
     assert_eq!(settled.tokens, 2);
 }
 
@@ -80,11 +93,9 @@ async fn a_state_of_a_wrong_type_is_an_error_and_stays() {
         redis.ask::<()>(&["SADD", &keys.state(algorithm, "a"), "not ours"]).await;
         let before = redis.keyspace().await;
         let reply =
-            scripts::operate(&mut redis.connection, algorithm, &keys, "a", Operation::Reset, true, 0).await;
+            scripts::settle(&mut redis.connection, algorithm, &keys, "a", Operation::Reset, true, 0).await;
         assert_wrong_type(reply);
-        assert_wrong_type(
-            scripts::operate(&mut redis.connection, algorithm, &keys, "a", TAKE, true, 0).await,
-        );
+        assert_wrong_type(scripts::settle(&mut redis.connection, algorithm, &keys, "a", TAKE, true, 0).await);
         assert_eq!(redis.keyspace().await, before, "{algorithm}");
         redis.ask::<()>(&["FLUSHALL"]).await;
     }

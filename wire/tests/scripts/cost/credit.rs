@@ -1,15 +1,15 @@
-//! What a credit costs, and what it would cost in other ways.
+//! Cost of a credit, as it is and in other ways.
 //!
 //! ```text
 //! cargo test --release -p topup-wire --test scripts -- --ignored --nocapture microseconds_of_a_credit
 //! ```
 
 use redis::Script;
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, reply::Refilled, scripts};
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::Refilled, scripts};
 
 use crate::{
     contracts::sources,
-    draw::limit,
+    generators::limit,
     server::{Redis, publish},
     travel::travel,
 };
@@ -18,7 +18,7 @@ const BUCKETS: usize = 20_000;
 const ROUNDS: usize = 15;
 const TICK: i64 = 100_000;
 
-/// What of the script is to read otherwise.
+/// Parts of the script's text, and others in their place.
 type Changes = [(&'static str, &'static str)];
 
 /// Ways to do it, as buckets in a slice and changes to the script.
@@ -80,7 +80,17 @@ async fn microseconds_of_a_credit() {
     publish(&mut redis.connection, &keys, &pure, None).await.unwrap();
     for i in 0..BUCKETS {
         let take = Operation::Take(900_000);
-        scripts::settle(&mut redis.connection, &keys, &format!("user-{i}"), take, true, 0).await.unwrap();
+        scripts::settle(
+            &mut redis.connection,
+            Algorithm::TokenBucket,
+            &keys,
+            &format!("user-{i}"),
+            take,
+            true,
+            0,
+        )
+        .await
+        .unwrap();
     }
     let source = sources::scripts().into_iter().find(|source| source.name == "refill").unwrap();
     let ways = WAYS.map(|(name, most, changes)| {

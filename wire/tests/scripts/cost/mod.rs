@@ -1,4 +1,4 @@
-//! What the scripts cost Redis, and what they would cost in other ways.
+//! Cost of the scripts, as they are and in other ways.
 
 mod credit;
 mod settle;

@@ -1,4 +1,4 @@
-//! What a settle costs, measured by a plain GCRA script.
+//! Cost of a settle, compared with a plain GCRA script.
 //!
 //! ```text
 //! cargo test --release -p topup-wire --test scripts -- --ignored --nocapture microseconds_of_a_settle
@@ -9,7 +9,7 @@ use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, scrip
 
 use crate::{
     contracts::sources,
-    draw::limit,
+    generators::limit,
     server::{Redis, publish},
 };
 
@@ -18,7 +18,7 @@ const ROUNDS: usize = 300;
 /// In one pipeline; then it is the next way's turn.
 const CALLS: usize = 500;
 
-/// What is asked of each bucket in turn.
+/// The operation on each bucket in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// A plain GCRA script.
@@ -36,7 +36,7 @@ enum Way {
     /// GCRA by the same script.
     Gcra,
     /// A lazy token bucket.
-    Lazy,
+    LazyBucket,
     /// The bare command.
     Decrement,
     /// A first take.
@@ -70,7 +70,7 @@ async fn microseconds_of_a_settle() {
         Way::PlainDenied,
         Way::Denied,
         Way::Gcra,
-        Way::Lazy,
+        Way::LazyBucket,
         Way::Decrement,
         Way::FirstTake,
     ];
@@ -79,7 +79,7 @@ async fn microseconds_of_a_settle() {
         limit.name = format!("{way:?}").to_lowercase().parse().unwrap();
         limit.algorithm = match way {
             Way::Gcra => Algorithm::Gcra,
-            Way::Lazy => Algorithm::LazyTokenBucket,
+            Way::LazyBucket => Algorithm::LazyTokenBucket,
             _ => Algorithm::TokenBucket,
         };
         limit
@@ -90,19 +90,11 @@ async fn microseconds_of_a_settle() {
         let keys = ShardKeys::new(&limit.name, 0);
         publish(&mut redis.connection, &keys, limit, None).await.unwrap();
         if limit.algorithm == Algorithm::LazyTokenBucket {
-            scripts::operate(
-                &mut redis.connection,
-                limit.algorithm,
-                &keys,
-                "x",
-                Operation::Peek(1),
-                false,
-                0,
-            )
-            .await
-            .unwrap();
+            scripts::settle(&mut redis.connection, limit.algorithm, &keys, "x", Operation::Peek(1), false, 0)
+                .await
+                .unwrap();
             let mut out = Vec::new();
-            scripts::ask(&mut out, limit.algorithm, &keys, "x", Operation::Peek(1), false, 0);
+            scripts::encode_settle(&mut out, limit.algorithm, &keys, "x", Operation::Peek(1), false, 0);
             let text = String::from_utf8(out).unwrap();
             lazy = Some(text.split("\r\n").find(|word| word.len() == 40).unwrap().to_owned());
         }
@@ -128,7 +120,7 @@ async fn microseconds_of_a_settle() {
                         cmd.arg("SET").arg(format!("{}{round}", state(i))).arg("f00011");
                         cmd.arg("PX").arg(102).arg("NX");
                     }
-                    Way::Lazy => {
+                    Way::LazyBucket => {
                         cmd.arg("EVALSHA").arg(&lazy).arg(2).arg(&keys.record).arg(state(i));
                         cmd.arg("take").arg(1);
                     }
@@ -138,7 +130,7 @@ async fn microseconds_of_a_settle() {
                     }
                     _ => {
                         cmd.arg("EVALSHA").arg(settle.get_hash()).arg(4).arg(state(i)).arg(&keys.record);
-                        cmd.arg(&keys.due).arg(&keys.former).arg("take").arg(1);
+                        cmd.arg(&keys.due).arg(&keys.previous).arg("take").arg(1);
                         cmd.arg(u8::from(way == Way::Counting));
                     }
                 }

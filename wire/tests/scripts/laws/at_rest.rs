@@ -4,7 +4,7 @@ use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use redis::{Value, from_redis_value};
 use topup_wire::{
     bucket::{Operation, Pace},
-    limit::Limit,
+    limit::{Algorithm, Limit},
     reply::Verdict,
     scripts::{self, AtRestNumber},
 };
@@ -15,22 +15,22 @@ use super::{
     worker::{Answer, Worker},
 };
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
 const RUNS: u64 = 40;
 const STEPS: usize = 150;
 const RATES: [&str; 7] = ["1/s", "60/min", "1000/h", "1/d", "50/s", "100/s", "1/7d"];
-/// A key outlives its bucket's being below full by so many µs at most. What is taken then moves a full instant of the past.
+/// A key outlives the fullness of its bucket by so many µs at most. A take then moves a full instant of the past.
 const LIVES_ON: u64 = 1_000;
 /// With an instant so close, in µs, a key may be gone before it is told to live longer. Generous, for a machine that is
 /// busy.
 const CLOSE: u64 = 20_000;
-/// From asking for the time to what is done by it, in µs. What takes longer is told by what comes back.
+/// Most µs from reading the time to the command. A command that takes longer shows in its reply.
 const MARGIN: u64 = 3_000;
 
-/// What is left to do after a take of a bucket at rest.
+/// A correction that is still to be sent.
 #[derive(Clone, Copy, Debug)]
 enum Left {
     /// To give back so many tokens, and to settle for as many.
@@ -41,15 +41,15 @@ enum Left {
     Settle(u64),
 }
 
-/// One bucket and those who take from it.
+/// One bucket and its workers.
 struct Run {
     scene: Scene,
     oracle: Oracle,
-    /// What workers that take of buckets at rest still have to do.
+    /// Corrections that workers have still to send.
     left: Vec<Left>,
     /// Workers that do not.
     others: [Worker; 2],
-    /// µs of the rate by which commands came too late for what they were sent for.
+    /// µs by which commands came too late for the instant that they name.
     late: u64,
     /// Takes of buckets at rest that were granted, and those that were not.
     taken: [u64; 2],
@@ -59,7 +59,7 @@ struct Run {
     may_count: bool,
 }
 
-/// Whatever workers do, and in whatever order their commands come.
+/// Holds for any workers, and for any order of their commands.
 #[tokio::test]
 async fn takes_at_rest_admit_at_most_capacity_and_rate() {
     let (mut redis, mut taken) = (Redis::start().await, [0; 2]);
@@ -80,7 +80,7 @@ async fn takes_at_rest_admit_at_most_capacity_and_rate() {
     assert!(taken.iter().all(|taken| *taken > 0), "{taken:?} granted and not");
 }
 
-/// What is given back at once is lost to nobody.
+/// Tokens that are given back at once are lost to no worker.
 #[tokio::test]
 async fn a_bucket_at_rest_asked_continuously_gives_its_rate() {
     let mut redis = Redis::start().await;
@@ -159,15 +159,15 @@ impl Run {
         self.admitted += count;
     }
 
-    /// Takes `count` tokens by a bare command, and leaves to do what follows; whether a bucket without a key may be taken
-    /// `first` as well.
+    /// Takes `count` tokens by a bare command, and leaves to do what follows; whether a bucket without a key may be
+    /// taken `first` as well.
     async fn take_at_rest(&mut self, count: u64, first: bool) {
         let (pace, state) = (self.pace(), self.scene.keys.counter("a"));
         let capacity = self.scene.limit.terms.capacity.get();
         let from = self.scene.redis.time().await;
         let first_at = if first { from + MARGIN } else { 0 };
         let mut out = Vec::new();
-        let replies = scripts::ask_take_at_rest(&mut out, &state, 1, pace, count, first_at);
+        let replies = scripts::encode_take_at_rest(&mut out, &state, 1, pace, count, first_at);
         let mut answers = self.scene.redis.ask_bare(&out, replies).await;
         let to = self.scene.redis.time().await;
         let created = replies > 1 && matches!(answers[0], Ok(Value::Okay));
@@ -200,7 +200,7 @@ impl Run {
         }
     }
 
-    /// Does what is left to do; how long a take that was denied has to wait.
+    /// Sends the correction after a take. Returns the wait of a denied take.
     async fn follow(&mut self, left: Left) -> Option<u64> {
         let (pace, state) = (self.pace(), self.scene.keys.counter("a"));
         let (give, full_at, count) = match left {
@@ -209,7 +209,7 @@ impl Run {
             Left::Settle(count) => return self.settle(count).await,
         };
         let mut out = Vec::new();
-        let replies = scripts::ask_adjust(&mut out, &state, pace, give, 0, full_at);
+        let replies = scripts::encode_correction(&mut out, &state, pace, give, 0, full_at);
         let value = self.scene.redis.ask_bare(&out, replies).await.pop().unwrap();
         if give > 0 {
             return self.settle(count).await;
@@ -231,7 +231,8 @@ impl Run {
     async fn settle(&mut self, count: u64) -> Option<u64> {
         let (conn, keys) = (&mut self.scene.redis.connection, &self.scene.keys);
         let take = Operation::Take(count);
-        let settled = scripts::settle(conn, keys, "a", take, self.may_count, 0).await.unwrap();
+        let settled =
+            scripts::settle(conn, Algorithm::TokenBucket, keys, "a", take, self.may_count, 0).await.unwrap();
         let now = self.scene.instant(settled.now);
         if settled.verdict == Verdict::Allowed {
             self.admit(now, now, count);

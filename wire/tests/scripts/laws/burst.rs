@@ -3,14 +3,14 @@
 use rand::{RngExt, seq::IndexedRandom};
 use topup_wire::{
     bucket::{Operation, Pace},
-    limit::MAX_TOKENS,
+    limit::{Algorithm, MAX_TOKENS},
     reply::Verdict,
     scripts,
 };
 
 use super::scene::Scene;
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -45,7 +45,9 @@ async fn a_burst_on_a_full_bucket_is_allowed_to_the_last_token() {
                 assert!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap() >= 0);
             } else {
                 let take = Operation::Take(1);
-                let settled = scripts::settle(conn, &keys, "a", take, may_count, 0).await.unwrap();
+                let settled = scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", take, may_count, 0)
+                    .await
+                    .unwrap();
                 assert_eq!(settled.verdict, Verdict::Allowed, "{given} of {capacity} at {n}/{p} µs");
                 counting = settled.counting;
             }
@@ -81,7 +83,7 @@ async fn a_first_take_takes_what_it_says_from_any_bucket() {
         let full = settled.now + settled.headroom;
         let at_rate = (u128::from(count) * u128::from(p)).div_ceil(u128::from(n)) as u64;
         assert!(full >= from + at_rate - 1 && full <= settled.now + at_rate + 3, "{rate}");
-        // So is its key gone.
+        // The key is gone, too.
         let left: u64 = scene.redis.ask(&["PTTL", &scene.keys.counter("a")]).await;
         let now = scene.now().await;
         assert!(now / 1_000 + left >= full / 1_000, "{rate}");

@@ -4,12 +4,12 @@ use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use topup_wire::{
     bucket::Operation,
     limit::{Capacity, Limit, OnChange, Period, Supply},
-    reply::{Published, Verdict},
+    reply::{PublishReply, Verdict},
 };
 
-use super::{level::Level, scene::Scene};
+use super::{level::LeakyBucket, scene::Scene};
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -31,7 +31,7 @@ async fn a_quota_that_changes_before_a_bucket_was_filled_fills_it_all_the_same()
     let mut redis = Redis::start().await;
     let start = redis.time().await;
     let mut scene = Scene::set(redis, quota(10, start - HOUR, start + HOUR)).await;
-    for member in ["carried", "settled"] {
+    for member in ["migrated", "settled"] {
         scene.take(member, 10).await;
     }
     // Filled at the hour; the change comes a second later, before any daemon's pass.
@@ -39,16 +39,16 @@ async fn a_quota_that_changes_before_a_bucket_was_filled_fills_it_all_the_same()
     let mut changed = limit(20, "1/d");
     scene.publish(changed.clone(), None).await;
     assert_eq!(scene.tokens("settled").await, 10);
-    scene.carry(1).await;
-    assert_eq!(scene.tokens("carried").await, 10);
+    scene.migrate(1).await;
+    assert_eq!(scene.tokens("migrated").await, 10);
 
     // A bucket that was not due at the change stays as it was.
-    scene.take("carried", 7).await;
+    scene.take("migrated", 7).await;
     let now = scene.now().await;
     changed = quota(30, now - HOUR, now + HOUR);
     scene.publish(changed, None).await;
-    scene.carry(1).await;
-    assert_eq!(scene.tokens("carried").await, 3);
+    scene.migrate(1).await;
+    assert_eq!(scene.tokens("migrated").await, 3);
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_bucket_is_carried_as_its_change_said_whatever_is_published_after() {
     scene.publish(changed.clone(), None).await;
     changed.on_change = OnChange::Reset;
     scene.publish(changed.clone(), None).await;
-    scene.carry(1).await;
+    scene.migrate(1).await;
     assert_eq!(scene.tokens("a").await, 0);
 
     changed.terms.capacity = Capacity::new(5).unwrap();
@@ -67,7 +67,7 @@ async fn a_bucket_is_carried_as_its_change_said_whatever_is_published_after() {
     assert_eq!(scene.settle("a", Operation::Take(1)).await.tokens, 4);
 }
 
-/// Whatever changes and however often: before it tokens come at the old rate, after it at the new one, and none is lost.
+/// Holds for any change. Tokens come at the old rate before it and at the new one after it, and none is lost.
 #[tokio::test]
 async fn many_changes_lose_no_token_and_give_none() {
     let mut redis = Redis::start().await;
@@ -78,7 +78,7 @@ async fn many_changes_lose_no_token_and_give_none() {
         let mut scene = Scene::set(redis, first).await;
         let start = scene.now().await;
         // The last of them is never taken from.
-        let mut levels = MEMBERS.map(|_| Level::full(&scene.limit, start));
+        let mut levels = MEMBERS.map(|_| LeakyBucket::full(&scene.limit, start));
         for _ in 0..STEPS {
             let i = rng.random_range(0..MEMBERS.len() - 1);
             match rng.random_range(0..10) {
@@ -101,7 +101,7 @@ async fn many_changes_lose_no_token_and_give_none() {
                     }
                 }
                 6 => drop(scene.refill(2).await),
-                7 => scene.carry(2).await,
+                7 => scene.migrate(2).await,
                 _ => change(&mut scene, &mut levels, &mut rng).await,
             }
             for (member, level) in MEMBERS.iter().zip(&mut levels) {
@@ -114,12 +114,12 @@ async fn many_changes_lose_no_token_and_give_none() {
     }
 }
 
-async fn change(scene: &mut Scene, levels: &mut [Level], rng: &mut StdRng) {
-    // Some changes are those of a schedule, and are published a little after their time; what has been credited since
-    // then at the old rate would stand, but here nothing has.
+async fn change(scene: &mut Scene, levels: &mut [LeakyBucket], rng: &mut StdRng) {
+    // Some changes belong to a schedule and are published a little late. Credits since then at the old rate would
+    // stand; here there are none.
     let late = rng.random_bool(0.5).then(|| rng.random_range(1..3_000_000));
     if late.is_some() {
-        scene.carry(2).await;
+        scene.migrate(2).await;
     }
     let at = scene.now().await;
     scene.pass(late.unwrap_or(0)).await;
@@ -133,9 +133,9 @@ async fn change(scene: &mut Scene, levels: &mut [Level], rng: &mut StdRng) {
         return;
     }
     let from = late.map(|_| at.checked_add_signed(-scene.passed).unwrap());
-    if scene.publish(limit.clone(), from).await == Published::Busy {
-        scene.carry(3).await;
-        assert_ne!(scene.publish(limit.clone(), None).await, Published::Busy);
+    if scene.publish(limit.clone(), from).await == PublishReply::Busy {
+        scene.migrate(3).await;
+        assert_ne!(scene.publish(limit.clone(), None).await, PublishReply::Busy);
     }
     let record = scene.keys.record.clone();
     let since = scene.redis.ask(&["HGET", &record, "since"]).await;

@@ -12,7 +12,7 @@ use super::{
     worker::{Answer, Worker},
 };
 use crate::{
-    draw::{any_size, limit, seeds},
+    generators::{any_size, limit, seeds},
     server::Redis,
 };
 
@@ -33,7 +33,7 @@ async fn a_quota_filled_by_a_clock_that_was_ahead_is_filled_again_when_it_is_tim
         scene.take(member, 10).await;
     }
     scene.step_clock(-(ahead as i64)).await;
-    // ... and the daemon publishes what is the case.
+    // ... and the daemon publishes the present terms.
     quota.terms.supply = Supply::Period(Period { since: start - HOUR, next: start + HOUR });
     scene.publish(quota, None).await;
     scene.refill_all(10).await;

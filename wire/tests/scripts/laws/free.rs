@@ -1,8 +1,9 @@
-//! Law 4: what is full, and what is removed, costs nothing.
+//! Law 4: full buckets and removed limits cost nothing.
 
 use rand::RngExt;
 use topup_wire::{
-    bucket::{HOLD, Operation},
+    bucket::Operation,
+    constants::HOLD,
     limit::{Algorithm, Capacity, Shards},
     reply::{PutInReply, Verdict},
     scripts,
@@ -10,7 +11,7 @@ use topup_wire::{
 
 use super::scene::Scene;
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -39,8 +40,8 @@ async fn a_full_bucket_has_no_key() {
             };
             scene.settle(&member, operation).await;
         }
-        // Filled by hand, which keeps a key from becoming a counter for a while; by a put-back of what nobody else has
-        // touched; by time; or by time and a daemon.
+        // Buckets fill in four ways. A reset keeps a key from becoming a counter for a while. A put-back fills an
+        // untouched bucket. Time does, and so does time with a daemon.
         scene.settle("user-0", Operation::Reset).await;
         scene.settle("user-1", Operation::Refund(capacity)).await;
         // A key expires by the ms.
@@ -65,7 +66,7 @@ async fn after_a_raise_a_bucket_has_a_key_until_one_without_would_be_full() {
     scene.take("a", 1).await;
     let raised = limit(3_610, "1/s");
     scene.publish(raised, None).await;
-    scene.carry(1).await;
+    scene.migrate(1).await;
     // Full, as an absent bucket is not yet: it holds 10 and grows.
     scene.settle("a", Operation::Reset).await;
     assert_eq!((scene.tokens("a").await, scene.tokens("b").await), (3_610, 10));
@@ -87,7 +88,7 @@ async fn a_removed_limit_has_no_key() {
         scripts::register(conn, &scene.limit.name, Shards::ONE).await.unwrap();
         let mut changed = scene.limit.clone();
         changed.terms.capacity = Capacity::new(50).unwrap();
-        // Some buckets are due, some are still to be carried over.
+        // Some buckets are due, some are still to be migrated.
         for i in 0..40 {
             scene.take(&format!("user-{i}"), rng.random_range(3..100)).await;
         }
@@ -133,7 +134,7 @@ async fn lazy_buckets_of_a_removed_limit_are_swept() {
     let mut scene = Scene::set(Redis::start().await, lazy).await;
     let conn = &mut scene.redis.connection;
     for i in 0..2_500 {
-        scripts::operate(
+        scripts::settle(
             conn,
             Algorithm::LazyTokenBucket,
             &scene.keys,

@@ -1,4 +1,4 @@
-//! How full a bucket must be, whatever has changed: rigorous bounds, in whole numbers.
+//! Bounds on the tokens in a bucket after any changes: rigorous, in whole numbers.
 
 use topup_wire::limit::{Limit, OnChange};
 
@@ -7,7 +7,7 @@ const SHARE: i128 = 1 << 40;
 
 /// The lowest and the highest level a bucket may have.
 #[derive(Clone, Debug)]
-pub(crate) struct Level {
+pub(crate) struct LeakyBucket {
     low: i128,
     high: i128,
     at: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Level {
 
 // === impl Level ===
 
-impl Level {
+impl LeakyBucket {
     /// A full bucket of `limit`.
     pub(crate) fn full(limit: &Limit, at: u64) -> Self {
         let (n, p) = limit.terms.supply.lowest_terms();
@@ -64,7 +64,7 @@ impl Level {
         let scaled = |level: i128| level * (new.capacity / SHARE) / (self.capacity / SHARE);
         (self.low, self.high) = match limit.on_change {
             OnChange::Keep => (self.low.min(new.capacity), self.high.min(new.capacity)),
-            // Whole tokens are scaled and rounded down; the share of one that was under way stays what it was.
+            // Whole tokens are scaled and rounded down. The passed share of the next token stays.
             OnChange::Proportional => (scaled(self.low - SHARE) - SHARE, scaled(self.high) + SHARE),
             OnChange::Reset => (new.capacity, new.capacity),
         };

@@ -8,7 +8,7 @@ use topup_wire::{
 
 use super::scene::Scene;
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -19,7 +19,7 @@ const BUCKETS: usize = 20;
 const CAPACITY: u64 = 1 << 50;
 const RATES: [&str; 8] = ["1/s", "3/s", "7/min", "50/s", "997/s", "999999/d", "1000003/s", "1001/ms"];
 
-/// What a bucket has had.
+/// Tokens that a bucket has had.
 struct Account {
     since: u64,
     tokens: u64,
@@ -56,14 +56,14 @@ async fn time_is_credited_once() {
     }
 }
 
-/// A slice of some daemon's pass; whether its answer comes, and what it does then, makes no difference.
+/// A slice of some daemon's pass. Whether its reply comes makes no difference.
 async fn slice(scene: &mut Scene, rng: &mut StdRng) {
     let look = if rng.random_bool(0.3) { Look::All } else { Look::Due };
     let most = rng.random_range(1..=BUCKETS);
     scripts::refill(&mut scene.redis.connection, &scene.keys, most, look).await.unwrap();
 }
 
-/// A bucket has what fell into it, less what was taken: to the token.
+/// A bucket has the tokens that fell into it, less the taken ones, to the token.
 async fn check(scene: &mut Scene, member: &str, account: &Account) {
     let settled = scene.settle(member, Operation::Peek(1)).await;
     let (n, p) = scene.pace();

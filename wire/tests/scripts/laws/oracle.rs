@@ -1,4 +1,4 @@
-//! What the laws allow: whole numbers over the instants and counts of what was admitted, and nothing else.
+//! Bounds of the laws: whole numbers over the instants and counts of admitted takes, and nothing else.
 
 /// Law 1 and law 2 over one bucket's admissions, of n tokens every p µs.
 ///
@@ -61,7 +61,7 @@ impl Oracle {
 
     /// The most by which any window had more than capacity and rate allow, in µs of the rate, rounded up.
     pub(crate) fn over(&self) -> i128 {
-        // Of negative numbers the division rounds up by itself.
+        // The division of a negative number rounds up by itself.
         (self.over + self.n - 1).div_euclid(self.n)
     }
 

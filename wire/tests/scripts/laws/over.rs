@@ -10,7 +10,7 @@ use super::{
     worker::{Answer, Worker},
 };
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 
@@ -19,13 +19,13 @@ const STEPS: usize = 120;
 const WORKERS: usize = 3;
 const RATES: [&str; 9] = ["1/s", "3/s", "7/min", "1000/h", "50/s", "997/s", "999999/d", "1/d", "1000003/s"];
 
-/// What a pass itself may take, in µs: generous, for a machine that is busy.
+/// Most µs of a pass. Generous, for a busy machine.
 const A_PASS: u64 = 100_000;
 
-/// Who tops the buckets up.
+/// The refilling of the buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Daemon {
-    /// Nobody.
+    /// None.
     Gone,
     /// A daemon that keeps its tick.
     Steady,
@@ -33,8 +33,8 @@ enum Daemon {
     Unsteady,
 }
 
-/// The bound holds without the tick that the law allows, and without a daemon: a worker that could find a bucket full
-/// settles, and what a full bucket cannot hold is lost then.
+/// The bound holds without the tick that the law allows, and without a daemon. A worker settles a bucket that may be
+/// full, and the settle drops the tokens above the capacity.
 #[tokio::test]
 async fn what_is_admitted_is_at_most_capacity_and_rate() {
     for daemon in [Daemon::Gone, Daemon::Unsteady] {
@@ -51,8 +51,8 @@ async fn what_is_admitted_is_at_most_capacity_and_rate() {
     }
 }
 
-/// A command that is on its way while the bucket becomes full takes what would have been lost: at most what comes in
-/// that time, however many workers there are.
+/// A command on its way while the bucket becomes full takes tokens that would have been dropped. They are at most those
+/// of that time, for any number of workers.
 #[tokio::test]
 async fn a_slow_way_to_redis_gives_what_comes_meanwhile_at_most() {
     let mut redis = Redis::start().await;
@@ -68,7 +68,7 @@ async fn a_slow_way_to_redis_gives_what_comes_meanwhile_at_most() {
     }
 }
 
-/// What one worker puts back, others do not hear of for a second.
+/// One worker puts tokens back, and the others do not hear of it for a second.
 #[tokio::test]
 async fn a_worker_that_has_not_heard_of_a_put_back_takes_none_of_it() {
     let mut scene = Scene::set(Redis::start().await, limit(50, "50/s")).await;
@@ -80,7 +80,7 @@ async fn a_worker_that_has_not_heard_of_a_put_back_takes_none_of_it() {
     oracle.admitted(from, to, 1);
     scene.settle("a", Operation::Refund(43)).await;
     oracle.put_back(43);
-    // Full in a moment; in use by somebody else.
+    // Full in a moment, and in use by another worker.
     let more = scene.settle("a", Operation::Lease(8)).await;
     oracle.admitted(more.now, more.now, 8);
     scene.pass(700_000).await;
@@ -90,8 +90,8 @@ async fn a_worker_that_has_not_heard_of_a_put_back_takes_none_of_it() {
     assert!(oracle.over() <= 0, "{} tokens over", oracle.tokens(oracle.over()));
 }
 
-/// Without catch-up tokens come at the daemon's ticks, those of two at once to a bucket that was not due at the first: so
-/// many more a window may have.
+/// Without catch-up, tokens come at the daemon's ticks. A bucket that was not due at one tick gets the tokens of two at
+/// the next. A window may have so many more.
 #[tokio::test]
 async fn the_pure_form_gives_two_ticks_more_at_most() {
     let mut redis = Redis::start().await;
@@ -121,7 +121,7 @@ async fn the_pure_form_gives_two_ticks_more_at_most() {
     }
 }
 
-/// One bucket and those who take from it.
+/// One bucket and its workers.
 struct Run {
     scene: Scene,
     oracle: Oracle,

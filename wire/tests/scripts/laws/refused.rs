@@ -1,4 +1,4 @@
-//! Law 7: what is refused changes nothing.
+//! Law 7: refused operations change nothing.
 
 use topup_wire::{
     bucket::Operation,
@@ -9,7 +9,7 @@ use topup_wire::{
 
 use super::scene::Scene;
 use crate::{
-    draw::{limit, limit_of},
+    generators::{limit, limit_of},
     server::{Keyspace, Redis},
 };
 
@@ -30,13 +30,13 @@ async fn an_unknown_limit_leaves_no_key() {
     for operation in OPERATIONS {
         for algorithm in Algorithm::ALL {
             let settled =
-                scripts::operate(conn, algorithm, &scene.keys, "a", operation, true, 0).await.unwrap();
+                scripts::settle(conn, algorithm, &scene.keys, "a", operation, true, 0).await.unwrap();
             assert_eq!(settled.verdict, Verdict::Unknown);
         }
     }
     let members = ["a".to_owned()];
     assert_eq!(scripts::refill(conn, &scene.keys, 9, scripts::Look::All).await.unwrap().credited, 0);
-    assert_eq!(scripts::carry(conn, &scene.keys, &members).await.unwrap().left, 0);
+    assert_eq!(scripts::migrate(conn, &scene.keys, &members).await.unwrap().left, 0);
     assert_eq!(scripts::read_limit(conn, &scene.limit.name).await.unwrap(), None);
     assert_eq!(scene.redis.keyspace().await, Keyspace::new());
 }
@@ -51,7 +51,7 @@ async fn a_limit_of_another_algorithm_is_unknown_and_stays_as_it_is() {
         for other in Algorithm::ALL.into_iter().filter(|other| *other != algorithm) {
             for operation in OPERATIONS {
                 let settled =
-                    scripts::operate(conn, other, &scene.keys, "a", operation, true, 0).await.unwrap();
+                    scripts::settle(conn, other, &scene.keys, "a", operation, true, 0).await.unwrap();
                 assert_eq!(settled.verdict, Verdict::Unknown);
             }
         }
@@ -84,7 +84,7 @@ async fn what_no_algorithm_allows_changes_nothing() {
         let mut scene = Scene::set(redis, limit_of(algorithm, 3)).await;
         let (conn, keys) = (&mut scene.redis.connection, &scene.keys);
         for count in [0, 4, MAX_TOKENS] {
-            let settled = scripts::operate(conn, algorithm, keys, "absent", Operation::Take(count), true, 0)
+            let settled = scripts::settle(conn, algorithm, keys, "absent", Operation::Take(count), true, 0)
                 .await
                 .unwrap();
             let expected = if count == 0 { Verdict::Allowed } else { Verdict::ExceedsCapacity };
@@ -93,12 +93,12 @@ async fn what_no_algorithm_allows_changes_nothing() {
         let published: Vec<String> = scene.redis.keyspace().await.into_keys().collect();
         assert_eq!(published, [scene.keys.record.as_str()], "a bucket at rest has no key: {algorithm}");
         let conn = &mut scene.redis.connection;
-        scripts::operate(conn, algorithm, &scene.keys, "held", Operation::Take(2), true, 0).await.unwrap();
+        scripts::settle(conn, algorithm, &scene.keys, "held", Operation::Take(2), true, 0).await.unwrap();
         let before = scene.redis.keyspace().await;
         let conn = &mut scene.redis.connection;
         for operation in [Operation::Take(2), Operation::Take(4), Operation::Peek(1), Operation::Peek(4)] {
             let settled =
-                scripts::operate(conn, algorithm, &scene.keys, "held", operation, true, 0).await.unwrap();
+                scripts::settle(conn, algorithm, &scene.keys, "held", operation, true, 0).await.unwrap();
             assert_eq!(settled.tokens, 1, "{algorithm}");
         }
         assert_eq!(scene.redis.keyspace().await, before, "{algorithm}");

@@ -3,8 +3,8 @@
 use topup_wire::{
     bucket::{Operation, Pace},
     keyspace::ShardKeys,
-    limit::{Limit, Supply},
-    reply::{Published, PutInReply, Refilled, Settled, Verdict},
+    limit::{Algorithm, Limit, Supply},
+    reply::{PublishReply, PutInReply, Refilled, Settled, Verdict},
     scripts::{self, Look, PutIn},
 };
 
@@ -20,8 +20,8 @@ pub(crate) struct Scene {
     pub(crate) limit: Limit,
     /// µs that have been made to pass.
     pub(crate) passed: i64,
-    /// Tokens fall on whole µs from an instant on that does not move: a bucket that is moved by other than whole spans
-    /// of its rate may have its next token a µs earlier or later. So often that has happened.
+    /// Slips so far. Tokens fall on whole µs from a fixed instant on. A bucket that is moved by other than whole spans
+    /// of its rate may have its next token a µs earlier or later, which is one slip.
     pub(crate) slips: u64,
 }
 
@@ -33,7 +33,7 @@ impl Scene {
         redis.ask::<()>(&["FLUSHALL"]).await;
         let mut scene = Self { redis, keys: ShardKeys::new(&limit.name, 0), limit, passed: 0, slips: 0 };
         let limit = scene.limit.clone();
-        assert_eq!(scene.publish(limit, None).await, Published::Created);
+        assert_eq!(scene.publish(limit, None).await, PublishReply::Created);
         scene
     }
 
@@ -72,7 +72,7 @@ impl Scene {
         travel(&mut self.redis, &self.keys, by).await;
     }
 
-    pub(crate) async fn publish(&mut self, limit: Limit, at: Option<u64>) -> Published {
+    pub(crate) async fn publish(&mut self, limit: Limit, at: Option<u64>) -> PublishReply {
         self.limit = limit;
         if let Supply::Period(period) = &mut self.limit.terms.supply {
             // The oracle's instants, as those of Redis.
@@ -95,7 +95,10 @@ impl Scene {
         doubt: u64,
     ) -> Settled {
         let conn = &mut self.redis.connection;
-        let settled = scripts::settle(conn, &self.keys, member, operation, true, doubt).await.unwrap();
+        let settled =
+            scripts::settle(conn, Algorithm::TokenBucket, &self.keys, member, operation, true, doubt)
+                .await
+                .unwrap();
         Settled { now: self.instant(settled.now), ..settled }
     }
 
@@ -110,7 +113,7 @@ impl Scene {
         (from, taken, self.now().await)
     }
 
-    /// Puts tokens into a bucket that is full at `full_at`, an instant of the scene, if nobody else has taken.
+    /// Puts tokens into a bucket that is full at `full_at`, an instant of the scene, if no other worker has taken.
     pub(crate) async fn put_in(&mut self, member: &str, count: u64, full_at: u64) -> PutInReply {
         let full_at = full_at.checked_add_signed(-self.passed).unwrap();
         let request = PutIn {
@@ -123,7 +126,7 @@ impl Scene {
         scripts::try_put_in(conn, algorithm, &self.keys, member, request).await.unwrap()
     }
 
-    /// What is in a bucket now.
+    /// Tokens in a bucket now.
     pub(crate) async fn tokens(&mut self, member: &str) -> u64 {
         self.settle(member, Operation::Peek(1)).await.tokens
     }
@@ -163,11 +166,11 @@ impl Scene {
     }
 
     /// Carries every bucket over the last change, `slice` of them at a time.
-    pub(crate) async fn carry(&mut self, slice: usize) {
+    pub(crate) async fn migrate(&mut self, slice: usize) {
         let conn = &mut self.redis.connection;
         loop {
-            let members = scripts::list_former(conn, &self.keys, slice).await.unwrap();
-            if scripts::carry(conn, &self.keys, &members).await.unwrap().left == 0 {
+            let members = scripts::list_previous(conn, &self.keys, slice).await.unwrap();
+            if scripts::migrate(conn, &self.keys, &members).await.unwrap().left == 0 {
                 return;
             }
         }

@@ -1,10 +1,11 @@
-//! What the two sliding windows cost: one in exactness, the other in memory.
+//! Price of the two sliding windows: one in exactness, the other in memory.
 
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use topup_twin::{Record, SlidingCounter, SlidingLog, State};
 use topup_wire::{
-    bucket::{Log, Operation, Record, State, Windowed},
+    bucket::Operation,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Rule, Supply, Terms, Windows},
     reply::Verdict,
@@ -13,7 +14,7 @@ use topup_wire::{
 
 use super::Scene;
 use crate::{
-    draw::limit,
+    generators::limit,
     server::{Redis, publish},
 };
 
@@ -30,11 +31,11 @@ fn windows(tokens: u64, length: u64) -> Terms {
     Terms { capacity: windows.capacity(), supply: Supply::Windows(windows) }
 }
 
-/// Of takes at these instants, those admitted.
+/// The admitted ones of takes at these instants.
 fn admitted<S: State>(tokens: u64, takes: &[u64]) -> Vec<u64> {
     let record = Record::new(&per_minute(S::ALGORITHM, tokens), BEGIN);
     let mut state = None::<S>;
-    let mut take = |at: &&u64| S::operate(&record, &mut state, Operation::Take(1), **at);
+    let mut take = |at: &&u64| S::settle(&record, &mut state, Operation::Take(1), **at);
     takes.iter().filter(|at| take(at).verdict == Verdict::Allowed).copied().collect()
 }
 
@@ -44,8 +45,8 @@ fn most(admitted: &[u64]) -> usize {
     (0..admitted.len()).map(within).max().unwrap_or(0)
 }
 
-/// The counter takes what was taken in the minute before for spread evenly. Where it was, it admits what the log does;
-/// where all of it came at the end, as good as twice the limit comes within a minute, and never more.
+/// The counter treats takes of the earlier minute as spread evenly. Where they were, it admits the same as the log.
+/// Where all of them came at its end, it admits up to twice the limit within a minute, and never more.
 #[test]
 fn the_sliding_counter_is_exact_for_even_takes_and_never_admits_twice_its_limit() {
     const LIMIT: u64 = 100;
@@ -69,7 +70,7 @@ fn the_sliding_counter_is_exact_for_even_takes_and_never_admits_twice_its_limit(
     for (name, takes, bound) in
         [("even", &even, 1.01), ("random", &random, 1.05), ("bursts", &bursts, 1.2), ("worst", &worst, 2.0)]
     {
-        let (exact, about) = (admitted::<Log>(LIMIT, takes), admitted::<Windowed>(LIMIT, takes));
+        let (exact, about) = (admitted::<SlidingLog>(LIMIT, takes), admitted::<SlidingCounter>(LIMIT, takes));
         let (by_log, by_counter) = (most(&exact), most(&about));
         eprintln!(
             "{name}: the log admits {} and at most {by_log} a minute, the counter {} and {by_counter}",
@@ -91,7 +92,7 @@ async fn a_log_is_trimmed_a_slice_at_a_time_and_grows_no_more() {
     let (mut connection, keys) = (scene.redis.connection.clone(), scene.keys.clone());
     let mut take = async |count| {
         let take = Operation::Take(count);
-        scripts::operate(&mut connection, Algorithm::SlidingWindow, &keys, "a", take, true, 0).await.unwrap()
+        scripts::settle(&mut connection, Algorithm::SlidingWindow, &keys, "a", take, true, 0).await.unwrap()
     };
     for _ in 0..5_000 {
         assert_eq!(take(1).await.verdict, Verdict::Allowed);
@@ -109,7 +110,7 @@ async fn a_log_is_trimmed_a_slice_at_a_time_and_grows_no_more() {
     assert!(lengths[12] <= 12 + 1, "too many stay: {lengths:?}");
 }
 
-/// What `docs/wire.md` says of memory and of the longest pauses.
+/// Checks the figures of `docs/wire.md` on memory and on the longest pauses.
 ///
 /// ```text
 /// cargo test --release -p topup-wire --test scripts -- --ignored --nocapture bytes_of_a_million
@@ -138,7 +139,7 @@ async fn bytes_of_a_million_takes_a_minute() {
             tokio::spawn(async move {
                 for _ in 0..takes {
                     let take = Operation::Take(1);
-                    scripts::operate(&mut connection, algorithm, &keys, "a", take, true, 0).await.unwrap();
+                    scripts::settle(&mut connection, algorithm, &keys, "a", take, true, 0).await.unwrap();
                 }
             })
         });
@@ -154,9 +155,7 @@ async fn bytes_of_a_million_takes_a_minute() {
         if algorithm == Algorithm::SlidingWindow {
             for _ in 0..100 {
                 let denied = Operation::Take(1_000);
-                scripts::operate(&mut redis.connection, algorithm, &keys, "a", denied, true, 0)
-                    .await
-                    .unwrap();
+                scripts::settle(&mut redis.connection, algorithm, &keys, "a", denied, true, 0).await.unwrap();
             }
             eprintln!("  denials of 1,000: {}", costs(&mut redis, "evalsha").await);
             redis.ask::<()>(&["DEL", &state]).await;
@@ -165,7 +164,7 @@ async fn bytes_of_a_million_takes_a_minute() {
     }
 }
 
-/// What a command has cost since this was last asked.
+/// Cost of a command since the last call.
 async fn costs(redis: &mut Redis, command: &str) -> String {
     let info: String = redis.ask(&["INFO", "commandstats"]).await;
     redis.ask::<()>(&["CONFIG", "RESETSTAT"]).await;

@@ -8,7 +8,7 @@ use super::{
     worker::{Answer, Worker},
 };
 use crate::{
-    draw::{limit, seeds},
+    generators::{limit, seeds},
     server::Redis,
 };
 

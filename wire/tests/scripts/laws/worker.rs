@@ -1,5 +1,5 @@
-//! A worker that takes as the client does: by a first take, by bare commands while the bucket is surely below full, and
-//! by a settle otherwise.
+//! A worker that takes as the client does. It takes a full bucket by a first take, a bucket that is surely below full
+//! by bare commands, and any other by a settle.
 
 use topup_wire::{
     bucket::{Operation, Pace},
@@ -9,10 +9,10 @@ use topup_wire::{
 
 use super::scene::Scene;
 
-/// What was answered is asked about again after this, in µs.
+/// An estimate is trusted for so many µs after its reply.
 const TRUST: u64 = 1_000_000;
 
-/// What one worker remembers of one bucket.
+/// The estimate of one bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
     /// Whether bare commands are possible: otherwise the bucket is at rest, or nothing is known of it.
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     pub(crate) late: u64,
 }
 
-/// What came of a take.
+/// The result of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Allowed, between these two instants.
@@ -88,7 +88,7 @@ impl Worker {
         }
     }
 
-    /// Gives back what it has taken.
+    /// Gives the taken tokens back.
     pub(crate) async fn refund(&mut self, scene: &mut Scene, member: &str, count: u64) {
         let sent = scene.now().await;
         let settled = scene.settle(member, Operation::Refund(count)).await;

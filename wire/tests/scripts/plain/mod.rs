@@ -1,4 +1,4 @@
-//! What a take costs Redis, beside the script that articles write for the same algorithm.
+//! Cost of a take, compared with the script that articles write for the same algorithm.
 //!
 //! ```text
 //! cargo test --release -p topup-wire --test scripts -- --ignored --nocapture microseconds_of_a
@@ -13,7 +13,7 @@ use topup_wire::{
     scripts,
 };
 
-use crate::{contracts::sources, draw::limit, server::Redis};
+use crate::{contracts::sources, generators::limit, server::Redis};
 
 const BUCKETS: usize = 4_000;
 const PIPELINED: usize = 100;
@@ -46,8 +46,8 @@ const COMPARED: [Compared; 5] = [
     (Algorithm::SlidingCounter, &[("plain", include_str!("sliding_counter.lua"))]),
 ];
 
-/// Levels of a joint take.
-const LEVELS: [[Algorithm; 3]; 3] = [
+/// Buckets of a take of several.
+const MIXES: [[Algorithm; 3]; 3] = [
     [Algorithm::LazyTokenBucket; 3],
     [Algorithm::LazyTokenBucket, Algorithm::FixedWindow, Algorithm::SlidingWindow],
     [Algorithm::TokenBucket; 3],
@@ -78,18 +78,18 @@ async fn microseconds_of_a_take() {
 
 #[tokio::test]
 #[ignore = "measures, for a minute"]
-async fn microseconds_of_a_joint_take() {
+async fn microseconds_of_a_take_of_several() {
     let mut redis = Redis::start().await;
-    let whole = sources::scripts().into_iter().find(|source| source.name == "joint").unwrap().whole();
-    for levels in LEVELS {
+    let whole = sources::scripts().into_iter().find(|source| source.name == "take_all").unwrap().whole();
+    for mix in MIXES {
         let mut shards = Vec::new();
-        for (level, algorithm) in levels.into_iter().enumerate() {
+        for (level, algorithm) in mix.into_iter().enumerate() {
             shards.push(publish(&mut redis, algorithm, level).await);
         }
-        let ours = (0..BUCKETS).map(|i| joint_call(&levels, &shards, &format!("user-{i}")));
+        let ours = (0..BUCKETS).map(|i| take_all_call(&mix, &shards, &format!("user-{i}")));
         let plain = (0..BUCKETS).map(|i| {
             let mut args = vec!["1".to_owned()];
-            for algorithm in levels {
+            for algorithm in mix {
                 let kind = match algorithm {
                     Algorithm::FixedWindow => "fixed",
                     Algorithm::SlidingWindow => "log",
@@ -101,20 +101,20 @@ async fn microseconds_of_a_joint_take() {
         });
         let ways = [
             Way { name: "ours", script: Script::new(&whole), calls: ours.collect() },
-            Way { name: "plain", script: Script::new(include_str!("joint.lua")), calls: plain.collect() },
+            Way { name: "plain", script: Script::new(include_str!("take_all.lua")), calls: plain.collect() },
         ];
-        measure(&mut redis, &levels.map(Algorithm::as_str).join(", "), &ways).await;
+        measure(&mut redis, &mix.map(Algorithm::as_str).join(", "), &ways).await;
     }
 }
 
-/// Keys and arguments of a joint take of one token each.
-fn joint_call(levels: &[Algorithm], shards: &[ShardKeys], member: &str) -> (Vec<String>, Vec<String>) {
+/// Keys and arguments of a take of several buckets of one token each.
+fn take_all_call(mix: &[Algorithm], shards: &[ShardKeys], member: &str) -> (Vec<String>, Vec<String>) {
     let (mut keys, mut args) = (Vec::new(), Vec::new());
-    for (algorithm, shard) in levels.iter().zip(shards) {
+    for (algorithm, shard) in mix.iter().zip(shards) {
         let state = shard.state(*algorithm, member);
         match algorithm {
             Algorithm::TokenBucket => {
-                keys.extend([state, shard.record.clone(), shard.due.clone(), shard.former.clone()]);
+                keys.extend([state, shard.record.clone(), shard.due.clone(), shard.previous.clone()]);
             }
             Algorithm::Gcra => keys.extend([state, shard.record.clone()]),
             _ => keys.extend([shard.record.clone(), state]),
@@ -124,7 +124,7 @@ fn joint_call(levels: &[Algorithm], shards: &[ShardKeys], member: &str) -> (Vec<
     (keys, args)
 }
 
-/// What a plain script is told besides the capacity.
+/// The argument of a plain script besides the capacity.
 fn terms_of(algorithm: Algorithm) -> u64 {
     if algorithm.has_windows() { WINDOW_MS } else { RATE }
 }

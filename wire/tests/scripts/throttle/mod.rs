@@ -1,11 +1,11 @@
 //! The throttle against recorded answers of the module redis-cell.
 //!
-//! Time passes by moving what is kept, and the calls of a key follow each other at once, so that no answer depends on how
-//! fast the machine is. The record is made anew, where a build of the module is at hand, by
+//! Time passes by moving the stored instants. Calls of a key follow each other at once, so no reply depends on the
+//! speed of the machine. Where a build of the module is at hand, the record is made anew by
 //!
 //! ```text
-//! TOPUP_TEST_REDIS_CELL=/path/to/libredis_cell.so cargo test -p topup-wire --test scripts record_redis_cell -- --ignored
-//! ```
+//! TOPUP_TEST_REDIS_CELL=/path/to/libredis_cell.so cargo test -p topup-wire --test scripts record_redis_cell --
+//! --ignored ```
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -26,11 +26,11 @@ const DELAY: u64 = 20;
 enum Event {
     /// A call: `max_burst`, `count`, `period`, `quantity`.
     Call([u64; 4]),
-    /// So many ms pass.
+    /// Time passes, in ms.
     Pass(u64),
 }
 
-/// Who is asked.
+/// The side that replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Script,
@@ -109,12 +109,12 @@ async fn record_redis_cell() {
     fs::write(path, head + &record).unwrap();
 }
 
-/// What the module answers about one key, with a delay after each call.
+/// Replies of the module about one key, with a delay after each call.
 async fn history(redis: &mut Redis, number: u64, delay: u64) -> String {
     redis.ask::<()>(&["FLUSHALL"]).await;
     let (mut record, key) = (String::new(), format!("key-{number}"));
     let mut rng = StdRng::seed_from_u64(number);
-    // At least two seconds for each, so that what a call itself takes makes no difference.
+    // At least two seconds for each, so that the duration of a call makes no difference.
     let each = [2, 3, 7, 60, 3_600, 12_343, 86_400, 31_557_600][rng.random_range(0..8)];
     let count = rng.random_range(1..=30);
     let period = (each * count + rng.random_range(0..count)).min(i32::MAX as u64);
@@ -142,7 +142,7 @@ async fn history(redis: &mut Redis, number: u64, delay: u64) -> String {
     record
 }
 
-/// What comes of an event.
+/// Carries out an event.
 async fn happen(
     connection: &mut MultiplexedConnection,
     asked: Asked,
@@ -166,7 +166,7 @@ async fn happen(
     }
 }
 
-/// Makes so many µs pass for what is kept at `state`.
+/// Lets so many µs pass for the state at `state`.
 async fn pass(connection: &mut MultiplexedConnection, state: &str, micros: i64) {
     let pass = Script::new(include_str!("pass.lua"));
     pass.key(state).arg(micros).invoke_async::<()>(connection).await.unwrap();

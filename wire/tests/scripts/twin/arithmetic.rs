@@ -2,13 +2,15 @@
 
 use rand::{RngExt, rngs::StdRng};
 use redis::Script;
+use topup_twin::Credit;
 use topup_wire::{
     bucket::Pace,
+    constants::with_constants,
     limit::{MAX_TOKENS, Supply},
 };
 
 use crate::{
-    draw::{any_size, rate, seeds},
+    generators::{any_size, rate, seeds},
     server::Redis,
 };
 
@@ -28,7 +30,7 @@ struct Case {
 async fn doubles_are_as_good_as_128_bits() {
     let mut redis = Redis::start().await;
     let source = concat!(include_str!("../../../src/scripts/time.lua"), include_str!("arithmetic.lua"));
-    let script = Script::new(source);
+    let script = Script::new(&with_constants(source));
     for (_seed, mut rng) in seeds(CALLS) {
         let cases: Vec<Case> = (0..CASES).map(|_| case(&mut rng)).collect();
         let mut call = script.prepare_invoke();

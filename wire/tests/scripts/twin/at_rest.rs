@@ -1,9 +1,10 @@
 //! Takes of buckets at rest by one bare command, in a [`World`].
 
 use redis::{RedisResult, Value, from_redis_value};
+use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::{
-    bucket::{self, AtRest, Bucket, Record},
-    scripts::{self, AT_REST_UNIT, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number},
+    constants::AT_REST_UNIT,
+    scripts::{self, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number},
 };
 
 use super::world::{MEMBERS, World};
@@ -14,17 +15,17 @@ const TOO_LOW: i64 = -100_000_000_000_000_000;
 // === impl World ===
 
 impl World {
-    /// A worker's take of a bucket at rest, where it may try one; of a bucket without a key, as if that were full at
-    /// `first_at`, when it is above 0. The full instant after it, where it met a bucket at rest.
+    /// A worker's take at rest, where it may try one. With `first_at` above 0, a bucket without a key counts as full at
+    /// that instant. Returns the full instant after it if the bucket was at rest.
     pub(crate) async fn take_at_rest(&mut self, i: usize, count: u64, first_at: u64) -> Option<u64> {
-        let Record { capacity, pace, catch_up, terms, .. } = self.twin.record;
+        let Record { capacity, pace, catch_up, terms_id: terms, .. } = self.twin.record;
         let first_at = if self.evicted[i] { 0 } else { first_at };
         let may = catch_up && rests_as_number(capacity, pace) && (1..=capacity).contains(&count);
         if !may || self.strays[i] < TOO_LOW || self.tokens(i) < TOO_LOW {
             return None;
         }
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
-        let replies = scripts::ask_take_at_rest(&mut out, &state, terms, pace, count, first_at);
+        let replies = scripts::encode_take_at_rest(&mut out, &state, terms, pace, count, first_at);
         let mut answers = self.redis.ask_bare(&out, replies).await;
         let left = answers.pop().unwrap();
         if replies > 1 && answers[0].as_ref().is_ok_and(|answer| *answer == Value::Okay) {
@@ -33,11 +34,11 @@ impl World {
         self.add(i, left, count as i64 * (pace.p * AT_REST_UNIT) as i64).await
     }
 
-    /// Gives back what a take of a bucket at rest took.
+    /// Gives the tokens of a take at rest back.
     pub(crate) async fn give(&mut self, i: usize, count: u64) {
         let pace = self.twin.record.pace;
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
-        assert_eq!(scripts::ask_adjust(&mut out, &state, pace, count, 0, 0), 1);
+        assert_eq!(scripts::encode_correction(&mut out, &state, pace, count, 0, 0), 1);
         let left = self.redis.ask_bare(&out, 1).await.pop().unwrap();
         self.add(i, left, -(count as i64 * (pace.p * AT_REST_UNIT) as i64)).await;
     }
@@ -45,7 +46,7 @@ impl World {
     /// Lets the key of a bucket at rest live until `full_at`.
     pub(crate) async fn live_until(&mut self, i: usize, full_at: u64) {
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
-        assert_eq!(scripts::ask_adjust(&mut out, &state, self.twin.record.pace, 0, 0, full_at), 2);
+        assert_eq!(scripts::encode_correction(&mut out, &state, self.twin.record.pace, 0, 0, full_at), 2);
         let answers = self.redis.ask_bare(&out, 2).await;
         if answers[0] == Ok(Value::Int(1)) {
             self.expiries[i] = self.expiries[i].max(full_at.div_ceil(1_000));
@@ -68,8 +69,8 @@ impl World {
     }
 
     /// Terms are told apart by 8: nothing stays at rest for as many changes, since each is followed by a touch of all.
-    pub(super) async fn forget_former_numbers(&mut self) {
-        let terms = self.twin.record.terms;
+    pub(super) async fn forget_previous_numbers(&mut self) {
+        let terms = self.twin.record.terms_id;
         for i in 0..MEMBERS.len() {
             let Bucket::AtRest(AtRest::Until { tag, .. }) = self.buckets[i] else { continue };
             if self.noise[i].is_some() && terms - u64::from(tag) > 6 {
@@ -83,7 +84,7 @@ impl World {
         let now = self.redis.time().await;
         self.forget_expired(i, now);
         assert_eq!((self.buckets[i], self.strays[i]), (Bucket::Absent, 0));
-        let tag = (self.twin.record.terms % 10_000) as u16;
+        let tag = (self.twin.record.terms_id % 10_000) as u16;
         self.buckets[i] = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
         let state = self.twin.keys.counter(MEMBERS[i]);
         let seen: i64 = self.redis.ask(&["PEXPIRETIME", &state]).await;
@@ -92,8 +93,8 @@ impl World {
         (self.expiries[i], self.noise[i]) = (expires, Some(0));
     }
 
-    /// What a bare command that took off so much, or less than nothing, has made of a bucket: when it is full, if it is at
-    /// rest.
+    /// Applies a bare command to the bucket that took off `by`, which may be negative. Returns the full instant if the
+    /// bucket is at rest.
     async fn add(&mut self, i: usize, left: RedisResult<Value>, by: i64) -> Option<u64> {
         let left: RedisResult<i64> = left.map(|left| from_redis_value(left).unwrap());
         let number = left.as_ref().is_ok_and(|left| *left <= number_at_rest(0, 0));
@@ -116,7 +117,7 @@ impl World {
                 let Bucket::AtRest(AtRest::Until { tag, .. }) = *bucket else { unreachable!() };
                 let unit = (pace.p * AT_REST_UNIT) as i64;
                 let full_at = if by > 0 {
-                    bucket::take_at_rest(pace, bucket, (by / unit) as u64).unwrap()
+                    topup_twin::take_at_rest(pace, bucket, (by / unit) as u64).unwrap()
                 } else {
                     let Bucket::AtRest(AtRest::Until { full_at, .. }) = bucket else { unreachable!() };
                     *full_at -= by.unsigned_abs() / AT_REST_UNIT;
@@ -133,7 +134,7 @@ impl World {
         None
     }
 
-    /// What a counter holds.
+    /// The number of a counter; 0 where there is none.
     fn tokens(&self, i: usize) -> i64 {
         if let Bucket::Counting(held) = self.buckets[i] { held.tokens } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! Token buckets: settled, decremented, refilled, carried over, evicted.
+//! Token buckets: settled, decremented, refilled, migrated, evicted.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use topup_wire::{
 
 use super::world::{MEMBERS, World};
 use crate::{
-    draw::{FAR, any_size, capacity, count, limit, on_change, period, seeds, some_time, terms},
+    generators::{FAR, any_size, capacity, count, limit, on_change, period, seeds, some_time, terms},
     server::Redis,
 };
 
@@ -92,12 +92,12 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         }
         80..90 => take_at_rest(world, i, rng).await,
         90..93 => change(world, rng).await,
-        93..98 => world.carry(&slice(rng)).await,
+        93..98 => world.migrate(&slice(rng)).await,
         _ => world.evict(i).await,
     }
 }
 
-/// Mostly as a client does; now and then what comes after a take comes late, or never.
+/// Mostly as a client does. Now and then the correction after a take comes late, or never.
 async fn take_at_rest(world: &mut World, i: usize, rng: &mut StdRng) {
     let count = if rng.random_bool(0.5) { 1 } else { count(&world.twin.record, rng) };
     let first_at = match rng.random_range(0..3) {

@@ -3,11 +3,11 @@
 mod arithmetic;
 mod at_rest;
 mod counters;
-mod joint;
 mod promised;
-mod quick;
 mod rated;
 mod record;
-mod scripted;
+mod script_only;
+mod settle_packed;
+mod take_all;
 mod windowed;
 mod world;

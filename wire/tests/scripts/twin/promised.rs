@@ -2,17 +2,18 @@
 
 use rand::RngExt;
 use redis::Script;
+use topup_twin::{AtRest, FixedWindow, LazyBucket, LeakyBucket, SlidingCounter, SlidingLog};
 use topup_wire::{
-    bucket::{AtRest, Lazy, Level, Log, Operation, Window, Windowed},
+    bucket::Operation,
     keyspace::ShardKeys,
     limit::{Algorithm, Supply},
     reply::{Settled, Verdict},
 };
 
-use super::{record::Twin, scripted::Kept};
+use super::{record::Twin, script_only::Kept};
 use crate::{
     contracts::sources,
-    draw::{any_size, limit, seeds},
+    generators::{any_size, limit, seeds},
     server::Redis,
 };
 
@@ -27,19 +28,19 @@ struct World<S> {
     script: Script,
     bucket: Option<S>,
     now: u64,
-    /// What was taken, and when.
+    /// Instants and tokens of takes.
     taken: Vec<(u64, u64)>,
 }
 
 #[tokio::test]
 async fn a_denial_ends_when_it_is_told_to_and_not_a_microsecond_before() {
     let mut redis = Redis::start().await;
-    redis = keep_promises::<Lazy>(redis).await;
+    redis = keep_promises::<LazyBucket>(redis).await;
     redis = keep_promises::<AtRest>(redis).await;
-    redis = keep_promises::<Level>(redis).await;
-    redis = keep_promises::<Window>(redis).await;
-    redis = keep_promises::<Windowed>(redis).await;
-    keep_promises::<Log>(redis).await;
+    redis = keep_promises::<LeakyBucket>(redis).await;
+    redis = keep_promises::<FixedWindow>(redis).await;
+    redis = keep_promises::<SlidingCounter>(redis).await;
+    keep_promises::<SlidingLog>(redis).await;
 }
 
 /// With and without the light path.
@@ -48,8 +49,8 @@ async fn keep_promises<S: Kept>(redis: Redis) -> Redis {
     keep_promises_by::<S>(redis, false).await
 }
 
-async fn keep_promises_by<S: Kept>(mut redis: Redis, light: bool) -> Redis {
-    let whole = sources::of(S::ALGORITHM, light);
+async fn keep_promises_by<S: Kept>(mut redis: Redis, packed: bool) -> Redis {
+    let whole = sources::of(S::ALGORITHM, packed);
     let set = whole.replace("redis.call('TIME')", &format!("redis.call('LRANGE', '{CLOCK}', 0, 1)"));
     assert_ne!(set, whole);
     let (mut denied, mut kept) = (0, 0);
@@ -67,7 +68,7 @@ async fn keep_promises_by<S: Kept>(mut redis: Redis, light: bool) -> Redis {
                 2 => Operation::Take(count),
                 _ => Operation::Take(1),
             };
-            let settled = world.operate(&mut redis, operation).await;
+            let settled = world.settle(&mut redis, operation).await;
             if settled.wait > 0 && settled.now + settled.wait < 1 << 52 {
                 denied += 1;
                 // For the take that was denied, or the next of a single token.
@@ -94,7 +95,7 @@ async fn keep_promises_by<S: Kept>(mut redis: Redis, light: bool) -> Redis {
 // === impl World ===
 
 impl<S: Kept> World<S> {
-    async fn operate(&mut self, redis: &mut Redis, operation: Operation) -> Settled {
+    async fn settle(&mut self, redis: &mut Redis, operation: Operation) -> Settled {
         let clock = [(self.now / 1_000_000).to_string(), (self.now % 1_000_000).to_string()];
         redis.ask::<()>(&["DEL", CLOCK]).await;
         redis.ask::<()>(&["RPUSH", CLOCK, &clock[0], &clock[1]]).await;
@@ -120,7 +121,7 @@ impl<S: Kept> World<S> {
         };
         let settled: Settled = redis.call(&call).await;
         let before = self.bucket.clone();
-        let expected = S::operate(&self.twin.record, &mut self.bucket, operation, self.now);
+        let expected = S::settle(&self.twin.record, &mut self.bucket, operation, self.now);
         assert_eq!(settled, expected, "{operation:?} of {before:?} under {:?}", self.twin.record);
         if settled.granted > 0 {
             self.taken.push((self.now, settled.granted));
@@ -131,7 +132,7 @@ impl<S: Kept> World<S> {
     /// Whether a take of `count` would be denied for `wait` µs, and not for one more.
     fn keeps(&self, count: u64, wait: u64) -> bool {
         let verdict =
-            |at: u64| S::operate(&self.twin.record, &mut self.bucket.clone(), Operation::Peek(count), at);
+            |at: u64| S::settle(&self.twin.record, &mut self.bucket.clone(), Operation::Peek(count), at);
         let [early, on_time] = [self.now + wait - 1, self.now + wait].map(|at| verdict(at).verdict);
         (early, on_time) == (Verdict::Denied, Verdict::Allowed)
     }

@@ -1,22 +1,23 @@
 //! Buckets that fill at a rate and that no daemon tops up.
 
 use rand::{RngExt, rngs::StdRng};
+use topup_twin::{AtRest, LazyBucket, LeakyBucket};
 use topup_wire::{
-    bucket::{AtRest, Lazy, Level, Operation},
+    bucket::Operation,
     limit::{Supply, Terms},
     scripts::number_at_rest,
 };
 
-use super::scripted::{Kept, agree};
+use super::script_only::{Kept, agree};
 use crate::{
-    draw::{any_size, capacity, quick_rate, rate},
+    generators::{any_size, capacity, packed_rate, rate},
     server::Content,
     travel::travelled,
 };
 
 #[tokio::test]
 async fn the_lazy_token_bucket_does_what_its_twin_does() {
-    agree::<Lazy>().await;
+    agree::<LazyBucket>().await;
 }
 
 #[tokio::test]
@@ -26,7 +27,7 @@ async fn gcra_does_what_its_twin_does() {
 
 #[tokio::test]
 async fn the_leaky_bucket_does_what_its_twin_does() {
-    agree::<Level>().await;
+    agree::<LeakyBucket>().await;
 }
 
 /// Any capacity and any rate.
@@ -46,9 +47,9 @@ pub(super) fn content_at_rest(at_rest: &AtRest, noise: Option<i64>) -> Content {
     })
 }
 
-impl Kept for Lazy {
+impl Kept for LazyBucket {
     fn terms(rng: &mut StdRng) -> Terms {
-        Terms { capacity: capacity(rng), supply: Supply::Rate(quick_rate(rng)) }
+        Terms { capacity: capacity(rng), supply: Supply::Rate(packed_rate(rng)) }
     }
 
     fn content(&self) -> Content {
@@ -61,7 +62,7 @@ impl Kept for Lazy {
     }
 }
 
-impl Kept for Level {
+impl Kept for LeakyBucket {
     fn terms(rng: &mut StdRng) -> Terms {
         any(rng)
     }
@@ -88,7 +89,7 @@ impl Kept for AtRest {
     fn terms(rng: &mut StdRng) -> Terms {
         loop {
             let (capacity, rate) = (capacity(rng), rate(rng));
-            if Self::tells(capacity, rate) {
+            if rate.pace().can_rest(capacity.get()) {
                 return Terms { capacity, supply: Supply::Rate(rate) };
             }
         }

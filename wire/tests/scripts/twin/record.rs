@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use topup_twin::Record;
 use topup_wire::{
-    bucket::{Pace, Record},
+    bucket::Pace,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
-    reply::Published,
+    reply::PublishReply,
 };
 
 use crate::server::{Content, Redis, publish};
@@ -16,8 +17,8 @@ pub(crate) struct Twin {
     pub(crate) keys: ShardKeys,
     pub(crate) limit: Limit,
     pub(crate) record: Record,
-    /// Whether the record says that there are buckets to be carried over.
-    pub(crate) former: bool,
+    /// Whether the record says that there are buckets to be migrated.
+    pub(crate) has_previous: bool,
     generation: u64,
     /// When it was published last.
     pub(crate) published: u64,
@@ -31,13 +32,13 @@ impl Twin {
         redis.ask::<()>(&["FLUSHALL"]).await;
         let keys = ShardKeys::new(&limit.name, 0);
         let published = publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
-        assert_eq!(published, Published::Created);
+        assert_eq!(published, PublishReply::Created);
         let since = redis.ask(&["HGET", &keys.record, "since"]).await;
         let record = Record::new(&limit, since);
-        Self { record, keys, limit, former: false, generation: 1, published: since }
+        Self { record, keys, limit, has_previous: false, generation: 1, published: since }
     }
 
-    /// Publishes `limit` from `at` on, `waiting` when buckets are still to be carried over: whether its terms changed.
+    /// Publishes `limit` from `at` on, `waiting` when buckets are still to be migrated: whether its terms changed.
     pub(crate) async fn publish(
         &mut self,
         redis: &mut Redis,
@@ -55,12 +56,12 @@ impl Twin {
         // As written: 60/min equals 1/s, and reads otherwise.
         let same = format!("{limit:?}") == format!("{:?}", self.limit);
         let expected = match (same, changed && waiting) {
-            (true, _) => Published::Unchanged,
-            (_, true) => Published::Busy,
-            _ => Published::Changed,
+            (true, _) => PublishReply::Unchanged,
+            (_, true) => PublishReply::Busy,
+            _ => PublishReply::Changed,
         };
         assert_eq!(reply, expected, "{limit:?} after {:?}", self.limit);
-        if reply != Published::Changed {
+        if reply != PublishReply::Changed {
             return false;
         }
         self.generation += 1;
@@ -80,7 +81,7 @@ impl Twin {
         changed
     }
 
-    /// An absent bucket that has grown to a raised capacity by `now` is full for good, once somebody has seen it.
+    /// An absent bucket that has grown to a raised capacity by `now` is full for good, once a script has seen it.
     pub(crate) async fn grow(&mut self, redis: &mut Redis, now: u64) {
         if self.record.anchor < self.record.capacity {
             let anchor: u64 = redis.ask(&["HGET", &self.keys.record, "anchor"]).await;
@@ -114,7 +115,7 @@ impl Twin {
             ("filled", record.filled.to_string()),
             ("fills", record.fills.to_string()),
             ("since", record.since.to_string()),
-            ("terms", record.terms.to_string()),
+            ("terms", record.terms_id.to_string()),
             ("lease", "0".to_owned()),
             ("lease_ttl", "0".to_owned()),
             ("mode", "enforce".to_owned()),
@@ -123,11 +124,11 @@ impl Twin {
             ("compare_percent", "0".to_owned()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
-            ("former", u8::from(self.former).to_string()),
+            ("former", u8::from(self.has_previous).to_string()),
             ("frozen", "0".to_owned()),
             ("generation", self.generation.to_string()),
         ]);
-        if let Some(before) = record.before {
+        if let Some(before) = record.previous {
             fields.insert("was_capacity", before.capacity.to_string());
             fields.insert("was_n", before.pace.n.to_string());
             fields.insert("was_p", before.pace.p.to_string());
@@ -138,9 +139,10 @@ impl Twin {
         (self.keys.record.clone(), Content::Fields(fields))
     }
 
-    /// The packed terms, as text: where light.lua and quick.lua would reckon wrongly, empty.
+    /// The packed terms, as text: empty where the scripts for packed terms would not be exact.
     fn packed(&self) -> String {
-        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, terms, .. } = self.record;
+        let Record { capacity, pace: Pace { n, p }, anchor, since, windows, terms_id: terms, .. } =
+            self.record;
         let one = windows.filter(|windows| windows.rules().len() == 1);
         let (length, aligned) = one.map_or((0, 0), |one| (one.longest(), one.aligned().into()));
         let exact = n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53;
@@ -156,10 +158,10 @@ impl Twin {
                 return format!("115 {capacity} {length} 0 {}", self.published);
             }
             Algorithm::Gcra if plain => (0, 0, 2),
-            Algorithm::TokenBucket if plain && !self.former && !self.limit.catch_up => {
+            Algorithm::TokenBucket if plain && !self.has_previous && !self.limit.catch_up => {
                 (1_u64 << 53, period, 0)
             }
-            Algorithm::TokenBucket if plain && !self.former && near < 2_f64.powi(53) => {
+            Algorithm::TokenBucket if plain && !self.has_previous && near < 2_f64.powi(53) => {
                 (near as u64, period, 4)
             }
             _ => return String::new(),

@@ -1,29 +1,27 @@
-//! Buckets that count what is taken within windows of time.
+//! Algorithms that count tokens within windows of time.
 
 use std::time::Duration;
 
 use rand::{RngExt, rngs::StdRng};
-use topup_wire::{
-    bucket::{Entry, Log, Record, Window, Windowed},
-    limit::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Supply, Terms, Windows},
-};
+use topup_twin::{Entry, FixedWindow, Record, SlidingCounter, SlidingLog};
+use topup_wire::limit::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Supply, Terms, Windows};
 
-use super::scripted::{Kept, agree};
-use crate::{draw::any_size, server::Content};
+use super::script_only::{Kept, agree};
+use crate::{generators::any_size, server::Content};
 
 #[tokio::test]
 async fn the_fixed_window_does_what_its_twin_does() {
-    agree::<Window>().await;
+    agree::<FixedWindow>().await;
 }
 
 #[tokio::test]
 async fn the_sliding_counter_does_what_its_twin_does() {
-    agree::<Windowed>().await;
+    agree::<SlidingCounter>().await;
 }
 
 #[tokio::test]
 async fn the_sliding_window_does_what_its_twin_does() {
-    agree::<Log>().await;
+    agree::<SlidingLog>().await;
 }
 
 /// Up to so many rules.
@@ -64,7 +62,7 @@ fn earlier(instant: u64, by: i64) -> u64 {
     instant.saturating_add_signed(-by)
 }
 
-impl Kept for Window {
+impl Kept for FixedWindow {
     fn terms(rng: &mut StdRng) -> Terms {
         windows(rng, 1)
     }
@@ -82,7 +80,7 @@ impl Kept for Window {
     }
 }
 
-impl Kept for Windowed {
+impl Kept for SlidingCounter {
     fn terms(rng: &mut StdRng) -> Terms {
         windows(rng, 1)
     }
@@ -100,7 +98,7 @@ impl Kept for Windowed {
     }
 }
 
-impl Kept for Log {
+impl Kept for SlidingLog {
     fn terms(rng: &mut StdRng) -> Terms {
         windows(rng, MAX_RULES)
     }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use topup_twin::{AtRest, Bucket, Counter};
 use topup_wire::{
-    bucket::{self, AtRest, Bucket, Held, Operation},
+    bucket::Operation,
     limit::{Algorithm, Limit, MAX_TOKENS},
-    reply::{Carried, PutInReply, Refilled, Settled, Verdict},
+    reply::{Migrated, PutInReply, Refilled, Settled, Verdict},
     scripts::{self, Look, PutIn},
 };
 
@@ -17,7 +18,7 @@ use crate::{
 
 /// The keys of the buckets: the one of an unkeyed limit, and such as a careless script might stumble over.
 pub(crate) const MEMBERS: [&str; 4] = ["", "alice", "b:{x}%s\n", "-7"];
-/// What a script makes of an expiry and the time may be late by so many ms: generous, for a machine that is busy.
+/// Most ms between an expiry and the instant that a script computes from it. Generous, for a busy machine.
 const LATE: u64 = 100;
 
 /// One limit, twice: in Redis, and as the twin has it.
@@ -27,13 +28,13 @@ pub(crate) struct World {
     pub(super) buckets: [Bucket; 4],
     /// When the keys of those at rest expire, in ms: by the terms they were written under.
     pub(super) expiries: [u64; 4],
-    /// Of those at rest that are integers, what bare `DECR`s have added.
+    /// Noise of bare `DECR`s in buckets at rest that are numbers.
     pub(super) noise: [Option<i64>; 4],
-    /// What bare `DECR`s have made of the counters of absent buckets; 0 where there is none.
+    /// Counters that bare `DECR`s have made of absent buckets; 0 where there is none.
     pub(super) strays: [i64; 4],
     /// Buckets in the index whose counters are gone.
     pub(super) evicted: [bool; 4],
-    /// How far time has been made to pass.
+    /// µs by which time has been moved so far.
     pub(crate) travelled: i64,
 }
 
@@ -56,11 +57,14 @@ impl World {
         doubt: u64,
     ) -> Settled {
         let (conn, keys) = (&mut self.redis.connection, &self.twin.keys);
-        let settled = scripts::settle(conn, keys, MEMBERS[i], operation, may_count, doubt).await.unwrap();
+        let settled =
+            scripts::settle(conn, Algorithm::TokenBucket, keys, MEMBERS[i], operation, may_count, doubt)
+                .await
+                .unwrap();
         let record = self.twin.record;
         let doubted = doubt > 0 && record.catch_up && record.pace.n > 0;
         self.expect(i, settled, (operation, doubted), &|bucket| {
-            bucket::settle(&record, bucket, operation, may_count, doubt, settled.now)
+            topup_twin::settle(&record, bucket, operation, may_count, doubt, settled.now)
         })
         .await;
         settled
@@ -78,12 +82,12 @@ impl World {
         let (record, told) = (self.twin.record, settled(reply));
         let operation = request.tokens.map_or(Operation::Reset, Operation::Refund);
         self.expect(i, told, (operation, false), &|bucket| {
-            settled(bucket::put_in(&record, bucket, request, told.now))
+            settled(topup_twin::put_in(&record, bucket, request, told.now))
         })
         .await;
     }
 
-    /// Redis has `settled` as the twin does; with some tokens in doubt it writes also what it denies.
+    /// Redis has `settled` as the twin does. With tokens in doubt, a denied operation is written, too.
     async fn expect(
         &mut self,
         i: usize,
@@ -103,7 +107,7 @@ impl World {
             expected = twin(&mut after);
         }
         if let Bucket::AtRest(AtRest::FirstTake { tag, count, expires }) = before {
-            // A script sees the expiry late by a ms or so: what it writes tells by how much.
+            // A script sees the expiry late by a ms or so. The value that it writes tells by how much.
             let (stands, noise) = (self.stands(i).await, self.fresh_noise(settled.now));
             for late in 0..LATE {
                 let seen = Bucket::AtRest(AtRest::FirstTake { tag, count, expires: expires + late });
@@ -129,7 +133,7 @@ impl World {
         self.twin.grow(&mut self.redis, settled.now).await;
     }
 
-    /// The noise of what is written at rest at `now`.
+    /// The noise of a value at rest that is written at `now`.
     fn fresh_noise(&self, now: u64) -> Option<i64> {
         self.twin.record.rests_as_number(now).then_some(0)
     }
@@ -161,14 +165,14 @@ impl World {
             return;
         }
         let (conn, state) = (&mut self.redis.connection, self.twin.keys.counter(MEMBERS[i]));
-        let taken = scripts::first_take(conn, &state, record.terms, record.pace, count).await.unwrap();
+        let taken = scripts::first_take(conn, &state, record.terms_id, record.pace, count).await.unwrap();
         let now = self.redis.time().await;
         if taken {
             self.forget_expired(i, now);
         }
         let bucket = &mut self.buckets[i];
         let before = *bucket;
-        let expected = self.strays[i] == 0 && bucket::first_take(&record, bucket, count, now);
+        let expected = self.strays[i] == 0 && topup_twin::first_take(&record, bucket, count, now);
         assert_eq!(taken, expected, "of {before:?}");
         if let (true, Bucket::AtRest(AtRest::FirstTake { expires, .. })) = (taken, bucket) {
             let seen: i64 = self.redis.ask(&["PEXPIRETIME", &state]).await;
@@ -193,7 +197,7 @@ impl World {
             let now = self.redis.time().await;
             self.forget_expired(i, now);
         }
-        let expected = bucket::decrement(&mut self.buckets[i], &mut self.strays[i]);
+        let expected = topup_twin::decrement(&mut self.buckets[i], &mut self.strays[i]);
         match left {
             Ok(left) => assert_eq!(Some(left), expected),
             Err(error) => assert!(expected.is_none() && scripts::is_not_a_counter(&error), "{error}"),
@@ -212,7 +216,7 @@ impl World {
     }
 
     /// The counting buckets, by their numbers.
-    fn counting(&self) -> impl Iterator<Item = (usize, Held)> {
+    fn counting(&self) -> impl Iterator<Item = (usize, Counter)> {
         let held = |(i, bucket): (usize, &Bucket)| match *bucket {
             Bucket::Counting(held) => Some((i, held)),
             Bucket::Absent | Bucket::AtRest(_) => None,
@@ -224,16 +228,16 @@ impl World {
         let conn = &mut self.redis.connection;
         let refilled = scripts::refill(conn, &self.twin.keys, most, look).await.unwrap();
         let (now, all, record) = (refilled.now, look == Look::All, &self.twin.record);
-        let due = self.counting().filter(|(_, held)| bucket::is_due(record, *held, all, now));
-        let mut due: Vec<(i64, bool, u64, &str, usize, Held)> = due
+        let due = self.counting().filter(|(_, held)| topup_twin::is_due(record, *held, all, now));
+        let mut due: Vec<(i64, bool, u64, &str, usize, Counter)> = due
             .map(|(i, held)| {
-                (bucket::offset(held.distance), held.score > now, held.score, MEMBERS[i], i, held)
+                (topup_twin::band_offset(held.band), held.score > now, held.score, MEMBERS[i], i, held)
             })
             .collect();
         due.sort_unstable_by_key(|(offset, ahead, score, member, ..)| (*offset, *ahead, *score, *member));
         let mut expected = Refilled { now, again: now, ..Refilled::default() };
         for &(.., i, before) in due.iter().take(most) {
-            assert!(bucket::refill(record, &mut self.buckets[i], now));
+            assert!(topup_twin::refill(record, &mut self.buckets[i], now));
             self.evicted[i] = false;
             expected.credited += 1;
             let (held, _) = record.counted(before.tokens);
@@ -245,36 +249,36 @@ impl World {
             expected.tokens = (expected.tokens + holds.saturating_sub(held)).min(MAX_TOKENS);
         }
         if due.len() < most {
-            expected.again = bucket::again(record, self.counting().map(|(_, held)| held), now);
+            expected.again = topup_twin::again(record, self.counting().map(|(_, held)| held), now);
         }
         assert_eq!(refilled, expected, "{look:?} under {record:?}");
     }
 
-    pub(crate) async fn carry(&mut self, slice: &[usize]) {
+    pub(crate) async fn migrate(&mut self, slice: &[usize]) {
         let members: Vec<String> = slice.iter().map(|i| MEMBERS[*i].to_owned()).collect();
-        let reply = scripts::carry(&mut self.redis.connection, &self.twin.keys, &members).await.unwrap();
-        let mut carried = 0;
+        let reply = scripts::migrate(&mut self.redis.connection, &self.twin.keys, &members).await.unwrap();
+        let mut migrated = 0;
         for &i in slice {
-            if bucket::carry(&self.twin.record, &mut self.buckets[i], reply.now) {
+            if topup_twin::migrate(&self.twin.record, &mut self.buckets[i], reply.now) {
                 self.evicted[i] = false;
-                carried += 1;
+                migrated += 1;
             }
         }
-        let left = self.counting().filter(|(_, held)| held.former).count() as u64;
-        assert_eq!(reply, Carried { carried, left, now: reply.now });
-        self.twin.former &= left > 0;
+        let left = self.counting().filter(|(_, held)| held.is_previous).count() as u64;
+        assert_eq!(reply, Migrated { migrated, left, now: reply.now });
+        self.twin.has_previous &= left > 0;
     }
 
     /// Publishes `limit` from `at` on.
     pub(crate) async fn publish(&mut self, limit: Limit, at: Option<u64>) {
-        let waiting = self.counting().any(|(_, held)| held.former);
+        let waiting = self.counting().any(|(_, held)| held.is_previous);
         if self.twin.publish(&mut self.redis, limit, at, waiting).await {
-            self.forget_former_numbers().await;
-            let former = self.counting().next().is_some();
-            self.twin.former = former;
+            self.forget_previous_numbers().await;
+            let has_previous = self.counting().next().is_some();
+            self.twin.has_previous = has_previous;
             for bucket in &mut self.buckets {
                 if let Bucket::Counting(held) = bucket {
-                    held.former = true;
+                    held.is_previous = true;
                 }
             }
         }
@@ -298,7 +302,7 @@ impl World {
     pub(crate) async fn travel(&mut self, by: i64) {
         travel(&mut self.redis, &self.twin.keys, by).await;
         if by < 0 {
-            // Those whose time had come stay gone.
+            // Keys whose time had come stay gone.
             let now = self.redis.time().await;
             for (i, member) in MEMBERS.iter().enumerate() {
                 if !self.redis.ask::<bool>(&["EXISTS", &self.twin.keys.counter(member)]).await {
@@ -334,8 +338,8 @@ impl World {
     fn keyspace(&self) -> Keyspace {
         let Twin { keys, .. } = &self.twin;
         let mut keyspace = Keyspace::from([self.twin.content()]);
-        for (index, former) in [(&keys.due, false), (&keys.former, true)] {
-            let held = self.counting().filter(|(_, held)| held.former == former);
+        for (index, is_previous) in [(&keys.due, false), (&keys.previous, true)] {
+            let held = self.counting().filter(|(_, held)| held.is_previous == is_previous);
             let scores: BTreeMap<_, _> = held.map(|(i, held)| (MEMBERS[i].to_owned(), place(held))).collect();
             if !scores.is_empty() {
                 keyspace.insert(index.clone(), Content::Scores(scores));
@@ -353,6 +357,6 @@ impl World {
 }
 
 /// Where a counting bucket stands in its index.
-fn place(held: Held) -> i64 {
-    held.score as i64 + bucket::offset(held.distance)
+fn place(held: Counter) -> i64 {
+    held.score as i64 + topup_twin::band_offset(held.band)
 }

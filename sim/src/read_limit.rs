@@ -1,0 +1,41 @@
+//! The limit as a worker has read it.
+
+use topup::machine::{Kind, LeaseTerms, Terms};
+use topup_twin::Record;
+use topup_wire::limit::Capacity;
+
+use crate::{plan::Plan, server::Written};
+
+/// The limit as a worker has read it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadLimit {
+    pub(crate) terms: Terms,
+    pub(crate) tag: u64,
+    pub(crate) capacity: Capacity,
+    pub(crate) frozen: bool,
+    pub(crate) absent_full_at: u64,
+    pub(crate) epoch: u64,
+}
+
+// === impl ReadLimit ===
+
+impl ReadLimit {
+    pub(crate) fn new(record: &Record, frozen: bool, plan: &Plan, epoch: u64) -> Self {
+        let lease = plan.lease.map(|(max, ttl)| LeaseTerms { max, ttl });
+        let terms = Terms {
+            pace: record.pace,
+            capacity: record.capacity,
+            kind: Kind::TwoForms,
+            foreseen: true,
+            lease,
+        };
+        let grown = record.pace.instant(record.anchored, record.capacity.saturating_sub(record.anchor));
+        let absent_full_at = if record.anchor >= record.capacity { 0 } else { grown };
+        let capacity = Capacity::new(record.capacity).unwrap_or_else(|_| unreachable!("of a record"));
+        Self { terms, tag: record.terms_id, capacity, frozen, absent_full_at, epoch }
+    }
+
+    pub(crate) const fn written(&self) -> Written {
+        Written { tag: self.tag, pace: self.terms.pace, capacity: self.capacity }
+    }
+}

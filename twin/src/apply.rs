@@ -1,0 +1,87 @@
+//! Operations on any bucket: the twin of `apply` in `bucket.lua`.
+
+use topup_wire::{
+    bucket::Operation,
+    limit::Algorithm,
+    reply::{Settled, Verdict},
+};
+
+use crate::record::Record;
+
+/// The state of one bucket of an algorithm that only a script takes from, and the twin of that script.
+pub trait State: Clone + PartialEq + std::fmt::Debug {
+    /// The algorithm.
+    const ALGORITHM: Algorithm;
+
+    /// Settles the bucket: the reply to `operation` at `now`. A state of `None` has no key.
+    fn settle(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled;
+
+    /// The expiry of a state just written, in ms since the Unix epoch.
+    fn expiry(&self, record: &Record) -> u64;
+}
+
+/// The result of an operation, but for its wait.
+pub(crate) struct Applied {
+    pub(crate) verdict: Verdict,
+    pub(crate) tokens: u64,
+    pub(crate) capacity: u64,
+    pub(crate) wait: u64,
+    pub(crate) now: u64,
+    pub(crate) granted: u64,
+    /// Tokens missing for the take that was denied, or for one token where none is left.
+    pub(crate) missing: u64,
+}
+
+// === impl Decided ===
+
+impl From<Applied> for Settled {
+    fn from(decided: Applied) -> Self {
+        let Applied { verdict, tokens, capacity, wait, now, granted, .. } = decided;
+        Self { verdict, tokens, capacity, wait, headroom: 0, now, granted, counting: false }
+    }
+}
+
+/// The reply where the limit is not published as this algorithm.
+pub(crate) fn unknown(now: u64) -> Settled {
+    let verdict = Verdict::Unknown;
+    Settled { verdict, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0, counting: false }
+}
+
+/// Applies an operation to a bucket of `tokens`.
+pub(crate) fn apply(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> Applied {
+    let (mut verdict, mut granted, mut missing) = (Verdict::Allowed, 0, 0);
+    match operation {
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+            if count > capacity =>
+        {
+            verdict = Verdict::ExceedsCapacity;
+        }
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+            if tokens < count =>
+        {
+            (verdict, missing) = (Verdict::Denied, count - tokens);
+        }
+        Operation::Take(count) | Operation::Reserve { count, .. } => granted = count,
+        Operation::Share(count) | Operation::Lease(count) => {
+            granted = count.min(tokens);
+            if tokens == 0 {
+                verdict = Verdict::Denied;
+            }
+        }
+        Operation::Peek(_) => {}
+        Operation::Refund(count) => tokens = tokens.saturating_add(count).min(capacity),
+        Operation::Reset => tokens = capacity,
+    }
+    tokens -= granted;
+    let takes = !matches!(operation, Operation::Peek(_) | Operation::Refund(_) | Operation::Reset);
+    if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
+        missing = missing.max(1);
+    }
+    Applied { verdict, tokens, capacity, wait: 0, now, granted, missing }
+}
+
+/// Whether the bucket is written. A denied operation that credits nothing writes nothing.
+pub(crate) fn writes(operation: Operation, verdict: Verdict, moved: bool) -> bool {
+    let changed = verdict == Verdict::Allowed || (verdict == Verdict::Denied && moved);
+    changed && !matches!(operation, Operation::Peek(_))
+}

@@ -1,0 +1,32 @@
+//! A model of topup's scripts in Rust, with time as an argument: the twin.
+//!
+//! Redis decides with the scripts in `wire/src/scripts`. The tests of topup-wire compare each script with its twin, and
+//! the simulation runs the twin in place of Redis. Instants are µs of Redis `TIME`.
+
+mod apply;
+mod bucket;
+mod counter;
+mod fixed_window;
+mod lazy_token_bucket;
+mod leaky_bucket;
+mod record;
+mod refill;
+mod rest;
+mod sliding_counter;
+mod sliding_window;
+mod time;
+mod token_bucket;
+
+pub use apply::State;
+pub use bucket::Bucket;
+pub use counter::{Counter, band_offset};
+pub use fixed_window::FixedWindow;
+pub use lazy_token_bucket::LazyBucket;
+pub use leaky_bucket::LeakyBucket;
+pub use record::{PreviousTerms, Record};
+pub use refill::{again, is_due, migrate, refill};
+pub use rest::AtRest;
+pub use sliding_counter::SlidingCounter;
+pub use sliding_window::{Entry, SlidingLog};
+pub use time::Credit;
+pub use token_bucket::{decrement, first_take, put_in, settle, take_at_rest};

@@ -1,0 +1,104 @@
+//! Buckets at rest: the twin of `rest.lua`.
+
+use topup_wire::bucket::Pace;
+
+use crate::{record::Record, time::Credit};
+
+/// The value of a bucket at rest. Its key expires when the bucket is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtRest {
+    /// A client's first take of a full bucket.
+    FirstTake {
+        /// Under which terms it was written: the last 4 digits of [`Record::terms_id`].
+        tag: u16,
+        /// Tokens taken.
+        count: u64,
+        /// When the key expires, in ms since the Unix epoch: what says when it was written.
+        expires: u64,
+    },
+    /// The value that a script writes. Of limits that [`rests_as_number`](topup_wire::scripts::rests_as_number), a
+    /// client's first take writes it, too.
+    Until {
+        /// Under which terms it was written.
+        tag: u16,
+        /// The instant at which it is full.
+        full_at: u64,
+        /// The instant before which it does not count, since tokens were put back; 0 when none were.
+        hold: u64,
+    },
+}
+
+/// A bucket as of an instant.
+pub(crate) struct Snapshot {
+    pub(crate) tokens: u64,
+    pub(crate) score: u64,
+    /// Whether it differs from the stored value by more than the passed time.
+    pub(crate) moved: bool,
+    /// Whether more was missing than a bucket holds, and so forgotten.
+    pub(crate) stepped: bool,
+}
+
+// === impl AtRest ===
+
+impl AtRest {
+    /// Until when it must not count.
+    pub(crate) const fn hold(&self) -> u64 {
+        match *self {
+            Self::FirstTake { .. } => 0,
+            Self::Until { hold, .. } => hold,
+        }
+    }
+
+    /// The instant from which it is as good as absent, in ms since the Unix epoch: its key expires then.
+    pub fn expiry(&self, record: &Record) -> u64 {
+        match *self {
+            Self::FirstTake { expires, .. } => expires,
+            Self::Until { full_at, hold, .. } => full_at.max(hold).max(record.absent_full()).div_ceil(1_000),
+        }
+    }
+
+    /// As of `now`, under the present terms; `None` when it says nothing of them.
+    pub(crate) fn standing(&self, record: &Record, now: u64) -> Option<Snapshot> {
+        let (Self::FirstTake { tag, .. } | Self::Until { tag, .. }) = *self;
+        let present = tag == record.tag();
+        let before = record.previous.filter(|_| !present);
+        let (capacity, pace, at) = match before {
+            // A shard that is younger than others counts its terms from its own beginning.
+            None => (record.capacity, record.pace, now),
+            Some(before) => (before.capacity, before.pace, record.since),
+        };
+        if pace.n == 0 {
+            return None;
+        }
+        let (mut tokens, mut score);
+        let (mut moved, mut stepped) = (false, false);
+        match *self {
+            Self::FirstTake { count, expires, .. } => {
+                let taken = expires.saturating_sub(pace.first_take_ms(count)) * 1_000;
+                let taken_by = now.min(taken + 999);
+                (tokens, score) =
+                    if before.is_none() { record.absent(taken_by) } else { (capacity, pace.start(taken_by)) };
+                (tokens, moved) = (tokens.saturating_sub(count), taken > now);
+            }
+            Self::Until { full_at, .. } => (tokens, score, stepped) = arrived(capacity, pace, full_at, at),
+        }
+        if let Some(before) = before {
+            (tokens, score) = record.migrate(before, tokens, score);
+            moved = true;
+        }
+        (tokens, score) = record.credit(tokens, score, now);
+        Some(Snapshot { tokens, score, moved: moved || stepped, stepped })
+    }
+}
+
+/// Tokens and score as of `at` of a bucket that is full at `full_at`, and whether the clock stepped back.
+fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (u64, u64, bool) {
+    if full_at <= at {
+        return (capacity, full_at, false);
+    }
+    let (missing, score) = pace.missing(full_at, at);
+    match u64::try_from(missing).ok().and_then(|missing| capacity.checked_sub(missing)) {
+        Some(tokens) => (tokens, score, false),
+        None => (0, pace.start(at), true),
+    }
+}

@@ -1,0 +1,64 @@
+//! Operations on a bucket.
+
+/// An operation on a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Take so many tokens, all or nothing.
+    Take(u64),
+    /// Tell the reply to a take of so many; change nothing.
+    Peek(u64),
+    /// Take up to so many tokens, one for each of several takes.
+    Share(u64),
+    /// A share whose reply is always all numbers.
+    Lease(u64),
+    /// Give so many tokens back, up to the capacity.
+    Refund(u64),
+    /// Fill the bucket.
+    Reset,
+    /// Take tokens of a leaky bucket ahead of time. They are due once all earlier ones have leaked.
+    Reserve {
+        /// Tokens.
+        count: u64,
+        /// The longest delay, in µs.
+        longest: u64,
+    },
+}
+
+// === impl Operation ===
+
+impl Operation {
+    /// The operation as scripts name it, and its count.
+    pub(crate) const fn as_args(self) -> (&'static str, u64) {
+        match self {
+            Self::Take(count) => ("take", count),
+            Self::Peek(count) => ("peek", count),
+            Self::Share(count) | Self::Lease(count) => ("share", count),
+            Self::Refund(count) => ("refund", count),
+            Self::Reset => ("reset", 0),
+            Self::Reserve { count, .. } => ("reserve", count),
+        }
+    }
+
+    /// Tokens that the operation takes of a bucket with enough.
+    pub(crate) const fn takes(self) -> u64 {
+        match self {
+            Self::Take(count) | Self::Share(count) | Self::Lease(count) | Self::Reserve { count, .. } => {
+                count
+            }
+            Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
+        }
+    }
+
+    /// The operation's number of tokens; 0 for a reset.
+    pub const fn count(self) -> u64 {
+        self.as_args().1
+    }
+
+    /// The longest delay of a reservation, in µs.
+    pub(crate) const fn longest(self) -> Option<u64> {
+        match self {
+            Self::Reserve { longest, .. } => Some(longest),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Rates in lowest terms, and the instants of their tokens.
+//!
+//! `scripts/time.lua` explains the arithmetic, with the same functions in Lua. Instants are µs of Redis `TIME`. All
+//! results are exact, in 128 bits.
+
+use crate::constants::{EXACT, FIRST_TAKE_EXTRA_MS, FIRST_TAKE_LATE, UNHURRIED};
+
+/// The longest time in which a bucket at rest may fill, in µs: 50 years, so that doubles hold its full instant.
+const LONGEST_FILLING: u128 = 50 * 366 * 86_400_000_000;
+
+/// A rate in lowest terms: `n` tokens every `p` µs. `n` is 0 where no tokens come with time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Tokens per span.
+    pub n: u64,
+    /// µs per span.
+    pub p: u64,
+}
+
+// === impl Pace ===
+
+impl Pace {
+    /// Tokens that have fallen by instant `t`, counted from instant 0.
+    pub fn fallen(self, t: u64) -> u128 {
+        u128::from(t) * u128::from(self.n) / u128::from(self.p)
+    }
+
+    /// The instant at which token `i` falls.
+    pub fn falls(self, i: u128) -> u128 {
+        (i * u128::from(self.p)).div_ceil(u128::from(self.n))
+    }
+
+    /// µs between `t` and the last token at or before it; 0 when tokens fall faster than one a µs.
+    pub fn since_last(self, t: u64) -> u64 {
+        if self.n > self.p {
+            return 0;
+        }
+        t - self.falls(self.fallen(t)) as u64
+    }
+
+    /// The instant by which `k` more tokens have come to a bucket credited up to `score`; at most [`EXACT`].
+    pub fn instant(self, score: u64, k: u64) -> u64 {
+        if self.n == 0 {
+            return EXACT;
+        }
+        let at = self.falls(self.fallen(score) + u128::from(k)) + u128::from(self.since_last(score));
+        u64::try_from(at).map_or(EXACT, |at| at.min(EXACT))
+    }
+
+    /// Time to live, in ms, of the key that a first take of `count` tokens writes; `u64::MAX` when no tokens come.
+    ///
+    /// The key outlives the instant at which the bucket is full again by 1 to 3 ms.
+    pub fn first_take_ms(self, count: u64) -> u64 {
+        if self.n == 0 {
+            return u64::MAX;
+        }
+        let micros = (u128::from(count) * u128::from(self.p)).div_ceil(u128::from(self.n));
+        let late = if self.n > 1 { FIRST_TAKE_LATE } else { 0 };
+        let ms = (micros + u128::from(late)) / 1_000 + u128::from(FIRST_TAKE_EXTRA_MS);
+        u64::try_from(ms).unwrap_or(u64::MAX)
+    }
+
+    /// Whether an instant in µs tells exactly how full a bucket of `capacity` is. Its tokens come one at a time, all
+    /// within 50 years.
+    pub fn can_rest(self, capacity: u64) -> bool {
+        let (n, p) = (u128::from(self.n), u128::from(self.p));
+        n <= p && u128::from(capacity) * p <= LONGEST_FILLING * n
+    }
+}
+
+/// The shortest time, in µs, from the credit of a counting bucket to the instant at which it is due again.
+///
+/// `tick` is the refill period in µs.
+pub fn refill_period(pace: Pace, catch_up: bool, tick: u64) -> u64 {
+    if pace.n == 0 {
+        return tick;
+    }
+    let token = pace.p.div_ceil(pace.n);
+    if catch_up { tick.max(token).max(UNHURRIED) } else { token }
+}

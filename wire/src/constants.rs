@@ -1,0 +1,176 @@
+//! Constants that scripts and Rust share. Instants and times are µs of Redis `TIME` unless a name says otherwise.
+//!
+//! Each is written once, here. A script's text begins with one line that makes locals of those that it uses, see
+//! [`preamble`].
+
+use std::fmt::Write as _;
+
+/// Declares constants, and lists them for [`preamble`].
+macro_rules! constants {
+    ($($(#[$doc:meta])* pub const $name:ident: $type:ty = $value:expr;)*) => {
+        $($(#[$doc])* pub const $name: $type = $value;)*
+
+        /// Name and value of every constant.
+        pub const ALL: &[(&str, i64)] = &[$((stringify!($name), $name as i64)),*];
+    };
+}
+
+constants! {
+    /// Doubles hold every whole number up to here exactly: the most tokens, and an instant that never comes.
+    pub const EXACT: u64 = 1 << 53;
+    /// Most µs between the end of fullness and the score that says it: a token falls on a whole µs.
+    pub const LATEST_START: u64 = 2;
+
+    /// A bucket at rest becomes a counter when it misses so many tokens: then bare commands will pay.
+    pub const COUNT_FROM: u64 = 2;
+    /// The same bucket must also stay below full for so long.
+    pub const LEAST_AHEAD: u64 = 5_000;
+
+    /// A bucket that tokens were put into does not count for so long. Workers take by bare commands for a second after
+    /// their last answer, and do not learn of a put-back meanwhile.
+    pub const HOLD: u64 = 1_250_000;
+    /// The longest hold. Leases are shorter, so a longer one comes of a clock that stepped back.
+    pub const LONGEST_HOLD: u64 = 62_000_000;
+    /// A hold exceeds the time for which workers have tokens in hand by so much.
+    pub const HOLD_MARGIN: u64 = 250_000;
+    /// Takes of a bucket at rest that found no token are given back within this. A script that forgets them writes no
+    /// number at rest meanwhile, so that nothing can be given back.
+    pub const GIVING_BACK: u64 = 250_000;
+    /// The full instant of a bucket may differ by so much for having been computed token by token.
+    pub const FULL_AT_SLACK: u64 = 5;
+
+    /// With catch-up, takers credit what they need. No daemon has to credit a bucket sooner than after this.
+    pub const UNHURRIED: u64 = 1_600_000;
+    /// The wait for a calendar quota whose next filling no daemon has announced yet.
+    pub const QUOTA_RETRY: u64 = 1_000_000;
+    /// The shortest wait for tokens that only a daemon's tick brings.
+    pub const SHORTEST_TICK_WAIT: u64 = 1_000;
+    /// The longest wait for a tick that is overdue.
+    pub const LONGEST_TICK_WAIT: u64 = 250_000;
+
+    /// Distance between backoff bands in the due index. It is beyond all instants until 2065.
+    pub const BAND_WIDTH: i64 = 3_000_000_000_000_000;
+    /// A bucket is credited so many times less often with each band.
+    pub const BAND_STRIDE: u64 = 4;
+    /// The last band.
+    pub const LAST_BAND: u32 = 5;
+
+    /// From the announcement of a change to the change. A worker trusts an estimate for 700 ms.
+    pub const FREEZE_MICROS: u64 = 750_000;
+
+    /// Values at rest and first takes name the remainder of the record's field `terms`.
+    pub const TAGS: u64 = 10_000;
+    /// First byte of a first take: `f`.
+    pub const FIRST_TAKE_FORM: u8 = b'f';
+    /// First byte of a bucket at rest as a text: `r`.
+    pub const FULL_AT_FORM: u8 = b'r';
+    /// First byte of a bucket at rest that must not count yet: `h`.
+    pub const HELD_FORM: u8 = b'h';
+    /// First byte of a number at rest: `-`.
+    pub const NUMBER_FORM: u8 = b'-';
+    /// Length of a number at rest, its sign included.
+    pub const NUMBER_LENGTH: u64 = 20;
+    /// Units of a number at rest in each µs. A bare `DECR` that comes late moves the full instant by one of them.
+    pub const AT_REST_UNIT: u64 = 100;
+    /// Every number at rest is at most minus this.
+    pub const NUMBER_BASE: i64 = 1_000_000_000_000_000_000;
+    /// Numbers at rest name the remainder of the record's field `terms`, plus 1.
+    pub const NUMBER_TERMS: u64 = 8;
+    /// Least time of a token where buckets rest as numbers: a key lives up to 2 ms longer than its bucket is below
+    /// full.
+    pub const NUMBER_LEAST_TOKEN_TIME: u64 = 10_000;
+    /// Least capacity where buckets rest as numbers.
+    pub const NUMBER_LEAST_CAPACITY: u64 = 3;
+    /// Largest capacity where buckets rest as numbers. A token's number is larger, so a counter and a take of a bucket
+    /// at rest never look alike.
+    pub const NUMBER_MOST_CAPACITY: u64 = 100_000;
+    /// Longest time until an empty bucket is full, where buckets rest as numbers.
+    pub const NUMBER_LONGEST_FILLING: u64 = 100_000_000_000_000;
+
+    /// A first take at a rate of several tokens in a span may be noted so much late.
+    pub const FIRST_TAKE_LATE: u64 = 3;
+    /// The key of a first take outlives its bucket by so many ms, and by less than one more.
+    pub const FIRST_TAKE_EXTRA_MS: u64 = 2;
+
+    /// Bytes of packed terms of a token bucket or of GCRA.
+    pub const PACKED_LENGTH: u64 = 53;
+    /// Bytes of packed terms of the other algorithms.
+    pub const PACKED_STATE_LENGTH: u64 = 40;
+    /// Kind of packed terms: a token bucket with catch-up. A kind is the number of keys that `settle.lua` takes.
+    pub const TOKEN_BUCKET_KIND: u64 = 4;
+    /// Kind of packed terms: GCRA.
+    pub const GCRA_KIND: u64 = 2;
+    /// Kind of packed terms: a token bucket without catch-up, for `refill.lua` only.
+    pub const NO_CATCH_UP_KIND: u64 = 0;
+
+    /// Letter of a lazy token bucket in the key of a state: `l`.
+    pub const LAZY_LETTER: u8 = b'l';
+    /// Letter of a leaky bucket in the key of a state: `k`.
+    pub const LEAKY_LETTER: u8 = b'k';
+    /// Letter of a fixed window in the key of a state: `f`.
+    pub const FIXED_WINDOW_LETTER: u8 = b'f';
+    /// Letter of a sliding window in the key of a state: `s`.
+    pub const SLIDING_WINDOW_LETTER: u8 = b's';
+    /// Letter of a sliding counter in the key of a state: `c`.
+    pub const SLIDING_COUNTER_LETTER: u8 = b'c';
+
+    /// A reply of one number tells a headroom below this.
+    pub const LONGEST_SHORT_HEADROOM: u64 = 1 << 52;
+    /// The totals of a sliding window's log are kept modulo this.
+    pub const LOG_TOTALS: u64 = 1 << 52;
+    /// Most entries of a log that one refund takes back, or that are trimmed at once.
+    pub const LOG_BATCH: u64 = 1_000;
+    /// The key of a log lives longer than its entries count, by up to the longest window divided by this.
+    pub const LOG_KEPT_LONGER: u64 = 8;
+}
+
+/// One line of Lua that makes a local of every constant that `source` uses; empty where there is none.
+pub fn preamble(source: &str) -> String {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let uses = |name: &str| {
+        source.match_indices(name).any(|(at, _)| {
+            let before = at.checked_sub(1).and_then(|at| source.as_bytes().get(at));
+            !is_word(before) && !is_word(source.as_bytes().get(at + name.len()))
+        })
+    };
+    let used: Vec<&(&str, i64)> = ALL.iter().filter(|(name, _)| uses(name)).collect();
+    let mut line = String::new();
+    for (i, (name, _)) in used.iter().enumerate() {
+        // A string takes all that is written to it.
+        let _ = write!(line, "{}{name}", if i == 0 { "local " } else { ", " });
+    }
+    for (i, (_, value)) in used.iter().enumerate() {
+        let _ = write!(line, "{}{value}", if i == 0 { " = " } else { ", " });
+    }
+    if !used.is_empty() {
+        line.push('\n');
+    }
+    line
+}
+
+/// The text of a script as Redis gets it: constants first.
+pub fn with_constants(source: &str) -> String {
+    preamble(source) + source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_gets_the_constants_that_it_uses() {
+        assert_eq!(preamble("return COUNT_FROM + HOLD"), "local COUNT_FROM, HOLD = 2, 1250000\n");
+        assert_eq!(preamble("return LONGEST_HOLD"), "local LONGEST_HOLD = 62000000\n");
+        assert_eq!(preamble("return MY_HOLD + HOLDER"), "");
+        assert_eq!(with_constants("return 1"), "return 1");
+    }
+
+    #[test]
+    fn docs_tell_every_constant_that_a_script_needs() {
+        let page = include_str!("../../docs/wire.md");
+        for (name, value) in ALL {
+            let row = format!("| `{name}` | {value} |");
+            assert!(page.contains(&row), "docs/wire.md has no row {row}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The task of a pipeline: it writes commands and reads replies.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{Sleep, sleep, timeout},
+};
+
+use super::{
+    MOST_UNANSWERED, Next, Request, SOON, Shared,
+    reply::{Reply, parse},
+    socket::{Reader, Writer, connect},
+};
+use crate::connection::{CONNECT_TIMEOUT, SLOW};
+
+/// First and longest pause after a failed attempt to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// Bytes for the replies to some thousand commands.
+const READ_ROOM: usize = 64 * 1024;
+/// Replies that complete requests at once. Their callers then send new requests while Redis works on others. Otherwise
+/// all callers would wait for Redis, and then Redis for all callers.
+const CHUNK: usize = 64;
+/// A larger buffer is not kept after a burst.
+const KEEP: usize = 256 * 1024;
+
+/// Runs until the pipeline is dropped. After a break, the next request opens a new connection.
+pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
+    let mut backoff = BACKOFF.0;
+    loop {
+        // Any request without a connection opens one.
+        match shared.next() {
+            Next::NoMore => return,
+            Next::Nothing => shared.filled.notified().await,
+            Next::Soon | Next::Now => {
+                let connected = timeout(CONNECT_TIMEOUT, connect(shared.node.info())).await;
+                match connected.unwrap_or_else(|_| Err(late())) {
+                    Ok((reader, writer)) => {
+                        backoff = BACKOFF.0;
+                        match serve(&shared, reader, writer).await {
+                            Ok(()) => return,
+                            Err(error) => shared.fail(&error),
+                        }
+                    }
+                    Err(error) => {
+                        shared.fail(&error);
+                        sleep(backoff).await;
+                        backoff = (2 * backoff).min(BACKOFF.1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Serves one connection until it breaks, or (`Ok`) the pipeline is dropped and all replies have come.
+async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -> RedisResult<()> {
+    tokio::select! {
+        ended = write(shared, writer) => ended,
+        ended = read(shared, reader) => ended,
+        never = refresh_if_silent(shared) => never,
+    }
+}
+
+/// Refreshes the map of the cluster every second without a reply, since the node may have been replaced. Never ends.
+async fn refresh_if_silent<R: Request, T>(shared: &Shared<R>) -> T {
+    let mut before = 0;
+    loop {
+        sleep(SLOW).await;
+        let (answered, waits) = {
+            let queue = shared.lock();
+            (queue.answered, !queue.waiting.is_empty())
+        };
+        if waits && answered == before {
+            shared.router.refresh_soon();
+        }
+        before = answered;
+    }
+}
+
+async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResult<()> {
+    let mut batch = Vec::new();
+    let mut soon = SoonTimer::default();
+    loop {
+        match shared.next() {
+            Next::NoMore if shared.lock().waiting.is_empty() => return Ok(()),
+            Next::NoMore | Next::Nothing => {
+                shared.filled.notified().await;
+                // Other tasks that are ready now may send requests as well. They get one turn.
+                tokio::task::yield_now().await;
+            }
+            Next::Soon if !soon.is_over() => tokio::select! {
+                () = shared.filled.notified() => tokio::task::yield_now().await,
+                () = soon.over() => {}
+            },
+            Next::Soon | Next::Now => {
+                soon = SoonTimer::default();
+                shared.encode(&mut batch);
+                writer.write_all(&batch).await?;
+                batch.clear();
+                if batch.capacity() > KEEP {
+                    batch = Vec::new();
+                }
+            }
+        }
+    }
+}
+
+/// The timer of requests that may wait to be sent with others.
+#[derive(Default)]
+struct SoonTimer(Option<Pin<Box<Sleep>>>);
+
+// === impl SoonTimer ===
+
+impl SoonTimer {
+    fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|timer| timer.is_elapsed())
+    }
+
+    /// Ends [`SOON`] after the first call.
+    async fn over(&mut self) {
+        self.0.get_or_insert_with(|| Box::pin(sleep(SOON))).as_mut().await;
+    }
+}
+
+async fn read<R: Request>(shared: &Shared<R>, mut reader: Reader) -> RedisResult<()> {
+    let mut bytes = Vec::with_capacity(READ_ROOM);
+    let mut answers = Vec::new();
+    loop {
+        if reader.read_buf(&mut bytes).await? == 0 {
+            return Err(RedisError::from((ErrorKind::Io, "Redis closed the connection")));
+        }
+        let mut at = 0;
+        loop {
+            while answers.len() < CHUNK
+                && let Some((answer, length)) = parse(&bytes[at..])?
+            {
+                answers.push(answer);
+                at += length;
+            }
+            if answers.is_empty() {
+                break;
+            }
+            let full = answers.len() == CHUNK;
+            complete_answered(shared, &mut answers)?;
+            if full {
+                tokio::task::yield_now().await;
+            }
+        }
+        bytes.drain(..at);
+        if shared.lock().closed {
+            shared.filled.notify_one();
+        }
+    }
+}
+
+/// Completes the oldest requests with `answers`.
+fn complete_answered<R: Request>(
+    shared: &Shared<R>,
+    answers: &mut Vec<RedisResult<Reply>>,
+) -> RedisResult<()> {
+    let (answered, has_room) = {
+        let mut queue = shared.lock();
+        let was_full = queue.waiting.len() >= MOST_UNANSWERED;
+        // After more replies than commands, no later reply could be matched.
+        let answered = queue
+            .answer(answers.drain(..))
+            .ok_or_else(|| RedisError::from((ErrorKind::Parse, "more answers than questions")))?;
+        (answered, was_full && matches!(queue.next(), Next::Now | Next::Soon))
+    };
+    if has_room {
+        shared.filled.notify_one();
+    }
+    let mut demoted = None;
+    for (request, answer) in answered {
+        if let Err(error) = &answer {
+            shared.router.note_error(error, &shared.node);
+            if error.code() == Some("READONLY") {
+                demoted = Some(error.clone());
+            }
+        }
+        request.complete(answer);
+    }
+    // The server has become a replica. A new connection to the same name may reach its master.
+    demoted.map_or(Ok(()), Err)
+}
+
+fn late() -> RedisError {
+    RedisError::from((ErrorKind::Io, "no connection", format!("within {CONNECT_TIMEOUT:?}")))
+}

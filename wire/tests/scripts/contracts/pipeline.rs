@@ -1,0 +1,81 @@
+//! Promises of a pipeline.
+
+use std::time::Duration;
+
+use redis::RedisResult;
+use tokio::{sync::oneshot, time::timeout};
+use topup_wire::{
+    bucket::Pace,
+    connection::connect_lazily,
+    constants,
+    hash_slot::HashSlot,
+    pipeline::{Pipelines, Reply, Request},
+    scripts,
+};
+
+use crate::server::Redis;
+
+const KEY: &str = "topup:{mail:0}:b:a";
+const PACE: Pace = Pace { n: 1, p: 1_000_000 };
+/// Long after now.
+const FULL_AT: u64 = 1 << 52;
+/// Generous, for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Appends commands, and returns their number of replies.
+type Ask = fn(&mut Vec<u8>) -> usize;
+
+/// Commands, and the waiter for their reply.
+struct Asked(Ask, oneshot::Sender<RedisResult<Reply>>);
+
+impl Request for Asked {
+    fn encode(&mut self, out: &mut Vec<u8>) -> usize {
+        self.0(out)
+    }
+
+    fn complete(self, answer: RedisResult<Reply>) {
+        self.1.send(answer).unwrap();
+    }
+}
+
+/// A request and its answer to come.
+fn asking(ask: Ask) -> (Asked, impl Future<Output = RedisResult<Reply>>) {
+    let (sender, receiver) = oneshot::channel();
+    (Asked(ask, sender), async { timeout(PATIENCE, receiver).await.unwrap().unwrap() })
+}
+
+#[tokio::test]
+async fn several_commands_have_one_answer_and_what_may_wait_has_its_own() {
+    let mut redis = Redis::start().await;
+    let pipelines = Pipelines::beside(&connect_lazily(redis.url()).unwrap());
+    let hash_slot = HashSlot::of(KEY.as_bytes());
+    let full_at = redis.time().await + 1_000_000;
+    // Alone, it goes all the same.
+    let (soon, answer) = asking(|out| scripts::encode_correction(out, KEY, PACE, 0, 0, 1 << 50));
+    pipelines.send_soon(hash_slot, soon);
+    assert_eq!(answer.await.unwrap(), Reply::Nothing);
+    // Sent before, it is done before.
+    let (soon, given) = asking(|out| scripts::encode_correction(out, KEY, PACE, 2, 0, 0));
+    pipelines.send_soon(hash_slot, soon);
+    let (both, taken) = asking(|out| scripts::encode_take_at_rest(out, KEY, 1, PACE, 3, FULL_AT));
+    pipelines.send(hash_slot, both);
+    let unit = (PACE.p * constants::AT_REST_UNIT) as i64;
+    assert_eq!(given.await.unwrap(), Reply::Number(2 * unit));
+    assert_eq!(taken.await.unwrap(), Reply::Number(-unit), "a key that was there is not written");
+    redis.ask::<()>(&["DEL", KEY]).await;
+    let (both, taken) = asking(|out| scripts::encode_take_at_rest(out, KEY, 1, PACE, 3, FULL_AT));
+    pipelines.send(hash_slot, both);
+    let number = scripts::number_at_rest(1, FULL_AT) - 3 * unit;
+    assert_eq!(taken.await.unwrap(), Reply::Number(number));
+    // The first error of several is the answer, and the next request has its own.
+    redis.ask::<()>(&["SET", KEY, &format!("r0001{full_at}")]).await;
+    let (both, refused) = asking(|out| scripts::encode_correction(out, KEY, PACE, 1, 0, 1 << 50));
+    pipelines.send(hash_slot, both);
+    let (next, answer) = asking(|out| {
+        scripts::encode_first_take(out, KEY, 1, PACE, 1, 0);
+        1
+    });
+    pipelines.send(hash_slot, next);
+    assert!(scripts::is_not_a_counter(&refused.await.unwrap_err()));
+    assert_eq!(answer.await.unwrap(), Reply::Nothing);
+}

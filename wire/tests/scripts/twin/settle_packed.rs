@@ -1,0 +1,155 @@
+//! To the µs: replies of `settle_packed.lua`, by a clock that the test sets.
+
+use rand::{RngExt, rngs::StdRng};
+use redis::{Script, Value, from_redis_value};
+use topup_twin::Bucket;
+use topup_wire::{
+    bucket::Operation,
+    constants,
+    limit::{Algorithm, Limit, Supply},
+    reply::{Settled, Verdict},
+    scripts,
+};
+
+use super::{rated::content_at_rest, record::Twin};
+use crate::{
+    contracts::sources,
+    generators::{any_size, capacity, limit, packed_rate, seeds},
+    server::{Content, Redis},
+};
+
+const WORLDS: u64 = 60;
+const STEPS: usize = 80;
+/// A key whose state is the clock: the two numbers that TIME answers.
+const CLOCK: &str = "clock";
+/// Rates of which a token comes now and then, so that buckets are in every form.
+const RATES: [&str; 6] = ["10/s", "1000/s", "3/s", "7/min", "60/min", "1000000/s"];
+
+/// One bucket, twice.
+struct World {
+    redis: Redis,
+    twin: Twin,
+    script: Script,
+    bucket: Bucket,
+    now: u64,
+    /// Replies of one number.
+    short: usize,
+}
+
+fn any_limit(rng: &mut StdRng) -> Limit {
+    let mut limit = limit(rng.random_range(1..2_000), RATES[rng.random_range(0..RATES.len())]);
+    if rng.random_bool(0.3) {
+        (limit.terms.capacity, limit.terms.supply) = (capacity(rng), Supply::Rate(packed_rate(rng)));
+    }
+    limit.algorithm = Algorithm::TokenBucket;
+    limit
+}
+
+#[tokio::test]
+async fn a_short_reply_says_what_a_long_one_does() {
+    let whole = sources::scripts().into_iter().find(|source| source.name == "settle").unwrap().whole();
+    let set = whole.replace("call('TIME')", &format!("call('LRANGE', '{CLOCK}', 0, 1)"));
+    assert_ne!(set, whole);
+    let (mut redis, mut short) = (Redis::start().await, 0);
+    for (_seed, mut rng) in seeds(WORLDS) {
+        let twin = Twin::new(&mut redis, any_limit(&mut rng)).await;
+        let now = redis.time().await + 1_000_000;
+        let script = Script::new(&set);
+        let mut world = World { redis, twin, script, bucket: Bucket::Absent, now, short: 0 };
+        for _ in 0..STEPS {
+            world.step(&mut rng).await;
+        }
+        short += world.short;
+        redis = world.redis;
+    }
+    assert!(short > WORLDS as usize * STEPS / 4, "{short} short replies");
+}
+
+// === impl World ===
+
+impl World {
+    async fn step(&mut self, rng: &mut StdRng) {
+        let record = self.twin.record;
+        let count = if rng.random_bool(0.5) { 1 } else { any_size(rng, record.capacity).max(1) };
+        let operation = if rng.random_bool(0.5) { Operation::Take(count) } else { Operation::Share(count) };
+        let (may_count, all) = (rng.random_bool(0.5), rng.random_bool(0.3));
+        self.settle(operation, count, may_count, all).await;
+        if rng.random_bool(0.3) {
+            self.take_at_rest(if rng.random_bool(0.5) { 1 } else { count }).await;
+        }
+        let token = record.pace.p / record.pace.n;
+        self.now += match rng.random_range(0..4) {
+            0 => rng.random_range(0..3),
+            1 => any_size(rng, 3 * token + 3),
+            2 => token,
+            _ => any_size(rng, 1 << 32),
+        };
+    }
+
+    /// None, of a bucket at rest that is an integer.
+    fn noise(&self) -> Option<i64> {
+        self.twin.record.rests_as_number(self.now).then_some(0)
+    }
+
+    /// A bare take, of a bucket at rest that is an integer; whether it has the tokens or not.
+    async fn take_at_rest(&mut self, count: u64) {
+        let pace = self.twin.record.pace;
+        let full_at = self.noise().and_then(|_| topup_twin::take_at_rest(pace, &mut self.bucket, count));
+        let Some(full_at) = full_at else { return };
+        let (state, by) = (self.twin.keys.counter(""), count * pace.p * constants::AT_REST_UNIT);
+        let left: i64 = self.redis.ask(&["DECRBY", &state, &by.to_string()]).await;
+        let said = scripts::read_number_at_rest(left, self.twin.record.terms_id);
+        assert_eq!(said, scripts::AtRestNumber::Full(full_at));
+    }
+
+    async fn settle(&mut self, operation: Operation, count: u64, may_count: bool, all: bool) {
+        let clock = [(self.now / 1_000_000).to_string(), (self.now % 1_000_000).to_string()];
+        self.redis.ask::<()>(&["DEL", CLOCK]).await;
+        self.redis.ask::<()>(&["RPUSH", CLOCK, &clock[0], &clock[1]]).await;
+        let keys = &self.twin.keys;
+        let state = keys.counter("");
+        let mut call = self.script.key(&state);
+        call.key(&keys.record).key(&keys.due).key(&keys.previous);
+        let word = if matches!(operation, Operation::Take(_)) { "take" } else { "share" };
+        call.arg(word).arg(count).arg(u8::from(may_count));
+        if all {
+            call.arg(0).arg("all");
+        }
+        let reply: Value = self.redis.call(&call).await;
+        let (record, before) = (self.twin.record, self.bucket);
+        let expected = topup_twin::settle(&record, &mut self.bucket, operation, may_count, 0, self.now);
+        let brief = expected.verdict == Verdict::Allowed && expected.granted == count;
+        if let Value::Int(number) = reply {
+            self.short += 1;
+            assert!(brief && !all, "{operation:?} of {before:?} under {record:?}");
+            let said = number as u64;
+            assert_eq!(said, expected.headroom * 2 + u64::from(expected.counting), "{before:?}, {record:?}");
+            let capacity = self.twin.limit.terms.capacity;
+            let read = Settled::from_headroom(said, capacity, record.pace, count);
+            let tokens_of_3_us = 3 * record.pace.n / record.pace.p + 1;
+            assert!(read.tokens.abs_diff(expected.tokens) <= tokens_of_3_us, "{read:?}, {expected:?}");
+            assert_eq!(
+                Settled { tokens: expected.tokens, now: self.now, wait: expected.wait, ..read },
+                expected
+            );
+        } else {
+            let long: Settled = from_redis_value(reply).unwrap();
+            assert_eq!(long, expected, "{operation:?} of {before:?} under {record:?}");
+            assert!(all || !brief || expected.headroom >= 1 << 52, "{expected:?} would be one number");
+        }
+        let mut keyspace = self.redis.keyspace().await;
+        keyspace.remove(CLOCK);
+        let content = match self.bucket {
+            Bucket::Absent => None,
+            Bucket::AtRest(at_rest) => Some(content_at_rest(&at_rest, self.noise())),
+            Bucket::Counting(held) => Some(Content::Text(held.tokens.to_string())),
+        };
+        assert_eq!(keyspace.get(&state), content.as_ref());
+        let place = |held: topup_twin::Counter| held.score as i64 + topup_twin::band_offset(held.band);
+        let due = match self.bucket {
+            Bucket::Counting(held) => Some(Content::Scores([(String::new(), place(held))].into())),
+            _ => None,
+        };
+        assert_eq!(keyspace.get(&self.twin.keys.due), due.as_ref());
+    }
+}
