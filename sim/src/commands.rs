@@ -185,7 +185,7 @@ impl World {
         let refused = match reply {
             // The machine judges takes at rest. What it refuses is given back, or lost to the bucket.
             Some(Reply::AtRest(full_at)) => {
-                let earliest = self.workers[worker].control.redis.bounds().0.saturating_add(when);
+                let earliest = self.workers[worker].control.redis.parts()[0].saturating_add(when);
                 full_at > earliest + published.terms.capacity * published.terms.pace.p
             }
             reply => reply == Some(Reply::OtherTerms),

@@ -2,6 +2,7 @@
 
 /// Something that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Count {
     /// Takes that were allowed.
     Allowed,
