@@ -185,7 +185,7 @@ impl Bucket {
     /// Puts `count` tokens back, 1 to 2^53, as far as the bucket has room. Returns the tokens in the bucket after it.
     ///
     /// If other workers take from the bucket too, the call waits until their prefetched tokens are spent or have expired.
-    /// That takes some ms, or the `ttl` of the limit's lease.
+    /// The wait is some ms, or the `ttl` of the limit's lease.
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].
@@ -313,9 +313,8 @@ pub(crate) fn checked(count: u64) -> Result<(), Error> {
 }
 
 pub(crate) fn decision(settled: &Settled) -> Decision {
-    let Settled { tokens, capacity, wait, verdict, .. } = *settled;
-    match verdict {
-        Verdict::Allowed => Decision::Allowed { remaining: tokens, capacity },
-        _ => Denial { tokens, capacity, wait }.into(),
+    match settled.verdict {
+        Verdict::Allowed => Decision::Allowed { remaining: settled.tokens, capacity: settled.capacity },
+        _ => Denial::from(settled).into(),
     }
 }

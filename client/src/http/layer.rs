@@ -37,8 +37,8 @@ pub struct RateLimit<S> {
 
 /// The decision about a request, in the extensions of its response.
 ///
-/// Of several layers, that of the outermost one that asked any limit; but [`Undecided`](Self::Undecided) if a layer had no
-/// decision.
+/// With several layers, the decision of the outermost one that asked any limit counts. [`Undecided`](Self::Undecided) of an
+/// inner layer outweighs it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {

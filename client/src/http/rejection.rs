@@ -40,8 +40,8 @@ impl Rejection {
         Self { status, message, limit: None, retry_after: None }
     }
 
-    /// 429 for a denial, and for a cost above the capacity. 503 without a decision, under [`Deny`](crate::OnError::Deny).
-    /// 400, 401 or 500 for a request without a key.
+    /// The status: 429 for a denial, or for a cost above the capacity. It is 503 without a decision, under
+    /// [`Deny`](crate::OnError::Deny), and 400, 401 or 500 for a request without a key.
     pub const fn status(&self) -> StatusCode {
         self.status
     }

@@ -2,7 +2,7 @@
 
 use topup_wire::{bucket::Pace, scripts::AtRestNumber};
 
-use super::{Command, Micros};
+use super::{Command, Micros, queue::Waiting};
 use crate::decision::Decision;
 
 /// The answer to a waiter.
@@ -155,6 +155,10 @@ impl<W> Actions<W> {
         } else {
             self.others.push((waiter, answer));
         }
+    }
+
+    pub(super) fn answer_all(&mut self, waiting: Vec<Waiting<W>>, answer: Answer) {
+        waiting.into_iter().for_each(|waiting| self.answer(waiting.waiter, answer));
     }
 
     pub(super) fn put_back(&mut self, more: PutBack) {

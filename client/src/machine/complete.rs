@@ -1,7 +1,5 @@
 //! The completion of a command: its reply serves and denies waiters, and updates the estimate.
 
-use topup_wire::reply::Settled;
-
 use super::{
     Actions, Answer, Command, Context, Micros, PutBack, Reply,
     denial::Denial,
@@ -57,12 +55,8 @@ impl<W: Waiter> Busy<W> {
         if granted < command.wanted()
             && let (Some(in_flight), Reply::Settled(settled)) = (in_flight, &reply)
         {
-            let &Settled { tokens, capacity, wait, .. } = settled;
-            self.deny_waiters(
-                in_flight.waiters.saturating_sub(served),
-                Denial { tokens, capacity, wait },
-                out,
-            );
+            let unserved = in_flight.waiters.saturating_sub(served);
+            out.answer_all(self.queue.extract_first(unserved), denied(settled.into()));
         }
         self.go_on(cx, out);
         rests_until
@@ -71,9 +65,7 @@ impl<W: Waiter> Busy<W> {
     /// Puts back tokens that are no longer good. Called before the estimate learns from a reply, since the reply says nothing
     /// of the time before it.
     fn return_stale(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        if cx.hot.is_over(cx.now, cx.epoch) {
-            self.renew_or_return(cx, out);
-        }
+        self.renew_or_return(cx, out);
         if self.gathered > 0 && self.good_until(self.gathered, cx.now, cx) <= cx.now {
             let tokens = std::mem::take(&mut self.gathered);
             out.put_back(PutBack { tokens, full_at: None, or_lost: false });
@@ -94,11 +86,7 @@ impl<W: Waiter> Busy<W> {
         if let Command::Settle { in_doubt, .. } = command {
             self.in_doubt = self.in_doubt.saturating_add(in_doubt);
         }
-        for _ in 0..in_flight.map_or(0, |in_flight| in_flight.waiters) {
-            if let Some(waiting) = self.queue.pop() {
-                out.answer(waiting.waiter, Answer::Failed);
-            }
-        }
+        self.answer_first(in_flight.map_or(0, |in_flight| in_flight.waiters), Answer::Failed, out);
     }
 
     /// Updates the estimate by a reply. Returns until when the bucket has a key, if it is at rest.
@@ -249,8 +237,11 @@ impl<W: Waiter> Busy<W> {
         self.estimate.good_until(tokens, cx.terms).min(sent.saturating_add(ttl)).min(cx.trusted_until)
     }
 
-    /// Extends the time of prefetched tokens, if the takes since allow it; otherwise puts them back.
+    /// Extends the time of prefetched tokens that is over, if the takes since allow it; otherwise puts them back.
     pub(super) fn renew_or_return(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        if !cx.hot.is_over(cx.now, cx.epoch) {
+            return;
+        }
         let heard = self.estimate.heard_at();
         let until = self.good_until(cx.hot.prefetched(), heard, cx);
         if until > cx.now {
@@ -267,9 +258,7 @@ impl<W: Waiter> Busy<W> {
         }
         let denial =
             Denial { tokens: self.estimate.tokens(), capacity: self.estimate.capacity(cx.terms), wait: 0 };
-        for waiting in self.queue.extract(|waiting| !waiting.is_take()) {
-            out.answer(waiting.waiter, denied(denial));
-        }
+        out.answer_all(self.queue.extract(|waiting| !waiting.is_take()), denied(denial));
     }
 
     /// Denies takes that the estimate denies, and waiters whose turn would come too late.
@@ -295,13 +284,5 @@ impl<W: Waiter> Busy<W> {
         for (waiting, denial) in gone.into_iter().zip(denials) {
             out.answer(waiting.waiter, denied(denial));
         }
-    }
-
-    /// Denies the takes among the first `waiters`, as the reply says.
-    fn deny_waiters(&mut self, waiters: usize, denial: Denial, out: &mut Actions<W>) {
-        self.queue
-            .extract_first(waiters)
-            .into_iter()
-            .for_each(|waiting| out.answer(waiting.waiter, denied(denial)));
     }
 }

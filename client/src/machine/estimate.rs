@@ -255,6 +255,12 @@ impl Terms {
     }
 }
 
+impl From<&Settled> for Denial {
+    fn from(&Settled { tokens, capacity, wait, .. }: &Settled) -> Self {
+        Self { tokens, capacity, wait }
+    }
+}
+
 impl From<Denial> for Decision {
     fn from(denial: Denial) -> Self {
         let Denial { tokens: remaining, capacity, wait } = denial;

@@ -1,9 +1,9 @@
-//! The state of one bucket in a worker, and its events.
+//! The state of one bucket in a worker, and the step that an event makes.
 
-use topup_wire::reply::{Settled, Verdict};
+use topup_wire::reply::Verdict;
 
 use super::{
-    Actions, Answer, Command, Context, Micros, PutBack, Reply,
+    Actions, Answer, Context, Event, Micros, PutBack,
     denial::Denial,
     estimate::Estimate,
     prefetch::Prefetch,
@@ -11,58 +11,6 @@ use super::{
     rest::Rest,
 };
 use crate::decision::Decision;
-
-/// A waiter is checked again after this, in µs, however far its tokens are: a change or a put-back may end its wait.
-const LOOK_AGAIN: Micros = 500_000;
-
-/// An event of a bucket.
-#[derive(Debug)]
-pub enum Event<W> {
-    /// A caller wants tokens.
-    Take {
-        /// The caller.
-        waiter: W,
-        /// Their number.
-        count: u64,
-        /// The end of its patience. A take has none: the present.
-        until: Micros,
-    },
-    /// The pipeline is ready to write the command that was dispatched under this number.
-    Ready(u32),
-    /// A command has ended.
-    Completed {
-        /// Its number.
-        number: u32,
-        /// The command as written.
-        command: Command,
-        /// When it was written.
-        sent: Micros,
-        /// The reply. Without one, the command may have been carried out.
-        reply: Option<Reply>,
-    },
-    /// The instant of [`Actions::wake_at`] has come.
-    Wake,
-    /// It is time to prefetch.
-    TakeAhead,
-    /// A correction did not reach its bucket: this many tokens are [in doubt](super::Correction::in_doubt).
-    NotCorrected(u64),
-    /// Tokens were granted to a caller that no longer waits.
-    Unwanted(u64),
-    /// A script outside the pipeline replied to a take of `count` tokens.
-    Heard {
-        /// The reply.
-        settled: Settled,
-        /// Tokens asked for.
-        count: u64,
-        /// When it was sent.
-        sent: Micros,
-    },
-    /// This client is about to put this many tokens into the bucket. Prefetched tokens go back with them. The estimate is
-    /// out of date.
-    PutsBack(u64),
-    /// Tokens were put into the bucket, so that waiters may be served.
-    Changed,
-}
 
 /// The state of one bucket in a worker.
 #[derive(Debug)]
@@ -101,7 +49,7 @@ pub(super) struct Busy<W> {
 }
 
 /// A command in flight: dispatched, and perhaps written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InFlight {
     pub(super) number: u32,
     /// When it was dispatched; once it is written, when that was.
@@ -142,7 +90,10 @@ impl<W: Waiter> BucketState<W> {
                 }
             }
             Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),
-            Event::Wake => busy.wake(cx, out),
+            Event::Wake => {
+                busy.expire(cx, out);
+                busy.go_on(cx, out);
+            }
             Event::TakeAhead => {
                 busy.prefetches = true;
                 busy.dispatch(cx, out);
@@ -230,7 +181,7 @@ impl<W: Waiter> Busy<W> {
 
     fn take(&mut self, waiter: W, count: u64, until: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
         let until = if cx.enforced { until } else { cx.now };
-        if self.in_flight.is_none() && cx.hot.is_over(cx.now, cx.epoch) {
+        if self.in_flight.is_none() {
             self.renew_or_return(cx, out);
         }
         if self.queue.is_empty() && cx.hot.good(cx.now, cx.epoch) > 0 {
@@ -264,9 +215,7 @@ impl<W: Waiter> Busy<W> {
         self.dismiss(cx, out);
         self.deny(cx, out);
         self.settle_gathered(cx, out);
-        if cx.hot.is_over(cx.now, cx.epoch) {
-            self.renew_or_return(cx, out);
-        }
+        self.renew_or_return(cx, out);
         self.dispatch(cx, out);
     }
 
@@ -279,79 +228,17 @@ impl<W: Waiter> Busy<W> {
         let must_settle = (self.must_settle || self.in_doubt > 0) && !self.failed;
         if must_settle || self.prefetches || self.queue.first().is_some_and(needs_command) {
             self.number = self.number.wrapping_add(1);
-            let number = self.number;
-            let since =
-                self.queue.first().filter(|first| first.is_take()).map_or(cx.now, |first| first.since);
-            self.in_flight =
-                Some(InFlight { number, since, waiters: 0, written: false, ahead: 0, certain_until: 0 });
-            out.dispatch = Some(number);
+            let take = self.queue.first().filter(|first| first.is_take());
+            let since = take.map_or(cx.now, |take| take.since);
+            self.in_flight = Some(InFlight { number: self.number, since, ..InFlight::default() });
+            out.dispatch = Some(self.number);
         }
     }
 
     /// µs until a command for the first waiter makes sense; `None` if it does now.
-    fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
+    pub(super) fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
         let count = if self.gathers(first.count, cx) { 1 } else { first.count };
         self.estimate.denial(count, 0, cx).map(|denial| denial.wait)
-    }
-
-    fn wake(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        self.expire(cx, out);
-        self.go_on(cx, out);
-    }
-
-    /// Ends the command and the takes whose deadline has passed.
-    fn expire(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        let overdue = |since: Micros| since.saturating_add(cx.deadline) <= cx.now;
-        // A command that is not written yet is built later, for the waiters of that time.
-        if let Some(in_flight) =
-            self.in_flight.filter(|in_flight| in_flight.written && overdue(in_flight.since))
-        {
-            self.in_flight = None;
-            for _ in 0..in_flight.waiters {
-                if let Some(waiting) = self.queue.pop() {
-                    out.answer(waiting.waiter, Answer::Overdue);
-                }
-            }
-            // It may still be carried out. The bucket then holds less than the estimate says.
-            self.estimate = Estimate::default();
-            self.settle_next = true;
-        }
-        self.expire_takes(cx.now, cx, out);
-    }
-
-    /// Answers takes that are overdue at `now`.
-    pub(super) fn expire_takes(&mut self, now: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
-        let overdue = |since: Micros| since.saturating_add(cx.deadline) <= now;
-        if !self.queue.oldest_take().is_some_and(overdue) {
-            return;
-        }
-        let (waiters, mut turn, mut gone_in_flight) =
-            (self.in_flight.map_or(0, |in_flight| in_flight.waiters), 0, 0);
-        let gone = self.queue.extract(|waiting| {
-            let gone = waiting.is_take() && overdue(waiting.since);
-            gone_in_flight += usize::from(gone && turn < waiters);
-            turn += 1;
-            gone
-        });
-        if let Some(in_flight) = &mut self.in_flight {
-            in_flight.waiters -= gone_in_flight;
-        }
-        gone.into_iter().for_each(|waiting| out.answer(waiting.waiter, Answer::Overdue));
-    }
-
-    /// The instant of the next wake-up.
-    fn wake_at(&self, cx: &Context<'_>) -> Option<Micros> {
-        let deadline = |since: Micros| since.saturating_add(cx.deadline);
-        let take = self.queue.oldest_take().map(deadline);
-        let in_flight =
-            self.in_flight.filter(|in_flight| in_flight.written).map(|in_flight| deadline(in_flight.since));
-        let first = self.queue.first().filter(|first| self.in_flight.is_none() && !first.is_take());
-        let turn = first.map(|first| {
-            let wait = self.wait_of(first, cx).unwrap_or(0);
-            cx.now.saturating_add(wait.clamp(1, LOOK_AGAIN))
-        });
-        let prefetched = (cx.hot.prefetched() > 0).then(|| cx.hot.good_until());
-        [take, in_flight, turn, prefetched].into_iter().flatten().min()
     }
 
     /// Whether no later step needs this state.

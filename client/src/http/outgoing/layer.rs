@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// A layer that delays outgoing requests until a limit allows them.
 ///
-/// A response 429 or 503 with `Retry-After` pauses its bucket, for all layers of this client and its clones: no request that
+/// A response 429 or 503 with `Retry-After` pauses its bucket, for all layers of this client and its clones. No request that
 /// takes from the bucket is sent before the pause is over. Other processes learn of the pause by a response of their own.
 /// No request is sent twice, and the caller gets the response.
 ///

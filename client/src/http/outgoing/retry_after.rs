@@ -40,7 +40,7 @@ mod tests {
         for (name, value) in headers {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
-        asked_by(&response).map(|wait| wait.as_secs())
+        pause_of(&response).map(|wait| wait.as_secs())
     }
 
     #[test]
