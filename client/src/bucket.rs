@@ -15,7 +15,7 @@ use topup_wire::{
 
 use crate::{
     decision::Decision,
-    error::Error,
+    error::{Answered, Error},
     machine::{Denial, Event, Micros},
     shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds},
 };
@@ -171,7 +171,7 @@ impl Bucket {
     pub async fn peek(&self) -> Result<Decision, Error> {
         let entry = self.entry()?;
         let before = entry.prefetched(&self.handle);
-        let settled = self.within_deadline(self.settle(Operation::Peek(1))).await;
+        let settled = self.handle.within_deadline(self.settle(Operation::Peek(1))).await;
         // Prefetched tokens of this worker count as tokens of the bucket. Tokens that came meanwhile may be in both.
         let with_prefetched = |settled: Settled| {
             let prefetched = before.min(entry.prefetched(&self.handle));
@@ -203,12 +203,7 @@ impl Bucket {
     }
 
     /// Takes tokens. `until` is the end of a waiter's patience; `None` for a take.
-    async fn take_or_wait(
-        &self,
-        entry: &Arc<BucketEntry>,
-        count: u64,
-        until: Option<Micros>,
-    ) -> Result<Decision, Error> {
+    async fn take_or_wait(&self, entry: &Arc<BucketEntry>, count: u64, until: Option<Micros>) -> Answered {
         let shared = self.handle.shared();
         let mut began = None;
         let published = match entry.published(&self.handle) {
@@ -216,7 +211,7 @@ impl Bucket {
             _ => {
                 began = Some(shared.clock.now());
                 // Boxed, to keep the future of a take small: a process may have very many.
-                match Box::pin(self.within_deadline(entry.read(&self.handle))).await {
+                match Box::pin(self.handle.within_deadline(entry.read(&self.handle))).await {
                     Ok(published) => published,
                     Err(error) => return self.conclude(entry, count, Err(error)),
                 }
@@ -245,7 +240,7 @@ impl Bucket {
     /// Puts `tokens` into the bucket, or fills it. Returns the tokens in the bucket after it.
     async fn put_in(&self, tokens: Option<u64>) -> Result<u64, Error> {
         let entry = self.entry()?;
-        let published = self.within_deadline(entry.read(&self.handle)).await?;
+        let published = self.handle.within_deadline(entry.read(&self.handle)).await?;
         let capacity = published.terms.capacity;
         if published.mode(entry.key()) == Mode::Off && tokens.is_some() {
             return Ok(capacity);
@@ -272,19 +267,12 @@ impl Bucket {
         // Removed, or changed in kind since it was read: sent once more, as the bucket's own record says.
         entry.limit().invalidate();
         let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-        Ok(self.within_deadline(self.settle(operation)).await?.tokens)
+        Ok(self.handle.within_deadline(self.settle(operation)).await?.tokens)
     }
 
     /// Sends `operation` in a command of its own, to the script of the limit's algorithm.
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
         self.entry()?.settle(operation, false, 0, &self.handle).await
-    }
-
-    pub(crate) async fn within_deadline<T>(
-        &self,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        self.handle.within_deadline(call).await
     }
 
     pub(crate) const fn handle(&self) -> &Handle {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 use crate::{error::Error, take::Take, take_all::MultiDecision};
 
 /// A denial of an [`Admission`](crate::Admission), and the error that `#[topup::limited]` returns. Nothing was taken.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Denied(Box<Inner>);
 
 #[derive(Clone, Debug)]
@@ -92,12 +92,6 @@ impl Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.message())
-    }
-}
-
-impl fmt::Debug for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Denied").field(&self.0).finish()
     }
 }
 

@@ -1,11 +1,16 @@
 //! Errors: the reasons why a call has no decision.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use topup_wire::{
     connection,
     limit::{KeyError, NameError, ThrottleError},
 };
+
+use crate::decision::Decision;
+
+/// The answer to a take.
+pub(crate) type Answered = Result<Decision, Error>;
 
 /// The reason why a call has no answer. A denial is no error: it is a [`Decision`](crate::Decision).
 #[derive(Clone, Debug, thiserror::Error)]
@@ -88,8 +93,9 @@ pub enum Error {
 }
 
 /// A failed connection to Redis, or an error reply of Redis. Its [`source`](std::error::Error::source) has the details.
-#[derive(Clone, Debug)]
-pub struct RedisError(redis::RedisError);
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct RedisError(#[source] redis::RedisError);
 
 // === impl Error ===
 
@@ -135,17 +141,5 @@ impl RedisError {
 
     pub(crate) const fn inner(&self) -> &redis::RedisError {
         &self.0
-    }
-}
-
-impl fmt::Display for RedisError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for RedisError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
     }
 }

@@ -56,7 +56,7 @@ impl Bucket {
         checked(count)?;
         let longest = longest.as_micros().min(MAX_DELAY.into()) as u64;
         let operation = Operation::Reserve { count, longest };
-        let settled = self.within_deadline(self.settle(operation)).await;
+        let settled = self.handle().within_deadline(self.settle(operation)).await;
         let granted = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
         let delay = Duration::from_micros(granted.map_or(0, |settled| settled.wait));
         let entry = self.entry()?;

@@ -7,7 +7,7 @@ use topup_wire::{bucket::Operation, limit::Mode, reply::Settled};
 use crate::{
     bucket::Bucket,
     decision::Decision,
-    error::Error,
+    error::{Answered, Error},
     shell::{BucketEntry, Published},
 };
 
@@ -28,11 +28,7 @@ impl Published {
 
     /// `result` under the limit's mode for `key`. A limit that is not enforced turns a denial, or an error of Redis,
     /// into leave to go on.
-    pub(crate) fn apply_mode(
-        &self,
-        key: Option<&str>,
-        result: Result<Decision, Error>,
-    ) -> Result<Decision, Error> {
+    pub(crate) fn apply_mode(&self, key: Option<&str>, result: Answered) -> Answered {
         let capacity = self.limit.terms.capacity.get();
         let allowed = Ok(Decision::Allowed { remaining: capacity, capacity });
         match (self.mode(key), result) {
@@ -56,12 +52,7 @@ impl Published {
 impl Bucket {
     /// The answer to a take of `count` tokens: `result` under the limit's mode, recorded if the limit is on trial.
     #[inline]
-    pub(crate) fn conclude(
-        &self,
-        entry: &BucketEntry,
-        count: u64,
-        result: Result<Decision, Error>,
-    ) -> Result<Decision, Error> {
+    pub(crate) fn conclude(&self, entry: &BucketEntry, count: u64, result: Answered) -> Answered {
         if result.is_ok() && !entry.limit().is_on_trial() {
             return result;
         }
@@ -69,12 +60,7 @@ impl Bucket {
     }
 
     #[cold]
-    fn conclude_trial(
-        &self,
-        entry: &BucketEntry,
-        count: u64,
-        result: Result<Decision, Error>,
-    ) -> Result<Decision, Error> {
+    fn conclude_trial(&self, entry: &BucketEntry, count: u64, result: Answered) -> Answered {
         let Some(published) = self.last_published(entry) else { return result };
         let is_undecided = result.as_ref().is_err_and(Error::is_of_redis);
         let answer = published.apply_mode(entry.key(), result);
@@ -86,11 +72,7 @@ impl Bucket {
     }
 
     /// `result` under the limit's mode; not recorded, since nothing was taken.
-    pub(crate) fn apply_mode(
-        &self,
-        entry: &BucketEntry,
-        result: Result<Decision, Error>,
-    ) -> Result<Decision, Error> {
+    pub(crate) fn apply_mode(&self, entry: &BucketEntry, result: Answered) -> Answered {
         match self.last_published(entry) {
             Some(published) => published.apply_mode(entry.key(), result),
             None => result,

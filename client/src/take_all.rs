@@ -109,7 +109,7 @@ impl MultiDecision {
         }
         let is_split = &client.shared().buckets_are_split;
         if !is_split.load(Relaxed) || in_one_hash_slot(takes) {
-            match takes[0].bucket.within_deadline(Self::by_one_script(client, takes)).await {
+            match client.within_deadline(Self::by_one_script(client, takes)).await {
                 Err(Error::Redis(error)) if scripts::are_apart(error.inner()) => {
                     is_split.store(true, Relaxed);
                 }
@@ -235,7 +235,7 @@ impl LimitDecision {
 
 impl BucketTake {
     async fn settle(&self, operation: Operation) -> Result<Decision, Error> {
-        let settled = self.bucket.within_deadline(self.bucket.settle(operation)).await?;
+        let settled = self.bucket.handle().within_deadline(self.bucket.settle(operation)).await?;
         Ok(decision(&settled))
     }
 
@@ -289,7 +289,8 @@ fn in_one_hash_slot(takes: &[BucketTake]) -> bool {
 async fn published(takes: &[BucketTake]) -> Result<Vec<Arc<Published>>, Error> {
     let mut published = Vec::with_capacity(takes.len());
     for take in takes {
-        published.push(take.bucket.within_deadline(take.entry.read(take.bucket.handle())).await?);
+        let handle = take.bucket.handle();
+        published.push(handle.within_deadline(take.entry.read(handle)).await?);
     }
     Ok(published)
 }

@@ -162,20 +162,23 @@ impl Estimate {
 
     /// The denial of a take of `count` tokens behind a `pending` demand, if there is one.
     pub(super) fn denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<Denial> {
+        let (until, denial) = self.known_denial(count, pending, cx)?;
+        (cx.now < until).then_some(denial)
+    }
+
+    /// The last known denial of a take of `count` tokens, though its time may be over.
+    pub(super) fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+        Some(self.known_denial(count, 0, cx)?.1)
+    }
+
+    /// The denial of a take of `count` tokens, with its earliest end.
+    fn known_denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<(Micros, Denial)> {
         if self.denied_until == 0 || self.epoch != cx.epoch {
             return None;
         }
         let (until, promised_at) = self.denied(count, pending, cx.terms)?;
         let wait = promised_at.saturating_sub(cx.now);
-        (cx.now < until).then_some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
-    }
-
-    /// The last known denial of a take of `count` tokens, though its time may be over.
-    pub(super) fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
-        let known = self.denied_until > 0 && self.epoch == cx.epoch;
-        let (_, promised_at) = self.denied(count, 0, cx.terms).filter(|_| known)?;
-        let wait = promised_at.saturating_sub(cx.now);
-        Some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
+        Some((until, Denial { tokens: self.tokens, capacity: self.capacity, wait }))
     }
 
     /// The denial of takes of one token behind a `pending` demand, for the denial cache.

@@ -153,16 +153,8 @@ impl Prefetched {
 
     #[inline]
     fn spend(&self, now: Micros, epoch: u64) -> Spent {
-        let mut left = self.left.load(Acquire);
-        loop {
-            if left == 0 || !self.is_good(now, epoch) {
-                return Spent::Nothing;
-            }
-            match self.left.compare_exchange_weak(left, left - 1, AcqRel, Acquire) {
-                Ok(_) => break,
-                Err(other) => left = other,
-            }
-        }
+        let spend = |left: u64| left.checked_sub(1).filter(|_| self.is_good(now, epoch));
+        let Ok(left) = self.left.fetch_update(AcqRel, Acquire, spend) else { return Spent::Nothing };
         let remaining = self.beyond.load(Relaxed).saturating_add(left - 1);
         let decision = Decision::Allowed { remaining, capacity: self.capacity.load(Relaxed) };
         Spent::Token(decision, left - 1 == self.low.load(Relaxed))

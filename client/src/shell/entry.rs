@@ -8,7 +8,7 @@ use topup_wire::limit::{LimitName, Mode};
 use super::{Handle, LimitHandle, Pending, PipelineRequest, Published, TaskWaiter};
 use crate::{
     decision::Decision,
-    error::Error,
+    error::{Answered, Error},
     machine::{
         Actions, Answer, BucketState, Command, Context, Denial, Event, FirstTakes, HotCell, Micros, PutBack,
         Spent,
@@ -243,7 +243,7 @@ impl BucketEntry {
     }
 }
 
-fn answer_of(answer: Answer, error: Option<&Error>, client: &Handle) -> Result<Decision, Error> {
+fn answer_of(answer: Answer, error: Option<&Error>, client: &Handle) -> Answered {
     match answer {
         Answer::Decided(decision) => Ok(decision),
         Answer::Overdue => Err(Error::DeadlineExceeded { deadline: client.shared().deadline }),

@@ -11,21 +11,21 @@ use tokio::sync::oneshot;
 use super::{BucketEntry, Handle};
 use crate::{
     decision::Decision,
-    error::Error,
+    error::{Answered, Error},
     machine::{Event, Waiter},
 };
 
 /// A task in the wait queue of a bucket.
 #[derive(Debug)]
 pub(crate) struct TaskWaiter {
-    answer: oneshot::Sender<Result<Decision, Error>>,
+    answer: oneshot::Sender<Answered>,
     count: u64,
 }
 
 /// The answer to a take, still to come. Tokens granted to a task that no longer waits are put back.
 #[derive(Debug)]
 pub(crate) struct Pending<'b> {
-    receiver: oneshot::Receiver<Result<Decision, Error>>,
+    receiver: oneshot::Receiver<Answered>,
     count: u64,
     client: &'b Handle,
     entry: &'b Arc<BucketEntry>,
@@ -44,7 +44,7 @@ impl TaskWaiter {
     }
 
     /// Sends the answer. Returns its tokens if the task no longer waits.
-    pub(super) fn send(self, answer: Result<Decision, Error>) -> u64 {
+    pub(super) fn send(self, answer: Answered) -> u64 {
         let unread = self.answer.send(answer);
         if matches!(unread, Err(Ok(Decision::Allowed { .. }))) { self.count } else { 0 }
     }
@@ -59,7 +59,7 @@ impl Waiter for TaskWaiter {
 // === impl Pending ===
 
 impl Future for Pending<'_> {
-    type Output = Result<Decision, Error>;
+    type Output = Answered;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.receiver).poll(context);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::RedisResult;
 use topup_wire::{
-    bucket::{Operation, Record},
+    bucket::Record,
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Limit, Mode},
@@ -113,36 +113,13 @@ impl BucketLocation<'_> {
         scripts::ask_adjust(out, &self.state(), pace, put_back, later, correction.lives_until())
     }
 
-    /// Sends a bare command outside the pipeline. Returns the tokens left.
-    pub(crate) async fn decrement(&self, connection: &mut Connection, by: u64) -> RedisResult<i64> {
-        scripts::decrement(connection, &self.state(), by).await
-    }
-
-    /// Sends a first take outside the pipeline. Returns whether the bucket was full.
-    pub(crate) async fn first_take(&self, connection: &mut Connection, count: u64) -> RedisResult<bool> {
-        let Published { terms_id, terms, .. } = self.published;
-        scripts::first_take(connection, &self.state(), *terms_id, terms.pace, count).await
-    }
-
     /// Puts tokens into the bucket.
     pub(crate) async fn put_in(&self, connection: &mut Connection, request: PutIn) -> RedisResult<Settled> {
         scripts::put_in(connection, self.algorithm(), self.keys, self.member, request).await
     }
 
-    /// Sends `operation` outside the pipeline, to the script of `algorithm`.
-    pub(crate) async fn operate(
-        &self,
-        connection: &mut Connection,
-        algorithm: Algorithm,
-        operation: Operation,
-        may_count: bool,
-        in_doubt: u64,
-    ) -> RedisResult<Settled> {
-        scripts::operate(connection, algorithm, self.keys, self.member, operation, may_count, in_doubt).await
-    }
-
     /// The name of the bucket's key.
-    fn state(&self) -> String {
+    pub(super) fn state(&self) -> String {
         self.keys.state(self.algorithm(), self.member)
     }
 }

@@ -72,7 +72,9 @@ impl BucketEntry {
             if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
                 return Err(Error::NoQueue { limit: self.name().to_string(), algorithm: algorithm.as_str() });
             }
-            match location.operate(&mut connection, algorithm, operation, may_count, in_doubt).await {
+            let (connection, keys, member) = (&mut connection, location.keys, location.member);
+            match scripts::operate(connection, algorithm, keys, member, operation, may_count, in_doubt).await
+            {
                 // Nothing was done: the bucket has moved to a node without the script.
                 Err(error) if scripts::is_not_loaded(&error) && attempt < MOST_ATTEMPTS => {}
                 Err(error) => return Err(Error::redis(error)),
@@ -101,14 +103,17 @@ impl BucketEntry {
             }
             Command::Decrement { by } if elsewhere => {
                 let published = self.read(handle).await?;
-                match published.locate(self.key()).decrement(&mut connection, by).await {
+                let state = published.locate(self.key()).state();
+                match scripts::decrement(&mut connection, &state, by).await {
                     Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
                     left => left.map(Reply::Left).map_err(Error::redis),
                 }
             }
             Command::FirstTake { count, full_at: 0 } if elsewhere => {
                 let published = self.read(handle).await?;
-                let first = published.locate(self.key()).first_take(&mut connection, count).await;
+                let (state, pace) = (published.locate(self.key()).state(), published.terms.pace);
+                let first =
+                    scripts::first_take(&mut connection, &state, published.terms_id, pace, count).await;
                 first.map(Reply::First).map_err(Error::redis)
             }
             // Nothing was done. A settle follows, and finds the bucket where it is.
