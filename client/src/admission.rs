@@ -93,7 +93,7 @@ impl<'c> Admission<'c> {
             }
             takes => take_all(client, takes, self.longest).await?,
         };
-        // A decision from memory is no sign that Redis is back.
+        // A cached denial is no sign that Redis is back.
         if client.shared().control.is_reachable() {
             client.outages().end(self.limits());
         }

@@ -106,7 +106,7 @@ impl Bucket {
         self.take_or_wait(entry, count, None).await
     }
 
-    /// Takes one token if no command to Redis is needed: a leased token, or a denial from memory. `None` if Redis has to
+    /// Takes one token if no command to Redis is needed: a leased token, or a cached denial. `None` if Redis has to
     /// decide: call [`Bucket::take`] then.
     ///
     /// If the limit has a lease and no leased token is left, this call requests the next lease.

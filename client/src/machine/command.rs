@@ -61,7 +61,7 @@ pub enum Reply {
 
 impl Command {
     /// Tokens asked for.
-    pub const fn wanted(&self) -> u64 {
+    pub const fn count(&self) -> u64 {
         match *self {
             Self::FirstTake { count, .. } | Self::TakeAtRest { count, .. } => count,
             Self::Decrement { by } => by,
@@ -75,10 +75,10 @@ impl Command {
     /// Tokens that `reply` grants. The command was sent at `sent`.
     pub(super) fn granted(&self, reply: &Reply, sent: Micros, cx: &Context<'_>) -> u64 {
         match *reply {
-            Reply::AtRest(full_at) => granted_at_rest(self.wanted(), full_at, sent, cx),
-            Reply::First(true) => self.wanted(),
+            Reply::AtRest(full_at) => granted_at_rest(self.count(), full_at, sent, cx),
+            Reply::First(true) => self.count(),
             Reply::First(false) | Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => 0,
-            Reply::Left(left) => self.wanted().saturating_sub(left.min(0).unsigned_abs()),
+            Reply::Left(left) => self.count().saturating_sub(left.min(0).unsigned_abs()),
             Reply::Settled(settled) => settled.granted,
         }
     }

@@ -52,7 +52,7 @@ impl<W: Waiter> Busy<W> {
         let known_since = if in_flight.is_some() { sent } else { 0 };
         let served = self.distribute(granted, left, capacity, known_since, cx, out);
         // If all tokens were granted, no waiter is denied: one without tokens goes with the next command.
-        if granted < command.wanted()
+        if granted < command.count()
             && let (Some(in_flight), Reply::Settled(settled)) = (in_flight, &reply)
         {
             let unserved = in_flight.waiters.saturating_sub(served);
@@ -121,7 +121,7 @@ impl<W: Waiter> Busy<W> {
             }
             Reply::AtRest(_) | Reply::OtherTerms | Reply::NotAtRest => {
                 let first_at = if let Command::TakeAtRest { first_at, .. } = command { first_at } else { 0 };
-                self.learn_at_rest((command.wanted(), first_at), reply, (granted, sent), cx, out)
+                self.learn_at_rest((command.count(), first_at), reply, (granted, sent), cx, out)
             }
             Reply::Left(left) => {
                 match u64::try_from(left) {

@@ -83,11 +83,11 @@ mod tests {
         let cache = DenialCache::default();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| (1..200_000).for_each(|i| cache.set(Some(denied(2 * i)))));
-            let mut told = 0;
-            while !writer.is_finished() || told == 0 {
+            let mut seen = 0;
+            while !writer.is_finished() || seen == 0 {
                 if let Some(Denial { tokens, capacity, wait }) = cache.denial(1, 1) {
                     assert_eq!((tokens, wait), (capacity, 2 * tokens + 9));
-                    told += 1;
+                    seen += 1;
                 }
             }
         });

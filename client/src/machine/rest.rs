@@ -9,7 +9,7 @@ const OFTEN: Micros = 16;
 /// Headroom beyond this, in µs, is of no use to a counter.
 const LONGEST_USE: Micros = 1_000_000;
 
-/// A worker's memory of a bucket at rest.
+/// The state of a bucket at rest in a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rest {
     /// The bucket has a key until then, as far as this worker knows. A first take before that would fail.

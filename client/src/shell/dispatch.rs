@@ -211,7 +211,7 @@ fn read(reply: lane::Reply, command: Command, published: &Published) -> Result<R
         (lane::Reply::Number(number), Command::Settle { .. }) => {
             let headroom = u64::try_from(number).unwrap_or(0);
             let capacity = published.limit.terms.capacity;
-            Reply::Settled(Settled::from_headroom(headroom, capacity, pace, command.wanted()))
+            Reply::Settled(Settled::from_headroom(headroom, capacity, pace, command.count()))
         }
         (lane::Reply::Numbers(numbers), _) => {
             Reply::Settled(Settled::try_from(numbers).map_err(|error| Error::redis(error.into()))?)

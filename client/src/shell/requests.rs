@@ -62,7 +62,7 @@ impl BucketEntry {
             }
             let location = published.locate(self.key());
             // A change of algorithm reaches one shard after the other. The record that was read is that of the first
-            // shard. After a refusal, the record of the bucket's own shard counts.
+            // shard. After a refused command, the record of the bucket's own shard counts.
             let own = if attempt > 1 {
                 scripts::algorithm_of(&mut connection, location.keys).await.map_err(Error::redis)?
             } else {

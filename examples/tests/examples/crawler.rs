@@ -50,9 +50,9 @@ async fn each_host_is_asked_in_its_own_time() {
     crawler.args(pages.clone());
     let begun = clock::now();
     let ended = run(crawler, "").await;
-    let mut told: Vec<_> = pages.map(|page| format!("200 OK, 6 bytes: {page}")).collect();
-    told.sort();
-    assert_eq!(lines(&ended.stdout), told, "{ended:?}");
+    let mut seen: Vec<_> = pages.map(|page| format!("200 OK, 6 bytes: {page}")).collect();
+    seen.sort();
+    assert_eq!(lines(&ended.stdout), seen, "{ended:?}");
     for (_, visits) in &hosts {
         assert!(between(visits).iter().all(|apart| *apart >= APART), "{:?}", between(visits));
     }
@@ -67,10 +67,10 @@ async fn a_host_that_asks_to_be_left_alone_is() {
     let mut crawler = fixture.command(env!("CARGO_BIN_EXE_crawler"));
     crawler.args([format!("{url}/a"), format!("{url}/b")]);
     let ended = run(crawler, "").await;
-    let told = ["a", "b"].map(|page| format!("200 OK, 6 bytes: {url}/{page}"));
-    assert_eq!(lines(&ended.stdout), told, "{ended:?}");
+    let seen = ["a", "b"].map(|page| format!("200 OK, 6 bytes: {url}/{page}"));
+    assert_eq!(lines(&ended.stdout), seen, "{ended:?}");
     let between = between(&visits);
     assert_eq!(between.len(), 2, "one refused, two answered: {between:?}");
-    assert!(between[0] >= 1_900_000, "nobody asks for two seconds: {between:?}");
+    assert!(between[0] >= 1_900_000, "no request for two seconds: {between:?}");
     assert!(between[1] >= APART || between[0] >= 2_000_000, "{between:?}");
 }

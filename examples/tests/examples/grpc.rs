@@ -13,8 +13,8 @@ async fn a_call_too_many_is_told_so_in_the_words_of_grpc() {
     let mut health = HealthClient::new(channel);
     for left in (0..5).rev() {
         let answer = health.check(HealthCheckRequest::default()).await.unwrap();
-        let told = answer.metadata().get("ratelimit").unwrap().to_str().unwrap();
-        assert!(told.starts_with(&format!("\"calls\";r={left};t=")), "{told}");
+        let seen = answer.metadata().get("ratelimit").unwrap().to_str().unwrap();
+        assert!(seen.starts_with(&format!("\"calls\";r={left};t=")), "{seen}");
     }
     let status = health.check(HealthCheckRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);

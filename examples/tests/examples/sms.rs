@@ -18,6 +18,6 @@ async fn each_number_has_one_message_and_the_gateway_no_more_than_it_takes() {
 
     // The limit holds for another sender, too.
     let ended = run(fixture.command(env!("CARGO_BIN_EXE_sms")), "+490 again\n+4910 hello\n").await;
-    let told = ["not sent to +490: one message a minute", "sent to +4910: hello"];
-    assert_eq!(lines(&ended.stdout), told, "{ended:?}");
+    let seen = ["not sent to +490: one message a minute", "sent to +4910: hello"];
+    assert_eq!(lines(&ended.stdout), seen, "{ended:?}");
 }

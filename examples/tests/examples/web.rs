@@ -104,8 +104,8 @@ async fn a_forwarded_address_is_believed_from_a_proxy_and_from_nobody_else() {
     let fixture = Fixture::start().await;
     let server = server(&fixture).await;
     let left = async |client: &Client, address: &str| {
-        let told = get(client, format!("{}/", server.url), &[("x-forwarded-for", address)]).await;
-        header(&told, "x-ratelimit-remaining").parse::<u64>().unwrap()
+        let seen = get(client, format!("{}/", server.url), &[("x-forwarded-for", address)]).await;
+        header(&seen, "x-ratelimit-remaining").parse::<u64>().unwrap()
     };
     let (proxy, stranger) = (from(PROXY), from(STRANGER));
     // A stranger's header changes nothing: each request takes from the bucket of its own address.
@@ -136,8 +136,8 @@ async fn limits_of_a_route_come_on_top() {
     }
     let denied = export(&alice).await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
-    let standings = denied.headers().get_all("ratelimit").iter().map(|told| told.to_str().unwrap());
-    let untils = standings.flat_map(|told| told.split(";t=").skip(1)).collect::<Vec<_>>();
+    let standings = denied.headers().get_all("ratelimit").iter().map(|seen| seen.to_str().unwrap());
+    let untils = standings.flat_map(|seen| seen.split(";t=").skip(1)).collect::<Vec<_>>();
     assert_eq!(untils, [header(&denied, "retry-after")], "who allows names no time that ends later");
     assert_eq!(denied.text().await.unwrap(), "your plan has three exports an hour\n");
     assert_eq!(export(&[("x-api-key", "bob")]).await.status(), StatusCode::OK);
