@@ -1,16 +1,16 @@
-//! Leave to go on, from one limit or from several.
+//! Admissions: leave to go on, from one limit or several.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use crate::{
-    client::Client, default::default_client, denied::Denied, error::Error, joint::Joint, outage::OnError,
-    shell::clock::micros, take::Take,
+    client::Client, default::default_client, denied::Denied, error::Error, outage_policy::OnError,
+    shell::clock::micros, take::Take, take_all::MultiDecision,
 };
 
-/// Leave to go on with a piece of work, from every limit it has to pass, all or nothing. What the attribute
-/// `#[topup::limited]` and the HTTP layers ask, and as good by hand.
+/// Leave to go on with a piece of work, from all its limits or from none. The attribute `#[topup::limited]` and the HTTP
+/// layers are built on it.
 ///
 /// # Examples
 /// ```no_run
@@ -38,80 +38,75 @@ pub struct Admission<'c> {
 // === impl Admission ===
 
 impl<'c> Admission<'c> {
-    /// Decided by `client`.
+    /// An admission that `client` decides.
     pub const fn of(client: &'c Client) -> Self {
-        Self::by(Some(client))
+        Self { client: Some(client), takes: Vec::new(), longest: Duration::ZERO }
     }
 
-    /// Decided by the client given to [`set_default`](crate::set_default).
+    /// An admission that the default client decides: see [`set_default`](crate::set_default).
     pub fn by_default() -> Self {
-        Self::by(default_client())
+        Self { client: default_client(), takes: Vec::new(), longest: Duration::ZERO }
     }
 
-    const fn by(client: Option<&'c Client>) -> Self {
-        Self { client, takes: Vec::new(), longest: Duration::ZERO }
-    }
-
-    /// Asks this limit, too. Several are one decision: none is taken from unless all allow.
+    /// Adds a limit. Several are one decision: tokens are taken from all limits or from none.
     pub fn take(mut self, take: Take) -> Self {
         self.takes.push(take);
         self
     }
 
-    /// Waits for tokens, for at most so long, before it is denied.
+    /// Waits up to `longest` for tokens. Without it, a denial is immediate.
     pub fn wait(self, longest: Duration) -> Self {
         Self { longest, ..self }
     }
 
-    /// Takes what was asked for, or nothing.
+    /// Takes all tokens or none.
     ///
     /// # Errors
-    /// The inner one is a denial. The outer one is as of [`Bucket::take`](crate::Bucket::take), or
+    /// The inner error is a denial. The outer one is that of [`Bucket::take`](crate::Bucket::take), or
     /// [`Error::NoDefault`].
     pub async fn decide(self) -> Result<Result<(), Denied>, Error> {
-        let joint = self.joint().await?;
-        Ok(Denied::by(&joint, &self.takes).map_or(Ok(()), Err))
+        let decided = self.multi_decision().await?;
+        Ok(Denied::by(&decided, &self.takes).map_or(Ok(()), Err))
     }
 
-    /// Takes what was asked for, or nothing; `on_error` says what it comes to when that cannot be decided, which is
-    /// counted by [`Client::undecided`].
+    /// Takes all tokens or none. If Redis does not decide, `on_error` does, and [`Client::undecided`] counts it.
     ///
     /// # Errors
-    /// A denial. Of a take that could never be allowed, whatever `on_error` says: of more than the bucket holds, or for
-    /// a key that cannot be one.
+    /// A denial. A take that could never be allowed is denied whatever `on_error` says: more tokens than the capacity, or
+    /// an invalid key.
     pub async fn decide_or(self, on_error: OnError) -> Result<(), Denied> {
-        match self.joint().await {
-            Ok(joint) => Denied::by(&joint, &self.takes).map_or(Ok(()), Err),
-            Err(error) if self.is_refused(&error, on_error) => Err(Denied::because(error, &self.takes)),
+        match self.multi_decision().await {
+            Ok(decided) => Denied::by(&decided, &self.takes).map_or(Ok(()), Err),
+            Err(error) if self.denies_on(&error, on_error) => Err(Denied::because(error, &self.takes)),
             Err(_) => Ok(()),
         }
     }
 
-    /// What the limits say.
-    pub(crate) async fn joint(&self) -> Result<Joint, Error> {
+    /// The decisions of all limits.
+    pub(crate) async fn multi_decision(&self) -> Result<MultiDecision, Error> {
         let client = self.client.ok_or(Error::NoDefault)?;
-        let joint = match &self.takes[..] {
+        let decided = match &self.takes[..] {
             [take] if !self.longest.is_zero() => {
                 let bucket = take.bucket(client);
                 let decision = bucket.wait(take.tokens(), self.longest).await?;
-                Joint::alone(bucket.entry()?, decision)
+                MultiDecision::of_one(bucket.entry()?, decision)
             }
-            takes => all(client, takes, self.longest).await?,
+            takes => take_all(client, takes, self.longest).await?,
         };
-        // What is told from memory says nothing of Redis.
-        if client.shared().control.is_in_sight() {
-            client.outage().over(self.limits());
+        // A cached denial is no sign that Redis is back.
+        if client.shared().control.is_reachable() {
+            client.outages().end(self.limits());
         }
-        Ok(joint)
+        Ok(decided)
     }
 
-    /// Whether `error` comes to a denial; takes note of it, unless it is the caller's doing.
-    pub(crate) fn is_refused(&self, error: &Error, on_error: OnError) -> bool {
+    /// Whether `error` is a denial under the outage policy. Records the outage, unless the take itself is at fault.
+    pub(crate) fn denies_on(&self, error: &Error, on_error: OnError) -> bool {
         if error.is_of_the_take() {
             return true;
         }
         if let Some(client) = self.client {
-            client.outage().note(self.limits(), error, on_error);
+            client.outages().begin(self.limits(), error, on_error);
         }
         on_error == OnError::Deny
     }
@@ -121,16 +116,16 @@ impl<'c> Admission<'c> {
     }
 }
 
-/// Takes from several buckets, waiting for the slowest of them for at most `longest`.
-async fn all(client: &Client, takes: &[Take], longest: Duration) -> Result<Joint, Error> {
+/// Takes of several buckets. Waits up to `longest` for the slowest of them.
+async fn take_all(client: &Client, takes: &[Take], longest: Duration) -> Result<MultiDecision, Error> {
     let clock = &client.shared().clock;
     let until = clock.now().saturating_add(micros(longest));
     loop {
-        let joint = client.take_all(takes.iter().map(|take| (take.bucket(client), take.tokens()))).await?;
-        match joint.retry_after() {
-            // Nobody's turn is kept meanwhile: whoever needs all of several cannot stand in line at each.
+        let decided = client.take_all(takes.iter().map(|take| (take.bucket(client), take.tokens()))).await?;
+        match decided.retry_after() {
+            // Takes of several buckets are in no wait queue, so other takes may overtake them.
             Some(wait) if clock.now().saturating_add(micros(wait)) <= until => sleep(wait).await,
-            _ => return Ok(joint),
+            _ => return Ok(decided),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The client: one per process is enough.
+//! The client of a worker.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -13,8 +13,7 @@ use crate::shell::pauses::Pauses;
 use crate::{
     bucket::Bucket,
     error::Error,
-    joint::Joint,
-    outage::Outage,
+    outage_policy::Outages,
     shell::{
         BucketCache, BucketEntry, Handle, Limits, MOST_BUCKETS, Shared,
         clock::{Clock, micros},
@@ -23,19 +22,22 @@ use crate::{
         module::Module,
         put_back, timers,
     },
-    tally::Tallies,
+    take_all::MultiDecision,
+    trial_metrics::TrialRegistry,
 };
 
-/// The longest a call waits for Redis unless told otherwise.
+/// The longest time that a call waits for Redis, unless set.
 const DEADLINE: Duration = Duration::from_millis(250);
-/// The longest the first answer of Redis may take: a connection has to be made for it.
+/// The longest time to the first reply of Redis, which includes the connection.
 const FIRST_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Whoever gives tokens back waits for commands in flight: so long, at most so often.
+/// Between two looks whether commands of leased buckets have ended, and the most looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const MOST_LOOKS: u32 = 20;
 
-/// A worker's way to its limits. Cheap to clone; clones share one connection and one memory.
+/// A worker's access to its limits: one per process is enough.
+///
+/// Cheap to clone. Clones share one connection and one memory.
 ///
 /// # Examples
 /// ```no_run
@@ -55,133 +57,144 @@ pub struct Client(Handle);
 #[derive(Clone, Debug)]
 pub struct Builder {
     deadline: Duration,
-    remembered: usize,
+    cached_buckets: usize,
 }
 
 // === impl Client ===
 
 impl Client {
-    /// A client of the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`; of a Redis
-    /// Cluster any node, or several, `redis://[user:password@]host:port,host:port`: the first that answers tells of all.
+    /// Connects to the Redis at `url`: `redis://[user:password@]host[:port][/db]` or `unix:///path[?db=n]`.
+    ///
+    /// A Redis Cluster is found by any of its nodes, or by several: `redis://[user:password@]host:port,host:port`.
     ///
     /// # Errors
-    /// When `url` is not of that form, or Redis does not answer within two seconds.
+    /// A `url` of another form, or no reply of Redis within 2 s.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder().connect(url).await
     }
 
-    /// Settings to choose before connecting.
+    /// Settings for a client: deadline and size of its memory.
     pub fn builder() -> Builder {
-        Builder { deadline: DEADLINE, remembered: MOST_BUCKETS }
+        Builder { deadline: DEADLINE, cached_buckets: MOST_BUCKETS }
     }
 
-    /// The limit `name`, as in `[limit.name]` of the daemon's config. Nothing is asked of Redis yet.
+    /// The limit `name`, as in `[limit.name]` of the daemon's config. Sends nothing to Redis.
     pub fn limit(&self, name: impl AsRef<str>) -> Bucket {
         Bucket::new(self.0.clone(), name.as_ref())
     }
 
-    /// Takes so many tokens of each bucket, all of it or nothing: a request that has to pass several limits.
+    /// Takes tokens of several buckets, all or nothing: for a request that has to pass several limits.
     ///
     /// ```no_run
     /// # async fn example(topup: topup::Client) -> Result<(), topup::Error> {
-    /// let levels = [(topup.limit("api"), 1), (topup.limit("user").key("alice"), 1)];
-    /// let joint = topup.take_all(levels).await?;
-    /// if let Some(level) = joint.denied_by() {
-    ///     println!("{} denies, come back in {:?}", level.limit(), joint.retry_after());
+    /// let takes = [(topup.limit("api"), 1), (topup.limit("user").key("alice"), 1)];
+    /// let decided = topup.take_all(takes).await?;
+    /// if let Some(by) = decided.denied_by() {
+    ///     println!("{} denies, come back in {:?}", by.limit(), decided.retry_after());
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// One script decides it, in one step. Where the buckets are in different slots of a Redis Cluster, they are asked in
-    /// order instead, and what was taken is given back when a later one denies: name the one that denies most first.
-    /// A limit in shadow has no say: nothing is taken of it unless all others allow, and then what it has too few of stops
-    /// nobody and is not taken. One that is off is not asked.
-    /// Once one of them is known to deny, none is asked: [`Joint::levels`] then tells of those that deny as far as known.
+    /// One script decides, in one step. If the buckets are in different hash slots of a Redis Cluster, one command after
+    /// the other decides. If a later bucket then denies, the tokens of earlier ones are put back: name the limit that
+    /// denies most often first.
+    ///
+    /// A limit in shadow stops no take. Its tokens are taken only if all enforced limits allow. A limit that is off is
+    /// not asked. A denial that the client remembers decides without Redis.
     ///
     /// # Errors
-    /// As [`Bucket::take`], for any of them. Nothing is taken then, unless the error is transient.
-    pub async fn take_all(&self, takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Joint, Error> {
-        Joint::take(&self.0, takes).await
+    /// The same as for [`Bucket::take`], for any of the buckets. Nothing is taken then, unless the error is transient.
+    pub async fn take_all(
+        &self,
+        takes: impl IntoIterator<Item = (Bucket, u64)>,
+    ) -> Result<MultiDecision, Error> {
+        MultiDecision::take(&self.0, takes).await
     }
 
-    /// Tokens this client has taken ahead and may still spend: of limits with a `lease`, and for some ms of any that very
-    /// many tasks ask at once. So many are missing elsewhere.
-    pub fn tokens_held(&self) -> u64 {
-        self.shared().buckets.all().iter().map(|entry| entry.in_hand(&self.0)).sum()
+    /// Tokens that this client has prefetched and may still spend. Redis has counted them as taken.
+    ///
+    /// Limits with a `lease` have such tokens, and for some ms any bucket that many tasks take from at once.
+    pub fn prefetched_tokens(&self) -> u64 {
+        self.shared().buckets.all().iter().map(|entry| entry.prefetched(&self.0)).sum()
     }
 
-    /// Gives back what this client has taken ahead and not spent, for an end in good order: dropping its last clone does
-    /// so too, but nobody waits for it. Of a limit with a `lease`, only where nobody else has taken meanwhile, who would
-    /// not know of it: the rest is lost to the bucket, at most a lease.
-    pub async fn give_back(&self) {
+    /// Puts prefetched tokens back, for an orderly end. The drop of the last clone does so too, but does not wait.
+    ///
+    /// Leased tokens go back only if no other worker has taken from the bucket meanwhile. Otherwise the bucket loses
+    /// them, one lease at most.
+    pub async fn put_back(&self) {
         let mut looks = 0;
-        let has_in_hand = |entry: &Arc<BucketEntry>| entry.in_hand(&self.0) > 0;
-        while self.shared().buckets.all().iter().any(|entry| has_in_hand(entry) && entry.is_in_flight())
-            && looks < MOST_LOOKS
-        {
+        let is_busy = |entry: &Arc<BucketEntry>| entry.prefetched(&self.0) > 0 && entry.is_in_flight();
+        while looks < MOST_LOOKS && self.shared().buckets.all().iter().any(is_busy) {
             tokio::time::sleep(LOOK_AGAIN).await;
             looks += 1;
         }
-        put_back::give_all(self.0.in_hand(), &self.shared().connection(), self.shared().deadline).await;
+        let (connection, deadline) = (self.shared().connection(), self.shared().deadline);
+        put_back::put_back_all(self.0.take_prefetched(), &connection, deadline).await;
     }
 
-    /// How often an [`Admission`](crate::Admission) or a layer had to do as it was told because nothing could be decided.
+    /// Admissions and requests so far that Redis did not decide, so that the outage policy did:
+    /// see [`OnError`](crate::OnError).
     pub fn undecided(&self) -> u64 {
-        self.shared().outage.undecided()
+        self.shared().outages.undecided()
     }
 
-    /// What this client has counted of the limit `name` since it was connected, while the limit was not in force for all,
-    /// had a candidate, or was compared. Of any other, nothing is counted.
+    /// Trial metrics of the limit `name` since this client was connected. All counts are 0 for a limit that is enforced
+    /// for all keys, has no candidate and is not compared.
     pub fn counts(&self, name: impl AsRef<str>) -> Counts {
-        self.shared().tallies.counts(name.as_ref())
+        self.shared().trials.counts(name.as_ref())
     }
 
-    pub(crate) fn outage(&self) -> &Outage {
-        &self.shared().outage
+    pub(crate) fn outages(&self) -> &Outages {
+        &self.shared().outages
     }
 
     pub(crate) fn shared(&self) -> &Shared {
         self.0.shared()
+    }
+
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.0
     }
 }
 
 // === impl Builder ===
 
 impl Builder {
-    /// The longest any call waits for Redis; 250 ms unless set.
+    /// The longest time that a call waits for Redis; 250 ms unless set.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// How many buckets the client remembers: 65,536 unless set. A bucket at rest takes some 150 bytes, one in use up to 400.
-    /// Of more buckets, those asked for longest ago are forgotten. Their next take costs Redis one native command more.
+    /// The number of buckets that the client remembers; 65,536 unless set. A bucket at rest takes about 150 bytes, one in
+    /// use up to 400. The next take of a forgotten bucket costs Redis one native command more.
     #[must_use]
-    pub fn remembered(mut self, buckets: usize) -> Self {
-        self.remembered = buckets;
+    pub fn cached_buckets(mut self, buckets: usize) -> Self {
+        self.cached_buckets = buckets;
         self
     }
 
     /// Connects to the Redis at `url`, as [`Client::connect`] does.
     ///
     /// # Errors
-    /// When `url` is not of a Redis, or Redis does not answer within two seconds.
+    /// The same as for [`Client::connect`].
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
-        let connection = connect_lazily(url)?;
+        let connection = connect_lazily(url).map_err(Error::redis)?;
         let (control, clock) = (Arc::new(Control::default()), Arc::new(Clock::start()));
         let sent = clock.now();
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
-        let first = first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })??;
-        control.note(&first, sent, clock.now());
-        let tallies = Arc::new(Tallies::default());
-        control_poll::start(&control, connection.clone(), self.deadline, tallies.clone(), clock.clone());
+        let first = first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })?;
+        control.note(&first.map_err(Error::redis)?, sent, clock.now());
+        let trials = Arc::new(TrialRegistry::default());
+        control_poll::start(&control, connection.clone(), self.deadline, trials.clone(), clock.clone());
         let shared = Arc::new(Shared {
             clock,
-            lanes: Pipelines::beside(&connection),
+            pipelines: Pipelines::beside(&connection),
             connection,
-            buckets: BucketCache::new(self.remembered),
+            buckets: BucketCache::new(self.cached_buckets),
             limits: Limits::default(),
             control,
             deadline: self.deadline,
@@ -189,11 +202,11 @@ impl Builder {
             round_trip: RoundTrip::default(),
             timers: Arc::default(),
             put_backs: Arc::default(),
-            outage: Outage::default(),
-            tallies,
+            outages: Outages::default(),
+            trials,
             #[cfg(feature = "tower")]
             pauses: Pauses::default(),
-            apart: AtomicBool::new(false),
+            buckets_are_split: AtomicBool::new(false),
             module: Module::default(),
             runtime: Runtime::current(),
         });

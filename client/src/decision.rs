@@ -2,34 +2,44 @@
 
 use std::time::Duration;
 
-/// The answer to a take: a denial is an answer, not an error.
-#[must_use = "a decision that nobody looks at limits nothing"]
+/// The answer to a take. A denial is an answer, not an error.
+///
+/// # Examples
+/// ```
+/// # let decision = topup::Decision::Denied { remaining: 0, capacity: 10, retry_after: std::time::Duration::from_secs(1) };
+/// match decision.retry_after() {
+///     None => println!("go on, {} of {} tokens left", decision.remaining(), decision.capacity()),
+///     Some(wait) => println!("denied, come back in {wait:?}"),
+/// }
+/// ```
+#[must_use = "an unread decision limits nothing"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
-    /// The tokens are yours.
+    /// The tokens were taken.
     Allowed {
         /// Tokens left in the bucket.
         remaining: u64,
-        /// The most the bucket holds.
+        /// Most tokens in the bucket.
         capacity: u64,
     },
-    /// Go on, though the limit would have denied this had it been enforced: it, or this key of it, is in shadow.
-    /// Nothing was taken.
+    /// Nothing was taken, and the caller may go on all the same. The limit is in shadow, for all keys or for this one, and
+    /// would have denied the take.
     Shadowed {
         /// Tokens in the bucket, too few for this take.
         remaining: u64,
-        /// The most the bucket holds.
+        /// Most tokens in the bucket.
         capacity: u64,
-        /// What the wait would have been; [`Duration::MAX`] for a take of more than the bucket ever holds.
+        /// Time that the denial would have named. [`Duration::MAX`] for a take of more tokens than the capacity.
         retry_after: Duration,
     },
     /// Nothing was taken.
     Denied {
         /// Tokens in the bucket, too few for this take.
         remaining: u64,
-        /// The most the bucket holds.
+        /// Most tokens in the bucket.
         capacity: u64,
-        /// How long until the bucket has enough, if nobody else takes meanwhile.
+        /// Time until the bucket has enough tokens, to the µs, if no other caller takes meanwhile.
         retry_after: Duration,
     },
 }
@@ -42,9 +52,17 @@ impl Decision {
         !matches!(self, Self::Denied { .. })
     }
 
-    /// Whether the limit denies this, or would if it were enforced.
+    /// Whether the limit denies the take, or would deny it if it were enforced.
     pub const fn would_deny(&self) -> bool {
         !matches!(self, Self::Allowed { .. })
+    }
+
+    /// Time until a denied take would succeed, if no other caller takes meanwhile; `None` when the caller may go on.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match *self {
+            Self::Denied { retry_after, .. } => Some(retry_after),
+            _ => None,
+        }
     }
 
     /// Tokens left in the bucket.
@@ -56,20 +74,12 @@ impl Decision {
         }
     }
 
-    /// The most the bucket holds.
+    /// Most tokens in the bucket.
     pub const fn capacity(&self) -> u64 {
         match *self {
             Self::Allowed { capacity, .. }
             | Self::Shadowed { capacity, .. }
             | Self::Denied { capacity, .. } => capacity,
-        }
-    }
-
-    /// How long until a denied take would succeed, if nobody else takes meanwhile; `None` when allowed.
-    pub const fn retry_after(&self) -> Option<Duration> {
-        match *self {
-            Self::Allowed { .. } | Self::Shadowed { .. } => None,
-            Self::Denied { retry_after, .. } => Some(retry_after),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The client of a process that needs only one.
+//! The default client of a process.
 
 use std::sync::OnceLock;
 
@@ -6,11 +6,11 @@ use crate::{client::Client, error::Error};
 
 static DEFAULT: OnceLock<Client> = OnceLock::new();
 
-/// Makes `client` the one that [`Admission::by_default`](crate::Admission::by_default) asks, and with it every
-/// `#[topup::limited]` that names none. To be called once, where the program starts.
+/// Makes `client` the default client: [`Admission::by_default`](crate::Admission::by_default) uses it, and so does every
+/// `#[topup::limited]` that names no client. Call it once, where the program starts.
 ///
 /// # Errors
-/// [`Error::DefaultIsSet`] when there is one already: it stays.
+/// [`Error::DefaultIsSet`] if there is a default client already. The present one stays.
 pub fn set_default(client: Client) -> Result<(), Error> {
     DEFAULT.set(client).map_err(|_| Error::DefaultIsSet)
 }

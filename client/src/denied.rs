@@ -1,12 +1,11 @@
-//! A denial as an error, for functions that end with one.
+//! A denial as an error, for functions that return one.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use crate::{error::Error, joint::Joint, take::Take};
+use crate::{error::Error, take::Take, take_all::MultiDecision};
 
-/// A limit said no, and nothing was taken. What an [`Admission`](crate::Admission) gives instead of leave to go on, and
-/// the attribute `#[topup::limited]` returns.
-#[derive(Clone)]
+/// A denial of an [`Admission`](crate::Admission), and the error that `#[topup::limited]` returns. Nothing was taken.
+#[derive(Clone, Debug)]
 pub struct Denied(Box<Inner>);
 
 #[derive(Clone, Debug)]
@@ -21,19 +20,45 @@ struct Inner {
 // === impl Denied ===
 
 impl Denied {
-    /// The level of `joint` that denies for the longest, if one does.
-    pub(crate) fn by(joint: &Joint, takes: &[Take]) -> Option<Self> {
-        let level = joint.denied_by()?;
-        let (name, wait) = ((level.limit(), level.key()), level.decision().retry_after());
-        let wording = takes.iter().find(|take| take.name() == name).and_then(Take::wording).cloned();
-        let message = wording.unwrap_or_else(|| {
-            let wait = shown(wait.unwrap_or_default());
+    /// The name of the limit that denies; of several, the one that denies for the longest.
+    pub fn limit(&self) -> &str {
+        &self.0.limit
+    }
+
+    /// The key of the bucket; `None` for an unkeyed limit.
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+
+    /// Time until the same takes would be allowed, if no other caller takes meanwhile. `None` if Redis did not decide, or
+    /// if no such take is ever allowed: [`cause`](Self::cause) tells the two apart.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// The message of the limit's [`Take`], or one that says when to try again.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The error in place of a decision; `None` if a limit denied.
+    pub fn cause(&self) -> Option<&Error> {
+        self.0.cause.as_ref()
+    }
+
+    /// The denial in `decided`, if there is one.
+    pub(crate) fn by(decided: &MultiDecision, takes: &[Take]) -> Option<Self> {
+        let limit = decided.denied_by()?;
+        let (name, wait) = ((limit.limit(), limit.key()), limit.decision().retry_after());
+        let message = takes.iter().find(|take| take.name() == name).and_then(Take::denial_message).cloned();
+        let message = message.unwrap_or_else(|| {
+            let wait = whole_millis(wait.unwrap_or_default());
             format!("limit {:?} denies this: try again in {wait:?}", name.0).into()
         });
         Some(Self::new(name, wait, message, None))
     }
 
-    /// Nothing could be decided, or one of `takes` is such that it can never be allowed.
+    /// A denial because of `cause`: Redis did not decide, or one of `takes` could never be allowed.
     pub(crate) fn because(cause: Error, takes: &[Take]) -> Self {
         let of_one = takes.iter().find(|take| match &cause {
             Error::ExceedsCapacity { limit, .. } => take.name().0 == limit,
@@ -44,12 +69,12 @@ impl Denied {
         Self::new(name, None, message.into(), Some(cause))
     }
 
-    /// The other side of a call has asked to be left alone for `wait`.
+    /// A denial because the called service asked for a pause of `wait`.
     #[cfg(feature = "tower")]
     pub(crate) fn paused(take: &Take, wait: Duration) -> Self {
         let name = take.name();
-        let who = name.1.unwrap_or("the other side");
-        let message = format!("{who} asks to be left alone for {:?}", shown(wait));
+        let host = name.1.unwrap_or("the other side");
+        let message = format!("{host} asks to be left alone for {:?}", whole_millis(wait));
         Self::new(name, Some(wait), message.into(), None)
     }
 
@@ -62,50 +87,11 @@ impl Denied {
         let (limit, key) = (limit.to_owned(), key.map(str::to_owned));
         Self(Box::new(Inner { limit, key, retry_after, message, cause }))
     }
-
-    /// The limit that denies; of several, the one that does so for the longest.
-    pub fn limit(&self) -> &str {
-        &self.0.limit
-    }
-
-    /// Whose bucket it is, of a keyed limit.
-    pub fn key(&self) -> Option<&str> {
-        self.0.key.as_deref()
-    }
-
-    /// How long until the same would be allowed, if nobody else takes meanwhile. `None` where nothing could be decided,
-    /// and where it never would be: [`cause`](Self::cause) says which.
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.0.retry_after
-    }
-
-    /// What went wrong, if it was not the limit that denied.
-    pub fn cause(&self) -> Option<&Error> {
-        self.0.cause.as_ref()
-    }
-
-    /// The message of the limit's [`Take`], or one that says when to try again.
-    pub fn message(&self) -> &str {
-        &self.0.message
-    }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.message())
-    }
-}
-
-impl fmt::Debug for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { limit, key, retry_after, message, cause } = &*self.0;
-        f.debug_struct("Denied")
-            .field("limit", limit)
-            .field("key", key)
-            .field("retry_after", retry_after)
-            .field("message", message)
-            .field("cause", cause)
-            .finish()
     }
 }
 
@@ -115,7 +101,7 @@ impl std::error::Error for Denied {
     }
 }
 
-/// A wait for people: whole milliseconds, and never too short.
-fn shown(wait: Duration) -> Duration {
+/// A wait for a message: rounded up to whole ms.
+fn whole_millis(wait: Duration) -> Duration {
     Duration::from_millis(wait.as_micros().div_ceil(1_000) as u64)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors: the reasons why a call has no decision.
 
 use std::time::Duration;
 
@@ -7,72 +7,77 @@ use topup_wire::{
     limit::{KeyError, NameError, ThrottleError},
 };
 
-/// Why a call gave no answer. A denial is not among these: it is a [`Decision`](crate::Decision).
+use crate::decision::Decision;
+
+/// The answer to a take.
+pub(crate) type Answered = Result<Decision, Error>;
+
+/// The reason why a call has no answer. A denial is no error: it is a [`Decision`](crate::Decision).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No limit of this name is published: the daemon has not started yet, or its config has no such limit.
+    /// No limit of this name is published: no daemon has started yet, or its config has no such limit.
     #[error("no limit {limit:?} is published: is topupd running, and is [limit.{limit}] in its config?")]
     UnknownLimit {
         /// The name as given.
         limit: String,
     },
-    /// Redis holds no limits at all: it has come back empty, or no daemon has published any yet. A daemon that is alive
+    /// Redis holds no limits at all: it lost its data, or no daemon has published any yet. A daemon that is alive
     /// publishes them at once.
     #[error("nothing is published, so limit {limit:?} is not known: is topupd running?")]
     NothingPublished {
         /// The name as given.
         limit: String,
     },
-    /// A text that cannot be the name of a limit.
+    /// A text that is not a valid name of a limit.
     #[error(transparent)]
     InvalidName(#[from] NameError),
-    /// A text that cannot be a key.
+    /// A text that is not a valid key.
     #[error(transparent)]
     InvalidKey(#[from] KeyError),
-    /// The limit has a bucket for each key, and none was named.
-    #[error("limit {limit:?} is keyed: say whose bucket, .key(...)")]
+    /// The limit has a bucket for each key, and the call named no key.
+    #[error("limit {limit:?} is keyed: name the bucket with .key(...)")]
     KeyRequired {
         /// The name of the limit.
         limit: String,
     },
-    /// The limit has one bucket for all, and a key was named.
+    /// The limit has one bucket for all callers, and the call named a key.
     #[error("limit {limit:?} has one bucket for all: leave .key(...) out, or set keyed = true in its config")]
     KeyUnexpected {
         /// The name of the limit.
         limit: String,
     },
-    /// More tokens than the bucket ever holds: such a take could never be allowed.
+    /// More tokens than the bucket can hold: no such take is ever allowed.
     #[error("limit {limit:?} holds at most {capacity} tokens, {count} can never be taken at once")]
     ExceedsCapacity {
         /// The name of the limit.
         limit: String,
         /// Tokens asked for.
         count: u64,
-        /// The most the bucket holds.
+        /// Most tokens in the bucket.
         capacity: u64,
     },
-    /// A take or refund of no tokens, or of more than 2^53.
+    /// A take or refund of 0 tokens, or of more than 2^53.
     #[error("{count} is no number of tokens: 1 to 9007199254740992 (2^53)")]
     InvalidCount {
         /// Tokens asked for.
         count: u64,
     },
-    /// No client was named, and none is the default.
+    /// The call named no client, and the process has no default client.
     #[error("no client is the default: call topup::set_default(client) where the program starts")]
     NoDefault,
-    /// A client is the default already, and stays it.
+    /// The process has a default client already, and keeps it.
     #[error("a client is the default already: call topup::set_default once")]
     DefaultIsSet,
-    /// Numbers that no throttle can have.
+    /// Numbers that are no valid arguments of [`Client::throttle`](crate::Client::throttle).
     #[error(transparent)]
     InvalidThrottle(#[from] ThrottleError),
-    /// A reservation of a limit that is no leaky bucket.
+    /// A reservation of a limit that is not a leaky bucket.
     #[error("limit {limit:?} is a {algorithm}, and only a leaky-bucket is a queue: take, or wait")]
     NoQueue {
         /// The name of the limit.
         limit: String,
-        /// What it is.
+        /// Its algorithm.
         algorithm: &'static str,
     },
     /// Redis did not answer in time. A take may have been carried out all the same.
@@ -81,37 +86,60 @@ pub enum Error {
         /// The deadline of the call.
         deadline: Duration,
     },
-    /// Redis could not be reached, or refused. Unless the connection was refused, a take may have been carried out.
+    /// Redis could not be reached, or replied with an error. Unless the connection was refused, a take may have been
+    /// carried out.
     #[error("Redis: {0}")]
-    Redis(#[from] redis::RedisError),
+    Redis(#[source] RedisError),
 }
+
+/// A failed connection to Redis, or an error reply of Redis. Its [`source`](std::error::Error::source) has the details.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct RedisError(#[source] redis::RedisError);
 
 // === impl Error ===
 
 impl Error {
-    /// There is no answer any more: the client is gone.
-    pub(crate) fn client_gone() -> Self {
-        Self::Redis(redis::RedisError::from((redis::ErrorKind::Io, "the client was dropped")))
-    }
-
-    /// Whether the same call may succeed later, with nothing changed: Redis was slow, away, or failing over.
+    /// Whether the same call may succeed later: Redis was slow, unreachable or failing over.
     ///
-    /// A take that failed so is not to be repeated blindly: it may have been carried out.
+    /// A take that failed in this way may have been carried out. Repeating it may take its tokens twice.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::DeadlineExceeded { .. } | Self::NothingPublished { .. } => true,
-            Self::Redis(error) => connection::is_transient(error),
+            Self::Redis(error) => error.is_transient(),
             _ => false,
         }
     }
 
-    /// Whether it is Redis that has not decided.
+    /// Whether Redis gave no decision.
     pub(crate) const fn is_of_redis(&self) -> bool {
         matches!(self, Self::Redis(_) | Self::DeadlineExceeded { .. } | Self::NothingPublished { .. })
     }
 
-    /// Whether it is the take itself that can never be allowed, by a limit that is as it should be.
+    /// Whether no bucket could ever allow this take.
     pub(crate) const fn is_of_the_take(&self) -> bool {
         matches!(self, Self::InvalidKey(_) | Self::ExceedsCapacity { .. } | Self::InvalidCount { .. })
+    }
+
+    /// Not an impl of `From`, which would show the type of the redis crate in the public interface.
+    pub(crate) const fn redis(error: redis::RedisError) -> Self {
+        Self::Redis(RedisError(error))
+    }
+
+    pub(crate) fn client_dropped() -> Self {
+        Self::redis(redis::RedisError::from((redis::ErrorKind::Io, "the client was dropped")))
+    }
+}
+
+// === impl RedisError ===
+
+impl RedisError {
+    /// Whether Redis was unreachable, busy or failing over, so that the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        connection::is_transient(&self.0)
+    }
+
+    pub(crate) const fn inner(&self) -> &redis::RedisError {
+        &self.0
     }
 }

@@ -1,6 +1,6 @@
-//! A rate limiter's client: token buckets in Redis, kept full by the daemon `topupd`, taken from with one native command.
+//! A rate limiter's client: token buckets in Redis, refilled by the daemon `topupd`, taken from with one native command.
 //!
-//! Limits are named in the daemon's `config.toml`; a worker needs only the URL of the Redis and a limit's name:
+//! The daemon's `config.toml` names the limits. A worker needs only the URL of the Redis and the name of a limit:
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -8,17 +8,17 @@
 //! # async fn example() -> Result<(), topup::Error> {
 //! let topup = topup::Client::connect("redis://127.0.0.1:6379").await?;
 //!
-//! // One bucket per key: what names the limit is kept, its buckets are named as requests come ...
+//! // A keyed limit has one bucket per key.
 //! let user = topup.limit("user");
 //! let decision = user.key("alice").take(1).await?;
 //! if !decision.is_allowed() {
 //!     println!("429, retry after {:?}", decision.retry_after());
 //! }
-//! // ... one for all, waited for ...
+//! // An unkeyed limit has one bucket for all callers. This one waits for a token.
 //! if topup.limit("api").wait(1, Duration::from_secs(2)).await?.is_allowed() {
 //!     println!("on we go");
 //! }
-//! // ... and what else there is to do with a bucket.
+//! // A bucket can be looked at, and tokens can be put back.
 //! let bucket = user.key("alice");
 //! println!("{} of {} left", bucket.peek().await?.remaining(), bucket.peek().await?.capacity());
 //! bucket.refund(1).await?;
@@ -29,19 +29,19 @@
 //!
 //! # Several limits at once
 //!
-//! [`Client::take_all`] takes from several buckets or from none. [`Admission`] does so for a piece of work, waits for it if
-//! told to, and says what an outage comes to.
+//! [`Client::take_all`] takes from several buckets or from none. An [`Admission`] does so for a piece of work. It may wait for
+//! tokens, and has an outage policy: [`OnError`].
 //!
 //! # Features
 //!
-//! None is on unless asked for.
+//! No feature is on by default.
 //!
 //! | feature | what it adds |
 //! |---|---|
 //! | `macros` | `#[topup::limited]`, for functions that begin when limits allow it |
-//! | `tower` | the module `http`: `RateLimitLayer` for servers, `WaitLayer` for requests that go out |
-//! | `axum`, `tonic` | and where these say who calls, and which route it is |
-//! | `reqwest` | and `WaitLayer` for its client |
+//! | `tower` | the module `http`: `RateLimitLayer` for servers, `WaitLayer` for outgoing requests |
+//! | `axum`, `tonic` | `tower`, with the peer addresses of these servers, and the routes of axum |
+//! | `reqwest` | `tower`, with `WaitLayer` for this client |
 //! | `tracing` | a line in the log when a limit cannot be decided, and one when it can again |
 
 /// The page compiles as it stands.
@@ -65,21 +65,21 @@ pub mod machine;
 mod machine;
 
 mod admission;
-mod aside;
 mod bucket;
 mod client;
 mod decision;
 mod default;
 mod denied;
 mod error;
-mod joint;
-mod outage;
+mod outage_policy;
 mod reserve;
 mod rollout;
+mod shadow_traffic;
 mod shell;
 mod take;
-mod tally;
+mod take_all;
 mod throttle;
+mod trial_metrics;
 
 pub use admission::Admission;
 pub use bucket::Bucket;
@@ -87,11 +87,11 @@ pub use client::{Builder, Client};
 pub use decision::Decision;
 pub use default::set_default;
 pub use denied::Denied;
-pub use error::Error;
-pub use joint::{Joint, Level};
-pub use outage::OnError;
+pub use error::{Error, RedisError};
+pub use outage_policy::OnError;
 pub use reserve::Reserved;
 pub use take::Take;
+pub use take_all::{LimitDecision, MultiDecision};
 #[cfg(feature = "macros")]
 pub use topup_macros::limited;
 pub use topup_wire::{

@@ -1,4 +1,4 @@
-//! A place in the queue of a leaky bucket.
+//! Reservations: places in the queue of a leaky bucket.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::{
     error::Error,
 };
 
-/// A delay beyond all that can be asked for, in µs: scripts count exactly up to here.
-const FOR_EVER: u64 = 1 << 53;
+/// The longest delay that scripts compute exactly, in µs.
+const MAX_DELAY: u64 = 1 << 53;
 
-/// The answer to a reservation: a place in the queue, or none.
-#[must_use = "a reservation that nobody looks at holds nobody back"]
+/// The answer to [`Bucket::reserve`]: a place in the queue, or none.
+#[must_use = "an unread reservation delays nothing"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
     decision: Decision,
@@ -24,19 +24,18 @@ pub struct Reserved {
 // === impl Reserved ===
 
 impl Reserved {
-    /// Whether there was a place: denied when the queue is full, or so long that the delay would be. What it says of a
-    /// bucket is said of the queue: how many more tokens fit into it, and how many it holds.
+    /// Whether there was a place. Denied if the queue is full, or if the delay would be too long. `remaining` is the room
+    /// left in the queue, and `capacity` its length, both in tokens.
     pub const fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// How long to wait before you proceed, until all that was reserved before has had its turn; `None` when you may not.
+    /// Time to wait before the caller proceeds; `None` if it may not.
     pub const fn delay(&self) -> Option<Duration> {
         if self.decision.is_allowed() { Some(self.delay) } else { None }
     }
 
-    /// How long until a denied reservation would be granted, if nobody else makes one meanwhile; `None` when you may
-    /// proceed.
+    /// Time until a denied reservation would be granted, if no other caller makes one meanwhile; `None` if it was granted.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.decision.retry_after()
     }
@@ -45,25 +44,25 @@ impl Reserved {
 // === impl Bucket ===
 
 impl Bucket {
-    /// Reserves `count` tokens of a limit with `algorithm = "leaky-bucket"`, to be used after a delay of `longest` at
-    /// most: so all callers together proceed at the limit's rate, one after the other. Nothing waits here; see
-    /// [`Bucket::wait`] for that. A reservation that is not used is given back with [`Bucket::refund`].
+    /// Reserves `count` tokens of a limit with `algorithm = "leaky-bucket"`, for use after a delay of at most `longest`.
+    /// Callers that keep their delays proceed at the limit's rate, one after the other.
     ///
-    /// Of a limit in shadow, nobody is held back: whatever the queue says, the delay is none.
+    /// This method does not wait: [`Bucket::wait`] does. [`Bucket::refund`] gives back a reservation that is not used. A
+    /// limit in shadow delays no caller.
     ///
     /// # Errors
-    /// [`Error::NoQueue`] when the limit is of another algorithm; otherwise as [`Bucket::take`].
+    /// [`Error::NoQueue`] if the limit has another algorithm; otherwise the same as for [`Bucket::take`].
     pub async fn reserve(&self, count: u64, longest: Duration) -> Result<Reserved, Error> {
         checked(count)?;
-        let longest = longest.as_micros().min(FOR_EVER.into()) as u64;
+        let longest = longest.as_micros().min(MAX_DELAY.into()) as u64;
         let operation = Operation::Reserve { count, longest };
-        let settled = self.within_deadline(self.settle(operation)).await;
-        let turn = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
-        let wait = Duration::from_micros(turn.map_or(0, |settled| settled.wait));
+        let settled = self.handle().within_deadline(self.settle(operation)).await;
+        let granted = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
+        let delay = Duration::from_micros(granted.map_or(0, |settled| settled.wait));
         let entry = self.entry()?;
-        let decision = self.decided(entry, count, settled.map(|settled| decision(&settled)))?;
+        let decision = self.conclude(entry, count, settled.map(|settled| decision(&settled)))?;
         let published = self.last_published(entry);
-        let enforced = published.is_none_or(|published| published.mode(entry.key()) == Mode::Enforce);
-        Ok(Reserved { decision, delay: if enforced { wait } else { Duration::ZERO } })
+        let is_enforced = published.is_none_or(|published| published.mode(entry.key()) == Mode::Enforce);
+        Ok(Reserved { decision, delay: if is_enforced { delay } else { Duration::ZERO } })
     }
 }

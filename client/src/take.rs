@@ -1,10 +1,10 @@
-//! What is wanted of a limit.
+//! One part of an admission: a number of tokens of a named limit.
 
 use std::borrow::Cow;
 
 use crate::{bucket::Bucket, client::Client};
 
-/// So many tokens of a limit's bucket, by name: a part of an [`Admission`](crate::Admission).
+/// A number of tokens of one bucket, by the names of limit and key: a part of an [`Admission`](crate::Admission).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is taken until an admission decides"]
 pub struct Take {
@@ -22,17 +22,17 @@ impl Take {
         Self { limit: name.into(), key: None, count: 1, message: None }
     }
 
-    /// From the bucket of `key`: a limit that is keyed needs one.
+    /// Takes from the bucket of `key`: UTF-8 text of 1 to 256 bytes. A keyed limit needs one.
     pub fn key(self, key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..self }
     }
 
-    /// So many tokens instead of one.
+    /// Takes `count` tokens instead of one: 1 to 2^53.
     pub fn count(self, count: u64) -> Self {
         Self { count, ..self }
     }
 
-    /// What [`Denied`](crate::Denied) says when it is this limit that denies.
+    /// The message of [`Denied`](crate::Denied) if this limit denies.
     pub fn message(self, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
@@ -45,6 +45,7 @@ impl Take {
         }
     }
 
+    /// The names of limit and key.
     pub(crate) fn name(&self) -> (&str, Option<&str>) {
         (&self.limit, self.key.as_deref())
     }
@@ -53,7 +54,7 @@ impl Take {
         self.count
     }
 
-    pub(crate) fn wording(&self) -> Option<&Cow<'static, str>> {
+    pub(crate) fn denial_message(&self) -> Option<&Cow<'static, str>> {
         self.message.as_ref()
     }
 }

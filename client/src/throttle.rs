@@ -1,4 +1,4 @@
-//! `CL.THROTTLE`, without a limit in any config.
+//! `CL.THROTTLE`: a limit whose terms come with each call.
 
 use topup_wire::{
     connection::Connection,
@@ -12,14 +12,15 @@ use crate::{client::Client, error::Error};
 // === impl Client ===
 
 impl Client {
-    /// Asks for `quantity` of `key`, where at most `max_burst` + 1 may be had at once and `count` every `period` seconds:
-    /// what the command `CL.THROTTLE key max_burst count period quantity` of the module redis-cell answers. On a server
-    /// with the module it is that command, whose keys are the module's; elsewhere a script that answers the same, with
-    /// keys of its own. No limit has to be published, and no daemon is needed.
+    /// Takes `quantity` of `key`, which holds `max_burst + 1` and gains `count` every `period` seconds. The reply is that
+    /// of `CL.THROTTLE key max_burst count period quantity` of the module redis-cell.
+    ///
+    /// On a server with the module, the module's command decides, with the module's keys. On any other server a script
+    /// gives the same replies, with keys of its own. No limit has to be published, and no daemon is needed.
     ///
     /// # Errors
-    /// A wrong key or number; a transient error when Redis gives no answer in time. Nothing is ever retried: a call that
-    /// failed may have counted.
+    /// A wrong key or number, or a transient error if Redis gives no answer in time. Nothing is ever retried: a call that
+    /// failed may have been carried out.
     pub async fn throttle(
         &self,
         key: &str,
@@ -30,9 +31,8 @@ impl Client {
     ) -> Result<Throttled, Error> {
         let key = Key::new(key)?.as_str();
         let throttle = Throttle::new(max_burst, count, period, quantity)?;
-        let (deadline, connection) = (self.shared().deadline, &mut self.shared().connection());
-        let asked = tokio::time::timeout(deadline, self.throttled(connection, key, throttle)).await;
-        asked.unwrap_or(Err(Error::DeadlineExceeded { deadline }))
+        let connection = &mut self.shared().connection();
+        self.handle().within_deadline(self.throttled(connection, key, throttle)).await
     }
 
     async fn throttled(
@@ -44,11 +44,11 @@ impl Client {
         let module = &self.shared().module;
         if module.is_present(connection).await {
             match scripts::cell_throttle(connection, key, throttle).await {
-                // Another server by now, without it.
-                Err(error) if scripts::is_no_command(&error) => module.is_gone(),
-                answered => return Ok(answered?),
+                // Redis is another server by now, without the module.
+                Err(error) if scripts::is_no_command(&error) => module.set_absent(),
+                reply => return reply.map_err(Error::redis),
             }
         }
-        Ok(scripts::throttle(connection, key, throttle).await?)
+        scripts::throttle(connection, key, throttle).await.map_err(Error::redis)
     }
 }

@@ -1,10 +1,10 @@
-//! What the machine of a bucket may not know of.
+//! The machine of a bucket is pure: its files name no runtime, no Redis and no clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it unwraps")]
 
 use std::{fs, path::Path};
 
-/// Time is an argument, and what is sent, received or awaited is the shell's.
+/// Words of the shell. In the machine, time is an argument.
 const FOREIGN: [&str; 10] = [
     "async",
     "await",

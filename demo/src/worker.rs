@@ -96,13 +96,11 @@ async fn take(bucket: &Bucket) -> Result<Decided, topup::Error> {
     };
     let received = now();
     let (remaining, outcome) = match decision {
-        // No limit of the demo is in shadow.
-        Decision::Allowed { remaining, .. } | Decision::Shadowed { remaining, .. } => {
-            (remaining, Outcome::Allowed)
-        }
         Decision::Denied { remaining, retry_after, .. } => {
             (remaining, Outcome::Denied { retry_after: retry_after.as_micros() as u64, from_memory })
         }
+        // No limit of the demo is in shadow.
+        allowed => (allowed.remaining(), Outcome::Allowed),
     };
     Ok(Decided { sent, received, remaining, outcome })
 }

@@ -1,11 +1,11 @@
-//! What the examples have in common: where their Redis is.
+//! The connection to Redis, for all examples.
 
 use anyhow::{Context, Result};
 
-/// A client of the Redis that `TOPUP_REDIS_URL` names.
+/// Connects to the Redis at the URL in `TOPUP_REDIS_URL`.
 ///
 /// # Errors
-/// When it names none, or that does not answer.
+/// The variable is not set, or Redis does not answer.
 pub async fn connect() -> Result<topup::Client> {
     let url = std::env::var("TOPUP_REDIS_URL")
         .context("set TOPUP_REDIS_URL to the Redis of topupd: with --embedded, its log names it")?;

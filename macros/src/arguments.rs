@@ -1,4 +1,4 @@
-//! What stands in the parentheses of one attribute.
+//! The arguments of one attribute.
 
 use proc_macro2::Span;
 use syn::{
@@ -16,11 +16,11 @@ pub(crate) struct Arguments {
     pub(crate) count: Option<Expr>,
     pub(crate) message: Option<Expr>,
     pub(crate) shared: Shared,
-    /// Where the attribute stands.
+    /// The place of the attribute.
     pub(crate) span: Span,
 }
 
-/// What speaks for all the attributes of a function, each with its name, where it is written.
+/// Arguments for all attributes of a function, each with its name as written.
 #[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) wait: Option<(Ident, Expr)>,
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) on_error: Option<(Ident, OnError)>,
 }
 
-/// What to do when nothing can be decided.
+/// The outage policy.
 #[derive(Clone, Copy)]
 pub(crate) enum OnError {
     Allow,
@@ -93,7 +93,7 @@ fn once<T>(place: &mut Option<T>, name: &Ident, value: T) -> Result<()> {
     }
 }
 
-/// A name that is written out can be looked at now; a wrong one would be an error of every call.
+/// Checks the name of a limit, if it is a literal. An invalid name would be an error of every call.
 fn checked_limit(value: Expr) -> Result<Expr> {
     let of_name = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     match literal(&value) {

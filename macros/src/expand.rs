@@ -1,4 +1,4 @@
-//! The function as it is compiled.
+//! The expansion of a function.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -27,9 +27,9 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     Ok(function.into_token_stream())
 }
 
-/// The one call, as a statement.
-fn admission(Stack { levels, shared }: &Stack) -> TokenStream {
-    let span = levels.first().map_or_else(proc_macro2::Span::call_site, |outermost| outermost.span);
+/// The statement that calls `Admission`.
+fn admission(Stack { limits, shared }: &Stack) -> TokenStream {
+    let span = limits.first().map_or_else(proc_macro2::Span::call_site, |outermost| outermost.span);
     let begin = match &shared.client {
         Some((_, client)) => {
             let client = borrowed(client);
@@ -37,7 +37,7 @@ fn admission(Stack { levels, shared }: &Stack) -> TokenStream {
         }
         None => quote_spanned!(span=> ::topup::Admission::by_default()),
     };
-    let takes = levels.iter().map(take);
+    let takes = limits.iter().map(take);
     let wait = shared.wait.iter().map(|(_, longest)| quote_spanned!(longest.span()=> .wait(#longest)));
     let decide = match &shared.on_error {
         None => quote_spanned!(span=> .decide().await??),
@@ -48,7 +48,7 @@ fn admission(Stack { levels, shared }: &Stack) -> TokenStream {
 }
 
 fn take(Arguments { limit, key, count, message, .. }: &Arguments) -> TokenStream {
-    // Shown, not moved: the function has the key still.
+    // Formatted, not moved: the function still uses the key.
     let key = key.iter().map(|key| {
         let key = borrowed(key);
         quote_spanned!(key.span()=> .key(::std::string::ToString::to_string(#key)))

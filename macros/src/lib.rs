@@ -1,4 +1,4 @@
-//! The attribute `#[topup::limited]`. It only reads its arguments and writes one call of `topup::Admission`.
+//! The attribute `#[topup::limited]`. It parses its arguments and adds one call of `topup::Admission` to the function.
 
 use proc_macro::TokenStream;
 
@@ -6,24 +6,24 @@ mod arguments;
 mod expand;
 mod stack;
 
-/// Lets an `async fn` begin only when a limit allows it.
+/// Takes a token before an `async fn` runs. A denied call returns `Err`.
 ///
-/// The function returns a `Result` whose error is made `From<topup::Denied>`, and `From<topup::Error>` too unless
-/// `on_error` is given. Arguments, all but the first optional:
+/// The error type of the function implements `From<topup::Denied>`. Without `on_error`, it implements `From<topup::Error>`,
+/// too. All arguments but the first are optional:
 ///
-/// | argument | what it says |
+/// | argument | meaning |
 /// |---|---|
-/// | `limit = "user"` | which limit, as in `[limit.user]` of the daemon's config |
-/// | `key = user_id` | whose bucket, for a keyed limit: an expression over the function's arguments, shown by `Display` |
-/// | `count = 1` | how many tokens, a `u64` |
-/// | `message = "…"` | what `Denied` says |
-/// | `wait = "2s"` | how long to wait for tokens before being denied; or an expression, a `Duration` |
-/// | `client = self.topup` | who asks; without it, the client given to `topup::set_default` |
-/// | `on_error = allow` | go on when nothing can be decided, or `deny`; without it, that is an error |
+/// | `limit = "user"` | the limit, as in `[limit.user]` of the daemon's config |
+/// | `key = user_id` | the bucket of a keyed limit: an expression over the function's arguments, formatted by `Display` |
+/// | `count = 1` | the number of tokens, a `u64` |
+/// | `message = "…"` | the message of `Denied` |
+/// | `wait = "2s"` | the longest wait for tokens; or an expression, a `Duration` |
+/// | `client = self.topup` | the client; without it, the default client of `topup::set_default` |
+/// | `on_error = allow` | the outage policy, `allow` or `deny`; without it, the error is returned |
 ///
-/// Several of these attributes on one function are one decision: tokens are taken from all the limits or from none.
-/// `wait`, `client` and `on_error` speak for all of them and are given once. They are recognized by their name, `limited`
-/// or `topup::limited`.
+/// Several of these attributes on one function are one decision: tokens are taken from all limits or from none. `wait`,
+/// `client` and `on_error` are given once, for all of them. The attribute has to be written as `limited` or
+/// `topup::limited`.
 ///
 /// # Examples
 /// ```no_run
@@ -38,7 +38,7 @@ mod stack;
 /// #[topup::limited(limit = "api", wait = "2s")]
 /// #[topup::limited(limit = "sms", key = number, message = "one text message a minute")]
 /// async fn send(number: &str, text: &str) -> Result<(), Failure> {
-///     // only when both allow it
+///     // runs only if both limits allow it
 ///     Ok(())
 /// }
 /// ```

@@ -1,13 +1,13 @@
-//! All the attributes of one function, outermost first.
+//! All attributes of one function, the outermost first.
 
 use proc_macro2::TokenStream;
 use syn::{Attribute, Error, Ident, ItemFn, Meta, Result};
 
 use crate::arguments::{Arguments, Shared};
 
-/// The outermost attribute, which is being expanded, and those below it, taken off the function.
+/// The arguments of the attribute that is expanded, and of those below it, which are removed from the function.
 pub(crate) struct Stack {
-    pub(crate) levels: Vec<Arguments>,
+    pub(crate) limits: Vec<Arguments>,
     pub(crate) shared: Shared,
 }
 
@@ -15,7 +15,7 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) fn collect(outermost: TokenStream, function: &mut ItemFn) -> Result<Self> {
-        let mut levels = vec![syn::parse2::<Arguments>(outermost)?];
+        let mut limits = vec![syn::parse2::<Arguments>(outermost)?];
         let (ours, others) = std::mem::take(&mut function.attrs).into_iter().partition(is_ours);
         function.attrs = others;
         for attribute in ours as Vec<Attribute> {
@@ -23,20 +23,20 @@ impl Stack {
                 Meta::List(list) => list.parse_args::<Arguments>()?,
                 _ => attribute.parse_args::<Arguments>()?,
             };
-            levels.push(arguments);
+            limits.push(arguments);
         }
         let mut shared = Shared::default();
-        for level in &mut levels {
-            let Shared { wait, client, on_error } = std::mem::take(&mut level.shared);
+        for limit in &mut limits {
+            let Shared { wait, client, on_error } = std::mem::take(&mut limit.shared);
             merge(&mut shared.wait, wait)?;
             merge(&mut shared.client, client)?;
             merge(&mut shared.on_error, on_error)?;
         }
-        Ok(Self { levels, shared })
+        Ok(Self { limits, shared })
     }
 }
 
-/// `limited` or `topup::limited`.
+/// Whether an attribute is `limited` or `topup::limited`.
 fn is_ours(attribute: &Attribute) -> bool {
     let names: Vec<_> = attribute.path().segments.iter().map(|segment| segment.ident.to_string()).collect();
     names == ["limited"] || names == ["topup", "limited"]

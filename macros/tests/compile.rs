@@ -1,4 +1,4 @@
-//! Right use compiles; wrong use is an error that says what to write, where it is to be written.
+//! Correct use compiles. Wrong use is an error at its place that says what to write.
 
 #[test]
 fn right_use_compiles_and_wrong_use_says_what_to_write() {

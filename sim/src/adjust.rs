@@ -1,6 +1,6 @@
 //! Corrections of buckets at rest on their way to Redis and back.
 
-use topup::machine::{Adjust, Event};
+use topup::machine::{Correction, Event};
 
 use crate::{
     at_rest::Corrected,
@@ -17,7 +17,7 @@ const WAITS: u64 = 1_000;
 
 impl World {
     /// A machine corrects a bucket at rest.
-    pub(crate) fn adjusts(&mut self, worker: usize, bucket: usize, adjust: Adjust, taken: Option<Taken>) {
+    pub(crate) fn adjusts(&mut self, worker: usize, bucket: usize, adjust: Correction, taken: Option<Taken>) {
         let it = &mut self.workers[worker];
         let (Some(taken), Some(published)) = (taken, it.published.clone()) else { return };
         let (fate, connection) = (Fate::Answered, self.connection);
@@ -31,7 +31,7 @@ impl World {
             connection,
             corrected: None,
         });
-        if adjust.soon {
+        if adjust.is_urgent() {
             self.corrects(worker);
         } else {
             let waits = self.delays.of(0..=WAITS);
@@ -67,16 +67,17 @@ impl World {
         self.tell(bucket, || format!("REDIS corrects for worker {worker}: {adjust:?}: {corrected:?}"));
         let order = self.next_order();
         let books = &mut self.books[bucket];
+        let (give, later) = adjust.shift();
         if corrected.shifted {
-            books.returned += adjust.give;
-            books.charged += adjust.later.div_ceil(written.pace.p);
+            books.returned += give;
+            books.charged += later.div_ceil(written.pace.p);
         }
-        if corrected.shifted && adjust.give > 0 && self.now > taken.at + written.pace.p {
+        if corrected.shifted && give > 0 && self.now > taken.at + written.pace.p {
             // The correction is so late that the tokens may be some that would not have fitted meanwhile.
             let until = self.now + written.capacity.get() * written.pace.p;
-            books.notes.push((self.now, order, Note::Pardoned(adjust.give, until)));
+            books.notes.push((self.now, order, Note::Pardoned(give, until)));
         }
-        if corrected.shifted && adjust.later > 0 {
+        if corrected.shifted && later > 0 {
             // The surplus of a late first take is a debt of the bucket now.
             let others = books.granted_at > taken.order;
             let unpaid = if others { u64::MAX } else { corrected.debt };
@@ -96,27 +97,28 @@ impl World {
         let Some(in_doubt) = adjust.in_doubt(answered.map(|(.., corrected)| corrected.reply), pace) else {
             return;
         };
-        if adjust.later > 0 {
+        let (give, later) = adjust.shift();
+        if later > 0 {
             // The surplus of a late first take is noted. A settle pays for it, if no correction has.
             let shifted = corrected.is_some_and(|(.., corrected)| corrected.shifted);
             self.workers[worker].entries[bucket].doubts.extend((!shifted).then_some(taken.order));
         }
         let went_wrong = |corrected: Corrected| adjust.in_doubt(Some(corrected.reply), pace).is_some();
         let doubtful = match corrected {
-            _ if adjust.later > 0 => None,
+            _ if later > 0 => None,
             // Tokens that were given to a bucket made anew.
-            Some((at, order, corrected)) if adjust.give > 0 => {
+            Some((at, order, corrected)) if give > 0 => {
                 (corrected.shifted && went_wrong(corrected)).then_some((at, order))
             }
             // Tokens that were forgotten with their key, or will be.
             Some((.., corrected)) if !corrected.is_another && answered.is_some() => None,
-            _ => (adjust.full_at > 0).then_some((taken.at, taken.order)),
+            _ => (adjust.lives_until() > 0).then_some((taken.at, taken.order)),
         };
         if let Some((at, order)) = doubtful {
             self.workers[worker].entries[bucket].doubts.push(order);
-            self.books[bucket].notes.push((at, order, Note::Doubtful(order, adjust.tokens)));
+            self.books[bucket].notes.push((at, order, Note::Doubtful(order, adjust.tokens())));
         }
         self.tell(bucket, || format!("worker {worker} has not corrected: {in_doubt} in doubt"));
-        self.step(worker, bucket, Event::NotAdjusted(in_doubt), &published, None);
+        self.step(worker, bucket, Event::NotCorrected(in_doubt), &published, None);
     }
 }

@@ -1,6 +1,6 @@
 //! Buckets at rest as numbers: native takes of them, and corrections.
 
-use topup::machine::{Adjust, Reply};
+use topup::machine::{Correction, Reply};
 use topup_twin::{AtRest, Bucket, Counter, Record};
 use topup_wire::{
     constants::{AT_REST_UNIT, NUMBER_TERMS, TAGS},
@@ -145,17 +145,17 @@ impl Server {
     pub(crate) fn adjust(
         &mut self,
         at: usize,
-        adjust: Adjust,
+        adjust: Correction,
         written: Written,
         born: u64,
         now: u64,
     ) -> Corrected {
         self.expire(at, now);
         let is_another = self.keys[at].is_absent() || self.keys[at].born != born;
-        let shifted = (adjust.give > 0 || adjust.later > 0) && self.shift(at, adjust, written);
+        let shifted = adjust.shift() != (0, 0) && self.shift(at, adjust, written);
         let key = &mut self.keys[at];
-        if adjust.full_at > 0 {
-            let until = adjust.full_at.div_ceil(1_000);
+        if adjust.lives_until() > 0 {
+            let until = adjust.lives_until().div_ceil(1_000);
             let later = matches!(key.bucket, Bucket::AtRest(_)) && until > key.expires;
             if later && self.fault != Some(Fault::ExpiryStays) {
                 key.expires = until;
@@ -177,8 +177,8 @@ impl Server {
     }
 
     /// `INCRBY`: whether the number it leaves is a bucket at rest.
-    fn shift(&mut self, at: usize, adjust: Adjust, written: Written) -> bool {
-        let Adjust { mut give, mut later, .. } = adjust;
+    fn shift(&mut self, at: usize, adjust: Correction, written: Written) -> bool {
+        let (mut give, mut later) = adjust.shift();
         match self.fault {
             Some(Fault::KeptAtRest) => give = 0,
             Some(Fault::GivenTwice) => give *= 2,

@@ -161,7 +161,7 @@ impl World {
             let puts_back = matches!(next, Event::PutsBack(_));
             let mut actions = Actions::default();
             self.step_once(worker, bucket, next, published, &mut actions);
-            if let Some(adjust) = actions.adjust.take() {
+            if let Some(adjust) = actions.correction.take() {
                 self.adjusts(worker, bucket, adjust, taken);
             }
             if let Some(number) = actions.dispatch {
@@ -291,7 +291,7 @@ impl World {
 
 /// The time of Redis as a planted fault has it.
 fn half_a_token_ahead(redis: RedisTime, terms: &Terms) -> RedisTime {
-    let (least, most) = redis.bounds();
+    let [least, most, heard_at] = redis.parts();
     let half = terms.pace.p / 2;
-    RedisTime::of(least.saturating_add(half), most.saturating_add(half))
+    RedisTime::from([least.saturating_add(half), most.saturating_add(half), heard_at])
 }

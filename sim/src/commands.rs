@@ -159,9 +159,9 @@ impl World {
         let refused = match reply {
             // The machine judges takes at rest. Refused tokens are given back, or lost to the bucket.
             Some(Reply::AtRest(full_at)) => {
-                let earliest = self.workers[worker].control.redis.bounds().0.saturating_add(when);
+                let earliest = self.workers[worker].control.redis.parts()[0].saturating_add(when);
                 let Terms { capacity, pace, .. } = published.terms;
-                let before = full_at.saturating_sub(command.wanted() * pace.p);
+                let before = full_at.saturating_sub(command.count() * pace.p);
                 full_at > earliest + capacity * pace.p || before + EXPIRY < earliest
             }
             reply => reply == Some(Reply::OtherTerms),

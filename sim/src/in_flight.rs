@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use topup::machine::{Adjust, Command, Micros};
+use topup::machine::{Command, Correction, Micros};
 use topup_wire::scripts::PutIn;
 
 use crate::{at_rest::Corrected, read_limit::ReadLimit, server::Executed};
@@ -70,7 +70,7 @@ pub(crate) struct Taken {
 pub(crate) struct SentCorrection {
     pub(crate) worker: usize,
     pub(crate) bucket: usize,
-    pub(crate) adjust: Adjust,
+    pub(crate) adjust: Correction,
     pub(crate) published: Rc<ReadLimit>,
     /// The command that it corrects.
     pub(crate) taken: Taken,

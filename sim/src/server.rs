@@ -189,7 +189,7 @@ impl Server {
             Command::TakeAtRest { count, first_at } => {
                 self.take_at_rest(key, count, first_at, written, now, &mut executed);
             }
-            Command::Settle { operation, may_count, doubt } => {
+            Command::Settle { operation, may_count, in_doubt: doubt } => {
                 let doubt = if self.fault == Some(Fault::DoubtUntold) { 0 } else { doubt };
                 let Some(record) = self.record else {
                     self.forget(key);

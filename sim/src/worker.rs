@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
-use topup::machine::{BucketState, Context, HotCell, Micros, RedisTime, Timers, Waiter};
+use topup::machine::{BucketState, Context, FirstTakes, HotCell, Micros, RedisTime, Timers, Waiter};
 
 use crate::{dice::Dice, in_flight::SentCorrection, plan::Plan, read_limit::ReadLimit};
 
@@ -200,8 +200,13 @@ impl Worker {
         published: &'a ReadLimit,
         now: Micros,
     ) -> (&'a mut BucketState<Caller>, Context<'a>) {
-        let first_takes_pay = self.control.redis_now >= published.absent_full_at
+        let pay = self.control.redis_now >= published.absent_full_at
             && (published.terms.rests_as_number() || self.first_takes_pay());
+        let first_takes = match pay {
+            true if self.in_vain < SURE => FirstTakes::Sure,
+            true => FirstTakes::Likely,
+            false => FirstTakes::Unlikely,
+        };
         let trusted = published.epoch == self.control.epoch && !published.frozen;
         let Entry { machine, hot, .. } = &mut self.entries[bucket];
         let context = Context {
@@ -212,8 +217,7 @@ impl Worker {
             deadline: DEADLINE,
             round_trip: self.round_trip,
             daemon_alive: self.control.daemon_alive,
-            first_takes_pay,
-            first_takes_sure: self.in_vain < SURE,
+            first_takes,
             redis: self.control.redis,
             enforced: true,
             hot,

@@ -2,6 +2,7 @@
 
 /// One of the trial metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Count {
     /// Takes that were allowed.
     Allowed,

@@ -69,6 +69,7 @@ pub struct PublishedLimit {
 
 /// The reply of `CL.THROTTLE`, and of `throttle.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Throttled {
     /// Whether the call is over the limit. Such a call does not count.
     pub limited: bool,

@@ -14,7 +14,7 @@ fn spent(bencher: Bencher<'_, '_>, table: &Table, bucket: &Bucket, take: impl Fn
         .with_inputs(|| {
             if inputs.replace(inputs.get() + 1).is_multiple_of(SAMPLE) {
                 table.runtime.block_on(async {
-                    while table.client.tokens_held() < u64::from(2 * SAMPLE) {
+                    while table.client.prefetched_tokens() < u64::from(2 * SAMPLE) {
                         assert!(bucket.take(1).await.unwrap().is_allowed());
                     }
                 });

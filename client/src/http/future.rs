@@ -1,4 +1,4 @@
-//! The response of a limited service, under way.
+//! The future of a limited service's response.
 
 use std::{
     fmt,
@@ -14,13 +14,13 @@ use http_body_util::Either;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::{Outcome, Refusal, ResponseBody, headers::write_retry_after, layer::Settings};
+use super::{Outcome, Rejection, ResponseBody, headers::write_retry_after, layer::Settings};
 use crate::take::Take;
 
-type Decide = Pin<Box<dyn Future<Output = (Outcome, Option<Refusal>)> + Send>>;
+type Decide = Pin<Box<dyn Future<Output = (Outcome, Option<Rejection>)> + Send>>;
 
 pin_project! {
-    /// The response of a [`RateLimit`](super::RateLimit) service: of a refusal, or of the service within.
+    /// The response of a [`RateLimit`](super::RateLimit) service: a rejection, or the response of the inner service.
     pub struct ResponseFuture<S: Service<Request<B>>, B> {
         settings: Arc<Settings>,
         #[pin]
@@ -31,9 +31,9 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<S, F, B> {
-        /// The limits are asked.
+        /// The limits decide.
         Deciding { decide: Decide, service: S, request: Option<Request<B>> },
-        /// The service has the request.
+        /// The inner service has the request.
         Within { #[pin] future: F, outcome: Option<Outcome> },
     }
 }
@@ -45,7 +45,7 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         settings: Arc<Settings>,
         mut service: S,
         request: Request<B>,
-        takes: Result<Vec<Take>, Refusal>,
+        takes: Result<Vec<Take>, Rejection>,
     ) -> Self {
         let state = match takes {
             Ok(takes) if takes.is_empty() => {
@@ -56,8 +56,8 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
                 let decide: Decide = Box::pin(async move { asked.decide(takes).await });
                 State::Deciding { decide, service, request: Some(request) }
             }
-            Err(refusal) => {
-                let decide: Decide = Box::pin(std::future::ready((Outcome::NotAsked, Some(refusal))));
+            Err(rejection) => {
+                let decide: Decide = Box::pin(std::future::ready((Outcome::NotAsked, Some(rejection))));
                 State::Deciding { decide, service, request: Some(request) }
             }
         };
@@ -77,12 +77,12 @@ where
         loop {
             let next = match this.state.as_mut().project() {
                 StateProjection::Deciding { decide, service, request } => {
-                    let (outcome, refusal) = ready!(decide.as_mut().poll(cx));
+                    let (outcome, rejection) = ready!(decide.as_mut().poll(cx));
                     let Some(request) = request.take() else { return Poll::Pending };
-                    if let Some(refusal) = refusal {
+                    if let Some(rejection) = rejection {
                         let (parts, _) = request.into_parts();
-                        let mut response = (this.settings.respond)(&parts, &refusal).map(Either::Left);
-                        write_retry_after(refusal.retry_after(), response.headers_mut());
+                        let mut response = (this.settings.respond)(&parts, &rejection).map(Either::Left);
+                        write_retry_after(rejection.retry_after(), response.headers_mut());
                         this.settings.mark(outcome, &mut response);
                         return Poll::Ready(Ok(response));
                     }
@@ -110,10 +110,10 @@ impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
 // === impl Settings ===
 
 impl Settings {
-    /// Writes what the limits said onto a response.
+    /// Adds the outcome to a response: as headers, and as an extension.
     fn mark<B>(&self, outcome: Outcome, response: &mut Response<B>) {
-        if let Outcome::Decided(joint) = &outcome {
-            self.headers.write(joint, &self.client, response.headers_mut());
+        if let Outcome::Decided(decided) = &outcome {
+            self.headers.write(decided, &self.client, response.headers_mut());
         }
         let known = response.extensions().get();
         if !known.is_some_and(|known: &Outcome| known.outweighs(&outcome)) {

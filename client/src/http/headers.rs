@@ -1,4 +1,4 @@
-//! What a response says of the limits.
+//! Headers about the limits of a request.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use topup_wire::limit::Supply;
 
 use crate::{
     client::Client,
-    joint::{Joint, Level},
+    take_all::{LimitDecision, MultiDecision},
 };
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -19,93 +19,94 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The largest integer of a structured field (RFC 9651).
 const MOST: u64 = 999_999_999_999_999;
 
-/// Which headers responses get, besides `Retry-After` on refusals.
+/// The headers of responses, besides `Retry-After` on rejections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Headers {
     /// `RateLimit` and `RateLimit-Policy` of every limit (draft-ietf-httpapi-ratelimit-headers-11), and `X-RateLimit-Limit`,
-    /// `-Remaining` and `-Reset` of the one that is nearest to denying.
+    /// `-Remaining` and `-Reset` of the limit that denies or has the smallest share of tokens left.
     #[default]
     All,
     /// `RateLimit` and `RateLimit-Policy` only.
     RateLimit,
-    /// None: the limits are nobody's business.
+    /// None, so that senders learn nothing of the limits.
     None,
 }
 
 // === impl Headers ===
 
 impl Headers {
-    /// Writes what `joint` decided.
-    pub(super) fn write(self, joint: &Joint, client: &Client, headers: &mut HeaderMap) {
+    /// Writes the headers of a decision.
+    pub(super) fn write(self, decided: &MultiDecision, client: &Client, headers: &mut HeaderMap) {
         if self == Self::None {
             return;
         }
-        let of = |level: &Level| client.shared().supply(level.limit());
-        let levels: Vec<_> = joint.levels().iter().map(|level| (level, of(level))).collect();
-        // Lists: what layers further in have said of theirs stays.
-        append(headers, &RATE_LIMIT_POLICY, levels.iter().map(|(level, supply)| policy(level, *supply)));
-        // By this layer, or by one further in.
+        let of = |limit: &LimitDecision| client.shared().supply(limit.limit());
+        let limits: Vec<_> = decided.limits().iter().map(|limit| (limit, of(limit))).collect();
+        // Both are lists: the items of inner layers stay.
+        append(headers, &RATE_LIMIT_POLICY, limits.iter().map(|(limit, supply)| policy(limit, *supply)));
+        // This layer denied, or an inner one.
         let denied = headers.contains_key(RETRY_AFTER);
-        append(headers, &RATE_LIMIT, levels.iter().map(|(level, supply)| standing(level, *supply, denied)));
-        let nearest = levels.iter().min_by(|(one, _), (other, _)| left(one).total_cmp(&left(other)));
-        let strictest = joint.denied_by().and_then(|by| levels.iter().find(|(level, _)| *level == by));
-        if let (Self::All, Some((level, supply))) = (self, strictest.or(nearest))
+        append(headers, &RATE_LIMIT, limits.iter().map(|(limit, supply)| standing(limit, *supply, denied)));
+        let nearest = limits.iter().min_by(|(one, _), (other, _)| left(one).total_cmp(&left(other)));
+        let strictest = decided.denied_by().and_then(|by| limits.iter().find(|(limit, _)| *limit == by));
+        if let (Self::All, Some((limit, supply))) = (self, strictest.or(nearest))
             && !headers.contains_key(X_LIMIT)
         {
-            let decision = level.decision();
+            let decision = limit.decision();
             headers.insert(X_LIMIT, decision.capacity().into());
             headers.insert(X_REMAINING, decision.remaining().into());
-            if let Some(reset) = full_in(level, *supply) {
+            if let Some(reset) = full_in(limit, *supply) {
                 headers.insert(X_RESET, reset.into());
             }
         }
     }
 }
 
-/// Has whoever was refused come back no sooner than that makes sense.
+/// Writes the time until a rejected request would be allowed.
 pub(super) fn write_retry_after(retry_after: Option<Duration>, headers: &mut HeaderMap) {
     if let Some(wait) = retry_after {
         headers.insert(RETRY_AFTER, whole_seconds(wait).into());
     }
 }
 
-/// Rounded up: a second too early is another denial.
+/// Rounded up: a retry before the time is another denial.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// `"user";q=10;w=20`: the capacity, and the time it is for.
-fn policy(level: &Level, supply: Option<Supply>) -> String {
-    let capacity = level.decision().capacity();
+/// `"user";q=10;w=20`: the capacity, and its time window in seconds.
+fn policy(limit: &LimitDecision, supply: Option<Supply>) -> String {
+    let capacity = limit.decision().capacity();
     let window =
         supply.and_then(|supply| window(capacity, supply)).map(|window| format!(";w={}", window.max(1)));
-    format!("\"{}\";q={}{}", level.limit(), capacity.min(MOST), window.unwrap_or_default())
+    format!("\"{}\";q={}{}", limit.limit(), capacity.min(MOST), window.unwrap_or_default())
 }
 
-/// `"user";r=3;t=2`: what is left, and for how many seconds there is no more: until the take that was denied would be
-/// allowed, otherwise until the next token has come at the latest.
-fn standing(level: &Level, supply: Option<Supply>, denied: bool) -> String {
-    let decision = level.decision();
+/// `"user";r=3;t=2`: tokens left, and the seconds until the denied take would be allowed. After an allowed take, the seconds
+/// until the next token at the latest.
+fn standing(limit: &LimitDecision, supply: Option<Supply>, denied: bool) -> String {
+    let decision = limit.decision();
     let until = match decision.retry_after() {
         Some(wait) => Some(whole_seconds(wait)),
-        // A denial's Retry-After is never before what any `t` says, so those who allow say none.
+        // No `t` may end after the denial's Retry-After, so that limits that allow name none.
         None if denied || decision.remaining() == decision.capacity() => None,
         None => supply.and_then(|supply| seconds_of(1, supply)),
     };
     let until = until.map(|until| format!(";t={}", until.min(MOST))).unwrap_or_default();
-    format!("\"{}\";r={}{until}", level.limit(), decision.remaining().min(MOST))
+    format!("\"{}\";r={}{until}", limit.limit(), decision.remaining().min(MOST))
 }
 
-/// In how many seconds the bucket is full, if nobody takes meanwhile.
-fn full_in(level: &Level, supply: Option<Supply>) -> Option<u64> {
-    let decision = level.decision();
+/// Seconds until the bucket is full, if no other request takes meanwhile.
+fn full_in(limit: &LimitDecision, supply: Option<Supply>) -> Option<u64> {
+    let decision = limit.decision();
     let missing = decision.capacity().saturating_sub(decision.remaining());
     supply
         .and_then(|supply| seconds_of(missing, supply))
         .or_else(|| decision.retry_after().map(whole_seconds))
 }
 
-/// The seconds a capacity is for: an empty bucket fills in them, a calendar fills it after them, a window lasts for them.
+/// The time window of a capacity in seconds: an empty bucket fills in it, or it is the period or the window itself.
 fn window(capacity: u64, supply: Supply) -> Option<u64> {
     let micros = match supply {
         Supply::Rate(_) => return seconds_of(capacity, supply),
@@ -117,7 +118,7 @@ fn window(capacity: u64, supply: Supply) -> Option<u64> {
     Some(micros.div_ceil(1_000_000))
 }
 
-/// How long so many tokens take to come, rounded up to whole seconds; `None` where none come with time.
+/// Seconds in which `tokens` come, rounded up; `None` if tokens do not come with time.
 fn seconds_of(tokens: u64, supply: Supply) -> Option<u64> {
     let (n, p) = supply.lowest_terms();
     let per = u128::from(n) * 1_000_000;
@@ -125,14 +126,14 @@ fn seconds_of(tokens: u64, supply: Supply) -> Option<u64> {
     Some(u64::try_from(seconds).unwrap_or(MOST).min(MOST))
 }
 
-/// The share of its tokens a bucket has left.
-fn left(level: &Level) -> f64 {
-    level.decision().remaining() as f64 / level.decision().capacity().max(1) as f64
+/// The share of tokens that a bucket has left.
+fn left(limit: &LimitDecision) -> f64 {
+    limit.decision().remaining() as f64 / limit.decision().capacity().max(1) as f64
 }
 
 fn append(headers: &mut HeaderMap, name: &HeaderName, items: impl Iterator<Item = String>) {
     let list = items.collect::<Vec<_>>().join(", ");
-    // Names of limits and numbers are good in any header.
+    // Names of limits and numbers are valid in headers.
     if let Ok(list) = HeaderValue::try_from(list) {
         headers.append(name, list);
     }

@@ -1,4 +1,4 @@
-//! The layer for requests that come in.
+//! The layer for incoming requests.
 
 use std::{
     fmt,
@@ -13,17 +13,17 @@ use http_body_util::Full;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Headers, Refusal, ResponseBody, ResponseFuture, Rule, respond::respond};
+use super::{Headers, Rejection, ResponseBody, ResponseFuture, Rule, respond::respond};
 use crate::{
-    admission::Admission, client::Client, denied::Denied, error::Error, joint::Joint, outage::OnError,
-    take::Take,
+    admission::Admission, client::Client, denied::Denied, error::Error, outage_policy::OnError, take::Take,
+    take_all::MultiDecision,
 };
 
-type Respond = dyn Fn(&Parts, &Refusal) -> Response<Full<Bytes>> + Send + Sync;
+type Respond = dyn Fn(&Parts, &Rejection) -> Response<Full<Bytes>> + Send + Sync;
 
-/// Lets requests through as far as limits allow, and refuses the others with 429.
+/// A layer that passes requests as far as limits allow, and rejects the others with 429.
 ///
-/// All the limits of one layer are one decision: none is taken from unless all allow.
+/// The limits of one layer are one decision: tokens are taken from all of them or from none.
 #[derive(Clone, Debug)]
 #[must_use = "a layer limits nothing until a service is built with it"]
 pub struct RateLimitLayer(Arc<Settings>);
@@ -35,16 +35,18 @@ pub struct RateLimit<S> {
     settings: Arc<Settings>,
 }
 
-/// What became of a request, in the extensions of its response. Of several layers, what the outermost says that asked
-/// anything; but [`Undecided`](Self::Undecided) if one of them had to do without an answer.
+/// The decision about a request, in the extensions of its response.
+///
+/// With several layers, the decision of the outermost one that asked any limit counts. [`Undecided`](Self::Undecided) of an
+/// inner layer outweighs it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The limits were asked: what they said.
-    Decided(Joint),
-    /// They could not be asked, and the layer did as it was told.
+    /// The decisions of the limits.
+    Decided(MultiDecision),
+    /// Redis did not decide, so that the outage policy did.
     Undecided(Error),
-    /// None was for this request, or it did not say whose it is.
+    /// No limit applies to the request, or it has no key.
     NotAsked,
 }
 
@@ -60,7 +62,7 @@ pub(super) struct Settings {
 // === impl RateLimitLayer ===
 
 impl RateLimitLayer {
-    /// A layer that asks `client`, and no limit yet.
+    /// A layer without limits. `client` decides.
     pub fn new(client: &Client) -> Self {
         Self(Arc::new(Settings {
             client: client.clone(),
@@ -71,26 +73,26 @@ impl RateLimitLayer {
         }))
     }
 
-    /// Asks this limit, too: the name of one, or a [`Rule`].
+    /// Adds a limit: its name, or a [`Rule`].
     pub fn limit(self, rule: impl Into<Rule>) -> Self {
         self.with(|settings| settings.rules.push(rule.into()))
     }
 
-    /// What to do when Redis cannot decide; unless set, requests are let through. Either way [`Client::undecided`] counts
-    /// it, the log (feature `tracing`) tells when it begins and ends, and the response's [`Outcome`] says it.
+    /// The outage policy, for requests that Redis does not decide; unless set, they pass. [`Client::undecided`] counts them,
+    /// the log (feature `tracing`) says when an outage begins and ends, and the response's [`Outcome`] names the error.
     pub fn on_error(self, on_error: OnError) -> Self {
         self.with(|settings| settings.on_error = on_error)
     }
 
-    /// Which headers responses get.
+    /// The headers of responses; all of them unless set.
     pub fn headers(self, headers: Headers) -> Self {
         self.with(|settings| settings.headers = headers)
     }
 
-    /// Makes the responses of refused requests. `Retry-After` and the headers of the limits are added to it.
+    /// Makes the responses to rejected requests. The layer adds `Retry-After` and the headers of the limits.
     pub fn respond_with(
         self,
-        respond: impl Fn(&Parts, &Refusal) -> Response<Full<Bytes>> + Send + Sync + 'static,
+        respond: impl Fn(&Parts, &Rejection) -> Response<Full<Bytes>> + Send + Sync + 'static,
     ) -> Self {
         self.with(|settings| settings.respond = Arc::new(respond))
     }
@@ -125,7 +127,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that was polled is the one that is ready.
+        // Only the polled service is ready, and a clone of it is not.
         let ready = self.inner.clone();
         let service = std::mem::replace(&mut self.inner, ready);
         let (parts, body) = request.into_parts();
@@ -137,7 +139,7 @@ where
 // === impl Outcome ===
 
 impl Outcome {
-    /// Whether this, of a layer further in, says more than what a layer around it has come to.
+    /// Whether this outcome, of an inner layer, stays in place of that of a layer around it.
     pub(super) const fn outweighs(&self, around: &Self) -> bool {
         match self {
             Self::Undecided(_) => true,
@@ -150,22 +152,23 @@ impl Outcome {
 // === impl Settings ===
 
 impl Settings {
-    fn takes(&self, request: &Parts) -> Result<Vec<Take>, Refusal> {
+    fn takes(&self, request: &Parts) -> Result<Vec<Take>, Rejection> {
         let takes = self.rules.iter().filter_map(|rule| rule.take(request).transpose());
         Ok(takes.collect::<Result<_, _>>()?)
     }
 
-    /// Asks the limits: what they said, and why the request is refused, if it is.
-    pub(super) async fn decide(&self, takes: Vec<Take>) -> (Outcome, Option<Refusal>) {
+    /// Asks the limits. Returns the outcome, and the rejection if there is one.
+    pub(super) async fn decide(&self, takes: Vec<Take>) -> (Outcome, Option<Rejection>) {
         let admission = takes.iter().cloned().fold(Admission::of(&self.client), Admission::take);
-        match admission.joint().await {
-            Ok(joint) => {
-                let refusal = Denied::by(&joint, &takes).map(|denied| Refusal::denied(&denied));
-                (Outcome::Decided(joint), refusal)
+        match admission.multi_decision().await {
+            Ok(decided) => {
+                let rejection = Denied::by(&decided, &takes).map(|denied| Rejection::denied(&denied));
+                (Outcome::Decided(decided), rejection)
             }
             Err(error) => {
-                let refusal = admission.is_refused(&error, self.on_error).then(|| Refusal::because(&error));
-                (Outcome::Undecided(error), refusal)
+                let rejection =
+                    admission.denies_on(&error, self.on_error).then(|| Rejection::because(&error));
+                (Outcome::Undecided(error), rejection)
             }
         }
     }

@@ -1,9 +1,10 @@
-//! Layers for HTTP: [`RateLimitLayer`] for requests that come in, [`WaitLayer`] for those that go out.
+//! Layers for HTTP: [`RateLimitLayer`] for incoming requests, [`WaitLayer`] for outgoing ones.
 //!
-//! They fit any stack of `http` 1 and tower: axum, tonic, hyper, reqwest. With the features `axum` and `tonic`, peer
-//! addresses are found where these put them; elsewhere, insert a [`Peer`](key::Peer) into the request's extensions.
+//! They fit any server or client that is built on `http` 1 and tower: axum, tonic, hyper, reqwest. With the features `axum`
+//! and `tonic`, peer addresses are found where these servers put them. For other servers, insert a [`Peer`](key::Peer) into
+//! the request's extensions.
 //!
-//! `docs/http.md` has the headers, the keys and what an outage comes to on one page.
+//! `docs/http.md` has the headers, the keys and the outage policy on one page.
 //!
 //! ```no_run
 //! use topup::http::{RateLimitLayer, Rule, key};
@@ -11,7 +12,7 @@
 //! # fn example(topup: topup::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let proxies = key::Proxies::networks(["10.0.0.0/8"])?;
 //! let layer = RateLimitLayer::new(&topup)
-//!     .limit("api") // one bucket for all
+//!     .limit("api") // one bucket for all requests
 //!     .limit(Rule::of("ip").key(key::client_ip(proxies)))
 //!     .limit(Rule::of("user").key(key::header("x-api-key")).message("buy the larger plan"));
 //! # Ok(())
@@ -24,15 +25,15 @@ mod future;
 mod headers;
 mod layer;
 mod outgoing;
-mod refusal;
+mod rejection;
 mod respond;
 mod rule;
 
 pub use future::ResponseFuture;
 pub use headers::Headers;
 pub use layer::{Outcome, RateLimit, RateLimitLayer};
-pub use outgoing::{Answer, CallError, Outgoing, OutgoingKey, PerHost, Wait, WaitLayer};
-pub use refusal::Refusal;
+pub use outgoing::{CallError, OutgoingKey, OutgoingRequest, OutgoingResponse, PerHost, Wait, WaitLayer};
+pub use rejection::Rejection;
 pub use respond::ResponseBody;
 pub use rule::Rule;
 

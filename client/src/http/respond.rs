@@ -1,4 +1,4 @@
-//! The response of a refused request, in the form its sender understands.
+//! The response to a rejected request, in a form that its sender accepts.
 
 use bytes::Bytes;
 use http::{
@@ -9,12 +9,12 @@ use http::{
 use http_body_util::{Either, Full};
 use serde_json::json;
 
-use super::Refusal;
+use super::Rejection;
 
-/// The body of a response: of a refusal, or of the service within.
+/// The body of a response: a rejection, or the body of the inner service.
 pub type ResponseBody<B> = Either<Full<Bytes>, B>;
 
-/// gRPC's words for what a status says.
+/// The gRPC code for each HTTP status.
 const GRPC_CODES: [(StatusCode, u8); 5] = [
     (StatusCode::BAD_REQUEST, 3),            // INVALID_ARGUMENT
     (StatusCode::TOO_MANY_REQUESTS, 8),      // RESOURCE_EXHAUSTED
@@ -23,56 +23,57 @@ const GRPC_CODES: [(StatusCode, u8); 5] = [
     (StatusCode::UNAUTHORIZED, 16),          // UNAUTHENTICATED
 ];
 
-/// A gRPC status for a gRPC call, JSON for who prefers it, text for all others.
-pub(super) fn respond(request: &Parts, refusal: &Refusal) -> Response<Full<Bytes>> {
+/// A gRPC status for a gRPC call, JSON for a sender that prefers it, text for all others.
+pub(super) fn respond(request: &Parts, rejection: &Rejection) -> Response<Full<Bytes>> {
     let grpc = request
         .headers
         .get(CONTENT_TYPE)
         .map(HeaderValue::as_bytes)
         .filter(|of| of.starts_with(b"application/grpc"));
     if let Some(content_type) = grpc {
-        return status(refusal, content_type);
+        return status(rejection, content_type);
     }
     let (content_type, body) = if prefers_json(&request.headers) {
-        let mut body = json!({ "code": refusal.status().as_u16(), "message": refusal.message() });
-        if let Some(limit) = refusal.limit() {
+        let mut body = json!({ "code": rejection.status().as_u16(), "message": rejection.message() });
+        if let Some(limit) = rejection.limit() {
             body["limit"] = limit.into();
         }
-        if let Some(wait) = refusal.retry_after() {
-            // Rounded up, as Retry-After is.
+        if let Some(wait) = rejection.retry_after() {
+            // Rounded up, like Retry-After.
             body["retry_after_ms"] = (wait.as_nanos().div_ceil(1_000_000) as u64).into();
         }
         ("application/json", body.to_string())
     } else {
-        ("text/plain; charset=utf-8", format!("{}\n", refusal.message()))
+        ("text/plain; charset=utf-8", format!("{}\n", rejection.message()))
     };
     let mut response = Response::new(Full::from(body));
-    *response.status_mut() = refusal.status();
+    *response.status_mut() = rejection.status();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     response
 }
 
-/// A status in the trailers-only form: its trailers are the headers, and nothing follows.
-fn status(refusal: &Refusal, content_type: &[u8]) -> Response<Full<Bytes>> {
+/// A gRPC status in the trailers-only form: the trailers are the headers, and there is no body.
+fn status(rejection: &Rejection, content_type: &[u8]) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     let headers = response.headers_mut();
-    let code = GRPC_CODES.iter().find(|(status, _)| *status == refusal.status()).map_or(2, |(_, code)| *code);
+    let code =
+        GRPC_CODES.iter().find(|(status, _)| *status == rejection.status()).map_or(2, |(_, code)| *code);
     headers.insert("grpc-status", u16::from(code).into());
     if let Ok(content_type) = HeaderValue::from_bytes(content_type) {
         headers.insert(CONTENT_TYPE, content_type);
     }
-    if let Ok(message) = HeaderValue::try_from(percent_encoded(refusal.message())) {
+    if let Ok(message) = HeaderValue::try_from(percent_encoded(rejection.message())) {
         headers.insert("grpc-message", message);
     }
-    if let Some(wait) = refusal.retry_after() {
-        // What gRPC clients with a retry policy wait for.
+    if let Some(wait) = rejection.retry_after() {
+        // gRPC clients with a retry policy wait for this long.
         headers.insert("grpc-retry-pushback-ms", (wait.as_nanos().div_ceil(1_000_000) as u64).into());
     }
     response
 }
 
-/// As gRPC has it: what is not printable ASCII, and the percent sign.
+/// Percent-encodes, as gRPC requires: all bytes but printable ASCII, and the percent sign.
 fn percent_encoded(message: &str) -> String {
     let encode = |byte: u8| match byte {
         b'%' => "%25".to_owned(),
@@ -82,7 +83,7 @@ fn percent_encoded(message: &str) -> String {
     message.bytes().map(encode).collect()
 }
 
-/// Whether JSON is named, and nothing that text would do for is wanted more.
+/// Whether the sender names JSON, and prefers no text to it.
 fn prefers_json(headers: &HeaderMap) -> bool {
     let (mut json, mut text) = (0.0_f32, 0.0_f32);
     let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());

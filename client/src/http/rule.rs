@@ -1,4 +1,4 @@
-//! One limit a request has to pass.
+//! Rules: limits that requests have to pass.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -9,8 +9,9 @@ use crate::take::Take;
 
 type Cost = dyn Fn(&Parts) -> u64 + Send + Sync;
 
-/// A limit that requests have to pass: whose bucket, and how many tokens a request costs. The name of a limit is one, too:
-/// of a limit with one bucket for all, a token a request.
+/// A limit that requests have to pass, with the choice of the bucket and the cost of a request in tokens.
+///
+/// The name of a limit is a rule, too: for an unkeyed limit, at one token a request.
 #[derive(Clone)]
 #[must_use = "a rule limits nothing until it is given to a layer"]
 pub struct Rule {
@@ -28,22 +29,22 @@ impl Rule {
         Self { limit: name.into(), key: None, cost: None, message: None }
     }
 
-    /// From whose bucket: for a limit that is keyed. See [`key`](super::key) for what there is.
+    /// Chooses the bucket of a keyed limit: see [`key`](super::key).
     pub fn key(self, key: impl KeyExtractor) -> Self {
         Self { key: Some(Arc::new(key)), ..self }
     }
 
-    /// How many tokens a request costs, instead of one; 0 lets it pass.
+    /// Tokens that a request costs, instead of one. A request that costs 0 passes without a take.
     pub fn cost(self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         Self { cost: Some(Arc::new(cost)), ..self }
     }
 
-    /// What a request is told when it is this limit that denies.
+    /// The message for a sender whom this limit denies.
     pub fn message(self, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 
-    /// What `request` takes of the limit; `None` when it passes unasked.
+    /// The take of `request`; `None` if it passes without one.
     pub(super) fn take(&self, request: &Parts) -> Result<Option<Take>, NoKey> {
         let count = self.cost.as_ref().map_or(1, |cost| cost(request));
         if count == 0 {

@@ -1,6 +1,8 @@
-//! What a step asks of the shell.
+//! Actions: the results of a step, for the shell to carry out.
 
-use super::{Command, Micros};
+use topup_wire::{bucket::Pace, scripts::AtRestNumber};
+
+use super::{Command, Micros, queue::Waiting};
 use crate::decision::Decision;
 
 /// The answer to a waiter.
@@ -10,41 +12,55 @@ pub enum Answer {
     Decided(Decision),
     /// The command for this waiter failed.
     Failed,
-    /// No answer came within the deadline.
+    /// No reply came within the deadline.
     Overdue,
 }
 
-/// Tokens that nobody came for.
+/// Tokens to put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutBack {
-    /// How many; none where a put-back of others only wants the full instant.
+    /// Their number. 0 if the caller of the step only wants the full instant.
     pub tokens: u64,
-    /// When the bucket is full, in µs of Redis `TIME`, if nobody else has taken since. With it, tokens go back only then.
+    /// When the bucket is full, in µs of Redis `TIME`, if no other worker has taken since. Then they go back in one step.
     pub full_at: Option<u64>,
-    /// Whether the tokens are lost where others have taken since, instead of put in when nobody has any in hand: leased
-    /// tokens, of which there are many, again and again.
+    /// Whether tokens are lost if another worker has taken since. Otherwise they go back in two steps. True for leased
+    /// tokens: two steps for each lease would end the counting form again and again.
     pub or_lost: bool,
 }
 
-/// A correction of a bucket at rest, beside the commands that take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Adjust {
-    /// Tokens to give back: a take found too few.
-    pub give: u64,
-    /// The bucket is full so many µs later: the time of whole tokens.
-    pub later: Micros,
-    /// Keep the key until this instant of Redis `TIME`, in µs; 0: as it is.
-    pub full_at: u64,
-    /// Tokens that are in doubt unless this reaches the bucket that they were taken of.
-    pub tokens: u64,
-    /// When the bucket is full, as far as this worker knows. While the bucket's own instant is whole tokens apart from this,
-    /// it is the same bucket: one that has been made anew begins at any µs.
-    pub known_full_at: u64,
-    /// Send it at once, before any dispatch of the same step; otherwise with the next write, or a ms later.
-    pub soon: bool,
+/// A correction of a bucket at rest, beside the commands that take. Instants are in µs of Redis `TIME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Correction {
+    /// Puts back the tokens of a take that found too few.
+    PutBack {
+        /// Tokens of the take.
+        tokens: u64,
+        /// When the bucket is full after the take.
+        full_at: u64,
+    },
+    /// Makes the bucket full later: a first take was carried out after the instant that it named.
+    Later {
+        /// Tokens of the first take.
+        tokens: u64,
+        /// The instant that it named.
+        first_at: u64,
+        /// µs by which the bucket is full later: the time of whole tokens.
+        by: Micros,
+        /// When the bucket is full after the correction. The key has to live until then.
+        full_at: u64,
+    },
+    /// Has the key live until the bucket is full.
+    Extend {
+        /// Tokens of the take before.
+        tokens: u64,
+        /// When the bucket is full.
+        full_at: u64,
+        /// Sent at once, before any dispatch of the same step; otherwise with the next write, or 1 ms later.
+        is_urgent: bool,
+    },
 }
 
-/// What a step asks of the shell.
+/// Actions of one step.
 #[derive(Debug)]
 pub struct Actions<W> {
     first: Option<(W, Answer)>,
@@ -56,9 +72,59 @@ pub struct Actions<W> {
     /// Tokens to put back.
     pub put_back: Option<PutBack>,
     /// A correction to send.
-    pub adjust: Option<Adjust>,
-    /// Step with [`Event::Wake`](super::Event::Wake) then, at the latest.
+    pub correction: Option<Correction>,
+    /// The latest instant for a step with [`Event::Wake`](super::Event::Wake).
     pub wake_at: Option<Micros>,
+}
+
+// === impl Correction ===
+
+impl Correction {
+    /// Whether it is sent at once, before any dispatch of the same step; otherwise with the next write, or 1 ms later.
+    pub const fn is_urgent(&self) -> bool {
+        matches!(self, Self::Later { .. } | Self::Extend { is_urgent: true, .. })
+    }
+
+    /// Tokens to put back, and µs by which the bucket is full later.
+    pub const fn shift(&self) -> (u64, Micros) {
+        match *self {
+            Self::PutBack { tokens, .. } => (tokens, 0),
+            Self::Later { by, .. } => (0, by),
+            Self::Extend { .. } => (0, 0),
+        }
+    }
+
+    /// The instant until which the key has to live; 0 if its life stays as it is.
+    pub const fn lives_until(&self) -> u64 {
+        match *self {
+            Self::PutBack { .. } => 0,
+            Self::Later { full_at, .. } | Self::Extend { full_at, .. } => full_at,
+        }
+    }
+
+    /// Tokens of the take that is corrected.
+    pub const fn tokens(&self) -> u64 {
+        match *self {
+            Self::PutBack { tokens, .. } | Self::Later { tokens, .. } | Self::Extend { tokens, .. } => tokens,
+        }
+    }
+
+    /// Tokens in doubt after `reply`, which says the value of the bucket; `None` for no reply. Returns `None` if the
+    /// correction met the bucket it was meant for.
+    pub fn in_doubt(&self, reply: Option<AtRestNumber>, pace: Pace) -> Option<u64> {
+        let (Self::PutBack { full_at: known, .. }
+        | Self::Later { first_at: known, .. }
+        | Self::Extend { full_at: known, .. }) = *self;
+        match (self, reply) {
+            // Takes move the full instant by whole tokens. A bucket made anew begins at any µs.
+            (_, Some(AtRestNumber::Full(full_at))) if full_at.abs_diff(known) % pace.p == 0 => None,
+            // A counter ignores the put-back. An absent bucket became a stray number, which a settle removes.
+            (Self::PutBack { .. }, Some(AtRestNumber::NotAtRest)) => Some(0),
+            // Refused or lost: the tokens are missing from the bucket, and no worker has them.
+            (Self::PutBack { .. }, None) => None,
+            _ => Some(self.tokens()),
+        }
+    }
 }
 
 // === impl Actions ===
@@ -71,14 +137,14 @@ impl<W> Default for Actions<W> {
             dispatch: None,
             command: None,
             put_back: None,
-            adjust: None,
+            correction: None,
             wake_at: None,
         }
     }
 }
 
 impl<W> Actions<W> {
-    /// Answers to waiters, in their order. Without allocation where there is one.
+    /// Answers to waiters, in their order. One answer needs no allocation.
     pub fn answers(&mut self) -> impl Iterator<Item = (W, Answer)> + '_ {
         self.first.take().into_iter().chain(self.others.drain(..))
     }
@@ -91,8 +157,8 @@ impl<W> Actions<W> {
         }
     }
 
-    pub(super) fn adjust(&mut self, adjust: Adjust) {
-        self.adjust = Some(adjust);
+    pub(super) fn answer_all(&mut self, waiting: Vec<Waiting<W>>, answer: Answer) {
+        waiting.into_iter().for_each(|waiting| self.answer(waiting.waiter, answer));
     }
 
     pub(super) fn put_back(&mut self, more: PutBack) {

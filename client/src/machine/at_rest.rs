@@ -1,97 +1,77 @@
-//! Takes of a bucket at rest by one native command: when they are sent, and what their replies tell.
+//! Takes of a bucket at rest by one native command: when they are sent, and how their replies are read.
 
-use topup_wire::{bucket::Pace, scripts::AtRestNumber};
+use topup_wire::constants::COUNT_FROM;
 
 use super::{
-    Actions, Adjust, Command, Context, Micros, Reply,
+    Actions, Command, Context, Correction, FirstTakes, Micros, Reply,
     estimate::Estimate,
     rest::{Rest, has_outlived},
     state::Busy,
 };
 
-/// Redis must be asked to keep a bucket for longer at once where its key has no longer to live than this, in µs.
+/// A key that lives no longer than this, in µs, is extended at once.
 const URGENT: Micros = 3_000;
-/// More takers than this at once are better served by a counter.
-const MOST_TAKERS: u64 = 3;
-/// A first take names the full instant before it is carried out, and may be late by this part of the time of a token.
-const LITTLE: u64 = 4;
-
-impl Adjust {
-    /// Tokens in doubt after it, once Redis has replied with the value of the bucket. `None` is the reply of which nobody
-    /// knows, and the answer that all is well.
-    pub fn in_doubt(&self, reply: Option<AtRestNumber>, pace: Pace) -> Option<u64> {
-        match reply {
-            Some(AtRestNumber::Full(full_at)) if full_at.abs_diff(self.known_full_at) % pace.p == 0 => None,
-            // Given to a counter, which takes no notice, or to no bucket: that has left a stray number.
-            Some(AtRestNumber::NotAtRest) if self.give > 0 => Some(0),
-            // Refused, or lost: what was not given back is missing, and nobody has it.
-            None if self.give > 0 => None,
-            _ => (self.tokens > 0).then_some(self.tokens),
-        }
-    }
-}
+/// More waiters than this at once are better served by a counter.
+const MOST_WAITERS: u64 = 3;
+/// A first take names the full instant before it is carried out. It may be late by a token time divided by this.
+const LATE_PART: u64 = 4;
 
 impl Context<'_> {
-    /// The instant from which a first take counts, in µs of Redis `TIME`: hardly before it is carried out. `None` where
-    /// that cannot be foretold.
+    /// The instant from which a first take counts, in µs of Redis `TIME`: shortly before its execution. `None` if that
+    /// instant is too uncertain.
     pub(super) fn first_at(&self) -> Option<u64> {
         let late = self.redis.width().saturating_add(2 * self.round_trip);
-        (late <= self.terms.pace.p / LITTLE).then(|| self.redis.earliest(self.now))
+        (late <= self.terms.pace.p / LATE_PART).then(|| self.redis.earliest(self.now))
     }
 }
 
 impl<W: super::Waiter> Busy<W> {
-    /// The command that takes `count` tokens of a bucket that is not known to have a key.
+    /// The command that takes `count` tokens of a bucket which may have no key.
     pub(super) fn first_take(&self, count: u64, cx: &Context<'_>) -> Command {
         match cx.first_at() {
-            Some(first_at) if count == 1 && cx.terms.rests_as_number() => {
-                if cx.first_takes_sure {
-                    Command::FirstTake { count, full_at: first_at + cx.terms.pace.p }
-                } else {
-                    Command::TakeAtRest { count, first_at }
-                }
-            }
+            Some(first_at) if count == 1 && cx.terms.rests_as_number() => match cx.first_takes {
+                FirstTakes::Sure => Command::FirstTake { count, full_at: first_at + cx.terms.pace.p },
+                _ => Command::TakeAtRest { count, first_at },
+            },
             _ => Command::FirstTake { count, full_at: 0 },
         }
     }
 
-    /// Whether a native take of `count` tokens of a bucket at rest is likely to find them.
+    /// Whether a take at rest of `count` tokens is likely to find them.
     pub(super) fn may_take_at_rest(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> bool {
         let headroom = rest.until.saturating_sub(cx.now);
         headroom > 0
-            && count <= MOST_TAKERS
+            && count <= MOST_WAITERS
             && cx.terms.rests_as_number()
             && self.is_certain()
             && self.gathered == 0
             && cx.is_trusted()
-            && cx.redis.width() <= cx.terms.pace.p / LITTLE
+            && cx.redis.width() <= cx.terms.pace.p / LATE_PART
             && cx.terms.missing(headroom).saturating_add(count) <= cx.terms.capacity
             && !self.estimate.may_be_counting(cx)
             && !self.estimate.denies(cx.now)
     }
 
-    /// Whether the bucket may become a counter with the next settle.
-    pub(super) fn may_count(&self, takers: u64, rest: &Rest, cx: &Context<'_>) -> bool {
-        let often = takers > MOST_TAKERS
+    /// Whether the next settle may begin the counting form.
+    pub(super) fn may_count(&self, waiters: u64, rest: &Rest, cx: &Context<'_>) -> bool {
+        let often = waiters > MOST_WAITERS
             || if cx.terms.rests_as_number() {
                 rest.is_busy(cx.now, cx.terms)
             } else {
-                rest.comes_again(cx.now, cx.terms.time_of(takers))
+                rest.comes_again(cx.now, cx.terms.time_of(waiters))
             };
         let pays = often || cx.terms.lease.is_some();
         pays && cx.terms.counts() && cx.daemon_alive && cx.is_trusted()
     }
 
-    /// Whether takes at rest go on, though a counter would serve as well.
+    /// Whether takes at rest go on, instead of a counter.
     pub(super) fn rests_on(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> bool {
         let missing = cx.terms.missing(rest.until.saturating_sub(cx.now)).saturating_add(count);
         cx.terms.lease.is_none()
-            && !(rest.is_busy(cx.now, cx.terms)
-                && cx.daemon_alive
-                && missing >= topup_wire::constants::COUNT_FROM)
+            && !(rest.is_busy(cx.now, cx.terms) && cx.daemon_alive && missing >= COUNT_FROM)
     }
 
-    /// Learns from the reply to a take at rest of `count` tokens, of which `granted` were there: until when the bucket has a
+    /// Learns from the reply to a take at rest of `count` tokens, which got `granted`. Returns until when the bucket has a
     /// key.
     pub(super) fn learn_at_rest(
         &mut self,
@@ -108,14 +88,9 @@ impl<W: super::Waiter> Busy<W> {
                 self.estimate = Estimate::default();
                 let before = full_at.saturating_sub(cx.terms.time_of(count));
                 if granted == 0 {
-                    out.adjust(Adjust {
-                        give: count,
-                        tokens: count,
-                        known_full_at: full_at,
-                        ..Adjust::default()
-                    });
+                    out.correction = Some(Correction::PutBack { tokens: count, full_at });
                     if count > 1 {
-                        // There may be some of them.
+                        // The bucket may hold some of them.
                         self.settle_next = true;
                         return None;
                     }
@@ -126,24 +101,18 @@ impl<W: super::Waiter> Busy<W> {
                 } else {
                     let next = full_at.saturating_add(cx.terms.pace.p);
                     if next > cx.redis.latest(cx.now).saturating_add(cx.terms.time_of(cx.terms.capacity)) {
-                        // That was the last token.
+                        // This take got the last token.
                         self.estimate = Estimate::of_denial_at_rest(next, sent, cx);
                     }
-                    let soon = before <= cx.redis.latest(cx.now).saturating_add(URGENT);
-                    out.adjust(Adjust {
-                        full_at,
-                        tokens: count,
-                        known_full_at: full_at,
-                        soon,
-                        ..Adjust::default()
-                    });
+                    let is_urgent = before <= cx.redis.latest(cx.now).saturating_add(URGENT);
+                    out.correction = Some(Correction::Extend { tokens: count, full_at, is_urgent });
                 }
                 return Some(cx.redis.local(full_at));
             }
-            // What it has moved is the time of other terms' tokens: nobody has it.
+            // The command moved the full instant by token times of other terms. No worker got tokens.
             Reply::OtherTerms => self.forget(),
             _ => {
-                // Either it counts, or it had no key and this has left a stray number.
+                // The bucket counts, or it had no key, and the command left a stray number that a settle removes.
                 self.forget();
                 self.must_settle = !matches!(reply, Reply::NotCounting);
             }
@@ -151,27 +120,20 @@ impl<W: super::Waiter> Busy<W> {
         None
     }
 
-    /// A correction came too late, and met another bucket or none: so many tokens may be forgotten.
-    pub(super) fn not_adjusted(&mut self, tokens: u64, cx: &Context<'_>, out: &mut Actions<W>) {
-        (self.doubt, self.must_settle) = (self.doubt.saturating_add(tokens), true);
+    /// A correction came too late, and met another bucket or none: the key with `tokens` of takes may be gone.
+    pub(super) fn not_corrected(&mut self, tokens: u64, cx: &Context<'_>, out: &mut Actions<W>) {
+        (self.in_doubt, self.must_settle) = (self.in_doubt.saturating_add(tokens), true);
         self.dispatch(cx, out);
     }
 
-    /// A first take that may have been carried out after the instant it named lets the bucket be full too early, by its own
-    /// tokens at most. The bucket is made full later by whole tokens: so a counter that the correction meets instead stays
-    /// what it is.
+    /// Corrects a first take that may have run after the instant it named. Its bucket would be full too early, by `count`
+    /// tokens at most. The correction is by whole tokens, so that a counter in its place ignores it.
     pub(super) fn correct_late(&mut self, count: u64, first_at: u64, cx: &Context<'_>, out: &mut Actions<W>) {
         let (late, p) = (cx.redis.latest(cx.now).saturating_sub(first_at), cx.terms.pace.p);
-        if late > p / LITTLE {
-            let later = late.div_ceil(p).min(count) * p;
-            out.adjust(Adjust {
-                later,
-                full_at: first_at + count * p + later,
-                tokens: count,
-                known_full_at: first_at,
-                soon: true,
-                ..Adjust::default()
-            });
+        if late > p / LATE_PART {
+            let by = late.div_ceil(p).min(count) * p;
+            let full_at = first_at + count * p + by;
+            out.correction = Some(Correction::Later { tokens: count, first_at, by, full_at });
         }
     }
 }

@@ -1,22 +1,22 @@
-//! Which command is written for those who wait.
+//! The choice of the command for all waiters.
 
 use topup_wire::{bucket::Operation, scripts::can_take_first};
 
 use super::{
-    Actions, Command, Context, Kind, Micros,
+    Actions, Command, Context, FirstTakes, Kind, Micros,
     prefetch::{Allowance, BURST},
     queue::Waiter,
     rest::Rest,
     state::{Busy, InFlight},
 };
 
-/// Tokens are gathered for a waiter that wants several only if they come within this, in µs.
+/// Tokens are gathered for a waiter of several tokens only if these come within this, in µs.
 const GATHER_WITHIN: Micros = 1_000_000;
 
 // === impl Busy ===
 
 impl<W: Waiter> Busy<W> {
-    /// The command to write now for all who wait.
+    /// The command to write now for all waiters.
     pub(super) fn write(
         &mut self,
         number: u32,
@@ -24,9 +24,10 @@ impl<W: Waiter> Busy<W> {
         cx: &Context<'_>,
         out: &mut Actions<W>,
     ) -> Option<Command> {
-        let flight = self.in_flight.filter(|flight| flight.number == number && !flight.written)?;
-        self.queue.close_up();
-        // Whoever cannot be answered in time costs Redis nothing.
+        let in_flight =
+            self.in_flight.filter(|in_flight| in_flight.number == number && !in_flight.written)?;
+        self.queue.remove_departed();
+        // A take that cannot be answered in time is not sent.
         self.expire_takes(cx.now.saturating_add(cx.round_trip), cx, out);
         let built = self.build(rest, cx);
         self.in_flight = built.map(|(_, waiters, ahead)| InFlight {
@@ -35,16 +36,16 @@ impl<W: Waiter> Busy<W> {
             written: true,
             ahead,
             certain_until: self.estimate.certain_until(),
-            ..flight
+            ..in_flight
         });
         let (command, ..) = built?;
         if let Command::Settle { .. } = command {
-            (self.settle_next, self.must_settle, self.doubt) = (false, false, 0);
+            (self.settle_next, self.must_settle, self.in_doubt) = (false, false, 0);
         }
         Some(command)
     }
 
-    /// A command, how many of the first waiters it is for, and the tokens it takes ahead.
+    /// A command, the number of waiters that it is for, and the tokens that it prefetches.
     fn build(&mut self, rest: &Rest, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
         let several = self.queue.first().filter(|first| first.count > 1);
         if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {
@@ -60,11 +61,11 @@ impl<W: Waiter> Busy<W> {
             };
             return Some((command, 1, 0));
         }
-        let waiters = self.queue.singles();
-        let ahead = self.wish(waiters, cx);
+        let waiters = self.queue.waiters_for_one();
+        let ahead = self.prefetch_size(waiters, cx);
         let count = waiters as u64 + ahead;
         if count == 0 {
-            let idle = !self.must_settle && self.doubt == 0;
+            let idle = !self.must_settle && self.in_doubt == 0;
             return if idle { None } else { Some((self.settle(Operation::Refund(0), rest, cx), 0, 0)) };
         }
         let command = if self.is_certain() && self.estimate.may_decrement(count, cx) {
@@ -83,55 +84,56 @@ impl<W: Waiter> Busy<W> {
 
     fn settle(&self, operation: Operation, rest: &Rest, cx: &Context<'_>) -> Command {
         let may_count = self.may_count(operation.count(), rest, cx);
-        Command::Settle { operation, may_count, doubt: self.doubt }
+        Command::Settle { operation, may_count, in_doubt: self.in_doubt }
     }
 
-    /// Whether nothing demands a settle.
+    /// Whether no settle has to come next.
     pub(super) fn is_certain(&self) -> bool {
-        !self.settle_next && !self.must_settle && self.doubt == 0
+        !self.settle_next && !self.must_settle && self.in_doubt == 0
     }
 
-    /// Whether a first take of `count` tokens is worth trying.
+    /// Whether a first take of `count` tokens is worth a try.
     fn may_take_first(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> bool {
         cx.terms.kind == Kind::TwoForms
             && self.is_certain()
             && self.gathered == 0
             && cx.is_trusted()
-            && cx.first_takes_pay
+            && cx.first_takes != FirstTakes::Unlikely
             && cx.now >= rest.until
             && can_take_first(cx.terms.capacity, cx.terms.pace, count)
             && !self.estimate.may_be_counting(cx)
     }
 
-    /// Whether tokens for a waiter that wants `count` are gathered as they come, beside those who want one.
+    /// Whether the tokens of a waiter of `count` are gathered as they come, while waiters of one token are served.
     pub(super) fn gathers(&self, count: u64, cx: &Context<'_>) -> bool {
         cx.terms.kind == Kind::TwoForms
-            && !self.gathers_in_vain
+            && !self.gathering_failed
             && cx.daemon_alive
             && cx.is_trusted()
             && (2..=cx.terms.capacity).contains(&count)
             && cx.terms.time_of(count) <= GATHER_WITHIN
     }
 
-    /// How many tokens to take ahead with a command for so many takers.
-    fn wish(&mut self, takers: usize, cx: &Context<'_>) -> u64 {
-        let wants_more = std::mem::take(&mut self.wants_more);
-        if !wants_more && (takers == 0 || cx.terms.lease.is_none() && takers < BURST) || !cx.terms.counts() {
+    /// Tokens to prefetch with a command for `waiters`.
+    fn prefetch_size(&mut self, waiters: usize, cx: &Context<'_>) -> u64 {
+        let prefetches = std::mem::take(&mut self.prefetches);
+        if !prefetches && (waiters == 0 || cx.terms.lease.is_none() && waiters < BURST) || !cx.terms.counts()
+        {
             return 0;
         }
-        let left = cx.hot.in_hand();
-        let certain = self.is_certain() && self.estimate.may_decrement(takers as u64 + 1, cx);
+        let left = cx.hot.prefetched();
+        let certain = self.is_certain() && self.estimate.may_decrement(waiters as u64 + 1, cx);
         let below_full_for = if certain { self.estimate.certain_until().saturating_sub(cx.now) } else { 0 };
-        let tokens = self.estimate.tokens().saturating_sub(takers as u64);
+        let tokens = self.estimate.tokens().saturating_sub(waiters as u64);
         let lease = cx.terms.lease.map(|lease| Allowance::of_lease(lease, tokens, below_full_for));
         let prefetch = self.prefetch.get_or_insert_default();
-        prefetch.look(cx.now, left, takers as u64);
+        prefetch.look(cx.now, left, waiters as u64);
         let burst = Allowance::of_burst(tokens, below_full_for);
-        let burst = burst.filter(|_| cx.terms.lease.is_none() || prefetch.is_crowded());
+        let burst = burst.filter(|_| cx.terms.lease.is_none() || prefetch.is_burst());
         let size = [lease, burst].into_iter().flatten().map(|allowance| prefetch.size(allowance)).max();
         let size = size.unwrap_or(0);
-        // Whoever tries without waiting comes again.
-        let tries = wants_more && takers == 0 && left == 0 && below_full_for > 0;
+        // A `try_take` that found no token is likely to come again.
+        let tries = prefetches && waiters == 0 && left == 0 && below_full_for > 0;
         size.max(u64::from(tries))
     }
 }

@@ -1,4 +1,4 @@
-//! Commands for Redis and their replies, as the machine sees them.
+//! Commands to Redis and their replies, for the machine.
 
 use topup_wire::{bucket::Operation, reply::Settled};
 
@@ -7,53 +7,53 @@ use super::{Context, Micros, rest::granted_at_rest};
 /// A command for one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `SET … PX … NX`: takes of a full bucket, and leaves it at rest.
+    /// `SET … PX … NX`: takes from a full bucket, and leaves it at rest.
     FirstTake {
         /// Tokens.
         count: u64,
-        /// When the bucket is full after it, in µs of Redis `TIME`; 0: the key's expiry says that.
+        /// When the bucket is full after it, in µs of Redis `TIME`. With 0, the key's expiry says so.
         full_at: u64,
     },
     /// `DECRBY` of a bucket at rest that is kept as a number.
     TakeAtRest {
         /// Tokens.
         count: u64,
-        /// Before it, in the same write, a `SET … PX … NX` leaves an absent bucket at rest and full at this instant. 0: the
-        /// bucket is known to have a key.
+        /// A `SET … PX … NX` before it, in the same write, leaves an absent bucket at rest. The bucket is full at this
+        /// instant, in µs of Redis `TIME`. With 0 there is no `SET`, since the bucket has a key.
         first_at: u64,
     },
-    /// `DECRBY`: takes of a counting bucket.
+    /// `DECRBY`: takes from a counting bucket.
     Decrement {
         /// Tokens.
         by: u64,
     },
     /// The settle script.
     Settle {
-        /// What it does.
+        /// The operation.
         operation: Operation,
         /// Whether the bucket may become counting.
         may_count: bool,
         /// Tokens taken by bare commands that may have run on a full bucket.
-        doubt: u64,
+        in_doubt: u64,
     },
 }
 
 /// The reply to a [`Command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Of a first take: whether the bucket was full, and the tokens are taken.
+    /// The reply to a first take: whether the bucket was full, so that the tokens are taken.
     First(bool),
-    /// Of a decrement: tokens left; below 0: so many too many were asked for.
+    /// The reply to a decrement: tokens left. Below 0, the tokens that were missing.
     Left(i64),
-    /// Of a decrement or a take at rest: the bucket has another form, and nothing was taken.
+    /// The bucket has another form than a decrement or a take at rest expects. Nothing was taken.
     NotCounting,
-    /// Of a take at rest: when the bucket is full after it, in µs of Redis `TIME`.
+    /// The reply to a take at rest: when the bucket is full after it, in µs of Redis `TIME`.
     AtRest(u64),
-    /// Of a take at rest: the bucket was at rest under other terms.
+    /// A take at rest met a bucket at rest under other terms.
     OtherTerms,
-    /// Of a take at rest: there was no bucket at rest, and nothing was taken.
+    /// A take at rest met no bucket at rest. Nothing was taken.
     NotAtRest,
-    /// Of a settle.
+    /// The reply to a settle.
     Settled(Settled),
 }
 
@@ -61,7 +61,7 @@ pub enum Reply {
 
 impl Command {
     /// Tokens asked for.
-    pub const fn wanted(&self) -> u64 {
+    pub const fn count(&self) -> u64 {
         match *self {
             Self::FirstTake { count, .. } | Self::TakeAtRest { count, .. } => count,
             Self::Decrement { by } => by,
@@ -72,13 +72,13 @@ impl Command {
         }
     }
 
-    /// Tokens that `reply` grants, of a command sent at `sent`.
+    /// Tokens that `reply` grants. The command was sent at `sent`.
     pub(super) fn granted(&self, reply: &Reply, sent: Micros, cx: &Context<'_>) -> u64 {
         match *reply {
-            Reply::AtRest(full_at) => granted_at_rest(self.wanted(), full_at, sent, cx),
-            Reply::First(true) => self.wanted(),
+            Reply::AtRest(full_at) => granted_at_rest(self.count(), full_at, sent, cx),
+            Reply::First(true) => self.count(),
             Reply::First(false) | Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => 0,
-            Reply::Left(left) => self.wanted().saturating_sub(left.min(0).unsigned_abs()),
+            Reply::Left(left) => self.count().saturating_sub(left.min(0).unsigned_abs()),
             Reply::Settled(settled) => settled.granted,
         }
     }

@@ -1,4 +1,4 @@
-//! The denial cache: a denial told without a lock, as a storm of takes asks for it.
+//! The denial cache: a denial that many tasks read without a lock.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -10,10 +10,10 @@ use super::{Micros, estimate::Denied};
 
 pub use super::estimate::Denial;
 
-/// What each take of one token is told until some instant. Read by many tasks, written under the bucket's lock.
+/// The denial of takes of one token, with its end. Many tasks read it. It is written under the bucket's lock.
 #[derive(Debug, Default)]
 pub(super) struct DenialCache {
-    /// 0 while there is no denial, and while the rest is written.
+    /// 0 while there is no denial, and while the other fields are written.
     until: AtomicU64,
     epoch: AtomicU64,
     promised_at: AtomicU64,
@@ -24,7 +24,7 @@ pub(super) struct DenialCache {
 // === impl DenialCache ===
 
 impl DenialCache {
-    /// Whether there is no denial, as far as can be told without a clock.
+    /// Whether there is no denial. Reads no clock, so that a denial may be over all the same.
     pub(super) fn is_empty(&self) -> bool {
         self.until.load(Relaxed) == 0
     }
@@ -37,12 +37,12 @@ impl DenialCache {
         }
         let (tokens, capacity) = (self.tokens.load(Relaxed), self.capacity.load(Relaxed));
         let wait = self.promised_at.load(Relaxed).saturating_sub(now);
-        // Written anew meanwhile, it may be something of both.
+        // If it was written meanwhile, the fields may be of two denials.
         fence(Acquire);
         (self.until.load(Relaxed) == until).then_some(Denial { tokens, capacity, wait })
     }
 
-    /// Sets the denial that is told from now on.
+    /// Replaces the denial.
     pub(super) fn set(&self, denied: Option<Denied>) {
         let Denied { epoch, until, promised_at, tokens, capacity } = denied.unwrap_or_default();
         if until == self.until.load(Relaxed) && (until == 0 || epoch == self.epoch.load(Relaxed)) {
@@ -83,11 +83,11 @@ mod tests {
         let cache = DenialCache::default();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| (1..200_000).for_each(|i| cache.set(Some(denied(2 * i)))));
-            let mut told = 0;
-            while !writer.is_finished() || told == 0 {
+            let mut seen = 0;
+            while !writer.is_finished() || seen == 0 {
                 if let Some(Denial { tokens, capacity, wait }) = cache.denial(1, 1) {
                     assert_eq!((tokens, wait), (capacity, 2 * tokens + 9));
-                    told += 1;
+                    seen += 1;
                 }
             }
         });

@@ -1,6 +1,6 @@
-//! What a worker knows of a bucket, so that one command is enough for a take and none for a denial.
+//! The estimate: a worker's knowledge of a bucket. With it, a take needs one command, and a denial none.
 //!
-//! Why a bare `DECR` is exact: docs/design/exactness.md.
+//! docs/design/exactness.md proves that a bare `DECR` is exact.
 
 use std::time::Duration;
 
@@ -9,37 +9,37 @@ use topup_wire::reply::{Settled, Verdict};
 use super::{Context, Kind, Micros, Terms, cautious};
 use crate::decision::Decision;
 
-/// A denial is asked about again after this, in µs, however long it is: another worker may have put tokens back.
+/// Redis decides again after this long a denial, in µs, since another worker may have put tokens back.
 const DENIAL_TRUST: Micros = 1_000_000;
-/// What is known of a counting bucket is good for so long after the last reply, in µs. A put-back keeps a bucket at rest
-/// for longer (`HOLD` in topup-wire), so that nobody takes its next counting form for the former one.
+/// The estimate of a counting bucket is good for this long after the sending of its last answered command, in µs. A
+/// put-back keeps a bucket at rest for longer (`HOLD` in topup-wire). No worker therefore confuses two counting forms.
 const FRESH: Micros = 1_000_000;
-/// The full instant is told to Redis only where tokens are at least so far apart, in µs: closer ones hide in rounding.
+/// The full instant is sent to Redis only if tokens are at least this far apart, in µs: closer ones hide in rounding.
 const APART: Micros = 10;
-/// A first take is tried when so small a part of a bucket's rest is left.
+/// A first take is tried when this part of a bucket's rest is left: a failed one costs far less than a settle.
 const EARLY: Micros = 32;
 
-/// What is known of one bucket.
+/// The estimate of one bucket. Instants are by the worker's clock unless a comment says otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Estimate {
-    /// The publication under which all this is known.
+    /// The publication under which it was learned.
     epoch: u64,
-    /// When the settle was sent that told it.
+    /// When the settle with this reply was sent.
     settled_at: Micros,
-    /// The bucket is counting, and certainly below full until then. 0: not known to be counting.
+    /// The bucket is counting, and certainly below full until then. 0 if it may be at rest.
     below_full_until: Micros,
     /// End of [`FRESH`].
     fresh_until: Micros,
-    /// Denied until then at least ...
+    /// Earliest end of the denial.
     denied_until: Micros,
-    /// ... and no longer than this.
+    /// Latest end of the denial.
     promised_at: Micros,
     /// The smallest count that was denied.
     denied_count: u64,
-    /// When the bucket is full, in µs of Redis `TIME`, if only this worker takes. 0: not known.
+    /// When the bucket is full, in µs of Redis `TIME`, if only this worker takes. 0 if unknown.
     full_in_redis: u64,
-    /// Tokens that this worker has taken since nobody else has. To put back more would bring the full instant before the one
-    /// that others may know.
+    /// Tokens taken by this worker since the last take of another one. To put back more would move the full instant before
+    /// the one that others may know.
     taken_alone: u64,
     /// Tokens at the last reply.
     tokens: u64,
@@ -47,7 +47,7 @@ pub(super) struct Estimate {
     capacity: u64,
 }
 
-/// A denial told from memory.
+/// A denial without a command to Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// Tokens in the bucket.
@@ -71,11 +71,11 @@ pub(super) struct Denied {
 // === impl Estimate ===
 
 impl Estimate {
-    /// What the reply of a settle tells: sent at `sent`, for takes of `count` tokens each, here now.
+    /// The estimate by the reply to a settle, which was sent at `sent` for takes of `count` tokens each.
     pub(super) fn of_settle(settled: &Settled, count: u64, sent: Micros, cx: &Context<'_>) -> Self {
         let &Settled { tokens, capacity, headroom, now, granted, counting, .. } = settled;
         let mut estimate = Self { epoch: cx.epoch, settled_at: sent, tokens, capacity, ..Self::default() };
-        // Only who took has moved the full instant: a put-back by somebody else is then told from a bucket left alone.
+        // Only a worker that took has moved the full instant. By that it can tell another worker's put-back from no change.
         if counting && granted > 0 {
             estimate.below_full_until = sent.saturating_add(cautious(headroom));
             estimate.fresh_until = sent + FRESH;
@@ -93,12 +93,12 @@ impl Estimate {
         estimate
     }
 
-    /// A bucket at rest has no token for a take after which it would be full at `full_at`, as a reply says to what was sent
-    /// at `sent`.
+    /// The estimate by the reply to a take at rest that found no token. `full_at` is the full instant in the reply, and the
+    /// command was sent at `sent`.
     pub(super) fn of_denial_at_rest(full_at: u64, sent: Micros, cx: &Context<'_>) -> Self {
         let Terms { capacity, pace, .. } = *cx.terms;
         let token_at = full_at.saturating_sub(cx.terms.time_of(capacity));
-        // Others' takes that are to be given back make it seem later by whole tokens.
+        // Tokens that other workers are about to put back make it seem later by whole tokens.
         let wait = |from: u64| (token_at.saturating_sub(from).saturating_sub(1)) % pace.p.max(1) + 1;
         Self {
             epoch: cx.epoch,
@@ -111,12 +111,12 @@ impl Estimate {
         }
     }
 
-    /// When an empty bucket is full whose next token comes when it was promised.
+    /// When an empty bucket is full, if its next token comes at the latest end of the denial.
     pub(super) fn full_after_denial(&self, terms: &Terms) -> Micros {
         self.promised_at.saturating_add(terms.time_of(self.capacity.saturating_sub(1)))
     }
 
-    /// Takes note of a bare command that took `granted` tokens and left `left`, sent at `sent`.
+    /// Learns from a bare command that was sent at `sent`, took `granted` tokens and left `left`.
     pub(super) fn taken(&mut self, granted: u64, left: u64, sent: Micros, terms: &Terms) {
         if sent < self.settled_at {
             return;
@@ -148,37 +148,40 @@ impl Estimate {
         self.below_full_until.min(self.fresh_until)
     }
 
-    /// Whether the bucket was counting when last heard of, and may still be.
+    /// Whether the bucket was counting at the last reply, and may still count.
     pub(super) fn may_be_counting(&self, cx: &Context<'_>) -> bool {
         self.epoch == cx.epoch
             && self.below_full_until > 0
             && cx.now < self.below_full_until.saturating_add(FRESH)
     }
 
-    /// Until when `in_hand` tokens taken ahead are good: the bucket with them is below full.
-    pub(super) fn good_until(&self, in_hand: u64, terms: &Terms) -> Micros {
-        self.below_full_until.saturating_sub(terms.time_of(in_hand).saturating_add(2))
+    /// Until when `prefetched` tokens are good: the bucket with them would be below full.
+    pub(super) fn good_until(&self, prefetched: u64, terms: &Terms) -> Micros {
+        self.below_full_until.saturating_sub(terms.time_of(prefetched).saturating_add(2))
     }
 
-    /// The denial of a take of `count` tokens behind a `pending` demand, if it is known.
+    /// The denial of a take of `count` tokens behind a `pending` demand, if there is one.
     pub(super) fn denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<Denial> {
+        let (until, denial) = self.known_denial(count, pending, cx)?;
+        (cx.now < until).then_some(denial)
+    }
+
+    /// The last known denial of a take of `count` tokens, though its time may be over.
+    pub(super) fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
+        Some(self.known_denial(count, 0, cx)?.1)
+    }
+
+    /// The denial of a take of `count` tokens, with its earliest end.
+    fn known_denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<(Micros, Denial)> {
         if self.denied_until == 0 || self.epoch != cx.epoch {
             return None;
         }
         let (until, promised_at) = self.denied(count, pending, cx.terms)?;
         let wait = promised_at.saturating_sub(cx.now);
-        (cx.now < until).then_some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
+        Some((until, Denial { tokens: self.tokens, capacity: self.capacity, wait }))
     }
 
-    /// The denial of a take of `count` tokens as it was known last, though its time may have come.
-    pub(super) fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
-        let known = self.denied_until > 0 && self.epoch == cx.epoch;
-        let (_, promised_at) = self.denied(count, 0, cx.terms).filter(|_| known)?;
-        let wait = promised_at.saturating_sub(cx.now);
-        Some(Denial { tokens: self.tokens, capacity: self.capacity, wait })
-    }
-
-    /// What is told of takes of one token behind a `pending` demand without a further look.
+    /// The denial of takes of one token behind a `pending` demand, for the denial cache.
     pub(super) fn denial_of_one(&self, pending: u64, terms: &Terms) -> Option<Denied> {
         if self.denied_until == 0 {
             return None;
@@ -187,10 +190,10 @@ impl Estimate {
         Some(Denied { epoch: self.epoch, until, promised_at, tokens: self.tokens, capacity: self.capacity })
     }
 
-    /// Until when a take is denied, and by when it is promised its tokens.
+    /// Earliest and latest end of the denial of a take.
     fn denied(&self, count: u64, pending: u64, terms: &Terms) -> Option<(Micros, Micros)> {
         let all = count.saturating_add(pending);
-        // A take beyond the capacity is an error, not a denial: Redis says so.
+        // A take beyond the capacity is an error, which the settle reports.
         if all < self.denied_count || count > self.capacity {
             return None;
         }
@@ -207,19 +210,19 @@ impl Estimate {
         }
     }
 
-    /// Whether any denial is in force.
+    /// Whether a denial is in force.
     pub(super) fn denies(&self, now: Micros) -> bool {
         self.denied_until > now
     }
 
-    /// When the bucket is full, in µs of Redis `TIME`, if only this worker has taken, and another one's take would show. Of
-    /// `tokens` that are to be put back and that nobody else can have counted on.
+    /// When the bucket is full, in µs of Redis `TIME`, for a put-back of `tokens` in one step. `None` if a take of another
+    /// worker would not show, or if another worker may count on the tokens.
     pub(super) fn full_in_redis(&self, tokens: u64, terms: &Terms) -> Option<u64> {
         let shows = self.full_in_redis > 0 && terms.time_of(1) >= APART;
         (shows && tokens <= self.taken_alone).then_some(self.full_in_redis)
     }
 
-    /// When the last command was sent whose reply told something; at least.
+    /// When the last command with a reply was sent, or earlier.
     pub(super) const fn heard_at(&self) -> Micros {
         self.fresh_until.saturating_sub(FRESH)
     }
@@ -232,27 +235,32 @@ impl Estimate {
         if self.capacity > 0 { self.capacity } else { terms.capacity }
     }
 
-    /// Whether anything is known that the next take would use.
+    /// Whether the next take would use the estimate.
     pub(super) fn is_of_use(&self, now: Micros) -> bool {
         now < self.certain_until() || self.denies(now) || now < self.below_full_until
     }
 }
 
 impl Terms {
-    /// Until when a first take is not worth trying: the bucket is at rest, and full `headroom` µs after `sent`. A first take
-    /// in vain costs far less than a settle, so it is tried a little early in place of one.
+    /// Until when a first take is not worth a try. The bucket is at rest, and full `headroom` µs after `sent`.
     pub(super) fn rests_until(&self, headroom: Micros, sent: Micros) -> Micros {
         let early = if self.rests_as_number() { 0 } else { headroom / EARLY };
         sent.saturating_add(headroom - early)
     }
 
-    /// µs until an empty bucket that is full in `headroom` has a token; 0 where that is not known.
+    /// µs until an empty bucket that is full in `headroom` has a token; 0 if unknown.
     fn time_to_one(&self, headroom: Micros, capacity: u64) -> Micros {
         if self.kind != Kind::TwoForms {
             return 0;
         }
-        // Never late by more than the rounding of the lattice: whoever comes too early is told the rest.
+        // Late by rounding at most. A take that comes too early learns the rest.
         headroom.saturating_sub(self.time_of(capacity.saturating_sub(1)))
+    }
+}
+
+impl From<&Settled> for Denial {
+    fn from(&Settled { tokens, capacity, wait, .. }: &Settled) -> Self {
+        Self { tokens, capacity, wait }
     }
 }
 

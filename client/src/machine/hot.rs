@@ -1,4 +1,4 @@
-//! What takers of a hot bucket read without a lock: tokens in hand, and a denial.
+//! The lock-free part of a hot bucket: prefetched tokens, and a denial.
 
 use std::sync::{
     OnceLock,
@@ -15,44 +15,44 @@ use super::{
 };
 use crate::decision::Decision;
 
-/// The lock-free part of a bucket, made when it is first needed: most buckets are neither hot nor denied.
+/// The lock-free part of a bucket, made at its first use: most buckets are neither hot nor denied.
 #[derive(Debug, Default)]
 pub struct HotCell(OnceLock<Box<Hot>>);
 
-/// Aligned, so that a take of very many buckets waits for main memory once.
+/// Aligned, so that a take waits for one cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct Hot {
-    stock: Stock,
+    prefetched: Prefetched,
     denial: DenialCache,
 }
 
-/// Tokens taken ahead and not spent yet. Spent by many tasks at once, changed under the bucket's lock.
+/// Prefetched tokens. Many tasks spend them at once. All other changes are under the bucket's lock.
 #[derive(Debug, Default)]
-struct Stock {
+struct Prefetched {
     left: AtomicU64,
-    /// When the rest is good no longer.
+    /// When those left are no longer good.
     until: AtomicU64,
     epoch: AtomicU64,
-    /// Tokens in the bucket beside them, and its capacity, when tokens were last added.
+    /// Tokens in the bucket beside them, and its capacity, at the last prefetch.
     beyond: AtomicU64,
     capacity: AtomicU64,
-    /// When so few are left, it is time to take more.
+    /// With this many left, it is time to prefetch more.
     low: AtomicU64,
 }
 
-/// What a taker finds.
+/// The answer of a [`HotCell`] to a take of one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spent {
-    /// A token. `true`: it is time to take more.
+    /// A token. With `true`, it is time to prefetch more.
     Token(Decision, bool),
-    /// A denial from memory.
+    /// A cached denial.
     Denied(Denial),
     /// Neither.
     Nothing,
 }
 
-/// Tokens added to a stock.
+/// Tokens of one prefetch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Added {
     pub(super) tokens: u64,
@@ -66,69 +66,71 @@ pub(super) struct Added {
 // === impl HotCell ===
 
 impl HotCell {
-    /// Whether there may be anything to tell, as far as can be said without a clock.
+    /// Whether there may be a token or a denial. Reads no clock.
     #[inline]
     pub fn may_tell(&self) -> bool {
-        self.0.get().is_some_and(|hot| hot.stock.left.load(Relaxed) > 0 || !hot.denial.is_empty())
+        self.0.get().is_some_and(|hot| hot.prefetched.left.load(Relaxed) > 0 || !hot.denial.is_empty())
     }
 
-    /// Spends a token in hand, or tells the denial.
+    /// Spends a prefetched token, or returns the denial.
     #[inline]
     pub fn spend(&self, now: Micros, epoch: u64) -> Spent {
         let Some(hot) = self.0.get() else { return Spent::Nothing };
-        match hot.stock.spend(now, epoch) {
+        match hot.prefetched.spend(now, epoch) {
             Spent::Nothing => hot.denial.denial(now, epoch).map_or(Spent::Nothing, Spent::Denied),
             spent => spent,
         }
     }
 
-    /// Spends a token in hand.
+    /// Spends a prefetched token.
     pub(super) fn spend_token(&self, now: Micros, epoch: u64) -> Option<Decision> {
-        match self.0.get()?.stock.spend(now, epoch) {
+        match self.0.get()?.prefetched.spend(now, epoch) {
             Spent::Token(decision, _) => Some(decision),
             _ => None,
         }
     }
 
-    /// Tokens in hand.
-    pub fn in_hand(&self) -> u64 {
-        self.0.get().map_or(0, |hot| hot.stock.left.load(Relaxed))
+    /// Prefetched tokens, good or not.
+    pub fn prefetched(&self) -> u64 {
+        self.0.get().map_or(0, |hot| hot.prefetched.left.load(Relaxed))
     }
 
-    /// Tokens in hand that are good at `now`.
+    /// Prefetched tokens that are good at `now`.
     pub fn good(&self, now: Micros, epoch: u64) -> u64 {
+        self.0.get().map_or(0, |hot| {
+            if hot.prefetched.is_good(now, epoch) { hot.prefetched.left.load(Relaxed) } else { 0 }
+        })
+    }
+
+    /// When the prefetched tokens are no longer good.
+    pub(super) fn good_until(&self) -> Micros {
+        self.0.get().map_or(0, |hot| hot.prefetched.until.load(Relaxed))
+    }
+
+    /// Whether there are prefetched tokens that are no longer good.
+    pub(super) fn is_over(&self, now: Micros, epoch: u64) -> bool {
         self.0
             .get()
-            .map_or(0, |hot| if hot.stock.is_good(now, epoch) { hot.stock.left.load(Relaxed) } else { 0 })
-    }
-
-    /// When the tokens in hand are good no longer.
-    pub(super) fn good_until(&self) -> Micros {
-        self.0.get().map_or(0, |hot| hot.stock.until.load(Relaxed))
-    }
-
-    /// Whether tokens are in hand that are good no longer.
-    pub(super) fn is_over(&self, now: Micros, epoch: u64) -> bool {
-        self.0.get().is_some_and(|hot| hot.stock.left.load(Relaxed) > 0 && !hot.stock.is_good(now, epoch))
+            .is_some_and(|hot| hot.prefetched.left.load(Relaxed) > 0 && !hot.prefetched.is_good(now, epoch))
     }
 
     pub(super) fn add(&self, added: Added) {
-        self.make().stock.add(added);
+        self.make().prefetched.add(added);
     }
 
-    /// Lets what is in hand be spent until then.
+    /// Sets the end of the prefetched tokens.
     pub(super) fn extend(&self, until: Micros) {
         if let Some(hot) = self.0.get() {
-            hot.stock.until.store(until, Relaxed);
+            hot.prefetched.until.store(until, Relaxed);
         }
     }
 
-    /// Takes out what is in hand.
+    /// Removes all prefetched tokens, and returns their number.
     pub(super) fn empty(&self) -> u64 {
-        self.0.get().map_or(0, |hot| hot.stock.left.swap(0, AcqRel))
+        self.0.get().map_or(0, |hot| hot.prefetched.left.swap(0, AcqRel))
     }
 
-    /// Sets the denial that is told from now on.
+    /// Replaces the cached denial.
     pub(super) fn set_denial(&self, denied: Option<Denied>) {
         match (self.0.get(), denied) {
             (Some(hot), denied) => hot.denial.set(denied),
@@ -142,25 +144,17 @@ impl HotCell {
     }
 }
 
-// === impl Stock ===
+// === impl Prefetched ===
 
-impl Stock {
+impl Prefetched {
     fn is_good(&self, now: Micros, epoch: u64) -> bool {
         now < self.until.load(Relaxed) && epoch == self.epoch.load(Relaxed)
     }
 
     #[inline]
     fn spend(&self, now: Micros, epoch: u64) -> Spent {
-        let mut left = self.left.load(Acquire);
-        loop {
-            if left == 0 || !self.is_good(now, epoch) {
-                return Spent::Nothing;
-            }
-            match self.left.compare_exchange_weak(left, left - 1, AcqRel, Acquire) {
-                Ok(_) => break,
-                Err(other) => left = other,
-            }
-        }
+        let spend = |left: u64| left.checked_sub(1).filter(|_| self.is_good(now, epoch));
+        let Ok(left) = self.left.fetch_update(AcqRel, Acquire, spend) else { return Spent::Nothing };
         let remaining = self.beyond.load(Relaxed).saturating_add(left - 1);
         let decision = Decision::Allowed { remaining, capacity: self.capacity.load(Relaxed) };
         Spent::Token(decision, left - 1 == self.low.load(Relaxed))
@@ -208,6 +202,6 @@ mod tests {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(spender)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        assert_eq!((spent, hot.in_hand()), (10_000, 0));
+        assert_eq!((spent, hot.prefetched()), (10_000, 0));
     }
 }

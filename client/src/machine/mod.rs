@@ -4,7 +4,7 @@
 //! same machine in virtual time. [`BucketState::step`] is the one entrance.
 //!
 //! A take joins the wait queue. One command at a time is in flight for a bucket. It is built when the pipeline is ready
-//! to write, for all who wait by then. Its completion answers them in order.
+//! to write, for all waiters by then. Its completion answers them in order.
 
 mod answers;
 mod at_rest;
@@ -13,7 +13,9 @@ mod command;
 mod complete;
 mod denial;
 mod estimate;
+mod event;
 mod hot;
+mod overdue;
 mod prefetch;
 mod queue;
 mod redis_time;
@@ -22,21 +24,22 @@ mod state;
 mod terms;
 mod timers;
 
-pub use answers::{Actions, Adjust, Answer, PutBack};
+pub use answers::{Actions, Answer, Correction, PutBack};
 pub use command::{Command, Reply};
 pub use denial::Denial;
+pub use event::Event;
 pub use hot::{HotCell, Spent};
 pub use queue::Waiter;
 pub use redis_time::RedisTime;
 pub use rest::EXPIRY;
-pub use state::{BucketState, Event};
-pub use terms::{Context, Kind, LeaseTerms, Terms};
+pub use state::BucketState;
+pub use terms::{Context, FirstTakes, Kind, LeaseTerms, Terms};
 pub use timers::Timers;
 
 /// An instant of the worker's clock, or a duration, in µs.
 pub type Micros = u64;
 
-/// What a duration is trusted for: a clock that runs one part in 64 slow is still right.
+/// 63/64 of `duration`: safe by a clock that runs one part in 64 slow.
 pub(crate) const fn cautious(duration: Micros) -> Micros {
     duration - duration / 64
 }

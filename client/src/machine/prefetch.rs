@@ -1,51 +1,51 @@
-//! How many tokens to take ahead: as many as are spent of late. One mechanism, two policies.
+//! The size of a prefetch, by the tokens spent lately. One mechanism, two policies.
 //!
-//! *Burst*: when many tasks ask for one bucket at once, a command brings more tokens than are asked for by then. They
-//! stay in hand for some ms. *Lease*: a limit's config allows tokens in hand for as long as it says.
+//! *Burst*: when many tasks take from one bucket at once, a command brings more tokens than they ask for. These are kept
+//! for some ms. *Lease*: the limit's config allows prefetched tokens, and says for how long.
 
 use super::{LeaseTerms, Micros};
 
 /// Takes that wait at once and make a burst.
 pub(super) const BURST: usize = 32;
-/// Longest time a token of a burst stays in hand, in µs. A put-back by another worker waits for that.
+/// Longest time from prefetch to use of a burst's token, in µs. A put-back by another worker waits for that.
 pub(super) const BURST_TTL: Micros = topup_wire::limit::BURST_TTL.as_micros() as Micros;
-/// Most tokens in hand for a burst: more than are spent in a ms are of no use.
+/// Most prefetched tokens of a burst: more than are spent in 1 ms are of no use.
 const BURST_MAX: u64 = 4_096;
-/// A burst takes no more than this part of the tokens that the bucket holds, so that other workers find enough.
+/// A burst prefetches at most the bucket's tokens divided by this, so that other workers find enough.
 const BURST_PART: u64 = 64;
-/// A burst needs tokens that are good for so long, in µs.
+/// The tokens of a burst must be good for this long, in µs.
 const BURST_LEAST: Micros = 1_000;
-/// Where fewer tokens than this are expected to be spent, a bare command for each is cheaper.
+/// If fewer tokens than this are expected to be spent, a bare command for each is cheaper.
 const FEWEST: u64 = 3;
-/// At most so many times what was spent of late is taken ahead: two takes in quick succession are no sign of a thousand.
+/// A prefetch is at most this multiple of the tokens spent lately: two quick takes are no sign of a thousand.
 const MOST_GROWTH: u64 = 32;
-/// Of a bucket with [`PLENTY`] times as many tokens, at least so many are leased to takers that had to wait for each.
+/// Least size of a lease after takes that waited for each token, if the bucket holds [`PLENTY`] times as many.
 const FIRST: u64 = 32;
 const PLENTY: u64 = 64;
 
-/// What is spent of late of the tokens taken ahead.
+/// The recent use of prefetched tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Prefetch {
-    /// When tokens were last asked for.
+    /// The last prefetch.
     asked_at: Micros,
-    /// Tokens in hand then, and what has come since.
-    in_hand: u64,
-    /// Tokens spent in the time before.
+    /// Prefetched tokens then, and those that have come since.
+    prefetched: u64,
+    /// Tokens spent before the last prefetch, since the one before it.
     spent: u64,
     /// ns from one spent token to the next.
     each: u64,
-    /// Each of them had to be waited for.
+    /// The takes had to wait for each token.
     waited: bool,
-    /// Many waited at once when anybody last did.
-    crowded: bool,
+    /// The last waiters were a burst.
+    burst: bool,
 }
 
-/// What a command may take ahead.
+/// The bounds of one prefetch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
-    /// For how long the tokens would be good, in µs.
+    /// Time for which the tokens would be good, in µs.
     pub(super) good_for: Micros,
-    /// Most tokens in hand.
+    /// Most prefetched tokens.
     pub(super) max: u64,
     /// Tokens in the bucket; `None` for a burst.
     pub(super) leased_of: Option<u64>,
@@ -54,14 +54,14 @@ pub(super) struct Allowance {
 // === impl Allowance ===
 
 impl Allowance {
-    /// What a burst may take of a bucket with `tokens`, which is below full for another `below_full_for`.
+    /// The bounds of a burst. The bucket holds `tokens`, and is below full for another `below_full_for`.
     pub(super) fn of_burst(tokens: u64, below_full_for: Micros) -> Option<Self> {
         let max = (tokens / BURST_PART).min(BURST_MAX);
         let good_for = below_full_for.min(BURST_TTL);
         (max > 0 && good_for >= BURST_LEAST).then_some(Self { good_for, max, leased_of: None })
     }
 
-    /// What a lease may take of a bucket with `tokens`, which is below full for another `below_full_for`.
+    /// The bounds of a lease. The bucket holds `tokens`, and is below full for another `below_full_for`.
     pub(super) fn of_lease(lease: LeaseTerms, tokens: u64, below_full_for: Micros) -> Self {
         let good_for = below_full_for.min(lease.ttl);
         Self { good_for, max: lease.max.min(tokens), leased_of: Some(tokens) }
@@ -71,29 +71,29 @@ impl Allowance {
 // === impl Prefetch ===
 
 impl Prefetch {
-    /// Looks at what has been spent by `now`, with `left` tokens in hand, while `takers` wait for theirs.
-    pub(super) fn look(&mut self, now: Micros, left: u64, takers: u64) {
+    /// Records the use by `now`, with `left` prefetched tokens, while `waiters` wait for theirs.
+    pub(super) fn look(&mut self, now: Micros, left: u64, waiters: u64) {
         let apart = now - std::mem::replace(&mut self.asked_at, now).min(now);
-        self.waited = self.in_hand == 0;
-        if takers > 0 {
-            self.crowded = takers >= BURST as u64;
+        self.waited = self.prefetched == 0;
+        if waiters > 0 {
+            self.burst = waiters >= BURST as u64;
         }
-        self.spent = self.in_hand.saturating_sub(left).saturating_add(takers);
+        self.spent = self.prefetched.saturating_sub(left).saturating_add(waiters);
         self.each = (apart.saturating_mul(1_000) / self.spent.max(1)).max(1);
-        self.in_hand = left;
+        self.prefetched = left;
     }
 
-    /// Whether many takers waited at once when anybody last did.
-    pub(super) const fn is_crowded(&self) -> bool {
-        self.crowded
+    /// Whether the last waiters were a burst.
+    pub(super) const fn is_burst(&self) -> bool {
+        self.burst
     }
 
-    /// How many tokens to take ahead: as many as are spent while they are good, if takes go on as they did.
+    /// Tokens to prefetch: as many as are spent while they are good, if takes go on as before.
     pub(super) fn size(&self, allowance: Allowance) -> u64 {
         let Allowance { good_for, max, leased_of } = allowance;
         let expected = |time: Micros| if self.spent > 0 { time.saturating_mul(1_000) / self.each } else { 0 };
         let size = match leased_of {
-            // A quarter less: what is left in the end has to go back.
+            // A quarter less, since tokens that are left over have to go back.
             Some(tokens) => match expected(good_for - good_for / 4) {
                 0..FEWEST => return 0,
                 expected => {
@@ -106,23 +106,23 @@ impl Prefetch {
                 expected => expected.max(self.spent.saturating_mul(4)),
             },
         };
-        size.min(max.saturating_sub(self.in_hand))
+        size.min(max.saturating_sub(self.prefetched))
     }
 
-    /// With how many left of `tokens` to ask for more: an eighth, or what is spent in twice the time of a command.
+    /// The rest of `tokens` at which to prefetch more: an eighth, or the tokens spent in twice the time of a command.
     pub(super) fn low(&self, tokens: u64, command_took: Micros) -> u64 {
         let meanwhile = command_took.saturating_mul(2_000) / self.each.max(1);
         meanwhile.clamp(tokens / 8, (tokens / 2).max(tokens / 8))
     }
 
-    /// Takes note of tokens that have come.
+    /// Records tokens that have come.
     pub(super) fn come(&mut self, tokens: u64) {
-        self.in_hand = self.in_hand.saturating_add(tokens);
+        self.prefetched = self.prefetched.saturating_add(tokens);
     }
 
-    /// Takes note of tokens that have gone without being spent.
+    /// Records tokens that have gone unspent.
     pub(super) fn gone(&mut self, tokens: u64) {
-        self.in_hand = self.in_hand.saturating_sub(tokens);
+        self.prefetched = self.prefetched.saturating_sub(tokens);
     }
 }
 
@@ -130,9 +130,9 @@ impl Prefetch {
 mod tests {
     use super::*;
 
-    /// The size after `spent` tokens were spent by takers that waited for none.
+    /// The size after `spent` tokens were spent by waiters that waited for none.
     fn size(prefetch: &mut Prefetch, now: Micros, spent: u64, allowance: Allowance) -> u64 {
-        prefetch.look(now, prefetch.in_hand - spent, 0);
+        prefetch.look(now, prefetch.prefetched - spent, 0);
         let size = prefetch.size(allowance);
         prefetch.come(size);
         size
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn takers_that_waited_for_each_token_get_more_of_a_plentiful_bucket() {
+    fn waiters_that_waited_for_each_token_get_more_of_a_plentiful_bucket() {
         let first = |apart: Micros, allowance| {
             let mut prefetch = Prefetch::default();
             prefetch.look(1_000_000, 0, 1);

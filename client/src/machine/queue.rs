@@ -1,16 +1,16 @@
-//! Who waits for tokens of one bucket: a take is a waiter without patience.
+//! The wait queue of a bucket. A take is a waiter without patience.
 
 use std::collections::VecDeque;
 
 use super::Micros;
 
-/// Whoever waits for an answer.
+/// A caller that waits for an answer.
 pub trait Waiter {
-    /// Whether nobody is there any more to hear the answer.
+    /// Whether the caller no longer waits.
     fn has_left(&self) -> bool;
 }
 
-/// One who waits for tokens.
+/// A waiter in the queue.
 #[derive(Debug)]
 pub(super) struct Waiting<W> {
     pub(super) waiter: W,
@@ -18,18 +18,18 @@ pub(super) struct Waiting<W> {
     pub(super) count: u64,
     /// When it came.
     pub(super) since: Micros,
-    /// How long it waits for tokens that are not there; `since` for a take.
+    /// The end of its patience; `since` for a take.
     pub(super) until: Micros,
 }
 
-/// Waiters in their order. The first lies here, the others behind a pointer: most buckets never have a second one.
+/// Waiters in their order. Only the others are on the heap: most buckets never have a second waiter.
 #[derive(Debug)]
 pub(super) struct WaitQueue<W> {
     first: Option<Waiting<W>>,
     others: VecDeque<Waiting<W>>,
-    /// Tokens that all of them want.
+    /// Tokens that all waiters want.
     demand: u64,
-    /// Those without patience.
+    /// Takes among the waiters.
     takes: u32,
 }
 
@@ -87,8 +87,8 @@ impl<W: Waiter> WaitQueue<W> {
         self.demand
     }
 
-    /// Lets go of those at the front who have left: how many.
-    pub(super) fn close_up(&mut self) -> usize {
+    /// Removes waiters at the front that no longer wait, and returns how many.
+    pub(super) fn remove_departed(&mut self) -> usize {
         let mut left = 0;
         while self.first.as_ref().is_some_and(|first| first.waiter.has_left()) {
             self.pop();
@@ -97,8 +97,8 @@ impl<W: Waiter> WaitQueue<W> {
         left
     }
 
-    /// How many at the front want one token each.
-    pub(super) fn singles(&self) -> usize {
+    /// Waiters at the front that want one token each.
+    pub(super) fn waiters_for_one(&self) -> usize {
         if self.demand == self.len() as u64 {
             return self.len();
         }
@@ -113,7 +113,7 @@ impl<W: Waiter> WaitQueue<W> {
         self.iter().find(|waiting| waiting.is_take()).map(|waiting| waiting.since)
     }
 
-    /// Takes out those that `leaves` chooses, in order.
+    /// Removes the waiters that `leaves` chooses, in order.
     pub(super) fn extract(&mut self, mut leaves: impl FnMut(&Waiting<W>) -> bool) -> Vec<Waiting<W>> {
         let mut gone = Vec::new();
         let mut stay = VecDeque::new();
@@ -130,7 +130,7 @@ impl<W: Waiter> WaitQueue<W> {
         gone
     }
 
-    /// Takes out the takes among the first `many` waiters, in order.
+    /// Removes the takes among the first `many` waiters, in order.
     pub(super) fn extract_first(&mut self, many: usize) -> Vec<Waiting<W>> {
         if many == 0 || self.takes == 0 {
             return Vec::new();
@@ -142,12 +142,12 @@ impl<W: Waiter> WaitQueue<W> {
         })
     }
 
-    /// Whether any take waits.
+    /// Whether any waiter is a take.
     pub(super) const fn has_takes(&self) -> bool {
         self.takes > 0
     }
 
-    /// Whether anyone waits with patience.
+    /// Whether any waiter has patience.
     pub(super) fn has_waiters(&self) -> bool {
         self.takes as usize != self.len()
     }

@@ -1,32 +1,32 @@
-//! What a worker knows of a bucket at rest.
+//! A worker's knowledge of a bucket at rest.
 
 use topup_wire::scripts::rests_as_number;
 
 use super::{Context, Kind, Micros, Terms};
 
-/// A bucket whose takes come so many times within its headroom is better a counter.
+/// With this many takes within its headroom, a bucket is better a counter.
 const OFTEN: Micros = 16;
 /// A key may be met for so many µs after its bucket is full: its expiry is rounded up to a ms, and Redis removes it when
 /// that ms is over.
 pub const EXPIRY: Micros = 2_000;
-/// Headroom beyond this is of no use to a counter, in µs.
+/// Headroom beyond this, in µs, is of no use to a counter.
 const LONGEST_USE: Micros = 1_000_000;
 
-/// What a worker keeps of a bucket at rest.
+/// The state of a bucket at rest in a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rest {
-    /// The bucket has a key until then, as far as this worker knows. A first take before that is in vain.
+    /// The bucket has a key until then, as far as this worker knows. A first take before that would fail.
     pub(super) until: Micros,
-    /// When this worker was last asked for a token, in its last 32 bits; 0: never.
+    /// The lower 32 bits of the instant of the last take; 0 before the first.
     asked_at: u32,
-    /// µs from one such take to the next, of late; 0: not known.
+    /// Mean µs from one take to the next; 0 if unknown.
     apart: u32,
 }
 
 // === impl Rest ===
 
 impl Rest {
-    /// Takes note of a take.
+    /// Records a take.
     pub(super) fn ask(&mut self, now: Micros) {
         let now = now as u32;
         let before = std::mem::replace(&mut self.asked_at, now);
@@ -36,13 +36,13 @@ impl Rest {
         }
     }
 
-    /// Whether the next take is likely to come while the bucket is below full, after one that takes `time` to come back.
+    /// Whether the next take is likely to come while the bucket is below full. The tokens of this one come back in `time`.
     pub(super) fn comes_again(&self, now: Micros, time: Micros) -> bool {
         let headroom = self.until.saturating_sub(now).saturating_add(time);
         2 * Micros::from(self.apart) <= headroom
     }
 
-    /// Whether takes come so often, and find so many tokens, that a counter serves them better.
+    /// Whether takes come so often, and find so many tokens, that a counter is cheaper.
     pub(super) fn is_busy(&self, now: Micros, terms: &Terms) -> bool {
         let tokens = terms.capacity.saturating_sub(terms.missing(self.until.saturating_sub(now)));
         tokens >= OFTEN
@@ -63,7 +63,7 @@ impl Terms {
     }
 }
 
-/// Tokens that a take at rest of `count` has got, sent at `sent`: the bucket is full at `full_at` after it.
+/// Tokens that a take at rest of `count` got. It was sent at `sent`, and the bucket is full at `full_at` after it.
 pub(super) fn granted_at_rest(count: u64, full_at: u64, sent: Micros, cx: &Context<'_>) -> u64 {
     let fills_in = cx.terms.time_of(cx.terms.capacity);
     let granted = full_at <= cx.redis.earliest(sent).saturating_add(fills_in);

@@ -1,9 +1,9 @@
-//! The state of one bucket in a worker, and what each event makes of it.
+//! The state of one bucket in a worker, and the step that an event makes.
 
-use topup_wire::reply::{Settled, Verdict};
+use topup_wire::reply::Verdict;
 
 use super::{
-    Actions, Answer, Command, Context, Micros, PutBack, Reply,
+    Actions, Answer, Context, Event, Micros, PutBack,
     denial::Denial,
     estimate::Estimate,
     prefetch::Prefetch,
@@ -12,106 +12,54 @@ use super::{
 };
 use crate::decision::Decision;
 
-/// A waiter is looked at again after this, in µs, however far off its tokens are: a change or a put-back may end its wait.
-const LOOK_AGAIN: Micros = 500_000;
-
-/// What happens to a bucket.
-#[derive(Debug)]
-pub enum Event<W> {
-    /// Someone wants tokens.
-    Take {
-        /// Who.
-        waiter: W,
-        /// How many.
-        count: u64,
-        /// How long it waits for tokens that are not there; a take waits for none, and says the present.
-        until: Micros,
-    },
-    /// The pipeline is ready to write the command that was dispatched under this number.
-    Ready(u32),
-    /// A command has come to an end.
-    Completed {
-        /// Its number.
-        number: u32,
-        /// What was written.
-        command: Command,
-        /// When that was.
-        sent: Micros,
-        /// The reply; `None`: there is none, and whether it was carried out is not known.
-        reply: Option<Reply>,
-    },
-    /// The instant that was asked for has come.
-    Wake,
-    /// It is time to take tokens ahead.
-    TakeAhead,
-    /// A correction did not reach its bucket: so many tokens are [in doubt](super::Adjust::in_doubt).
-    NotAdjusted(u64),
-    /// Tokens were granted to someone who has left.
-    Unwanted(u64),
-    /// A script beside the pipeline told this of the bucket: a reply to a take of `count` tokens.
-    Heard {
-        /// The reply.
-        settled: Settled,
-        /// Tokens asked for.
-        count: u64,
-        /// When it was sent.
-        sent: Micros,
-    },
-    /// This client is about to put so many tokens into the bucket: what is in hand goes back with them, and nothing known of
-    /// the bucket holds.
-    PutsBack(u64),
-    /// Tokens were put into the bucket: waiters may have their turn.
-    Changed,
-}
-
 /// The state of one bucket in a worker.
 #[derive(Debug)]
 pub struct BucketState<W> {
     rest: Rest,
-    /// The rest, while there is more: most buckets of a worker are at rest.
+    /// The state of a bucket in use. Most buckets of a worker have none.
     busy: Option<Box<Busy<W>>>,
 }
 
-/// What a bucket in use has beside that.
+/// The state of a bucket in use.
 #[derive(Debug)]
 pub(super) struct Busy<W> {
     pub(super) estimate: Estimate,
     pub(super) queue: WaitQueue<W>,
     pub(super) in_flight: Option<InFlight>,
-    /// Made when it is first needed.
+    /// Made at its first use.
     pub(super) prefetch: Option<Box<Prefetch>>,
     /// Tokens gathered for the first waiter.
     pub(super) gathered: u64,
     /// Tokens taken by bare commands that may have run on a full bucket.
-    pub(super) doubt: u64,
-    /// Commands so far.
+    pub(super) in_doubt: u64,
+    /// The number of the last command.
     number: u32,
-    /// Waiters that have not been told yet whether their turn comes in time.
-    pub(super) unsure: u32,
+    /// Waiters of which it is not known yet whether their turn comes in time.
+    pub(super) unjudged: u32,
     /// The next command is a settle, whatever the estimate says.
     pub(super) settle_next: bool,
-    /// A bare command found less than nothing: a settle must follow, also where nobody waits.
+    /// A bare command left less than 0 tokens. A settle must follow, even without waiters.
     pub(super) must_settle: bool,
-    /// More is to be taken ahead.
-    pub(super) wants_more: bool,
-    /// Gathered tokens had to be put back: from now on all or nothing.
-    pub(super) gathers_in_vain: bool,
-    /// The last command had no reply: what nobody waits for is left for later.
+    /// The next command prefetches.
+    pub(super) prefetches: bool,
+    /// Gathered tokens had to be put back. From now on, all or nothing.
+    pub(super) gathering_failed: bool,
+    /// The last command had no reply. Commands without waiters are left for later.
     pub(super) failed: bool,
 }
 
-/// A command on its way, or about to be.
-#[derive(Clone, Copy, Debug)]
+/// A command in flight: dispatched, and perhaps written.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InFlight {
     pub(super) number: u32,
-    /// When it was dispatched, and then when it was written.
+    /// When it was dispatched; once it is written, when that was.
     pub(super) since: Micros,
-    /// Once it is written: how many of the first waiters it is for.
+    /// Once it is written: the number of waiters that it is for, the first ones.
     pub(super) waiters: usize,
     pub(super) written: bool,
-    /// Tokens to be taken ahead.
+    /// Tokens that it prefetches.
     pub(super) ahead: u64,
-    /// A bare command that ends later is in doubt.
+    /// The tokens of a bare command that ends later are in doubt.
     pub(super) certain_until: Micros,
 }
 
@@ -124,7 +72,7 @@ impl<W> Default for BucketState<W> {
 }
 
 impl<W: Waiter> BucketState<W> {
-    /// What comes of `event`.
+    /// Processes `event`, and adds actions to `out`.
     pub fn step(&mut self, event: Event<W>, cx: &Context<'_>, out: &mut Actions<W>) {
         if self.busy.is_none() && matches!(event, Event::Wake | Event::Changed | Event::PutsBack(_)) {
             return;
@@ -141,14 +89,17 @@ impl<W: Waiter> BucketState<W> {
                     self.rest.until = until;
                 }
             }
-            Event::NotAdjusted(tokens) => busy.not_adjusted(tokens, cx, out),
-            Event::Wake => busy.wake(cx, out),
+            Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),
+            Event::Wake => {
+                busy.expire(cx, out);
+                busy.go_on(cx, out);
+            }
             Event::TakeAhead => {
-                busy.wants_more = true;
+                busy.prefetches = true;
                 busy.dispatch(cx, out);
             }
             Event::Unwanted(tokens) => {
-                // When they were taken is not known here: nobody else may have them, and none may stay in hand.
+                // Their age is unknown here, so that they may not be kept as prefetched.
                 out.put_back(PutBack { tokens, full_at: busy.full_at(tokens, cx), or_lost: false });
                 busy.forget();
                 busy.go_on(cx, out);
@@ -158,7 +109,7 @@ impl<W: Waiter> BucketState<W> {
                     busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 }
             }
-            Event::PutsBack(more) => busy.return_stock(more, cx, out),
+            Event::PutsBack(more) => busy.return_prefetched(more, cx, out),
             Event::Changed => {
                 busy.forget();
                 busy.go_on(cx, out);
@@ -172,13 +123,13 @@ impl<W: Waiter> BucketState<W> {
         }
     }
 
-    /// Bytes that a bucket in use takes beside its state at rest.
+    /// Bytes that a bucket in use takes beside those at rest.
     #[cfg(test)]
     pub(crate) fn size_of_use() -> usize {
         size_of::<Busy<W>>()
     }
 
-    /// Whether anyone waits for tokens with patience.
+    /// Whether any waiter has patience.
     pub fn has_waiters(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.queue.has_waiters())
     }
@@ -188,12 +139,12 @@ impl<W: Waiter> BucketState<W> {
         self.busy.as_ref().is_some_and(|busy| busy.in_flight.is_some())
     }
 
-    /// The denial of a take of `count` tokens that was known last, if any.
+    /// The last known denial of a take of `count` tokens, though its time may be over.
     pub fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
         self.busy.as_ref()?.estimate.last_denial(count, cx)
     }
 
-    /// The denial of a take of `count` tokens, if it is known.
+    /// The denial of a take of `count` tokens, if there is one.
     pub fn denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
         self.busy.as_ref()?.estimate.denial(count, 0, cx)
     }
@@ -209,33 +160,33 @@ impl<W> Default for Busy<W> {
             in_flight: None,
             prefetch: None,
             gathered: 0,
-            doubt: 0,
+            in_doubt: 0,
             number: 0,
-            unsure: 0,
+            unjudged: 0,
             settle_next: false,
             must_settle: false,
-            wants_more: false,
-            gathers_in_vain: false,
+            prefetches: false,
+            gathering_failed: false,
             failed: false,
         }
     }
 }
 
 impl<W: Waiter> Busy<W> {
-    /// Tokens that waiters and commands before a newcomer have claim to.
+    /// Pending demand: tokens for the present waiters and for prefetches in flight.
     fn pending(&self) -> u64 {
-        let ahead = self.in_flight.map_or(0, |flight| flight.ahead);
+        let ahead = self.in_flight.map_or(0, |in_flight| in_flight.ahead);
         self.queue.demand().saturating_sub(self.gathered).saturating_add(ahead)
     }
 
     fn take(&mut self, waiter: W, count: u64, until: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
         let until = if cx.enforced { until } else { cx.now };
-        if self.in_flight.is_none() && cx.hot.is_over(cx.now, cx.epoch) {
+        if self.in_flight.is_none() {
             self.renew_or_return(cx, out);
         }
         if self.queue.is_empty() && cx.hot.good(cx.now, cx.epoch) > 0 {
             if count > 1 {
-                // What is in hand may be what is missing.
+                // Prefetched tokens may complete the count.
                 self.gathered += cx.hot.empty();
             } else if let Some(decision) = cx.hot.spend_token(cx.now, cx.epoch) {
                 return out.answer(waiter, Answer::Decided(decision));
@@ -250,123 +201,62 @@ impl<W: Waiter> Busy<W> {
             return self.settle_gathered(cx, out);
         }
         let waiting = Waiting { waiter, count, since: cx.now, until };
-        self.unsure += u32::from(denial.is_none() && !waiting.is_take());
+        self.unjudged += u32::from(denial.is_none() && !waiting.is_take());
         self.queue.push(waiting);
         self.go_on(cx, out);
     }
 
-    /// Goes on for those who wait: denies them, asks for them, or leaves them for later.
+    /// Denies waiters, dispatches a command for them, or leaves them for later.
     pub(super) fn go_on(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
         if self.in_flight.is_some() {
             return;
         }
-        self.queue.close_up();
+        self.queue.remove_departed();
         self.dismiss(cx, out);
         self.deny(cx, out);
         self.settle_gathered(cx, out);
-        if cx.hot.is_over(cx.now, cx.epoch) {
-            self.renew_or_return(cx, out);
-        }
+        self.renew_or_return(cx, out);
         self.dispatch(cx, out);
     }
 
-    /// Has a command written, unless one is in flight or there is nothing to ask for yet.
+    /// Dispatches a command, unless one is in flight or none is needed yet.
     pub(super) fn dispatch(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
         if self.in_flight.is_some() {
             return;
         }
-        let asks = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
-        let owes = (self.must_settle || self.doubt > 0) && !self.failed;
-        if owes || self.wants_more || self.queue.first().is_some_and(asks) {
+        let needs_command = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
+        let must_settle = (self.must_settle || self.in_doubt > 0) && !self.failed;
+        if must_settle || self.prefetches || self.queue.first().is_some_and(needs_command) {
             self.number = self.number.wrapping_add(1);
-            let number = self.number;
-            let since =
-                self.queue.first().filter(|first| first.is_take()).map_or(cx.now, |first| first.since);
-            self.in_flight =
-                Some(InFlight { number, since, waiters: 0, written: false, ahead: 0, certain_until: 0 });
-            out.dispatch = Some(number);
+            let take = self.queue.first().filter(|first| first.is_take());
+            let since = take.map_or(cx.now, |take| take.since);
+            self.in_flight = Some(InFlight { number: self.number, since, ..InFlight::default() });
+            out.dispatch = Some(self.number);
         }
     }
 
-    /// How long the first waiter waits until there is something to ask for; `None`: it is time to ask.
-    fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
+    /// µs until a command for the first waiter makes sense; `None` if it does now.
+    pub(super) fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
         let count = if self.gathers(first.count, cx) { 1 } else { first.count };
         self.estimate.denial(count, 0, cx).map(|denial| denial.wait)
     }
 
-    fn wake(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        self.expire(cx, out);
-        self.go_on(cx, out);
-    }
-
-    /// Gives up what has taken too long.
-    fn expire(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        let overdue = |since: Micros| since.saturating_add(cx.deadline) <= cx.now;
-        // One that is still to be written waits for room, and is built for whoever is there then.
-        if let Some(flight) = self.in_flight.filter(|flight| flight.written && overdue(flight.since)) {
-            self.in_flight = None;
-            for _ in 0..flight.waiters {
-                if let Some(waiting) = self.queue.pop() {
-                    out.answer(waiting.waiter, Answer::Overdue);
-                }
-            }
-            // It may still be carried out, and then there is less than is known.
-            self.estimate = Estimate::default();
-            self.settle_next = true;
-        }
-        self.expire_takes(cx.now, cx, out);
-    }
-
-    /// Tells takes that are overdue at `now`.
-    pub(super) fn expire_takes(&mut self, now: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
-        let overdue = |since: Micros| since.saturating_add(cx.deadline) <= now;
-        if !self.queue.oldest_take().is_some_and(overdue) {
-            return;
-        }
-        let (waiters, mut turn, mut gone_of_flight) =
-            (self.in_flight.map_or(0, |flight| flight.waiters), 0, 0);
-        let gone = self.queue.extract(|waiting| {
-            let gone = waiting.is_take() && overdue(waiting.since);
-            gone_of_flight += usize::from(gone && turn < waiters);
-            turn += 1;
-            gone
-        });
-        if let Some(flight) = &mut self.in_flight {
-            flight.waiters -= gone_of_flight;
-        }
-        gone.into_iter().for_each(|waiting| out.answer(waiting.waiter, Answer::Overdue));
-    }
-
-    /// When to look again.
-    fn wake_at(&self, cx: &Context<'_>) -> Option<Micros> {
-        let deadline = |since: Micros| since.saturating_add(cx.deadline);
-        let take = self.queue.oldest_take().map(deadline);
-        let flight = self.in_flight.filter(|flight| flight.written).map(|flight| deadline(flight.since));
-        let first = self.queue.first().filter(|first| self.in_flight.is_none() && !first.is_take());
-        let turn = first.map(|first| {
-            let wait = self.wait_of(first, cx).unwrap_or(0);
-            cx.now.saturating_add(wait.clamp(1, LOOK_AGAIN))
-        });
-        let stock = (cx.hot.in_hand() > 0).then(|| cx.hot.good_until());
-        [take, flight, turn, stock].into_iter().flatten().min()
-    }
-
-    /// Whether nothing is left that a later step would need.
+    /// Whether no later step needs this state.
     fn is_idle(&self, cx: &Context<'_>) -> bool {
         self.queue.is_empty()
             && self.in_flight.is_none()
-            && self.doubt == 0
+            && self.in_doubt == 0
             && !self.must_settle
-            && !self.wants_more
+            && !self.prefetches
             && self.gathered == 0
-            && cx.hot.in_hand() == 0
+            && cx.hot.prefetched() == 0
             && cx.terms.lease.is_none()
             && !self.estimate.is_of_use(cx.now)
     }
 
-    /// Puts all tokens in hand back, and so many more that somebody else brings. Tells the full instant, also where none are
-    /// in hand.
-    pub(super) fn return_stock(&mut self, more: u64, cx: &Context<'_>, out: &mut Actions<W>) {
+    /// Puts all prefetched tokens back, beside `more` of the caller. The put-back names the full instant, even without
+    /// prefetched tokens.
+    pub(super) fn return_prefetched(&mut self, more: u64, cx: &Context<'_>, out: &mut Actions<W>) {
         let tokens = cx.hot.empty() + std::mem::take(&mut self.gathered);
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.gone(tokens);
@@ -379,21 +269,21 @@ impl<W: Waiter> Busy<W> {
         self.forget();
     }
 
-    /// Forgets what is known of the bucket.
+    /// Forgets the estimate.
     pub(super) fn forget(&mut self) {
         self.estimate = Estimate::default();
         self.settle_next = true;
     }
 
-    /// When the bucket is full, as a put-back of `tokens` tells it.
+    /// When the bucket is full, for a put-back of `tokens` in one step.
     pub(super) fn full_at(&self, tokens: u64, cx: &Context<'_>) -> Option<u64> {
-        // A put-back in place would make the bucket full before tokens in hand expect it.
-        let unsure = self.doubt > 0 || self.in_flight.is_some() || cx.hot.in_hand() > 0;
-        if unsure { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
+        // A put-back in one step would make the bucket full before prefetched tokens expect it.
+        let is_uncertain = self.in_doubt > 0 || self.in_flight.is_some() || cx.hot.prefetched() > 0;
+        if is_uncertain { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
     }
 }
 
-/// A denial as an answer.
+/// The answer to a denied waiter.
 pub(super) fn denied(denial: Denial) -> Answer {
     Answer::Decided(Decision::from(denial))
 }

@@ -1,41 +1,52 @@
-//! What a step is told beside its event.
+//! The input of a step beside its event: the limit's terms, and the worker's surroundings.
 
 use topup_wire::bucket::Pace;
 
 use super::{HotCell, Micros, RedisTime};
 
-/// How a bucket of the limit may be taken from.
+/// The prospect of a first take, by recent ones of the same limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstTakes {
+    /// Most have failed lately, or an absent bucket is not full.
+    Unlikely,
+    /// Most have succeeded lately.
+    Likely,
+    /// Nearly all have succeeded lately.
+    Sure,
+}
+
+/// The commands that may take from buckets of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// At rest or counting: by first takes, bare commands and scripts.
+    /// At rest or counting: first takes, takes at rest, bare commands and scripts.
     TwoForms,
-    /// Always counting (`catch_up = false`, calendar quotas): by bare commands and scripts.
+    /// Always counting (`catch_up = false`, calendar quotas): bare commands and scripts.
     Counting,
-    /// By scripts only.
+    /// Scripts only.
     Scripted,
 }
 
 /// The terms of a limit as published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// How tokens come.
+    /// The rate: `n` tokens every `p` µs.
     pub pace: Pace,
     /// Most tokens a bucket holds.
     pub capacity: u64,
-    /// How a bucket may be taken from.
+    /// The commands that may take.
     pub kind: Kind,
-    /// Whether tokens come one by one, so that one denial tells when a larger take will be allowed.
+    /// Whether tokens come one by one, so that the denial of a small take tells when a larger one will be allowed.
     pub foreseen: bool,
-    /// What a worker may take ahead.
+    /// The limit's lease, if it has one.
     pub lease: Option<LeaseTerms>,
 }
 
-/// What a worker may take ahead.
+/// A lease: bounds of the tokens that a worker may prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerms {
-    /// Most tokens in hand.
+    /// Most prefetched tokens.
     pub max: u64,
-    /// Longest time a token stays in hand, in µs.
+    /// Longest time from prefetch to use, in µs.
     pub ttl: Micros,
 }
 
@@ -46,32 +57,30 @@ pub struct Context<'a> {
     pub now: Micros,
     /// The terms of the bucket's limit.
     pub terms: &'a Terms,
-    /// The publication that is in force; an estimate of another one is out of date.
+    /// The publication in force. An estimate of another one is out of date.
     pub epoch: u64,
-    /// End of the trust in what is known: no bare command after it. 0 while a change is announced.
+    /// End of the trust in the estimate: no bare command after it. 0 while a change of terms is announced.
     pub trusted_until: Micros,
     /// Longest time from a take to its answer, in µs.
     pub deadline: Micros,
-    /// Time from a command to its reply of late, in µs.
+    /// Mean time from a command to its reply, in µs.
     pub round_trip: Micros,
-    /// Whether a daemon tops up counting buckets.
+    /// Whether a daemon refills counting buckets.
     pub daemon_alive: bool,
-    /// Whether an absent bucket is full, and first takes of this limit have mostly succeeded of late.
-    pub first_takes_pay: bool,
-    /// Whether nearly all of them have.
-    pub first_takes_sure: bool,
-    /// The time of Redis.
+    /// The prospect of a first take.
+    pub first_takes: FirstTakes,
+    /// The worker's knowledge of Redis `TIME`.
     pub redis: RedisTime,
-    /// Whether a denial holds; where it does not, nobody waits for tokens.
+    /// Whether the limit is enforced. If it is not, no caller waits for tokens.
     pub enforced: bool,
-    /// What takers read without a lock.
+    /// The part of the bucket that takes read without a lock.
     pub hot: &'a HotCell,
 }
 
 // === impl Terms ===
 
 impl Terms {
-    /// µs in which `tokens` come, rounded down; 0 where tokens do not come with time.
+    /// µs in which `tokens` come, rounded down; 0 if tokens do not come with time.
     pub(super) fn time_of(&self, tokens: u64) -> Micros {
         let Pace { n, p } = self.pace;
         match n {
@@ -84,7 +93,7 @@ impl Terms {
         }
     }
 
-    /// Whether buckets are counters at times.
+    /// Whether buckets may count.
     pub(super) fn counts(&self) -> bool {
         self.kind != Kind::Scripted
     }

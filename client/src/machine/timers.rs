@@ -1,10 +1,10 @@
-//! A timer wheel: deadlines, wake-ups and returns of all buckets, each at constant cost. Time is an argument.
+//! A timer wheel: the deadlines and wake-ups of all buckets, each at constant cost. Time is an argument.
 
 use super::Micros;
 
 /// µs of a slot.
 const SLOT: Micros = 1_000;
-/// Slots of the wheel: an entry farther off is handed out at its end, and armed again.
+/// Slots of the wheel. An entry beyond its end comes at the end, and is armed again.
 const SLOTS: usize = 512;
 
 /// Entries by the ms at which they are due.
@@ -26,7 +26,7 @@ impl<T> Default for Timers<T> {
 }
 
 impl<T> Timers<T> {
-    /// Has `entry` handed out at the instant `at`, at most a ms later. An entry beyond the wheel's half second comes early.
+    /// Has `entry` handed out at the instant `at`, or up to 1 ms later. An entry beyond the wheel's half second comes early.
     pub fn arm(&mut self, at: Micros, entry: T) {
         let slot = at.div_ceil(SLOT).clamp(self.next, self.next + SLOTS as u64 - 1);
         let index = slot as usize % SLOTS;
@@ -36,7 +36,7 @@ impl<T> Timers<T> {
 
     /// When the first entry is due.
     pub fn due_at(&self) -> Option<Micros> {
-        // Looks at whole words from the next slot's on, and at that word again in the end, for its lower bits.
+        // From the word of the next slot on, and in the end that word again, for its lower bits.
         let from = self.next as usize % SLOTS;
         for step in 0..=self.occupied.len() {
             let word = (from / 64 + step) % self.occupied.len();
@@ -53,7 +53,7 @@ impl<T> Timers<T> {
         None
     }
 
-    /// Hands out everything that is due at `now`.
+    /// Hands out all entries that are due at `now`.
     pub fn take_due(&mut self, now: Micros, due: &mut Vec<T>) {
         while let Some(at) = self.due_at().filter(|at| *at <= now) {
             let index = (at / SLOT) as usize % SLOTS;

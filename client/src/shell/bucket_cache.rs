@@ -1,4 +1,4 @@
-//! The bucket cache: what a worker keeps of its buckets.
+//! The bucket cache: the entries of the buckets that a worker used last.
 
 use std::{
     collections::HashMap,
@@ -11,48 +11,47 @@ use topup_wire::limit::Key;
 use super::{BucketEntry, LimitHandle, Limits};
 use crate::error::Error;
 
-/// Most buckets remembered by one client, unless told otherwise. A forgotten bucket costs its next take one native command
-/// more.
+/// Most buckets in the cache, unless set. The next take of a removed bucket costs Redis one native command more.
 pub(crate) const MOST_BUCKETS: usize = 65_536;
-/// The memory is split so that tasks on different buckets do not wait for each other.
-const PARTS: usize = 16;
+/// Segments of the cache, each behind a lock of its own, so that tasks seldom wait for each other.
+const SEGMENTS: usize = 16;
 
-/// One entry for each bucket of late.
+/// The entries of the buckets used last.
 #[derive(Debug)]
 pub(crate) struct BucketCache {
-    parts: [Mutex<Part>; PARTS],
-    /// Half of what fits in a part.
+    segments: [Mutex<Segment>; SEGMENTS],
+    /// Half of the entries that fit in a segment.
     half: usize,
 }
 
-/// The buckets asked for since the turn before last. When half of those that fit have been asked for since the last turn,
-/// the others are forgotten: nearly the least recently used, without a list to be rewritten at each look.
+/// Two generations of entries. A use moves an entry to `recent`. When `recent` is half of the segment, it becomes `older`,
+/// and the entries there before are removed. The entries removed are nearly the least recently used ones, without a list to keep in order.
 #[derive(Debug, Default)]
-struct Part {
-    young: Hashed,
-    old: Hashed,
+struct Segment {
+    recent: Entries,
+    older: Entries,
 }
 
-/// Buckets by the hash of their names. Two names of the same hash take turns.
-type Hashed = HashMap<u64, Arc<BucketEntry>, BuildHasherDefault<Itself>>;
+/// Entries by the hash of limit and key. Two buckets with the same hash share one entry in turns.
+type Entries = HashMap<u64, Arc<BucketEntry>, BuildHasherDefault<IdentityHasher>>;
 
-/// The hash of a hash.
+/// The hasher of keys that are hashes already.
 #[derive(Debug, Default)]
-struct Itself(u64);
+struct IdentityHasher(u64);
 
 // === impl BucketCache ===
 
 impl BucketCache {
-    /// Room for so many buckets, about.
+    /// A cache for about `most` buckets.
     pub(crate) fn new(most: usize) -> Self {
-        let parts = std::array::from_fn(|_| Mutex::default());
-        Self { parts, half: (most / PARTS / 2).max(1) }
+        let segments = std::array::from_fn(|_| Mutex::default());
+        Self { segments, half: (most / SEGMENTS / 2).max(1) }
     }
 
-    /// The entry of the bucket of `limit`, or of its `key`.
+    /// The entry of the bucket of `limit`, or of its `key`; made if there is none.
     ///
     /// # Errors
-    /// When there can be no such bucket: nothing is remembered of it.
+    /// An invalid key. It leaves no entry.
     pub(crate) fn get(
         &self,
         limits: &Limits,
@@ -60,25 +59,25 @@ impl BucketCache {
         key: Option<&str>,
     ) -> Result<Arc<BucketEntry>, Error> {
         let hash = hash(limits, limit, key);
-        let mut part = lock(&self.parts[hash as usize % PARTS]);
-        if let Some(entry) = part.find(hash, self.half, |entry| entry.is_of(&limit.name, key)) {
+        let mut segment = lock(&self.segments[hash as usize % SEGMENTS]);
+        if let Some(entry) = segment.find(hash, self.half, |entry| entry.is_of(&limit.name, key)) {
             return Ok(entry);
         }
         if let Some(key) = key {
             Key::new(key)?;
         }
         let entry = Arc::new(BucketEntry::new(limit.clone(), key));
-        part.put(hash, entry.clone(), self.half);
+        segment.put(hash, entry.clone(), self.half);
         Ok(entry)
     }
 
-    /// Every entry there is.
+    /// All entries.
     pub(crate) fn all(&self) -> Vec<Arc<BucketEntry>> {
-        self.parts.iter().flat_map(|part| lock(part).all()).collect()
+        self.segments.iter().flat_map(|segment| lock(segment).all()).collect()
     }
 }
 
-/// The hash by which a bucket is found.
+/// The hash of limit and key.
 fn hash(limits: &Limits, limit: &LimitHandle, key: Option<&str>) -> u64 {
     let Some(key) = key else { return limit.hash };
     let mut hasher = limits.hashing().build_hasher();
@@ -87,52 +86,52 @@ fn hash(limits: &Limits, limit: &LimitHandle, key: Option<&str>) -> u64 {
     hasher.finish()
 }
 
-fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
-    // A panic elsewhere leaves at worst what was known before.
-    part.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(segment: &Mutex<Segment>) -> MutexGuard<'_, Segment> {
+    // After a panic elsewhere, the entries are still valid.
+    segment.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// === impl Part ===
+// === impl Segment ===
 
-impl Part {
+impl Segment {
     fn find(
         &mut self,
         hash: u64,
         half: usize,
         is_it: impl FnOnce(&BucketEntry) -> bool,
     ) -> Option<Arc<BucketEntry>> {
-        if let Some(entry) = self.young.get(&hash) {
-            // Looked at before it is cloned: a count that is raised makes all that follows wait.
+        if let Some(entry) = self.recent.get(&hash) {
+            // Compared before it is cloned: the clone's atomic increment delays the reads after it.
             return is_it(entry).then(|| entry.clone());
         }
-        let entry = self.old.remove(&hash)?;
+        let entry = self.older.remove(&hash)?;
         let found = is_it(&entry).then(|| entry.clone());
         self.put(hash, entry, half);
         found
     }
 
     fn put(&mut self, hash: u64, entry: Arc<BucketEntry>, half: usize) {
-        if self.young.len() >= half {
-            self.old = std::mem::take(&mut self.young);
+        if self.recent.len() >= half {
+            self.older = std::mem::take(&mut self.recent);
         }
-        self.young.insert(hash, entry);
+        self.recent.insert(hash, entry);
     }
 
     fn all(&self) -> Vec<Arc<BucketEntry>> {
-        self.young.values().chain(self.old.values()).cloned().collect()
+        self.recent.values().chain(self.older.values()).cloned().collect()
     }
 }
 
-// === impl Itself ===
+// === impl IdentityHasher ===
 
-impl Hasher for Itself {
+impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {
         unreachable!("hashes are whole numbers");
     }
 
     fn write_u64(&mut self, hash: u64) {
-        // The lowest bits are those by which the part was chosen, the same for all in it.
-        self.0 = hash.rotate_right(PARTS.ilog2());
+        // The lowest bits have chosen the segment, so they are equal for all entries in it.
+        self.0 = hash.rotate_right(SEGMENTS.ilog2());
     }
 
     fn finish(&self) -> u64 {
@@ -175,7 +174,7 @@ mod tests {
                 "keys like {}",
                 keys(1)
             );
-            // Those of each part are not exactly a sixteenth.
+            // A segment does not get exactly a sixteenth of them.
             for (i, entry) in last.iter().enumerate().skip(2 * MOST_BUCKETS - MOST_BUCKETS * 2 / 5) {
                 assert!(Arc::ptr_eq(&get(&cache, "user", Some(&keys(i))).unwrap(), entry), "{}", keys(i));
             }

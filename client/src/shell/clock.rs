@@ -1,4 +1,4 @@
-//! The one place that reads this machine's clocks.
+//! The worker's clock: the only place that reads the clocks of the machine.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
@@ -7,24 +7,23 @@ use std::{
 
 use crate::machine::Micros;
 
-/// The counter may drift from the system's clock by one part in so many.
+/// The counter may drift from the system's clock by one part in this many.
 const DRIFT: Micros = 128;
-/// It may be read so many µs before or after that.
+/// The two clocks may be read this many µs apart.
 const STEP: Micros = 1_000;
 
-/// A steady clock, read in µs since it was made. It measures durations only: what Redis promised is a duration, and no
-/// instant of another machine ever enters.
+/// A steady clock: µs since its start. It measures durations only; instants come from Redis `TIME`.
 ///
-/// Every take reads it, so it is the processor's own counter, where that is steady: 10 ns instead of 25. A counter that
-/// does not keep step with the system's clock after all, as after a machine was stopped and moved, is read no more.
+/// Every take reads it. It therefore reads the processor's counter, in 10 ns, instead of the system's clock, in 25 ns. If
+/// the counter departs from the system's clock, as after a live migration, the system's clock is read from then on.
 #[derive(Debug)]
 pub(crate) struct Clock {
     counter: quanta::Clock,
-    /// What the counter showed when it began.
+    /// The counter at the start.
     zero: u64,
     began: Instant,
-    doubted: AtomicBool,
-    /// When they were last compared, and by how much the counter was ahead of the system's clock.
+    uses_system_clock: AtomicBool,
+    /// The last comparison, and by how many µs the counter was ahead of the system's clock.
     compared: AtomicU64,
     ahead: AtomicI64,
 }
@@ -32,7 +31,7 @@ pub(crate) struct Clock {
 // === impl Clock ===
 
 impl Clock {
-    #[allow(clippy::disallowed_methods, reason = "the one place")]
+    #[allow(clippy::disallowed_methods, reason = "the only place that may")]
     pub(crate) fn start() -> Self {
         let counter = quanta::Clock::new();
         let zero = counter.raw();
@@ -40,7 +39,7 @@ impl Clock {
             counter,
             zero,
             began: Instant::now(),
-            doubted: AtomicBool::default(),
+            uses_system_clock: AtomicBool::default(),
             compared: AtomicU64::default(),
             ahead: AtomicI64::default(),
         }
@@ -48,38 +47,37 @@ impl Clock {
 
     #[inline]
     pub(crate) fn now(&self) -> Micros {
-        if self.doubted.load(Relaxed) { self.by_the_system() } else { self.by_the_counter() }
+        if self.uses_system_clock.load(Relaxed) { self.by_system_clock() } else { self.by_counter() }
     }
 
-    /// Compares the counter with the system's clock: to be done again and again.
+    /// Compares the counter with the system's clock. Each control poll calls it.
     pub(crate) fn compare(&self) {
         let before = micros(self.began.elapsed());
-        let counter = self.by_the_counter();
+        let counter = self.by_counter();
         let after = micros(self.began.elapsed());
-        // What was interrupted compares nothing.
+        // An interrupted comparison says nothing.
         if after - before < STEP {
             self.note(counter, after);
         }
     }
 
-    /// Takes note of what both clocks show.
+    /// Records a reading of both clocks.
     fn note(&self, counter: Micros, system: Micros) {
         let ahead = counter as i64 - system as i64;
         let since = system.saturating_sub(self.compared.swap(system, Relaxed));
         if ahead.abs_diff(self.ahead.load(Relaxed)) > since / DRIFT + 2 * STEP {
-            self.doubted.store(true, Relaxed);
-        } else if !self.doubted.load(Relaxed) {
+            self.uses_system_clock.store(true, Relaxed);
+        } else if !self.uses_system_clock.load(Relaxed) {
             self.ahead.store(ahead, Relaxed);
         }
     }
 
-    fn by_the_counter(&self) -> Micros {
+    fn by_counter(&self) -> Micros {
         self.counter.delta_as_nanos(self.zero, self.counter.raw()) / 1_000
     }
 
     #[cold]
-    fn by_the_system(&self) -> Micros {
-        // µs of a process' life: 2^64 of them are half a million years.
+    fn by_system_clock(&self) -> Micros {
         micros(self.began.elapsed()).saturating_add_signed(self.ahead.load(Relaxed))
     }
 }
@@ -103,7 +101,7 @@ mod tests {
             // A part in 200 fast.
             clock.note(second * (SECOND + SECOND / 200), second * SECOND);
         }
-        assert!(!clock.doubted.load(Relaxed));
+        assert!(!clock.uses_system_clock.load(Relaxed));
         let (earlier, later) = (clock.now(), clock.now());
         assert!(earlier <= later && later < SECOND);
     }
@@ -114,10 +112,10 @@ mod tests {
             let clock = Clock::start();
             clock.note(SECOND + 10, SECOND);
             clock.note(counter, 2 * SECOND);
-            assert!(clock.doubted.load(Relaxed), "{counter}");
+            assert!(clock.uses_system_clock.load(Relaxed), "{counter}");
             assert!((10..SECOND).contains(&clock.now()), "{counter}");
             clock.note(3 * SECOND, 3 * SECOND);
-            assert!(clock.doubted.load(Relaxed), "for good");
+            assert!(clock.uses_system_clock.load(Relaxed), "for good");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The control poll: is a daemon alive, has anything been published, and does the worker's clock keep step?
+//! The control poll: asks Redis for its time, the generation and the daemons that are alive.
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -13,128 +13,134 @@ use topup_wire::{connection::Connection, reply::Polled, scripts};
 use super::clock::Clock;
 use crate::{
     machine::{Micros, RedisTime},
-    tally::Tallies,
+    trial_metrics::TrialRegistry,
 };
 
-/// Time between two polls: two of them fit into the trust in one, so that a slow one costs nothing.
+/// Time between two polls. Two polls fit into [`TRUST`], so that a slow one ends no trust.
 const EVERY: Duration = Duration::from_millis(250);
-/// Every so many polls, tallies are told.
-const TELLS_EVERY: u32 = 2;
-/// What is known is trusted for so long after the sending of the last poll that was answered, in µs. A change of terms
-/// is announced for longer than that (`FREEZE` in topup-wire), so that nobody takes by former terms once it is made.
+/// Polls between two reports of trial metrics.
+const REPORT_EVERY: u32 = 2;
+/// A worker trusts its knowledge for this long after the sending of the last answered poll, in µs. A change of terms is
+/// announced for longer (`FREEZE` in topup-wire), so that no worker takes by previous terms once it is made.
 const TRUST: Micros = 700_000;
-/// A poll older than that says that Redis is out of sight, in µs.
-const IN_SIGHT: Micros = 750_000;
+/// Redis is unreachable when the last answered poll is older, in µs.
+const REACHABLE: Micros = 750_000;
 
-/// What stands for a generation when Redis did not answer: none ever gets there.
-const OUT_OF_SIGHT: u64 = u64::MAX;
+/// Stands for the generation of an unreachable Redis. No real generation is as large.
+const UNREACHABLE: u64 = u64::MAX;
 
-/// What the last poll told. Shared by all tasks of a worker, written by one.
+/// The state told by control polls. All tasks of a worker read it, and one writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     generation: AtomicU64,
-    /// Moves when anything published changes, or is published again after a flush.
     epoch: AtomicU64,
     daemon_alive: AtomicBool,
     trusted_until: AtomicU64,
-    /// The instant of Redis at the last poll, in µs.
     redis_now: AtomicU64,
-    /// By how much Redis `TIME` is ahead of this worker's clock, in µs: at least, and at most. Each holds by itself.
-    ahead: [AtomicU64; 2],
-    /// What they were made of, for the one task that writes them.
-    redis_time: Mutex<RedisTime>,
-    /// A server before Redis 7.0, which cannot let a key live longer: bounds are not told.
+    /// The parts of a [`RedisTime`]. Each is right by itself.
+    redis_time: [AtomicU64; 3],
+    /// A server before Redis 7.0, which has no `PEXPIREAT … GT`.
     is_too_old: AtomicBool,
 }
 
 // === impl Control ===
 
 impl Control {
-    /// What was learned under another epoch is out of date.
+    /// Counts the generations that this worker has seen. Knowledge from another epoch is out of date.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Relaxed)
     }
 
-    /// Whether counting buckets are being topped up.
+    /// Whether a daemon refills counting buckets.
     pub(crate) fn daemon_alive(&self) -> bool {
         self.daemon_alive.load(Relaxed)
     }
 
-    /// Until when bare commands are right.
+    /// End of the trust in what the worker knows.
     pub(crate) fn trusted_until(&self) -> Micros {
         self.trusted_until.load(Relaxed)
     }
 
-    /// An instant of Redis that has passed, in µs.
+    /// Redis `TIME` at the last poll, in µs.
     pub(crate) fn redis_now(&self) -> u64 {
         self.redis_now.load(Relaxed)
     }
 
-    /// The time of Redis.
+    /// The worker's knowledge of Redis `TIME`: none on a server that cannot keep buckets at rest as numbers.
     pub(crate) fn redis_time(&self) -> RedisTime {
-        if self.is_too_old.load(Relaxed) {
-            return RedisTime::default();
-        }
-        let [least, most] = &self.ahead;
-        RedisTime::of(least.load(Relaxed), most.load(Relaxed))
+        if self.is_too_old.load(Relaxed) { RedisTime::default() } else { self.stored_time() }
     }
 
-    /// Has buckets at rest taken from by scripts only, until Redis is another server.
+    /// Whether Redis has answered lately.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.generation.load(Relaxed) != UNREACHABLE
+    }
+
+    /// Has only scripts take from buckets at rest, until the connection breaks.
     pub(crate) fn forbid_takes_at_rest(&self) {
         self.is_too_old.store(true, Relaxed);
     }
 
-    fn set_redis_time(&self, time: RedisTime) {
-        *self.redis_time.lock().unwrap_or_else(PoisonError::into_inner) = time;
-        for (bound, value) in self.ahead.iter().zip(<[u64; 2]>::from(time.bounds())) {
-            bound.store(value, Relaxed);
-        }
-    }
-
-    /// Whether Redis has answered of late.
-    pub(crate) fn is_in_sight(&self) -> bool {
-        self.generation.load(Relaxed) != OUT_OF_SIGHT
-    }
-
-    /// Takes note of a poll sent at `sent` and answered at `received`.
+    /// Records a poll that was sent at `sent` and answered at `received`.
     pub(crate) fn note(&self, polled: &Polled, sent: Micros, received: Micros) {
-        // Generations begin at 1; a flushed Redis has none.
+        // Generations begin at 1. A Redis without data has none.
         let generation = polled.generation.unwrap_or(0);
         if self.generation.swap(generation, Relaxed) != generation {
             self.epoch.fetch_add(1, Relaxed);
         }
         self.daemon_alive.store(polled.daemons > 0, Relaxed);
         self.redis_now.store(polled.now, Relaxed);
-        let before = *self.redis_time.lock().unwrap_or_else(PoisonError::into_inner);
-        self.set_redis_time(before.heard(polled.now, sent, received));
+        self.store_time(self.stored_time().heard(polled.now, sent, received));
         self.trusted_until.store(sent.saturating_add(TRUST), Relaxed);
     }
 
-    /// Redis gives no answer, and may be another one when it does again: what it says then is new.
-    fn lose_sight(&self, now: Micros) {
-        if now > self.trusted_until().saturating_add(IN_SIGHT - TRUST) {
-            self.daemon_alive.store(false, Relaxed);
-            self.generation.store(OUT_OF_SIGHT, Relaxed);
-            self.set_redis_time(RedisTime::default());
+    /// Records a poll without an answer. After [`REACHABLE`], the next answer counts as that of another Redis.
+    fn unanswered(&self, now: Micros) {
+        if now > self.trusted_until().saturating_add(REACHABLE - TRUST) {
+            self.forget();
         }
     }
 
-    /// Redis has refused a poll, or the connection is broken.
-    fn break_off(&self) {
+    /// Ends all trust at once: Redis refused a poll, or the connection is broken.
+    fn disconnected(&self) {
         self.trusted_until.store(0, Relaxed);
-        self.daemon_alive.store(false, Relaxed);
-        self.generation.store(OUT_OF_SIGHT, Relaxed);
-        self.set_redis_time(RedisTime::default());
+        self.forget();
         self.is_too_old.store(false, Relaxed);
+    }
+
+    fn forget(&self) {
+        self.daemon_alive.store(false, Relaxed);
+        self.generation.store(UNREACHABLE, Relaxed);
+        self.store_time(RedisTime::default());
+    }
+
+    fn stored_time(&self) -> RedisTime {
+        RedisTime::from(self.redis_time.each_ref().map(|part| part.load(Relaxed)))
+    }
+
+    fn store_time(&self, time: RedisTime) {
+        for (part, value) in self.redis_time.iter().zip(time.parts()) {
+            part.store(value, Relaxed);
+        }
     }
 }
 
-/// Polls again and again, and tells what was counted since, until no client is left.
-async fn keep(
+/// Starts the polls, which end with the last client.
+pub(crate) fn start(
+    control: &Arc<Control>,
+    connection: Connection,
+    deadline: Duration,
+    trials: Arc<TrialRegistry>,
+    clock: Arc<Clock>,
+) {
+    tokio::spawn(run(Arc::downgrade(control), connection, deadline, trials, clock));
+}
+
+async fn run(
     control: Weak<Control>,
     mut connection: Connection,
     deadline: Duration,
-    tallies: Arc<Tallies>,
+    trials: Arc<TrialRegistry>,
     clock: Arc<Clock>,
 ) {
     let mut ticks = tokio::time::interval(EVERY);
@@ -142,30 +148,19 @@ async fn keep(
     let mut polls = 0_u32;
     loop {
         ticks.tick().await;
-        let Some(control) = control.upgrade() else { return tallies.tell(&connection, deadline).await };
+        let Some(control) = control.upgrade() else { return trials.report(&connection, deadline).await };
         clock.compare();
         let sent = clock.now();
         match tokio::time::timeout(deadline, scripts::poll(&mut connection)).await {
             Ok(Ok(polled)) => {
                 control.note(&polled, sent, clock.now());
                 polls = polls.wrapping_add(1);
-                if polls.is_multiple_of(TELLS_EVERY) {
-                    tallies.tell(&connection, deadline).await;
+                if polls.is_multiple_of(REPORT_EVERY) {
+                    trials.report(&connection, deadline).await;
                 }
             }
-            Ok(Err(_)) => control.break_off(),
-            Err(_) => control.lose_sight(clock.now()),
+            Ok(Err(_)) => control.disconnected(),
+            Err(_) => control.unanswered(clock.now()),
         }
     }
-}
-
-/// Starts polling; ends by itself when the last client is dropped.
-pub(crate) fn start(
-    control: &Arc<Control>,
-    connection: Connection,
-    deadline: Duration,
-    tallies: Arc<Tallies>,
-    clock: Arc<Clock>,
-) {
-    tokio::spawn(keep(Arc::downgrade(control), connection, deadline, tallies, clock));
 }

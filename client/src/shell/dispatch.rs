@@ -1,5 +1,4 @@
-//! What goes through the pipeline: a command of one bucket, built when it is written and completed by its reply; or a
-//! correction of one.
+//! Requests of the pipeline: a command of one bucket, built when the pipeline writes it, or a correction.
 
 use std::sync::{
     Arc,
@@ -8,9 +7,7 @@ use std::sync::{
 
 use redis::RedisResult;
 use topup_wire::{
-    bucket::Operation,
     connection::is_elsewhere,
-    limit::Capacity,
     pipeline,
     reply::{Settled, Verdict},
     scripts::{self, AtRestNumber, is_at_rest, is_too_old},
@@ -19,62 +16,145 @@ use topup_wire::{
 use super::{BucketEntry, Handle, Published};
 use crate::{
     error::Error,
-    machine::{Adjust, Command, Event, Micros, Reply, Terms},
+    machine::{Command, Correction, Event, Micros, Reply, Terms},
 };
 
-/// A command of one bucket, dispatched under a number.
+/// A request of one bucket in the pipeline.
 #[derive(Debug)]
-pub(crate) struct Dispatched {
+pub(crate) struct PipelineRequest {
+    client: Handle,
+    entry: Arc<BucketEntry>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// A command by its number, with the command itself once it is written.
+    Command(u32, Option<Written>),
+    Correction(Correction),
+}
+
+/// A written command: when that was, and under which terms.
+#[derive(Debug)]
+struct Written {
+    command: Command,
+    sent: Micros,
+    published: Arc<Published>,
+}
+
+/// A command whose reply has come.
+#[derive(Debug)]
+struct Completed {
     client: Handle,
     entry: Arc<BucketEntry>,
     number: u32,
-    /// What was written, when, and under which terms.
-    written: Option<(Command, Micros, Arc<Published>)>,
+    written: Written,
 }
 
-/// A correction of a bucket at rest.
-#[derive(Debug)]
-pub(crate) struct Correction {
-    client: Handle,
-    entry: Arc<BucketEntry>,
-    adjust: Adjust,
-}
-
-/// What goes through the pipeline.
-#[derive(Debug)]
-pub(crate) enum LaneRequest {
-    Command(Dispatched),
-    Correction(Box<Correction>),
-}
-
-/// The time from a command to its reply of late.
+/// The mean time from a command to its reply, with a weight of 1/16 for the last one.
 #[derive(Debug, Default)]
 pub(crate) struct RoundTrip(AtomicU64);
 
-// === impl RoundTrip ===
+// === impl PipelineRequest ===
 
-impl RoundTrip {
-    /// The weight of the last command.
-    const WEIGHT: u64 = 16;
-
-    pub(crate) fn get(&self) -> Micros {
-        self.0.load(Relaxed)
+impl PipelineRequest {
+    pub(crate) fn command(client: &Handle, entry: &Arc<BucketEntry>, number: u32) -> Self {
+        Self { client: client.clone(), entry: entry.clone(), content: Content::Command(number, None) }
     }
 
-    /// Takes note of a command that took so long. Nothing counts for more than `most`, so that it is tried again.
-    fn note(&self, took: Micros, most: Micros) {
-        let before = self.0.load(Relaxed);
-        let now = before - before / Self::WEIGHT + took / Self::WEIGHT;
-        self.0.store(now.min(most), Relaxed);
+    pub(crate) fn correction(client: &Handle, entry: &Arc<BucketEntry>, correction: Correction) -> Self {
+        Self { client: client.clone(), entry: entry.clone(), content: Content::Correction(correction) }
     }
 }
 
-// === impl Dispatched ===
+impl pipeline::Request for PipelineRequest {
+    fn encode(&mut self, out: &mut Vec<u8>) -> usize {
+        let Some(published) = self.entry.limit().last() else { return 0 };
+        let location = published.locate(self.entry.key());
+        match &mut self.content {
+            Content::Correction(correction) => location.encode_correction(out, correction),
+            Content::Command(number, written) => {
+                let event = Event::Ready(*number);
+                let step = self.entry.step_under(event, &published, &self.client, None);
+                let Some(command) = step.command else { return 0 };
+                let replies = location.encode(out, command);
+                *written = Some(Written { command, sent: step.at, published });
+                replies
+            }
+        }
+    }
 
-impl Dispatched {
-    /// Ends with `reply`, or with `error`.
+    fn complete(self, answer: RedisResult<pipeline::Reply>) {
+        let Self { client, entry, content } = self;
+        match content {
+            Content::Correction(correction) => complete_correction(&client, &entry, &correction, &answer),
+            Content::Command(number, Some(written)) => {
+                Completed { client, entry, number, written }.complete(answer);
+            }
+            Content::Command(_, None) => {}
+        }
+    }
+}
+
+fn complete_correction(
+    client: &Handle,
+    entry: &Arc<BucketEntry>,
+    correction: &Correction,
+    answer: &RedisResult<pipeline::Reply>,
+) {
+    let Some(published) = entry.limit().last() else { return };
+    let reply = match answer {
+        Ok(pipeline::Reply::Number(number)) => {
+            Some(scripts::read_number_at_rest(*number, published.terms_id))
+        }
+        Ok(_) => Some(AtRestNumber::NotAtRest),
+        Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
+        Err(error) => {
+            if is_too_old(error) {
+                client.shared().control.forbid_takes_at_rest();
+            }
+            None
+        }
+    };
+    if let Some(tokens) = correction.in_doubt(reply, published.terms.pace) {
+        entry.step(Event::NotCorrected(tokens), client, None);
+    }
+}
+
+// === impl Completed ===
+
+impl Completed {
+    fn complete(self, answer: RedisResult<pipeline::Reply>) {
+        let reply = match answer {
+            Ok(reply) => read(reply, self.written.command, &self.written.published),
+            Err(error) if scripts::is_not_loaded(&error) => return self.again(false),
+            Err(error) if is_elsewhere(&error) => return self.again(true),
+            Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
+            Err(error) => Err(Error::redis(error)),
+        };
+        match reply {
+            Ok(Reply::Settled(settled))
+                if matches!(settled.verdict, Verdict::Unknown | Verdict::ExceedsCapacity) =>
+            {
+                self.again(false);
+            }
+            reply => self.end(reply),
+        }
+    }
+
+    /// Sends a command once more, outside the pipeline. Nothing was done: Redis had no script, the bucket is on another node
+    /// (`elsewhere`), or the limit has changed.
+    fn again(self, elsewhere: bool) {
+        let runtime = self.client.shared().runtime.clone();
+        runtime.spawn(async move {
+            let sent = self.entry.send(self.written.command, elsewhere, &self.client);
+            let reply = self.client.within_deadline(sent).await;
+            self.end(reply);
+        });
+    }
+
     fn end(self, reply: Result<Reply, Error>) {
-        let Some((command, sent, published)) = self.written else { return };
+        let Written { command, sent, published } = self.written;
         let was_full = match (command, &reply) {
             (Command::FirstTake { .. }, Ok(Reply::First(was_full))) => Some(*was_full),
             (Command::TakeAtRest { count, first_at }, Ok(Reply::AtRest(full_at))) if first_at > 0 => {
@@ -90,125 +170,39 @@ impl Dispatched {
             Err(error) => (None, Some(error)),
         };
         let event = Event::Completed { number: self.number, command, sent, reply };
-        let outcome = self.entry.step_under(event, &published, &self.client, error.as_ref());
+        let step = self.entry.step_under(event, &published, &self.client, error.as_ref());
         let shared = self.client.shared();
-        shared.round_trip.note(outcome.at.saturating_sub(sent), shared.deadline_micros / 2);
-    }
-
-    /// Asks once more, by itself: nothing was done. The script has to be loaded, the bucket is on another node
-    /// (`elsewhere`), or the limit has changed.
-    fn again(self, elsewhere: bool) {
-        let Some((command, ..)) = self.written else { return };
-        let runtime = self.client.shared().runtime.clone();
-        runtime.spawn(async move {
-            let sent = self.entry.send(command, elsewhere, &self.client);
-            let reply = self.client.within_deadline(sent).await;
-            self.end(reply);
-        });
+        shared.round_trip.note(step.at.saturating_sub(sent), shared.deadline_micros / 2);
     }
 }
 
-// === impl LaneRequest ===
+// === impl RoundTrip ===
 
-impl LaneRequest {
-    pub(crate) fn command(client: &Handle, entry: &Arc<BucketEntry>, number: u32) -> Self {
-        Self::Command(Dispatched { client: client.clone(), entry: entry.clone(), number, written: None })
+impl RoundTrip {
+    pub(crate) fn get(&self) -> Micros {
+        self.0.load(Relaxed)
     }
 
-    pub(crate) fn adjust(client: &Handle, entry: &Arc<BucketEntry>, adjust: Adjust) -> Self {
-        Self::Correction(Box::new(Correction { client: client.clone(), entry: entry.clone(), adjust }))
-    }
-}
-
-impl pipeline::Request for LaneRequest {
-    fn encode(&mut self, out: &mut Vec<u8>) -> usize {
-        match self {
-            Self::Command(command) => command.encode(out),
-            Self::Correction(correction) => correction.encode(out),
-        }
-    }
-
-    fn complete(self, answer: RedisResult<pipeline::Reply>) {
-        match self {
-            Self::Command(command) => command.complete(answer),
-            Self::Correction(correction) => correction.complete(&answer),
-        }
+    /// Includes a command that took `took`. The mean stays below `most`, so that a take is still tried after slow ones.
+    fn note(&self, took: Micros, most: Micros) {
+        let before = self.0.load(Relaxed);
+        self.0.store((before - before / 16 + took / 16).min(most), Relaxed);
     }
 }
 
-// === impl Correction ===
-
-impl Correction {
-    fn encode(&self, out: &mut Vec<u8>) -> usize {
-        let Some(published) = self.entry.limit().last() else { return 0 };
-        published.locate(self.entry.key()).encode_adjust(out, &self.adjust)
-    }
-
-    fn complete(self, answer: &RedisResult<pipeline::Reply>) {
-        let Some(published) = self.entry.limit().last() else { return };
-        let reply = match answer {
-            Ok(pipeline::Reply::Number(number)) => {
-                Some(scripts::read_number_at_rest(*number, published.terms_id))
-            }
-            Ok(_) => Some(AtRestNumber::NotAtRest),
-            Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
-            Err(error) => {
-                if is_too_old(error) {
-                    self.client.shared().control.forbid_takes_at_rest();
-                }
-                None
-            }
-        };
-        if let Some(tokens) = self.adjust.in_doubt(reply, published.terms.pace) {
-            self.entry.step(Event::NotAdjusted(tokens), &self.client, None);
-        }
-    }
-}
-
-impl Dispatched {
-    fn encode(&mut self, out: &mut Vec<u8>) -> usize {
-        let Some(published) = self.entry.limit().last() else { return 0 };
-        let outcome = self.entry.step_under(Event::Ready(self.number), &published, &self.client, None);
-        let Some(command) = outcome.command else { return 0 };
-        let replies = published.locate(self.entry.key()).encode(out, command);
-        self.written = Some((command, outcome.at, published));
-        replies
-    }
-
-    fn complete(self, answer: RedisResult<pipeline::Reply>) {
-        let Some((command, _, published)) = &self.written else { return };
-        let reply = match answer {
-            Ok(reply) => read(reply, *command, published),
-            Err(error) if scripts::is_not_loaded(&error) => return self.again(false),
-            Err(error) if is_elsewhere(&error) => return self.again(true),
-            Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
-            Err(error) => Err(Error::Redis(error)),
-        };
-        match reply {
-            Ok(Reply::Settled(settled))
-                if matches!(settled.verdict, Verdict::Unknown | Verdict::ExceedsCapacity) =>
-            {
-                self.again(false);
-            }
-            reply => self.end(reply),
-        }
-    }
-}
-
-/// The tokens that a bare command has left.
-fn left_in_counter(left: i64, published: &Published) -> Reply {
-    let Terms { capacity, pace, .. } = published.terms;
-    let strange = is_at_rest(left)
-        || published.terms.rests_as_number() && !scripts::is_clean_counter(left, capacity, pace);
-    if strange { Reply::NotCounting } else { Reply::Left(left) }
-}
-
-/// What a reply of the pipeline says.
+/// Reads a reply of the pipeline to `command`.
 fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Result<Reply, Error> {
+    let Terms { capacity, pace, .. } = published.terms;
     Ok(match (reply, command) {
         (pipeline::Reply::Done, _) => Reply::First(true),
-        (pipeline::Reply::Nothing, _) => Reply::First(false),
-        (pipeline::Reply::Number(left), Command::Decrement { .. }) => left_in_counter(left, published),
+        (pipeline::Reply::Nothing, _) | (pipeline::Reply::Number(_), Command::FirstTake { .. }) => {
+            Reply::First(false)
+        }
+        (pipeline::Reply::Number(left), Command::Decrement { .. }) => {
+            let is_counter = !is_at_rest(left)
+                && (!published.terms.rests_as_number() || scripts::is_clean_counter(left, capacity, pace));
+            if is_counter { Reply::Left(left) } else { Reply::NotCounting }
+        }
         (pipeline::Reply::Number(number), Command::TakeAtRest { .. }) => {
             match scripts::read_number_at_rest(number, published.terms_id) {
                 AtRestNumber::Full(full_at) => Reply::AtRest(full_at),
@@ -216,18 +210,13 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
                 AtRestNumber::NotAtRest => Reply::NotAtRest,
             }
         }
-        (pipeline::Reply::Number(number), Command::Settle { operation, .. }) => {
-            let capacity: Capacity = published.limit.terms.capacity;
-            let count = match operation {
-                Operation::Take(count) | Operation::Share(count) | Operation::Lease(count) => count,
-                _ => 0,
-            };
-            let number = u64::try_from(number).unwrap_or(0);
-            Reply::Settled(Settled::from_headroom(number, capacity, published.terms.pace, count))
+        (pipeline::Reply::Number(number), Command::Settle { .. }) => {
+            let headroom = u64::try_from(number).unwrap_or(0);
+            let capacity = published.limit.terms.capacity;
+            Reply::Settled(Settled::from_headroom(headroom, capacity, pace, command.count()))
         }
-        (pipeline::Reply::Number(_), Command::FirstTake { .. }) => Reply::First(false),
         (pipeline::Reply::Numbers(numbers), _) => {
-            Reply::Settled(Settled::try_from(numbers).map_err(|error| Error::Redis(error.into()))?)
+            Reply::Settled(Settled::try_from(numbers).map_err(|error| Error::redis(error.into()))?)
         }
     })
 }

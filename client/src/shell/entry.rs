@@ -1,20 +1,21 @@
-//! One bucket in the cache: its machine behind a lock, and what its steps ask for.
+//! An entry of the bucket cache: a bucket's machine behind a lock, and the actions of its steps.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smol_str::SmolStr;
 use topup_wire::limit::{LimitName, Mode};
 
-use super::{Asker, Handle, LaneRequest, LimitHandle, Pending, Published};
+use super::{Handle, LimitHandle, Pending, PipelineRequest, Published, TaskWaiter};
 use crate::{
     decision::Decision,
-    error::Error,
+    error::{Answered, Error},
     machine::{
-        Actions, Answer, BucketState, Command, Context, Denial, Event, HotCell, Micros, PutBack, Spent,
+        Actions, Answer, BucketState, Command, Context, Denial, Event, FirstTakes, HotCell, Micros, PutBack,
+        Spent,
     },
 };
 
-/// A bucket of a limit. Of very many, each is looked up in main memory: what finds it and what is told at once come first.
+/// A bucket of a limit. The fields that most takes read come first: with very many buckets, each lies in main memory.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct BucketEntry {
@@ -26,18 +27,18 @@ pub(crate) struct BucketEntry {
 
 #[derive(Debug, Default)]
 struct State {
-    machine: BucketState<Asker>,
-    /// A timer will step the machine then; 0: none.
+    machine: BucketState<TaskWaiter>,
+    /// The instant of the bucket's timer; 0 without one.
     armed_at: Micros,
 }
 
-/// What came of a step, beside the answers.
+/// The result of a step, beside the answers to waiters.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    /// The instant of the step: no waiter came between.
+pub(crate) struct StepResult {
+    /// The instant of the step.
     pub(crate) at: Micros,
     pub(crate) command: Option<Command>,
-    /// Tokens to put back, where the caller does that itself.
+    /// Tokens that the caller of the step puts back itself.
     pub(crate) put_back: Option<PutBack>,
 }
 
@@ -65,18 +66,18 @@ impl BucketEntry {
         self.key.as_deref()
     }
 
-    /// The limit as published now, if it has been read since.
+    /// The limit as published now, if it has been read.
     pub(crate) fn published(&self, client: &Handle) -> Option<Arc<Published>> {
         self.limit.current(client.shared().control.epoch())
     }
 
-    /// Whether there may be something to tell at once, as far as can be said without a clock.
+    /// Whether memory may answer a take: it may hold a prefetched token or a denial. Reads no clock.
     #[inline]
     pub(crate) fn may_tell(&self) -> bool {
         self.hot.may_tell()
     }
 
-    /// What a take of one token is told without a lock: a token in hand, or a denial.
+    /// The answer to a take of one token without a lock: a prefetched token, or a cached denial.
     #[inline]
     pub(crate) fn at_once(self: &Arc<Self>, client: &Handle) -> Option<Decision> {
         let shared = client.shared();
@@ -92,18 +93,18 @@ impl BucketEntry {
         }
     }
 
-    /// Tokens in hand that are still good.
-    pub(crate) fn in_hand(&self, client: &Handle) -> u64 {
+    /// Prefetched tokens that may still be spent.
+    pub(crate) fn prefetched(&self, client: &Handle) -> u64 {
         self.hot.good(client.shared().clock.now(), client.shared().control.epoch())
     }
 
-    /// The denial of a take of `count` tokens, if it is remembered.
+    /// The denial of a take of `count` tokens, if the estimate knows it.
     pub(crate) fn denial(&self, count: u64, published: &Published, client: &Handle) -> Option<Denial> {
         let context = self.context(published, client);
         self.lock().machine.denial(count, &context)
     }
 
-    /// The denial of a take of `count` tokens that was known last, if any.
+    /// The last known denial of a take of `count` tokens, though its time may be over.
     pub(crate) fn last_denial(&self, count: u64, published: &Published, client: &Handle) -> Option<Denial> {
         let context = self.context(published, client);
         self.lock().machine.last_denial(count, &context)
@@ -114,7 +115,7 @@ impl BucketEntry {
         self.lock().machine.is_in_flight()
     }
 
-    /// The instant has come that a step asked for. Where someone waits and the limit may have changed, it is read anew.
+    /// Steps the machine at the instant of its timer. If waiters are left and the limit may have changed, reads the limit.
     pub(crate) fn wake(self: &Arc<Self>, client: &Handle) {
         self.step(Event::Wake, client, None);
         if self.published(client).is_none() && self.lock().machine.has_waiters() {
@@ -122,7 +123,7 @@ impl BucketEntry {
         }
     }
 
-    /// Takes `count` tokens, waiting for them until `until`.
+    /// Takes `count` tokens, or waits for them until `until`.
     pub(crate) fn take<'b>(
         self: &'b Arc<Self>,
         count: u64,
@@ -130,47 +131,47 @@ impl BucketEntry {
         published: &Published,
         client: &'b Handle,
     ) -> Pending<'b> {
-        let (waiter, pending) = Asker::new(count, client, self);
+        let (waiter, pending) = TaskWaiter::new(count, client, self);
         let until = until.unwrap_or(0);
         self.step_under(Event::Take { waiter, count, until }, published, client, None);
         pending
     }
 
-    /// Steps the machine, and does what it asks for. `error` is what those are told whose command failed.
+    /// Steps the machine and carries out its actions. `error` is the answer to waiters of a failed command.
     pub(crate) fn step(
         self: &Arc<Self>,
-        event: Event<Asker>,
+        event: Event<TaskWaiter>,
         client: &Handle,
         error: Option<&Error>,
-    ) -> Outcome {
-        // Without its terms there is nothing to step: nobody waits for it yet.
-        let Some(published) = self.limit.last() else { return Outcome::default() };
+    ) -> StepResult {
+        // A bucket whose limit was never read has no waiters.
+        let Some(published) = self.limit.last() else { return StepResult::default() };
         self.step_under(event, &published, client, error)
     }
 
-    /// The same under the limit as published.
+    /// [`step`](Self::step) under the terms of `published`.
     pub(crate) fn step_under(
         self: &Arc<Self>,
-        event: Event<Asker>,
+        event: Event<TaskWaiter>,
         published: &Published,
         client: &Handle,
         error: Option<&Error>,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
-        let mut unwanted = self.step_once(event, (published, client), error, &mut outcome);
+    ) -> StepResult {
+        let mut result = StepResult::default();
+        let mut unwanted = self.step_once(event, (published, client), error, &mut result);
         while unwanted > 0 {
-            unwanted = self.step_once(Event::Unwanted(unwanted), (published, client), error, &mut outcome);
+            unwanted = self.step_once(Event::Unwanted(unwanted), (published, client), error, &mut result);
         }
-        outcome
+        result
     }
 
-    /// One step: the tokens of answers that nobody was there to hear.
+    /// One step. Returns the tokens of answers that no task waits for any more.
     fn step_once(
         self: &Arc<Self>,
-        event: Event<Asker>,
+        event: Event<TaskWaiter>,
         (published, client): (&Published, &Handle),
         error: Option<&Error>,
-        outcome: &mut Outcome,
+        result: &mut StepResult,
     ) -> u64 {
         let shared = client.shared();
         let puts_back = matches!(event, Event::PutsBack(_));
@@ -178,7 +179,7 @@ impl BucketEntry {
         let arm_at = {
             let mut state = self.lock();
             let context = self.context(published, client);
-            outcome.at = context.now;
+            result.at = context.now;
             if matches!(event, Event::Wake) {
                 state.armed_at = 0;
             }
@@ -191,28 +192,25 @@ impl BucketEntry {
         if let Some(at) = arm_at {
             shared.timers.arm(at, self);
         }
-        if let Some(adjust) = actions.adjust {
-            let slot = published.locate(self.key()).keys.hash_slot;
-            let request = LaneRequest::adjust(client, self, adjust);
-            if adjust.soon {
-                shared.lanes.send(slot, request);
+        let hash_slot = || published.locate(self.key()).keys.hash_slot;
+        if let Some(correction) = actions.correction {
+            let request = PipelineRequest::correction(client, self, correction);
+            if correction.is_urgent() {
+                shared.pipelines.send(hash_slot(), request);
             } else {
-                shared.lanes.send_soon(slot, request);
+                shared.pipelines.send_soon(hash_slot(), request);
             }
         }
         if let Some(number) = actions.dispatch {
-            let slot = published.locate(self.key()).keys.hash_slot;
-            shared.lanes.send(slot, LaneRequest::command(client, self, number));
+            shared.pipelines.send(hash_slot(), PipelineRequest::command(client, self, number));
         }
-        if let Some(command) = actions.command {
-            outcome.command = Some(command);
-        }
+        result.command = actions.command.or(result.command);
         match actions.put_back {
-            put_back if puts_back => outcome.put_back = put_back,
+            put_back if puts_back => result.put_back = put_back,
             Some(put_back) if put_back.tokens > 0 => shared.put_backs.push(self, put_back),
             _ => {}
         }
-        actions.answers().map(|(asker, answer)| asker.tell(told(answer, error, client))).sum()
+        actions.answers().map(|(waiter, answer)| waiter.send(answer_of(answer, error, client))).sum()
     }
 
     fn context<'c>(&'c self, published: &'c Published, client: &Handle) -> Context<'c> {
@@ -220,6 +218,10 @@ impl BucketEntry {
         let control = &shared.control;
         let epoch = control.epoch();
         let trusted = published.epoch == epoch && !published.frozen;
+        let first_takes = match control.redis_now() >= published.absent_full_at {
+            true => self.limit.first_takes(published.terms.rests_as_number()),
+            false => FirstTakes::Unlikely,
+        };
         Context {
             now: shared.clock.now(),
             terms: &published.terms,
@@ -228,9 +230,7 @@ impl BucketEntry {
             deadline: shared.deadline_micros,
             round_trip: shared.round_trip.get(),
             daemon_alive: control.daemon_alive(),
-            first_takes_pay: control.redis_now() >= published.absent_full_at
-                && (published.terms.rests_as_number() || self.limit.first_takes_pay()),
-            first_takes_sure: self.limit.first_takes_sure(),
+            first_takes,
             redis: control.redis_time(),
             enforced: published.mode(self.key()) == Mode::Enforce,
             hot: &self.hot,
@@ -238,17 +238,16 @@ impl BucketEntry {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves at worst what was known before.
+        // After a panic elsewhere, the state is at worst out of date.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a waiter is told.
-fn told(answer: Answer, error: Option<&Error>, client: &Handle) -> Result<Decision, Error> {
+fn answer_of(answer: Answer, error: Option<&Error>, client: &Handle) -> Answered {
     match answer {
         Answer::Decided(decision) => Ok(decision),
         Answer::Overdue => Err(Error::DeadlineExceeded { deadline: client.shared().deadline }),
-        Answer::Failed => Err(error.cloned().unwrap_or_else(Error::client_gone)),
+        Answer::Failed => Err(error.cloned().unwrap_or_else(Error::client_dropped)),
     }
 }
 
@@ -256,10 +255,10 @@ fn told(answer: Answer, error: Option<&Error>, client: &Handle) -> Result<Decisi
 mod tests {
     use super::*;
 
-    /// Beside an entry stand its two counts, its place in the cache, and what the allocator adds: some 50 bytes.
+    /// The counts of an `Arc`, the place in the cache and the allocator add some 50 bytes to an entry.
     #[test]
     fn a_bucket_at_rest_takes_little_memory_and_one_in_use_not_much() {
-        let (at_rest, more) = (size_of::<BucketEntry>(), BucketState::<Asker>::size_of_use());
+        let (at_rest, more) = (size_of::<BucketEntry>(), BucketState::<TaskWaiter>::size_of_use());
         println!("{at_rest} bytes at rest, {more} more in use");
         assert!(at_rest <= 104 && at_rest + more <= 352);
     }

@@ -1,7 +1,8 @@
-//! The limits this worker has to do with: each read once per publication, whoever asks.
+//! The limits of a worker, each read once per publication.
 
 use std::{
     collections::HashMap,
+    hash::BuildHasher,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{
@@ -13,42 +14,40 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use foldhash::quality::RandomState;
-use std::hash::BuildHasher;
 use topup_wire::limit::LimitName;
 
 use super::Published;
+use crate::machine::FirstTakes;
 
-/// A limit of this name: what all its buckets share.
+/// A limit by its name, shared by all its buckets.
 #[derive(Debug)]
 pub(crate) struct LimitHandle {
     pub(crate) name: LimitName,
     /// The hash of the name.
     pub(crate) hash: u64,
-    /// The limit as read last.
+    /// The limit as last read.
     published: ArcSwapOption<Published>,
-    /// Whether it was not what it said: to be read anew.
+    /// Redis has shown that the limit changed since: it is read again.
     outdated: AtomicBool,
-    /// Held by the one task that reads it.
+    /// Held by the task that reads the limit.
     pub(crate) reading: tokio::sync::Mutex<()>,
-    /// Whether there is more to it than its own decisions.
-    special: AtomicBool,
-    /// Share of first takes that were in vain of late, of [`ALL`].
-    in_vain: AtomicU32,
+    on_trial: AtomicBool,
+    /// Share of recent first takes that failed, of [`ALL`].
+    failed: AtomicU32,
 }
 
 /// All first takes.
 const ALL: u32 = 1 << 16;
-/// The weight of the last first take.
+/// The last first take has a weight of one part in this many.
 const WEIGHT: u32 = 64;
-/// First takes are tried while fewer than this share is in vain: a first take in vain costs half a settle.
+/// First takes are tried below this share of failed ones: a failed first take costs half a settle.
 const WORTH_TRYING: u32 = ALL / 100 * 60;
-
-/// Fewer than this share in vain: nearly all succeed.
+/// Below this share of failed ones, a first take is expected to succeed.
 const SURE: u32 = ALL / 100 * 5;
-/// By so much the memory of first takes in vain fades at each step without one.
+/// The share shrinks by this at each step without a first take, so that one is tried again.
 const FADES: u32 = 4;
 
-/// All limits that were asked for, by name.
+/// All limits used so far, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     by_name: RwLock<HashMap<LimitName, Arc<LimitHandle>>>,
@@ -58,57 +57,52 @@ pub(crate) struct Limits {
 // === impl LimitHandle ===
 
 impl LimitHandle {
-    /// The limit as it was read under `epoch`, if it has been.
+    /// The limit, if it was read under `epoch`.
     pub(crate) fn current(&self, epoch: u64) -> Option<Arc<Published>> {
         let published = self.published.load();
         let current = published.as_ref().filter(|published| published.epoch == epoch)?;
         (!self.outdated.load(Acquire)).then(|| current.clone())
     }
 
-    /// The limit as it was read last, however long ago.
+    /// The limit as last read, however long ago.
     pub(crate) fn last(&self) -> Option<Arc<Published>> {
         self.published.load_full()
     }
 
-    /// Sets what was read.
     pub(crate) fn set(&self, published: Arc<Published>) {
-        self.special.store(published.tally.is_some(), Relaxed);
+        self.on_trial.store(published.trial.is_some(), Relaxed);
         self.published.store(Some(published));
         self.outdated.store(false, Release);
     }
 
-    /// Has it read anew when it is next asked for.
+    /// Has the limit read again before its next use.
     pub(crate) fn invalidate(&self) {
         self.outdated.store(true, Release);
     }
 
-    /// Whether there is more to it than its own decisions, by what was read last.
-    pub(crate) fn is_special(&self) -> bool {
-        self.special.load(Relaxed)
+    /// Whether the limit has trial metrics, as last read.
+    pub(crate) fn is_on_trial(&self) -> bool {
+        self.on_trial.load(Relaxed)
     }
 
-    /// Takes note of a first take.
-    pub(crate) fn note_first_take(&self, in_vain: bool) {
-        // Two at once may lose one of them: it is a mean.
-        let share = self.in_vain.load(Relaxed);
-        let now = share - share / WEIGHT + if in_vain { ALL / WEIGHT } else { 0 };
-        self.in_vain.store(now, Relaxed);
+    /// Records the result of a first take.
+    pub(crate) fn note_first_take(&self, failed: bool) {
+        // A concurrent call may overwrite this one. The share is a mean, and stays a good one.
+        let share = self.failed.load(Relaxed);
+        self.failed.store(share - share / WEIGHT + if failed { ALL / WEIGHT } else { 0 }, Relaxed);
     }
 
-    /// Whether nearly all first takes have succeeded of late.
-    pub(crate) fn first_takes_sure(&self) -> bool {
-        self.in_vain.load(Relaxed) < SURE
-    }
-
-    /// Whether first takes are worth trying; now and then also where they are not, as times change.
-    pub(crate) fn first_takes_pay(&self) -> bool {
-        let share = self.in_vain.load(Relaxed);
-        if share < WORTH_TRYING {
-            return true;
+    /// The prospect of a first take of a bucket, which `rests_as_number` or not.
+    pub(crate) fn first_takes(&self, rests_as_number: bool) -> FirstTakes {
+        match self.failed.load(Relaxed) {
+            0..SURE => FirstTakes::Sure,
+            SURE..WORTH_TRYING => FirstTakes::Likely,
+            _ if rests_as_number => FirstTakes::Likely,
+            share => {
+                self.failed.store(share - FADES, Relaxed);
+                FirstTakes::Unlikely
+            }
         }
-        // A settle in place of a first take lets the memory fade, so that one is tried again.
-        self.in_vain.store(share - FADES, Relaxed);
-        false
     }
 }
 
@@ -127,22 +121,22 @@ impl Limits {
                 published: ArcSwapOption::empty(),
                 outdated: AtomicBool::default(),
                 reading: tokio::sync::Mutex::default(),
-                special: AtomicBool::default(),
-                in_vain: AtomicU32::default(),
+                on_trial: AtomicBool::default(),
+                failed: AtomicU32::default(),
             })
         };
         let mut by_name = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         by_name.entry(name).or_insert_with(handle).clone()
     }
 
-    /// The limit `name`, if it was asked for before.
+    /// The limit `name`, if it was used before.
     #[cfg(feature = "tower")]
     pub(crate) fn find(&self, name: &str) -> Option<Arc<LimitHandle>> {
         let name = LimitName::published(name).ok()?;
         self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
     }
 
-    /// A hasher for names of buckets.
+    /// The hasher for names of buckets.
     pub(crate) const fn hashing(&self) -> &RandomState {
         &self.hashing
     }

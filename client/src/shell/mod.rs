@@ -1,4 +1,4 @@
-//! The thin shell around the machine: it sends commands, receives replies, keeps time and wakes tasks.
+//! The shell around the machine: it sends commands, receives replies, reads the clock and wakes tasks.
 
 pub(crate) mod bucket_cache;
 pub(crate) mod clock;
@@ -17,10 +17,10 @@ pub(crate) mod shared;
 pub(crate) mod timers;
 
 pub(crate) use bucket_cache::{BucketCache, MOST_BUCKETS};
-pub(crate) use dispatch::LaneRequest;
+pub(crate) use dispatch::PipelineRequest;
 pub(crate) use entry::BucketEntry;
 pub(crate) use limits::{LimitHandle, Limits};
-pub(crate) use pending::{Asker, Pending};
+pub(crate) use pending::{Pending, TaskWaiter};
 pub(crate) use published::Published;
 pub(crate) use requests::{exceeds, unknown};
 pub(crate) use shared::{Handle, Shared};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use topup_wire::{connection::Connection, scripts};
 
-/// Whether the server has the module redis-cell.
+/// Whether the server has the module redis-cell, as far as the worker knows.
 #[derive(Debug, Default)]
 pub(crate) struct Module(AtomicU8);
 
@@ -18,16 +18,15 @@ impl Module {
     pub(crate) async fn is_present(&self, connection: &mut Connection) -> bool {
         if self.0.load(Relaxed) == UNKNOWN {
             match scripts::has_cell(connection).await {
-                Ok(has) => self.0.store(if has { PRESENT } else { ABSENT }, Relaxed),
-                // Away, or not to be asked by everyone: the script will do, and another call asks again.
+                Ok(present) => self.0.store(if present { PRESENT } else { ABSENT }, Relaxed),
+                // Redis is unreachable, or does not allow the question: the script decides, and the next call asks again.
                 Err(_) => return false,
             }
         }
         self.0.load(Relaxed) == PRESENT
     }
 
-    /// The server has it no more.
-    pub(crate) fn is_gone(&self) {
+    pub(crate) fn set_absent(&self) {
         self.0.store(ABSENT, Relaxed);
     }
 }

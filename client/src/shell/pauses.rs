@@ -1,4 +1,4 @@
-//! Buckets nobody takes from for a while, because the other side asked to be left alone.
+//! Pauses of buckets, as called services have asked for.
 
 use std::{
     collections::HashMap,
@@ -10,21 +10,20 @@ use crate::machine::Micros;
 /// A limit and a key.
 type Name = (String, Option<String>);
 
-/// Until when which buckets are paused, for all who share a client.
+/// The ends of all pauses, for all clones of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses(Mutex<HashMap<Name, Micros>>);
 
 // === impl Pauses ===
 
 impl Pauses {
-    /// Until when the bucket is paused, if it is at `now`.
+    /// The end of the bucket's pause, if it is paused at `now`.
     pub(crate) fn until(&self, name: &Name, now: Micros) -> Option<Micros> {
         let paused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         paused.get(name).copied().filter(|until| *until > now)
     }
 
-    /// Pauses the bucket; the longer of two pauses holds. Forgets those that are over, so there are never more than buckets
-    /// that are paused.
+    /// Pauses the bucket; the longer of two pauses holds. Removes all pauses that are over.
     pub(crate) fn pause(&self, name: Name, until: Micros, now: Micros) {
         let mut paused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         paused.retain(|_, until| *until > now);

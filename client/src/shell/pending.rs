@@ -1,4 +1,4 @@
-//! Who waits for an answer, and the answer that is still to come.
+//! A task that waits for the answer to its take.
 
 use std::{
     pin::Pin,
@@ -11,29 +11,29 @@ use tokio::sync::oneshot;
 use super::{BucketEntry, Handle};
 use crate::{
     decision::Decision,
-    error::Error,
+    error::{Answered, Error},
     machine::{Event, Waiter},
 };
 
-/// A waiter in a bucket's queue.
+/// A task in the wait queue of a bucket.
 #[derive(Debug)]
-pub(crate) struct Asker {
-    answer: oneshot::Sender<Result<Decision, Error>>,
+pub(crate) struct TaskWaiter {
+    answer: oneshot::Sender<Answered>,
     count: u64,
 }
 
-/// An answer that is still to come. Tokens that come for someone who has left meanwhile go back.
+/// The answer to a take, still to come. Tokens granted to a task that no longer waits are put back.
 #[derive(Debug)]
 pub(crate) struct Pending<'b> {
-    receiver: oneshot::Receiver<Result<Decision, Error>>,
+    receiver: oneshot::Receiver<Answered>,
     count: u64,
     client: &'b Handle,
     entry: &'b Arc<BucketEntry>,
 }
 
-// === impl Asker ===
+// === impl TaskWaiter ===
 
-impl Asker {
+impl TaskWaiter {
     pub(crate) fn new<'b>(
         count: u64,
         client: &'b Handle,
@@ -43,14 +43,14 @@ impl Asker {
         (Self { answer, count }, Pending { receiver, count, client, entry })
     }
 
-    /// Tells the answer: the tokens of it, if nobody was there to hear it.
-    pub(super) fn tell(self, answer: Result<Decision, Error>) -> u64 {
-        let unheard = self.answer.send(answer);
-        if matches!(unheard, Err(Ok(Decision::Allowed { .. }))) { self.count } else { 0 }
+    /// Sends the answer. Returns its tokens if the task no longer waits.
+    pub(super) fn send(self, answer: Answered) -> u64 {
+        let unread = self.answer.send(answer);
+        if matches!(unread, Err(Ok(Decision::Allowed { .. }))) { self.count } else { 0 }
     }
 }
 
-impl Waiter for Asker {
+impl Waiter for TaskWaiter {
     fn has_left(&self) -> bool {
         self.answer.is_closed()
     }
@@ -59,19 +59,18 @@ impl Waiter for Asker {
 // === impl Pending ===
 
 impl Future for Pending<'_> {
-    type Output = Result<Decision, Error>;
+    type Output = Answered;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.receiver)
-            .poll(context)
-            .map(|told| told.unwrap_or_else(|_| Err(Error::client_gone())))
+        let answer = Pin::new(&mut self.receiver).poll(context);
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(Error::client_dropped())))
     }
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.receiver.close();
-        // Told, and nobody looked: nothing is left here once someone has.
+        // An answer that was sent and not read is still in the channel.
         if let Ok(Ok(Decision::Allowed { .. })) = self.receiver.try_recv() {
             self.entry.step(Event::Unwanted(self.count), self.client, None);
         }

@@ -1,8 +1,8 @@
-//! Tokens on their way back: one task gives back what buckets have asked for, many in one write, never ahead of takes.
+//! Put-backs: one task sends them, many in one write.
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -15,18 +15,20 @@ use topup_wire::{connection::Connection, scripts::PutIn};
 use super::{BucketEntry, Shared};
 use crate::machine::PutBack;
 
-/// So many are under way at once.
-const MOST_UNDER_WAY: usize = 128;
-/// More than that do not wait: what is too much is lost to its buckets, which is never more than they may give.
-const MOST: usize = 4_096;
-/// With nothing to do, the task looks so often whether its client is still there.
+/// Most put-backs in flight.
+const MOST_IN_FLIGHT: usize = 128;
+/// Most put-backs that wait. The tokens of further ones are lost to their buckets, which allow less then, never more.
+const MOST_WAITING: usize = 4_096;
+/// Between two looks without a put-back, to notice that the client is gone.
 const IDLE: Duration = Duration::from_millis(250);
 
-/// Tokens that wait to be put back.
+type Queue = VecDeque<(Arc<BucketEntry>, PutBack)>;
+
+/// Put-backs that wait to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct PutBacks {
-    waiting: Mutex<VecDeque<(Arc<BucketEntry>, PutBack)>>,
-    filled: Notify,
+    waiting: Mutex<Queue>,
+    added: Notify,
 }
 
 // === impl PutBacks ===
@@ -34,73 +36,68 @@ pub(crate) struct PutBacks {
 impl PutBacks {
     pub(super) fn push(&self, entry: &Arc<BucketEntry>, put_back: PutBack) {
         let mut waiting = self.lock();
-        if waiting.len() < MOST {
+        if waiting.len() < MOST_WAITING {
             waiting.push_back((entry.clone(), put_back));
             drop(waiting);
-            self.filled.notify_one();
+            self.added.notify_one();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Arc<BucketEntry>, PutBack)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes out what has waited the longest.
     fn pop(&self) -> Option<(Arc<BucketEntry>, PutBack)> {
         self.lock().pop_front()
     }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Puts tokens back, until no client is left.
+/// Starts the task, which ends after the last client.
 pub(crate) fn start(shared: &Arc<Shared>) {
     let (weak, connection) = (Arc::downgrade(shared), shared.connection());
-    shared.runtime.spawn(keep(weak, shared.put_backs.clone(), connection, shared.deadline));
+    shared.runtime.spawn(run(weak, shared.put_backs.clone(), connection, shared.deadline));
 }
 
-async fn keep(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connection, deadline: Duration) {
-    let room = Arc::new(Semaphore::new(MOST_UNDER_WAY));
-    // Never closed.
-    while let Ok(place) = room.clone().acquire_owned().await {
+async fn run(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connection, deadline: Duration) {
+    let in_flight = Arc::new(Semaphore::new(MOST_IN_FLIGHT));
+    // Ends by `return` only: the semaphore is never closed.
+    while let Ok(permit) = in_flight.clone().acquire_owned().await {
         let Some((entry, put_back)) = put_backs.pop() else {
             if shared.strong_count() == 0 {
                 return;
             }
-            let _ = tokio::time::timeout(IDLE, put_backs.filled.notified()).await;
+            let _ = tokio::time::timeout(IDLE, put_backs.added.notified()).await;
             continue;
         };
         let connection = connection.clone();
         tokio::spawn(async move {
-            give(entry, put_back, connection, deadline).await;
-            drop(place);
+            send(entry, put_back, connection, deadline).await;
+            drop(permit);
         });
     }
 }
 
-/// Puts back the tokens of several buckets.
-pub(crate) async fn give_all(
+/// Puts back tokens of several buckets.
+pub(crate) async fn put_back_all(
     batch: Vec<(Arc<BucketEntry>, PutBack)>,
     connection: &Connection,
     deadline: Duration,
 ) {
-    let give = |(entry, put_back)| give(entry, put_back, connection.clone(), deadline);
-    batch.into_iter().map(give).collect::<JoinSet<_>>().join_all().await;
+    let send = |(entry, put_back)| send(entry, put_back, connection.clone(), deadline);
+    batch.into_iter().map(send).collect::<JoinSet<_>>().join_all().await;
 }
 
-/// Puts tokens back. What Redis does not take within the deadline, and the time for which others may have tokens in hand,
-/// is lost to the bucket.
-async fn give(entry: Arc<BucketEntry>, put_back: PutBack, mut connection: Connection, deadline: Duration) {
+/// Sends one put-back. Without a reply within the deadline, its tokens are lost to the bucket. The deadline is longer by
+/// the time for which other workers may hold prefetched tokens.
+async fn send(entry: Arc<BucketEntry>, put_back: PutBack, mut connection: Connection, deadline: Duration) {
     let Some(published) = entry.limit().last() else { return };
-    if put_back.or_lost && put_back.full_at.is_none() {
+    let PutBack { tokens, full_at, or_lost } = put_back;
+    if or_lost && full_at.is_none() {
         return;
     }
-    let request = PutIn {
-        tokens: Some(put_back.tokens),
-        full_at: put_back.full_at,
-        or_lost: put_back.or_lost,
-        in_hand_for: published.limit.in_hand_for(),
-    };
-    let putting = published.locate(entry.key());
-    let putting = putting.put_in(&mut connection, request);
-    // An error is for whoever waits for an answer, and nobody does.
-    let _ = tokio::time::timeout(deadline + request.in_hand_for, putting).await;
+    let in_hand_for = published.limit.in_hand_for();
+    let request = PutIn { tokens: Some(tokens), full_at, or_lost, in_hand_for };
+    let location = published.locate(entry.key());
+    // No caller waits for this reply or error.
+    let _ = tokio::time::timeout(deadline + in_hand_for, location.put_in(&mut connection, request)).await;
 }

@@ -1,4 +1,4 @@
-//! Requests for one bucket that go by themselves, beside the pipeline.
+//! Requests for one bucket outside the pipeline.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::{
     machine::{Command, Event, Reply},
 };
 
-/// A limit that is still unknown when asked for the fourth time is unknown.
-const MOST_UNKNOWN: u32 = 4;
+/// Attempts at most, before a limit counts as unknown.
+const MOST_ATTEMPTS: u32 = 4;
 
 // === impl BucketEntry ===
 
 impl BucketEntry {
-    /// The limit as published now, read if that is needed.
+    /// The limit as published now, read from Redis if it has changed.
     pub(crate) async fn read(&self, handle: &Handle) -> Result<Arc<Published>, Error> {
         let published = match self.published(handle) {
             Some(published) => published,
@@ -35,37 +35,36 @@ impl BucketEntry {
         }
     }
 
-    /// Has the limit read, for whoever asks next.
+    /// Reads the limit in a task of its own, and wakes the bucket.
     pub(crate) fn search(self: &Arc<Self>, handle: &Handle) {
         let (entry, handle) = (self.clone(), handle.clone());
         let runtime = handle.shared().runtime.clone();
         runtime.spawn(async move {
-            // An error is for whoever waits for an answer, and nobody does.
+            // The next take reports an error, if it lasts.
             let _ = handle.within_deadline(entry.read(&handle)).await;
             entry.step(Event::Wake, &handle, None);
         });
     }
 
-    /// Sends an operation, in whatever way the limit decides.
+    /// Sends `operation` to the script of the limit's algorithm.
     pub(crate) async fn settle(
         &self,
         operation: Operation,
         may_count: bool,
-        doubt: u64,
+        in_doubt: u64,
         handle: &Handle,
     ) -> Result<Settled, Error> {
         let mut connection = handle.shared().connection();
-        let mut refusals = 0;
-        loop {
+        for attempt in 1..=MOST_ATTEMPTS {
             let published = self.read(handle).await?;
-            if let Some(free) = published.free_settled(self.key(), operation) {
-                return Ok(free);
+            if let Some(settled) = published.reply_if_off(self.key(), operation) {
+                return Ok(settled);
             }
             let location = published.locate(self.key());
-            // A change of kind reaches one shard after another: this one may not be yet, or no longer, what the first,
-            // which is read, says. Its own record does.
-            let own = if refusals > 0 {
-                scripts::algorithm_of(&mut connection, location.keys).await?
+            // A change of algorithm reaches one shard after the other. The record that was read is that of the first
+            // shard. After a refused command, the record of the bucket's own shard counts.
+            let own = if attempt > 1 {
+                scripts::algorithm_of(&mut connection, location.keys).await.map_err(Error::redis)?
             } else {
                 None
             };
@@ -73,34 +72,23 @@ impl BucketEntry {
             if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
                 return Err(Error::NoQueue { limit: self.name().to_string(), algorithm: algorithm.as_str() });
             }
-            let settled = location.operate(&mut connection, algorithm, operation, may_count, doubt).await;
-            let settled = match settled {
-                // The bucket is on another node by now, which has to be given the script, too. Nothing was done.
-                Err(error) if scripts::is_not_loaded(&error) && refusals + 1 < MOST_UNKNOWN => {
-                    refusals += 1;
-                    continue;
+            let (connection, keys, member) = (&mut connection, location.keys, location.member);
+            match scripts::settle(connection, algorithm, keys, member, operation, may_count, in_doubt).await {
+                // Nothing was done: the bucket has moved to a node without the script.
+                Err(error) if scripts::is_not_loaded(&error) && attempt < MOST_ATTEMPTS => {}
+                Err(error) => return Err(Error::redis(error)),
+                // Nothing was done: the limit was removed, or its algorithm changed since it was read.
+                Ok(settled) if settled.verdict == Verdict::Unknown => self.limit().invalidate(),
+                Ok(settled) if settled.verdict == Verdict::ExceedsCapacity => {
+                    return Err(exceeds(self, operation.count(), settled.capacity));
                 }
-                settled => settled?,
-            };
-            match settled.verdict {
-                Verdict::Unknown => {
-                    // Removed, or changed in kind since it was read. Nothing was done: asking again is safe.
-                    self.limit().invalidate();
-                    refusals += 1;
-                    if refusals == MOST_UNKNOWN {
-                        return Err(unknown(self));
-                    }
-                }
-                Verdict::ExceedsCapacity => {
-                    let count = operation.count();
-                    return Err(exceeds(self, count, settled.capacity));
-                }
-                _ => return Ok(settled),
+                Ok(settled) => return Ok(settled),
             }
         }
+        Err(unknown(self))
     }
 
-    /// Sends a command of the pipeline by itself, which was not carried out there.
+    /// Sends a command that the pipeline did not carry out. `elsewhere`: its bucket is on another node.
     pub(crate) async fn send(
         &self,
         command: Command,
@@ -109,21 +97,25 @@ impl BucketEntry {
     ) -> Result<Reply, Error> {
         let mut connection = handle.shared().connection();
         match command {
-            Command::Settle { operation, may_count, doubt } => {
-                self.settle(operation, may_count, doubt, handle).await.map(Reply::Settled)
+            Command::Settle { operation, may_count, in_doubt } => {
+                self.settle(operation, may_count, in_doubt, handle).await.map(Reply::Settled)
             }
             Command::Decrement { by } if elsewhere => {
                 let published = self.read(handle).await?;
-                match published.locate(self.key()).decrement(&mut connection, by).await {
+                let state = published.locate(self.key()).state();
+                match scripts::decrement(&mut connection, &state, by).await {
                     Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
-                    left => Ok(Reply::Left(left?)),
+                    left => left.map(Reply::Left).map_err(Error::redis),
                 }
             }
             Command::FirstTake { count, full_at: 0 } if elsewhere => {
                 let published = self.read(handle).await?;
-                Ok(Reply::First(published.locate(self.key()).first_take(&mut connection, count).await?))
+                let (state, pace) = (published.locate(self.key()).state(), published.terms.pace);
+                let first =
+                    scripts::first_take(&mut connection, &state, published.terms_id, pace, count).await;
+                first.map(Reply::First).map_err(Error::redis)
             }
-            // Nothing was done: the settle that follows finds the bucket where it is.
+            // Nothing was done. A settle follows, and finds the bucket where it is.
             Command::Decrement { .. } | Command::TakeAtRest { .. } => Ok(Reply::NotCounting),
             Command::FirstTake { .. } => Ok(Reply::First(false)),
         }
@@ -133,7 +125,7 @@ impl BucketEntry {
 // === impl Handle ===
 
 impl Handle {
-    /// What comes of `call` within the deadline.
+    /// The result of `call`, or an error when the deadline has passed.
     pub(crate) async fn within_deadline<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,

@@ -1,7 +1,9 @@
-//! What the clones of a client share, and the handle by which the shell passes it around.
+//! The state that clones of a client share.
 
-use std::sync::{Arc, atomic::AtomicBool};
-use std::time::Duration;
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::runtime::Handle as Runtime;
 #[cfg(feature = "tower")]
@@ -11,7 +13,7 @@ use topup_wire::{connection::Connection, pipeline::Pipelines, scripts};
 #[cfg(feature = "tower")]
 use super::pauses::Pauses;
 use super::{
-    BucketCache, BucketEntry, LaneRequest, LimitHandle, Limits, Published,
+    BucketCache, BucketEntry, LimitHandle, Limits, PipelineRequest, Published,
     clock::Clock,
     control_poll::Control,
     dispatch::RoundTrip,
@@ -22,19 +24,19 @@ use super::{
 use crate::{
     error::Error,
     machine::{Event, Micros, PutBack},
-    outage::Outage,
-    tally::Tallies,
+    outage_policy::Outages,
+    trial_metrics::TrialRegistry,
 };
 
-/// A clone of a client. The last one gives back what is in hand.
+/// A clone of a client. The drop of the last one puts prefetched tokens back.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle(Arc<Shared>);
 
-/// What clones share.
+/// The state that clones share.
 pub(crate) struct Shared {
     pub(crate) connection: Connection,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) lanes: Pipelines<LaneRequest>,
+    pub(crate) pipelines: Pipelines<PipelineRequest>,
     pub(crate) buckets: BucketCache,
     pub(crate) limits: Limits,
     pub(crate) control: Arc<Control>,
@@ -43,14 +45,14 @@ pub(crate) struct Shared {
     pub(crate) round_trip: RoundTrip,
     pub(crate) timers: Arc<BucketTimers>,
     pub(crate) put_backs: Arc<PutBacks>,
-    pub(crate) outage: Outage,
-    pub(crate) tallies: Arc<Tallies>,
+    pub(crate) outages: Outages,
+    pub(crate) trials: Arc<TrialRegistry>,
     #[cfg(feature = "tower")]
     pub(crate) pauses: Pauses,
-    /// Redis is a cluster, and does not decide on buckets of several slots at once.
-    pub(crate) apart: AtomicBool,
+    /// Redis is a cluster, and decides no buckets of several hash slots in one script.
+    pub(crate) buckets_are_split: AtomicBool,
     pub(crate) module: Module,
-    /// What runs the client's own tasks, wherever it is called from.
+    /// Runs the client's own tasks, whatever thread calls the client.
     pub(crate) runtime: Runtime,
 }
 
@@ -65,25 +67,27 @@ impl Handle {
         &self.0
     }
 
-    /// Takes out what was taken ahead, to be put back.
-    pub(crate) fn in_hand(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
-        let buckets = self.0.buckets.all().into_iter().filter(|entry| entry.in_hand(self) > 0);
-        let taken_out = |entry: Arc<BucketEntry>| {
-            let outcome = entry.step(Event::PutsBack(0), self, None);
-            Some((entry, outcome.put_back.filter(|put_back| put_back.tokens > 0)?))
+    /// Removes the prefetched tokens of all buckets, to be put back.
+    pub(crate) fn take_prefetched(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
+        let buckets = self.0.buckets.all().into_iter().filter(|entry| entry.prefetched(self) > 0);
+        let put_back = |entry: Arc<BucketEntry>| {
+            let step = entry.step(Event::PutsBack(0), self, None);
+            Some((entry, step.put_back.filter(|put_back| put_back.tokens > 0)?))
         };
-        buckets.filter_map(taken_out).collect()
+        buckets.filter_map(put_back).collect()
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // The last clone gives back what is in hand. Tasks of the shell hold clones for a moment only.
+        // Tasks of the shell hold clones for a moment only.
         if Arc::strong_count(&self.0) == 1 {
-            let in_hand = self.in_hand();
-            if !in_hand.is_empty() {
+            let batch = self.take_prefetched();
+            if !batch.is_empty() {
                 let (connection, deadline) = (self.0.connection(), self.0.deadline);
-                self.0.runtime.spawn(async move { put_back::give_all(in_hand, &connection, deadline).await });
+                self.0
+                    .runtime
+                    .spawn(async move { put_back::put_back_all(batch, &connection, deadline).await });
             }
         }
     }
@@ -92,12 +96,12 @@ impl Drop for Handle {
 // === impl Shared ===
 
 impl Shared {
-    /// The connection, pipelined among all tasks.
+    /// The connection for commands outside the pipeline, shared by all tasks.
     pub(crate) fn connection(&self) -> Connection {
         self.connection.clone()
     }
 
-    /// Reads a limit as published now: one task at a time, for all who wait for it.
+    /// Reads a limit as published now. One task reads it for all tasks that wait.
     pub(crate) async fn read(&self, limit: &LimitHandle) -> Result<Arc<Published>, Error> {
         let _reading = limit.reading.lock().await;
         let epoch = self.control.epoch();
@@ -106,21 +110,21 @@ impl Shared {
         }
         let mut connection = self.connection();
         let name = || limit.name.to_string();
-        match scripts::read_limit(&mut connection, &limit.name).await? {
+        match scripts::read_limit(&mut connection, &limit.name).await.map_err(Error::redis)? {
             Some(read) => {
-                let tally = self.tallies.of(&read.limit);
-                let published = Arc::new(Published::new(read, epoch, tally));
+                let trial = self.trials.of(&read.limit);
+                let published = Arc::new(Published::new(read, epoch, trial));
                 limit.set(published.clone());
                 Ok(published)
             }
-            None => match scripts::generation(&mut connection).await? {
+            None => match scripts::generation(&mut connection).await.map_err(Error::redis)? {
                 Some(_) => Err(Error::UnknownLimit { limit: name() }),
                 None => Err(Error::NothingPublished { limit: name() }),
             },
         }
     }
 
-    /// Where tokens of the limit `name` come from, if that is known without asking.
+    /// The supply of tokens of the limit `name`, if it is known without Redis.
     #[cfg(feature = "tower")]
     pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
         let published = self.limits.find(name)?.current(self.control.epoch())?;

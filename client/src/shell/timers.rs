@@ -1,7 +1,7 @@
-//! The task that steps buckets whose time has come.
+//! The task that wakes buckets at the instants they asked for.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -14,47 +14,45 @@ use crate::machine::{Micros, Timers};
 #[derive(Debug, Default)]
 pub(crate) struct BucketTimers {
     wheel: Mutex<Wheel>,
-    /// Told when something is due before the task would look.
+    /// Notified of a timer that is due before the task's next look.
     sooner: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Wheel {
     timers: Timers<Arc<BucketEntry>>,
-    /// When the task looks next.
+    /// The task's next look.
     looks_at: Micros,
 }
 
-/// Without a timer, the task looks so often whether its client is still there.
+/// Between two looks without a timer, to notice that the client is gone.
 const IDLE: Duration = Duration::from_millis(250);
 
 // === impl BucketTimers ===
 
 impl BucketTimers {
-    /// Has `entry` stepped at `at`.
+    /// Has `entry` woken at `at`.
     pub(super) fn arm(&self, at: Micros, entry: &Arc<BucketEntry>) {
-        let sooner = {
-            let mut wheel = self.lock();
-            wheel.timers.arm(at, entry.clone());
-            at < wheel.looks_at
-        };
-        if sooner {
+        let mut wheel = self.lock();
+        wheel.timers.arm(at, entry.clone());
+        let is_sooner = at < wheel.looks_at;
+        drop(wheel);
+        if is_sooner {
             self.sooner.notify_one();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Wheel> {
+    fn lock(&self) -> MutexGuard<'_, Wheel> {
         self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Steps buckets in time, until no client is left.
+/// Starts the task, which ends with the last client.
 pub(crate) fn start(shared: &Arc<Shared>) {
-    let weak = Arc::downgrade(shared);
-    shared.runtime.spawn(keep(weak, shared.timers.clone()));
+    shared.runtime.spawn(run(Arc::downgrade(shared), shared.timers.clone()));
 }
 
-async fn keep(shared: Weak<Shared>, timers: Arc<BucketTimers>) {
+async fn run(shared: Weak<Shared>, timers: Arc<BucketTimers>) {
     let mut due = Vec::new();
     loop {
         let wait = {
@@ -65,8 +63,8 @@ async fn keep(shared: Weak<Shared>, timers: Arc<BucketTimers>) {
                 entry.wake(&client);
             }
             let mut wheel = timers.lock();
-            let wait =
-                wheel.timers.due_at().map_or(IDLE, |at| Duration::from_micros(at.saturating_sub(now).max(1)));
+            let until_due = |at: Micros| Duration::from_micros(at.saturating_sub(now).max(1));
+            let wait = wheel.timers.due_at().map_or(IDLE, until_due);
             wheel.looks_at = now.saturating_add(wait.as_micros() as Micros);
             wait
         };

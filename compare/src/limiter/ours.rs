@@ -33,10 +33,10 @@ impl Ask for Ours {
                 None => bucket.take(count).await?,
             };
             Ok(match decision {
-                Decision::Allowed { .. } | Decision::Shadowed { .. } => Answer::Allowed,
                 Decision::Denied { retry_after, .. } => {
                     Answer::Denied { retry_after: Some(micros(retry_after)) }
                 }
+                _ => Answer::Allowed,
             })
         })
     }

@@ -34,7 +34,7 @@ pub(super) fn main(args: &Throttle) -> Exit {
 
 /// The five numbers of the reply, one on each line.
 fn lines(throttled: &Throttled) -> String {
-    let Throttled { limited, limit, remaining, retry_after, reset_after } = throttled;
+    let Throttled { limited, limit, remaining, retry_after, reset_after, .. } = throttled;
     let retry_after = retry_after.map_or_else(|| "-1".to_owned(), |seconds| seconds.to_string());
     format!("{}\n{limit}\n{remaining}\n{retry_after}\n{reset_after}", u8::from(*limited))
 }

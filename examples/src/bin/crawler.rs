@@ -1,5 +1,5 @@
-//! Fetches the pages it is told to, as many hosts at once as there are, and each host as politely as `[limit.crawl]` says,
-//! however many crawlers run. A host that answers 429 is left alone for as long as it asks.
+//! Fetches pages, all hosts at once, and each host at the rate of `[limit.crawl]`, however many crawlers run. A host that
+//! answers 429 gets the pause that it asks for.
 //!
 //! `crawler http://example.org/a http://example.org/b`
 
@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
             loop {
                 let request = Request::new(Method::GET, page.clone());
                 let answer = polite.ready().await?.call(request).await?;
-                // Asked again, it waits for as long as the host has asked for.
+                // The next request waits for the host's pause.
                 if answer.status() != StatusCode::TOO_MANY_REQUESTS {
                     let (status, bytes) = (answer.status(), answer.bytes().await?.len());
                     println!("{status}, {bytes} bytes: {page}");

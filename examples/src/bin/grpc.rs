@@ -1,7 +1,7 @@
 //! A gRPC server that limits the calls of each address. Its service is gRPC's own health check, which needs no code
 //! generator.
 //!
-//! `LISTEN` says where to listen.
+//! `LISTEN` is the address of its socket.
 
 #![allow(clippy::print_stdout, reason = "says where it listens")]
 

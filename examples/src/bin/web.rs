@@ -1,6 +1,6 @@
 //! A web server with three limits: on all requests, on those of each address, and on those of each API key.
 //!
-//! `TRUSTED_PROXIES` lists the networks whose `X-Forwarded-For` is believed, `LISTEN` says where to listen.
+//! `TRUSTED_PROXIES` lists the networks of proxies whose `X-Forwarded-For` is trusted. `LISTEN` is the address of the socket.
 
 #![allow(clippy::print_stdout, reason = "says where it listens")]
 

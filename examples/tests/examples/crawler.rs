@@ -1,4 +1,4 @@
-//! The crawler, against a server that writes down when it is asked.
+//! The crawler, against a server that records the instants of its requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,14 +12,14 @@ use axum::{
 use tokio::net::TcpListener;
 use topup_tests::clock;
 
-use crate::stage::{Stage, lines, run};
+use crate::fixture::{Fixture, lines, run};
 
-/// Two a second, in µs, less what one request is faster on its way than another.
+/// The least time between two requests in µs: two a second, less the jitter of the network.
 const APART: u64 = 400_000;
 
 type Visits = Arc<Mutex<Vec<u64>>>;
 
-/// A host: where it is, and when it was asked. Its first `busy` answers ask for a pause.
+/// A host: its URL, and the instants of its requests. Its first `busy` responses ask for a pause.
 async fn host(busy: usize) -> (String, Visits) {
     let visits = Visits::default();
     let page = async move |State(visits): State<Visits>| -> Response {
@@ -43,16 +43,16 @@ fn between(visits: &Visits) -> Vec<u64> {
 
 #[tokio::test]
 async fn each_host_is_asked_in_its_own_time() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::start().await;
     let hosts = [host(0).await, host(0).await];
     let pages = hosts.iter().flat_map(|(url, _)| (0..3).map(move |i| format!("{url}/{i}")));
-    let mut crawler = stage.command(env!("CARGO_BIN_EXE_crawler"));
+    let mut crawler = fixture.command(env!("CARGO_BIN_EXE_crawler"));
     crawler.args(pages.clone());
     let begun = clock::now();
     let ended = run(crawler, "").await;
-    let mut told: Vec<_> = pages.map(|page| format!("200 OK, 6 bytes: {page}")).collect();
-    told.sort();
-    assert_eq!(lines(&ended.stdout), told, "{ended:?}");
+    let mut seen: Vec<_> = pages.map(|page| format!("200 OK, 6 bytes: {page}")).collect();
+    seen.sort();
+    assert_eq!(lines(&ended.stdout), seen, "{ended:?}");
     for (_, visits) in &hosts {
         assert!(between(visits).iter().all(|apart| *apart >= APART), "{:?}", between(visits));
     }
@@ -62,15 +62,15 @@ async fn each_host_is_asked_in_its_own_time() {
 
 #[tokio::test]
 async fn a_host_that_asks_to_be_left_alone_is() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::start().await;
     let (url, visits) = host(1).await;
-    let mut crawler = stage.command(env!("CARGO_BIN_EXE_crawler"));
+    let mut crawler = fixture.command(env!("CARGO_BIN_EXE_crawler"));
     crawler.args([format!("{url}/a"), format!("{url}/b")]);
     let ended = run(crawler, "").await;
-    let told = ["a", "b"].map(|page| format!("200 OK, 6 bytes: {url}/{page}"));
-    assert_eq!(lines(&ended.stdout), told, "{ended:?}");
+    let seen = ["a", "b"].map(|page| format!("200 OK, 6 bytes: {url}/{page}"));
+    assert_eq!(lines(&ended.stdout), seen, "{ended:?}");
     let between = between(&visits);
     assert_eq!(between.len(), 2, "one refused, two answered: {between:?}");
-    assert!(between[0] >= 1_900_000, "nobody asks for two seconds: {between:?}");
+    assert!(between[0] >= 1_900_000, "no request for two seconds: {between:?}");
     assert!(between[1] >= APART || between[0] >= 2_000_000, "{between:?}");
 }

@@ -1,20 +1,20 @@
-//! `limited`, the script for cron.
+//! `limited`, the script for cron jobs.
 
 use std::path::Path;
 
 use topup_tests::Daemon;
 
-use crate::stage::{Stage, lines, run};
+use crate::fixture::{Fixture, lines, run};
 
 const LIMITED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/limited");
 
 #[tokio::test]
 async fn a_command_runs_as_often_as_its_limit_allows_on_all_machines_together() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::start().await;
     let beside = Daemon::program().parent().and_then(Path::to_str).unwrap();
     let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
     let report = |limit: &str| {
-        let mut command = stage.command(LIMITED);
+        let mut command = fixture.command(LIMITED);
         command.args([limit, "echo", "reported"]).env("PATH", &path).env("WAIT", "10ms");
         command
     };

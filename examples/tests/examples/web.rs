@@ -1,4 +1,4 @@
-//! The web server, as its clients see it: real responses over a socket.
+//! The web server: real responses over a socket.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,16 +9,16 @@ use reqwest::{
 use serde_json::Value;
 use sfv::{BareItem, ListEntry, Parser};
 
-use crate::stage::{Server, Stage};
+use crate::fixture::{Fixture, Server};
 
-/// Whose `X-Forwarded-For` the server believes.
+/// The server trusts its `X-Forwarded-For`.
 const PROXY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-async fn server(stage: &Stage) -> Server {
-    let mut web = stage.command(env!("CARGO_BIN_EXE_web"));
+async fn server(fixture: &Fixture) -> Server {
+    let mut web = fixture.command(env!("CARGO_BIN_EXE_web"));
     web.env("TRUSTED_PROXIES", format!("{PROXY}/32"));
-    stage.serve(web).await
+    fixture.serve(web).await
 }
 
 /// A client that calls from this address.
@@ -57,8 +57,8 @@ fn members(members: &[(&str, &[(&str, i64)])]) -> Vec<(String, Vec<(String, i64)
 
 #[tokio::test]
 async fn a_response_says_what_is_left_and_the_eleventh_of_an_address_is_refused() {
-    let stage = Stage::set().await;
-    let server = server(&stage).await;
+    let fixture = Fixture::start().await;
+    let server = server(&fixture).await;
     let client = from(STRANGER);
     let ok = get(&client, format!("{}/", server.url), &[]).await;
     assert_eq!(ok.status(), StatusCode::OK);
@@ -72,7 +72,7 @@ async fn a_response_says_what_is_left_and_the_eleventh_of_an_address_is_refused(
     assert!(!ok.headers().contains_key(RETRY_AFTER));
     assert_eq!(ok.text().await.unwrap(), "hello\n");
 
-    // A search costs five: after it four are left, and another is one too many.
+    // A search costs five tokens. Four are left after it, too few for another.
     assert_eq!(get(&client, format!("{}/search", server.url), &[]).await.status(), StatusCode::OK);
     let denied = get(&client, format!("{}/search", server.url), &[]).await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
@@ -101,18 +101,18 @@ async fn a_response_says_what_is_left_and_the_eleventh_of_an_address_is_refused(
 
 #[tokio::test]
 async fn a_forwarded_address_is_believed_from_a_proxy_and_from_nobody_else() {
-    let stage = Stage::set().await;
-    let server = server(&stage).await;
+    let fixture = Fixture::start().await;
+    let server = server(&fixture).await;
     let left = async |client: &Client, address: &str| {
-        let told = get(client, format!("{}/", server.url), &[("x-forwarded-for", address)]).await;
-        header(&told, "x-ratelimit-remaining").parse::<u64>().unwrap()
+        let seen = get(client, format!("{}/", server.url), &[("x-forwarded-for", address)]).await;
+        header(&seen, "x-ratelimit-remaining").parse::<u64>().unwrap()
     };
     let (proxy, stranger) = (from(PROXY), from(STRANGER));
-    // Whatever a stranger writes, it is his own bucket that empties.
+    // A stranger's header changes nothing: each request takes from the bucket of its own address.
     for (i, invented) in ["203.0.113.1", "203.0.113.2", "127.0.0.2", "::1"].into_iter().enumerate() {
         assert_eq!(left(&stranger, invented).await, 9 - i as u64);
     }
-    // Behind the proxy each sender has a bucket, and what one writes to the left changes nothing.
+    // Behind the proxy each sender has a bucket, and addresses farther to the left change nothing.
     assert_eq!(left(&proxy, "203.0.113.1").await, 9);
     assert_eq!(left(&proxy, "203.0.113.2").await, 9);
     assert_eq!(left(&proxy, "198.51.100.1, 203.0.113.2").await, 8);
@@ -124,8 +124,8 @@ async fn a_forwarded_address_is_believed_from_a_proxy_and_from_nobody_else() {
 
 #[tokio::test]
 async fn limits_of_a_route_come_on_top() {
-    let stage = Stage::set().await;
-    let server = server(&stage).await;
+    let fixture = Fixture::start().await;
+    let server = server(&fixture).await;
     let client = from(STRANGER);
     let export = async |key: &[(&str, &str)]| get(&client, format!("{}/export", server.url), key).await;
     let alice = [("x-api-key", "alice")];
@@ -136,8 +136,8 @@ async fn limits_of_a_route_come_on_top() {
     }
     let denied = export(&alice).await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
-    let standings = denied.headers().get_all("ratelimit").iter().map(|told| told.to_str().unwrap());
-    let untils = standings.flat_map(|told| told.split(";t=").skip(1)).collect::<Vec<_>>();
+    let standings = denied.headers().get_all("ratelimit").iter().map(|seen| seen.to_str().unwrap());
+    let untils = standings.flat_map(|seen| seen.split(";t=").skip(1)).collect::<Vec<_>>();
     assert_eq!(untils, [header(&denied, "retry-after")], "who allows names no time that ends later");
     assert_eq!(denied.text().await.unwrap(), "your plan has three exports an hour\n");
     assert_eq!(export(&[("x-api-key", "bob")]).await.status(), StatusCode::OK);

@@ -1,4 +1,4 @@
-//! Every form there is.
+//! Every form of the attribute.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ impl From<topup::Error> for Failure {
     }
 }
 
-/// Has no room for `topup::Error`.
+/// An error without `From<topup::Error>`.
 #[derive(Debug)]
 struct Refused(#[allow(dead_code)] Denied);
 
@@ -52,7 +52,7 @@ async fn stacked(name: String) -> Result<String, Box<dyn std::error::Error + Sen
 }
 
 impl Account {
-    /// Of an expression that binds less than `&` does, and of a client behind a pointer.
+    /// The key is an expression of lower precedence than `&`, and the client is behind a pointer.
     #[limited(limit = "account", key = self.id + 1, client = self.topup, wait = Duration::from_secs(1), on_error = "deny")]
     async fn withdraw(&mut self) -> Result<(), Refused> {
         self.id += 1;

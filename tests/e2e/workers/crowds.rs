@@ -83,7 +83,7 @@ async fn most_takes_of_a_crowd_cost_nothing_and_what_it_leaves_goes_back() {
     // Seen by somebody else, and soon.
     let left = async || stage.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken;
     eventually(SOON, left).await;
-    assert_eq!(topup.tokens_held(), 0);
+    assert_eq!(topup.prefetched_tokens(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

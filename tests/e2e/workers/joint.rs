@@ -3,7 +3,7 @@
 use std::{net::TcpListener, time::Duration};
 
 use tokio::{task::JoinSet, time::sleep};
-use topup::{Bucket, Client, Error, Level};
+use topup::{Bucket, Client, Error, LimitDecision};
 
 use topup_embedded::RedisServer;
 use topup_tests::{Redis, SOON, clock, eventually};
@@ -48,7 +48,7 @@ async fn all_is_taken_or_nothing() {
     for taken in 1..=3 {
         let joint = stage.topup.take_all(levels(&stage.topup, "a")).await.unwrap();
         assert!(joint.is_allowed() && joint.denied_by().is_none() && joint.retry_after().is_none());
-        let remaining: Vec<u64> = joint.levels().iter().map(|level| level.decision().remaining()).collect();
+        let remaining: Vec<u64> = joint.limits().iter().map(|level| level.decision().remaining()).collect();
         assert_eq!(remaining, [100 - taken, 50 - 2 * taken, 5 - taken, 3 - taken]);
     }
     let joint = stage.topup.take_all(levels(&stage.topup, "a")).await.unwrap();
@@ -68,7 +68,7 @@ async fn who_denies_for_the_longest_is_named() {
     assert!(api.take(50).await.unwrap().is_allowed() && user.take(5).await.unwrap().is_allowed());
     let joint = stage.topup.take_all([(api, 1), (user, 1)]).await.unwrap();
     assert_eq!(joint.denied_by().unwrap().limit(), "user");
-    let waits: Vec<_> = joint.levels().iter().map(|level| level.decision().retry_after().unwrap()).collect();
+    let waits: Vec<_> = joint.limits().iter().map(|level| level.decision().retry_after().unwrap()).collect();
     assert_eq!(joint.retry_after(), waits.into_iter().max());
 }
 
@@ -116,13 +116,13 @@ async fn every_algorithm_decides_with_the_others() {
     for taken in 1..=3 {
         let joint = stage.topup.take_all(takes()).await.unwrap();
         assert!(joint.is_allowed(), "{joint:?}");
-        for level in joint.levels() {
+        for level in joint.limits() {
             let decision = level.decision();
             assert_eq!(decision.remaining(), decision.capacity() - taken, "{level:?}");
         }
     }
     let denied = stage.topup.take_all(takes()).await.unwrap();
-    assert_eq!(denied.denied_by().map(Level::limit), Some("sliding-counter"), "{denied:?}");
+    assert_eq!(denied.denied_by().map(LimitDecision::limit), Some("sliding-counter"), "{denied:?}");
     for bucket in &every {
         let decision = bucket.peek().await.unwrap();
         assert_eq!(decision.remaining(), decision.capacity() - 3, "{bucket:?}");
@@ -135,7 +135,7 @@ async fn takes_of_one_bucket_are_one() {
     let user = || stage.bucket("user").key("a");
     let joint = stage.topup.take_all([(user(), 2), (user(), 3)]).await.unwrap();
     assert!(joint.is_allowed());
-    assert_eq!((joint.levels().len(), left(&user()).await), (1, 0));
+    assert_eq!((joint.limits().len(), left(&user()).await), (1, 0));
 }
 
 #[tokio::test]

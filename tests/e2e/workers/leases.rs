@@ -50,7 +50,7 @@ async fn most_takes_of_a_leased_bucket_cost_nothing() {
     let sent = proxy.requests() - before;
     println!("{sent} commands for {TAKES} takes");
     assert!(sent * 20 <= TAKES, "{sent}");
-    assert!(topup.tokens_held() <= 1_000, "{} held", topup.tokens_held());
+    assert!(topup.prefetched_tokens() <= 1_000, "{} held", topup.prefetched_tokens());
 }
 
 #[tokio::test]
@@ -116,10 +116,10 @@ async fn nothing_is_held_for_longer_than_said() {
         for _ in 0..7 {
             assert!(brief.take(1).await.unwrap().is_allowed());
         }
-        stage.topup.tokens_held() > 0
+        stage.topup.prefetched_tokens() > 0
     })
     .await;
-    eventually(SOON, async || stage.topup.tokens_held() == 0).await;
+    eventually(SOON, async || stage.topup.prefetched_tokens() == 0).await;
 }
 
 /// Takes of `bucket` until some are held that have not been spent: how many were.
@@ -130,7 +130,7 @@ async fn taken_with_some_held(topup: &Client, bucket: &Bucket) -> u64 {
             assert!(bucket.take(1).await.unwrap().is_allowed());
             taken += 1;
         }
-        topup.tokens_held() > 0
+        topup.prefetched_tokens() > 0
     })
     .await;
     taken
@@ -151,7 +151,7 @@ async fn what_nobody_has_come_for_goes_back_when_its_time_is_over() {
     let topup = patient(stage.redis.url()).await;
     let taken = taken_with_some_held(&topup, &topup.limit("brief")).await;
     holds_all_but(taken, &stage.bucket("brief")).await;
-    assert_eq!(topup.tokens_held(), 0);
+    assert_eq!(topup.prefetched_tokens(), 0);
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_client_that_is_dropped_or_told_to_gives_back_what_it_holds() {
     let stage = Stage::set(CONFIG).await;
     let topup = patient(stage.redis.url()).await;
     let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;
-    topup.give_back().await;
+    topup.put_back().await;
     assert_eq!(stage.bucket("lasting").peek().await.unwrap().remaining() + taken, 1_000, "at once");
     taken += taken_with_some_held(&topup, &topup.limit("lasting")).await;
     drop(topup);
@@ -171,13 +171,13 @@ async fn what_others_have_not_reckoned_with_does_not_go_back() {
     let stage = Stage::set(CONFIG).await;
     let topup = patient(stage.redis.url()).await;
     let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;
-    let held = topup.tokens_held();
+    let held = topup.prefetched_tokens();
     // Somebody else learns of the bucket without them.
     assert!(stage.bucket("lasting").take(2).await.unwrap().is_allowed());
     taken += 2;
-    topup.give_back().await;
+    topup.put_back().await;
     // More may have been on its way than was held.
     let left = stage.bucket("lasting").peek().await.unwrap().remaining();
     assert!(held > 0 && left + taken + held <= 1_000, "{left} left, {taken} taken, {held} held");
-    assert_eq!(topup.tokens_held(), 0);
+    assert_eq!(topup.prefetched_tokens(), 0);
 }

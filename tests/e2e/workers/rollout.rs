@@ -151,7 +151,7 @@ async fn of_several_limits_one_in_shadow_stops_nobody() {
         let joint = stage.topup.take_all(takes()).await.unwrap();
         assert!(joint.is_allowed() && joint.denied_by().is_none() && joint.retry_after().is_none());
         let told: Vec<_> =
-            joint.levels().iter().map(|level| (level.limit().to_owned(), level.decision())).collect();
+            joint.limits().iter().map(|level| (level.limit().to_owned(), level.decision())).collect();
         assert_eq!(told[0].1.remaining(), 100 - 10 * round);
         for (limit, decision) in &told[1..] {
             assert_eq!(

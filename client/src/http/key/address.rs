@@ -1,4 +1,4 @@
-//! Where a request comes from.
+//! Keys from the sender's address.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -10,28 +10,27 @@ use tonic::transport::server::TcpConnectInfo;
 
 use super::{KeyExtractor, NoKey, Proxies};
 
-/// How much of an IPv6 address tells one sender from another, unless told otherwise: a network of this size is the least a
-/// customer gets, and its 2^64 addresses are theirs to choose from.
+/// Bits of an IPv6 address that identify a sender, unless set. A customer gets a network of this size at least, and may use
+/// each of its 2^64 addresses.
 const IPV6_PREFIX: u8 = 64;
 
-/// The address at the other end of a connection, in a request's extensions: for servers that do not put it there in a form
-/// this crate has a feature for.
+/// The peer address of a connection, for a request's extensions. Servers without a feature of this crate insert it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// A key from the sender's address, from [`peer_ip`] or [`client_ip`]. `203.0.113.7`, or `2001:db8:1:2::/64`.
+/// The key from [`peer_ip`] or [`client_ip`]: `203.0.113.7`, or `2001:db8:1:2::/64`.
 #[derive(Clone, Debug)]
 pub struct ClientIp {
     proxies: Option<Proxies>,
     ipv6_prefix: u8,
 }
 
-/// The address at the other end of the connection. No header has a say.
+/// The key is the peer address of the connection. No header is read.
 pub const fn peer_ip() -> ClientIp {
     ClientIp { proxies: None, ipv6_prefix: IPV6_PREFIX }
 }
 
-/// The address of whoever sent the request to our own `proxies`, as far as these can be believed.
+/// The key is the address of the sender that called the first of our own `proxies`, by the headers of these proxies.
 pub const fn client_ip(proxies: Proxies) -> ClientIp {
     ClientIp { proxies: Some(proxies), ipv6_prefix: IPV6_PREFIX }
 }
@@ -39,8 +38,8 @@ pub const fn client_ip(proxies: Proxies) -> ClientIp {
 // === impl ClientIp ===
 
 impl ClientIp {
-    /// How many bits of an IPv6 address tell senders apart: 64 unless set; 56 or 48 where customers get larger networks; 128
-    /// for each address by itself.
+    /// Bits of an IPv6 address that identify a sender; 64 unless set. Use 56 or 48 if customers have larger networks, and 128
+    /// for a bucket per address.
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { ipv6_prefix: bits.min(128), ..self }

@@ -1,20 +1,20 @@
-//! The value of a header.
+//! Keys from a header.
 
 use http::{HeaderName, StatusCode, request::Parts};
 
 use super::{KeyExtractor, NoKey};
 
-/// A key from a header, from [`header`].
+/// The key from [`header`].
 #[derive(Clone, Debug)]
 pub struct Header(HeaderName);
 
-/// The value of the header `name`, such as an API key.
+/// The key is the value of the header `name`, such as an API key. A request without the header is rejected with 400.
 ///
-/// Only for a header that is checked or written before this layer: whoever may write any value there finds a full bucket for
-/// each. A request without it is refused with 400.
+/// Use it only for a header that is checked or written in front of this layer. A sender that may write any value finds a full
+/// bucket for each.
 ///
 /// # Panics
-/// When `name` is not a header's name in lower case.
+/// If `name` is not the name of a header in lower case.
 pub const fn header(name: &'static str) -> Header {
     Header(HeaderName::from_static(name))
 }

@@ -1,9 +1,8 @@
-//! Whose request it is: from a request to the key of a bucket.
+//! Key extractors: from a request to the key of its bucket.
 //!
-//! A key must not be for the sender to choose, or nobody is limited: who changes an address or a name with every request
-//! finds a full bucket each time. So [`peer_ip`] and [`client_ip`] believe no header of a stranger,
-//! [`bearer_subject`] believes only who has authenticated the request, and [`header`] is for a header that something in
-//! front has checked or written.
+//! A sender must not be able to choose its key: with a new key for each request, it finds a full bucket each time.
+//! [`peer_ip`] and [`client_ip`] therefore read no header of an untrusted sender. [`bearer_subject`] trusts only the
+//! authenticator in front. [`header`] is for a header that a gateway has checked or written.
 
 use std::borrow::Cow;
 
@@ -24,15 +23,15 @@ pub use proxies::{NetworkError, Proxies};
 pub use route::{Route, route};
 pub use subject::{BearerSubject, Subject, UnverifiedJwtSubject, bearer_subject, unverified_jwt_subject};
 
-/// Says whose bucket a request takes from. A closure `Fn(&Parts) -> Option<String>` is one.
+/// The choice of the bucket for an incoming request. A closure `Fn(&Parts) -> Option<String>` is a key extractor.
 pub trait KeyExtractor: Send + Sync + 'static {
-    /// The key of the request's bucket; `None` when the limit is none for this request.
+    /// The key of the request's bucket; `None` if the limit does not apply to the request.
     ///
     /// # Errors
-    /// [`NoKey`] when the request does not say: it is refused.
+    /// [`NoKey`] if the request names no key. The layer rejects such a request.
     fn key(&self, request: &Parts) -> Result<Option<String>, NoKey>;
 
-    /// What `other` says where this has no key.
+    /// Uses `other` for requests that name no key here.
     fn or<Other: KeyExtractor>(self, other: Other) -> Or<Self, Other>
     where
         Self: Sized,
@@ -40,8 +39,8 @@ pub trait KeyExtractor: Send + Sync + 'static {
         Or(self, other)
     }
 
-    /// Lets requests without a key pass unlimited. Whoever may leave the key out is not limited: for requests that
-    /// another limit of the same layer holds.
+    /// Passes requests without a key. A sender that leaves the key out is not limited: use it beside another limit of the
+    /// same layer.
     fn optional(self) -> Optional<Self>
     where
         Self: Sized,
@@ -50,7 +49,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
     }
 }
 
-/// A request that does not say whose it is, and what it is answered.
+/// The error of a request without a key: status and message of its rejection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NoKey {
@@ -58,18 +57,18 @@ pub struct NoKey {
     message: Cow<'static, str>,
 }
 
-/// From [`KeyExtractor::or`].
+/// The extractor from [`KeyExtractor::or`].
 #[derive(Clone, Copy, Debug)]
 pub struct Or<One, Other>(One, Other);
 
-/// From [`KeyExtractor::optional`].
+/// The extractor from [`KeyExtractor::optional`].
 #[derive(Clone, Copy, Debug)]
 pub struct Optional<One>(One);
 
 // === impl NoKey ===
 
 impl NoKey {
-    /// Has the request answered with this status and message.
+    /// Rejects the request with this status and message.
     pub fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { status, message: message.into() }
     }
@@ -96,9 +95,9 @@ impl<One: KeyExtractor, Other: KeyExtractor> KeyExtractor for Or<One, Other> {
 impl<One: KeyExtractor> KeyExtractor for Optional<One> {
     fn key(&self, request: &Parts) -> Result<Option<String>, NoKey> {
         match self.0.key(request) {
-            // The server's own mistake is nothing to be let pass for.
+            // A mistake of the server's own must not let the request pass.
             Err(NoKey { status, .. }) if !status.is_server_error() => Ok(None),
-            told => told,
+            result => result,
         }
     }
 }

@@ -1,33 +1,33 @@
-//! Which proxies are ours, and what they say of a sender.
+//! The proxies in front of a server, and the sender's address by their headers.
 
 use std::net::IpAddr;
 
 use http::HeaderMap;
 use ipnet::IpNet;
 
-use super::forwarded::{Said, forwarded, x_forwarded_for};
+use super::forwarded::{Hop, forwarded, x_forwarded_for};
 
-/// The proxies in front of this server, whose word on where a request comes from is good.
+/// The trusted proxies in front of this server.
 ///
-/// Proxies append the address they were called from to a header, so what is farther to the left was there before and may
-/// be anybody's invention. One header is read, `X-Forwarded-For` unless [`forwarded`](Self::forwarded) is called: our
-/// proxies must write it, whatever a sender has put there.
+/// A proxy appends the address of its caller to a header. Addresses farther to the left were there before, and a sender may
+/// have invented them. The header is `X-Forwarded-For` unless [`forwarded`](Self::forwarded) is called. All proxies must
+/// append to it.
 #[derive(Clone, Debug)]
 pub struct Proxies {
     trust: Trust,
-    read: fn(&HeaderMap) -> Vec<Said>,
+    read: fn(&HeaderMap) -> Vec<Hop>,
 }
 
-/// Whom to believe.
+/// The hops that are trusted.
 #[derive(Clone, Debug)]
 enum Trust {
-    /// Who is in one of these networks.
+    /// Hops in these networks.
     Networks(Vec<IpNet>),
-    /// So many, the nearest first.
+    /// The nearest hops, by their number.
     Count(usize),
 }
 
-/// A text that is no network.
+/// The error of a text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no network: write an address such as \"192.0.2.1\", or a network such as \"10.0.0.0/8\" or \"fd00::/8\""
@@ -37,17 +37,17 @@ pub struct NetworkError(String);
 // === impl Proxies ===
 
 impl Proxies {
-    /// Whoever calls from one of these networks. A request from elsewhere is its sender's own, whatever its headers say.
+    /// Proxies with addresses in these networks. A request from another address is taken as the sender's own.
     ///
     /// # Errors
-    /// When one of them is no address and no network.
+    /// A text that is neither an address nor a network.
     pub fn networks(networks: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, NetworkError> {
         let networks = networks.into_iter().map(|text| network(text.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { trust: Trust::Networks(networks), read: x_forwarded_for })
     }
 
-    /// The last so many stations of every request, wherever they are. Only where nobody can reach this server but through
-    /// them: who does may write what he likes.
+    /// The last `proxies` hops of every request, at any address. Use it only if every sender has to pass them: a sender that
+    /// does not may write any address.
     pub const fn count(proxies: usize) -> Self {
         Self { trust: Trust::Count(proxies), read: x_forwarded_for }
     }
@@ -58,7 +58,7 @@ impl Proxies {
         Self { read: forwarded, ..self }
     }
 
-    /// Who sent a request with these headers, which came from `peer`.
+    /// The sender of a request with these headers, which came from `peer`.
     pub(super) fn client(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
         match &self.trust {
             Trust::Networks(networks) => {
@@ -67,9 +67,9 @@ impl Proxies {
                 if !trusted(client) {
                     return Some(client);
                 }
-                // From the nearest outwards, as long as it is one of ours who speaks, and says something.
-                for said in (self.read)(headers).into_iter().rev() {
-                    let Said::Address(address) = said else { break };
+                // From the nearest hop outwards, as long as a trusted proxy names an address.
+                for hop in (self.read)(headers).into_iter().rev() {
+                    let Hop::Address(address) = hop else { break };
                     client = address;
                     if !trusted(client) {
                         break;
@@ -78,10 +78,10 @@ impl Proxies {
                 Some(client)
             }
             Trust::Count(proxies) => {
-                let said = (self.read)(headers);
-                // A request that passed fewer stations did not come the way it should: no header of it is believed.
-                match said.len().checked_sub(*proxies).and_then(|at| said.get(at)) {
-                    Some(Said::Address(address)) => Some(*address),
+                let hops = (self.read)(headers);
+                // A request with fewer hops has bypassed a proxy. No header of it is trusted.
+                match hops.len().checked_sub(*proxies).and_then(|at| hops.get(at)) {
+                    Some(Hop::Address(address)) => Some(*address),
                     _ => peer,
                 }
             }
@@ -176,18 +176,18 @@ mod tests {
             quoted in any::<bool>(),
         ) {
             let written = written.concat();
-            let said = |appended: &str| HeaderValue::try_from(format!("{written}, {appended}")).unwrap();
+            let hops = |appended: &str| HeaderValue::try_from(format!("{written}, {appended}")).unwrap();
             let read = |proxies: &Proxies, peer: &str, headers: &HeaderMap| {
                 proxies.client(Some(peer.parse().unwrap()), headers).unwrap().to_string()
             };
             let (ours, one) = (Proxies::networks(OURS).unwrap(), Proxies::count(1));
-            let headers = HeaderMap::from_iter([(HeaderName::from_static("x-forwarded-for"), said("203.0.113.7"))]);
+            let headers = HeaderMap::from_iter([(HeaderName::from_static("x-forwarded-for"), hops("203.0.113.7"))]);
             prop_assert_eq!(read(&ours, "10.0.0.1", &headers), "203.0.113.7");
             prop_assert_eq!(read(&one, "10.0.0.1", &headers), "203.0.113.7");
             prop_assert_eq!(read(&ours, "198.51.100.9", &headers), "198.51.100.9");
             // A quote that he leaves open spoils what the proxy appends; then the request is the proxy's own.
             let appended = if quoted { "for=\"203.0.113.7:80\"" } else { "for=203.0.113.7" };
-            let headers = HeaderMap::from_iter([(FORWARDED, said(appended))]);
+            let headers = HeaderMap::from_iter([(FORWARDED, hops(appended))]);
             for proxies in [ours.forwarded(), one.forwarded()] {
                 let client = read(&proxies, "10.0.0.1", &headers);
                 prop_assert!(["203.0.113.7", "10.0.0.1"].contains(&client.as_str()), "{}", client);

@@ -1,19 +1,19 @@
-//! Which route of axum's it is.
+//! Keys from the routes of axum.
 
 use axum::extract::MatchedPath;
 use http::request::Parts;
 
 use super::{KeyExtractor, NoKey};
 
-/// What requests that match no route have in common.
+/// The key of requests that match no route.
 const UNMATCHED: &str = "unmatched";
 
-/// A key from the route, from [`route`].
+/// The key from [`route`].
 #[derive(Clone, Copy, Debug)]
 pub struct Route(());
 
-/// The template of the route that axum has matched, such as `/users/{id}`: a bucket for each route, not for each path a
-/// sender can think of. Requests that match none share the bucket `unmatched`.
+/// The key is the template of the route that axum has matched, such as `/users/{id}`. There is one bucket for each route, not
+/// for each path. Requests that match no route share the bucket `unmatched`.
 pub const fn route() -> Route {
     Route(())
 }

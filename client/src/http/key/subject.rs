@@ -1,32 +1,32 @@
-//! Who is logged in.
+//! Keys from the authenticated user.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{StatusCode, header::AUTHORIZATION, request::Parts};
 
 use super::{KeyExtractor, NoKey};
 
-/// Who sent a request, in its extensions: put there by whatever has authenticated it, in front of this layer.
+/// The user that sent a request, for the request's extensions. An authenticator in front of this layer inserts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject(pub String);
 
-/// A key from [`Subject`], from [`bearer_subject`].
+/// The key from [`bearer_subject`].
 #[derive(Clone, Copy, Debug)]
 pub struct BearerSubject(());
 
-/// A key from a token nobody has looked at, from [`unverified_jwt_subject`].
+/// The key from [`unverified_jwt_subject`].
 #[derive(Clone, Copy, Debug)]
 pub struct UnverifiedJwtSubject(());
 
-/// The [`Subject`] an authenticator has put into the request's extensions. A request without one is refused with 401.
+/// The key is the [`Subject`] in the request's extensions. A request without one is rejected with 401.
 pub const fn bearer_subject() -> BearerSubject {
     BearerSubject(())
 }
 
-/// The `sub` of the JSON Web Token in `Authorization: Bearer …`, whose signature is **not** looked at.
+/// The key is the `sub` of the JSON Web Token in `Authorization: Bearer …`. Its signature is **not** verified.
 ///
-/// Only behind a gateway that has verified the token of every request. Elsewhere a sender writes a new `sub` into each
-/// request and is never limited, or writes another's and has him limited. Where this server verifies tokens itself, let
-/// that insert a [`Subject`] and use [`bearer_subject`].
+/// Use it only behind a gateway that has verified the token of every request. Otherwise a sender may write a new `sub` into
+/// each request and is never limited, or may use up the bucket of another user. If this server verifies tokens itself, insert
+/// a [`Subject`] there and use [`bearer_subject`].
 pub const fn unverified_jwt_subject() -> UnverifiedJwtSubject {
     UnverifiedJwtSubject(())
 }

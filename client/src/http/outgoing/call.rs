@@ -1,18 +1,18 @@
-//! What has to be known of a request that goes out and of the answer to it, whichever client sends it.
+//! Outgoing requests and their responses, for any HTTP client.
 
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 
-/// The key of requests that name no host. No client can send them.
+/// The key of requests without a host. No client can send them.
 const NO_HOST: &str = "none";
 
-/// A request that goes out.
-pub trait Outgoing {
-    /// Whom it goes to: the host in lower case, and the port if it is not the scheme's own.
+/// A request that a client sends.
+pub trait OutgoingRequest {
+    /// The called host in lower case, and the port if it is not the default of the scheme. `None` if the request has none.
     fn host(&self) -> Option<String>;
 }
 
-/// The answer to a request that went out.
-pub trait Answer {
+/// The response to an outgoing request.
+pub trait OutgoingResponse {
     /// Its status.
     fn status(&self) -> StatusCode;
 
@@ -20,37 +20,37 @@ pub trait Answer {
     fn headers(&self) -> &HeaderMap;
 }
 
-/// Says whose bucket a request that goes out takes from: `()` for the one of all, [`PerHost`], or a closure
-/// `Fn(&Request) -> Option<String>`.
+/// The choice of a bucket for an outgoing request: [`PerHost`], a closure `Fn(&Request) -> Option<String>`, or `()` for a
+/// limit with one bucket.
 pub trait OutgoingKey<Q> {
-    /// The key, if the limit is keyed.
+    /// The key of the bucket; `None` for an unkeyed limit.
     fn key(&self, request: &Q) -> Option<String>;
 }
 
-/// A bucket for each host.
+/// A bucket for each host and port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PerHost;
 
-// === impl Outgoing ===
+// === impl OutgoingRequest ===
 
-impl<B> Outgoing for Request<B> {
+impl<B> OutgoingRequest for Request<B> {
     fn host(&self) -> Option<String> {
         of_uri(self.uri())
     }
 }
 
 #[cfg(feature = "reqwest")]
-impl Outgoing for reqwest::Request {
+impl OutgoingRequest for reqwest::Request {
     fn host(&self) -> Option<String> {
-        // This URL has its host in lower case, and leaves the scheme's own port out.
+        // The host of a `Url` is in lower case, and its port is `None` for the default of the scheme.
         let host = self.url().host_str()?;
         Some(self.url().port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
     }
 }
 
-// === impl Answer ===
+// === impl OutgoingResponse ===
 
-impl<B> Answer for Response<B> {
+impl<B> OutgoingResponse for Response<B> {
     fn status(&self) -> StatusCode {
         self.status()
     }
@@ -61,7 +61,7 @@ impl<B> Answer for Response<B> {
 }
 
 #[cfg(feature = "reqwest")]
-impl Answer for reqwest::Response {
+impl OutgoingResponse for reqwest::Response {
     fn status(&self) -> StatusCode {
         self.status()
     }
@@ -79,7 +79,7 @@ impl<Q> OutgoingKey<Q> for () {
     }
 }
 
-impl<Q: Outgoing> OutgoingKey<Q> for PerHost {
+impl<Q: OutgoingRequest> OutgoingKey<Q> for PerHost {
     fn key(&self, request: &Q) -> Option<String> {
         Some(request.host().unwrap_or_else(|| NO_HOST.to_owned()))
     }

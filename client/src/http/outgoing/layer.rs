@@ -1,4 +1,4 @@
-//! The layer for requests that go out.
+//! The layer for outgoing requests.
 
 use std::{
     borrow::Cow,
@@ -12,22 +12,22 @@ use tokio::time::sleep;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Answer, OutgoingKey, retry_after::asked_by};
+use super::{OutgoingKey, OutgoingResponse, retry_after::pause_of};
 use crate::{
-    admission::Admission, client::Client, denied::Denied, machine::Micros, outage::OnError,
+    admission::Admission, client::Client, denied::Denied, machine::Micros, outage_policy::OnError,
     shell::clock::micros, take::Take,
 };
 
-/// The longest a request waits for its token unless told otherwise.
-const LONGEST: Duration = Duration::from_secs(30);
-/// The longest pause the other side can ask for, unless told otherwise: it may be mistaken, or mean us ill.
+/// The longest wait for a token, unless set.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The longest pause that a called service can ask for, unless set. The service may be wrong, or hostile.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// Has requests that go out wait until a limit allows them.
+/// A layer that delays outgoing requests until a limit allows them.
 ///
-/// An answer 429 or 503 with `Retry-After` pauses its bucket: no request that takes from it is sent before, by whichever
-/// layer of this client or a clone of it. Other processes are told so by the other side itself. Nothing is sent twice: the answer
-/// goes to the caller.
+/// A response 429 or 503 with `Retry-After` pauses its bucket, for all layers of this client and its clones. No request that
+/// takes from the bucket is sent before the pause is over. Other processes learn of the pause by a response of their own.
+/// No request is sent twice, and the caller gets the response.
 ///
 /// # Examples
 /// ```no_run
@@ -61,13 +61,14 @@ pub struct Wait<S, K = ()> {
     layer: WaitLayer<K>,
 }
 
-/// Why there is no answer.
+/// The reason why a call has no response.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CallError<E> {
-    /// No token came in time, or the other side is to be left alone for longer than that. Nothing was sent.
+    /// No token came in time, or the pause of the called service is longer than the wait. Nothing was sent.
     #[error("not sent: {0}")]
     Denied(#[source] Denied),
-    /// What the service within says.
+    /// The error of the inner service.
     #[error(transparent)]
     Inner(E),
 }
@@ -75,13 +76,13 @@ pub enum CallError<E> {
 // === impl WaitLayer ===
 
 impl WaitLayer {
-    /// Takes a token of the limit `name` for each request, from one bucket for all of them.
+    /// A layer that takes a token of the limit `name` for each request. Without [`key`](Self::key), the limit is unkeyed.
     pub fn new(client: &Client, name: impl Into<Cow<'static, str>>) -> Self {
         Self {
             client: client.clone(),
             limit: name.into(),
             key: Arc::new(()),
-            longest: LONGEST,
+            longest: LONGEST_WAIT,
             longest_pause: LONGEST_PAUSE,
             on_error: OnError::default(),
         }
@@ -89,29 +90,29 @@ impl WaitLayer {
 }
 
 impl<K> WaitLayer<K> {
-    /// From whose bucket, for a limit that is keyed: [`PerHost`](super::PerHost), or a closure over the request.
+    /// Chooses the bucket of a keyed limit: [`PerHost`](super::PerHost), or a closure over the request.
     pub fn key<Key>(self, key: Key) -> WaitLayer<Key> {
         let Self { client, limit, key: _, longest, longest_pause, on_error } = self;
         WaitLayer { client, limit, key: Arc::new(key), longest, longest_pause, on_error }
     }
 
-    /// The longest a request waits for its turn; 30 s unless set.
+    /// The longest wait of a request; 30 s unless set.
     pub fn wait(self, longest: Duration) -> Self {
         Self { longest, ..self }
     }
 
-    /// The longest pause that is kept, whatever the other side asks for; 10 min unless set.
+    /// The longest pause that a called service gets; 10 min unless set.
     pub fn longest_pause(self, longest_pause: Duration) -> Self {
         Self { longest_pause, ..self }
     }
 
-    /// What to do when Redis cannot decide; unless set, requests are sent.
+    /// The outage policy, for requests that Redis does not decide; unless set, they are sent.
     pub fn on_error(self, on_error: OnError) -> Self {
         Self { on_error, ..self }
     }
 
-    /// Returns when a request that takes from the bucket of `key` may be sent.
-    async fn turn(&self, key: Option<String>) -> Result<(), Denied> {
+    /// Waits until a request that takes from the bucket of `key` may be sent.
+    async fn wait_for_token(&self, key: Option<String>) -> Result<(), Denied> {
         let clock = &self.client.shared().clock;
         let until = clock.now().saturating_add(micros(self.longest));
         let mut take = Take::of(self.limit.clone());
@@ -119,14 +120,14 @@ impl<K> WaitLayer<K> {
             take = take.key(key);
         }
         let name = (self.limit.to_string(), key);
-        self.pause_over(&name, &take, until).await?;
+        self.wait_for_pause(&name, &take, until).await?;
         let left = Duration::from_micros(until.saturating_sub(clock.now()));
         Admission::of(&self.client).take(take.clone()).wait(left).decide_or(self.on_error).await?;
-        // One that has begun while this waited for its token.
-        self.pause_over(&name, &take, until).await
+        // A pause may have begun meanwhile.
+        self.wait_for_pause(&name, &take, until).await
     }
 
-    async fn pause_over(
+    async fn wait_for_pause(
         &self,
         name: &(String, Option<String>),
         take: &Take,
@@ -143,9 +144,9 @@ impl<K> WaitLayer<K> {
         Ok(())
     }
 
-    /// Leaves the other side alone for as long as it asks.
-    fn heed(&self, answer: &impl Answer, key: Option<String>) {
-        if let Some(wait) = asked_by(answer) {
+    /// Begins the pause that a response asks for.
+    fn pause(&self, response: &impl OutgoingResponse, key: Option<String>) {
+        if let Some(wait) = pause_of(response) {
             let shared = self.client.shared();
             let now = shared.clock.now();
             let until = now.saturating_add(micros(wait.min(self.longest_pause)));
@@ -162,7 +163,7 @@ impl<S, K> Layer<S> for WaitLayer<K> {
     }
 }
 
-// Not derived: clones share the key, which need not be one that can be cloned.
+// Not derived: clones share the key, which need not be `Clone`.
 impl<K> Clone for WaitLayer<K> {
     fn clone(&self) -> Self {
         let (client, limit, key) = (self.client.clone(), self.limit.clone(), self.key.clone());
@@ -180,7 +181,7 @@ impl<S: Clone, K> Clone for Wait<S, K> {
 
 impl<S, K, Q> Service<Q> for Wait<S, K>
 where
-    S: Service<Q, Response: Answer, Error: Send, Future: Send> + Clone + Send + 'static,
+    S: Service<Q, Response: OutgoingResponse, Error: Send, Future: Send> + Clone + Send + 'static,
     K: OutgoingKey<Q> + Send + Sync + 'static,
     Q: Send + 'static,
 {
@@ -193,16 +194,16 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        // The one that was polled is the one that is ready.
+        // Only the polled service is ready, and a clone of it is not.
         let ready = self.inner.clone();
         let mut service = std::mem::replace(&mut self.inner, ready);
         let layer = self.layer.clone();
         Box::pin(async move {
             let key = layer.key.key(&request);
-            layer.turn(key.clone()).await.map_err(CallError::Denied)?;
-            let answer = service.call(request).await.map_err(CallError::Inner)?;
-            layer.heed(&answer, key);
-            Ok(answer)
+            layer.wait_for_token(key.clone()).await.map_err(CallError::Denied)?;
+            let response = service.call(request).await.map_err(CallError::Inner)?;
+            layer.pause(&response, key);
+            Ok(response)
         })
     }
 }

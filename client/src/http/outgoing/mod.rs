@@ -1,8 +1,8 @@
-//! Requests that go out: they wait for tokens, and for as long as the other side asks.
+//! Outgoing requests: they wait for tokens, and for the pauses that called services ask for.
 
 mod call;
 mod layer;
 mod retry_after;
 
-pub use call::{Answer, Outgoing, OutgoingKey, PerHost};
+pub use call::{OutgoingKey, OutgoingRequest, OutgoingResponse, PerHost};
 pub use layer::{CallError, Wait, WaitLayer};

@@ -1,4 +1,4 @@
-//! How long the other side wants to be left alone.
+//! Pauses that called services ask for.
 
 use std::time::Duration;
 
@@ -7,20 +7,21 @@ use http::{
     header::{DATE, RETRY_AFTER},
 };
 
-use super::Answer;
+use super::OutgoingResponse;
 
-/// What an answer asks for, if it is one that does: 429 or 503 with a `Retry-After`.
-pub(super) fn asked_by(answer: &impl Answer) -> Option<Duration> {
-    let asks = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&answer.status());
-    asks.then(|| retry_after(answer.headers())).flatten()
+/// The pause that a response asks for: 429 or 503 with a `Retry-After`.
+pub(super) fn pause_of(response: &impl OutgoingResponse) -> Option<Duration> {
+    let asks = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&response.status());
+    asks.then(|| retry_after(response.headers())).flatten()
 }
 
-/// Seconds, or a date: reckoned from the answer's own `Date`, so that the other side's clock may be wrong.
+/// The duration in `Retry-After`: seconds, or a date. A date counts from the response's own `Date`, since the clock of the
+/// called service may be wrong.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let after = text(&RETRY_AFTER)?;
     if !after.is_empty() && after.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More seconds than can be counted are as good as all of them.
+        // More seconds than a `u64` holds: the longest pause.
         return Some(Duration::from_secs(after.parse().unwrap_or(u64::MAX)));
     }
     let date = |text| httpdate::parse_http_date(text).ok();
@@ -39,7 +40,7 @@ mod tests {
         for (name, value) in headers {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
-        asked_by(&response).map(|wait| wait.as_secs())
+        pause_of(&response).map(|wait| wait.as_secs())
     }
 
     #[test]
@@ -55,6 +56,6 @@ mod tests {
             assert_eq!(asked(429, &[(RETRY_AFTER, wrong), date.clone()]), None, "{wrong:?}");
         }
         assert_eq!(asked(429, &[]), None);
-        assert_eq!(asked(301, &[(RETRY_AFTER, "120")]), None, "not a refusal");
+        assert_eq!(asked(301, &[(RETRY_AFTER, "120")]), None, "not a rejection");
     }
 }

@@ -34,7 +34,7 @@ async fn any_node_will_do_and_of_several_the_first_that_answers() {
     cluster.nodes[1].redis.server.kill().unwrap();
     let others = format!("redis://127.0.0.1:{b},127.0.0.1:{a}/0");
     let topup = patient(&others).await;
-    assert_eq!(topup.tokens_held(), 0);
+    assert_eq!(topup.prefetched_tokens(), 0);
 }
 
 #[tokio::test]

@@ -185,7 +185,7 @@ fn parsed(event: &str) -> (&str, Event) {
 }
 
 fn shown(answer: &Throttled) -> String {
-    let Throttled { limited, limit, remaining, retry_after, reset_after } = *answer;
+    let Throttled { limited, limit, remaining, retry_after, reset_after, .. } = *answer;
     let retry_after = retry_after.map_or_else(|| "-1".to_owned(), |seconds| seconds.to_string());
     format!("{} {limit} {remaining} {retry_after} {reset_after}", u8::from(limited))
 }

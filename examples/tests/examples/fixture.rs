@@ -1,4 +1,4 @@
-//! What each of these tests begins with: a daemon with a Redis of its own, and an example that runs.
+//! The fixture of all tests here: a daemon with a Redis of its own, and an example as a child process.
 
 use std::process::{Output, Stdio};
 
@@ -12,21 +12,21 @@ use topup_tests::{Daemon, Launch, SOON};
 const CONFIG: &str = include_str!("../../topup.toml");
 
 /// A daemon with the limits of the examples and a Redis of its own.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) redis: String,
     _daemon: Daemon,
 }
 
-/// An example that serves; killed on drop.
+/// An example that is a server. It is killed on drop.
 pub(crate) struct Server {
     pub(crate) url: String,
     _child: Child,
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
-    pub(crate) async fn set() -> Self {
+impl Fixture {
+    pub(crate) async fn start() -> Self {
         let mut daemon = Launch::new(CONFIG).arg("--embedded").run();
         Self { redis: daemon.embedded_url(SOON).await, _daemon: daemon }
     }
@@ -38,7 +38,7 @@ impl Stage {
         command
     }
 
-    /// Starts an example that says where it listens.
+    /// Starts an example that prints the address of its socket.
     pub(crate) async fn serve(&self, mut command: Command) -> Server {
         command.stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -50,7 +50,7 @@ impl Stage {
     }
 }
 
-/// Runs a program to its end, with this on its standard input.
+/// Runs a program to its end, with `input` on its standard input.
 pub(crate) async fn run(mut command: Command, input: &str) -> Output {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -59,7 +59,7 @@ pub(crate) async fn run(mut command: Command, input: &str) -> Output {
     timeout(SOON, child.wait_with_output()).await.expect("it ends soon").unwrap()
 }
 
-/// The lines a program has written, in order.
+/// The lines that a program has written, sorted.
 pub(crate) fn lines(written: &[u8]) -> Vec<String> {
     let mut lines: Vec<String> = String::from_utf8_lossy(written).lines().map(str::to_owned).collect();
     lines.sort();

@@ -1,4 +1,4 @@
-//! What happens when nothing can be decided, and how often it did.
+//! The outage policy: the decision where Redis gives none, and a record of such outages.
 
 use std::{
     collections::HashSet,
@@ -10,53 +10,55 @@ use std::{
 
 use crate::error::Error;
 
-/// What to do when nothing can be decided: Redis is away or slow, or the limit is not published.
+/// The outage policy: the decision if Redis is unreachable or slow, or the limit is not published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnError {
-    /// Go on as if it had been allowed: an outage of the limiter is not one of what it limits.
+    /// Go on as if allowed. An outage of the limiter then stops no request.
     #[default]
     Allow,
-    /// Stop as if it had been denied.
+    /// Stop as if denied.
     Deny,
 }
 
-/// A client's count of what was not decided, and the limits that could not be asked when they were last.
+/// A client's record of outages: a count, and the limits without a decision at present.
 #[derive(Debug, Default)]
-pub(crate) struct Outage {
+pub(crate) struct Outages {
     undecided: AtomicU64,
-    lasts: AtomicBool,
+    any: AtomicBool,
     limits: Mutex<HashSet<String>>,
 }
 
-// === impl Outage ===
+// === impl Outages ===
 
-impl Outage {
-    /// How often nothing could be decided.
+impl Outages {
+    /// Admissions so far that Redis did not decide.
     pub(crate) fn undecided(&self) -> u64 {
         self.undecided.load(Relaxed)
     }
 
-    /// Takes note that `limits` have decided, and says so in the log of those that could not before.
-    pub(crate) fn over<'a>(&self, limits: impl Iterator<Item = &'a str>) {
-        // Read first: this is on the way of every take.
-        if self.lasts.load(Relaxed) {
+    /// Records a decision of `limits`, and logs the end of their outages.
+    pub(crate) fn end<'a>(&self, limits: impl Iterator<Item = &'a str>) {
+        // Read first, without the lock: each admission comes here.
+        if self.any.load(Relaxed) {
             let mut failing = self.failing();
             for limit in limits.filter(|limit| failing.remove(*limit)) {
                 log_end(limit, self.undecided());
             }
-            self.lasts.store(!failing.is_empty(), Relaxed);
+            self.any.store(!failing.is_empty(), Relaxed);
         }
     }
 
-    /// Takes note that `limits` have not decided, and says so in the log of those that could before.
-    pub(crate) fn note<'a>(&self, limits: impl Iterator<Item = &'a str>, error: &Error, on_error: OnError) {
+    /// Records that `limits` gave no decision, and logs the begin of their outages.
+    pub(crate) fn begin<'a>(&self, limits: impl Iterator<Item = &'a str>, error: &Error, on_error: OnError) {
         self.undecided.fetch_add(1, Relaxed);
         let mut failing = self.failing();
-        for limit in limits.filter(|limit| !failing.contains(*limit)).collect::<Vec<_>>() {
-            failing.insert(limit.to_owned());
-            log_begin(limit, error, on_error);
+        for limit in limits {
+            if failing.insert(limit.to_owned()) {
+                log_begin(limit, error, on_error);
+            }
         }
-        self.lasts.store(true, Relaxed);
+        self.any.store(true, Relaxed);
     }
 
     fn failing(&self) -> MutexGuard<'_, HashSet<String>> {

@@ -1,4 +1,4 @@
-//! Why a request is not let through.
+//! Rejections of requests.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,19 +7,19 @@ use http::StatusCode;
 use super::key::NoKey;
 use crate::{denied::Denied, error::Error};
 
-/// A request that is not let through, and what it is told.
+/// The rejection of a request: status, message, and when to try again.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct Rejection {
     status: StatusCode,
     message: Cow<'static, str>,
     limit: Option<String>,
     retry_after: Option<Duration>,
 }
 
-// === impl Refusal ===
+// === impl Rejection ===
 
-impl Refusal {
-    /// A limit said no.
+impl Rejection {
+    /// A rejection by a limit.
     pub(super) fn denied(denied: &Denied) -> Self {
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -29,40 +29,40 @@ impl Refusal {
         }
     }
 
-    /// No limit could be asked whether it allows this, or none ever would.
+    /// A rejection because of an error: Redis did not decide, or no limit could ever allow the request.
     pub(super) fn because(error: &Error) -> Self {
         let (status, message) = match error {
             Error::InvalidKey(_) => (StatusCode::BAD_REQUEST, error.to_string().into()),
             error if error.is_of_the_take() => (StatusCode::TOO_MANY_REQUESTS, error.to_string().into()),
-            // What is wrong inside is told to the log.
+            // The details are for the log, not for the sender.
             _ => (StatusCode::SERVICE_UNAVAILABLE, "limits cannot be decided at the moment".into()),
         };
         Self { status, message, limit: None, retry_after: None }
     }
 
-    /// 429 for a denial, and for a cost no bucket can hold; 503 when nothing could be decided and that means
-    /// [`Deny`](crate::OnError::Deny); 400, 401 or 500 when nobody knows whose request it is.
+    /// The status: 429 for a denial, or for a cost above the capacity. It is 503 without a decision, under
+    /// [`Deny`](crate::OnError::Deny), and 400, 401 or 500 for a request without a key.
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// What to tell.
+    /// The message for the sender.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The limit that denied.
+    /// The name of the limit that denied.
     pub fn limit(&self) -> Option<&str> {
         self.limit.as_deref()
     }
 
-    /// When the same request would be allowed, if nobody else takes meanwhile.
+    /// Time until the same request would be allowed, if no other takes meanwhile.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 }
 
-impl From<NoKey> for Refusal {
+impl From<NoKey> for Rejection {
     fn from(no_key: NoKey) -> Self {
         let (status, message) = no_key.into_parts();
         Self { status, message, limit: None, retry_after: None }

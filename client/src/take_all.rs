@@ -1,0 +1,316 @@
+//! Takes of several buckets, decided at once.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use topup_wire::{
+    bucket::Operation,
+    limit::{LimitName, Mode},
+    reply::Verdict,
+    scripts,
+};
+
+use crate::{
+    bucket::{Bucket, checked, decision},
+    decision::Decision,
+    error::Error,
+    machine::Event,
+    shell::{BucketEntry, Handle, Published, exceeds, unknown},
+};
+
+/// The answer to [`Client::take_all`](crate::Client::take_all): all tokens were taken, or none.
+#[must_use = "an unread decision limits nothing"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiDecision {
+    limits: Vec<LimitDecision>,
+}
+
+/// The decision of one limit in a [`MultiDecision`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitDecision {
+    limit: LimitName,
+    key: Option<String>,
+    decision: Decision,
+}
+
+/// A take of `count` tokens of one bucket.
+#[derive(Clone, Debug)]
+struct BucketTake {
+    bucket: Bucket,
+    entry: Arc<BucketEntry>,
+    count: u64,
+}
+
+// === impl MultiDecision ===
+
+impl MultiDecision {
+    /// Whether the caller may go on. If so, tokens were taken of every limit that is enforced; otherwise of none. A limit
+    /// in shadow that had too few tokens gave none either way.
+    pub fn is_allowed(&self) -> bool {
+        self.limits.iter().all(|limit| limit.decision.is_allowed())
+    }
+
+    /// The decision of each limit, in the order of the takes. If one limit denies, the decisions of the others say what
+    /// they would have been alone. If a remembered denial decided, only the limits that deny are listed.
+    pub fn limits(&self) -> &[LimitDecision] {
+        &self.limits
+    }
+
+    /// The limit that denies for the longest; `None` when allowed.
+    pub fn denied_by(&self) -> Option<&LimitDecision> {
+        let denied = self.limits.iter().filter(|limit| !limit.decision.is_allowed());
+        // Reversed, since `max_by_key` returns the last of equal ones, and the first is wanted.
+        denied.rev().max_by_key(|limit| limit.decision.retry_after())
+    }
+
+    /// Time until a denied take would succeed, if no other caller takes meanwhile; `None` when allowed.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.denied_by()?.decision.retry_after()
+    }
+
+    /// The decision of one bucket.
+    pub(crate) fn of_one(entry: &BucketEntry, decision: Decision) -> Self {
+        Self { limits: vec![LimitDecision::of(entry, decision)] }
+    }
+
+    /// Takes all of `takes`, or nothing. Several takes of one bucket are added up.
+    pub(crate) async fn take(
+        client: &Handle,
+        takes: impl IntoIterator<Item = (Bucket, u64)>,
+    ) -> Result<Self, Error> {
+        let takes = merged(takes)?;
+        if let [take] = &takes[..] {
+            let decision = take.bucket.take(take.count).await?;
+            return Ok(Self::of_one(&take.entry, decision));
+        }
+        let decided = Self::decide(client, &takes).await?;
+        decided.record_trials(&takes);
+        Ok(decided)
+    }
+
+    /// Records the takes of limits on trial. If a limit denies, the takes that it stopped are not counted.
+    fn record_trials(&self, takes: &[BucketTake]) {
+        for take in takes.iter().filter(|take| take.entry.limit().is_on_trial()) {
+            let limit = self.limits.iter().find(|limit| take.entry.is_of(&limit.limit, limit.key()));
+            let decision = limit.map(LimitDecision::decision);
+            let decision = decision.filter(|decision| decision.would_deny() || self.is_allowed());
+            if let (Some(published), Some(_)) = (take.entry.limit().last(), decision) {
+                take.bucket.record_trial(&take.entry, &published, take.count, decision);
+            }
+        }
+    }
+
+    async fn decide(client: &Handle, takes: &[BucketTake]) -> Result<Self, Error> {
+        let limits: Vec<_> = takes.iter().filter_map(|take| take.remembered_denial(client)).collect();
+        if !limits.is_empty() || takes.is_empty() {
+            return Ok(Self { limits });
+        }
+        let is_split = &client.shared().buckets_are_split;
+        if !is_split.load(Relaxed) || in_one_hash_slot(takes) {
+            match client.within_deadline(Self::by_one_script(client, takes)).await {
+                Err(Error::Redis(error)) if scripts::is_cross_slot(error.inner()) => {
+                    is_split.store(true, Relaxed);
+                }
+                Ok(None) => {}
+                Ok(Some(decided)) => return Ok(decided),
+                Err(error) => return Self::if_none_is_enforced(takes, &error).ok_or(error),
+            }
+        }
+        Self::in_order(takes).await
+    }
+
+    /// The decision in place of `error` if no limit is enforced.
+    fn if_none_is_enforced(takes: &[BucketTake], error: &Error) -> Option<Self> {
+        let decide = |take: &BucketTake| {
+            let published = take.bucket.last_published(&take.entry)?;
+            let key = take.entry.key();
+            let is_enforced = published.mode(key) == Mode::Enforce;
+            let decision = (!is_enforced).then(|| published.apply_mode(key, Err(error.clone())))?;
+            Some(LimitDecision::of(&take.entry, decision.ok()?))
+        };
+        Some(Self { limits: takes.iter().map(decide).collect::<Option<_>>()? })
+    }
+
+    /// Decides in one step; `None` when a limit has changed since it was read, and nothing was done.
+    async fn by_one_script(client: &Handle, takes: &[BucketTake]) -> Result<Option<Self>, Error> {
+        let shared = client.shared();
+        let published = published(takes).await?;
+        let takes =
+            takes.iter().zip(&published).map(|(take, limit)| (take, limit, limit.mode(take.entry.key())));
+        let parts = takes.clone().filter(|(.., mode)| *mode != Mode::Off).map(|(take, limit, mode)| {
+            let location = limit.locate(take.entry.key());
+            scripts::BucketTake {
+                algorithm: location.algorithm(),
+                keys: location.keys,
+                member: location.member,
+                count: take.count,
+                enforced: mode == Mode::Enforce,
+            }
+        });
+        let parts: Vec<_> = parts.collect();
+        let sent = shared.clock.now();
+        let mut replies = match &parts[..] {
+            [] => Vec::new().into_iter(),
+            parts => {
+                scripts::take_all(&mut shared.connection(), parts).await.map_err(Error::redis)?.into_iter()
+            }
+        };
+        let mut limits = Vec::with_capacity(published.len());
+        for (take, limit, mode) in takes {
+            let (entry, key) = (&take.entry, take.entry.key());
+            if let Some(decision) = limit.decision_if_off(key) {
+                limits.push(LimitDecision::of(entry, decision));
+                continue;
+            }
+            let Some(settled) = replies.next() else { return Ok(None) };
+            let result = match settled.verdict {
+                Verdict::Unknown => {
+                    entry.limit().invalidate();
+                    if mode == Mode::Enforce {
+                        return Ok(None);
+                    }
+                    Err(unknown(entry))
+                }
+                Verdict::ExceedsCapacity => Err(exceeds(entry, take.count, settled.capacity)),
+                _ => Ok(decision(&settled)),
+            };
+            if settled.verdict == Verdict::Denied {
+                let event = Event::Heard { settled, count: take.count, sent };
+                entry.step_under(event, limit, client, None);
+            }
+            match limit.apply_mode(key, result) {
+                Ok(decision) => limits.push(LimitDecision::of(entry, decision)),
+                // A limit in shadow that was removed meanwhile has no part in the decision.
+                Err(Error::UnknownLimit { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(Self { limits }))
+    }
+
+    /// Decides one bucket after the other: first those of enforced limits, then the others if all of these allow.
+    async fn in_order(takes: &[BucketTake]) -> Result<Self, Error> {
+        let published = published(takes).await?;
+        let mut decisions = vec![None; takes.len()];
+        let is_enforced = |i: &usize| published[*i].mode(takes[*i].entry.key()) == Mode::Enforce;
+        let (enforced, others): (Vec<usize>, Vec<usize>) = (0..takes.len()).partition(is_enforced);
+        take_in_order(takes, &enforced, &mut decisions).await?;
+        let allowed = decisions.iter().flatten().all(Decision::is_allowed);
+        for i in others {
+            let take = &takes[i];
+            let operation = if allowed { Operation::Take(take.count) } else { Operation::Peek(take.count) };
+            // A limit that was removed meanwhile has no part in the decision.
+            decisions[i] = published[i].apply_mode(take.entry.key(), take.settle(operation).await).ok();
+        }
+        let decided = takes.iter().zip(decisions);
+        let limits = decided.filter_map(|(take, decision)| Some(LimitDecision::of(&take.entry, decision?)));
+        Ok(Self { limits: limits.collect() })
+    }
+}
+
+// === impl LimitDecision ===
+
+impl LimitDecision {
+    /// The name of the limit.
+    pub fn limit(&self) -> &str {
+        self.limit.as_str()
+    }
+
+    /// The key of the bucket; `None` for an unkeyed limit.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The decision.
+    pub const fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    fn of(entry: &BucketEntry, decision: Decision) -> Self {
+        Self { limit: *entry.name(), key: entry.key().map(str::to_owned), decision }
+    }
+}
+
+// === impl BucketTake ===
+
+impl BucketTake {
+    async fn settle(&self, operation: Operation) -> Result<Decision, Error> {
+        let settled = self.bucket.handle().within_deadline(self.bucket.settle(operation)).await?;
+        Ok(decision(&settled))
+    }
+
+    /// The denial of this take, if the limit is enforced and the denial is known without Redis.
+    fn remembered_denial(&self, client: &Handle) -> Option<LimitDecision> {
+        let published = self.entry.published(client)?;
+        let denial = self.entry.denial(self.count, &published, client)?;
+        let is_enforced = published.mode(self.entry.key()) == Mode::Enforce;
+        is_enforced.then(|| LimitDecision::of(&self.entry, denial.into()))
+    }
+}
+
+/// Takes of the buckets at the indexes `enforced`, in order. If one denies, the tokens of those before it are put back,
+/// and those after it are only peeked at.
+async fn take_in_order(
+    takes: &[BucketTake],
+    enforced: &[usize],
+    decisions: &mut [Option<Decision>],
+) -> Result<(), Error> {
+    for (done, &i) in enforced.iter().enumerate() {
+        let result = takes[i].settle(Operation::Take(takes[i].count)).await;
+        if let Ok(decision) = result
+            && decision.is_allowed()
+        {
+            decisions[i] = Some(decision);
+            continue;
+        }
+        for &before in &enforced[..done] {
+            let put_back = takes[before].settle(Operation::Refund(takes[before].count)).await;
+            // After an error, tokens that cannot be put back are lost to the bucket: the first error says more.
+            decisions[before] = if result.is_ok() { Some(put_back?) } else { None };
+        }
+        decisions[i] = Some(result?);
+        for &after in &enforced[done + 1..] {
+            decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
+        }
+        break;
+    }
+    Ok(())
+}
+
+/// Whether one node of a cluster has all the buckets, as far as the worker knows.
+fn in_one_hash_slot(takes: &[BucketTake]) -> bool {
+    let hash_slot =
+        |take: &BucketTake| Some(take.entry.limit().last()?.locate(take.entry.key()).keys.hash_slot);
+    let mut hash_slots = takes.iter().map(hash_slot);
+    let first = hash_slots.next().flatten();
+    first.is_some() && hash_slots.all(|slot| slot == first)
+}
+
+/// The limit of each bucket.
+async fn published(takes: &[BucketTake]) -> Result<Vec<Arc<Published>>, Error> {
+    let mut published = Vec::with_capacity(takes.len());
+    for take in takes {
+        let handle = take.bucket.handle();
+        published.push(handle.within_deadline(take.entry.read(handle)).await?);
+    }
+    Ok(published)
+}
+
+/// One take for each bucket.
+fn merged(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Vec<BucketTake>, Error> {
+    let mut merged: Vec<BucketTake> = Vec::new();
+    for (bucket, count) in takes {
+        checked(count)?;
+        let entry = bucket.entry()?.clone();
+        match merged.iter_mut().find(|take| take.entry.is_of(entry.name(), entry.key())) {
+            Some(take) => {
+                take.count += count;
+                checked(take.count)?;
+            }
+            None => merged.push(BucketTake { bucket, entry, count }),
+        }
+    }
+    Ok(merged)
+}
