@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use topup_measure::Meter;
+use topup_lab::RedisCounters;
 
-use crate::{limiter::Limiter, rules::Rule};
+use crate::{limiter::kind::Limiter, rules::Rule};
 
 /// What runs a script.
 pub(crate) const SCRIPTS: [&str; 3] = ["eval", "evalsha", "fcall"];
@@ -69,7 +69,7 @@ pub(crate) struct Found {
     /// All workers together; quantiles are those of the worst.
     pub(crate) seen: Seen,
     /// What Redis did for it.
-    pub(crate) redis: Meter,
+    pub(crate) redis: RedisCounters,
     /// CPUs that other programs had meanwhile.
     pub(crate) others: f64,
 }
@@ -122,7 +122,7 @@ impl Answered {
 // === impl Found ===
 
 impl Found {
-    pub(crate) fn new(workers: &[Seen], redis: Meter, others: f64) -> Self {
+    pub(crate) fn new(workers: &[Seen], redis: RedisCounters, others: f64) -> Self {
         let most = |of: fn(&Seen) -> f64| workers.iter().map(of).fold(0.0, f64::max);
         let seen = Seen {
             decisions: workers.iter().map(|seen| seen.decisions).sum(),

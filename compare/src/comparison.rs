@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
-use topup_measure::Spread;
+use topup_lab::Summary;
+use topup_lab::clock::time_of_day;
 
 use crate::{
-    clock::time_of_day,
     cost::{Crossover, Memory, Saturation, Upkeep},
     limiter::Limiter,
     replay::Replay,
@@ -22,8 +22,9 @@ pub struct Comparison {
     pub about: About,
     /// The traffics that were played.
     pub traffics: Vec<Traffic>,
-    /// How each limiter did under each.
-    pub cells: Vec<Cell>,
+    /// Results of each limiter under each traffic.
+    #[serde(rename = "cells")]
+    pub measurements: Vec<Measurement>,
     /// What each limiter costs.
     pub costs: Vec<Cost>,
     /// What topup's daemon costs while nobody asks: with no active bucket, and with many.
@@ -61,7 +62,7 @@ pub struct About {
 
 /// How a limiter did under one traffic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Cell {
+pub struct Measurement {
     /// Who.
     pub limiter: Limiter,
     /// Under what.
@@ -69,9 +70,9 @@ pub struct Cell {
     /// The round in the middle, by share; but the excess is the worst of all rounds.
     pub score: Score,
     /// Admitted as a share of the ideal, over all rounds.
-    pub share: Option<Spread>,
+    pub share: Option<Summary>,
     /// The worst excess, over all rounds.
-    pub excess: Option<Spread>,
+    pub excess: Option<Summary>,
     /// Where each take has one right answer: how many were answered otherwise.
     pub otherwise: Option<u64>,
     /// Where each take has one right answer: all answers, as one number that two runs can be compared by.
@@ -97,7 +98,7 @@ impl Comparison {
         Self {
             about,
             traffics: Vec::new(),
-            cells: Vec::new(),
+            measurements: Vec::new(),
             costs: Vec::new(),
             upkeep: Vec::new(),
             crossover: None,
@@ -108,8 +109,10 @@ impl Comparison {
     }
 
     /// How `limiter` did under `traffic`, if it was played to it.
-    pub fn cell(&self, limiter: Limiter, traffic: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.limiter == limiter && cell.traffic == traffic)
+    pub fn measurement(&self, limiter: Limiter, traffic: &str) -> Option<&Measurement> {
+        self.measurements
+            .iter()
+            .find(|measurement| measurement.limiter == limiter && measurement.traffic == traffic)
     }
 
     /// What `limiter` costs, if that was measured.
@@ -120,7 +123,8 @@ impl Comparison {
     /// All limiters that were compared, in their order.
     pub fn limiters(&self) -> Vec<Limiter> {
         let named = |limiter: &&Limiter| {
-            self.cost(**limiter).is_some() || self.cells.iter().any(|cell| cell.limiter == **limiter)
+            self.cost(**limiter).is_some()
+                || self.measurements.iter().any(|measurement| measurement.limiter == **limiter)
         };
         Limiter::all().iter().filter(named).copied().collect()
     }
@@ -143,11 +147,11 @@ impl About {
     }
 }
 
-impl Cell {
+impl Measurement {
     /// Of the scores of all rounds; at least one.
     pub fn of(limiter: Limiter, traffic: &Traffic, mut rounds: Vec<Score>) -> Option<Self> {
-        let share = Spread::of(rounds.iter().map(Score::share));
-        let excess = Spread::of(rounds.iter().map(|score| score.excess.tokens));
+        let share = Summary::of(rounds.iter().map(Score::share));
+        let excess = Summary::of(rounds.iter().map(|score| score.excess.tokens));
         rounds.sort_by(|a, b| a.share().total_cmp(&b.share()));
         let middle = rounds.len().checked_sub(1)? / 2;
         let worst = rounds.iter().map(|score| score.excess).max_by(|a, b| a.tokens.total_cmp(&b.tokens))?;

@@ -2,16 +2,16 @@
 //! Redis is usually written, under the same traffic on one real Redis, scored against an exact oracle.
 
 pub mod advise;
-pub mod clock;
 pub mod comparison;
 pub mod cost;
+pub mod fixture;
 pub mod limiter;
 pub mod oracle;
+pub mod orders;
 pub mod replay;
 pub mod report;
 pub mod rule;
 pub mod score;
-pub mod stage;
 pub mod suite;
 pub mod take;
 pub mod traffic;

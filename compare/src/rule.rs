@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use topup_wire::limit::Rate;
 
-use crate::clock::Micros;
+use topup_lab::clock::Micros;
 
 /// `capacity` tokens at once, `tokens` every `micros` in the long run.
 ///

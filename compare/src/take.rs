@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Micros;
+use topup_lab::clock::Micros;
 
 /// A take. It was decided at an instant that only Redis knows, somewhere between `sent` and `received`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,9 @@
 
 use std::{fs, path::Path, process::Command};
 
-use super::{replaced, tell};
+use topup_lab::output::tell;
+
+use super::sections::replaced;
 use crate::cpu;
 
 /// The lockfile that this program was built with: it knows the versions of what is compared.

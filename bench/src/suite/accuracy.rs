@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    report::tell,
     rules::Rule,
 };
 
-use super::Bench;
+use super::bench::Bench;
 
 pub(super) const TITLE: &str = "Accuracy";
 const LIMITERS: [Limiter; 8] = [
@@ -49,10 +48,10 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         let rate = Rule::Tight.per_second() as f64;
         let part = |extra: f64| {
             let parts = found.iter().map(move |f| f.seen.allowed as f64 / (rate * f.seen.seconds + extra));
-            Spread::of(parts).map_or_else(String::new, |spread| spread.text(short))
+            Summary::of(parts).map_or_else(String::new, |spread| spread.text(short))
         };
         let median = |of: &dyn Fn(&Found) -> f64| {
-            Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| count(spread.median))
+            Summary::of(found.iter().map(of)).map_or_else(String::new, |spread| count(spread.median))
         };
         let allowed = median(&|found| found.seen.allowed as f64);
         let rates = median(&Found::rate);

@@ -1,15 +1,14 @@
 //! What denials cost: far more is asked for than is allowed.
 
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    report::tell,
     rules::Rule,
 };
 
-use super::Bench;
+use super::bench::Bench;
 
 pub(super) const TITLE: &str = "Overload";
 const LIMITERS: [Limiter; 9] = [
@@ -56,10 +55,10 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         }
         let (capacity, per_second) = (rule.capacity() as f64, rule.per_second() as f64);
         let most = |seconds: f64| keys.max(1) as f64 * (capacity + per_second * seconds);
-        let raw = Spread::of(found[0].iter().map(Found::rate)).map_or(0.0, |spread| spread.median);
+        let raw = Summary::of(found[0].iter().map(Found::rate)).map_or(0.0, |spread| spread.median);
         for (limiter, found) in LIMITERS.iter().zip(&found) {
             let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-                Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| text(spread.median))
+                Summary::of(found.iter().map(of)).map_or_else(String::new, |spread| text(spread.median))
             };
             if found.is_empty() {
                 continue;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use topup_daemon::config::{Config, LimitConfig, Source};
-use topup_measure::fine;
+use topup_lab::fine;
 use topup_wire::limit::Algorithm;
 
 pub use prices::Prices;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use topup_measure::fine;
+use topup_lab::clock::Micros;
+use topup_lab::fine;
 
-use crate::{clock::Micros, rule::Rule};
+use crate::rule::Rule;
 
 /// The share of a capacity that a window may get too much near full: what comes in a tick.
 const SHARE: u64 = 10;

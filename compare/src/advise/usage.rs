@@ -1,11 +1,11 @@
 //! How a limit is asked.
 
 use serde::{Deserialize, Serialize};
-use topup_measure::{count, fine};
+use topup_lab::clock::{Micros, SECOND};
+use topup_lab::{count, fine};
 
 use super::DAY;
 use crate::{
-    clock::{Micros, SECOND},
     oracle::{Ideal, Oracle},
     replay::Trace,
     rule::Rule,

@@ -7,11 +7,10 @@ mod watch;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::{Args, Parser, Subcommand, error::ErrorKind};
-
+use clap::{Args, Parser, Subcommand};
 use topup_wire::limit::{Capacity, Rate};
 
-use crate::{limiter::Limiter, report::complain, stage::follow, worker};
+use crate::{limiter::Limiter, worker};
 
 /// Compares rate limiters on one Redis: which is exact, and what does each cost?
 ///
@@ -185,51 +184,29 @@ enum Command {
     },
     /// Ask limiters as told on standard input
     #[command(hide = true)]
-    Worker {
-        #[arg(long)]
-        parent: i32,
-    },
+    Worker,
     /// Run topup's daemon
     #[command(hide = true)]
     Daemon {
-        #[arg(long)]
-        parent: i32,
-        config: OsString,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
     /// Top up counters of rivals as told on standard input
     #[command(hide = true)]
-    Refill {
-        #[arg(long)]
-        parent: i32,
-    },
+    Refill,
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let _ = error.print();
-            // sysexits.h: EX_USAGE.
-            return ExitCode::from(if asked { 0 } else { 64 });
-        }
-    };
-    let ended = match cli.command {
+    topup_lab::cli::main(|cli: Cli| match cli.command {
         None => run::compare(&cli.run),
         Some(Command::Advise(args)) => advise::main(&args),
         Some(Command::Show { file, output }) => run::show_again(&file, &output),
         Some(Command::Replay(args)) => replay::main(&args),
         Some(Command::Watch(args)) => watch::main(&args),
-        Some(Command::Worker { parent }) => {
-            follow(parent).and_then(|()| worker::run()).map(|()| ExitCode::SUCCESS)
-        }
-        Some(Command::Refill { parent }) => run::refill(parent),
-        Some(Command::Daemon { parent, config }) => run::daemon(parent, config),
-    };
-    ended.unwrap_or_else(|error| {
-        complain(&format!("topup-compare: {error:#}"));
-        ExitCode::from(2)
+        Some(Command::Worker) => worker::run().map(|()| ExitCode::SUCCESS),
+        Some(Command::Refill) => run::refill(),
+        Some(Command::Daemon { args }) => Ok(run::daemon(args)),
     })
 }
 

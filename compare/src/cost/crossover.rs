@@ -1,13 +1,13 @@
 //! From how many takes per bucket and second on is a bucket that is topped up cheaper than one refilled by each take?
 
 use serde::{Deserialize, Serialize};
+use topup_lab::clock::SECOND;
 
 use super::{Pace, commands};
 use crate::{
-    clock::SECOND,
-    limiter::{Contender, Limiter},
+    fixture::Fixture,
+    limiter::{Limiter, LimiterUnderTest},
     rule::Rule,
-    stage::Stage,
     traffic::{Fault, Keys, Pattern, Traffic},
 };
 
@@ -49,7 +49,7 @@ pub struct Curve {
 /// # Errors
 /// When a worker or Redis fails.
 pub async fn measure(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     pace: &Pace,
     quick: bool,
     mut tell: impl FnMut(&str),
@@ -60,7 +60,7 @@ pub async fn measure(
     for &rate in rates {
         for curve in &mut curves {
             tell(&format!("crossover: {} at {rate}/s a bucket", curve.limiter.name()));
-            let (command, cpu) = price(stage, curve.limiter, RULE, rate, pace).await?;
+            let (command, cpu) = price(fixture, curve.limiter, RULE, rate, pace).await?;
             curve.points.push((rate, command, cpu));
         }
     }
@@ -75,7 +75,7 @@ pub async fn measure(
 /// # Errors
 /// When a worker or Redis fails.
 pub async fn price(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     limiter: Limiter,
     rule: Rule,
     rate: f64,
@@ -95,11 +95,11 @@ pub async fn price(
         fault: Fault::None,
         quick: true,
     };
-    let contender = Contender::new(limiter, rule, "crossover");
-    let (_, meter) = stage.play_metered(&traffic, contender).await?;
-    let (_, micros) = meter.of(commands(limiter));
+    let under_test = LimiterUnderTest::new(limiter, rule, "crossover");
+    let (_, counters) = fixture.play_metered(&traffic, under_test).await?;
+    let (_, micros) = counters.of(commands(limiter));
     let each = f64::from(pace.keys) * pace.point;
-    Ok((micros / each, meter.cpu / each))
+    Ok((micros / each, counters.cpu / each))
 }
 
 /// Where the first line falls below the second for good, between two points in proportion.

@@ -16,7 +16,7 @@ use crate::limiter::Limiter;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
     /// Of a saturation, in s.
-    pub hammer: f64,
+    pub saturate: f64,
     /// Of a point of the crossover, in s.
     pub point: f64,
     /// Keys of the crossover.

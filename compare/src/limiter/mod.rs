@@ -59,7 +59,7 @@ pub trait Ask: Send + Sync {
 
 /// A limiter, what it is told, and where its state is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Contender {
+pub struct LimiterUnderTest {
     /// Who.
     pub limiter: Limiter,
     /// What it is told.
@@ -147,9 +147,9 @@ impl Limiter {
     }
 }
 
-// === impl Contender ===
+// === impl LimiterUnderTest ===
 
-impl Contender {
+impl LimiterUnderTest {
     /// `limiter` under `rule` in the run `run`.
     pub fn new(limiter: Limiter, rule: Rule, run: &str) -> Self {
         let name = if limiter.is_ours() {
@@ -200,11 +200,11 @@ mod tests {
     fn every_limiter_of_ours_can_be_configured_for_every_traffic() {
         for Traffic { name, rule, .. } in all(4.0) {
             let ours = Limiter::all().iter().filter(|limiter| limiter.is_ours());
-            for contender in ours.map(|limiter| Contender::new(*limiter, rule, &name)) {
-                let text = contender.config().unwrap();
+            for under_test in ours.map(|limiter| LimiterUnderTest::new(*limiter, rule, &name)) {
+                let text = under_test.config().unwrap();
                 let config =
                     Config::parse(&text, "config.toml").unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
-                assert!(config.limits.contains_key(contender.name.as_str()), "{text}");
+                assert!(config.limits.contains_key(under_test.name.as_str()), "{text}");
             }
         }
     }

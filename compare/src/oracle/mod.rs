@@ -15,9 +15,10 @@ mod windows;
 use serde::{Deserialize, Serialize};
 
 pub use perfect::Perfect;
+use topup_lab::clock::Micros;
 pub use windows::{Windows, Worst, worst_of};
 
-use crate::{clock::Micros, rule::Rule, take::Take};
+use crate::{rule::Rule, take::Take};
 
 /// What a limiter is meant to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

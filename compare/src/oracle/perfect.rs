@@ -1,9 +1,10 @@
 //! A perfect limiter, one bucket of it, with time as an argument.
 
 use std::collections::VecDeque;
+use topup_lab::clock::Micros;
 
 use super::{Ideal, Oracle};
-use crate::{clock::Micros, rule::Rule};
+use crate::rule::Rule;
 
 /// One bucket of a perfect limiter.
 #[derive(Clone, Debug)]

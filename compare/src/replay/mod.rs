@@ -9,18 +9,18 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 pub use outcome::{Outcome, outcome};
+use topup_lab::clock::{Micros, SECOND};
 pub use trace::Trace;
 
 use crate::{
-    clock::{Micros, SECOND},
-    comparison::{Cell, Comparison},
+    comparison::{Comparison, Measurement},
     cost::commands,
-    limiter::{Contender, Limiter},
+    fixture::Fixture,
+    limiter::{Limiter, LimiterUnderTest},
     oracle::{Ideal, Oracle},
     report::tell,
     rule::Rule,
     score::{Played, Score},
-    stage::Stage,
     traffic::{Fault, Keys, Pattern, TICK, Traffic},
 };
 
@@ -86,7 +86,7 @@ pub fn read(path: &Path) -> anyhow::Result<Trace> {
 /// # Errors
 /// When the rule cannot hold a take, or Redis, a worker or the daemon fails.
 pub async fn run(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     trace: &Trace,
     wanted: &Wanted,
     comparison: &mut Comparison,
@@ -102,7 +102,7 @@ pub async fn run(
     let speed = trace.length().div_ceil(seconds * SECOND).max(1);
     let traffic = traffic(trace, rule, speed);
     // As much faster: so there are as many ticks to a take as in real time, and as much comes in one.
-    stage.refill_every(TICK / speed);
+    fixture.refill_every(TICK / speed);
     let mut costs = Vec::new();
     let (told, others): (Vec<Limiter>, Vec<Limiter>) =
         wanted.limiters.iter().partition(|limiter| limiter.can_be_told(&traffic.rule));
@@ -114,15 +114,15 @@ pub async fn run(
     }
     for limiter in told {
         tell(&format!("replay: {}, {speed} times as fast", limiter.name()));
-        let contender = Contender::new(limiter, traffic.rule, "replay");
-        let (act, meter) = stage.play_metered(&traffic, contender).await?;
-        let oracle = Oracle { ideal: limiter.ideal(), rule: traffic.rule, offset: act.offset };
-        let until = act.begin + traffic.time;
-        let takes = &act.takes[0].1;
-        let score = Score::of(&Played { oracle, from: act.begin, until, promises: false }, takes);
-        let (decisions, (_, micros)) = (takes.len().max(1) as f64, meter.of(commands(limiter)));
-        costs.push(Paid { limiter, cpu: meter.cpu / decisions, command: micros / decisions });
-        comparison.cells.extend(Cell::of(limiter, &traffic, vec![score]));
+        let under_test = LimiterUnderTest::new(limiter, traffic.rule, "replay");
+        let (run, counters) = fixture.play_metered(&traffic, under_test).await?;
+        let oracle = Oracle { ideal: limiter.ideal(), rule: traffic.rule, offset: run.offset };
+        let until = run.begin + traffic.time;
+        let takes = &run.takes[0].1;
+        let score = Score::of(&Played { oracle, from: run.begin, until, promises: false }, takes);
+        let (decisions, (_, micros)) = (takes.len().max(1) as f64, counters.of(commands(limiter)));
+        costs.push(Paid { limiter, cpu: counters.cpu / decisions, command: micros / decisions });
+        comparison.measurements.extend(Measurement::of(limiter, &traffic, vec![score]));
     }
     let ideals = [Ideal::Bucket, Ideal::Sliding, Ideal::Fixed];
     comparison.replay = Some(Replay {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::{Context, anyhow, bail, ensure};
 use chrono::DateTime;
 
-use crate::clock::{Micros, SECOND};
+use topup_lab::clock::{Micros, SECOND};
 
 /// A take of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

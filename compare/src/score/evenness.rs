@@ -1,10 +1,9 @@
 //! How evenly tokens come out of a bucket that is always asked for more.
 
+use topup_lab::clock::Micros;
+
 use super::Played;
-use crate::{
-    clock::Micros,
-    take::{Take, by_bucket},
-};
+use crate::take::{Take, by_bucket};
 
 /// Tokens that a perfect limiter admits in one slice of time: enough for one more or less not to be all.
 const TOKENS: u64 = 8;

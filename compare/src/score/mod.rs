@@ -8,14 +8,14 @@ mod series;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use topup_measure::Quantiles;
+use topup_lab::Quantiles;
 
 pub use histogram::{BINS, Histogram};
 pub use promise::Promises;
 pub use series::Series;
+use topup_lab::clock::{Micros, SECOND};
 
 use crate::{
-    clock::{Micros, SECOND},
     oracle::{Oracle, Worst, Wrong, worst_of},
     take::{Take, by_bucket},
 };

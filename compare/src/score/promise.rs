@@ -1,10 +1,10 @@
 //! How long after the promised instant a retry really succeeds.
 
 use serde::{Deserialize, Serialize};
-use topup_measure::Quantiles;
+use topup_lab::Quantiles;
+use topup_lab::clock::Micros;
 
 use crate::{
-    clock::Micros,
     oracle::{Oracle, Perfect},
     take::{Answer, Take},
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Played;
-use crate::clock::{Micros, SECOND};
+use topup_lab::clock::{Micros, SECOND};
 
 /// Points of a curve: enough for a plot the width of a screen.
 const POINTS: u64 = 80;

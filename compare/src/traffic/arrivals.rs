@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use super::{Arrival, Keys, Pattern, Traffic};
-use crate::clock::Micros;
+use topup_lab::clock::Micros;
 
 /// How far before and after the edge of a window the attack on it is: a busy machine may be as late.
 const EDGE: Micros = 30_000;

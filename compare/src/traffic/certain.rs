@@ -2,12 +2,10 @@
 //! hundredths of a second, there is one right answer. So decisions can be compared one by one, between limiters and runs.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use topup_lab::clock::Micros;
 
 use super::{Arrival, Traffic};
-use crate::{
-    clock::Micros,
-    oracle::{Ideal, Oracle, Perfect},
-};
+use crate::oracle::{Ideal, Oracle, Perfect};
 
 /// How late a take may be and still get the same answer.
 const MARGIN: Micros = 40_000;

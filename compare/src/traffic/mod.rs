@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 pub use arrivals::{TICK, arrivals};
 pub use certain::plan as certain_plan;
 pub use list::all;
+use topup_lab::clock::Micros;
 
-use crate::{clock::Micros, rule::Rule};
+use crate::rule::Rule;
 
 /// One kind of traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
