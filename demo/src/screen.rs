@@ -1,4 +1,4 @@
-//! Where the show is written: a terminal that is redrawn in place, or lines one after the other.
+//! Standard output: a terminal that is redrawn in place, or lines one after the other.
 
 use std::{
     env,
@@ -21,7 +21,7 @@ pub(crate) struct Screen {
     drawn: usize,
 }
 
-/// How text may look.
+/// The looks of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looks {
     pub(crate) colours: bool,
@@ -97,13 +97,7 @@ impl Looks {
     }
 }
 
-/// Says what went wrong, on standard error.
-#[allow(clippy::print_stderr, reason = "the place for it")]
-pub(crate) fn complain(error: &anyhow::Error) {
-    eprintln!("topup-demo: {error:#}");
-}
-
 fn write(text: &str) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("nobody reads this any more")
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output is closed")
 }
