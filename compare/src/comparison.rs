@@ -10,7 +10,7 @@ use topup_lab::clock::time_of_day;
 use crate::{
     cost::{Crossover, Memory, Saturation, Upkeep},
     limiter::Limiter,
-    replay::Replay,
+    replay::results::Replay,
     score::Score,
     traffic::Traffic,
 };
@@ -18,28 +18,28 @@ use crate::{
 /// A whole comparison: what `--json` writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What was run, where and when.
+    /// The run: its versions, its machine, its day.
     pub about: About,
     /// The traffics that were played.
     pub traffics: Vec<Traffic>,
     /// Results of each limiter under each traffic.
     #[serde(rename = "cells")]
     pub measurements: Vec<Measurement>,
-    /// What each limiter costs.
+    /// Costs of each limiter.
     pub costs: Vec<Cost>,
-    /// What topup's daemon costs while nobody asks: with no active bucket, and with many.
+    /// Costs of topup's daemon without takes: with no active bucket, and with many.
     pub upkeep: Vec<Upkeep>,
     /// Where topping up becomes cheaper than lazy refill.
     pub crossover: Option<Crossover>,
-    /// What came of a trace, where one was replayed.
+    /// The result of a trace, where one was replayed.
     pub replay: Option<Replay>,
-    /// What the figures say of each limiter, in words.
+    /// The verdicts on each limiter, in words.
     pub verdicts: BTreeMap<Limiter, Vec<String>>,
-    /// What was left out, and why.
+    /// Measurements that were left out, and why.
     pub left_out: Vec<String>,
 }
 
-/// What was run, where and when.
+/// The run: its versions, its machine, its day.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
     /// topup's version.
@@ -54,18 +54,18 @@ pub struct About {
     pub workers: u32,
     /// The seed.
     pub seed: u64,
-    /// How often each traffic was played.
+    /// Rounds of each traffic.
     pub rounds: u32,
     /// The command line.
     pub command: String,
 }
 
-/// How a limiter did under one traffic.
+/// The result of a limiter under one traffic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Who.
+    /// The limiter.
     pub limiter: Limiter,
-    /// Under what.
+    /// The traffics.
     pub traffic: String,
     /// The round in the middle, by share; but the excess is the worst of all rounds.
     pub score: Score,
@@ -79,14 +79,14 @@ pub struct Measurement {
     pub answers: Option<String>,
 }
 
-/// What a limiter costs.
+/// Costs of a limiter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cost {
-    /// Who.
+    /// The limiter.
     pub limiter: Limiter,
     /// As many decisions as there can be, for each load.
     pub saturations: Vec<Saturation>,
-    /// What buckets weigh.
+    /// Memory of buckets.
     pub memory: Option<Memory>,
 }
 
@@ -108,14 +108,14 @@ impl Comparison {
         }
     }
 
-    /// How `limiter` did under `traffic`, if it was played to it.
+    /// The result of `limiter` under `traffic`, if it was played.
     pub fn measurement(&self, limiter: Limiter, traffic: &str) -> Option<&Measurement> {
         self.measurements
             .iter()
             .find(|measurement| measurement.limiter == limiter && measurement.traffic == traffic)
     }
 
-    /// What `limiter` costs, if that was measured.
+    /// Costs of `limiter`, if they were measured.
     pub fn cost(&self, limiter: Limiter) -> Option<&Cost> {
         self.costs.iter().find(|cost| cost.limiter == limiter)
     }
@@ -131,7 +131,7 @@ impl Comparison {
 }
 
 impl About {
-    /// What is run here and now, on a Redis of this version.
+    /// A run on this machine now, on a Redis of this version.
     pub fn new(redis: String, workers: u32, command: &str) -> Self {
         let now = DateTime::from_timestamp_micros(time_of_day().cast_signed()).unwrap_or_default();
         Self {
@@ -148,7 +148,7 @@ impl About {
 }
 
 impl Measurement {
-    /// Of the scores of all rounds; at least one.
+    /// Summarises the scores of all rounds; `None` of none.
     pub fn of(limiter: Limiter, traffic: &Traffic, mut rounds: Vec<Score>) -> Option<Self> {
         let share = Summary::of(rounds.iter().map(Score::share));
         let excess = Summary::of(rounds.iter().map(|score| score.excess.tokens));

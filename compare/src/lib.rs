@@ -1,5 +1,5 @@
-//! Which limiter is exact, and what does each cost? Every algorithm of topup's and the forms in which rate limiting on
-//! Redis is usually written, under the same traffic on one real Redis, scored against an exact oracle.
+//! Which limiter is exact, and what does each cost? topup's algorithms and the usual scripts for rate limiting get the same
+//! traffic on one real Redis. An exact oracle scores them.
 
 pub mod advise;
 pub mod comparison;

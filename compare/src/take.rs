@@ -1,4 +1,4 @@
-//! What was asked of a limiter, and what it said.
+//! Takes and their answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Take {
     pub sent: Micros,
     /// Just after it answered.
     pub received: Micros,
-    /// What it said.
+    /// The answer.
     pub answer: Answer,
 }
 

@@ -1,4 +1,4 @@
-//! What the figures say of a limiter, in plain words.
+//! Verdicts on limiters, in plain words.
 
 use std::collections::BTreeMap;
 

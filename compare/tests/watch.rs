@@ -63,7 +63,7 @@ fn every_take_of_a_compared_limit_is_held_against_a_lazy_bucket() {
         for _ in 0..7 {
             let _ = topup.limit("api").take(1).await.unwrap();
         }
-        // What is counted goes out with the client's next look.
+        // Counts go out with the client's next poll.
         let url = redis.url().to_owned();
         let all = move |seen: &Value| seen["both_denied"] == 2;
         tokio::task::spawn_blocking(move || seen(&url, "api", all)).await.unwrap()

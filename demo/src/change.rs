@@ -12,7 +12,7 @@ use topup_wire::{
 };
 
 use crate::{
-    plan::{BucketNumber, Limit},
+    plan::RAISED,
     protocol::{Answer, Report},
 };
 
@@ -28,9 +28,6 @@ const ROUNDING: Micros = 10;
 pub(crate) struct Change {
     /// The instant at which the config was edited.
     pub(crate) edited: Micros,
-    bucket: Option<BucketNumber>,
-    /// Time of one token at the new rate. A worker that announces its next token for later knows only the old rate.
-    token_time: Micros,
     pub(crate) published: Option<Published>,
     /// The last answer by the old rate.
     last_old: Option<Micros>,
@@ -48,16 +45,16 @@ pub(crate) struct Published {
 // === impl Change ===
 
 impl Change {
-    /// The rate is raised to that of `limit` by an edit of the config now.
-    pub(crate) fn edited_now(limit: &Limit) -> Self {
-        let (bucket, token_time) = (limit.buckets().next(), limit.token_time());
-        Self { edited: now(), bucket, token_time, published: None, last_old: None }
+    /// The config is edited now.
+    pub(crate) fn edited_now() -> Self {
+        Self { edited: now(), published: None, last_old: None }
     }
 
-    /// Notes a report that follows the old rate.
+    /// Notes a report that follows the old rate: by the new one, no token is further away than its token time.
     pub(crate) fn note(&mut self, report: &Report) {
         let Answer::Denied { retry_after, .. } = report.answer else { return };
-        let old = Some(report.bucket) == self.bucket && retry_after > self.token_time + ROUNDING;
+        let old =
+            retry_after > RAISED.token_time() + ROUNDING && RAISED.buckets().any(|own| own == report.bucket);
         if old && report.received >= self.edited {
             self.last_old = self.last_old.max(Some(report.received));
         }
@@ -70,10 +67,10 @@ impl Change {
     }
 }
 
-/// Looks until `limit` is published with its rate.
-pub(crate) async fn published(url: String, limit: Limit) -> anyhow::Result<Published> {
-    let name: LimitName = limit.name.parse()?;
-    let wanted = Supply::Rate(Rate::new(limit.rate, Duration::from_micros(SECOND))?);
+/// Looks until the new rate is published.
+pub(crate) async fn published(url: String) -> anyhow::Result<Published> {
+    let name: LimitName = RAISED.name.parse()?;
+    let wanted = Supply::Rate(Rate::new(RAISED.rate, Duration::from_micros(SECOND))?);
     let mut connection = connection::connect_lazily(&url)?;
     let look = async {
         let mut old_until = now();
@@ -95,15 +92,14 @@ pub(crate) async fn published(url: String, limit: Limit) -> anyhow::Result<Publi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::raised;
 
     #[test]
     fn only_an_answer_by_the_old_rate_counts() {
         let denied = |received, retry_after| {
-            let answer = Answer::Denied { remaining: 0, retry_after, from_memory: true };
+            let answer = Answer::Denied { retry_after, from_memory: true };
             Report { bucket: 0, sent: received, received, answer }
         };
-        let mut change = Change { edited: 1_000, ..Change::edited_now(&raised()[0]) };
+        let mut change = Change { edited: 1_000, ..Change::edited_now() };
         change.note(&denied(900, 20_000));
         assert_eq!((change.last_old, change.reached_workers_after()), (None, None));
         change.published = Some(Published { old_until: 1_900, new_from: 2_500 });

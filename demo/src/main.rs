@@ -1,5 +1,5 @@
-//! topup at work: a private Redis, `topupd`, four worker processes that ask for more than they may, a change of a rate
-//! under load, and a check of the laws. Start it with `scripts/demo`.
+//! topup at work: a private Redis, `topupd`, and four worker processes that ask for more than they may. A rate changes under
+//! load, and the laws are checked. Start it with `scripts/demo`.
 
 mod change;
 mod cli;

@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use topup_lab::clock::{Micros, SECOND};
 
-use crate::protocol::Order;
+use crate::protocol::{BucketNumber, Order};
 
 /// Worker processes.
 pub(crate) const WORKERS: usize = 4;
 
 /// A limit of the demo.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limit {
     pub(crate) name: &'static str,
     /// A bucket for each key. A limit without keys has one bucket.
@@ -22,9 +22,6 @@ pub(crate) struct Limit {
     pub(crate) load: f64,
 }
 
-/// A bucket, by its place in [`buckets`].
-pub(crate) type BucketNumber = usize;
-
 /// The limits at the start. Three are asked for three times what they allow. `login` is asked 80 times as often as it
 /// allows, so the workers answer from memory. `page` is asked for half of what it allows, and denies nothing.
 pub(crate) const LIMITS: [Limit; 5] = [
@@ -35,10 +32,10 @@ pub(crate) const LIMITS: [Limit; 5] = [
     Limit { name: "page", keys: &[], capacity: 200, rate: 400, load: 0.5 },
 ];
 
-/// The limit whose rate is raised half way.
-pub(crate) const RAISED: &str = "api";
-/// Its rate from then on, in tokens a second.
-pub(crate) const RAISED_RATE: u64 = 200;
+/// The limit whose rate is raised half way, with its rate from then on.
+pub(crate) const RAISED: Limit = Limit { rate: 200, ..LIMITS[0] };
+/// The limits from then on.
+pub(crate) const RAISED_LIMITS: [Limit; LIMITS.len()] = [RAISED, LIMITS[1], LIMITS[2], LIMITS[3], LIMITS[4]];
 
 /// All buckets: limit and key.
 pub(crate) fn buckets() -> Vec<(&'static str, Option<&'static str>)> {
@@ -47,11 +44,6 @@ pub(crate) fn buckets() -> Vec<(&'static str, Option<&'static str>)> {
         keys => keys.iter().map(|key| (limit.name, Some(*key))).collect(),
     };
     LIMITS.into_iter().flat_map(of).collect()
-}
-
-/// The limits, with the raised rate.
-pub(crate) fn raised() -> [Limit; LIMITS.len()] {
-    LIMITS.map(|limit| if limit.name == RAISED { Limit { rate: RAISED_RATE, ..limit } } else { limit })
 }
 
 /// The daemon's `config.toml` for `limits`.
@@ -108,9 +100,8 @@ mod tests {
 
     #[test]
     fn the_workers_together_ask_for_the_load_of_a_limit() {
-        let limits = raised();
-        let all: Vec<Order> = (0..WORKERS).flat_map(|worker| orders(&limits, worker)).collect();
-        for limit in &limits {
+        let all: Vec<Order> = (0..WORKERS).flat_map(|worker| orders(&RAISED_LIMITS, worker)).collect();
+        for limit in &RAISED_LIMITS {
             for bucket in limit.buckets() {
                 let orders = all.iter().filter(|order| order.bucket == bucket);
                 let asked: f64 = orders.map(|order| order.per_second).sum();
@@ -122,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_raise_changes_one_line_of_the_config() {
-        let (before, after) = (config("unix:///r", &LIMITS), config("unix:///r", &raised()));
+        let (before, after) = (config("unix:///r", &LIMITS), config("unix:///r", &RAISED_LIMITS));
         let changed: Vec<_> =
             before.lines().zip(after.lines()).filter(|(before, after)| before != after).collect();
         assert_eq!(changed, [("rate = \"50/s\"", "rate = \"200/s\"")]);

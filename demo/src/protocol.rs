@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use topup_lab::clock::Micros;
 
-use crate::plan::BucketNumber;
+/// A bucket, by its place in [`crate::plan::buckets`].
+pub(crate) type BucketNumber = usize;
 
 /// Ask a bucket at this pace from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,13 +29,8 @@ pub(crate) struct Report {
 /// The answer to a take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    Allowed {
-        /// Tokens left.
-        remaining: u64,
-    },
+    Allowed,
     Denied {
-        /// Tokens left.
-        remaining: u64,
         /// Time until the take would be allowed.
         retry_after: Micros,
         /// Whether the worker answered without Redis.
@@ -51,8 +47,8 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written() {
         for answer in [
-            Answer::Allowed { remaining: 1 },
-            Answer::Denied { remaining: 0, retry_after: 7, from_memory: true },
+            Answer::Allowed,
+            Answer::Denied { retry_after: 7, from_memory: true },
             Answer::Failed("no answer within 250ms".into()),
         ] {
             let report = Report { bucket: 3, sent: 5, received: 9, answer };

@@ -6,8 +6,8 @@ use topup_lab::clock::{Micros, SECOND};
 
 use crate::{
     law::Take,
-    plan::{BucketNumber, Limit, buckets},
-    protocol::{Answer, Report},
+    plan::{Limit, buckets},
+    protocol::{Answer, BucketNumber, Report},
 };
 
 /// Reports reach the demo within this time. Rates are shown as of so long ago.
@@ -21,16 +21,14 @@ pub(crate) struct Record {
     pub(crate) denied: u64,
     /// Denials without Redis.
     pub(crate) from_memory: u64,
-    pub(crate) failed: u64,
-    pub(crate) last_failure: Option<String>,
+    /// Reasons of takes without an answer.
+    pub(crate) failures: Vec<String>,
 }
 
 /// The reports of one bucket.
 #[derive(Clone, Debug, Default)]
 struct BucketRecord {
     takes: Vec<Take>,
-    /// Tokens left, by the last report.
-    tokens: Option<(Micros, u64)>,
     denied: u64,
     /// Instants of the answers of the last second, and whether each was allowed.
     recent: VecDeque<(Micros, bool)>,
@@ -41,8 +39,6 @@ struct BucketRecord {
 pub(crate) struct LastSecond {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-    /// Tokens left in all buckets together; `None` until each was asked.
-    pub(crate) tokens: Option<u64>,
 }
 
 // === impl Record ===
@@ -50,28 +46,31 @@ pub(crate) struct LastSecond {
 impl Record {
     pub(crate) fn new() -> Self {
         let buckets = vec![BucketRecord::default(); buckets().len()];
-        Self { buckets, allowed: 0, denied: 0, from_memory: 0, failed: 0, last_failure: None }
+        Self { buckets, allowed: 0, denied: 0, from_memory: 0, failures: Vec::new() }
     }
 
     /// Adds a report.
     pub(crate) fn add(&mut self, report: Report) {
         let Report { bucket, sent, received, answer } = report;
         let Some(bucket) = self.buckets.get_mut(bucket) else { return };
-        let (allowed, remaining) = match answer {
-            Answer::Allowed { remaining } => (true, remaining),
-            Answer::Denied { remaining, from_memory, .. } => {
+        let allowed = match answer {
+            Answer::Allowed => true,
+            Answer::Denied { from_memory, .. } => {
                 self.from_memory += u64::from(from_memory);
-                (false, remaining)
+                false
             }
             Answer::Failed(why) => {
-                self.failed += 1;
-                self.last_failure = Some(why);
-                return;
+                return self.failures.push(why);
             }
         };
-        self.allowed += u64::from(allowed);
-        self.denied += u64::from(!allowed);
-        bucket.add(Take { sent, received }, allowed, remaining);
+        bucket.recent.push_back((received, allowed));
+        if allowed {
+            self.allowed += 1;
+            bucket.takes.push(Take { sent, received });
+        } else {
+            self.denied += 1;
+            bucket.denied += 1;
+        }
     }
 
     /// The allowed takes of a bucket.
@@ -88,7 +87,7 @@ impl Record {
     pub(crate) fn last_second(&mut self, limit: &Limit, now: Micros) -> LastSecond {
         let until = now.saturating_sub(REPORTED_WITHIN);
         let from = until.saturating_sub(SECOND);
-        let mut last = LastSecond { tokens: Some(0), ..LastSecond::default() };
+        let mut last = LastSecond::default();
         for bucket in limit.buckets() {
             let bucket = &mut self.buckets[bucket];
             // Workers report in turns, so older answers may be left behind newer ones.
@@ -99,26 +98,8 @@ impl Record {
                 last.allowed += u64::from(*allowed);
                 last.denied += u64::from(!allowed);
             }
-            last.tokens = last.tokens.zip(bucket.tokens).map(|(sum, (_, tokens))| sum + tokens);
         }
         last
-    }
-}
-
-// === impl BucketRecord ===
-
-impl BucketRecord {
-    fn add(&mut self, take: Take, allowed: bool, remaining: u64) {
-        if allowed {
-            self.takes.push(take);
-        } else {
-            self.denied += 1;
-        }
-        // Workers report in turns; the latest answer counts.
-        if self.tokens.is_none_or(|(at, _)| at <= take.received) {
-            self.tokens = Some((take.received, remaining));
-        }
-        self.recent.push_back((take.received, allowed));
     }
 }
 
@@ -128,24 +109,21 @@ mod tests {
     use crate::plan::LIMITS;
 
     #[test]
-    fn the_last_second_is_counted_and_the_latest_answer_shown() {
+    fn the_last_second_is_counted() {
         let mut record = Record::new();
         let mut add =
             |received, answer| record.add(Report { bucket: 0, sent: received - 10, received, answer });
-        add(SECOND, Answer::Allowed { remaining: 5 });
-        add(3 * SECOND, Answer::Allowed { remaining: 2 });
-        add(3 * SECOND - 5, Answer::Allowed { remaining: 3 });
-        add(3 * SECOND - 9, Answer::Denied { remaining: 4, retry_after: 1, from_memory: true });
+        add(SECOND, Answer::Allowed);
+        add(3 * SECOND, Answer::Allowed);
+        add(3 * SECOND - 5, Answer::Allowed);
+        add(3 * SECOND - 9, Answer::Denied { retry_after: 1, from_memory: true });
         add(3 * SECOND - 9, Answer::Failed("away".into()));
 
         let api = &LIMITS[0];
         let last = record.last_second(api, 3 * SECOND + 200_000);
-        assert_eq!(last, LastSecond { allowed: 2, denied: 1, tokens: Some(2) });
-        assert_eq!(
-            record.last_second(api, 9 * SECOND),
-            LastSecond { tokens: Some(2), ..LastSecond::default() }
-        );
-        assert_eq!((record.allowed, record.denied, record.from_memory, record.failed), (3, 1, 1, 1));
+        assert_eq!(last, LastSecond { allowed: 2, denied: 1 });
+        assert_eq!(record.last_second(api, 9 * SECOND), LastSecond::default());
+        assert_eq!((record.allowed, record.denied, record.from_memory, record.failures.len()), (3, 1, 1, 1));
         assert_eq!((record.takes(0).len(), record.asked(0)), (3, 4));
     }
 }

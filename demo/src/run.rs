@@ -10,14 +10,14 @@ use topup_lab::{
     Fixture, Monitor, Sent, WorkerPool,
     clock::{Micros, SECOND, now, seconds},
     output::tell,
-    this_program, unless_signalled,
+    unless_signalled,
 };
 
 use crate::{
     change::{self, Change, Published},
     figures::Figures,
     frame::Frame,
-    plan::{self, LIMITS, Limit, RAISED, WORKERS},
+    plan::{self, LIMITS, Limit, RAISED, RAISED_LIMITS, WORKERS},
     protocol::Report,
     record::Record,
     screen::Screen,
@@ -26,12 +26,15 @@ use crate::{
 
 /// Between two frames on a terminal.
 const FRAME_EVERY: Duration = Duration::from_millis(200);
-/// Between two lines on other outputs, and between two looks at the commands of Redis.
+/// Between two lines on other outputs.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 /// A worker starts within some 10 ms; this is for a machine that is busy with something else.
 const START_WITHIN: Duration = Duration::from_secs(10);
 /// A worker that is told to end has at most one answer of Redis to wait for.
 const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// The wait for a new rate.
+type Publishing = BoxFuture<'static, anyhow::Result<Published>>;
 
 /// All processes of the demo. They end with the value.
 struct Processes {
@@ -49,8 +52,6 @@ struct Run {
     begun: Micros,
     length: Micros,
     change: Option<Change>,
-    /// Commands until the last look, and in the second before it.
-    sent: (Sent, Sent),
 }
 
 /// Runs the demo with `length` seconds of load.
@@ -92,12 +93,7 @@ impl Processes {
         fixture.start_daemon(&config).await.context("scripts/demo builds all programs")?;
         fixture.published(&plan::buckets()).await?;
         let monitor = Monitor::start(&fixture.redis().socket()).await?;
-        let commands = (0..WORKERS).map(|_| {
-            let mut command = this_program()?;
-            command.arg("worker").arg(fixture.url());
-            anyhow::Ok(command)
-        });
-        let mut workers = WorkerPool::start(commands.collect::<anyhow::Result<Vec<_>>>()?)?;
+        let mut workers = WorkerPool::of_this_program(WORKERS, &["worker", fixture.url()])?;
         workers.ready(START_WITHIN).await?;
         Ok(Self { workers, monitor, fixture })
     }
@@ -123,36 +119,31 @@ impl Run {
             begun: now(),
             length,
             change: None,
-            sent: Default::default(),
         }
     }
 
     /// Watches the workers until their time is up, and raises the rate half way.
     async fn watch(&mut self, processes: &mut Processes) -> anyhow::Result<()> {
         let mut frames = interval(if self.screen.in_place { FRAME_EVERY } else { LINE_EVERY });
-        let mut looks = interval(LINE_EVERY);
-        for ticks in [&mut frames, &mut looks] {
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            // An interval begins at once; there is nothing to see yet.
-            ticks.reset();
-        }
+        frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        // An interval begins at once; there is nothing to see yet.
+        frames.reset();
         let length = Duration::from_micros(self.length);
         let (mut half, mut end) = (pin!(sleep(length / 2)), pin!(sleep(length)));
-        let mut publishing: BoxFuture<'static, anyhow::Result<Published>> = pending().boxed();
+        let mut publishing: Publishing = pending().boxed();
         loop {
             tokio::select! {
                 reports = processes.workers.next::<Vec<Report>>() => {
                     reports?.1.into_iter().for_each(|report| self.note(report));
                 }
                 error = processes.fixture.daemon()?.failure() => return Err(error),
-                _ = looks.tick() => self.look(processes.monitor.sent()),
-                _ = frames.tick() => self.draw()?,
+                _ = frames.tick() => self.draw(processes.monitor.sent())?,
                 () = &mut half, if self.change.is_none() => publishing = self.raise(processes).await?,
                 published = &mut publishing => {
                     publishing = pending().boxed();
                     self.raised(published?)?;
                 }
-                () = &mut end => return if self.screen.in_place { self.draw() } else { Ok(()) },
+                () = &mut end => return if self.screen.in_place { self.draw(processes.monitor.sent()) } else { Ok(()) },
             }
         }
     }
@@ -165,33 +156,22 @@ impl Run {
     }
 
     /// Raises a rate in the daemon's config, and tells the workers to ask for more.
-    async fn raise(
-        &mut self,
-        processes: &mut Processes,
-    ) -> anyhow::Result<BoxFuture<'static, anyhow::Result<Published>>> {
-        let limits = plan::raised();
-        let limit = limits.iter().find(|limit| limit.name == RAISED).context("no limit is raised")?.clone();
+    async fn raise(&mut self, processes: &mut Processes) -> anyhow::Result<Publishing> {
         // The workers first, so that the first token of the new rate does not wait for a take.
-        processes.workers.tell_each(|worker| plan::orders(std::slice::from_ref(&limit), worker)).await?;
+        processes.workers.tell_each(|worker| plan::orders(&[RAISED], worker)).await?;
         let url = processes.fixture.url().to_owned();
-        self.change = Some(Change::edited_now(&limit));
-        processes.fixture.daemon()?.reload(&plan::config(&url, &limits))?;
-        self.happened(&format!("config.toml: {RAISED} {}, and HUP to topupd", limit.rate_text()))?;
-        Ok(change::published(url, limit).boxed())
+        self.change = Some(Change::edited_now());
+        processes.fixture.daemon()?.reload(&plan::config(&url, &RAISED_LIMITS))?;
+        self.happened(&format!("config.toml: {} {}, and HUP to topupd", RAISED.name, RAISED.rate_text()))?;
+        Ok(change::published(url).boxed())
     }
 
     fn raised(&mut self, published: Published) -> anyhow::Result<()> {
         let Some(change) = &mut self.change else { return Ok(()) };
         change.published = Some(published);
         let after = published.new_from.saturating_sub(change.edited) / 1_000;
-        self.limits = plan::raised();
-        self.happened(&format!("the new rate of {RAISED} is in force, {after} ms after the edit"))
-    }
-
-    fn look(&mut self, sent: Sent) {
-        let (before, _) = self.sent;
-        let lately = Sent { native: sent.native - before.native, scripts: sent.scripts - before.scripts };
-        self.sent = (sent, lately);
+        self.limits = RAISED_LIMITS;
+        self.happened(&format!("the new rate of {} is in force, {after} ms after the edit", RAISED.name))
     }
 
     fn happened(&mut self, event: &str) -> anyhow::Result<()> {
@@ -203,14 +183,14 @@ impl Run {
         Ok(())
     }
 
-    fn draw(&mut self) -> anyhow::Result<()> {
+    fn draw(&mut self, sent: Sent) -> anyhow::Result<()> {
         let now = now();
         let limits = self.limits.iter().map(|limit| (limit, self.record.last_second(limit, now)));
         let frame = Frame {
             elapsed: (now - self.begun).min(self.length),
             length: self.length,
             limits: limits.collect(),
-            sent: self.sent.1,
+            sent,
             events: &self.events,
         };
         if !self.screen.in_place {
@@ -231,7 +211,6 @@ impl Run {
             sent,
             length: self.length,
         };
-        self.screen.leave();
         for line in figures.lines(self.screen.looks) {
             self.screen.say(&line)?;
         }

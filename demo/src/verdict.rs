@@ -4,8 +4,8 @@ use topup_lab::clock::Micros;
 
 use crate::{
     change::Published,
-    law::{Budget, worst_window},
-    plan::{LIMITS, Limit, RAISED, RAISED_RATE},
+    law::{Budget, worst_excess},
+    plan::{LIMITS, Limit, RAISED},
     record::Record,
 };
 
@@ -64,16 +64,16 @@ pub(crate) fn broken(verdicts: &[Verdict]) -> Vec<String> {
 
 impl Verdict {
     fn of(limit: Limit, record: &Record, times: Times) -> Self {
-        let raised = times.raised.filter(|_| limit.name == RAISED);
+        let raised = times.raised.filter(|_| limit.name == RAISED.name);
         // The first law counts the new rate from the first instant at which it may have been in force. The second counts
         // it from the first instant at which it certainly was.
         let mut budget = Budget::new(limit.capacity, limit.rate);
         if let Some(published) = raised {
-            budget = budget.then(published.old_until, RAISED_RATE);
+            budget = budget.then(published.old_until, RAISED.rate);
         }
         let mut phases =
             vec![(times.begun, raised.map_or(times.ended, |raised| raised.new_from), limit.rate)];
-        phases.extend(raised.map(|raised| (raised.new_from, times.ended, RAISED_RATE)));
+        phases.extend(raised.map(|raised| (raised.new_from, times.ended, RAISED.rate)));
         let phases = phases.into_iter().map(|(from, until, rate)| {
             let mut phase = Phase { lasted: until.saturating_sub(from), allowed: 0, ideal: 0.0 };
             for bucket in limit.buckets() {
@@ -91,8 +91,8 @@ impl Verdict {
             phase
         });
         let phases = phases.collect();
-        let worst = limit.buckets().filter_map(|bucket| worst_window(record.takes(bucket), &budget));
-        let excess = worst.map(|worst| worst.excess).fold(f64::NEG_INFINITY, f64::max);
+        let excess = limit.buckets().map(|bucket| worst_excess(record.takes(bucket), &budget));
+        let excess = excess.fold(f64::NEG_INFINITY, f64::max);
         Self { limit, phases, excess }
     }
 
@@ -119,7 +119,7 @@ mod tests {
     fn after(gap: impl Fn(Micros) -> Micros) -> Verdict {
         let mut record = Record::new();
         let mut take = |at| {
-            let answer = Answer::Allowed { remaining: 0 };
+            let answer = Answer::Allowed;
             record.add(Report { bucket: 0, sent: at, received: at + 1, answer });
         };
         let begun = SECOND;

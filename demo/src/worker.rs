@@ -16,8 +16,8 @@ use topup_lab::{
 };
 
 use crate::{
-    plan::{BucketNumber, buckets},
-    protocol::{Answer, Order, Report},
+    plan::buckets,
+    protocol::{Answer, BucketNumber, Order, Report},
 };
 
 /// Time in which reports are gathered before they are written: so few writes are no load themselves.
@@ -94,11 +94,9 @@ async fn take(bucket: &Bucket) -> Result<Answer, topup::Error> {
     };
     Ok(match decision {
         // No limit of the demo is in shadow.
-        Decision::Allowed { remaining, .. } | Decision::Shadowed { remaining, .. } => {
-            Answer::Allowed { remaining }
-        }
-        Decision::Denied { remaining, retry_after, .. } => {
-            Answer::Denied { remaining, retry_after: micros(retry_after), from_memory }
+        Decision::Allowed { .. } | Decision::Shadowed { .. } => Answer::Allowed,
+        Decision::Denied { retry_after, .. } => {
+            Answer::Denied { retry_after: micros(retry_after), from_memory }
         }
     })
 }

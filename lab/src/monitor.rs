@@ -16,7 +16,7 @@ use tokio::{
 };
 
 /// Native commands with which workers take or give back tokens.
-const NATIVE: [&str; 6] = ["decr", "decrby", "set", "get", "incrby", "getex"];
+const NATIVE: [&str; 7] = ["decr", "decrby", "set", "get", "incrby", "getex", "pexpireat"];
 /// Commands that run a script.
 const SCRIPTS: [&str; 4] = ["eval", "evalsha", "fcall", "fcall_ro"];
 

@@ -7,7 +7,7 @@ use futures_util::future::{select_all, try_join_all};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-use crate::ChildProcess;
+use crate::{ChildProcess, this_program};
 
 /// Worker processes. All of them are killed on drop.
 #[derive(Debug)]
@@ -22,6 +22,19 @@ impl WorkerPool {
     /// When a program cannot be started.
     pub fn start(commands: impl IntoIterator<Item = Command>) -> anyhow::Result<Self> {
         commands.into_iter().map(ChildProcess::start_piped).collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// Starts `count` workers of this program, in the role that `args` name.
+    ///
+    /// # Errors
+    /// When this program cannot be started again.
+    pub fn of_this_program(count: usize, args: &[&str]) -> anyhow::Result<Self> {
+        let commands = (0..count).map(|_| {
+            let mut command = this_program()?;
+            command.args(args);
+            Ok(command)
+        });
+        Self::start(commands.collect::<anyhow::Result<Vec<_>>>()?)
     }
 
     /// Returns when all workers are ready.

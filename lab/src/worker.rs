@@ -18,7 +18,7 @@ pub struct Orders(Lines<BufReader<Stdin>>);
 /// Runs `work` on one thread. An error is told to the parent as well as returned.
 ///
 /// # Errors
-/// Those of `work`, and when no runtime can be made.
+/// When `work` fails, or no runtime can be made.
 pub fn run(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let worked = runtime.block_on(work);

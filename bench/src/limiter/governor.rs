@@ -1,4 +1,4 @@
-//! governor 0.10: GCRA in memory: the cost of a decision without a server.
+//! governor 0.10, GCRA in memory: the cost of a decision without a server.
 
 use std::num::NonZeroU32;
 

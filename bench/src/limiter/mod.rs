@@ -13,4 +13,3 @@ pub(crate) mod redis_cell;
 pub(crate) mod topup;
 #[cfg(feature = "trypema")]
 pub(crate) mod trypema;
-

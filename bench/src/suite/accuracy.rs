@@ -1,4 +1,4 @@
-//! Whether a limit is a limit: four processes, one bucket, each asking for all it can get.
+//! Accuracy: four processes ask one bucket for all they can get.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How long one decision takes when Redis has little else to do.
+//! The time of one decision if Redis has little else to do.
 
 use topup_lab::{Summary, Table, output::tell, short};
 

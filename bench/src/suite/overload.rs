@@ -1,4 +1,4 @@
-//! What denials cost: far more is asked for than is allowed.
+//! Costs of denials, under a load far above the limit.
 
 use topup_lab::{Summary, Table, count, output::tell, short};
 
@@ -85,7 +85,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// A figure of whoever limits anything.
+/// A figure; none for raw, which limits nothing.
 fn limits(limiter: Limiter, figure: String) -> String {
     if limiter == Limiter::Raw { String::new() } else { figure }
 }

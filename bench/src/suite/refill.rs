@@ -1,4 +1,4 @@
-//! What refilling costs: buckets far below full, buckets nearer to it, and such as are credited at each tick.
+//! Costs of refilling buckets: far below full, nearer to full, and credited at each tick.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const NEAR_FOR: Duration = Duration::from_millis(4_800);
 /// ... and each that is credited at ticks many times.
 const TICKED_FOR: Duration = Duration::from_secs(4);
 
-/// What the daemon's work on so many buckets comes to, while nobody asks.
+/// Work of the daemon on its buckets, without takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// µs of scripts for each bucket credited.
@@ -41,7 +41,7 @@ pub(super) struct Cost {
     pub(super) lag_ms: f64,
 }
 
-/// A crowd of buckets, looked at.
+/// Results of one kind of buckets.
 struct Looked {
     cost: Cost,
     busy: Found,
@@ -79,7 +79,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// What refilling buckets of `rule` costs, and what a bare `DECR` waits meanwhile and without a daemon.
+/// Costs of refilling buckets of `rule`, and the wait of a bare `DECR` with and without a daemon.
 async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> {
     let buckets = if rule == Rule::Ticked { TICKED } else { BUCKETS };
     tell(&format!("refill: {buckets} buckets"));

@@ -27,7 +27,7 @@ const HEADER: [&str; 10] = [
     "scripts",
 ];
 
-/// Who, under which rule, and what the rule means where that matters.
+/// Limiters, their rules, and the meaning of the rule where it matters.
 const ROWS: [(Limiter, Rule, &str); 16] = [
     (Limiter::Raw, Rule::Draining, ""),
     (Limiter::Topup, Rule::Draining, ", below full"),

@@ -1,4 +1,4 @@
-//! What a bucket costs Redis, measured here.
+//! The cost of a bucket, measured here.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ const MOST_KEYS: u32 = 200;
 /// The cost of a bucket in CPU µs of Redis a second, over the takes it is asked for in a second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
-    /// Of each limiter, by rising rates.
+    /// Points of each limiter, by rising rates.
     pub curves: Vec<(Limiter, Vec<(f64, f64)>)>,
 }
 

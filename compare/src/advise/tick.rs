@@ -24,7 +24,7 @@ pub fn coarsest<'a>(rules: impl Iterator<Item = &'a Rule>) -> Option<Duration> {
     rules.map(suitable).min()
 }
 
-/// What there is to say of a limit that is topped up every `tick`.
+/// Advice on a limit that is topped up every `tick`, if there is any.
 pub(super) fn says(rule: &Rule, tick: Duration, catch_up: bool) -> Option<String> {
     let credit = rule.credit(tick.as_micros() as Micros);
     let capacity = rule.capacity as f64;

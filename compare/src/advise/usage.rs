@@ -1,4 +1,4 @@
-//! How a limit is asked.
+//! The load on a limit.
 
 use serde::{Deserialize, Serialize};
 use topup_lab::clock::{Micros, SECOND};
@@ -11,7 +11,7 @@ use crate::{
     rule::Rule,
 };
 
-/// How a limit is asked.
+/// The load on a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Allowed takes per active bucket and second. Denied ones are answered from memory, whatever the algorithm.

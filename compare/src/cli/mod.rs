@@ -14,9 +14,9 @@ use crate::{limiter::Limiter, worker};
 
 /// Compares rate limiters on one Redis: which is exact, and what does each cost?
 ///
-/// topup's algorithms, through the real daemon and the real client, and the forms in which rate limiting on Redis is
-/// usually written, get the same traffic from worker processes. An exact oracle, fed with the same instants, says what was
-/// wrong; Redis's own counters say what it cost. A private Redis is started, unless --redis names one.
+/// Worker processes send the same traffic to topup's algorithms and to the usual scripts and commands for rate limiting on
+/// Redis. Of topup, the real daemon and the real client run. An exact oracle, fed with the same instants, finds wrong
+/// decisions. Redis's own counters tell the costs. A private Redis is started, unless --redis names one.
 #[derive(Debug, Parser)]
 #[command(name = "topup-compare", version, after_help = AFTER_HELP, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -101,7 +101,7 @@ struct Replay {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = capacity)]
     capacity: Capacity,
-    /// How fast they come, such as 50/s, 1/60s, 10/min
+    /// The rate at which they come, such as 50/s, 1/60s, 10/min
     #[arg(long, value_name = "RATE")]
     rate: Rate,
     /// Replay so much faster that it takes this long with each limiter
@@ -125,7 +125,7 @@ struct Advise {
     /// The daemon's config
     #[arg(long, value_name = "FILE", default_value = "config.toml")]
     config: PathBuf,
-    /// How a limit is asked: CSV with time,key,count, or a web server's access log in the combined format
+    /// A trace of its load: CSV with time,key,count, or a web server's access log in the combined format
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The limit that is asked so, where the config has several
@@ -147,7 +147,7 @@ struct Watch {
     /// The Redis of the daemon [default: TOPUP_REDIS_URL, else redis://127.0.0.1:6379]
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// How often to look: 500ms, 2s, 1min
+    /// Time between two looks: 500ms, 2s, 1min
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = every)]
     every: Duration,
     /// End after so many lines
@@ -166,9 +166,9 @@ enum Command {
     Advise(Advise),
     /// Try a limit on traffic that there has been: who would have been denied, and what would it have cost?
     ///
-    /// The trace is replayed so much faster that it takes a few seconds, and the limit and the daemon's tick are made as
-    /// much faster, so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer
-    /// than in real time.
+    /// The trace is replayed so much faster that it takes a few seconds. The limit and the daemon's tick are as much faster,
+    /// so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer than in real
+    /// time.
     Replay(Replay),
     /// Watch a limit beside a lazy bucket, live: what its workers' takes would have been told by one
     ///
@@ -177,7 +177,7 @@ enum Command {
     Watch(Watch),
     /// Show an earlier comparison again, as --json has written it
     Show {
-        /// What --json has written
+        /// A file that --json has written
         file: PathBuf,
         #[command(flatten)]
         output: Output,

@@ -60,7 +60,7 @@ pub(super) fn show_again(file: &Path, output: &Output) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those named, or all.
+/// The limiters named, or all.
 fn limiters(only: &[Limiter]) -> Vec<Limiter> {
     Limiter::all().iter().filter(|limiter| only.is_empty() || only.contains(limiter)).copied().collect()
 }

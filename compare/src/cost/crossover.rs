@@ -11,9 +11,9 @@ use crate::{
     traffic::{Fault, Keys, Pattern, Traffic},
 };
 
-/// Who is compared: the scheduled form, the same limit refilled lazily, and that as usually written.
+/// The limiters: the scheduled form, the same limit refilled lazily, and the usual lazy script.
 const LIMITERS: [Limiter; 3] = [Limiter::TokenBucket, Limiter::LazyTokenBucket, Limiter::LazyLua];
-/// What each bucket allows: some of the rates below are under it, some over.
+/// The rule of each bucket. Some of the rates below are under it, some over.
 const RULE: Rule = Rule::per_second(20, 10);
 /// Takes per bucket and second.
 const RATES: [f64; 8] = [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0];
@@ -27,8 +27,8 @@ pub struct Crossover {
     pub keys: u32,
     /// One line for each limiter.
     pub curves: Vec<Curve>,
-    /// Takes per bucket and second from which on the scheduled form is cheaper than topup's lazy one; `None` where it is
-    /// not at any rate that was measured.
+    /// Takes per bucket and second beyond which the scheduled form is cheaper than topup's lazy one. `None` if it is not at
+    /// any measured rate.
     pub at: Option<f64>,
     /// The same against the usual lazy form.
     pub at_usual: Option<f64>,
@@ -69,8 +69,8 @@ pub async fn measure(
     Ok(Crossover { keys: pace.keys, curves, at, at_usual })
 }
 
-/// What a bucket of `limiter` under `rule` costs Redis in a second when it is asked `rate` times: µs in commands, and CPU µs
-/// of the whole server.
+/// Costs of a bucket of `limiter` under `rule` that is asked `rate` times a second. The costs of a second are µs in commands,
+/// and CPU µs of the whole server.
 ///
 /// # Errors
 /// When a worker or Redis fails.

@@ -1,4 +1,4 @@
-//! What buckets weigh: `MEMORY USAGE` of all keys, indexes included.
+//! Memory of buckets: `MEMORY USAGE` of all keys, indexes included.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ const BUCKETS: u32 = 200;
 const IDLE_BUCKETS: u32 = 10;
 /// Takes of each bucket before.
 const TAKES: u32 = 20;
-/// How many limiters get them at once.
+/// Limiters that get them at once.
 const AT_ONCE: usize = 3;
 /// A bucket of 30 that is full again after a second or so.
 const RULE: Rule = Rule::per_second(30, 10);
-/// How long the takes are spread over.
+/// Time over which the takes are spread.
 const TIME: Micros = SECOND / 2;
 /// All buckets are full, and what expires has expired; a key that was in use is kept for some ticks more.
 const IDLE_AFTER: Duration = Duration::from_millis(4_500);
@@ -90,7 +90,7 @@ fn traffic(name: &str, rule: Rule, keys: u32, trace: Vec<(Micros, u32, u32)>, ti
     }
 }
 
-/// What topup's daemon costs while nobody asks, per second.
+/// Costs of topup's daemon without takes, per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Upkeep {
     /// Active buckets.

@@ -17,7 +17,7 @@ const TASKS: u32 = 64;
 /// Keys where many are asked for.
 const KEYS: u32 = 1_000;
 
-/// What limiters are asked for as fast as they can answer.
+/// A load as fast as limiters can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Load {
     /// One bucket that never runs dry: every take is allowed.
@@ -28,7 +28,7 @@ pub enum Load {
     Denied,
 }
 
-/// What came of it.
+/// The result of a saturation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
     /// The load.
@@ -117,7 +117,7 @@ pub async fn measure(
 // === impl Saturation ===
 
 impl Saturation {
-    /// Of the same in several rounds, the one in the middle; `None` of none.
+    /// The middle one of several rounds; `None` of none.
     pub fn middle(mut rounds: Vec<Self>) -> Option<Self> {
         let spread = Summary::of(rounds.iter().map(|round| round.cpu))?;
         rounds.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));

@@ -1,16 +1,19 @@
 //! A limit tried on traffic that there has been.
 
 mod outcome;
+pub mod results;
 mod trace;
 
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use serde::{Deserialize, Serialize};
+
+use topup_lab::clock::{Micros, SECOND};
 
 pub use outcome::{Outcome, outcome};
-use topup_lab::clock::{Micros, SECOND};
 pub use trace::Trace;
+
+use results::{Paid, Replay};
 
 use crate::{
     comparison::{Comparison, Measurement},
@@ -27,46 +30,16 @@ use crate::{
 /// Takes a second that four workers can ask for and still be on time, on two CPUs.
 const MOST_PER_SECOND: u64 = 12_000;
 
-/// What came of a replay.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Replay {
-    /// The name of the file.
-    pub file: String,
-    /// The rule that was tried.
-    pub rule: Rule,
-    /// How long the trace is, in s.
-    pub seconds: f64,
-    /// Keys in it.
-    pub keys: usize,
-    /// How many times as fast it was replayed: the rate was, too, so decisions are the same.
-    pub speed: u64,
-    /// What a perfect limiter of each kind would have done.
-    pub outcomes: Vec<Outcome>,
-    /// What each limiter cost Redis.
-    pub costs: Vec<Paid>,
-}
-
-/// What a limiter cost Redis under a trace.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Paid {
-    /// Who.
-    pub limiter: Limiter,
-    /// CPU µs of the whole server per decision.
-    pub cpu: f64,
-    /// µs in commands per decision.
-    pub command: f64,
-}
-
-/// What to replay, and how.
+/// Orders of a replay.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The name of the file.
     pub file: String,
     /// The rule to try.
     pub rule: Rule,
-    /// Who is tried.
+    /// The limiters to try.
     pub limiters: Vec<Limiter>,
-    /// How long each replay may take, unless so many takes need longer.
+    /// Time limit of each replay, in s. Very many takes need longer.
     pub seconds: u64,
 }
 

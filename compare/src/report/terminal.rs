@@ -8,7 +8,7 @@ use super::summary;
 use crate::{
     comparison::{Comparison, Measurement},
     cost::Load,
-    replay::Replay,
+    replay::results::Replay,
     traffic::Traffic,
 };
 
@@ -135,7 +135,7 @@ fn by_traffic(comparison: &Comparison, title: &str, figure: &dyn Fn(&Measurement
     comparison.traffics.chunks(ABREAST).map(abreast).collect()
 }
 
-/// What is measured under one traffic only.
+/// Figures of one traffic only.
 fn other(comparison: &Comparison) -> Option<Table> {
     let header = [
         "",
@@ -241,7 +241,7 @@ fn latencies(comparison: &Comparison) -> Table {
     table
 }
 
-/// What a trace is, and how it was replayed.
+/// The description of a trace and its replay.
 pub fn about_trace(replay: &Replay) -> String {
     let Replay { file, rule, seconds, keys, speed, .. } = replay;
     let (capacity, rate) = (rule.capacity, rule.rate_text());
@@ -254,7 +254,7 @@ pub fn about_trace(replay: &Replay) -> String {
     )
 }
 
-/// What a perfect limiter would have done to a trace, and what each limiter costs.
+/// The decisions of a perfect limiter about a trace, and the costs of each limiter.
 pub fn of_trace(replay: &Replay) -> [Table; 2] {
     let header = ["a perfect", "allows", "denies", "%", "keys denied", "denied most"];
     let mut table = Table::new("What it would have done", header);

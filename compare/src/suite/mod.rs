@@ -17,16 +17,16 @@ use crate::{
 };
 use anyhow::ensure;
 
-/// What to compare, and how thoroughly.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    /// Who.
+    /// The limiter.
     pub limiters: Vec<Limiter>,
-    /// Under what.
+    /// The traffics.
     pub traffics: Vec<Traffic>,
-    /// How often each traffic is played; the costs once.
+    /// Rounds of each traffic. Costs are measured once.
     pub rounds: u32,
-    /// What is drawn at random is drawn from this.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Whether to measure costs too.
     pub costs: bool,

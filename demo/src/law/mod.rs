@@ -15,42 +15,32 @@ pub(crate) struct Take {
     pub(crate) received: Micros,
 }
 
-/// The window with the largest excess.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Worst {
-    pub(crate) from: Micros,
-    pub(crate) until: Micros,
-    /// Tokens allowed in it above capacity and credit; negative if less was allowed.
-    pub(crate) excess: f64,
-}
-
-/// Some takes in the order of `sent`: the number of those counted, and the best of them to begin a window with.
+/// Some takes in the order of `sent`.
 #[derive(Clone, Copy)]
 struct Span {
     counted: u32,
-    /// Credit up to the best beginning, plus the takes counted from there on; −∞ if none is counted.
+    /// For the best beginning of a window: credit up to there, plus the takes counted from there on. −∞ if none is counted.
     best: f64,
-    begin: u32,
 }
 
-const EMPTY: Span = Span { counted: 0, best: f64::NEG_INFINITY, begin: 0 };
+const EMPTY: Span = Span { counted: 0, best: f64::NEG_INFINITY };
 
 // === impl Span ===
 
 impl Span {
     /// Two neighbours as one.
     fn with(self, later: Self) -> Self {
-        let best = self.best + f64::from(later.counted);
-        let counted = self.counted + later.counted;
-        if best >= later.best { Self { counted, best, begin: self.begin } } else { Self { counted, ..later } }
+        let best = (self.best + f64::from(later.counted)).max(later.best);
+        Self { counted: self.counted + later.counted, best }
     }
 }
 
-/// The worst window over the takes of one bucket; `None` if there are none.
+/// Tokens above `capacity + rate × w` in the worst window over the takes of one bucket; negative if every window has fewer,
+/// −∞ if there are no takes.
 ///
-/// A window is never worse than the one shrunk to its takes. That leaves n²/2 windows. A tree over the beginnings, filled
+/// A window is never worse than the one shrunk to its takes. n²/2 such windows are left. A tree over the beginnings, filled
 /// in the order of the ends, finds the worst in n log n.
-pub(crate) fn worst_window(takes: &[Take], budget: &Budget) -> Option<Worst> {
+pub(crate) fn worst_excess(takes: &[Take], budget: &Budget) -> f64 {
     let mut begins = takes.to_vec();
     begins.sort_by_key(|take| take.sent);
     let mut ends: Vec<usize> = (0..begins.len()).collect();
@@ -58,20 +48,16 @@ pub(crate) fn worst_window(takes: &[Take], budget: &Budget) -> Option<Worst> {
 
     let leaves = begins.len().next_power_of_two();
     let mut tree = vec![EMPTY; 2 * leaves];
-    let mut worst: Option<Worst> = None;
+    let mut worst = f64::NEG_INFINITY;
     for index in ends {
-        let Take { sent, received: until } = begins[index];
-        // As many takes as fit into memory: far below 2^32.
-        tree[leaves + index] = Span { counted: 1, best: 1.0 + budget.credit(0, sent), begin: index as u32 };
+        let Take { sent, received } = begins[index];
+        tree[leaves + index] = Span { counted: 1, best: 1.0 + budget.credit(0, sent) };
         let mut node = (leaves + index) / 2;
         while node > 0 {
             tree[node] = tree[2 * node].with(tree[2 * node + 1]);
             node /= 2;
         }
-        let excess = tree[1].best - budget.capacity as f64 - budget.credit(0, until);
-        if worst.is_none_or(|worst| excess > worst.excess) {
-            worst = Some(Worst { from: begins[tree[1].begin as usize].sent, until, excess });
-        }
+        worst = worst.max(tree[1].best - budget.capacity as f64 - budget.credit(0, received));
     }
     worst
 }

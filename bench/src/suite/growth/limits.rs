@@ -18,9 +18,9 @@ use crate::{
     suite::bench::Bench,
 };
 
-/// How long Redis and the daemon are watched while nobody asks: many looks at each limit.
+/// Time for which Redis and the daemon are watched without takes: many looks at each limit.
 const IDLE: Duration = Duration::from_secs(3);
-/// What was just published has been read by everybody after this.
+/// All workers and daemons have read a new publication after this.
 const SETTLE: Duration = Duration::from_secs(1);
 /// The second capacity of the first limit: what a reload changes.
 const OTHER: u64 = 999_999_999;

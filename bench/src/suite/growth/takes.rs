@@ -32,7 +32,7 @@ const HEADER: [&str; 9] = [
 /// Every round of one series at one size: what it came to, and the decisions a second of raw just before.
 type Rounds = Vec<(Found, f64)>;
 
-/// What all rounds of a point come to.
+/// The figures of all rounds of a point.
 pub(super) fn row(rounds: &Rounds) -> [String; 8] {
     let spread = |of: &dyn Fn(&Found) -> f64| Summary::of(rounds.iter().map(|(found, _)| of(found)));
     let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {

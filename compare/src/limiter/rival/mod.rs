@@ -22,7 +22,7 @@ pub use refill::Refill;
 /// The longest a rival waits for Redis: as long as topup's client does.
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// What every rival needs.
+/// The parts that all rivals share.
 pub(super) struct Common {
     connection: Connection,
     rule: Rule,

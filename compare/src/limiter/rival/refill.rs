@@ -13,7 +13,7 @@ use topup_lab::clock::Micros;
 /// Keys of one script: about a millisecond of Redis.
 const SLICE: usize = 500;
 
-/// What to top up.
+/// Orders of the task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refill {
     /// Where.

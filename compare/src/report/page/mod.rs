@@ -88,7 +88,7 @@ fn verdicts(comparison: &Comparison) -> Markup {
     }
 }
 
-/// What a limiter is, without whose it is.
+/// The description of a limiter, without its owner.
 fn what(limiter: Limiter) -> String {
     let says = limiter.says();
     says.split_once(": ").map_or(says.clone(), |(_, what)| what.to_owned())
