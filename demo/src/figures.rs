@@ -3,7 +3,7 @@
 use topup_lab::{
     Sent,
     clock::{Micros, seconds},
-    short,
+    count, short,
 };
 
 use crate::{
@@ -32,9 +32,8 @@ impl Figures<'_> {
     /// The lines.
     pub(crate) fn lines(&self, looks: Looks) -> Vec<String> {
         let Record { allowed, denied, failures, .. } = self.record;
-        let decisions = allowed + denied;
-        let title =
-            format!("{decisions} decisions in {:.0} s, {denied} of them denials", seconds(self.length));
+        let (all, no) = (count((allowed + denied) as f64), count(*denied as f64));
+        let title = format!("{all} decisions in {:.0} s, {no} of them denials", seconds(self.length));
         let mut lines = vec![String::new(), looks.bold(&title)];
         lines.extend(self.five().map(|(figure, label)| format!("{figure:>9}  {label}")));
         if let Some(why) = failures.last() {
@@ -55,7 +54,7 @@ impl Figures<'_> {
         let phase = raised.and_then(|verdict| verdict.phases.get(1));
         let per_second = phase.map_or(f64::NAN, |phase| phase.allowed as f64 / seconds(phase.lasted));
         let worst = self.verdicts.iter().map(|verdict| verdict.excess).fold(0.0, f64::max);
-        let each = |count: u64| short(count as f64 / (allowed + denied).max(1) as f64);
+        let each = |sent: u64| short(sent as f64 / (allowed + denied).max(1) as f64);
         let change = self.change.and_then(Change::reached_workers_after);
         let percent = 100.0 * *from_memory as f64 / (*denied).max(1) as f64;
         let (native, scripts) = (each(self.sent.native), each(self.sent.scripts));

@@ -51,8 +51,7 @@ impl Frame<'_> {
             lines.push(format!("{row}   {}", bar(allowed, denied, looks)));
         }
         let Sent { native, scripts } = self.sent;
-        lines
-            .extend([String::new(), format!("Redis so far: {native} native commands and {scripts} scripts")]);
+        lines.extend([String::new(), format!("Redis so far: {native} native commands, {scripts} scripts")]);
         lines.push(String::new());
         lines.extend(self.events.iter().cloned());
         lines

@@ -27,7 +27,7 @@ const SECONDS: u64 = 5;
 const PROCESSES: usize = 4;
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Four processes of 64 tasks hammer one limit of 1,000 at once and 1,000/s for 5 s. A perfect limiter \
+    let note = "Four processes of 64 tasks overload one limit of 1,000 at once and 1,000/s for 5 s. A perfect limiter \
                 allows capacity + rate × time at most, and rate × time at least, where the warm-up emptied the \
                 bucket. Fixed and sliding windows have no burst beside the rate.";
     let mut table =
@@ -48,10 +48,10 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         let rate = Rule::Tight.per_second() as f64;
         let part = |extra: f64| {
             let parts = found.iter().map(move |f| f.seen.allowed as f64 / (rate * f.seen.seconds + extra));
-            Summary::of(parts).map_or_else(String::new, |spread| spread.text(short))
+            Summary::of(parts).map_or_else(String::new, |summary| summary.text(short))
         };
         let median = |of: &dyn Fn(&Found) -> f64| {
-            Summary::of(found.iter().map(of)).map_or_else(String::new, |spread| count(spread.median))
+            Summary::of(found.iter().map(of)).map_or_else(String::new, |summary| count(summary.median))
         };
         let allowed = median(&|found| found.seen.allowed as f64);
         let rates = median(&Found::rate);

@@ -115,8 +115,8 @@ const fn header() -> [&'static str; 16] {
 }
 
 fn row(keys: usize, rounds: &[Round]) -> Vec<String> {
-    let text = |figure: Option<Summary>, spread: bool| match figure {
-        Some(figure) if spread => figure.text(short),
+    let text = |figure: Option<Summary>, with_bounds: bool| match figure {
+        Some(figure) if with_bounds => figure.text(short),
         Some(figure) => short(figure.median),
         None => "–".to_owned(),
     };

@@ -102,7 +102,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let raw = Summary::of(borne[0].iter().map(|borne| borne.best.seen.rate()));
     for (limiter, borne) in LIMITERS.into_iter().zip(&borne).filter(|(_, borne)| !borne.is_empty()) {
         let median = |of: fn(&Borne) -> f64| {
-            Summary::of(borne.iter().map(of)).map_or(f64::NAN, |spread| spread.median)
+            Summary::of(borne.iter().map(of)).map_or(f64::NAN, |summary| summary.median)
         };
         let rate = median(|borne| borne.best.seen.rate());
         let over = if borne.iter().any(|borne| borne.generators) { "> " } else { "" };
@@ -110,7 +110,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
             limiter.label(),
             [
                 format!("{over}{}", count(rate)),
-                short(rate / raw.map_or(f64::NAN, |spread| spread.median)),
+                short(rate / raw.map_or(f64::NAN, |summary| summary.median)),
                 short(median(|borne| borne.best.busy)),
                 short(median(|borne| borne.best.seen.p99)),
                 count(median(|borne| borne.overload.rate())),

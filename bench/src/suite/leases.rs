@@ -57,7 +57,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         let Some(ratio) = Summary::of(found.iter().map(|(found, raw)| found.rate() / raw)) else { continue };
         let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
             let figures = Summary::of(found.iter().map(|(found, _)| of(found)));
-            figures.map_or_else(String::new, |spread| text(spread.median))
+            figures.map_or_else(String::new, |summary| text(summary.median))
         };
         table.row(
             format!("{}, {load}", limiter.label()),

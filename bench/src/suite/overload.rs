@@ -55,10 +55,10 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         }
         let (capacity, per_second) = (rule.capacity() as f64, rule.per_second() as f64);
         let most = |seconds: f64| keys.max(1) as f64 * (capacity + per_second * seconds);
-        let raw = Summary::of(found[0].iter().map(Found::rate)).map_or(0.0, |spread| spread.median);
+        let raw = Summary::of(found[0].iter().map(Found::rate)).map_or(0.0, |summary| summary.median);
         for (limiter, found) in LIMITERS.iter().zip(&found) {
             let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-                Summary::of(found.iter().map(of)).map_or_else(String::new, |spread| text(spread.median))
+                Summary::of(found.iter().map(of)).map_or_else(String::new, |summary| text(summary.median))
             };
             if found.is_empty() {
                 continue;

@@ -97,12 +97,12 @@ fn table(title: &str, rounds: &[Round]) -> Table {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
         let figures = |of: &dyn Fn(&Found) -> f64| Summary::of(found().map(|(found, _)| of(found)));
         let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-            figures(of).map_or_else(String::new, |spread| text(spread.median))
+            figures(of).map_or_else(String::new, |summary| text(summary.median))
         };
         let Some(ratio) = Summary::of(found().map(|(found, raw)| found.rate() / raw)) else { continue };
         // A limiter that denies here is faster than it should be, or limits what it was not told to.
         let allowed = figures(&|found| found.seen.allowed as f64 / found.seen.decisions.max(1) as f64);
-        let allowed = allowed.map_or(1.0, |spread| spread.median);
+        let allowed = allowed.map_or(1.0, |summary| summary.median);
         let but =
             if allowed < 0.999 { format!(", {} % allowed", short(allowed * 100.0)) } else { String::new() };
         table.row(

@@ -64,8 +64,8 @@ pub fn print(comparison: &Comparison) -> String {
 fn tables(comparison: &Comparison) -> Vec<Table> {
     let mut tables = vec![summary::table(comparison)];
     if !comparison.measurements.is_empty() {
-        let text = |spread: Option<Summary>, few: &dyn Fn(f64) -> String| {
-            spread.map_or_else(String::new, |spread| spread.text(few))
+        let text = |summary: Option<Summary>, few: &dyn Fn(f64) -> String| {
+            summary.map_or_else(String::new, |summary| summary.text(few))
         };
         let three = |figure: f64| if figure.is_finite() { format!("{figure:.3}") } else { "–".to_owned() };
         tables.extend(by_traffic(comparison, "Admitted / ideal", &|measurement| {
@@ -190,8 +190,8 @@ fn costs(comparison: &Comparison) -> Table {
     let mut table = Table::new("Redis, per decision at full load, refill included; and per bucket", header);
     for cost in &comparison.costs {
         let cpu = |load| {
-            let spread = cost.under(load).map(|under| under.rounds);
-            spread.map_or_else(|| "–".to_owned(), |rounds| rounds.text(fine))
+            let summary = cost.under(load).map(|under| under.rounds);
+            summary.map_or_else(|| "–".to_owned(), |rounds| rounds.text(fine))
         };
         let part = |load, figure: fn(&crate::cost::Saturation) -> f64| {
             cost.under(load).map_or_else(|| "–".to_owned(), |under| fine(figure(under)))

@@ -84,15 +84,15 @@ async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]
     let config = rules::config(bench.fixture.url());
     bench.fixture.start_daemon(&config).await?;
 
-    let spread = |of: fn(&Work) -> f64, text: fn(f64) -> String| {
-        Summary::of(works.iter().map(of)).map_or_else(String::new, |spread| spread.text(text))
+    let summary = |of: fn(&Work) -> f64, text: fn(f64) -> String| {
+        Summary::of(works.iter().map(of)).map_or_else(String::new, |summary| summary.text(text))
     };
     Ok([
-        spread(|work| work.credited, count),
-        spread(|work| work.redis, short),
-        spread(|work| if work.credited > 0.0 { work.redis * 1e3 / work.credited } else { f64::NAN }, short),
-        spread(|work| work.daemon, short),
-        spread(|work| work.lag_ms, fine),
+        summary(|work| work.credited, count),
+        summary(|work| work.redis, short),
+        summary(|work| if work.credited > 0.0 { work.redis * 1e3 / work.credited } else { f64::NAN }, short),
+        summary(|work| work.daemon, short),
+        summary(|work| work.lag_ms, fine),
         bytes_each(bytes, size),
         format!("{} ({})", short(with.seen.p99), short(without.seen.p99)),
     ])

@@ -34,9 +34,9 @@ type Rounds = Vec<(Found, f64)>;
 
 /// The figures of all rounds of a point.
 pub(super) fn row(rounds: &Rounds) -> [String; 8] {
-    let spread = |of: &dyn Fn(&Found) -> f64| Summary::of(rounds.iter().map(|(found, _)| of(found)));
+    let summary = |of: &dyn Fn(&Found) -> f64| Summary::of(rounds.iter().map(|(found, _)| of(found)));
     let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-        spread(of).map_or_else(|| "–".to_owned(), |spread| text(spread.median))
+        summary(of).map_or_else(|| "–".to_owned(), |summary| text(summary.median))
     };
     let ratio = Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw));
     [
@@ -109,7 +109,7 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
         }
     }
     let ratio = |rounds: &Rounds| {
-        Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw)).map_or(0.0, |spread| spread.median)
+        Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw)).map_or(0.0, |summary| summary.median)
     };
     let names = SERIES[1..].iter().map(|(.., name)| name.replace('*', ""));
     let chart = Chart {

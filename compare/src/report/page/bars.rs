@@ -47,7 +47,7 @@ pub(super) fn by_limiter(
 }
 
 /// For each limiter one bar, divided as the excess of its windows is.
-pub(super) fn spread(comparison: &Comparison) -> Markup {
+pub(super) fn histogram(comparison: &Comparison) -> Markup {
     let limiters = comparison.limiters();
     let total = |limiter| {
         let mut sum = Histogram::default();

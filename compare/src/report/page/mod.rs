@@ -116,7 +116,7 @@ fn accuracy(comparison: &Comparison) -> Markup {
         p.soft {
             @for bin in 0..=BINS.len() { span class={ "key hk" (bin) } {} (Histogram::label(bin)) }
         }
-        (bars::spread(comparison))
+        (bars::histogram(comparison))
 
         h2 { "Admitted against ideal over time" }
         p.soft { span.key.k0 {} "admitted, " "dashed: ideal" }
