@@ -109,7 +109,8 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
         }
     }
     let ratio = |rounds: &Rounds| {
-        Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw)).map_or(0.0, |summary| summary.median)
+        Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw))
+            .map_or(0.0, |summary| summary.median)
     };
     let names = SERIES[1..].iter().map(|(.., name)| name.replace('*', ""));
     let chart = Chart {
