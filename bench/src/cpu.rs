@@ -1,4 +1,4 @@
-//! Which CPU runs what: Redis has one of its own, whatever loads it has the others.
+//! CPUs: Redis has one of its own, the load generators have the others.
 //!
 //! Without that, a figure would tell where the kernel happened to put things.
 
@@ -26,7 +26,7 @@ pub(crate) fn prefer() {
     let _ = setpriority_process(None, PRIORITY);
 }
 
-/// How many CPUs there are to run on.
+/// The number of CPUs to run on.
 pub(crate) fn count() -> u32 {
     sched_getaffinity(None).map_or(1, |cpus| cpus.count())
 }
@@ -39,7 +39,7 @@ pub(crate) fn pin_redis(pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves the first CPU to Redis, from now on, for this process and what it becomes.
+/// Leaves the first CPU to Redis, from now on, for this thread and the children that it starts.
 ///
 /// # Errors
 /// When the kernel does not allow it.
@@ -48,4 +48,13 @@ pub fn avoid_redis() -> anyhow::Result<()> {
         sched_setaffinity(None, &rest)?;
     }
     Ok(())
+}
+
+/// Does `start`, whose children leave the first CPU to Redis.
+pub(crate) fn beside_redis<T>(start: impl FnOnce() -> T) -> anyhow::Result<T> {
+    let before = sched_getaffinity(None)?;
+    avoid_redis()?;
+    let started = start();
+    sched_setaffinity(None, &before)?;
+    Ok(started)
 }

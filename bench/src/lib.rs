@@ -1,16 +1,13 @@
 //! topup measured beside other rate limiters: the same Redis, the same load, the same minutes. `scripts/bench` runs it.
 
-mod child_process;
+mod catalog;
 mod cli;
-mod clock;
+mod closed_loop;
 mod cpu;
-mod fixture;
+pub mod fixture;
 mod limiter;
-mod machine;
 mod measurement;
-mod monitor;
 mod open_loop;
-mod pool;
 mod report;
 mod rules;
 mod schedule;
@@ -19,4 +16,3 @@ mod worker;
 
 pub use cli::main;
 pub use cpu::avoid_redis;
-pub use fixture::Fixture;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use topup_measure::Meter;
+use topup_lab::RedisCounters;
 
-use crate::{limiter::Limiter, rules::Rule};
+use crate::{limiter::kind::Limiter, rules::Rule};
 
-/// What runs a script.
+/// Commands that run a script.
 pub(crate) const SCRIPTS: [&str; 3] = ["eval", "evalsha", "fcall"];
 
-/// What is to be measured.
+/// A measurement to make.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measurement {
     pub(crate) limiter: Limiter,
@@ -23,7 +23,7 @@ pub(crate) struct Measurement {
     pub(crate) time: Duration,
 }
 
-/// What one worker process saw.
+/// Results of one worker process.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) decisions: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Seen {
     pub(crate) p999: f64,
 }
 
-/// What one worker process saw of a phase of an open loop.
+/// Results of one worker process in a phase of an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answered {
     /// Takes that were due.
@@ -51,7 +51,7 @@ pub(crate) struct Answered {
     pub(crate) allowed: u64,
     /// Takes without a decision.
     pub(crate) failed: u64,
-    /// Of the schedule.
+    /// Length of the phase in the schedule.
     pub(crate) seconds: f64,
     /// CPU seconds used.
     pub(crate) cpu: f64,
@@ -63,13 +63,13 @@ pub(crate) struct Answered {
     pub(crate) lag: f64,
 }
 
-/// What a measurement came to.
+/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// All workers together; quantiles are those of the worst.
     pub(crate) seen: Seen,
-    /// What Redis did for it.
-    pub(crate) redis: Meter,
+    /// Work of Redis meanwhile.
+    pub(crate) redis: RedisCounters,
     /// CPUs that other programs had meanwhile.
     pub(crate) others: f64,
 }
@@ -122,7 +122,7 @@ impl Answered {
 // === impl Found ===
 
 impl Found {
-    pub(crate) fn new(workers: &[Seen], redis: Meter, others: f64) -> Self {
+    pub(crate) fn new(workers: &[Seen], redis: RedisCounters, others: f64) -> Self {
         let most = |of: fn(&Seen) -> f64| workers.iter().map(of).fold(0.0, f64::max);
         let seen = Seen {
             decisions: workers.iter().map(|seen| seen.decisions).sum(),

@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
-use futures_util::future::try_join_all;
-use tokio::time::{sleep, timeout};
-use topup_measure::Meter;
+use tokio::time::sleep;
+use topup_lab::{Fixture, Monitor, RedisCounters, WorkerPool, clock::Stopwatch, machine};
 
 use crate::{
-    cli::Programs,
-    clock::Stopwatch,
-    fixture::Fixture,
-    limiter::Limiter,
-    machine,
+    cli::programs::Programs,
+    closed_loop::{READY_WITHIN, prepare, with_options},
+    cpu,
+    limiter::kind::Limiter,
     measurement::{Answered, SCRIPTS},
-    monitor,
-    pool::{self, Worker},
     rules::Rule,
     schedule::Phase,
 };
@@ -37,14 +32,14 @@ pub(crate) struct OpenLoad {
 
 /// The processes of an open-loop load.
 #[derive(Debug)]
-pub(crate) struct Generators(Vec<Worker>);
+pub(crate) struct LoadGenerators(WorkerPool);
 
 /// Figures of a measured phase.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) seen: Answered,
     /// Work of Redis between two readings.
-    redis: Meter,
+    redis: RedisCounters,
     /// Seconds between these readings.
     between: f64,
     /// Commands for each take that are no script, nor called by one.
@@ -53,18 +48,18 @@ pub(crate) struct Measured {
     pub(crate) others: f64,
 }
 
-// === impl Generators ===
+// === impl LoadGenerators ===
 
-impl Generators {
+impl LoadGenerators {
     /// Starts them on an empty Redis.
     pub(crate) async fn start(
         fixture: &mut Fixture,
         found: &Programs,
         load: &OpenLoad,
     ) -> anyhow::Result<Self> {
-        pool::prepare(fixture, load.limiter, load.rule, true).await?;
-        let worker = |part: u32| {
-            let more = [
+        prepare(fixture, load.limiter, load.rule, true).await?;
+        let command = |part: u32| {
+            let options = [
                 ("limiter", load.limiter.name()),
                 ("rule", load.rule.argument()),
                 ("keys", load.keys.to_string()),
@@ -72,31 +67,23 @@ impl Generators {
                 ("part", part.to_string()),
                 ("parts", load.processes.to_string()),
             ];
-            Worker::start(pool::program(found, load.limiter)?, fixture.url(), &more)
+            Ok(with_options(found.worker(load.limiter)?, fixture.url(), &options))
         };
-        let mut workers = (0..load.processes).map(worker).collect::<anyhow::Result<Vec<_>>>()?;
-        for worker in &mut workers {
-            worker.ready().await?;
-        }
+        let commands = (0..load.processes).map(command).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut workers = cpu::beside_redis(|| WorkerPool::start(commands))??;
+        workers.ready(READY_WITHIN).await?;
         Ok(Self(workers))
     }
 
-    /// Has them begin `phases`, one after the other.
+    /// Begins `phases`, one after the other.
     pub(crate) async fn begin(&mut self, phases: &[Phase]) -> anyhow::Result<()> {
-        let line = phases.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        for worker in &mut self.0 {
-            worker.tell(&line).await?;
-        }
-        Ok(())
+        self.0.tell_line(&phases.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")).await
     }
 
-    /// Results of all `phases`, in their order, when the last has ended.
+    /// Returns the results of all `phases`, in their order, when the last has ended.
     pub(crate) async fn finish(&mut self, phases: &[Phase]) -> anyhow::Result<Vec<Answered>> {
         let time = Duration::from_secs_f64(phases.iter().map(|phase| phase.seconds).sum());
-        let heard = try_join_all(self.0.iter_mut().map(Worker::hear));
-        let heard = timeout(time + SLACK, heard).await.context("it hangs")??;
-        let all: Vec<Vec<Answered>> =
-            heard.iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
+        let all: Vec<Vec<Answered>> = self.0.hear_one(time + SLACK).await?;
         let of = |phase: usize| all.iter().filter_map(|seen| seen.get(phase).copied()).collect::<Vec<_>>();
         Ok((0..phases.len()).map(|phase| Answered::together(&of(phase))).collect())
     }
@@ -108,9 +95,7 @@ impl Generators {
     }
 
     pub(crate) async fn end(self) {
-        for worker in self.0 {
-            worker.end().await;
-        }
+        self.0.kill().await;
     }
 }
 
@@ -122,19 +107,23 @@ pub(crate) async fn measure(
     rate: f64,
     (warm, seconds): (f64, f64),
 ) -> anyhow::Result<Measured> {
-    let mut generators = Generators::start(fixture, found, load).await?;
+    let mut generators = LoadGenerators::start(fixture, found, load).await?;
     // The last phase is there to be looked at: a Redis that tells every command is slower.
     let phases = [warm, seconds, 1.5 * LOOK].map(|seconds| Phase { rate, seconds });
     let watch = Stopwatch::start();
     generators.begin(&phases).await?;
     sleep(Duration::from_secs_f64(warm).saturating_sub(watch.elapsed())).await;
-    let (before, from) = (fixture.meter().await?, watch.elapsed());
-    let (busy, daemon) = (machine::busy()?, fixture.daemon_used());
+    let (before, from) = (fixture.counters().await?, watch.elapsed());
+    let (busy, daemon) = (machine::busy()?, fixture.daemon_cpu());
     sleep(Duration::from_secs_f64(warm + seconds).saturating_sub(watch.elapsed())).await;
-    let (redis, until) = (fixture.meter().await?.since(&before), watch.elapsed());
-    let (busy, daemon) = (machine::busy()? - busy, fixture.daemon_used() - daemon);
+    let (redis, until) = (fixture.counters().await?.since(&before), watch.elapsed());
+    let (busy, daemon) = (machine::busy()? - busy, fixture.daemon_cpu() - daemon);
     let native = match load.limiter.form() {
-        Some(_) => monitor::native(fixture.url(), Duration::from_secs_f64(LOOK)).await? / (rate * LOOK),
+        Some(_) => {
+            let monitor = Monitor::start(&fixture.redis().socket()).await?;
+            sleep(Duration::from_secs_f64(LOOK)).await;
+            monitor.sent().native as f64 / (rate * LOOK)
+        }
         None => f64::NAN,
     };
     let seen = generators.finish(&phases).await?;

@@ -1,8 +1,9 @@
-//! When an open-loop load asks for which key: the same for every limiter, by its seed.
+//! The arrivals of an open-loop load, the same for every limiter with the same seed.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use anyhow::{Context, ensure};
+use topup_lab::Random;
 
 /// A part of a load: takes a second of all processes together, for some seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,10 +36,6 @@ pub(crate) struct Schedule {
     /// Last arrival in seconds.
     at: f64,
 }
-
-/// Random numbers, the same for the same seed.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
 
 // === impl Phase ===
 
@@ -87,35 +84,6 @@ impl Iterator for Schedule {
             self.phase += 1;
             self.end += self.phases.get(self.phase).map_or(0.0, |phase| phase.seconds);
         }
-    }
-}
-
-// === impl Random ===
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        // Neighbouring seeds are far apart after this, and none is 0: splitmix64.
-        let mut state = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        Self((state ^ (state >> 31)) | 1)
-    }
-
-    /// A number below `limit`, which is at least 1.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    /// A part of one: above 0, at most 1.
-    fn part(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
     }
 }
 

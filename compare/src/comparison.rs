@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
-use topup_measure::Spread;
+use topup_lab::Summary;
+use topup_lab::clock::time_of_day;
 
 use crate::{
-    clock::time_of_day,
     cost::{Crossover, Memory, Saturation, Upkeep},
     limiter::Limiter,
-    replay::Replay,
+    replay::results::Replay,
     score::Score,
     traffic::Traffic,
 };
@@ -18,27 +18,28 @@ use crate::{
 /// A whole comparison: what `--json` writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What was run, where and when.
+    /// The run: its versions, its machine, its day.
     pub about: About,
     /// The traffics that were played.
     pub traffics: Vec<Traffic>,
-    /// How each limiter did under each.
-    pub cells: Vec<Cell>,
-    /// What each limiter costs.
+    /// Results of each limiter under each traffic.
+    #[serde(rename = "cells")]
+    pub measurements: Vec<Measurement>,
+    /// Costs of each limiter.
     pub costs: Vec<Cost>,
-    /// What topup's daemon costs while nobody asks: with no active bucket, and with many.
+    /// Costs of topup's daemon without takes: with no active bucket, and with many.
     pub upkeep: Vec<Upkeep>,
     /// Where topping up becomes cheaper than lazy refill.
     pub crossover: Option<Crossover>,
-    /// What came of a trace, where one was replayed.
+    /// The result of a trace, where one was replayed.
     pub replay: Option<Replay>,
-    /// What the figures say of each limiter, in words.
+    /// The verdicts on each limiter, in words.
     pub verdicts: BTreeMap<Limiter, Vec<String>>,
-    /// What was left out, and why.
+    /// Measurements that were left out, and why.
     pub left_out: Vec<String>,
 }
 
-/// What was run, where and when.
+/// The run: its versions, its machine, its day.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
     /// topup's version.
@@ -53,39 +54,39 @@ pub struct About {
     pub workers: u32,
     /// The seed.
     pub seed: u64,
-    /// How often each traffic was played.
+    /// Rounds of each traffic.
     pub rounds: u32,
     /// The command line.
     pub command: String,
 }
 
-/// How a limiter did under one traffic.
+/// The result of a limiter under one traffic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Cell {
-    /// Who.
+pub struct Measurement {
+    /// The limiter.
     pub limiter: Limiter,
-    /// Under what.
+    /// The traffics.
     pub traffic: String,
     /// The round in the middle, by share; but the excess is the worst of all rounds.
     pub score: Score,
     /// Admitted as a share of the ideal, over all rounds.
-    pub share: Option<Spread>,
+    pub share: Option<Summary>,
     /// The worst excess, over all rounds.
-    pub excess: Option<Spread>,
+    pub excess: Option<Summary>,
     /// Where each take has one right answer: how many were answered otherwise.
     pub otherwise: Option<u64>,
     /// Where each take has one right answer: all answers, as one number that two runs can be compared by.
     pub answers: Option<String>,
 }
 
-/// What a limiter costs.
+/// Costs of a limiter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cost {
-    /// Who.
+    /// The limiter.
     pub limiter: Limiter,
     /// As many decisions as there can be, for each load.
     pub saturations: Vec<Saturation>,
-    /// What buckets weigh.
+    /// Memory of buckets.
     pub memory: Option<Memory>,
 }
 
@@ -97,7 +98,7 @@ impl Comparison {
         Self {
             about,
             traffics: Vec::new(),
-            cells: Vec::new(),
+            measurements: Vec::new(),
             costs: Vec::new(),
             upkeep: Vec::new(),
             crossover: None,
@@ -107,12 +108,14 @@ impl Comparison {
         }
     }
 
-    /// How `limiter` did under `traffic`, if it was played to it.
-    pub fn cell(&self, limiter: Limiter, traffic: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.limiter == limiter && cell.traffic == traffic)
+    /// The result of `limiter` under `traffic`, if it was played.
+    pub fn measurement(&self, limiter: Limiter, traffic: &str) -> Option<&Measurement> {
+        self.measurements
+            .iter()
+            .find(|measurement| measurement.limiter == limiter && measurement.traffic == traffic)
     }
 
-    /// What `limiter` costs, if that was measured.
+    /// Costs of `limiter`, if they were measured.
     pub fn cost(&self, limiter: Limiter) -> Option<&Cost> {
         self.costs.iter().find(|cost| cost.limiter == limiter)
     }
@@ -120,14 +123,15 @@ impl Comparison {
     /// All limiters that were compared, in their order.
     pub fn limiters(&self) -> Vec<Limiter> {
         let named = |limiter: &&Limiter| {
-            self.cost(**limiter).is_some() || self.cells.iter().any(|cell| cell.limiter == **limiter)
+            self.cost(**limiter).is_some()
+                || self.measurements.iter().any(|measurement| measurement.limiter == **limiter)
         };
         Limiter::all().iter().filter(named).copied().collect()
     }
 }
 
 impl About {
-    /// What is run here and now, on a Redis of this version.
+    /// A run on this machine now, on a Redis of this version.
     pub fn new(redis: String, workers: u32, command: &str) -> Self {
         let now = DateTime::from_timestamp_micros(time_of_day().cast_signed()).unwrap_or_default();
         Self {
@@ -143,11 +147,11 @@ impl About {
     }
 }
 
-impl Cell {
-    /// Of the scores of all rounds; at least one.
+impl Measurement {
+    /// Summarises the scores of all rounds; `None` of none.
     pub fn of(limiter: Limiter, traffic: &Traffic, mut rounds: Vec<Score>) -> Option<Self> {
-        let share = Spread::of(rounds.iter().map(Score::share));
-        let excess = Spread::of(rounds.iter().map(|score| score.excess.tokens));
+        let share = Summary::of(rounds.iter().map(Score::share));
+        let excess = Summary::of(rounds.iter().map(|score| score.excess.tokens));
         rounds.sort_by(|a, b| a.share().total_cmp(&b.share()));
         let middle = rounds.len().checked_sub(1)? / 2;
         let worst = rounds.iter().map(|score| score.excess).max_by(|a, b| a.tokens.total_cmp(&b.tokens))?;

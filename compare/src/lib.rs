@@ -1,17 +1,17 @@
-//! Which limiter is exact, and what does each cost? Every algorithm of topup's and the forms in which rate limiting on
-//! Redis is usually written, under the same traffic on one real Redis, scored against an exact oracle.
+//! Which limiter is exact, and what does each cost? topup's algorithms and the usual scripts for rate limiting get the same
+//! traffic on one real Redis. An exact oracle scores them.
 
 pub mod advise;
-pub mod clock;
 pub mod comparison;
 pub mod cost;
+pub mod fixture;
 pub mod limiter;
 pub mod oracle;
+pub mod orders;
 pub mod replay;
 pub mod report;
 pub mod rule;
 pub mod score;
-pub mod stage;
 pub mod suite;
 pub mod take;
 pub mod traffic;

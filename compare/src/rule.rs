@@ -1,9 +1,9 @@
-//! What every limiter is told: so many at once, so many in the long run.
+//! The rule of every limiter: tokens at once, and tokens in the long run.
 
 use serde::{Deserialize, Serialize};
 use topup_wire::limit::Rate;
 
-use crate::clock::Micros;
+use topup_lab::clock::Micros;
 
 /// `capacity` tokens at once, `tokens` every `micros` in the long run.
 ///

@@ -1,8 +1,8 @@
-//! What was asked of a limiter, and what it said.
+//! Takes and their answers.
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Micros;
+use topup_lab::clock::Micros;
 
 /// A take. It was decided at an instant that only Redis knows, somewhere between `sent` and `received`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Take {
     pub sent: Micros,
     /// Just after it answered.
     pub received: Micros,
-    /// What it said.
+    /// The answer.
     pub answer: Answer,
 }
 

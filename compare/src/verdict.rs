@@ -1,9 +1,9 @@
-//! What the figures say of a limiter, in plain words.
+//! Verdicts on limiters, in plain words.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    comparison::{Cell, Comparison},
+    comparison::{Comparison, Measurement},
     cost::Load,
     limiter::Limiter,
     traffic::TICK,
@@ -26,22 +26,28 @@ pub fn verdicts(comparison: &Comparison) -> BTreeMap<Limiter, Vec<String>> {
 }
 
 fn verdict(comparison: &Comparison, limiter: Limiter) -> Vec<String> {
-    let cells: Vec<&Cell> = comparison.cells.iter().filter(|cell| cell.limiter == limiter).collect();
+    let measurements: Vec<&Measurement> =
+        comparison.measurements.iter().filter(|measurement| measurement.limiter == limiter).collect();
     let mut says = Vec::new();
-    says.extend(excess(comparison, &cells));
-    says.extend(starved(&cells));
-    says.extend(lavish(&cells));
+    says.extend(excess(comparison, &measurements));
+    says.extend(starved(&measurements));
+    says.extend(lavish(&measurements));
     says.extend(refusals(comparison, limiter));
-    says.extend(promises(&cells));
-    if says.is_empty() && !cells.is_empty() {
-        says.push(exact(&cells));
+    says.extend(promises(&measurements));
+    if says.is_empty() && !measurements.is_empty() {
+        says.push(exact(&measurements));
     }
     says.extend(cost(comparison, limiter));
     says
 }
 
-fn exact(cells: &[&Cell]) -> String {
-    let counted = || cells.iter().filter(|cell| cell.traffic != "redis-restart").map(|cell| &cell.score);
+fn exact(measurements: &[&Measurement]) -> String {
+    let counted = || {
+        measurements
+            .iter()
+            .filter(|measurement| measurement.traffic != "redis-restart")
+            .map(|measurement| &measurement.score)
+    };
     let (allowed, denied): (u64, u64) =
         counted().fold((0, 0), |(a, d), score| (a + score.wrongly_allowed, d + score.wrongly_denied));
     if (allowed, denied) == (0, 0) {
@@ -53,17 +59,17 @@ fn exact(cells: &[&Cell]) -> String {
     )
 }
 
-fn excess(comparison: &Comparison, cells: &[&Cell]) -> Option<String> {
-    let room = |cell: &Cell| {
-        let traffic = comparison.traffics.iter().find(|traffic| traffic.name == cell.traffic);
+fn excess(comparison: &Comparison, measurements: &[&Measurement]) -> Option<String> {
+    let room = |measurement: &Measurement| {
+        let traffic = comparison.traffics.iter().find(|traffic| traffic.name == measurement.traffic);
         traffic.map_or(0.0, |traffic| traffic.rule.credit(TICK))
     };
-    let tokens = |cell: &Cell| cell.score.excess.tokens;
+    let tokens = |measurement: &Measurement| measurement.score.excess.tokens;
     // Redis that came back empty has forgotten what was taken, whoever asks it.
-    let counted = cells.iter().filter(|cell| cell.traffic != "redis-restart");
-    let relative = |cell: &Cell| {
-        let traffic = comparison.traffics.iter().find(|traffic| traffic.name == cell.traffic);
-        tokens(cell) / traffic.map_or(1.0, |traffic| traffic.rule.capacity as f64)
+    let counted = measurements.iter().filter(|measurement| measurement.traffic != "redis-restart");
+    let relative = |measurement: &Measurement| {
+        let traffic = comparison.traffics.iter().find(|traffic| traffic.name == measurement.traffic);
+        tokens(measurement) / traffic.map_or(1.0, |traffic| traffic.rule.capacity as f64)
     };
     let worst = counted.max_by(|a, b| relative(a).total_cmp(&relative(b)))?;
     if tokens(worst) < 0.5 {
@@ -82,10 +88,10 @@ fn excess(comparison: &Comparison, cells: &[&Cell]) -> Option<String> {
     ))
 }
 
-fn starved(cells: &[&Cell]) -> Option<String> {
-    let counted = cells
-        .iter()
-        .filter(|cell| cell.score.failed * 20 < cell.score.asked && cell.traffic != "redis-restart");
+fn starved(measurements: &[&Measurement]) -> Option<String> {
+    let counted = measurements.iter().filter(|measurement| {
+        measurement.score.failed * 20 < measurement.score.asked && measurement.traffic != "redis-restart"
+    });
     let worst = counted.clone().min_by(|a, b| a.score.share().total_cmp(&b.score.share()))?;
     if worst.score.share() < STARVED {
         return Some(format!(
@@ -104,8 +110,8 @@ fn starved(cells: &[&Cell]) -> Option<String> {
     })
 }
 
-fn lavish(cells: &[&Cell]) -> Option<String> {
-    let counted = cells.iter().filter(|cell| cell.traffic != "redis-restart");
+fn lavish(measurements: &[&Measurement]) -> Option<String> {
+    let counted = measurements.iter().filter(|measurement| measurement.traffic != "redis-restart");
     let worst = counted.max_by(|a, b| a.score.share().total_cmp(&b.score.share()))?;
     (worst.score.share() > LAVISH)
         .then(|| format!("Gives {:.1} % of what it should ({}).", 100.0 * worst.score.share(), worst.traffic))
@@ -113,7 +119,7 @@ fn lavish(cells: &[&Cell]) -> Option<String> {
 
 /// The more is asked, the less is given: denials are counted as if they had been allowed.
 fn refusals(comparison: &Comparison, limiter: Limiter) -> Option<String> {
-    let share = |name| comparison.cell(limiter, name).map(|cell| cell.score.share());
+    let share = |name| comparison.measurement(limiter, name).map(|measurement| measurement.score.share());
     let (half, five) = (share("steady-0.5")?, share("steady-5")?);
     (half > STARVED && five < 0.9 * half).then(|| {
         format!(
@@ -124,14 +130,16 @@ fn refusals(comparison: &Comparison, limiter: Limiter) -> Option<String> {
     })
 }
 
-fn promises(cells: &[&Cell]) -> Option<String> {
-    let (cell, promises) = cells.iter().find_map(|cell| Some((cell, cell.score.promises.as_ref()?)))?;
+fn promises(measurements: &[&Measurement]) -> Option<String> {
+    let (measurement, promises) = measurements
+        .iter()
+        .find_map(|measurement| Some((measurement, measurement.score.promises.as_ref()?)))?;
     let late = promises.late?;
     (late.p99 > LATE).then(|| {
         format!(
             "Promises to have tokens up to {:.1} ms before it gives them ({}).",
             late.p99 / 1e3,
-            cell.traffic
+            measurement.traffic
         )
     })
 }

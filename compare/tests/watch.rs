@@ -5,8 +5,8 @@
 use std::process::{Child, Command, Output};
 
 use serde_json::Value;
-use topup_compare::clock::{Micros, SECOND, now};
-use topup_embedded::RedisServer;
+use topup_embedded::{RedisServer, die_with_parent};
+use topup_lab::clock::{Micros, SECOND, now};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_topup-compare");
 const SOON: Micros = 10 * SECOND;
@@ -28,7 +28,8 @@ impl Daemon {
                       [limit.plain]\ncapacity = 5\nrate = \"1/h\"\n";
         std::fs::write(&config, format!("[redis]\nurl = \"{}\"\n{limits}", redis.url())).unwrap();
         let mut daemon = Command::new(PROGRAM);
-        daemon.args(["daemon", "--parent", &std::process::id().to_string()]).arg(&config);
+        daemon.args(["daemon", "run", "--config"]).arg(&config);
+        die_with_parent(&mut daemon);
         Self(daemon.spawn().unwrap())
     }
 }
@@ -62,7 +63,7 @@ fn every_take_of_a_compared_limit_is_held_against_a_lazy_bucket() {
         for _ in 0..7 {
             let _ = topup.limit("api").take(1).await.unwrap();
         }
-        // What is counted goes out with the client's next look.
+        // Counts go out with the client's next poll.
         let url = redis.url().to_owned();
         let all = move |seen: &Value| seen["both_denied"] == 2;
         tokio::task::spawn_blocking(move || seen(&url, "api", all)).await.unwrap()

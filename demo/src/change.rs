@@ -1,9 +1,10 @@
-//! The change of a rate under load: when it was told, when it was published, and when the last worker had it.
+//! The change of a rate under load: its announcement, its publication, and the last worker that learns it.
 
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::time::{sleep, timeout};
+use topup_lab::clock::{Micros, SECOND, now};
 use topup_wire::{
     connection,
     limit::{LimitName, Rate, Supply},
@@ -11,66 +12,65 @@ use topup_wire::{
 };
 
 use crate::{
-    clock::{Micros, SECOND, now},
-    plan::{Limit, RAISED},
-    protocol::{Decided, Outcome, Report},
+    plan::RAISED,
+    protocol::{Answer, Report},
 };
 
-/// A daemon publishes within a tick; this is for a machine that is busy with something else.
-const PUBLISHED_WITHIN: Duration = Duration::from_secs(3);
-/// Between two looks at what is published: short against the tick it is published at, and cheap.
+/// A daemon publishes within a second; this is for a machine that is busy with something else.
+const PUBLISHED_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks at the published limit.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Credits fall on whole µs, and a bucket's first may be 2 µs late.
+/// Credits fall on whole µs, and the first of a bucket may be 2 µs late.
 const ROUNDING: Micros = 10;
 
 /// A change that is under way or done.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// When the daemon was told.
-    pub(crate) told: Micros,
-    /// The time of one token at the new rate: a worker that promises the next one later than that knows only the old.
-    token_time: Micros,
+    /// The instant at which the config was edited.
+    pub(crate) edited: Micros,
     pub(crate) published: Option<Published>,
-    /// The last answer by the old rate, and which worker gave it.
-    pub(crate) last_old: Option<(Micros, usize)>,
+    /// The last answer by the old rate.
+    last_old: Option<Micros>,
 }
 
-/// When the new rate came into force: somewhere between these two looks.
+/// The new rate came into force between these two looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published {
-    /// The old rate was published still.
+    /// The old rate was still published.
     pub(crate) old_until: Micros,
-    /// The new one was published.
+    /// The new rate was published.
     pub(crate) new_from: Micros,
 }
 
 // === impl Change ===
 
 impl Change {
-    /// The daemon is told now to raise the rate to that of `limit`.
-    pub(crate) fn told(limit: &Limit) -> Self {
-        Self { told: now(), token_time: limit.token_time(), published: None, last_old: None }
+    /// The config is edited now.
+    pub(crate) fn edited_now() -> Self {
+        Self { edited: now(), published: None, last_old: None }
     }
 
-    /// Takes note of an answer that follows the old rate.
-    pub(crate) fn note(&mut self, worker: usize, report: &Report) {
-        let Report::Took(bucket, Decided { received, outcome: Outcome::Denied { retry_after, .. }, .. }) =
-            report
-        else {
-            return;
-        };
+    /// Notes a report that follows the old rate: by the new one, no token is further away than its token time.
+    pub(crate) fn note(&mut self, report: &Report) {
+        let Answer::Denied { retry_after, .. } = report.answer else { return };
         let old =
-            bucket.limit == RAISED && *retry_after > self.token_time + ROUNDING && *received >= self.told;
-        if old && self.last_old.is_none_or(|(last, _)| last < *received) {
-            self.last_old = Some((*received, worker));
+            retry_after > RAISED.token_time() + ROUNDING && RAISED.buckets().any(|own| own == report.bucket);
+        if old && report.received >= self.edited {
+            self.last_old = self.last_old.max(Some(report.received));
         }
+    }
+
+    /// Time from the edit until the new rate was in force and no worker answered by the old one any more.
+    pub(crate) fn reached_workers_after(&self) -> Option<Micros> {
+        let in_force = self.published?.new_from;
+        Some(self.last_old.map_or(in_force, |last| last.max(in_force)) - self.edited)
     }
 }
 
-/// Looks until `limit` is published with its rate.
-pub(crate) async fn published(url: String, limit: Limit) -> anyhow::Result<Published> {
-    let name: LimitName = limit.name.parse()?;
-    let wanted = Supply::Rate(Rate::new(limit.rate, Duration::from_micros(SECOND))?);
+/// Looks until the new rate is published.
+pub(crate) async fn published(url: String) -> anyhow::Result<Published> {
+    let name: LimitName = RAISED.name.parse()?;
+    let wanted = Supply::Rate(Rate::new(RAISED.rate, Duration::from_micros(SECOND))?);
     let mut connection = connection::connect_lazily(&url)?;
     let look = async {
         let mut old_until = now();
@@ -92,22 +92,21 @@ pub(crate) async fn published(url: String, limit: Limit) -> anyhow::Result<Publi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::raised;
 
     #[test]
     fn only_an_answer_by_the_old_rate_counts() {
-        let limit = &raised()[0];
-        let bucket = limit.buckets()[0].clone();
         let denied = |received, retry_after| {
-            let outcome = Outcome::Denied { retry_after, from_memory: true };
-            Report::Took(bucket.clone(), Decided { sent: received, received, remaining: 0, outcome })
+            let answer = Answer::Denied { retry_after, from_memory: true };
+            Report { bucket: 0, sent: received, received, answer }
         };
-        let mut change = Change { told: 1_000, ..Change::told(limit) };
-        change.note(0, &denied(900, 20_000));
-        assert_eq!(change.last_old, None);
-        change.note(1, &denied(3_000, 20_000));
-        change.note(2, &denied(2_000, 20_000));
-        change.note(3, &denied(4_000, 5_000));
-        assert_eq!(change.last_old, Some((3_000, 1)));
+        let mut change = Change { edited: 1_000, ..Change::edited_now() };
+        change.note(&denied(900, 20_000));
+        assert_eq!((change.last_old, change.reached_workers_after()), (None, None));
+        change.published = Some(Published { old_until: 1_900, new_from: 2_500 });
+        assert_eq!(change.reached_workers_after(), Some(1_500));
+        change.note(&denied(3_000, 20_000));
+        change.note(&denied(2_000, 20_000));
+        change.note(&denied(4_000, 5_000));
+        assert_eq!(change.reached_workers_after(), Some(2_000));
     }
 }

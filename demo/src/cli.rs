@@ -1,21 +1,19 @@
 //! The command line of `topup-demo`.
 
-use std::{ffi::OsString, path::PathBuf};
+use clap::{Parser, Subcommand};
 
-use clap::{Parser, Subcommand, error::ErrorKind};
-
-/// Shows the rate limiter topup at work, and checks that it keeps its word.
+/// Shows the rate limiter topup at work, and checks that its laws hold.
 ///
-/// Starts a private Redis, the daemon topupd and four worker processes, which together ask for more than they may: three
-/// times as much of most limits. A table shows what they get; half way, the rate of one limit is raised in the daemon's
-/// config while all goes on. At the end, all that was allowed is compared with what a perfect limiter would have allowed.
+/// Starts a private Redis, the daemon topupd and four worker processes. The workers together ask for three times as much as
+/// most limits allow. A table shows the answers. Half way, the rate of one limit is raised in the daemon's config. At the
+/// end, all allowed takes are compared with those of a perfect limiter.
 ///
 /// Nothing is left behind, and no other Redis is touched.
 #[derive(Debug, Parser)]
 #[command(name = "topup-demo", version, after_help = AFTER_HELP, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
-    /// How long the workers ask
+    /// Seconds for which the workers ask
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..=600))]
     pub(crate) seconds: u64,
     #[command(subcommand)]
@@ -23,10 +21,10 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-What is checked:
-  never over     in every window of w seconds, each bucket allowed at most
-                 capacity + rate x w + one tick's credit
-  never starved  each limit allowed at least 97 % of capacity + rate x time,
+The laws:
+  never over     in every window of w seconds, each bucket allows at most
+                 capacity + rate x w
+  never starved  each limit allows at least 97 % of capacity + rate x time,
                  less one token a bucket
 
 Environment:
@@ -34,35 +32,15 @@ Environment:
 
 Exit codes:
   0    the laws held
-  1    a law was broken, and the summary says which
+  1    a law did not hold, and the last line says which
   2    the demo could not run
   64   wrong usage
   130  ended by Ctrl-C (143 by TERM, 129 by HUP)";
 
-/// What the demo starts itself as.
+/// Another role of this program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Take from buckets as told on standard input
+    /// Take from buckets as standard input says
     #[command(hide = true)]
     Worker { redis: String },
-    /// Become a program that ends with its parent
-    #[command(hide = true)]
-    Leash {
-        parent: i32,
-        program: PathBuf,
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
-}
-
-// === impl Cli ===
-
-impl Cli {
-    /// Reads the command line. `Err` once the answer has been printed: whether the user asked for it.
-    pub(crate) fn read() -> Result<Self, bool> {
-        Self::try_parse().map_err(|error| {
-            let _ = error.print();
-            matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
-        })
-    }
 }

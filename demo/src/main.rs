@@ -1,50 +1,26 @@
-//! A look at topup at work: a private Redis, `topupd`, four worker processes that ask for more than they may, a change
-//! of a rate under load, and a check of what was promised. Start it with `scripts/demo`.
+//! topup at work: a private Redis, `topupd`, and four worker processes that ask for more than they may. A rate changes under
+//! load, and the laws are checked. Start it with `scripts/demo`.
 
-mod budget;
 mod change;
-mod child;
 mod cli;
-mod clock;
-mod cost;
-mod crew;
-mod daemon;
+mod figures;
+mod frame;
 mod law;
 mod plan;
 mod protocol;
+mod record;
+mod run;
 mod screen;
-mod show;
-mod signals;
-mod stage;
-mod summary;
-mod tally;
 mod verdict;
-mod view;
 mod worker;
 
 use std::process::ExitCode;
 
 use cli::{Cli, Command};
-use show::Ended;
 
 fn main() -> ExitCode {
-    let cli = match Cli::read() {
-        Ok(cli) => cli,
-        // sysexits.h: EX_USAGE.
-        Err(asked) => return ExitCode::from(if asked { 0 } else { 64 }),
-    };
-    let ended = match cli.command {
-        None => show::run(cli.seconds),
-        Some(Command::Worker { redis }) => worker::run(&redis).map(|()| Ended::LawsHeld),
-        Some(Command::Leash { parent, program, args }) => daemon::leash(parent, &program, &args),
-    };
-    match ended {
-        Ok(Ended::LawsHeld) => ExitCode::SUCCESS,
-        Ok(Ended::LawBroken) => ExitCode::from(1),
-        Ok(Ended::Signal(signal)) => ExitCode::from(128 + signal),
-        Err(error) => {
-            screen::complain(&error);
-            ExitCode::from(2)
-        }
-    }
+    topup_lab::cli::main(|cli: Cli| match cli.command {
+        None => run::run(cli.seconds),
+        Some(Command::Worker { redis }) => worker::run(&redis).map(|()| ExitCode::SUCCESS),
+    })
 }

@@ -1,4 +1,4 @@
-//! Where the show is written: a terminal that is redrawn in place, or lines one after the other.
+//! Standard output: a terminal that is redrawn in place, or lines one after the other.
 
 use std::{
     env,
@@ -21,13 +21,9 @@ pub(crate) struct Screen {
     drawn: usize,
 }
 
-/// How text may look.
+/// The looks of text: with colours or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Looks {
-    pub(crate) colours: bool,
-    /// Whether a bar may be drawn with more than ASCII.
-    pub(crate) blocks: bool,
-}
+pub(crate) struct Looks(pub(crate) bool);
 
 // === impl Screen ===
 
@@ -37,17 +33,12 @@ impl Screen {
         let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let terminal = stdout().is_terminal() && set("TERM").is_some_and(|term| term != "dumb");
         let rows = tcgetwinsize(stdout()).map_or(0, |size| size.ws_row);
-        let locale =
-            ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
-        let looks = Looks {
-            colours: terminal && set("NO_COLOR").is_none(),
-            blocks: locale.contains("utf-8") || locale.contains("utf8"),
-        };
+        let looks = Looks(terminal && set("NO_COLOR").is_none());
         // Some terminals do not say how tall they are.
         Self { looks, in_place: terminal && (rows == 0 || rows >= ROWS), drawn: 0 }
     }
 
-    /// Replaces the frame. Lines too long for the terminal are cut off by it, so that each takes one row.
+    /// Replaces the frame. The terminal cuts lines that are too long, so that each takes one row.
     pub(crate) fn draw(&mut self, frame: &[String]) -> anyhow::Result<()> {
         let lines: String = frame.iter().map(|line| format!("{line}\x1b[K\n")).collect();
         let text = format!("{}\x1b[?7l{lines}\x1b[?7h", self.back());
@@ -55,19 +46,13 @@ impl Screen {
         write(&text)
     }
 
-    /// Says a line that stays; in place, above the frame, which the next `draw` brings back.
+    /// Writes a line that stays, below the frame.
     pub(crate) fn say(&mut self, line: &str) -> anyhow::Result<()> {
-        let text = format!("{}{line}\n", self.back());
         self.drawn = 0;
-        write(&text)
+        write(&format!("{line}\n"))
     }
 
-    /// Lets the frame stand.
-    pub(crate) fn leave(&mut self) {
-        self.drawn = 0;
-    }
-
-    /// To the beginning of the frame, and clear it.
+    /// Moves to the beginning of the frame, and clears it.
     fn back(&self) -> String {
         if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\x1b[J", self.drawn) }
     }
@@ -93,17 +78,11 @@ impl Looks {
     }
 
     fn painted(self, colour: &str, text: &str) -> String {
-        if self.colours { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.0 { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
     }
-}
-
-/// Says what went wrong, on standard error.
-#[allow(clippy::print_stderr, reason = "the place for it")]
-pub(crate) fn complain(error: &anyhow::Error) {
-    eprintln!("topup-demo: {error:#}");
 }
 
 fn write(text: &str) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("nobody reads this any more")
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output is closed")
 }

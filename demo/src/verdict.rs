@@ -1,139 +1,126 @@
-//! What was allowed, beside what a perfect limiter would have allowed.
+//! The laws, checked for each limit.
+
+use topup_lab::clock::Micros;
 
 use crate::{
-    budget::Budget,
     change::Published,
-    clock::Micros,
-    law::{Worst, worst_window},
-    plan::{LIMITS, Limit, RAISED, RAISED_RATE},
-    protocol::BucketId,
-    tally::Tally,
+    law::{Budget, worst_excess},
+    plan::{LIMITS, Limit, RAISED},
+    record::Record,
 };
 
-/// Asked for more than its rate, a limit gives at least this share of it; asked for less, of what was asked. The rest is what a busy machine may lose at
-/// the end, between a token's coming and the next asker.
+/// Part of the ideal that a limit must allow. A busy machine may lose the rest at the end, between a token's coming and the
+/// next take.
 const SHARE: f64 = 0.97;
+/// Tokens above the first law that count as none: an expiry of Redis that is 2 ms late, see docs/design/exactness.md.
+const LATE_EXPIRY: f64 = 0.2;
 
-/// How one limit has fared.
+/// One limit beside a perfect limiter.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) limit: Limit,
     /// One for each rate.
     pub(crate) phases: Vec<Phase>,
-    /// The worst window of all its buckets, and of which; `None` when nothing was allowed at all.
-    pub(crate) worst: Option<(BucketId, Worst)>,
+    /// Excess of the worst window of all its buckets, in tokens; −∞ if nothing was allowed.
+    pub(crate) excess: f64,
 }
 
-/// A stretch of time at one rate.
+/// A time at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Phase {
-    /// Tokens a second, for each bucket.
-    pub(crate) rate: u64,
     pub(crate) lasted: Micros,
     pub(crate) allowed: u64,
-    /// What a perfect limiter would have allowed: capacity at the start and every token as it comes, or all that was
-    /// asked where that is less than the rate.
+    /// Takes that a perfect limiter would have allowed: capacity at the start and every token as it comes. If less than the
+    /// rate is asked for, all that was asked.
     pub(crate) ideal: f64,
 }
 
-/// When the workers asked.
+/// Instants of the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) begun: Micros,
     pub(crate) ended: Micros,
-    /// When the rate was raised, if it was.
+    /// The raise of a rate, if there was one.
     pub(crate) raised: Option<Published>,
 }
 
 /// Judges every limit.
-pub(crate) fn judge(tally: &Tally, times: Times) -> Vec<Verdict> {
-    LIMITS.map(|limit| Verdict::of(limit, tally, times)).into()
+pub(crate) fn judge(record: &Record, times: Times) -> Vec<Verdict> {
+    LIMITS.map(|limit| Verdict::of(limit, record, times)).into()
+}
+
+/// Laws that did not hold, and of which limits.
+pub(crate) fn broken(verdicts: &[Verdict]) -> Vec<String> {
+    let broken = |law: &str, held: fn(&Verdict) -> bool| {
+        let names = verdicts.iter().filter(|verdict| !held(verdict)).map(|verdict| verdict.limit.name);
+        let names: Vec<_> = names.collect();
+        (!names.is_empty()).then(|| format!("{law} ({})", names.join(", ")))
+    };
+    let laws = [broken("never over", Verdict::never_over), broken("never starved", Verdict::never_starved)];
+    laws.into_iter().flatten().collect()
 }
 
 // === impl Verdict ===
 
 impl Verdict {
-    fn of(limit: Limit, tally: &Tally, times: Times) -> Self {
-        let raised = times.raised.filter(|_| limit.name == RAISED);
-        // The law binds what nobody could have been allowed yet: so the new rate counts from the first instant on at
-        // which it may have been in force. What is owed counts from the first at which it certainly was.
-        let mut budget = Budget::new(&limit);
+    fn of(limit: Limit, record: &Record, times: Times) -> Self {
+        let raised = times.raised.filter(|_| limit.name == RAISED.name);
+        // The first law counts the new rate from the first instant at which it may have been in force. The second counts
+        // it from the first instant at which it certainly was.
+        let mut budget = Budget::new(limit.capacity, limit.rate);
         if let Some(published) = raised {
-            budget = budget.then(published.old_until, RAISED_RATE);
+            budget = budget.then(published.old_until, RAISED.rate);
         }
-        let ends = raised.map(|published| published.new_from).into_iter().chain([times.ended]);
-        let rates = [limit.rate, RAISED_RATE];
-
-        let (mut phases, mut from) = (Vec::new(), times.begun);
-        for (until, rate) in ends.zip(rates) {
-            let mut phase = Phase { rate, lasted: until.saturating_sub(from), allowed: 0, ideal: 0.0 };
+        let mut phases =
+            vec![(times.begun, raised.map_or(times.ended, |raised| raised.new_from), limit.rate)];
+        phases.extend(raised.map(|raised| (raised.new_from, times.ended, RAISED.rate)));
+        let phases = phases.into_iter().map(|(from, until, rate)| {
+            let mut phase = Phase { lasted: until.saturating_sub(from), allowed: 0, ideal: 0.0 };
             for bucket in limit.buckets() {
-                let takes = tally.takes(&bucket);
-                phase.allowed +=
-                    takes.iter().filter(|take| from < take.received && take.received <= until).count() as u64;
+                let takes = record.takes(bucket);
+                let inside = takes.iter().filter(|take| from < take.received && take.received <= until);
+                phase.allowed += inside.count() as u64;
                 let first = takes.iter().map(|take| take.sent).min().unwrap_or(times.begun);
-                let full = if from == times.begun { limit.capacity as f64 } else { 0.0 };
+                let full = if from == times.begun { limit.capacity } else { 0 };
                 phase.ideal += if limit.load > 1.0 {
-                    full + Budget::new(&Limit { rate, ..limit.clone() }).credit(first.max(from), until)
+                    full as f64 + Budget::new(0, rate).credit(first.max(from), until)
                 } else {
-                    tally.asked(&bucket) as f64
+                    record.asked(bucket) as f64
                 };
             }
-            phases.push(phase);
-            from = until;
-        }
-        let worst =
-            limit.buckets().into_iter().filter_map(|id| Some((worst_window(tally.takes(&id), &budget)?, id)));
-        let worst = worst.max_by(|(a, _), (b, _)| (a.excess - a.room).total_cmp(&(b.excess - b.room)));
-        Self { limit, phases, worst: worst.map(|(worst, id)| (id, worst)) }
+            phase
+        });
+        let phases = phases.collect();
+        let excess = limit.buckets().map(|bucket| worst_excess(record.takes(bucket), &budget));
+        let excess = excess.fold(f64::NEG_INFINITY, f64::max);
+        Self { limit, phases, excess }
     }
 
-    pub(crate) fn allowed(&self) -> u64 {
-        self.phases.iter().map(|phase| phase.allowed).sum()
+    fn never_over(&self) -> bool {
+        self.excess <= LATE_EXPIRY
     }
 
-    pub(crate) fn ideal(&self) -> f64 {
-        self.phases.iter().map(|phase| phase.ideal).sum()
-    }
-
-    /// Never more than the law has room for, in no window of no bucket.
-    pub(crate) fn never_over(&self) -> bool {
-        self.worst.as_ref().is_none_or(|(_, worst)| worst.held())
-    }
-
-    /// What the law asks for: its share, but for the token each bucket may hold when the workers end.
-    pub(crate) fn least(&self) -> f64 {
-        SHARE * self.ideal() - self.limit.buckets().len() as f64
-    }
-
-    /// No less than that.
-    pub(crate) fn never_starved(&self) -> bool {
-        self.allowed() as f64 >= self.least()
-    }
-}
-
-// === impl Phase ===
-
-impl Phase {
-    pub(crate) fn ratio(&self) -> f64 {
-        self.allowed as f64 / self.ideal
+    fn never_starved(&self) -> bool {
+        let allowed: u64 = self.phases.iter().map(|phase| phase.allowed).sum();
+        let ideal: f64 = self.phases.iter().map(|phase| phase.ideal).sum();
+        // Each bucket may hold a token when the workers end.
+        allowed as f64 >= SHARE * ideal - self.limit.buckets().count() as f64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use topup_lab::clock::SECOND;
+
     use super::*;
-    use crate::{
-        clock::SECOND,
-        protocol::{Decided, Outcome, Report},
-    };
+    use crate::protocol::{Answer, Report};
 
     /// `api` allows its capacity at once and then a take every `gap` of 10 s, the rate being raised at 5 s.
     fn after(gap: impl Fn(Micros) -> Micros) -> Verdict {
-        let mut tally = Tally::default();
+        let mut record = Record::new();
         let mut take = |at| {
-            let decided = Decided { sent: at, received: at + 1, remaining: 0, outcome: Outcome::Allowed };
-            tally.note(Report::Took(LIMITS[0].buckets()[0].clone(), decided));
+            let answer = Answer::Allowed;
+            record.add(Report { bucket: 0, sent: at, received: at + 1, answer });
         };
         let begun = SECOND;
         (0..LIMITS[0].capacity).for_each(|_| take(begun));
@@ -144,7 +131,7 @@ mod tests {
         }
         let raised = Published { old_until: begun + 5 * SECOND - 2_000, new_from: begun + 5 * SECOND };
         let times = Times { begun, ended: begun + 10 * SECOND, raised: Some(raised) };
-        judge(&tally, times).swap_remove(0)
+        judge(&record, times).swap_remove(0)
     }
 
     #[test]
@@ -152,15 +139,19 @@ mod tests {
         let verdict = after(|at| if at < 6 * SECOND { 20_000 } else { 5_000 });
         assert!(verdict.never_over() && verdict.never_starved(), "{verdict:?}");
         let [first, second] = verdict.phases[..] else { panic!("{verdict:?}") };
-        assert_eq!((first.rate, first.lasted, first.ideal), (50, 5 * SECOND, 350.0));
-        assert_eq!((second.rate, second.lasted, second.ideal), (200, 5 * SECOND, 1_000.0));
-        assert!((first.ratio() - 1.0).abs() < 0.01 && (second.ratio() - 1.0).abs() < 0.01, "{verdict:?}");
+        assert_eq!((first.lasted, first.ideal), (5 * SECOND, 350.0));
+        assert_eq!((second.lasted, second.ideal), (5 * SECOND, 1_000.0));
+        assert!(
+            (349..=351).contains(&first.allowed) && (998..=1_000).contains(&second.allowed),
+            "{verdict:?}"
+        );
     }
 
     #[test]
     fn a_rate_raised_too_early_is_found() {
         let verdict = after(|at| if at < 5 * SECOND { 20_000 } else { 5_000 });
         assert!(!verdict.never_over() && verdict.never_starved(), "{verdict:?}");
+        assert_eq!(broken(&[verdict]), ["never over (api)"]);
     }
 
     #[test]
@@ -172,10 +163,7 @@ mod tests {
     #[test]
     fn a_limit_that_allows_nothing_is_found() {
         let times = Times { begun: SECOND, ended: 2 * SECOND, raised: None };
-        let verdicts = judge(&Tally::default(), times);
-        assert!(
-            verdicts.iter().all(|verdict| verdict.never_starved() == (verdict.limit.load < 1.0)),
-            "{verdicts:?}"
-        );
+        let verdicts = judge(&Record::new(), times);
+        assert_eq!(broken(&verdicts), ["never starved (api, mail, user, login)"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a private Redis.
+//! Errors of a private Redis.
 
 use std::io;
 use std::path::PathBuf;

@@ -17,8 +17,8 @@ const LAST_LINES: usize = 12;
 
 /// A folder only its owner can enter, removed on drop.
 ///
-/// Its owner holds a `flock` on it. The kernel drops the lock with the process, whatever ended that, so a folder
-/// that can be locked is an orphan; unlike a stored pid this holds across pid reuse and containers. The lock also
+/// Its owner holds a `flock` on it. The kernel drops the lock with the process, whatever ended the process. A folder that
+/// can be locked is therefore an orphan. Unlike a stored pid, the lock survives pid reuse and containers. The lock also
 /// tells systemd-tmpfiles to leave the folder alone when it ages the temp folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -57,7 +57,7 @@ impl Folder {
         self.path().join(LOG)
     }
 
-    /// What Redis said last; empty when it said nothing.
+    /// The last lines of the log; empty when Redis logged nothing.
     pub(crate) fn last_words(&self) -> String {
         let log = fs::read(self.log()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);

@@ -1,8 +1,8 @@
 //! A private Redis: a `redis-server` child process on a unix socket in a folder of its own.
 //!
-//! Nothing usable speaks Redis inside the process, so this starts the real one: without persistence, reachable
-//! by this user only, not touched by the terminal's Ctrl-C, and gone when its [`RedisServer`] is dropped or its
-//! parent process ends, however that ends (`kill -9` included).
+//! No usable library speaks Redis inside the process, so this crate starts the real program. It has no persistence, is
+//! reachable by this user only, and is not touched by the terminal's Ctrl-C. It ends when its [`RedisServer`] is dropped
+//! or its parent process ends, however that ends (`kill -9` included).
 //!
 //! ```
 //! # fn main() -> Result<(), topup_embedded::Error> {
@@ -19,10 +19,14 @@ mod clock;
 mod error;
 mod folder;
 mod keeper;
+mod options;
+mod parent;
 mod ping;
 mod port;
 mod server;
 
 pub use builder::Builder;
 pub use error::Error;
+pub use parent::die_with_parent;
+pub use port::ReservedPort;
 pub use server::RedisServer;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one PING may take; a Redis that is slower is asked again until the start's deadline.
+/// Time limit of one PING. A slower Redis is asked again until the start's deadline.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether a Redis serves on `socket`: it does also when it wants a password first, but not while it loads.

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::builder::Builder;
 use crate::clock::Deadline;
 use crate::error::{Error, Kind};
 use crate::folder::Folder;
 use crate::keeper::Keeper;
+use crate::options::Options;
 use crate::ping;
-use crate::port::Port;
+use crate::port::ReservedPort;
 
-/// How long SIGTERM may take (a Redis told to persist writes its file then) before SIGKILL follows.
+/// Time for SIGTERM before SIGKILL follows. A Redis told to persist writes its file then.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 /// Between two looks at a child that starts or ends; either takes some 10 ms.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -29,9 +29,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct RedisServer {
     child: Option<Child>,
-    choices: Builder,
+    options: Options,
     url: String,
-    port: Option<Port>,
+    port: Option<ReservedPort>,
     keeper: Keeper,
     folder: Folder,
 }
@@ -39,31 +39,17 @@ pub struct RedisServer {
 // === impl RedisServer ===
 
 impl RedisServer {
-    /// Starts a `redis-server` on a unix socket and returns when it answers.
-    ///
-    /// # Errors
-    ///
-    /// See [`Builder::start`].
-    pub fn start() -> Result<Self, Error> {
-        Self::builder().start()
-    }
-
-    /// Starts with choices: a TCP port, Redis options, another program.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     pub(crate) fn launch(
-        choices: Builder,
+        options: Options,
         folder: Folder,
-        port: Option<Port>,
+        port: Option<ReservedPort>,
         keeper: Keeper,
     ) -> Result<Self, Error> {
         let url = match &port {
             Some(port) => format!("redis://127.0.0.1:{}/", port.number()),
             None => format!("redis+unix://{}", percent_encoded(folder.socket().as_os_str())),
         };
-        let mut server = Self { child: None, choices, url, port, keeper, folder };
+        let mut server = Self { child: None, options, url, port, keeper, folder };
         server.run()?;
         Ok(server)
     }
@@ -74,7 +60,7 @@ impl RedisServer {
         &self.url
     }
 
-    /// Its unix socket, which it has with [`Builder::tcp`] too.
+    /// Its unix socket, which it has with [`Builder::tcp`](crate::Builder::tcp) too.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.folder.socket()
@@ -102,7 +88,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// When it cannot be stopped or does not come back; see [`Builder::start`].
+    /// When it cannot be stopped or does not come back; see [`Builder::start`](crate::Builder::start).
     pub fn restart(&mut self) -> Result<(), Error> {
         self.stop()?;
         self.run()
@@ -167,18 +153,18 @@ impl RedisServer {
     }
 
     fn run(&mut self) -> Result<(), Error> {
-        let program = self.choices.program_name();
+        let program = self.options.program_name();
         let command = self
             .command()
             .map_err(|source| Kind::Folder { parent: self.folder.path().to_owned(), source })?;
         let child = self.child.insert(self.keeper.spawn(command).map_err(|source| {
-            if self.choices.is_installed() {
+            if self.options.is_installed() {
                 Kind::Spawn { program: program.clone(), source }
             } else {
                 Kind::NotInstalled { program: program.clone() }
             }
         })?);
-        let within = self.choices.start_within;
+        let within = self.options.start_within;
         let deadline = Deadline::after(within);
         while !ping::answers(&self.folder.socket()) {
             if let Some(status) = child.try_wait().map_err(Kind::Signal)? {
@@ -195,16 +181,16 @@ impl RedisServer {
     }
 
     fn command(&self) -> io::Result<Command> {
-        // Redis logs to its output here: so what it says before it has read its options is kept as well.
+        // Redis logs to its output here, so lines from before it has read its options are kept as well.
         let log = File::options().append(true).open(self.folder.log())?;
-        let port = self.port.as_ref().map_or(0, Port::number).to_string();
-        let mut command = Command::new(&self.choices.program);
+        let port = self.port.as_ref().map_or(0, ReservedPort::number).to_string();
+        let mut command = Command::new(&self.options.program);
         command
             .args(["--bind", "127.0.0.1", "--port", &port])
             .args([OsStr::new("--unixsocket"), self.folder.socket().as_os_str()])
             .args(["--unixsocketperm", "700", "--save", "", "--appendonly", "no"])
             .args([OsStr::new("--dir"), self.folder.path().as_os_str()])
-            .args(&self.choices.args)
+            .args(&self.options.args)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);

@@ -3,14 +3,14 @@
 use divan::{Bencher, counter::ItemsCount};
 use futures_util::future::join_all;
 
-use crate::table::lay;
+use crate::fixture::shared;
 
 #[divan::bench(args = [1, 8, 32, 256])]
 fn takers(bencher: Bencher<'_, '_>, takers: usize) {
-    let table = lay();
-    let table = table.as_ref().unwrap();
-    let bucket = table.limit("deep-hot", false);
+    let shared = shared();
+    let shared = shared.as_ref().unwrap();
+    let bucket = shared.limit("deep-hot", false);
     bencher.counter(ItemsCount::new(takers)).bench_local(|| {
-        table.runtime.block_on(join_all((0..takers).map(|_| bucket.take(1))));
+        shared.runtime.block_on(join_all((0..takers).map(|_| bucket.take(1))));
     });
 }

@@ -1,5 +1,5 @@
-//! As much of RocksDB's interface as limitador needs to compile. A database can never be opened, so none of it runs;
-//! without it, a benchmark that stores nothing on disk would wait twenty minutes for C++.
+//! As much of RocksDB's interface as limitador needs to compile. A database can never be opened, so none of it runs.
+//! Without it, a benchmark that stores nothing on disk would wait twenty minutes for C++.
 #![allow(clippy::all, clippy::pedantic, missing_docs, reason = "the interface is not ours")]
 
 use std::{convert::Infallible, fmt, marker::PhantomData, path::Path};

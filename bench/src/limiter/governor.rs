@@ -1,12 +1,11 @@
-//! governor 0.10: GCRA in memory. What a decision costs when nobody else has a say.
+//! governor 0.10, GCRA in memory: the cost of a decision without a server.
 
 use std::num::NonZeroU32;
 
 use anyhow::Context;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::Decide;
-use crate::worker::Load;
+use super::decide::{Decide, Load};
 
 #[derive(Debug)]
 pub(crate) struct Governor(DefaultKeyedRateLimiter<usize>);

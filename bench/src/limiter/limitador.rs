@@ -8,8 +8,7 @@ use limitador::{
     storage::redis::{AsyncRedisStorage, CachedRedisStorageBuilder},
 };
 
-use super::{Decide, Names};
-use crate::worker::Load;
+use super::decide::{Decide, Load, Names};
 
 /// With its default of 10,000 it stops answering once 10,000 keys are known.
 const CACHED_COUNTERS: usize = 1_000_000;

@@ -1,9 +1,12 @@
 //! The scripts that most projects write for themselves.
 
 use redis::aio::MultiplexedConnection;
+use topup_lab::clock::time_of_day;
 
-use super::{Decide, Names, raw::connect};
-use crate::{clock::unix_millis, worker::Load};
+use super::{
+    connect::connect,
+    decide::{Decide, Load, Names},
+};
 
 const LAZY: &str = include_str!("lazy.lua");
 const GCRA: &str = include_str!("gcra.lua");
@@ -81,7 +84,7 @@ impl Counter {
 
 impl Decide for Counter {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
-        let (now, script) = (unix_millis(), &self.script);
+        let (now, script) = (time_of_day() / 1_000, &self.script);
         let (name, window) = (script.names.of(key), now / self.window_ms);
         let mut call = script.script.key(format!("{name}:{window}"));
         call.key(format!("{name}:{}", window.saturating_sub(1))).arg(&script.arguments).arg(now);

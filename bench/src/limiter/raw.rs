@@ -1,13 +1,11 @@
-//! A bare `DECR` of one counter per key over one pipelined connection: the ceiling of whatever asks Redis each time.
+//! A bare `DECR` of one counter per key over one pipelined connection: the ceiling of limiters that ask Redis each time.
 
-use std::time::Duration;
+use redis::aio::MultiplexedConnection;
 
-#[cfg(feature = "trypema")]
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, IntoConnectionInfo, aio::MultiplexedConnection, io::tcp::TcpSettings};
-
-use super::{Decide, Names};
-use crate::worker::Load;
+use super::{
+    connect::connect,
+    decide::{Decide, Load, Names},
+};
 
 #[derive(Debug)]
 pub(crate) struct Raw {
@@ -30,27 +28,4 @@ impl Decide for Raw {
         // Counted down from nothing: this limits nobody.
         Ok(left < 0)
     }
-}
-
-/// Connected as topup's client does, nodelay, for everybody who lets us choose.
-fn client(url: &str) -> anyhow::Result<Client> {
-    let info = url.into_connection_info()?;
-    Ok(Client::open(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))?)
-}
-
-/// For a limiter under `load`, whose deadline is that of each answer.
-pub(crate) async fn connect(load: &Load) -> anyhow::Result<MultiplexedConnection> {
-    open(&load.redis, load.deadline).await
-}
-
-/// Waits for answers as long as `deadline`, or for ever.
-pub(crate) async fn open(url: &str, deadline: Option<Duration>) -> anyhow::Result<MultiplexedConnection> {
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(deadline);
-    Ok(client(url)?.get_multiplexed_async_connection_with_config(&config).await?)
-}
-
-#[cfg(feature = "trypema")]
-pub(crate) async fn manager(url: &str) -> anyhow::Result<ConnectionManager> {
-    let config = ConnectionManagerConfig::new().set_response_timeout(None);
-    Ok(ConnectionManager::new_with_config(client(url)?, config).await?)
 }

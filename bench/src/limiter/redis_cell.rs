@@ -2,8 +2,11 @@
 
 use redis::aio::MultiplexedConnection;
 
-use super::{Decide, Names, raw::connect};
-use crate::{rules::Rule, worker::Load};
+use super::{
+    connect::connect,
+    decide::{Decide, Load, Names},
+};
+use crate::rules::Rule;
 
 #[derive(Debug)]
 pub(crate) struct RedisCell {

@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use topup::{Bucket, Client};
 
-use super::{Decide, Names};
-use crate::{
-    rules::{Form, Rule},
-    worker::Load,
-};
+use super::decide::{Decide, Load, Names};
+use crate::rules::{Form, Rule};
 
 /// Where a load has no deadline. Longer than its default: where thousands ask at once through one connection, what is late
 /// is to be measured as such.

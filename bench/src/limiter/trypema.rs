@@ -8,8 +8,10 @@ use trypema::{
     redis::{RedisKey, RedisRateLimiterProvider},
 };
 
-use super::{Decide, raw::manager};
-use crate::worker::Load;
+use super::{
+    connect::manager,
+    decide::{Decide, Load},
+};
 
 pub(crate) struct Redis {
     provider: Arc<RedisRateLimiterProvider>,

@@ -1,4 +1,4 @@
-//! Figures as bars, for whoever looks at a text.
+//! Bars in text.
 
 /// Cells of the longest bar.
 const LONGEST: f64 = 24.0;

@@ -2,17 +2,19 @@
 
 use std::{fs, path::Path, process::Command};
 
-use super::{replaced, tell};
+use topup_lab::output::tell;
+
+use super::sections::replaced;
 use crate::cpu;
 
 /// The lockfile that this program was built with: it knows the versions of what is compared.
 const LOCK: &str = include_str!("../../Cargo.lock");
 
-/// What the figures depend on.
+/// Facts on which the figures depend.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) redis: String,
-    /// What could not be measured, and why.
+    /// Limiters that could not be measured, and why.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -31,7 +33,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// What wrote a page, when, and where: `crates` are of the lockfile, `versions` of what is in none.
+/// The command, the day, the versions and the machine of a page. `crates` are in the lockfile, `versions` are not.
 pub(crate) fn written(command: &str, redis: &str, crates: &[&str], versions: &[String]) -> String {
     let mut all: Vec<String> = crates.iter().filter_map(|name| version(name)).collect();
     all.extend_from_slice(versions);

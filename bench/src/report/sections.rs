@@ -1,6 +1,6 @@
 //! A page of sections that are measured one by one.
 
-/// How a section begins.
+/// The beginning of a section.
 const MARK: &str = "## ";
 
 /// The page `old` with `new` in place of the sections of the same titles, in the order of `titles`, under `preface`.

@@ -1,12 +1,11 @@
 //! Redis CPU of limiters above that of a bare `DECR` under the same open-loop load, measured beside them.
 
-use topup_measure::Spread;
+use topup_lab::{Summary, output::tell};
 
-use super::{ATTEMPTS, Bench, QUIET};
+use super::bench::{ATTEMPTS, Bench, QUIET};
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     open_loop::{self, Measured, OpenLoad},
-    report::tell,
 };
 
 /// Limiters between two measurements of raw.
@@ -106,12 +105,12 @@ pub(super) fn of(round: &Round, limiter: Limiter) -> Option<&Beside> {
 }
 
 /// A figure of `limiter` over all rounds.
-pub(super) fn figure(rounds: &[Round], limiter: Limiter, figure: impl Fn(&Beside) -> f64) -> Option<Spread> {
-    Spread::of(rounds.iter().filter_map(|round| of(round, limiter).map(&figure)))
+pub(super) fn figure(rounds: &[Round], limiter: Limiter, figure: impl Fn(&Beside) -> f64) -> Option<Summary> {
+    Summary::of(rounds.iter().filter_map(|round| of(round, limiter).map(&figure)))
 }
 
 /// Redis CPU of `limiter` above raw ÷ that of `other`, over all rounds that have both.
-pub(super) fn ratio(rounds: &[Round], limiter: Limiter, other: Limiter) -> Option<Spread> {
+pub(super) fn ratio(rounds: &[Round], limiter: Limiter, other: Limiter) -> Option<Summary> {
     let part = |round| Some(of(round, limiter)?.above() / of(round, other)?.above());
-    Spread::of(rounds.iter().filter_map(part))
+    Summary::of(rounds.iter().filter_map(part))
 }

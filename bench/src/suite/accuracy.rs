@@ -1,17 +1,16 @@
-//! Whether a limit is a limit: four processes, one bucket, each asking for all it can get.
+//! Accuracy: four processes ask one bucket for all they can get.
 
 use std::time::Duration;
 
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    report::tell,
     rules::Rule,
 };
 
-use super::Bench;
+use super::bench::Bench;
 
 pub(super) const TITLE: &str = "Accuracy";
 const LIMITERS: [Limiter; 8] = [
@@ -28,7 +27,7 @@ const SECONDS: u64 = 5;
 const PROCESSES: usize = 4;
 
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
-    let note = "Four processes of 64 tasks hammer one limit of 1,000 at once and 1,000/s for 5 s. A perfect limiter \
+    let note = "Four processes of 64 tasks overload one limit of 1,000 at once and 1,000/s for 5 s. A perfect limiter \
                 allows capacity + rate × time at most, and rate × time at least, where the warm-up emptied the \
                 bucket. Fixed and sliding windows have no burst beside the rate.";
     let mut table =
@@ -49,10 +48,10 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         let rate = Rule::Tight.per_second() as f64;
         let part = |extra: f64| {
             let parts = found.iter().map(move |f| f.seen.allowed as f64 / (rate * f.seen.seconds + extra));
-            Spread::of(parts).map_or_else(String::new, |spread| spread.text(short))
+            Summary::of(parts).map_or_else(String::new, |summary| summary.text(short))
         };
         let median = |of: &dyn Fn(&Found) -> f64| {
-            Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| count(spread.median))
+            Summary::of(found.iter().map(of)).map_or_else(String::new, |summary| count(summary.median))
         };
         let allowed = median(&|found| found.seen.allowed as f64);
         let rates = median(&Found::rate);

@@ -1,12 +1,12 @@
 //! Each algorithm of topup beside a plain script of the same.
 
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
 use super::{
-    Bench,
     above::{self, Beside, Round, Shape},
+    bench::Bench,
 };
-use crate::{limiter::Limiter, open_loop::OpenLoad, report::tell, rules::Rule};
+use crate::{limiter::kind::Limiter, open_loop::OpenLoad, rules::Rule};
 
 pub(super) const TITLE: &str = "Algorithms";
 /// Ours, and the script it is divided by.
@@ -70,7 +70,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
             let Some(ratio) = above::ratio(&rounds, ours, plain) else { continue };
             let median = |limiter, of: fn(&Beside) -> f64| {
                 above::figure(&rounds, limiter, of)
-                    .map_or_else(String::new, |Spread { median, .. }| short(median))
+                    .map_or_else(String::new, |Summary { median, .. }| short(median))
             };
             let allowed = |beside: &Beside| {
                 100.0 * beside.measured.seen.allowed as f64 / beside.measured.seen.decided.max(1) as f64

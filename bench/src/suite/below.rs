@@ -1,12 +1,12 @@
 //! Users below their limits: Redis CPU per decision, by the part of its rate that a key asks for.
 
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
 use super::{
-    Bench,
     above::{self, Round, Shape},
+    bench::Bench,
 };
-use crate::{limiter::Limiter, open_loop::OpenLoad, report::tell, rules::Rule};
+use crate::{limiter::kind::Limiter, open_loop::OpenLoad, rules::Rule};
 
 pub(super) const TITLES: [&str; 2] = ["Below the limit, one process", "Below the limit, several processes"];
 const LIMITERS: [Limiter; 4] = [Limiter::Topup, Limiter::LuaGcra, Limiter::RedisCell, Limiter::LuaLazy];
@@ -115,8 +115,8 @@ const fn header() -> [&'static str; 16] {
 }
 
 fn row(keys: usize, rounds: &[Round]) -> Vec<String> {
-    let text = |figure: Option<Spread>, spread: bool| match figure {
-        Some(figure) if spread => figure.text(short),
+    let text = |figure: Option<Summary>, with_bounds: bool| match figure {
+        Some(figure) if with_bounds => figure.text(short),
         Some(figure) => short(figure.median),
         None => "–".to_owned(),
     };

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
-use super::Bench;
+use super::bench::Bench;
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     measurement::Answered,
-    open_loop::{Generators, OpenLoad},
-    report::tell,
+    open_loop::{LoadGenerators, OpenLoad},
     rules::Rule,
     schedule::Phase,
 };
@@ -100,17 +99,18 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
             }
         }
     }
-    let raw = Spread::of(borne[0].iter().map(|borne| borne.best.seen.rate()));
+    let raw = Summary::of(borne[0].iter().map(|borne| borne.best.seen.rate()));
     for (limiter, borne) in LIMITERS.into_iter().zip(&borne).filter(|(_, borne)| !borne.is_empty()) {
-        let median =
-            |of: fn(&Borne) -> f64| Spread::of(borne.iter().map(of)).map_or(f64::NAN, |spread| spread.median);
+        let median = |of: fn(&Borne) -> f64| {
+            Summary::of(borne.iter().map(of)).map_or(f64::NAN, |summary| summary.median)
+        };
         let rate = median(|borne| borne.best.seen.rate());
         let over = if borne.iter().any(|borne| borne.generators) { "> " } else { "" };
         table.row(
             limiter.label(),
             [
                 format!("{over}{}", count(rate)),
-                short(rate / raw.map_or(f64::NAN, |spread| spread.median)),
+                short(rate / raw.map_or(f64::NAN, |summary| summary.median)),
                 short(median(|borne| borne.best.busy)),
                 short(median(|borne| borne.best.seen.p99)),
                 count(median(|borne| borne.overload.rate())),
@@ -128,7 +128,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
 async fn measured(bench: &mut Bench<'_>, limiter: Limiter, seed: u64) -> anyhow::Result<Borne> {
     let seconds = if bench.choices.quick { 1.0 } else { 2.0 };
     let load = OpenLoad { limiter, rule: Rule::Few, keys: KEYS, processes: PROCESSES, seed };
-    let mut generators = Generators::start(&mut bench.fixture, &bench.choices.found, &load).await?;
+    let mut generators = LoadGenerators::start(&mut bench.fixture, &bench.choices.found, &load).await?;
     // Every key is known and below full.
     generators.run(&[Phase { rate: FIRST, seconds: 2.0 * seconds }]).await?;
 
@@ -162,10 +162,10 @@ async fn measured(bench: &mut Bench<'_>, limiter: Limiter, seed: u64) -> anyhow:
     Ok(Borne { best, generators: search.generators, overload: seen[0], after: seen[2] })
 }
 
-async fn step(bench: &mut Bench<'_>, generators: &mut Generators, phase: Phase) -> anyhow::Result<Step> {
-    let before = bench.fixture.meter().await?;
+async fn step(bench: &mut Bench<'_>, generators: &mut LoadGenerators, phase: Phase) -> anyhow::Result<Step> {
+    let before = bench.fixture.counters().await?;
     let seen = generators.run(&[phase]).await?;
-    let redis = bench.fixture.meter().await?.since(&before);
+    let redis = bench.fixture.counters().await?.since(&before);
     Ok(Step { seen: seen[0], busy: redis.cpu / 1e6 / phase.seconds })
 }
 

@@ -1,10 +1,10 @@
-//! How long one decision takes when Redis has little else to do.
+//! The time of one decision if Redis has little else to do.
 
-use topup_measure::{Spread, Table, short};
+use topup_lab::{Summary, Table, output::tell, short};
 
-use crate::{limiter::Limiter, measurement::Measurement, report::tell, rules::Rule};
+use crate::{limiter::kind::Limiter, measurement::Measurement, rules::Rule};
 
-use super::{Bench, KEYS};
+use super::bench::{Bench, KEYS};
 
 pub(super) const TITLE: &str = "Latency with few in flight";
 const ROWS: [(Limiter, Rule, &str); 7] = [
@@ -40,7 +40,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         }
     }
     for ((limiter, _, rule), figures) in ROWS.iter().zip(figures) {
-        let [p50, p99, p50_of_8, p99_of_8] = figures.map(Spread::of);
+        let [p50, p99, p50_of_8, p99_of_8] = figures.map(Summary::of);
         let (Some(p50), Some(p99), Some(p50_of_8), Some(p99_of_8)) = (p50, p99, p50_of_8, p99_of_8) else {
             continue;
         };

@@ -1,13 +1,12 @@
 //! Tokens taken in advance, as the documented config does, beside a limit without a lease.
 
 use anyhow::Context;
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
-use super::{Bench, KEYS};
+use super::bench::{Bench, KEYS};
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    report::tell,
     rules::Rule,
 };
 
@@ -55,10 +54,10 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     }
     let rows = LOADS.iter().flat_map(|(.., load)| LIMITERS.map(|limiter| (limiter, load)));
     for ((limiter, load), found) in rows.zip(&found) {
-        let Some(ratio) = Spread::of(found.iter().map(|(found, raw)| found.rate() / raw)) else { continue };
+        let Some(ratio) = Summary::of(found.iter().map(|(found, raw)| found.rate() / raw)) else { continue };
         let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-            let figures = Spread::of(found.iter().map(|(found, _)| of(found)));
-            figures.map_or_else(String::new, |spread| text(spread.median))
+            let figures = Summary::of(found.iter().map(|(found, _)| of(found)));
+            figures.map_or_else(String::new, |summary| text(summary.median))
         };
         table.row(
             format!("{}, {load}", limiter.label()),

@@ -1,15 +1,14 @@
-//! What denials cost: far more is asked for than is allowed.
+//! Costs of denials, under a load far above the limit.
 
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    report::tell,
     rules::Rule,
 };
 
-use super::Bench;
+use super::bench::Bench;
 
 pub(super) const TITLE: &str = "Overload";
 const LIMITERS: [Limiter; 9] = [
@@ -56,10 +55,10 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         }
         let (capacity, per_second) = (rule.capacity() as f64, rule.per_second() as f64);
         let most = |seconds: f64| keys.max(1) as f64 * (capacity + per_second * seconds);
-        let raw = Spread::of(found[0].iter().map(Found::rate)).map_or(0.0, |spread| spread.median);
+        let raw = Summary::of(found[0].iter().map(Found::rate)).map_or(0.0, |summary| summary.median);
         for (limiter, found) in LIMITERS.iter().zip(&found) {
             let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-                Spread::of(found.iter().map(of)).map_or_else(String::new, |spread| text(spread.median))
+                Summary::of(found.iter().map(of)).map_or_else(String::new, |summary| text(summary.median))
             };
             if found.is_empty() {
                 continue;
@@ -86,7 +85,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// A figure of whoever limits anything.
+/// A figure; none for raw, which limits nothing.
 fn limits(limiter: Limiter, figure: String) -> String {
     if limiter == Limiter::Raw { String::new() } else { figure }
 }

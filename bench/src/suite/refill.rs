@@ -1,23 +1,21 @@
-//! What refilling costs: buckets far below full, buckets nearer to it, and such as are credited at each tick.
+//! Costs of refilling buckets: far below full, nearer to full, and credited at each tick.
 
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::sleep;
 use topup::Client;
-use topup_measure::{Table, short};
+use topup_lab::{Fixture, Table, clock::Stopwatch, output::tell, short};
 
 use crate::{
-    clock::Stopwatch,
-    fixture::Fixture,
-    limiter::Limiter,
+    closed_loop,
+    fixture::credited,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    pool,
-    report::tell,
     rules::{Form, Rule},
 };
 
-use super::{Bench, KEYS};
+use super::bench::{Bench, KEYS};
 
 pub(super) const TITLE: &str = "Refill";
 const BUCKETS: usize = 100_000;
@@ -29,7 +27,7 @@ const NEAR_FOR: Duration = Duration::from_millis(4_800);
 /// ... and each that is credited at ticks many times.
 const TICKED_FOR: Duration = Duration::from_secs(4);
 
-/// What the daemon's work on so many buckets comes to, while nobody asks.
+/// Work of the daemon on its buckets, without takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// µs of scripts for each bucket credited.
@@ -43,7 +41,7 @@ pub(super) struct Cost {
     pub(super) lag_ms: f64,
 }
 
-/// A crowd of buckets, looked at.
+/// Results of one kind of buckets.
 struct Looked {
     cost: Cost,
     busy: Found,
@@ -81,7 +79,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// What refilling buckets of `rule` costs, and what a bare `DECR` waits meanwhile and without a daemon.
+/// Costs of refilling buckets of `rule`, and the wait of a bare `DECR` with and without a daemon.
 async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> {
     let buckets = if rule == Rule::Ticked { TICKED } else { BUCKETS };
     tell(&format!("refill: {buckets} buckets"));
@@ -96,9 +94,9 @@ async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> 
         tasks: 8,
         ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
     };
-    let busy = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
-    bench.fixture.stop_daemon().await;
-    let idle = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
+    let busy = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
+    bench.fixture.kill_daemon().await;
+    let idle = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     Ok(Looked { cost, busy, idle })
 }
 
@@ -106,7 +104,7 @@ async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> 
 pub(super) async fn fill(fixture: &mut Fixture, rule: Rule, buckets: usize) -> anyhow::Result<()> {
     fixture.clear().await?;
     let limit = rule.limit(true, Form::TokenBucket);
-    fixture.published(&limit, Some("key-0")).await?;
+    fixture.published(&[(&limit, Some("key-0"))]).await?;
     let client = Client::builder().deadline(Duration::from_secs(5)).connect(fixture.url()).await?;
     let takes = stream::iter(0..buckets).map(|key| {
         let bucket = client.limit(limit.as_str()).key(format!("crowd-{key}"));
@@ -117,17 +115,17 @@ pub(super) async fn fill(fixture: &mut Fixture, rule: Rule, buckets: usize) -> a
 
 /// Looks at the daemon's work on buckets of `rule` for as long as each of them has its turn at least once.
 pub(super) async fn cost(fixture: &mut Fixture, rule: Rule) -> anyhow::Result<Cost> {
-    let (credited, _) = fixture.credited().await?;
-    let (before, watch) = (fixture.meter().await?, Stopwatch::start());
+    let (so_far, _) = credited(fixture).await?;
+    let (before, watch) = (fixture.counters().await?, Stopwatch::start());
     let time = match rule {
         Rule::Ticked => TICKED_FOR,
         Rule::Filling => NEAR_FOR,
         _ => FAR_FOR,
     };
     sleep(time).await;
-    let (spent, seconds) = (fixture.meter().await?.since(&before), watch.elapsed().as_secs_f64());
-    let (now, lag_ms) = fixture.credited().await?;
-    let credited = now - credited;
+    let (spent, seconds) = (fixture.counters().await?.since(&before), watch.elapsed().as_secs_f64());
+    let (now, lag_ms) = credited(fixture).await?;
+    let credited = now - so_far;
     Ok(Cost {
         each: spent.of(&["eval", "evalsha"]).1 / credited.max(1.0),
         whole: spent.cpu / credited.max(1.0),

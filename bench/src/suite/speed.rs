@@ -1,16 +1,15 @@
 //! Decisions a second, latencies and what they cost Redis: all limiters, everything allowed.
 
 use anyhow::Context;
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
 use crate::{
-    limiter::Limiter,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    report::tell,
     rules::Rule,
 };
 
-use super::{Bench, KEYS};
+use super::bench::{Bench, KEYS};
 
 pub(super) const TITLES: [&str; 2] = ["10,000 keys, all allowed", "One key for all, all allowed"];
 /// Keys of each, 0 for one.
@@ -28,7 +27,7 @@ const HEADER: [&str; 10] = [
     "scripts",
 ];
 
-/// Who, under which rule, and what the rule means where that matters.
+/// Limiters, their rules, and the meaning of the rule where it matters.
 const ROWS: [(Limiter, Rule, &str); 16] = [
     (Limiter::Raw, Rule::Draining, ""),
     (Limiter::Topup, Rule::Draining, ", below full"),
@@ -96,14 +95,14 @@ fn table(title: &str, rounds: &[Round]) -> Table {
         Table::new(title, HEADER).note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
     for (row, (limiter, _, rule)) in ROWS.iter().enumerate() {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
-        let figures = |of: &dyn Fn(&Found) -> f64| Spread::of(found().map(|(found, _)| of(found)));
+        let figures = |of: &dyn Fn(&Found) -> f64| Summary::of(found().map(|(found, _)| of(found)));
         let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-            figures(of).map_or_else(String::new, |spread| text(spread.median))
+            figures(of).map_or_else(String::new, |summary| text(summary.median))
         };
-        let Some(ratio) = Spread::of(found().map(|(found, raw)| found.rate() / raw)) else { continue };
+        let Some(ratio) = Summary::of(found().map(|(found, raw)| found.rate() / raw)) else { continue };
         // A limiter that denies here is faster than it should be, or limits what it was not told to.
         let allowed = figures(&|found| found.seen.allowed as f64 / found.seen.decisions.max(1) as f64);
-        let allowed = allowed.map_or(1.0, |spread| spread.median);
+        let allowed = allowed.map_or(1.0, |summary| summary.median);
         let but =
             if allowed < 0.999 { format!(", {} % allowed", short(allowed * 100.0)) } else { String::new() };
         table.row(

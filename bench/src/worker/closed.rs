@@ -1,4 +1,4 @@
-//! The closed-loop load generator: so many tasks that ask again and again, each as soon as it is answered.
+//! The closed-loop load generator: tasks that ask again as soon as they are answered.
 
 use std::{
     sync::{
@@ -10,15 +10,14 @@ use std::{
 
 use hdrhistogram::Histogram;
 use tokio::{task, time};
-
-use super::{Closed, Load, say};
-use crate::{
+use topup_lab::{
+    Random,
     clock::{Stopwatch, cpu_time},
-    limiter::Decide,
     machine,
-    measurement::Seen,
-    schedule::Random,
+    worker::{Orders, READY, say, say_line},
 };
+
+use crate::{limiter::decide::Decide, measurement::Seen};
 
 /// One decision in so many is timed: reading the clock for each would be a good part of what is measured in memory.
 const SAMPLE: u64 = 8;
@@ -26,6 +25,14 @@ const SAMPLE: u64 = 8;
 const YIELD: u64 = 64;
 /// Asking for every key once ends after this: of a million keys, some then stay untouched.
 const LONGEST_WARM_UP: Duration = Duration::from_secs(10);
+
+/// The size of a load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    /// Tasks that ask without a pause.
+    pub(super) tasks: usize,
+    pub(super) time: Duration,
+}
 
 /// Counts that the tasks of a worker share.
 #[derive(Debug)]
@@ -37,12 +44,12 @@ struct Shared {
     latencies: Mutex<Histogram<u32>>,
 }
 
-/// Asks for every key once, says `ready`, waits for `go`, asks for so long, and says what it saw.
-pub(super) async fn drive(load: &Load, closed: Closed, limiter: impl Decide) -> anyhow::Result<()> {
-    let (limiter, keys) = (Arc::new(limiter), load.keys.max(1));
+/// Asks for every key once, says that it is ready, waits for `go`, asks for its time, and writes what it saw.
+pub(super) async fn drive(keys: usize, closed: Closed, limiter: impl Decide) -> anyhow::Result<()> {
+    let (limiter, keys) = (Arc::new(limiter), keys.max(1));
     warm_up(closed, &limiter, keys).await?;
-    say("ready")?;
-    task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+    say_line(READY)?;
+    Orders::new().next_line().await?;
 
     let shared = Arc::new(Shared::new()?);
     let (started, used) = (Stopwatch::start(), cpu_time());
@@ -57,7 +64,7 @@ pub(super) async fn drive(load: &Load, closed: Closed, limiter: impl Decide) -> 
     for task in tasks {
         task.await??;
     }
-    say(&serde_json::to_string(&seen)?)?;
+    say(&seen)?;
     // Connections and background tasks need no farewell.
     std::process::exit(0)
 }

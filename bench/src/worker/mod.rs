@@ -1,97 +1,80 @@
-//! A worker process: it asks one limiter as it is told to.
+//! A worker process, which asks one limiter.
 //!
-//! A worker in a closed loop asks for every key once, says `ready`, and waits for `go`. After its time it says what it saw,
-//! in JSON. Programs in other languages do the same. A worker in an open loop connects and says `ready`. Each line that it
-//! reads is a load: phases, one after the other. It answers with a list, in JSON, of what it saw of each phase.
+//! A worker in a closed loop asks for every key once, says `ready`, and waits for `go`. After its time it writes what it
+//! saw, in JSON. Programs in other languages do the same. A worker in an open loop connects and says `ready`. Each line
+//! that it reads is a load: phases, one after the other. It answers with a list, in JSON, of the results of the phases.
 
 mod closed;
 mod open;
 mod pacer;
 
-use std::{io::Write, time::Duration};
-
-use anyhow::Context;
+use std::time::Duration;
 
 use crate::{
-    cli::Work,
-    limiter::{Decide, Names},
-    rules::{Rule, apart_name},
+    cli::work::Work,
+    limiter::{
+        self,
+        decide::{Decide, Load},
+        kind::Limiter,
+    },
 };
 
-/// Begins the line of a worker that cannot do what it was told.
-pub(crate) const FAILED: &str = "failed: ";
-/// Deadline of takes in an open loop: the one that topup has unless told otherwise.
+/// Deadline of takes in an open loop: topup's default.
 const OPEN_DEADLINE: Duration = Duration::from_millis(250);
-
-/// Load of one worker.
-#[derive(Clone, Debug)]
-pub(crate) struct Load {
-    pub(crate) redis: String,
-    pub(crate) rule: Rule,
-    pub(crate) keys: usize,
-    /// An answer that is later is none.
-    pub(crate) deadline: Option<Duration>,
-    way: Way,
-}
 
 /// Kind of a load, and its size.
 #[derive(Clone, Copy, Debug)]
-enum Way {
-    Closed(Closed),
-    Open(Open),
-}
-
-/// Tasks that ask without a pause, and their time.
-#[derive(Clone, Copy, Debug)]
-struct Closed {
-    tasks: usize,
-    time: Duration,
-}
-
-/// A part of a schedule.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    seed: u64,
-    part: u32,
-    parts: u32,
+enum Loop {
+    Closed(closed::Closed),
+    Open(open::Open),
 }
 
 pub(crate) fn run(work: &Work) -> anyhow::Result<()> {
     let Work { redis, limiter, rule, keys, tasks, seconds, seed, part, parts } = work.clone();
-    let (way, deadline) = match seed {
-        Some(seed) => (Way::Open(Open { seed, part, parts }), Some(OPEN_DEADLINE)),
-        None => (Way::Closed(Closed { tasks, time: Duration::from_secs_f64(seconds) }), None),
+    let (kind, deadline) = match seed {
+        Some(seed) => (Loop::Open(open::Open { seed, part, parts }), Some(OPEN_DEADLINE)),
+        None => (Loop::Closed(closed::Closed { tasks, time: Duration::from_secs_f64(seconds) }), None),
     };
-    let load = Load { redis, rule, keys, deadline, way };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let met = runtime.block_on(limiter.meet(&load));
-    // For whoever started this; the error itself is for people.
-    if let Err(error) = &met {
-        say(&format!("{FAILED}{error:#}"))?;
-    }
-    met
+    let load = Load { redis, rule, keys, deadline, names_kept: matches!(kind, Loop::Closed(_)) };
+    topup_lab::worker::run(connect_and_ask(limiter, &load, kind))
 }
 
-// === impl Load ===
-
-impl Load {
-    /// The names of all keys, at least one. An open loop may have millions of keys: their names are written for each take.
-    pub(crate) fn names(&self) -> Names {
-        let kept = if matches!(self.way, Way::Open(_)) { 0 } else { self.keys.max(1) };
-        Names::new(kept, if self.rule == Rule::Apart { apart_name } else { |key| format!("key-{key}") })
+async fn connect_and_ask(limiter: Limiter, load: &Load, kind: Loop) -> anyhow::Result<()> {
+    let names = load.names();
+    if let Some(form) = limiter.form() {
+        return ask(load, kind, limiter::topup::Topup::new(load, names, form).await?).await;
     }
-
-    /// Asks `limiter`, as described above.
-    pub(crate) async fn put_on(&self, limiter: impl Decide) -> anyhow::Result<()> {
-        match self.way {
-            Way::Closed(closed) => closed::drive(self, closed, limiter).await,
-            Way::Open(open) => open::drive(self, open, limiter).await,
+    use limiter::{lua, raw, redis_cell};
+    match limiter {
+        Limiter::Raw => ask(load, kind, raw::Raw::new(load, names).await?).await,
+        Limiter::RedisCell => ask(load, kind, redis_cell::RedisCell::new(load, names).await?).await,
+        Limiter::LuaLazy => ask(load, kind, lua::Script::lazy(load, names).await?).await,
+        Limiter::LuaGcra => ask(load, kind, lua::Script::gcra(load, names).await?).await,
+        Limiter::LuaLeaky => ask(load, kind, lua::Script::leaky(load, names).await?).await,
+        Limiter::LuaFixed => ask(load, kind, lua::Script::fixed(load, names).await?).await,
+        Limiter::LuaCounter => ask(load, kind, lua::Counter::new(load, names).await?).await,
+        Limiter::LuaLog => ask(load, kind, lua::Script::log(load, names).await?).await,
+        #[cfg(feature = "limitador")]
+        Limiter::Limitador => ask(load, kind, limiter::limitador::Limitador::redis(load, names).await?).await,
+        #[cfg(feature = "limitador")]
+        Limiter::LimitadorCached => {
+            ask(load, kind, limiter::limitador::Limitador::cached(load, names).await?).await
         }
+        #[cfg(feature = "trypema")]
+        Limiter::Trypema => ask(load, kind, limiter::trypema::Redis::new(load, names.kept()).await?).await,
+        #[cfg(feature = "trypema")]
+        Limiter::TrypemaHybrid => {
+            ask(load, kind, limiter::trypema::Hybrid::new(load, names.kept()).await?).await
+        }
+        #[cfg(feature = "governor")]
+        Limiter::Governor => ask(load, kind, limiter::governor::Governor::new(load)?).await,
+        _ => anyhow::bail!("{} is no part of this program", limiter.name()),
     }
 }
 
-/// One line, to whoever started this.
-fn say(line: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).context("nobody listens")
+async fn ask(load: &Load, kind: Loop, limiter: impl Decide) -> anyhow::Result<()> {
+    match kind {
+        Loop::Closed(closed) => closed::drive(load.keys, closed, limiter).await,
+        Loop::Open(open) => open::drive(load.keys, open, limiter).await,
+    }
 }

@@ -1,7 +1,6 @@
 //! The open-loop load generator: takes are sent when they are due, whether or not earlier ones are answered.
 
 use std::{
-    io::BufRead,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -11,14 +10,17 @@ use std::{
 
 use anyhow::ensure;
 use hdrhistogram::Histogram;
-use tokio::{sync::mpsc, task, time};
-
-use super::{Load, Open, pacer::Pacer, say};
-use crate::{
+use tokio::{task, time};
+use topup_lab::{
     clock::cpu_time,
-    limiter::Decide,
+    output::tell,
+    worker::{Orders, READY, say, say_line},
+};
+
+use super::pacer::Pacer;
+use crate::{
+    limiter::decide::Decide,
     measurement::Answered,
-    report::tell,
     schedule::{Phase, Schedule},
 };
 
@@ -29,9 +31,17 @@ const HOPELESS: Duration = Duration::from_secs(1);
 /// An answer that has not come so long after the end never comes.
 const SLACK: Duration = Duration::from_secs(5);
 
+/// A part of a schedule.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) seed: u64,
+    pub(super) part: u32,
+    pub(super) parts: u32,
+}
+
 /// Counts of one phase so far.
 #[derive(Debug)]
-struct Tally {
+struct PhaseCounts {
     decided: u64,
     allowed: u64,
     /// ns from the instant a take was due to its answer.
@@ -41,23 +51,16 @@ struct Tally {
     cpu: f64,
 }
 
-/// Makes the load that each line of standard input describes, and says what it came to.
-pub(super) async fn drive(load: &Load, open: Open, limiter: impl Decide) -> anyhow::Result<()> {
+/// Makes the load that each line of standard input describes, and writes its results.
+pub(super) async fn drive(keys: usize, open: Open, limiter: impl Decide) -> anyhow::Result<()> {
     let limiter = Arc::new(limiter);
-    let (send, mut told) = mpsc::unbounded_channel();
-    task::spawn_blocking(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if send.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    say("ready")?;
-    while let Some(line) = told.recv().await {
+    let mut told = Orders::new();
+    say_line(READY)?;
+    while let Some(line) = told.next_line().await? {
         let phases: Vec<Phase> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         ensure!(!phases.is_empty(), "nothing to do");
-        let answered = generate(&limiter, &phases, load.keys.max(1), open).await?;
-        say(&serde_json::to_string(&answered)?)?;
+        let answered = generate(&limiter, &phases, keys.max(1), open).await?;
+        say(&answered)?;
     }
     // Connections and background tasks need no farewell.
     std::process::exit(0)
@@ -69,14 +72,15 @@ async fn generate(
     keys: usize,
     open: Open,
 ) -> anyhow::Result<Vec<Answered>> {
-    let tallies: Vec<Mutex<Tally>> = phases.iter().map(|_| Tally::new()).collect::<Result<_, _>>()?;
-    let (tallies, in_flight): (Arc<[_]>, Arc<AtomicU64>) = (tallies.into(), Arc::default());
+    let counts: Vec<Mutex<PhaseCounts>> =
+        phases.iter().map(|_| PhaseCounts::new()).collect::<Result<_, _>>()?;
+    let (counts, in_flight): (Arc<[_]>, Arc<AtomicU64>) = (counts.into(), Arc::default());
     let told = Arc::new(AtomicBool::new(false));
     let pacer = Arc::new(Pacer::start()?);
     let (mut offered, mut present, mut used, mut behind) = (vec![0_u64; phases.len()], 0, cpu_time(), 0);
     for arrival in Schedule::new(phases, keys, open.seed, open.part, open.parts) {
         if arrival.phase > present {
-            of(&tallies[present]).cpu = (cpu_time() - used).as_secs_f64();
+            of(&counts[present]).cpu = (cpu_time() - used).as_secs_f64();
             (present, used) = (arrival.phase, cpu_time());
         }
         if !pacer.until(arrival.at).await? {
@@ -89,11 +93,11 @@ async fn generate(
         let late = pacer.elapsed().saturating_sub(arrival.at);
         if late > HOPELESS {
             // Never sent, and so without an answer.
-            of(&tallies[arrival.phase]).lags.saturating_record(late.as_nanos() as u64);
+            of(&counts[arrival.phase]).lags.saturating_record(late.as_nanos() as u64);
             continue;
         }
         in_flight.fetch_add(1, Relaxed);
-        let (limiter, tallies, pacer) = (limiter.clone(), tallies.clone(), pacer.clone());
+        let (limiter, counts, pacer) = (limiter.clone(), counts.clone(), pacer.clone());
         let (in_flight, told) = (in_flight.clone(), told.clone());
         tokio::spawn(async move {
             let sent = pacer.elapsed();
@@ -104,26 +108,26 @@ async fn generate(
             {
                 tell(&format!("  a take failed: {error:#}"));
             }
-            of(&tallies[arrival.phase]).note(arrival.at, sent, pacer.elapsed(), decision.ok());
+            of(&counts[arrival.phase]).note(arrival.at, sent, pacer.elapsed(), decision.ok());
             in_flight.fetch_sub(1, Relaxed);
         });
     }
-    of(&tallies[present]).cpu = (cpu_time() - used).as_secs_f64();
+    of(&counts[present]).cpu = (cpu_time() - used).as_secs_f64();
     let end = pacer.elapsed();
     while in_flight.load(Relaxed) > 0 && pacer.elapsed() < end + SLACK {
         time::sleep(Duration::from_millis(1)).await;
     }
-    let all = tallies.iter().zip(offered).zip(phases);
-    Ok(all.map(|((tally, offered), phase)| of(tally).answered(offered, phase.seconds)).collect())
+    let all = counts.iter().zip(offered).zip(phases);
+    Ok(all.map(|((counts, offered), phase)| of(counts).answered(offered, phase.seconds)).collect())
 }
 
-fn of(tally: &Mutex<Tally>) -> std::sync::MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+fn of(counts: &Mutex<PhaseCounts>) -> std::sync::MutexGuard<'_, PhaseCounts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// === impl Tally ===
+// === impl PhaseCounts ===
 
-impl Tally {
+impl PhaseCounts {
     fn new() -> anyhow::Result<Mutex<Self>> {
         let histogram = || Histogram::new_with_bounds(1, 60_000_000_000, 3);
         let (latencies, lags) = (histogram()?, histogram()?);

@@ -1,4 +1,4 @@
-//! Waiting for an instant to the µs: the runtime's own timers know whole ms, at which takes would come in bunches.
+//! Waits for an instant to the µs. The timers of the runtime know whole ms, at which takes would come in bunches.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -10,8 +10,7 @@ use rustix::{
     },
 };
 use tokio::io::unix::AsyncFd;
-
-use crate::clock::Stopwatch;
+use topup_lab::clock::Stopwatch;
 
 /// A timer of the kernel, and the time since it was made.
 #[derive(Debug)]

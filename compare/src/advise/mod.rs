@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use topup_daemon::config::{Config, LimitConfig, SupplyConfig};
-use topup_measure::fine;
+use topup_lab::fine;
 use topup_wire::limit::Algorithm;
 
 pub use prices::Prices;
@@ -33,7 +33,7 @@ pub struct Advice {
     pub limit: String,
     /// The algorithm it has.
     pub algorithm: String,
-    /// How it is asked.
+    /// The load on it.
     pub usage: Option<Usage>,
     /// CPU seconds of Redis a day, by algorithms that decide alike.
     pub costs: Vec<(String, f64)>,

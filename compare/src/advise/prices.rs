@@ -1,13 +1,13 @@
-//! What a bucket costs Redis, measured here.
+//! The cost of a bucket, measured here.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     cost::{self, Pace},
+    fixture::Fixture,
     limiter::Limiter,
     report::tell,
     rule::Rule,
-    stage::Stage,
 };
 
 /// Allowed takes per bucket and second at which is measured.
@@ -20,7 +20,7 @@ const MOST_KEYS: u32 = 200;
 /// The cost of a bucket in CPU µs of Redis a second, over the takes it is asked for in a second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
-    /// Of each limiter, by rising rates.
+    /// Points of each limiter, by rising rates.
     pub curves: Vec<(Limiter, Vec<(f64, f64)>)>,
 }
 
@@ -31,7 +31,7 @@ impl Prices {
     ///
     /// # Errors
     /// When a worker or Redis fails.
-    pub async fn measure(stage: &mut Stage, limiters: &[Limiter]) -> anyhow::Result<Self> {
+    pub async fn measure(fixture: &mut Fixture, limiters: &[Limiter]) -> anyhow::Result<Self> {
         let mut curves = Vec::new();
         for &limiter in limiters {
             let mut points = Vec::new();
@@ -41,8 +41,8 @@ impl Prices {
                 let rule =
                     Rule { capacity: u64::from(rate) * 5, tokens: u64::from(rate) * 5, micros: 4_000_000 };
                 let keys = (MOST_PER_SECOND / rate).clamp(1, MOST_KEYS);
-                let pace = Pace { hammer: 0.0, point: 1.0, keys };
-                let (_, cpu) = cost::price(stage, limiter, rule, f64::from(rate), &pace).await?;
+                let pace = Pace { saturate: 0.0, point: 1.0, keys };
+                let (_, cpu) = cost::price(fixture, limiter, rule, f64::from(rate), &pace).await?;
                 points.push((f64::from(rate), cpu));
             }
             curves.push((limiter, points));

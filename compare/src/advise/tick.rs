@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use topup_measure::fine;
+use topup_lab::clock::Micros;
+use topup_lab::fine;
 
-use crate::{clock::Micros, rule::Rule};
+use crate::rule::Rule;
 
 /// The share of a capacity that a window may get too much near full: what comes in a tick.
 const SHARE: u64 = 10;
@@ -23,7 +24,7 @@ pub fn coarsest<'a>(rules: impl Iterator<Item = &'a Rule>) -> Option<Duration> {
     rules.map(suitable).min()
 }
 
-/// What there is to say of a limit that is topped up every `tick`.
+/// Advice on a limit that is topped up every `tick`, if there is any.
 pub(super) fn says(rule: &Rule, tick: Duration, catch_up: bool) -> Option<String> {
     let credit = rule.credit(tick.as_micros() as Micros);
     let capacity = rule.capacity as f64;

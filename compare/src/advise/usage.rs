@@ -1,17 +1,17 @@
-//! How a limit is asked.
+//! The load on a limit.
 
 use serde::{Deserialize, Serialize};
-use topup_measure::{count, fine};
+use topup_lab::clock::{Micros, SECOND};
+use topup_lab::{count, fine};
 
 use super::DAY;
 use crate::{
-    clock::{Micros, SECOND},
     oracle::{Ideal, Oracle},
     replay::Trace,
     rule::Rule,
 };
 
-/// How a limit is asked.
+/// The load on a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Allowed takes per active bucket and second. Denied ones are answered from memory, whatever the algorithm.

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use topup_daemon::config::{Config, SupplyConfig};
 use topup_wire::limit::Algorithm;
 
-use super::{Advise, run::on_stage};
+use super::{Advise, run::on_fixture};
 use crate::{
     advise::{self, ALIKE, Prices, coarsest},
     replay,
@@ -34,8 +34,8 @@ pub(super) fn main(args: &Advise) -> anyhow::Result<ExitCode> {
         }
         (Some(path), Some(name)) => Some((name.as_str(), replay::read(path)?)),
     };
-    on_stage(&args.place, args.workers, async |stage| {
-        let prices = Prices::measure(stage, &ALIKE).await?;
+    on_fixture(&args.place, args.workers, async |fixture| {
+        let prices = Prices::measure(fixture, &ALIKE).await?;
         let trace = trace.as_ref().map(|(name, trace)| (*name, trace));
         let advice = advise::advise(&config, trace, &prices);
         answer(&if args.json {

@@ -7,17 +7,16 @@ mod watch;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::{Args, Parser, Subcommand, error::ErrorKind};
-
+use clap::{Args, Parser, Subcommand};
 use topup_wire::limit::{Capacity, Rate};
 
-use crate::{limiter::Limiter, report::complain, stage::follow, worker};
+use crate::{limiter::Limiter, worker};
 
 /// Compares rate limiters on one Redis: which is exact, and what does each cost?
 ///
-/// topup's algorithms, through the real daemon and the real client, and the forms in which rate limiting on Redis is
-/// usually written, get the same traffic from worker processes. An exact oracle, fed with the same instants, says what was
-/// wrong; Redis's own counters say what it cost. A private Redis is started, unless --redis names one.
+/// Worker processes send the same traffic to topup's algorithms and to the usual scripts and commands for rate limiting on
+/// Redis. Of topup, the real daemon and the real client run. An exact oracle, fed with the same instants, finds wrong
+/// decisions. Redis's own counters tell the costs. A private Redis is started, unless --redis names one.
 #[derive(Debug, Parser)]
 #[command(name = "topup-compare", version, after_help = AFTER_HELP, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -102,7 +101,7 @@ struct Replay {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = capacity)]
     capacity: Capacity,
-    /// How fast they come, such as 50/s, 1/60s, 10/min
+    /// The rate at which they come, such as 50/s, 1/60s, 10/min
     #[arg(long, value_name = "RATE")]
     rate: Rate,
     /// Replay so much faster that it takes this long with each limiter
@@ -126,7 +125,7 @@ struct Advise {
     /// The daemon's config
     #[arg(long, value_name = "FILE", default_value = "config.toml")]
     config: PathBuf,
-    /// How a limit is asked: CSV with time,key,count, or a web server's access log in the combined format
+    /// A trace of its load: CSV with time,key,count, or a web server's access log in the combined format
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The limit that is asked so, where the config has several
@@ -148,7 +147,7 @@ struct Watch {
     /// The Redis of the daemon [default: TOPUP_REDIS_URL, else redis://127.0.0.1:6379]
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// How often to look: 500ms, 2s, 1min
+    /// Time between two looks: 500ms, 2s, 1min
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = every)]
     every: Duration,
     /// End after so many lines
@@ -167,9 +166,9 @@ enum Command {
     Advise(Advise),
     /// Try a limit on traffic that there has been: who would have been denied, and what would it have cost?
     ///
-    /// The trace is replayed so much faster that it takes a few seconds, and the limit and the daemon's tick are made as
-    /// much faster, so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer
-    /// than in real time.
+    /// The trace is replayed so much faster that it takes a few seconds. The limit and the daemon's tick are as much faster,
+    /// so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer than in real
+    /// time.
     Replay(Replay),
     /// Watch a limit beside a lazy bucket, live: what its workers' takes would have been told by one
     ///
@@ -178,58 +177,36 @@ enum Command {
     Watch(Watch),
     /// Show an earlier comparison again, as --json has written it
     Show {
-        /// What --json has written
+        /// A file that --json has written
         file: PathBuf,
         #[command(flatten)]
         output: Output,
     },
     /// Ask limiters as told on standard input
     #[command(hide = true)]
-    Worker {
-        #[arg(long)]
-        parent: i32,
-    },
+    Worker,
     /// Run topup's daemon
     #[command(hide = true)]
     Daemon {
-        #[arg(long)]
-        parent: i32,
-        config: OsString,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
     /// Top up counters of rivals as told on standard input
     #[command(hide = true)]
-    Refill {
-        #[arg(long)]
-        parent: i32,
-    },
+    Refill,
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let _ = error.print();
-            // sysexits.h: EX_USAGE.
-            return ExitCode::from(if asked { 0 } else { 64 });
-        }
-    };
-    let ended = match cli.command {
+    topup_lab::cli::main(|cli: Cli| match cli.command {
         None => run::compare(&cli.run),
         Some(Command::Advise(args)) => advise::main(&args),
         Some(Command::Show { file, output }) => run::show_again(&file, &output),
         Some(Command::Replay(args)) => replay::main(&args),
         Some(Command::Watch(args)) => watch::main(&args),
-        Some(Command::Worker { parent }) => {
-            follow(parent).and_then(|()| worker::run()).map(|()| ExitCode::SUCCESS)
-        }
-        Some(Command::Refill { parent }) => run::refill(parent),
-        Some(Command::Daemon { parent, config }) => run::daemon(parent, config),
-    };
-    ended.unwrap_or_else(|error| {
-        complain(&format!("topup-compare: {error:#}"));
-        ExitCode::from(2)
+        Some(Command::Worker) => worker::run().map(|()| ExitCode::SUCCESS),
+        Some(Command::Refill) => run::refill(),
+        Some(Command::Daemon { args }) => Ok(run::daemon(args)),
     })
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::{
     Replay,
-    run::{command_line, on_stage, show},
+    run::{command_line, on_fixture, show},
 };
 use crate::{
     comparison::{About, Comparison},
@@ -25,10 +25,10 @@ pub(super) fn main(args: &Replay) -> anyhow::Result<ExitCode> {
         limiters: Limiter::all().iter().copied().filter(chosen).collect(),
         seconds: args.seconds,
     };
-    on_stage(&args.place, args.workers, async |stage| {
-        let version = stage.server().version().await?;
+    on_fixture(&args.place, args.workers, async |fixture| {
+        let version = fixture.server().version().await?;
         let mut comparison = Comparison::new(About::new(version, args.workers, &command_line()));
-        replay::run(stage, &trace, &wanted, &mut comparison).await?;
+        replay::run(fixture, &trace, &wanted, &mut comparison).await?;
         comparison.verdicts = verdict::verdicts(&comparison);
         show(&comparison, &args.output)
     })

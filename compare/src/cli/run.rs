@@ -3,19 +3,20 @@
 use std::{ffi::OsString, fs, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Context;
-use tokio::io::{AsyncBufReadExt, BufReader, stdin};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
+use topup_lab::{
+    unless_signalled,
+    worker::{self, READY, say_line},
+};
 
 use super::{Output, Run, Where};
 use crate::{
     comparison::Comparison,
+    fixture::{Fixture, Server},
     limiter::{Limiter, rival::Refill},
     report::{answer, page, tell, terminal},
-    stage::{Server, Stage, follow},
     suite::{self, Choices},
     verdict,
-    worker::{READY, hear, say},
 };
 
 /// Removing what was written takes milliseconds; a Redis that hangs is not waited for longer.
@@ -32,8 +33,8 @@ pub(super) fn compare(run: &Run) -> anyhow::Result<ExitCode> {
         workers: run.workers,
         command: command_line(),
     };
-    on_stage(&run.place, run.workers, async |stage| {
-        let comparison = suite::run(stage, &choices).await?;
+    on_fixture(&run.place, run.workers, async |fixture| {
+        let comparison = suite::run(fixture, &choices).await?;
         show(&comparison, &run.output)
     })
 }
@@ -59,7 +60,7 @@ pub(super) fn show_again(file: &Path, output: &Output) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those named, or all.
+/// The limiters named, or all.
 fn limiters(only: &[Limiter]) -> Vec<Limiter> {
     Limiter::all().iter().filter(|limiter| only.is_empty() || only.contains(limiter)).copied().collect()
 }
@@ -70,48 +71,37 @@ pub(super) fn command_line() -> String {
     format!("topup-compare {}", words.join(" ")).trim().to_owned()
 }
 
-/// Does `work` on a stage at `place` unless a signal comes first; in either case, whatever was started is ended and
-/// whatever was written removed. One thread only: the kernel ends children with the thread that started them.
-pub(super) fn on_stage(
+/// Does `work` on a fixture at `place` unless a signal comes first. In either case, all processes are ended and all keys
+/// removed. One thread only: the kernel ends children with the thread that started them.
+pub(super) fn on_fixture(
     place: &Where,
     workers: u32,
-    work: impl AsyncFnOnce(&mut Stage) -> anyhow::Result<()>,
+    work: impl AsyncFnOnce(&mut Fixture) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (mut interrupt, mut terminate, mut hangup) = (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        );
-        let mut stage = Stage::new(place.server().await?, workers);
-        let ended = tokio::select! {
-            worked = work(&mut stage) => worked.map(|()| ExitCode::SUCCESS),
-            _ = interrupt.recv() => Ok(ExitCode::from(130)),
-            _ = terminate.recv() => Ok(ExitCode::from(143)),
-            _ = hangup.recv() => Ok(ExitCode::from(129)),
+        let mut fixture = Fixture::new(place.server().await?, workers);
+        let ended = unless_signalled(work(&mut fixture)).await?;
+        let cleared = timeout(CLEAR_WITHIN, fixture.end()).await.context("Redis does not answer");
+        let ended = match ended {
+            Ok(worked) => worked.map(|()| ExitCode::SUCCESS)?,
+            Err(interrupted) => interrupted.into(),
         };
-        let cleared = timeout(CLEAR_WITHIN, stage.end()).await.context("Redis does not answer");
-        let ended = ended?;
         cleared??;
         Ok(ended)
     })
 }
 
-pub(super) fn refill(parent: i32) -> anyhow::Result<ExitCode> {
-    follow(parent)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let refill: Refill = hear(&mut BufReader::new(stdin()).lines()).await?;
-        refill.run(|| say(&READY)).await
+pub(super) fn refill() -> anyhow::Result<ExitCode> {
+    worker::run(async {
+        let refill: Refill = worker::Orders::new().expect().await?;
+        refill.run(|| say_line(READY)).await
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn daemon(parent: i32, config: OsString) -> anyhow::Result<ExitCode> {
-    follow(parent)?;
-    let args = [OsString::from("topupd"), "run".into(), "--config".into(), config];
-    Ok(topup_daemon::cli::main(args).into())
+pub(super) fn daemon(args: Vec<OsString>) -> ExitCode {
+    topup_daemon::cli::main([OsString::from("topupd")].into_iter().chain(args)).into()
 }
 
 // === impl Where ===

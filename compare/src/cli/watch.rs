@@ -18,7 +18,7 @@ use crate::report::answer;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The columns are named again after so many lines.
 const PAGE: u64 = 20;
-/// What is shown of the comparison.
+/// The counts that are shown.
 const SHOWN: [Count; 7] = [
     Count::BothAllowed,
     Count::OnlyOurs,
@@ -62,7 +62,7 @@ async fn watch(args: &Watch) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was counted of the limit `name` since it last changed.
+/// Counts of the limit `name` since it last changed.
 async fn look(connection: &mut Connection, name: &LimitName) -> anyhow::Result<Counts> {
     let both = async {
         let limit = scripts::read_limit(connection, name).await?.map(|published| published.limit);

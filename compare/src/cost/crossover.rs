@@ -1,19 +1,19 @@
 //! From how many takes per bucket and second on is a bucket that is topped up cheaper than one refilled by each take?
 
 use serde::{Deserialize, Serialize};
+use topup_lab::clock::SECOND;
 
 use super::{Pace, commands};
 use crate::{
-    clock::SECOND,
-    limiter::{Contender, Limiter},
+    fixture::Fixture,
+    limiter::{Limiter, LimiterUnderTest},
     rule::Rule,
-    stage::Stage,
     traffic::{Fault, Keys, Pattern, Traffic},
 };
 
-/// Who is compared: the scheduled form, the same limit refilled lazily, and that as usually written.
+/// The limiters: the scheduled form, the same limit refilled lazily, and the usual lazy script.
 const LIMITERS: [Limiter; 3] = [Limiter::TokenBucket, Limiter::LazyTokenBucket, Limiter::LazyLua];
-/// What each bucket allows: some of the rates below are under it, some over.
+/// The rule of each bucket. Some of the rates below are under it, some over.
 const RULE: Rule = Rule::per_second(20, 10);
 /// Takes per bucket and second.
 const RATES: [f64; 8] = [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0];
@@ -27,8 +27,8 @@ pub struct Crossover {
     pub keys: u32,
     /// One line for each limiter.
     pub curves: Vec<Curve>,
-    /// Takes per bucket and second from which on the scheduled form is cheaper than topup's lazy one; `None` where it is
-    /// not at any rate that was measured.
+    /// Takes per bucket and second beyond which the scheduled form is cheaper than topup's lazy one. `None` if it is not at
+    /// any measured rate.
     pub at: Option<f64>,
     /// The same against the usual lazy form.
     pub at_usual: Option<f64>,
@@ -49,7 +49,7 @@ pub struct Curve {
 /// # Errors
 /// When a worker or Redis fails.
 pub async fn measure(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     pace: &Pace,
     quick: bool,
     mut tell: impl FnMut(&str),
@@ -60,7 +60,7 @@ pub async fn measure(
     for &rate in rates {
         for curve in &mut curves {
             tell(&format!("crossover: {} at {rate}/s a bucket", curve.limiter.name()));
-            let (command, cpu) = price(stage, curve.limiter, RULE, rate, pace).await?;
+            let (command, cpu) = price(fixture, curve.limiter, RULE, rate, pace).await?;
             curve.points.push((rate, command, cpu));
         }
     }
@@ -69,13 +69,13 @@ pub async fn measure(
     Ok(Crossover { keys: pace.keys, curves, at, at_usual })
 }
 
-/// What a bucket of `limiter` under `rule` costs Redis in a second when it is asked `rate` times: µs in commands, and CPU µs
-/// of the whole server.
+/// Costs of a bucket of `limiter` under `rule` that is asked `rate` times a second. The costs of a second are µs in commands,
+/// and CPU µs of the whole server.
 ///
 /// # Errors
 /// When a worker or Redis fails.
 pub async fn price(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     limiter: Limiter,
     rule: Rule,
     rate: f64,
@@ -95,11 +95,11 @@ pub async fn price(
         fault: Fault::None,
         quick: true,
     };
-    let contender = Contender::new(limiter, rule, "crossover");
-    let (_, meter) = stage.play_metered(&traffic, contender).await?;
-    let (_, micros) = meter.of(commands(limiter));
+    let under_test = LimiterUnderTest::new(limiter, rule, "crossover");
+    let (_, counters) = fixture.play_metered(&traffic, under_test).await?;
+    let (_, micros) = counters.of(commands(limiter));
     let each = f64::from(pace.keys) * pace.point;
-    Ok((micros / each, meter.cpu / each))
+    Ok((micros / each, counters.cpu / each))
 }
 
 /// Where the first line falls below the second for good, between two points in proportion.

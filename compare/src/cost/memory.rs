@@ -1,16 +1,16 @@
-//! What buckets weigh: `MEMORY USAGE` of all keys, indexes included.
+//! Memory of buckets: `MEMORY USAGE` of all keys, indexes included.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
+use topup_lab::clock::{Micros, SECOND};
 
 use super::commands;
 use crate::{
-    clock::{Micros, SECOND},
-    limiter::{Contender, Limiter},
+    fixture::Fixture,
+    limiter::{Limiter, LimiterUnderTest},
     rule::Rule,
-    stage::Stage,
     traffic::{Fault, Keys, Pattern, Traffic},
 };
 
@@ -20,11 +20,11 @@ const BUCKETS: u32 = 200;
 const IDLE_BUCKETS: u32 = 10;
 /// Takes of each bucket before.
 const TAKES: u32 = 20;
-/// How many limiters get them at once.
+/// Limiters that get them at once.
 const AT_ONCE: usize = 3;
 /// A bucket of 30 that is full again after a second or so.
 const RULE: Rule = Rule::per_second(30, 10);
-/// How long the takes are spread over.
+/// Time over which the takes are spread.
 const TIME: Micros = SECOND / 2;
 /// All buckets are full, and what expires has expired; a key that was in use is kept for some ticks more.
 const IDLE_AFTER: Duration = Duration::from_millis(4_500);
@@ -42,32 +42,34 @@ pub struct Memory {
 ///
 /// # Errors
 /// When a worker or Redis fails.
-pub async fn measure(stage: &mut Stage, limiters: &[Limiter]) -> anyhow::Result<Vec<Memory>> {
+pub async fn measure(fixture: &mut Fixture, limiters: &[Limiter]) -> anyhow::Result<Vec<Memory>> {
     let mut active = Vec::new();
     for limiters in limiters.chunks(AT_ONCE) {
-        active.extend(weigh(stage, limiters, BUCKETS, Duration::ZERO).await?);
+        active.extend(weigh(fixture, limiters, BUCKETS, Duration::ZERO).await?);
     }
-    let idle = weigh(stage, limiters, IDLE_BUCKETS, IDLE_AFTER).await?;
+    let idle = weigh(fixture, limiters, IDLE_BUCKETS, IDLE_AFTER).await?;
     Ok(active.into_iter().zip(idle).map(|(active, idle)| Memory { active, idle }).collect())
 }
 
 /// Bytes of a bucket of each limiter, `after` so long without a take.
 async fn weigh(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     limiters: &[Limiter],
     buckets: u32,
     after: Duration,
 ) -> anyhow::Result<Vec<f64>> {
-    let contenders: Vec<Contender> =
-        limiters.iter().map(|limiter| Contender::new(*limiter, RULE, "memory")).collect();
+    let limiters_under_test: Vec<LimiterUnderTest> =
+        limiters.iter().map(|limiter| LimiterUnderTest::new(*limiter, RULE, "memory")).collect();
     // Key after key in turn, so that all of them are as old.
     let turns = Micros::from(buckets * TAKES);
     let trace = (0..buckets * TAKES).map(|turn| (Micros::from(turn) * TIME / turns, turn % buckets, 1));
-    stage.play(&traffic("memory", RULE, buckets, trace.collect(), TIME), contenders.clone(), 0).await?;
+    fixture
+        .play(&traffic("memory", RULE, buckets, trace.collect(), TIME), limiters_under_test.clone(), 0)
+        .await?;
     sleep(after).await;
     let mut all = Vec::new();
-    for contender in &contenders {
-        all.push(stage.server().bytes(contender).await? as f64 / f64::from(buckets));
+    for under_test in &limiters_under_test {
+        all.push(fixture.server().bytes(under_test).await? as f64 / f64::from(buckets));
     }
     Ok(all)
 }
@@ -88,7 +90,7 @@ fn traffic(name: &str, rule: Rule, keys: u32, trace: Vec<(Micros, u32, u32)>, ti
     }
 }
 
-/// What topup's daemon costs while nobody asks, per second.
+/// Costs of topup's daemon without takes, per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Upkeep {
     /// Active buckets.
@@ -103,16 +105,16 @@ pub struct Upkeep {
 ///
 /// # Errors
 /// When a worker or Redis fails.
-pub async fn upkeep(stage: &mut Stage, buckets: u32, time: Duration) -> anyhow::Result<Upkeep> {
+pub async fn upkeep(fixture: &mut Fixture, buckets: u32, time: Duration) -> anyhow::Result<Upkeep> {
     // Emptied at once, and full again only after minutes: all of them are active throughout.
-    let contender = Contender::new(Limiter::TokenBucket, Rule::per_second(1_000, 10), "upkeep");
+    let under_test = LimiterUnderTest::new(Limiter::TokenBucket, Rule::per_second(1_000, 10), "upkeep");
     let trace = (0..buckets).map(|key| (Micros::from(key) * 20, key, 100)).collect();
     let time_to_empty = Micros::from(buckets) * 20;
-    let traffic = traffic("upkeep", contender.rule, buckets.max(1), trace, time_to_empty);
-    stage.play(&traffic, vec![contender], 0).await?;
-    let (before, used) = (stage.server().meter().await?, stage.refillers().daemon_cpu());
+    let traffic = traffic("upkeep", under_test.rule, buckets.max(1), trace, time_to_empty);
+    fixture.play(&traffic, vec![under_test], 0).await?;
+    let (before, used) = (fixture.server().counters().await?, fixture.refillers().daemon_cpu());
     sleep(time).await;
-    let (after, until) = (stage.server().meter().await?, stage.refillers().daemon_cpu());
+    let (after, until) = (fixture.server().counters().await?, fixture.refillers().daemon_cpu());
     let (_, micros) = after.since(&before).of(commands(Limiter::TokenBucket));
     let seconds = time.as_secs_f64();
     Ok(Upkeep { buckets, redis: micros / seconds, daemon: (until - used) / seconds })

@@ -1,4 +1,4 @@
-//! What each limiter costs Redis.
+//! The costs of each limiter in Redis.
 
 mod crossover;
 mod memory;
@@ -12,12 +12,12 @@ pub use saturation::{Load, Saturation, measure as saturation};
 
 use crate::limiter::Limiter;
 
-/// How long the parts take.
+/// Lengths of the parts of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Of a saturation, in s.
-    pub hammer: f64,
-    /// Of a point of the crossover, in s.
+    /// Length of a saturation, in s.
+    pub saturate: f64,
+    /// Length of a point of the crossover, in s.
     pub point: f64,
     /// Keys of the crossover.
     pub keys: u32,

@@ -1,15 +1,15 @@
 //! As many decisions as there can be: four workers that ask again as soon as they are answered.
 
 use serde::{Deserialize, Serialize};
-use topup_measure::{Quantiles, Spread};
+use topup_lab::clock::Micros;
+use topup_lab::{Quantiles, Summary};
 
 use super::commands;
 use crate::{
-    clock::Micros,
-    limiter::{Contender, Limiter},
+    fixture::Fixture,
+    limiter::{Limiter, LimiterUnderTest},
+    orders::Saturate,
     rule::Rule,
-    stage::Stage,
-    worker::Hammer,
 };
 
 /// Tasks of each worker.
@@ -17,7 +17,7 @@ const TASKS: u32 = 64;
 /// Keys where many are asked for.
 const KEYS: u32 = 1_000;
 
-/// What limiters are asked for as fast as they can answer.
+/// A load as fast as limiters can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Load {
     /// One bucket that never runs dry: every take is allowed.
@@ -28,7 +28,7 @@ pub enum Load {
     Denied,
 }
 
-/// What came of it.
+/// The result of a saturation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
     /// The load.
@@ -48,7 +48,7 @@ pub struct Saturation {
     /// Calls that got no answer.
     pub failed: u64,
     /// The CPU µs of all rounds; the other figures are of the one in the middle.
-    pub rounds: Spread,
+    pub rounds: Summary,
 }
 
 // === impl Load ===
@@ -86,30 +86,30 @@ impl Load {
 /// # Errors
 /// When a worker or Redis fails.
 pub async fn measure(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     limiter: Limiter,
     load: Load,
     time: Micros,
 ) -> anyhow::Result<Saturation> {
-    let contender = Contender::new(limiter, load.rule(), "cost");
-    stage.set(std::slice::from_ref(&contender), load.keys(), false).await?;
-    let hammer = Hammer { contender, tasks: TASKS, keys: load.keys(), time };
-    let (seen, meter) = stage.hammer(&hammer).await?;
+    let under_test = LimiterUnderTest::new(limiter, load.rule(), "cost");
+    fixture.set(std::slice::from_ref(&under_test), load.keys(), false).await?;
+    let saturate = Saturate { under_test, tasks: TASKS, keys: load.keys(), time };
+    let (seen, counters) = fixture.saturate(&saturate).await?;
     let decisions = seen.decisions.max(1) as f64;
-    let (calls, micros) = meter.of(commands(limiter));
+    let (calls, micros) = counters.of(commands(limiter));
     Ok(Saturation {
         load,
         rate: seen.decisions as f64 * 1e6 / time as f64,
         allowed: seen.allowed as f64 / decisions,
         latency: Quantiles::of(seen.latencies.iter().map(|micros| f64::from(*micros))),
-        cpu: meter.cpu / decisions,
+        cpu: counters.cpu / decisions,
         command: micros / decisions,
         commands: calls / decisions,
         failed: seen.failed,
-        rounds: Spread {
-            min: meter.cpu / decisions,
-            median: meter.cpu / decisions,
-            max: meter.cpu / decisions,
+        rounds: Summary {
+            min: counters.cpu / decisions,
+            median: counters.cpu / decisions,
+            max: counters.cpu / decisions,
         },
     })
 }
@@ -117,9 +117,9 @@ pub async fn measure(
 // === impl Saturation ===
 
 impl Saturation {
-    /// Of the same in several rounds, the one in the middle; `None` of none.
+    /// The middle one of several rounds; `None` of none.
     pub fn middle(mut rounds: Vec<Self>) -> Option<Self> {
-        let spread = Spread::of(rounds.iter().map(|round| round.cpu))?;
+        let spread = Summary::of(rounds.iter().map(|round| round.cpu))?;
         rounds.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
         let middle = rounds.swap_remove(rounds.len() / 2);
         Some(Self { rounds: spread, ..middle })

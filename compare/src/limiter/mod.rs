@@ -1,4 +1,4 @@
-//! Who is compared: topup's own algorithms, through the daemon and the client, and the forms as usually written.
+//! The limiters: topup's own algorithms, through the daemon and the client, and the forms as usually written.
 
 mod ours;
 pub mod rival;
@@ -51,7 +51,7 @@ pub enum Limiter {
     TickClamped,
 }
 
-/// What a worker asks for tokens.
+/// A limiter, as a worker asks it.
 pub trait Ask: Send + Sync {
     /// Takes `count` tokens of `key`, all or nothing.
     fn take<'a>(&'a self, key: &'a str, count: u64) -> BoxFuture<'a, anyhow::Result<Answer>>;
@@ -59,16 +59,16 @@ pub trait Ask: Send + Sync {
 
 /// A limiter, what it is told, and where its state is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Contender {
-    /// Who.
+pub struct LimiterUnderTest {
+    /// The limiter.
     pub limiter: Limiter,
-    /// What it is told.
+    /// Its rule.
     pub rule: Rule,
     /// The limit's name, or what a rival's keys begin with: as many as there are runs.
     pub name: String,
 }
 
-/// What the keys of all rivals begin with.
+/// The beginning of the keys of all rivals.
 pub const RIVAL_PREFIX: &str = "topup-compare:";
 
 // === impl Limiter ===
@@ -84,7 +84,7 @@ impl Limiter {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub fn says(self) -> String {
         let help = self.to_possible_value().and_then(|value| Some(value.get_help()?.to_string()));
         help.unwrap_or_default()
@@ -95,7 +95,7 @@ impl Limiter {
         self.config_lines().is_some()
     }
 
-    /// What it is meant to do.
+    /// The perfect limiter that it is held against.
     pub const fn ideal(self) -> Ideal {
         match self {
             Self::FixedWindow | Self::FixedRacy | Self::FixedLua => Ideal::FixedByFirst,
@@ -129,7 +129,7 @@ impl Limiter {
         )
     }
 
-    /// What of a limit's config makes it this; `None` for rivals.
+    /// The lines of a limit's config that choose it; `None` for rivals.
     const fn config_lines(self) -> Option<&'static str> {
         match self {
             Self::TokenBucket => Some("algorithm = \"token-bucket\""),
@@ -147,9 +147,9 @@ impl Limiter {
     }
 }
 
-// === impl Contender ===
+// === impl LimiterUnderTest ===
 
-impl Contender {
+impl LimiterUnderTest {
     /// `limiter` under `rule` in the run `run`.
     pub fn new(limiter: Limiter, rule: Rule, run: &str) -> Self {
         let name = if limiter.is_ours() {
@@ -176,7 +176,7 @@ impl Contender {
         Some(format!("[limit.{name:?}]\nkeyed = true\nshards = 1\n{terms}\n{lines}\n"))
     }
 
-    /// What a worker asks: one on the Redis at `redis` whose clock is off by `skew` µs.
+    /// Connects a worker whose clock is off by `skew` µs to the Redis at `redis`.
     ///
     /// # Errors
     /// When `redis` is no Redis that answers.
@@ -200,11 +200,11 @@ mod tests {
     fn every_limiter_of_ours_can_be_configured_for_every_traffic() {
         for Traffic { name, rule, .. } in all(4.0) {
             let ours = Limiter::all().iter().filter(|limiter| limiter.is_ours());
-            for contender in ours.map(|limiter| Contender::new(*limiter, rule, &name)) {
-                let text = contender.config().unwrap();
+            for under_test in ours.map(|limiter| LimiterUnderTest::new(*limiter, rule, &name)) {
+                let text = under_test.config().unwrap();
                 let config =
                     Config::parse(&text, "config.toml").unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
-                assert!(config.limits.contains_key(contender.name.as_str()), "{text}");
+                assert!(config.limits.contains_key(under_test.name.as_str()), "{text}");
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use futures_util::future::BoxFuture;
 use topup::{Client, Decision};
+use topup_lab::clock::micros;
 
-use super::{Ask, Contender, Limiter};
-use crate::{clock::micros, take::Answer};
+use super::{Ask, Limiter, LimiterUnderTest};
+use crate::take::Answer;
 
 #[derive(Debug)]
 pub(super) struct Ours {
@@ -16,9 +17,9 @@ pub(super) struct Ours {
 // === impl Ours ===
 
 impl Ours {
-    pub(super) async fn connect(redis: &str, contender: &Contender) -> anyhow::Result<Self> {
-        let leased = contender.limiter == Limiter::TokenBucketLeased;
-        Ok(Self { client: Client::connect(redis).await?, limit: contender.name.clone(), leased })
+    pub(super) async fn connect(redis: &str, under_test: &LimiterUnderTest) -> anyhow::Result<Self> {
+        let leased = under_test.limiter == Limiter::TokenBucketLeased;
+        Ok(Self { client: Client::connect(redis).await?, limit: under_test.name.clone(), leased })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Decisions against windows side by side.
 
+use topup_lab::clock::Micros;
+
 use super::{EXPIRY_STEP, in_flight::InFlight};
-use crate::{clock::Micros, rule::Rule, take::Take};
+use crate::{rule::Rule, take::Take};
 
 /// The window that is open, as far as is known.
 #[derive(Clone, Copy, Debug)]

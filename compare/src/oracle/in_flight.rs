@@ -1,6 +1,8 @@
 //! Tokens that takes still under way may have had already.
 
-use crate::{clock::Micros, take::Take};
+use topup_lab::clock::Micros;
+
+use crate::take::Take;
 
 /// Takes of one bucket that were allowed, or may have been, to be asked in the order of the answers.
 #[derive(Debug)]

@@ -15,11 +15,12 @@ mod windows;
 use serde::{Deserialize, Serialize};
 
 pub use perfect::Perfect;
+use topup_lab::clock::Micros;
 pub use windows::{Windows, Worst, worst_of};
 
-use crate::{clock::Micros, rule::Rule, take::Take};
+use crate::{rule::Rule, take::Take};
 
-/// What a limiter is meant to do.
+/// A kind of perfect limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ideal {
     /// A bucket that starts full and fills continuously.
@@ -35,15 +36,15 @@ pub enum Ideal {
 /// An ideal with its rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Oracle {
-    /// What is right.
+    /// The perfect limiter.
     pub ideal: Ideal,
     /// How much.
     pub rule: Rule,
-    /// What to add to this machine's instants to have Redis's: windows lie on Redis's clock.
+    /// Redis's clock minus this machine's, in µs. Windows lie on Redis's clock.
     pub offset: i64,
 }
 
-/// What was certainly wrong in the decisions about one bucket: wrong at every instant at which they can have been made.
+/// Decisions about one bucket that were wrong at every instant at which they can have been made.
 ///
 /// The oracle follows the limiter. A take wrongly allowed is not held against those that come later, so each mistake
 /// counts once.
@@ -66,7 +67,7 @@ const CLOCK_DRIFT: Micros = 50_000;
 /// Redis forgets keys by a clock of whole ms.
 const EXPIRY_STEP: Micros = 2_000;
 
-/// How far two clocks may disagree about a time.
+/// The difference that two clocks may have about a time.
 const fn grace(time: Micros) -> Micros {
     CLOCK_STEP + time / CLOCK_DRIFT
 }
@@ -91,13 +92,13 @@ impl Ideal {
 // === impl Oracle ===
 
 impl Oracle {
-    /// What a perfect limiter says to takes asked at `asked`: instant and tokens, in order.
+    /// Decisions of a perfect limiter about the takes `asked`: instant and tokens, in order.
     pub fn path(&self, asked: impl IntoIterator<Item = (Micros, u64)>) -> Vec<bool> {
         let mut perfect = Perfect::new(self);
         asked.into_iter().map(|(at, count)| perfect.take(at, count)).collect()
     }
 
-    /// What was wrong with the decisions about one bucket, in the order of their answers.
+    /// Wrong decisions about one bucket, whose takes are in the order of their answers.
     pub fn judge(&self, takes: &[Take]) -> Wrong {
         let wrong = match self.ideal {
             Ideal::Bucket => bucket::wrong(&self.rule, takes),

@@ -1,9 +1,10 @@
 //! A perfect limiter, one bucket of it, with time as an argument.
 
 use std::collections::VecDeque;
+use topup_lab::clock::Micros;
 
 use super::{Ideal, Oracle};
-use crate::{clock::Micros, rule::Rule};
+use crate::rule::Rule;
 
 /// One bucket of a perfect limiter.
 #[derive(Clone, Debug)]
@@ -17,7 +18,7 @@ pub struct Perfect {
 enum State {
     /// The instant at which it is full, times the tokens of a span: so a remainder is never lost.
     Bucket { full: i128 },
-    /// What was allowed within the last window.
+    /// Takes allowed within the last window.
     Sliding { allowed: VecDeque<(Micros, u64)>, sum: u64 },
     /// The number of the window, and what was allowed in it.
     Fixed { window: i128, sum: u64 },

@@ -1,7 +1,9 @@
 //! Decisions against a window that slides.
 
+use topup_lab::clock::Micros;
+
 use super::{EXPIRY_STEP, grace, in_flight::InFlight};
-use crate::{clock::Micros, rule::Rule, take::Take};
+use crate::{rule::Rule, take::Take};
 
 /// Which of `takes`, in the order of their answers, were certainly wrong.
 pub(super) fn wrong(rule: &Rule, takes: &[Take]) -> Vec<bool> {

@@ -1,9 +1,11 @@
-//! Every window there is: in which one was most allowed above capacity and rate?
+//! The window, of all windows, in which most was allowed above capacity and rate.
 //!
 //! A window counts the takes that lie in it as a whole, from the sending to the answer: these were decided in it for
-//! certain. So a slow answer can hide an excess as small as what comes in the time of one answer, and never makes one up.
+//! certain. A slow answer can therefore hide a small excess, and never makes one up.
 
-use crate::{clock::Micros, rule::Rule, take::Take};
+use topup_lab::clock::Micros;
+
+use crate::{rule::Rule, take::Take};
 
 /// The windows over takes of one bucket, as far as they have been entered. A tree over the beginnings: entering a take
 /// and asking for the worst window that ends with it is log n.

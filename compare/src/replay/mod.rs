@@ -1,72 +1,45 @@
 //! A limit tried on traffic that there has been.
 
 mod outcome;
+pub mod results;
 mod trace;
 
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use serde::{Deserialize, Serialize};
+
+use topup_lab::clock::{Micros, SECOND};
 
 pub use outcome::{Outcome, outcome};
 pub use trace::Trace;
 
+use results::{Paid, Replay};
+
 use crate::{
-    clock::{Micros, SECOND},
-    comparison::{Cell, Comparison},
+    comparison::{Comparison, Measurement},
     cost::commands,
-    limiter::{Contender, Limiter},
+    fixture::Fixture,
+    limiter::{Limiter, LimiterUnderTest},
     oracle::{Ideal, Oracle},
     report::tell,
     rule::Rule,
     score::{Played, Score},
-    stage::Stage,
     traffic::{Fault, Keys, Pattern, TICK, Traffic},
 };
 
 /// Takes a second that four workers can ask for and still be on time, on two CPUs.
 const MOST_PER_SECOND: u64 = 12_000;
 
-/// What came of a replay.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Replay {
-    /// The name of the file.
-    pub file: String,
-    /// The rule that was tried.
-    pub rule: Rule,
-    /// How long the trace is, in s.
-    pub seconds: f64,
-    /// Keys in it.
-    pub keys: usize,
-    /// How many times as fast it was replayed: the rate was, too, so decisions are the same.
-    pub speed: u64,
-    /// What a perfect limiter of each kind would have done.
-    pub outcomes: Vec<Outcome>,
-    /// What each limiter cost Redis.
-    pub costs: Vec<Paid>,
-}
-
-/// What a limiter cost Redis under a trace.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Paid {
-    /// Who.
-    pub limiter: Limiter,
-    /// CPU µs of the whole server per decision.
-    pub cpu: f64,
-    /// µs in commands per decision.
-    pub command: f64,
-}
-
-/// What to replay, and how.
+/// Orders of a replay.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The name of the file.
     pub file: String,
     /// The rule to try.
     pub rule: Rule,
-    /// Who is tried.
+    /// The limiters to try.
     pub limiters: Vec<Limiter>,
-    /// How long each replay may take, unless so many takes need longer.
+    /// Time limit of each replay, in s. Very many takes need longer.
     pub seconds: u64,
 }
 
@@ -86,7 +59,7 @@ pub fn read(path: &Path) -> anyhow::Result<Trace> {
 /// # Errors
 /// When the rule cannot hold a take, or Redis, a worker or the daemon fails.
 pub async fn run(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     trace: &Trace,
     wanted: &Wanted,
     comparison: &mut Comparison,
@@ -102,7 +75,7 @@ pub async fn run(
     let speed = trace.length().div_ceil(seconds * SECOND).max(1);
     let traffic = traffic(trace, rule, speed);
     // As much faster: so there are as many ticks to a take as in real time, and as much comes in one.
-    stage.refill_every(TICK / speed);
+    fixture.refill_every(TICK / speed);
     let mut costs = Vec::new();
     let (told, others): (Vec<Limiter>, Vec<Limiter>) =
         wanted.limiters.iter().partition(|limiter| limiter.can_be_told(&traffic.rule));
@@ -114,15 +87,15 @@ pub async fn run(
     }
     for limiter in told {
         tell(&format!("replay: {}, {speed} times as fast", limiter.name()));
-        let contender = Contender::new(limiter, traffic.rule, "replay");
-        let (act, meter) = stage.play_metered(&traffic, contender).await?;
-        let oracle = Oracle { ideal: limiter.ideal(), rule: traffic.rule, offset: act.offset };
-        let until = act.begin + traffic.time;
-        let takes = &act.takes[0].1;
-        let score = Score::of(&Played { oracle, from: act.begin, until, promises: false }, takes);
-        let (decisions, (_, micros)) = (takes.len().max(1) as f64, meter.of(commands(limiter)));
-        costs.push(Paid { limiter, cpu: meter.cpu / decisions, command: micros / decisions });
-        comparison.cells.extend(Cell::of(limiter, &traffic, vec![score]));
+        let under_test = LimiterUnderTest::new(limiter, traffic.rule, "replay");
+        let (run, counters) = fixture.play_metered(&traffic, under_test).await?;
+        let oracle = Oracle { ideal: limiter.ideal(), rule: traffic.rule, offset: run.offset };
+        let until = run.begin + traffic.time;
+        let takes = &run.takes[0].1;
+        let score = Score::of(&Played { oracle, from: run.begin, until, promises: false }, takes);
+        let (decisions, (_, micros)) = (takes.len().max(1) as f64, counters.of(commands(limiter)));
+        costs.push(Paid { limiter, cpu: counters.cpu / decisions, command: micros / decisions });
+        comparison.measurements.extend(Measurement::of(limiter, &traffic, vec![score]));
     }
     let ideals = [Ideal::Bucket, Ideal::Sliding, Ideal::Fixed];
     comparison.replay = Some(Replay {

@@ -1,19 +1,19 @@
-//! What a perfect limiter would have done to a trace.
+//! The decisions of a perfect limiter about a trace.
 
 use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::Trace;
+use super::trace::Trace;
 use crate::oracle::{Ideal, Oracle};
 
 /// Keys named of those that are denied most.
 const NAMED: usize = 5;
 
-/// What a perfect limiter would have done to a trace.
+/// The decisions of a perfect limiter about a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Of which kind.
+    /// The kind of perfect limiter.
     pub ideal: Ideal,
     /// Takes asked for.
     pub asked: u64,
@@ -21,11 +21,11 @@ pub struct Outcome {
     pub denied: u64,
     /// Keys of which it would have denied any.
     pub keys_denied: usize,
-    /// Those denied most, with how many of how many takes.
+    /// The keys denied most, each with its denials and takes.
     pub most_denied: Vec<(String, u64, u64)>,
 }
 
-/// What `oracle` would have done.
+/// The decisions of `oracle`.
 pub fn outcome(trace: &Trace, oracle: &Oracle) -> Outcome {
     let mut of_key: Vec<Vec<(u64, u64)>> = vec![Vec::new(); trace.keys.len()];
     for entry in &trace.entries {

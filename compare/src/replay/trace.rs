@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::{Context, anyhow, bail, ensure};
 use chrono::DateTime;
 
-use crate::clock::{Micros, SECOND};
+use topup_lab::clock::{Micros, SECOND};
 
 /// A take of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,9 @@ struct Line {
 impl Trace {
     /// The trace that `text` holds; `file` is its name in errors.
     ///
-    /// Lines are `time,key,count` (seconds since any instant, with decimals, or RFC 3339; the count may be left out, and so
-    /// may a line of headings), or those of a combined access log, whose keys are the addresses of clients.
+    /// Lines are `time,key,count`, or those of a combined access log, whose keys are the addresses of clients. A time is
+    /// in seconds since any instant, with decimals, or as in RFC 3339. The count may be left out, and so may a line of
+    /// headings.
     ///
     /// # Errors
     /// When a line is neither, with its number.
@@ -50,7 +51,7 @@ impl Trace {
         Ok(Self::of(lines))
     }
 
-    /// How long it is.
+    /// Its length.
     pub fn length(&self) -> Micros {
         self.entries.last().map_or(0, |entry| entry.at)
     }

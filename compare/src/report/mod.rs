@@ -1,29 +1,18 @@
-//! What people read: progress while it runs, tables at the end, a page for the browser.
+//! Progress, tables for the terminal, and a page for the browser.
 
 mod page;
 mod summary;
 mod terminal;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 pub use page::page;
 pub use terminal::{about_trace, of_trace, print as terminal};
+pub use topup_lab::output::{answer, tell as complain};
 
-/// A line of progress, for whoever waits at a terminal.
+/// Prints progress, on a terminal only.
 pub fn tell(line: &str) {
-    let mut to = std::io::stderr().lock();
-    if to.is_terminal() {
-        // A reader that has gone is no error.
-        let _ = writeln!(to, "{line}");
+    if std::io::stderr().is_terminal() {
+        complain(line);
     }
-}
-
-/// What whoever runs this has to know.
-pub fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
-}
-
-/// What was asked for; a reader that has gone is no error.
-pub fn answer(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

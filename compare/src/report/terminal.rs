@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use topup_measure::{Quantiles, Spread, Table, count, fine};
+use topup_lab::{Quantiles, Summary, Table, count, fine};
 
 use super::summary;
 use crate::{
-    comparison::{Cell, Comparison},
+    comparison::{Comparison, Measurement},
     cost::Load,
-    replay::Replay,
+    replay::results::Replay,
     traffic::Traffic,
 };
 
@@ -63,25 +63,33 @@ pub fn print(comparison: &Comparison) -> String {
 /// The tables: one figure of each limiter under each traffic, and costs.
 fn tables(comparison: &Comparison) -> Vec<Table> {
     let mut tables = vec![summary::table(comparison)];
-    if !comparison.cells.is_empty() {
-        let text = |spread: Option<Spread>, few: &dyn Fn(f64) -> String| {
-            spread.map_or_else(String::new, |spread| spread.text(few))
+    if !comparison.measurements.is_empty() {
+        let text = |summary: Option<Summary>, few: &dyn Fn(f64) -> String| {
+            summary.map_or_else(String::new, |summary| summary.text(few))
         };
         let three = |figure: f64| if figure.is_finite() { format!("{figure:.3}") } else { "–".to_owned() };
-        tables.extend(by_traffic(comparison, "Admitted / ideal", &|cell| text(cell.share, &three)));
+        tables.extend(by_traffic(comparison, "Admitted / ideal", &|measurement| {
+            text(measurement.share, &three)
+        }));
         tables.extend(by_traffic(
             comparison,
             "Worst excess over capacity + rate × window, in tokens",
-            &|cell| text(cell.excess, &fine),
+            &|measurement| text(measurement.excess, &fine),
         ));
-        tables.extend(by_traffic(comparison, "Tokens wrongly allowed / takes wrongly denied", &|cell| {
-            format!(
-                "{} / {}",
-                count(cell.score.wrongly_allowed as f64),
-                count(cell.score.wrongly_denied as f64)
-            )
+        tables.extend(by_traffic(
+            comparison,
+            "Tokens wrongly allowed / takes wrongly denied",
+            &|measurement| {
+                format!(
+                    "{} / {}",
+                    count(measurement.score.wrongly_allowed as f64),
+                    count(measurement.score.wrongly_denied as f64)
+                )
+            },
+        ));
+        tables.extend(by_traffic(comparison, "Worst starvation, in ms", &|measurement| {
+            fine(measurement.score.starved_ms)
         }));
-        tables.extend(by_traffic(comparison, "Worst starvation, in ms", &|cell| fine(cell.score.starved_ms)));
         tables.extend(other(comparison));
     }
     if !comparison.costs.is_empty() {
@@ -112,22 +120,22 @@ fn tables(comparison: &Comparison) -> Vec<Table> {
 }
 
 /// One figure of each limiter under each traffic, as many traffics abreast as a terminal holds.
-fn by_traffic(comparison: &Comparison, title: &str, figure: &dyn Fn(&Cell) -> String) -> Vec<Table> {
+fn by_traffic(comparison: &Comparison, title: &str, figure: &dyn Fn(&Measurement) -> String) -> Vec<Table> {
     let abreast = |traffics: &[Traffic]| {
         let names = traffics.iter().map(|traffic| traffic.name.clone());
         let mut table = Table::new(title, std::iter::once(String::new()).chain(names));
         for limiter in comparison.limiters() {
-            let cell = |traffic: &Traffic| {
-                comparison.cell(limiter, &traffic.name).map_or_else(|| "–".to_owned(), figure)
+            let measurement = |traffic: &Traffic| {
+                comparison.measurement(limiter, &traffic.name).map_or_else(|| "–".to_owned(), figure)
             };
-            table.row(limiter.name(), traffics.iter().map(cell));
+            table.row(limiter.name(), traffics.iter().map(measurement));
         }
         table
     };
     comparison.traffics.chunks(ABREAST).map(abreast).collect()
 }
 
-/// What is measured under one traffic only.
+/// Figures of one traffic only.
 fn other(comparison: &Comparison) -> Option<Table> {
     let header = [
         "",
@@ -143,11 +151,15 @@ fn other(comparison: &Comparison) -> Option<Table> {
     }
     let mut table = Table::new("One by one", header);
     for limiter in comparison.limiters() {
-        let certain = comparison.cell(limiter, "certain").and_then(|cell| cell.otherwise);
-        let promises = comparison.cell(limiter, "promises").and_then(|cell| cell.score.promises.clone());
+        let certain =
+            comparison.measurement(limiter, "certain").and_then(|measurement| measurement.otherwise);
+        let promises = comparison
+            .measurement(limiter, "promises")
+            .and_then(|measurement| measurement.score.promises.clone());
         let late = promises.as_ref().and_then(|promises| promises.late);
         let cautious = promises.as_ref().and_then(|promises| promises.cautious);
-        let uneven = comparison.cell(limiter, "steady-5").and_then(|cell| cell.score.unevenness);
+        let uneven =
+            comparison.measurement(limiter, "steady-5").and_then(|measurement| measurement.score.unevenness);
         let or = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), fine);
         table.row(
             limiter.name(),
@@ -178,8 +190,8 @@ fn costs(comparison: &Comparison) -> Table {
     let mut table = Table::new("Redis, per decision at full load, refill included; and per bucket", header);
     for cost in &comparison.costs {
         let cpu = |load| {
-            let spread = cost.under(load).map(|under| under.rounds);
-            spread.map_or_else(|| "–".to_owned(), |rounds| rounds.text(fine))
+            let summary = cost.under(load).map(|under| under.rounds);
+            summary.map_or_else(|| "–".to_owned(), |rounds| rounds.text(fine))
         };
         let part = |load, figure: fn(&crate::cost::Saturation) -> f64| {
             cost.under(load).map_or_else(|| "–".to_owned(), |under| fine(figure(under)))
@@ -229,7 +241,7 @@ fn latencies(comparison: &Comparison) -> Table {
     table
 }
 
-/// What a trace is, and how it was replayed.
+/// The description of a trace and its replay.
 pub fn about_trace(replay: &Replay) -> String {
     let Replay { file, rule, seconds, keys, speed, .. } = replay;
     let (capacity, rate) = (rule.capacity, rule.rate_text());
@@ -242,7 +254,7 @@ pub fn about_trace(replay: &Replay) -> String {
     )
 }
 
-/// What a perfect limiter would have done to a trace, and what each limiter costs.
+/// The decisions of a perfect limiter about a trace, and the costs of each limiter.
 pub fn of_trace(replay: &Replay) -> [Table; 2] {
     let header = ["a perfect", "allows", "denies", "%", "keys denied", "denied most"];
     let mut table = Table::new("What it would have done", header);

@@ -1,18 +1,17 @@
-//! How evenly tokens come out of a bucket that is always asked for more.
+//! The evenness of tokens from a bucket that is always asked for more.
+
+use topup_lab::clock::Micros;
 
 use super::Played;
-use crate::{
-    clock::Micros,
-    take::{Take, by_bucket},
-};
+use crate::take::{Take, by_bucket};
 
 /// Tokens that a perfect limiter admits in one slice of time: enough for one more or less not to be all.
 const TOKENS: u64 = 8;
 /// Slices a run must have for their spread to mean anything.
 const LEAST: usize = 8;
 
-/// The standard deviation of what was admitted in slices of eight tokens' time, over their mean: 0 is perfectly even.
-/// Of the busiest bucket, once the first full bucket is spent; `None` where there were too few slices.
+/// The standard deviation of the takes admitted in slices of eight tokens' time, over their mean: 0 is perfectly even. The
+/// busiest bucket counts, once its first capacity is spent. `None` if there were too few slices.
 pub(super) fn unevenness(played: &Played, takes: &[Take]) -> Option<f64> {
     let rule = played.oracle.rule;
     let slice: Micros = rule.micros.saturating_mul(TOKENS).div_ceil(rule.tokens);

@@ -1,4 +1,4 @@
-//! How the excess of all windows is spread.
+//! A histogram of the excess of all windows.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ impl Histogram {
         self.bins[bin] += 1;
     }
 
-    /// What a bin holds, for people.
+    /// The bounds of a bin, as text.
     pub fn label(bin: usize) -> String {
         match (bin.checked_sub(1).map(|before| BINS[before]), BINS.get(bin)) {
             (None, _) => "within".to_owned(),

@@ -1,4 +1,4 @@
-//! What a limiter is worth: figures, each with one definition (docs/comparison.md).
+//! Scores of a limiter. docs/comparison.md defines each figure.
 
 mod evenness;
 mod histogram;
@@ -8,19 +8,19 @@ mod series;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use topup_measure::Quantiles;
+use topup_lab::Quantiles;
 
 pub use histogram::{BINS, Histogram};
 pub use promise::Promises;
 pub use series::Series;
+use topup_lab::clock::{Micros, SECOND};
 
 use crate::{
-    clock::{Micros, SECOND},
     oracle::{Oracle, Worst, Wrong, worst_of},
     take::{Take, by_bucket},
 };
 
-/// How a limiter did under one traffic.
+/// The result of a limiter under one traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// Takes asked for.
@@ -32,8 +32,8 @@ pub struct Score {
     /// Takes that got no answer.
     pub failed: u64,
     /// Tokens that a perfect limiter of its kind would have admitted. Takes were decided somewhere between sending and
-    /// answer: this is the figure nearest to `admitted` that a perfect limiter can have reached meanwhile, and `admitted`
-    /// itself where no decision was certainly wrong.
+    /// answer. A perfect limiter can have reached several figures, and this one is nearest to `admitted`. It is `admitted`
+    /// itself if no decision was certainly wrong.
     pub ideal: u64,
     /// The window in which most was admitted above capacity and rate.
     pub excess: Excess,
@@ -45,15 +45,15 @@ pub struct Score {
     pub starved_ms: f64,
     /// When that began, in s.
     pub starved_at: f64,
-    /// How promises of `retry_after` were kept, where they were put to the test.
+    /// Delays behind promises of `retry_after`, where they were tested.
     pub promises: Option<Promises>,
-    /// How unevenly tokens came out under overload.
+    /// Unevenness of tokens under overload.
     pub unevenness: Option<f64>,
     /// µs from asking to the answer.
     pub latency: Option<Quantiles>,
     /// Admitted over time.
     pub series: Series,
-    /// How the excess of all windows is spread.
+    /// A histogram of the excess of all windows.
     pub histogram: Histogram,
 }
 
@@ -68,10 +68,10 @@ pub struct Excess {
     pub window_ms: f64,
 }
 
-/// What was played.
+/// Facts about the play.
 #[derive(Clone, Copy, Debug)]
 pub struct Played {
-    /// What is right.
+    /// The perfect limiter.
     pub oracle: Oracle,
     /// When it began.
     pub from: Micros,

@@ -1,27 +1,27 @@
-//! How long after the promised instant a retry really succeeds.
+//! Delays from a promised instant to the retry that succeeds.
 
 use serde::{Deserialize, Serialize};
-use topup_measure::Quantiles;
+use topup_lab::Quantiles;
+use topup_lab::clock::Micros;
 
 use crate::{
-    clock::Micros,
     oracle::{Oracle, Perfect},
     take::{Answer, Take},
 };
 
-/// How promises of `retry_after` were kept.
+/// Delays behind promises of `retry_after`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promises {
     /// Denials that promised an instant, and were followed by a retry at or after it.
     pub count: u64,
-    /// µs from the promised instant to the sending of the first retry that succeeded; 0 where the first one at or after
-    /// the promised instant did.
+    /// µs from the promised instant to the sending of the first retry that succeeded. It is 0 if the first retry at or after the
+    /// promised instant did.
     pub late: Option<Quantiles>,
     /// µs by which the promised instant lies after the one at which the perfect bucket has the tokens.
     pub cautious: Option<Quantiles>,
 }
 
-/// What has been seen of promises so far.
+/// Promises so far.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     late: Vec<f64>,
@@ -42,7 +42,7 @@ impl Seen {
     /// Judges the takes of one bucket with one taker.
     pub(super) fn judge(&mut self, oracle: &Oracle, takes: &[Take]) {
         let mut perfect = Perfect::new(oracle);
-        // What was promised for how many tokens, and not yet put to the test.
+        // A promised instant for a number of tokens, not yet tested.
         let mut promised: Option<Promised> = None;
         for take in takes {
             match take.answer {

@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::Played;
-use crate::clock::{Micros, SECOND};
+use topup_lab::clock::{Micros, SECOND};
 
 /// Points of a curve: enough for a plot the width of a screen.
 const POINTS: u64 = 80;
 
-/// What had been admitted by each of evenly spaced instants.
+/// Tokens admitted by each of evenly spaced instants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Between two instants, in s.
     pub step: f64,
     /// Tokens admitted by the end of each step.
     pub admitted: Vec<u64>,
-    /// What a perfect limiter had admitted by then.
+    /// Tokens that a perfect limiter had admitted by then.
     pub ideal: Vec<u64>,
 }
 

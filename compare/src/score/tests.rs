@@ -10,7 +10,7 @@ use crate::{
 const RULE: Rule = Rule::per_second(20, 100);
 const ORACLE: Oracle = Oracle { ideal: Ideal::Bucket, rule: RULE, offset: 0 };
 
-/// What `limiter` says to one take every `every` µs, for `seconds`; each is answered within 80 µs.
+/// Takes of `limiter`, one every `every` µs for `seconds`, each answered within 80 µs.
 fn play(every: Micros, seconds: u64, mut limiter: impl FnMut(Micros) -> Answer) -> Vec<Take> {
     let ask =
         |at: Micros| Take { bucket: 0, count: 1, sent: at, received: at + 80, answer: limiter(at + 40) };

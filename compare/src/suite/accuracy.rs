@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{Choices, answers};
 use crate::{
-    comparison::{Cell, Comparison},
-    limiter::{Contender, Limiter},
+    comparison::{Comparison, Measurement},
+    fixture::{Fixture, Run},
+    limiter::{Limiter, LimiterUnderTest},
     oracle::Oracle,
     report::tell,
     score::{Played, Score},
-    stage::{Act, Stage},
     take::Take,
     traffic::{Fault, Pattern, Traffic},
 };
@@ -21,12 +21,12 @@ const MOST_TICKED: u32 = 1_000;
 
 /// Plays `traffic` as often as chosen, to as many limiters at a time as this machine can ask.
 pub(super) async fn play(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     choices: &Choices,
     traffic: &Traffic,
     into: &mut Comparison,
 ) -> anyhow::Result<()> {
-    if traffic.fault == Fault::RedisRestart && !stage.server().is_private() {
+    if traffic.fault == Fault::RedisRestart && !fixture.server().is_private() {
         into.left_out.push(format!("{}: a Redis of yours is not restarted", traffic.name));
         return Ok(());
     }
@@ -47,16 +47,16 @@ pub(super) async fn play(
     for round in 0..choices.rounds {
         let seed = choices.seed.wrapping_add(u64::from(round));
         for limiters in limiters.chunks(at_once) {
-            let contender = |limiter: &Limiter| {
-                Contender::new(*limiter, traffic.rule, &format!("{}-{round}", traffic.name))
+            let under_test = |limiter: &Limiter| {
+                LimiterUnderTest::new(*limiter, traffic.rule, &format!("{}-{round}", traffic.name))
             };
-            let act = stage.play(traffic, limiters.iter().map(contender).collect(), seed).await?;
-            for (contender, takes) in &act.takes {
-                let score = score(&act, contender, traffic, takes);
-                rounds.entry(contender.limiter).or_default().push(score);
+            let run = fixture.play(traffic, limiters.iter().map(under_test).collect(), seed).await?;
+            for (under_test, takes) in &run.takes {
+                let score = score(&run, under_test, traffic, takes);
+                rounds.entry(under_test.limiter).or_default().push(score);
                 if traffic.pattern == Pattern::Certain && round == 0 {
-                    let answers = answers::compare(traffic, seed, contender.limiter, takes);
-                    compared.insert(contender.limiter, answers);
+                    let answers = answers::compare(traffic, seed, under_test.limiter, takes);
+                    compared.insert(under_test.limiter, answers);
                 }
             }
         }
@@ -65,17 +65,17 @@ pub(super) async fn play(
         }
     }
     for (limiter, scores) in rounds {
-        let Some(cell) = Cell::of(limiter, traffic, scores) else { continue };
+        let Some(measurement) = Measurement::of(limiter, traffic, scores) else { continue };
         let (otherwise, answers) = compared.remove(&limiter).unzip();
-        into.cells.push(Cell { otherwise, answers, ..cell });
+        into.measurements.push(Measurement { otherwise, answers, ..measurement });
     }
     into.traffics.push(traffic.clone());
     Ok(())
 }
 
-fn score(act: &Act, contender: &Contender, traffic: &Traffic, takes: &[Take]) -> Score {
-    let oracle = Oracle { ideal: contender.limiter.ideal(), rule: traffic.rule, offset: act.offset };
-    let until = act.begin + traffic.time;
+fn score(run: &Run, under_test: &LimiterUnderTest, traffic: &Traffic, takes: &[Take]) -> Score {
+    let oracle = Oracle { ideal: under_test.limiter.ideal(), rule: traffic.rule, offset: run.offset };
+    let until = run.begin + traffic.time;
     let promises = traffic.pattern == Pattern::Promises;
-    Score::of(&Played { oracle, from: act.begin, until, promises }, takes)
+    Score::of(&Played { oracle, from: run.begin, until, promises }, takes)
 }

@@ -6,7 +6,7 @@ use crate::{
     traffic::{Traffic, certain_plan},
 };
 
-/// How many of `takes` were answered otherwise than is right, and all answers as one number (FNV-1a, in hexadecimal).
+/// The number of wrong answers in `takes`, and all answers as one number (FNV-1a, in hexadecimal).
 pub(super) fn compare(traffic: &Traffic, seed: u64, limiter: Limiter, takes: &[Take]) -> (u64, String) {
     let plan = certain_plan(traffic, seed, limiter.ideal());
     let (mut otherwise, mut hash) = (0, 0xcbf2_9ce4_8422_2325_u64);

@@ -4,29 +4,29 @@ mod accuracy;
 mod answers;
 
 use std::time::Duration;
+use topup_lab::clock;
 
 use crate::{
-    clock,
     comparison::{About, Comparison, Cost},
     cost::{self, Load, Pace, Saturation},
+    fixture::Fixture,
     limiter::Limiter,
     report::tell,
-    stage::Stage,
     traffic::{self, Traffic},
     verdict,
 };
 use anyhow::ensure;
 
-/// What to compare, and how thoroughly.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    /// Who.
+    /// The limiter.
     pub limiters: Vec<Limiter>,
-    /// Under what.
+    /// The traffics.
     pub traffics: Vec<Traffic>,
-    /// How often each traffic is played; the costs once.
+    /// Rounds of each traffic. Costs are measured once.
     pub rounds: u32,
-    /// What is drawn at random is drawn from this.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Whether to measure costs too.
     pub costs: bool,
@@ -65,50 +65,50 @@ pub fn traffics(named: &[String], quick: bool) -> anyhow::Result<Vec<Traffic>> {
 ///
 /// # Errors
 /// When Redis, a worker or the daemon fails.
-pub async fn run(stage: &mut Stage, choices: &Choices) -> anyhow::Result<Comparison> {
+pub async fn run(fixture: &mut Fixture, choices: &Choices) -> anyhow::Result<Comparison> {
     ensure!(!choices.limiters.is_empty(), "nobody is to be compared");
-    let mut comparison = Comparison::new(about(stage.server().version().await?, choices));
+    let mut comparison = Comparison::new(about(fixture.server().version().await?, choices));
     for (turn, traffic) in choices.traffics.iter().enumerate() {
         tell(&format!("traffic {} of {}: {}", turn + 1, choices.traffics.len(), traffic.name));
-        accuracy::play(stage, choices, traffic, &mut comparison).await?;
+        accuracy::play(fixture, choices, traffic, &mut comparison).await?;
     }
     if choices.costs {
-        costs(stage, choices, &mut comparison).await?;
+        costs(fixture, choices, &mut comparison).await?;
     }
     comparison.verdicts = verdict::verdicts(&comparison);
     Ok(comparison)
 }
 
-async fn costs(stage: &mut Stage, choices: &Choices, into: &mut Comparison) -> anyhow::Result<()> {
+async fn costs(fixture: &mut Fixture, choices: &Choices, into: &mut Comparison) -> anyhow::Result<()> {
     let pace = if choices.quick {
-        Pace { hammer: 0.2, point: 0.6, keys: 200 }
+        Pace { saturate: 0.2, point: 0.6, keys: 200 }
     } else {
-        Pace { hammer: 0.7, point: 2.0, keys: 300 }
+        Pace { saturate: 0.7, point: 2.0, keys: 300 }
     };
-    let time = (pace.hammer * 1e6) as clock::Micros;
+    let time = (pace.saturate * 1e6) as clock::Micros;
     for &limiter in &choices.limiters {
         let mut saturations = Vec::new();
         for load in Load::ALL {
             tell(&format!("cost: {}, {}", limiter.name(), load.says()));
             let mut rounds = Vec::new();
             for _ in 0..choices.rounds {
-                rounds.push(cost::saturation(stage, limiter, load, time).await?);
+                rounds.push(cost::saturation(fixture, limiter, load, time).await?);
             }
             saturations.extend(Saturation::middle(rounds));
         }
         into.costs.push(Cost { limiter, saturations, memory: None });
     }
     tell("cost: memory");
-    for (cost, memory) in into.costs.iter_mut().zip(cost::memory(stage, &choices.limiters).await?) {
+    for (cost, memory) in into.costs.iter_mut().zip(cost::memory(fixture, &choices.limiters).await?) {
         cost.memory = Some(memory);
     }
     if choices.limiters.contains(&Limiter::TokenBucket) {
         for buckets in [0, UPKEEP] {
             tell(&format!("cost: the daemon with {buckets} active buckets"));
             let time = Duration::from_secs(if choices.quick { 1 } else { 5 });
-            into.upkeep.push(cost::upkeep(stage, buckets, time).await?);
+            into.upkeep.push(cost::upkeep(fixture, buckets, time).await?);
         }
-        into.crossover = Some(cost::crossover(stage, &pace, choices.quick, tell).await?);
+        into.crossover = Some(cost::crossover(fixture, &pace, choices.quick, tell).await?);
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use super::{Arrival, Keys, Pattern, Traffic};
-use crate::clock::Micros;
+use topup_lab::clock::Micros;
 
-/// How far before and after the edge of a window the attack on it is: a busy machine may be as late.
+/// Time from the attack to the edge of a window, on both sides. A busy machine may be as late.
 const EDGE: Micros = 30_000;
 /// After the beginning of a window, the take that opens it where windows begin with their first take.
 const OPENING: Micros = 2_000;

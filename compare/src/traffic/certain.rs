@@ -1,15 +1,13 @@
-//! Takes whose decisions are certain: whichever kind of perfection is meant, and however late each is by a few
-//! hundredths of a second, there is one right answer. So decisions can be compared one by one, between limiters and runs.
+//! Takes whose decisions are certain. Every kind of perfect limiter gives the same answer, even if a take is late by a few
+//! hundredths of a second. Decisions can therefore be compared one by one, between limiters and runs.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use topup_lab::clock::Micros;
 
 use super::{Arrival, Traffic};
-use crate::{
-    clock::Micros,
-    oracle::{Ideal, Oracle, Perfect},
-};
+use crate::oracle::{Ideal, Oracle, Perfect};
 
-/// How late a take may be and still get the same answer.
+/// Delay of a take that does not change its answer.
 const MARGIN: Micros = 40_000;
 /// The shortest pause between two takes of a key: the first has been answered by then.
 const PAUSE: Micros = 5_000;

@@ -1,7 +1,9 @@
 //! Every traffic there is.
 
+use topup_lab::clock::Micros;
+
 use super::{Fault, Keys, Pattern, Traffic};
-use crate::{clock::Micros, rule::Rule};
+use crate::rule::Rule;
 
 const MS: Micros = 1_000;
 

@@ -11,17 +11,18 @@ use serde::{Deserialize, Serialize};
 pub use arrivals::{TICK, arrivals};
 pub use certain::plan as certain_plan;
 pub use list::all;
+use topup_lab::clock::Micros;
 
-use crate::{clock::Micros, rule::Rule};
+use crate::rule::Rule;
 
 /// One kind of traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// As on the command line.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short description.
     pub says: String,
-    /// What each limiter is told.
+    /// The rule of each limiter.
     pub rule: Rule,
     /// Who asks.
     pub keys: Keys,
@@ -35,13 +36,13 @@ pub struct Traffic {
     pub skewed: bool,
     /// Worker processes, where it takes more or fewer than are chosen.
     pub workers: Option<u32>,
-    /// What goes wrong meanwhile.
+    /// The fault meanwhile.
     pub fault: Fault,
     /// Whether it is part of a quick run.
     pub quick: bool,
 }
 
-/// How takes are spread over keys.
+/// The spread of takes over keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Keys {
     /// In turn over so many.
@@ -65,10 +66,10 @@ pub enum Pattern {
     WindowEdge,
     /// A bucket's worth, again when it has almost come back, with the pause moved through a tick.
     TickEdge,
-    /// One take of each worker, then a burst of all of them on a bucket that is full or nearly, then more than is left:
-    /// the load that shows takes above the limit when workers believe a full bucket to be below full.
+    /// One take of each worker, then a burst of all of them on a bucket that is full or nearly, then more than is left.
+    /// This load shows takes above the limit if workers believe a full bucket to be below full.
     NearFull(u32),
-    /// So that every decision is certain: far from the instants at which the answer changes.
+    /// Takes far from the instants at which the answer changes, so that every decision is certain.
     Certain,
     /// Each key by one taker, who comes back when told to.
     Promises,
@@ -76,14 +77,14 @@ pub enum Pattern {
     Trace(Vec<(Micros, u32, u32)>),
 }
 
-/// What goes wrong in the course of a run.
+/// A fault in the course of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// Nothing.
     None,
-    /// Whatever refills is killed after a third of the time, and started again after two.
+    /// The daemons and refilling tasks are killed after a third of the time, and started again after two.
     DaemonAway,
-    /// Whatever refills runs twice.
+    /// The daemons and refilling tasks run twice.
     TwoDaemons,
     /// Redis is restarted at half the time, empty.
     RedisRestart,
@@ -103,7 +104,7 @@ pub struct Arrival {
 // === impl Traffic ===
 
 impl Traffic {
-    /// How many keys there are.
+    /// The number of keys.
     pub const fn key_count(&self) -> u32 {
         match self.keys {
             Keys::Even(count) | Keys::Zipf(count) => count,
@@ -120,7 +121,7 @@ impl Traffic {
             Pattern::OnOff(load, ..) => load * rate,
             Pattern::Herd(every) => 4e6 * self.rule.capacity as f64 / *every as f64,
             Pattern::WindowEdge | Pattern::TickEdge => 2.0 * rate,
-            // Of its bursts, not of its pauses.
+            // The rate of its bursts, not of its pauses.
             Pattern::NearFull(workers) => 2_000.0 + 100.0 * f64::from(*workers),
             Pattern::Certain | Pattern::Promises => f64::from(self.key_count()) * 40.0,
             Pattern::Trace(trace) => trace.len() as f64 * 1e6 / self.time.max(1) as f64,

@@ -1,10 +1,9 @@
 //! Traffic is what it says, and the same each time.
 
+use topup_lab::clock::SECOND;
+
 use super::*;
-use crate::{
-    clock::SECOND,
-    oracle::{Ideal, Oracle, Perfect},
-};
+use crate::oracle::{Ideal, Oracle, Perfect};
 
 fn named(name: &str) -> Traffic {
     all(4.0).into_iter().find(|traffic| traffic.name == name).unwrap()

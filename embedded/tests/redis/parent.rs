@@ -1,4 +1,4 @@
-//! What becomes of a Redis whose parent is killed before it can clean up.
+//! A Redis whose parent is killed before it can clean up.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};

@@ -4,20 +4,23 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::time::{sleep, timeout};
-use topup_measure::{Spread, Table, count, fine, short};
+use topup_lab::{Summary, Table, clock::Stopwatch, count, fine, output::tell, short};
 
-use super::{Curve, Grown, bytes_each};
+use super::grown::{Grown, bytes_each};
 use crate::{
-    clock::Stopwatch,
-    limiter::Limiter,
+    catalog::Curve,
+    closed_loop,
+    fixture::credited,
+    limiter::kind::Limiter,
     measurement::Measurement,
-    pool,
-    report::tell,
     rules::{self, Rule},
-    suite::{Bench, KEYS, refill},
+    suite::{
+        bench::{Bench, KEYS},
+        refill,
+    },
 };
 
-/// A bucket as far from full as these is credited every 102.4 s: each about once. So long a look is one round.
+/// A bucket as far from full as these is credited every 102.4 s: each about once. One look of that length is a round.
 const WINDOW: Duration = Duration::from_millis(102_600);
 /// A million takes by script last some 15 s here; a machine on which they last longer has shown enough.
 const FILLED_WITHIN: Duration = Duration::from_secs(90);
@@ -65,31 +68,31 @@ pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
 async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]> {
     bench.fixture.clear().await?;
     sleep(SETTLE).await;
-    let empty = bench.fixture.meter().await?.memory;
+    let empty = bench.fixture.counters().await?.memory;
     let filling = refill::fill(&mut bench.fixture, Rule::Crowd, size);
     timeout(FILLED_WITHIN, filling).await.with_context(|| format!("not filled in {FILLED_WITHIN:?}"))??;
     sleep(SETTLE).await;
-    let bytes = bench.fixture.meter().await?.memory - empty;
+    let bytes = bench.fixture.counters().await?.memory - empty;
     let works = [work(bench).await?];
     let raw = Measurement {
         tasks: 8,
         ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
     };
-    let with = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
-    bench.fixture.stop_daemon().await;
-    let without = pool::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
+    let with = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
+    bench.fixture.kill_daemon().await;
+    let without = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     let config = rules::config(bench.fixture.url());
     bench.fixture.start_daemon(&config).await?;
 
-    let spread = |of: fn(&Work) -> f64, text: fn(f64) -> String| {
-        Spread::of(works.iter().map(of)).map_or_else(String::new, |spread| spread.text(text))
+    let summary = |of: fn(&Work) -> f64, text: fn(f64) -> String| {
+        Summary::of(works.iter().map(of)).map_or_else(String::new, |summary| summary.text(text))
     };
     Ok([
-        spread(|work| work.credited, count),
-        spread(|work| work.redis, short),
-        spread(|work| if work.credited > 0.0 { work.redis * 1e3 / work.credited } else { f64::NAN }, short),
-        spread(|work| work.daemon, short),
-        spread(|work| work.lag_ms, fine),
+        summary(|work| work.credited, count),
+        summary(|work| work.redis, short),
+        summary(|work| if work.credited > 0.0 { work.redis * 1e3 / work.credited } else { f64::NAN }, short),
+        summary(|work| work.daemon, short),
+        summary(|work| work.lag_ms, fine),
         bytes_each(bytes, size),
         format!("{} ({})", short(with.seen.p99), short(without.seen.p99)),
     ])
@@ -97,14 +100,14 @@ async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]
 
 async fn work(bench: &mut Bench<'_>) -> anyhow::Result<Work> {
     let fixture = &mut bench.fixture;
-    let (credited, _) = fixture.credited().await?;
-    let (before, daemon, watch) = (fixture.meter().await?, fixture.daemon_used(), Stopwatch::start());
+    let (so_far, _) = credited(fixture).await?;
+    let (before, daemon, watch) = (fixture.counters().await?, fixture.daemon_cpu(), Stopwatch::start());
     sleep(WINDOW).await;
     let seconds = watch.elapsed().as_secs_f64();
-    let (spent, daemon) = (fixture.meter().await?.since(&before), fixture.daemon_used() - daemon);
-    let (now, lag_ms) = fixture.credited().await?;
+    let (spent, daemon) = (fixture.counters().await?.since(&before), fixture.daemon_cpu() - daemon);
+    let (now, lag_ms) = credited(fixture).await?;
     Ok(Work {
-        credited: (now - credited) / seconds,
+        credited: (now - so_far) / seconds,
         redis: spent.cpu / 1e3 / seconds,
         daemon: daemon * 1e3 / seconds,
         lag_ms,

@@ -3,21 +3,24 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use topup_measure::{Table, count, fine, short};
+use topup_lab::{Table, clock::Stopwatch, count, fine, output::tell, short};
 
-use super::{Curve, Grown, bytes_each, rounds, takes};
+use super::{
+    grown::{Grown, bytes_each, rounds},
+    takes,
+};
 use crate::{
-    clock::Stopwatch,
-    limiter::Limiter,
+    catalog::Curve,
+    fixture,
+    limiter::kind::Limiter,
     measurement::Measurement,
-    report::tell,
     rules::{self, Rule},
-    suite::Bench,
+    suite::bench::Bench,
 };
 
-/// How long Redis and the daemon are watched while nobody asks: many looks at each limit.
+/// Time for which Redis and the daemon are watched without takes: many looks at each limit.
 const IDLE: Duration = Duration::from_secs(3);
-/// What was just published has been read by everybody after this.
+/// All workers and daemons have read a new publication after this.
 const SETTLE: Duration = Duration::from_secs(1);
 /// The second capacity of the first limit: what a reload changes.
 const OTHER: u64 = 999_999_999;
@@ -52,7 +55,7 @@ pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
             Err(error) => missing.push(format!("{} limits: {error:#}", count(size as f64))),
         }
     }
-    bench.fixture.stop_daemon().await;
+    bench.fixture.kill_daemon().await;
     bench.fixture.clear().await?;
     let config = rules::config(bench.fixture.url());
     bench.fixture.start_daemon(&config).await?;
@@ -62,9 +65,9 @@ pub(super) async fn grown(bench: &mut Bench<'_>) -> anyhow::Result<Grown> {
 async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<Vec<String>> {
     let (time, rounds) = (bench.choices.time(), rounds(bench.choices));
     let fixture = &mut bench.fixture;
-    fixture.stop_daemon().await;
+    fixture.kill_daemon().await;
     fixture.clear().await?;
-    let empty = fixture.meter().await?.memory;
+    let empty = fixture.counters().await?.memory;
     let url = fixture.url().to_owned();
     let config = |first| rules::apart(&url, size, first);
 
@@ -72,24 +75,24 @@ async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<Vec<String>
     fixture.start_daemon(&config(Rule::Apart.capacity())).await?;
     fixture.ready().await?;
     let published = watch.elapsed();
-    let bytes = fixture.meter().await?.memory - empty;
+    let bytes = fixture.counters().await?.memory - empty;
 
     let watch = Stopwatch::start();
-    fixture.reload_daemon(&config(OTHER))?;
-    fixture.has_capacity(&rules::apart_name(0), OTHER).await?;
+    fixture.daemon()?.reload(&config(OTHER))?;
+    fixture::has_capacity(fixture, &rules::apart_name(0), OTHER).await?;
     let reload = watch.elapsed();
 
-    fixture.stop_daemon().await;
+    fixture.kill_daemon().await;
     let watch = Stopwatch::start();
     fixture.start_daemon(&config(OTHER)).await?;
     fixture.ready().await?;
     let restart = watch.elapsed();
 
     sleep(SETTLE).await;
-    let (before, used, watch) = (fixture.meter().await?, fixture.daemon_used(), Stopwatch::start());
+    let (before, used, watch) = (fixture.counters().await?, fixture.daemon_cpu(), Stopwatch::start());
     sleep(IDLE).await;
     let seconds = watch.elapsed().as_secs_f64();
-    let (idle, used) = (fixture.meter().await?.since(&before), fixture.daemon_used() - used);
+    let (idle, used) = (fixture.counters().await?.since(&before), fixture.daemon_cpu() - used);
     let memory = fixture.daemon_memory();
 
     let mut found = Vec::new();

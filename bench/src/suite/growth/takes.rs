@@ -1,14 +1,14 @@
 //! Takes, by how many keys, tasks and processes there are.
 
-use topup_measure::{Spread, Table, count, short};
+use topup_lab::{Summary, Table, count, output::tell, short};
 
-use super::{Chart, Curve, Grown, rounds};
+use super::grown::{Chart, Grown, rounds};
 use crate::{
-    limiter::Limiter,
+    catalog::Curve,
+    limiter::kind::Limiter,
     measurement::{Found, Measurement},
-    report::tell,
     rules::Rule,
-    suite::{Bench, KEYS},
+    suite::bench::{Bench, KEYS},
 };
 
 /// Whose curves are drawn; each is divided by the first.
@@ -32,13 +32,13 @@ const HEADER: [&str; 9] = [
 /// Every round of one series at one size: what it came to, and the decisions a second of raw just before.
 type Rounds = Vec<(Found, f64)>;
 
-/// What all rounds of a point come to.
+/// The figures of all rounds of a point.
 pub(super) fn row(rounds: &Rounds) -> [String; 8] {
-    let spread = |of: &dyn Fn(&Found) -> f64| Spread::of(rounds.iter().map(|(found, _)| of(found)));
+    let summary = |of: &dyn Fn(&Found) -> f64| Summary::of(rounds.iter().map(|(found, _)| of(found)));
     let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-        spread(of).map_or_else(|| "–".to_owned(), |spread| text(spread.median))
+        summary(of).map_or_else(|| "–".to_owned(), |summary| text(summary.median))
     };
-    let ratio = Spread::of(rounds.iter().map(|(found, raw)| found.rate() / raw));
+    let ratio = Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw));
     [
         ratio.map_or_else(|| "–".to_owned(), |ratio| ratio.text(short)),
         median(&Found::rate, count),
@@ -109,7 +109,8 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
         }
     }
     let ratio = |rounds: &Rounds| {
-        Spread::of(rounds.iter().map(|(found, raw)| found.rate() / raw)).map_or(0.0, |spread| spread.median)
+        Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw))
+            .map_or(0.0, |summary| summary.median)
     };
     let names = SERIES[1..].iter().map(|(.., name)| name.replace('*', ""));
     let chart = Chart {

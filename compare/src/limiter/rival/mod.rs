@@ -11,17 +11,18 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use redis::{FromRedisValue, RedisResult, Script};
+use topup_lab::clock;
 use topup_wire::connection::{Connection, connect_lazily};
 
-use super::{Ask, Contender, Limiter};
-use crate::{clock, rule::Rule, take::Answer};
+use super::{Ask, Limiter, LimiterUnderTest};
+use crate::{rule::Rule, take::Answer};
 
 pub use refill::Refill;
 
 /// The longest a rival waits for Redis: as long as topup's client does.
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// What every rival needs.
+/// The parts that all rivals share.
 pub(super) struct Common {
     connection: Connection,
     rule: Rule,
@@ -43,13 +44,13 @@ struct Rival<F> {
 
 pub(super) fn asker(
     redis: &str,
-    contender: &Contender,
+    under_test: &LimiterUnderTest,
     worker: u32,
     skew: i64,
 ) -> anyhow::Result<Box<dyn Ask>> {
     let connection = connect_lazily(redis)?;
-    let common = Common { connection, rule: contender.rule, prefix: contender.name.clone(), worker, skew };
-    Ok(match contender.limiter {
+    let common = Common { connection, rule: under_test.rule, prefix: under_test.name.clone(), worker, skew };
+    Ok(match under_test.limiter {
         Limiter::LazyLua => Box::new(Rival { common, form: lazy::Lua::new() }),
         Limiter::LazyWorkerClock => Box::new(Rival { common, form: lazy::WorkerClock::new() }),
         Limiter::FixedRacy => Box::new(Rival { common, form: fixed::Racy }),

@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{MissedTickBehavior, interval};
 use topup_wire::connection::connect_lazily;
 
-use super::super::{Contender, Limiter};
-use crate::clock::Micros;
+use super::super::{Limiter, LimiterUnderTest};
+use topup_lab::clock::Micros;
 
 /// Keys of one script: about a millisecond of Redis.
 const SLICE: usize = 500;
 
-/// What to top up.
+/// Orders of the task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refill {
     /// Where.
     pub redis: String,
     /// Rivals that are ticked, and how many keys each has.
-    pub jobs: Vec<(Contender, u32)>,
+    pub jobs: Vec<(LimiterUnderTest, u32)>,
     /// How often.
     pub tick: Micros,
     /// Whether counters are to be filled first.
@@ -37,10 +37,10 @@ impl Refill {
         let mut connection = connect_lazily(&self.redis)?;
         let script = Script::new(include_str!("tick_refill.lua"));
         if self.fill {
-            for (contender, keys) in &self.jobs {
+            for (under_test, keys) in &self.jobs {
                 let mut pipeline = Pipeline::new();
                 (0..*keys).for_each(|key| {
-                    pipeline.set(format!("{}:{key}", contender.name), contender.rule.capacity).ignore();
+                    pipeline.set(format!("{}:{key}", under_test.name), under_test.rule.capacity).ignore();
                 });
                 pipeline.exec_async(&mut connection).await?;
             }
@@ -51,9 +51,9 @@ impl Refill {
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            for (contender, keys) in &self.jobs {
+            for (under_test, keys) in &self.jobs {
                 // A tick that Redis does not answer is lost.
-                let _ = top_up(&mut connection, &script, contender, *keys, self.tick).await;
+                let _ = top_up(&mut connection, &script, under_test, *keys, self.tick).await;
             }
         }
     }
@@ -62,16 +62,16 @@ impl Refill {
 async fn top_up(
     connection: &mut impl ConnectionLike,
     script: &Script,
-    contender: &Contender,
+    under_test: &LimiterUnderTest,
     keys: u32,
     tick: Micros,
 ) -> RedisResult<()> {
-    let rule = contender.rule;
+    let rule = under_test.rule;
     // At least one: less would be nothing for ever.
     let credit = (rule.tokens * tick / rule.micros).max(1);
-    let names: Vec<String> = (0..keys).map(|key| format!("{}:{key}", contender.name)).collect();
+    let names: Vec<String> = (0..keys).map(|key| format!("{}:{key}", under_test.name)).collect();
     for names in names.chunks(SLICE) {
-        if contender.limiter == Limiter::TickClamped {
+        if under_test.limiter == Limiter::TickClamped {
             let mut call = script.prepare_invoke();
             for name in names {
                 call.key(name);

@@ -47,14 +47,16 @@ pub(super) fn by_limiter(
 }
 
 /// For each limiter one bar, divided as the excess of its windows is.
-pub(super) fn spread(comparison: &Comparison) -> Markup {
+pub(super) fn histogram(comparison: &Comparison) -> Markup {
     let limiters = comparison.limiters();
     let total = |limiter| {
         let mut sum = Histogram::default();
-        let counted =
-            comparison.cells.iter().filter(|cell| cell.limiter == limiter && cell.traffic != "redis-restart");
-        for cell in counted {
-            sum.bins.iter_mut().zip(cell.score.histogram.bins).for_each(|(sum, count)| *sum += count);
+        let counted = comparison
+            .measurements
+            .iter()
+            .filter(|measurement| measurement.limiter == limiter && measurement.traffic != "redis-restart");
+        for measurement in counted {
+            sum.bins.iter_mut().zip(measurement.score.histogram.bins).for_each(|(sum, count)| *sum += count);
         }
         sum
     };

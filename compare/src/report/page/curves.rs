@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
-use topup_measure::fine;
+use topup_lab::fine;
 
 use crate::{cost::Crossover, score::Series};
 

@@ -3,12 +3,15 @@
 use maud::{Markup, html};
 
 use crate::{
-    comparison::{Cell, Comparison},
+    comparison::{Comparison, Measurement},
     traffic::TICK,
 };
 
 /// One figure of each limiter under each traffic, and how it is to be coloured.
-pub(super) fn matrix(comparison: &Comparison, figure: &dyn Fn(&Cell) -> (String, &'static str)) -> Markup {
+pub(super) fn matrix(
+    comparison: &Comparison,
+    figure: &dyn Fn(&Measurement) -> (String, &'static str),
+) -> Markup {
     html! {
         div.scroll {
             table {
@@ -17,7 +20,7 @@ pub(super) fn matrix(comparison: &Comparison, figure: &dyn Fn(&Cell) -> (String,
                     tr {
                         th { (limiter.name()) }
                         @for traffic in &comparison.traffics {
-                            @match comparison.cell(limiter, &traffic.name).map(figure) {
+                            @match comparison.measurement(limiter, &traffic.name).map(figure) {
                                 Some((text, class)) => { td class=(class) { (text) } }
                                 None => { td { "–" } }
                             }
@@ -38,10 +41,10 @@ pub(super) fn of_share(share: f64) -> &'static str {
 }
 
 /// Good is none, fair is within what comes in a tick.
-pub(super) fn of_excess(comparison: &Comparison, cell: &Cell) -> &'static str {
-    let traffic = comparison.traffics.iter().find(|traffic| traffic.name == cell.traffic);
+pub(super) fn of_excess(comparison: &Comparison, measurement: &Measurement) -> &'static str {
+    let traffic = comparison.traffics.iter().find(|traffic| traffic.name == measurement.traffic);
     let room = traffic.map_or(0.0, |traffic| traffic.rule.credit(TICK));
-    match cell.score.excess.tokens {
+    match measurement.score.excess.tokens {
         tokens if tokens < 0.5 => "good",
         tokens if tokens <= room => "fair",
         _ => "bad",

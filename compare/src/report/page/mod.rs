@@ -5,7 +5,7 @@ mod curves;
 mod matrix;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use topup_measure::{Table, count, fine};
+use topup_lab::{Table, count, fine};
 
 use crate::{
     comparison::Comparison,
@@ -43,7 +43,7 @@ pub fn page(comparison: &Comparison) -> String {
                     p { (about_trace(replay)) }
                     @for table in of_trace(replay) { h3 { (table.title()) } (of(&table)) }
                 }
-                @if !comparison.cells.is_empty() { (accuracy(comparison)) }
+                @if !comparison.measurements.is_empty() { (accuracy(comparison)) }
                 @if !comparison.costs.is_empty() { (costs(comparison)) }
                 @if !comparison.left_out.is_empty() {
                     h2 { "Left out" }
@@ -88,7 +88,7 @@ fn verdicts(comparison: &Comparison) -> Markup {
     }
 }
 
-/// What a limiter is, without whose it is.
+/// The description of a limiter, without its owner.
 fn what(limiter: Limiter) -> String {
     let says = limiter.says();
     says.split_once(": ").map_or(says.clone(), |(_, what)| what.to_owned())
@@ -98,25 +98,25 @@ fn accuracy(comparison: &Comparison) -> Markup {
     html! {
         h2 { "Admitted, as a share of what a perfect limiter of the same kind admits" }
         p.soft { "1 is perfect. Below: takes denied that should have been allowed. Above: the reverse." }
-        (matrix::matrix(comparison, &|cell| (format!("{:.3}", cell.score.share()), matrix::of_share(cell.score.share()))))
+        (matrix::matrix(comparison, &|measurement| (format!("{:.3}", measurement.score.share()), matrix::of_share(measurement.score.share()))))
 
         h2 { "Worst excess, in tokens" }
         p.soft {
             "In the worst of all windows of any length: admitted above capacity + rate × window. Fixed and sliding windows "
             "of as many tokens are held against the same law."
         }
-        (matrix::matrix(comparison, &|cell| (fine(cell.score.excess.tokens), matrix::of_excess(comparison, cell))))
+        (matrix::matrix(comparison, &|measurement| (fine(measurement.score.excess.tokens), matrix::of_excess(comparison, measurement))))
 
         h2 { "Worst starvation, in ms" }
         p.soft { "The longest a bucket denied although it had tokens, or should have had." }
-        (matrix::matrix(comparison, &|cell| (fine(cell.score.starved_ms), matrix::of_starvation(cell.score.starved_ms))))
+        (matrix::matrix(comparison, &|measurement| (fine(measurement.score.starved_ms), matrix::of_starvation(measurement.score.starved_ms))))
 
         h2 { "How the excess of all windows is spread" }
         p.soft { "For each admitted take, the worst window that ends with it: tokens above capacity + rate × window." }
         p.soft {
             @for bin in 0..=BINS.len() { span class={ "key hk" (bin) } {} (Histogram::label(bin)) }
         }
-        (bars::spread(comparison))
+        (bars::histogram(comparison))
 
         h2 { "Admitted against ideal over time" }
         p.soft { span.key.k0 {} "admitted, " "dashed: ideal" }
@@ -125,10 +125,10 @@ fn accuracy(comparison: &Comparison) -> Markup {
                 summary { b { (traffic.name) } ": " (traffic.says) }
                 div.grid {
                     @for limiter in comparison.limiters() {
-                        @if let Some(cell) = comparison.cell(limiter, &traffic.name) {
+                        @if let Some(measurement) = comparison.measurement(limiter, &traffic.name) {
                             figure {
                                 figcaption { (limiter.name()) }
-                                (curves::over_time(&cell.score.series))
+                                (curves::over_time(&measurement.score.series))
                             }
                         }
                     }

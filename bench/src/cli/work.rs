@@ -1,0 +1,31 @@
+//! The options of a worker process.
+
+use clap::Args;
+
+use crate::{limiter::kind::Limiter, rules::Rule};
+
+/// Options of a worker process.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Work {
+    #[arg(long)]
+    pub(crate) redis: String,
+    #[arg(long)]
+    pub(crate) limiter: Limiter,
+    #[arg(long)]
+    pub(crate) rule: Rule,
+    #[arg(long)]
+    pub(crate) keys: usize,
+    #[arg(long, default_value_t = 1)]
+    pub(crate) tasks: usize,
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// Seed of an open loop
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Number of this process in an open loop
+    #[arg(long, default_value_t = 0)]
+    pub(crate) part: u32,
+    /// Number of processes in an open loop
+    #[arg(long, default_value_t = 1)]
+    pub(crate) parts: u32,
+}

@@ -1,0 +1,63 @@
+//! One decision of a limiter, and the load that asks for it.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use crate::rules::{Rule, apart_name};
+
+/// A limiter, ready to be asked.
+pub(crate) trait Decide: Send + Sync + 'static {
+    /// One token of the key numbered `key`: whether it is granted.
+    fn decide(&self, key: usize) -> impl Future<Output = anyhow::Result<bool>> + Send;
+}
+
+/// The names of the keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// Names of the first keys. A name beyond them is written for each take.
+    kept: Arc<[String]>,
+    write: fn(usize) -> String,
+}
+
+/// The load of one worker, as its limiter sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) redis: String,
+    pub(crate) rule: Rule,
+    pub(crate) keys: usize,
+    /// An answer after this counts as none.
+    pub(crate) deadline: Option<Duration>,
+    /// Whether the names of all keys are written beforehand. An open loop may have millions of keys.
+    pub(crate) names_kept: bool,
+}
+
+// === impl Load ===
+
+impl Load {
+    /// The names of all keys, at least one.
+    pub(crate) fn names(&self) -> Names {
+        let kept = if self.names_kept { self.keys.max(1) } else { 0 };
+        Names::new(kept, if self.rule == Rule::Apart { apart_name } else { |key| format!("key-{key}") })
+    }
+}
+
+// === impl Names ===
+
+impl Names {
+    /// Names that `write` writes, `kept` of them beforehand.
+    pub(crate) fn new(kept: usize, write: fn(usize) -> String) -> Self {
+        Self { kept: (0..kept).map(write).collect(), write }
+    }
+
+    /// The name of the key numbered `key`.
+    pub(crate) fn of(&self, key: usize) -> Cow<'_, str> {
+        match self.kept.get(key) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned((self.write)(key)),
+        }
+    }
+
+    /// Names written beforehand.
+    pub(crate) fn kept(&self) -> &[String] {
+        &self.kept
+    }
+}
