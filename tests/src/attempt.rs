@@ -1,4 +1,4 @@
-//! What a worker asked and was told, kept so that a test can judge all of it afterwards.
+//! One take of a worker and its answer, for a test to judge afterwards.
 
 use std::fmt;
 use std::pin::pin;
@@ -13,11 +13,11 @@ use crate::clock;
 /// One take of one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Just before it, in µs of [`clock::now`].
+    /// The instant just before the take, in µs of [`clock::now`].
     pub sent: u64,
-    /// Just after it.
+    /// The instant just after its answer.
     pub received: u64,
-    /// What came of it.
+    /// The answer.
     pub answer: Answer,
 }
 
@@ -26,7 +26,7 @@ pub struct Attempt {
 pub enum Answer {
     /// The token was given.
     Allowed,
-    /// There was none.
+    /// The token was not given.
     Denied,
     /// An error that may pass.
     Transient(String),
@@ -34,15 +34,15 @@ pub enum Answer {
     Failed(String),
 }
 
-/// Takes one token of `bucket` every `every` until `stop` is done; what is late is left out, not made up for.
-pub async fn work(bucket: &Bucket, every: Duration, stop: impl Future<Output = ()>) -> Vec<Attempt> {
-    let (mut stop, mut turns, mut attempts) = (pin!(stop), interval(every), Vec::new());
+/// Takes one token of `bucket` every `every` until `stop` is done, and logs each attempt. Late takes are left out.
+pub async fn work(bucket: &Bucket, every: Duration, stop: impl Future<Output = ()>, mut log: impl FnMut(Attempt)) {
+    let (mut stop, mut turns) = (pin!(stop), interval(every));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
-            () = &mut stop => return attempts,
-            _ = turns.tick() => attempts.push(Attempt::make(bucket).await),
+            () = &mut stop => return,
+            _ = turns.tick() => log(Attempt::make(bucket).await),
         }
     }
 }
@@ -63,7 +63,7 @@ impl Attempt {
         self.answer == Answer::Allowed
     }
 
-    /// What went wrong, if anything did.
+    /// The error, if the take ended in one.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match &self.answer {

@@ -1,5 +1,6 @@
-//! How long this machine has kept processes from running: what no program can be blamed for.
+//! A watch on the machine: how long it kept this process from running, and so perhaps the programs under test.
 
+use std::io::{Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{sleep, spawn};
@@ -35,10 +36,22 @@ impl Stalls {
         stalls
     }
 
-    /// The longest this thread was kept waiting so far, in µs.
+    /// The longest time so far for which this thread should have run and did not, in µs.
     #[must_use]
     pub fn worst(&self) -> u64 {
         self.worst.load(Relaxed)
+    }
+
+    /// Whether the machine never stood still for as long as `bound`. If it did, `what` cannot be judged, and stderr
+    /// says so, though the test may pass.
+    #[must_use]
+    pub fn below(&self, bound: Duration, what: &str) -> bool {
+        let worst = Duration::from_micros(self.worst());
+        if worst >= bound {
+            // A macro's output would be shown for failed tests only.
+            let _ = writeln!(stderr(), "void: {what}: the machine stood still for {worst:?}, the bound is {bound:?}");
+        }
+        worst < bound
     }
 }
 

@@ -1,6 +1,6 @@
 //! A worker process of the tests: `worker <redis url> <limit> <µs between takes>`.
 //!
-//! Takes one token at a time until its stdin is closed, then prints what it tried, one attempt a line.
+//! Takes one token at a time until its stdin is closed, and prints each attempt as a line.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a program of the tests: they read its stdout")]
 
@@ -15,13 +15,11 @@ async fn main() {
     let mut arg = || args.next().expect("a URL, a limit and µs");
     let (url, limit, every) = (arg(), arg(), arg());
     let every = Duration::from_micros(every.parse().expect("µs"));
-    // A machine that stalls is no reason for an answer to be missed.
+    // No stall of the machine makes it give up.
     let topup = topup::Client::builder().deadline(SOON).connect(&url).await.expect("a Redis");
     println!("{READY}");
     let told_to_stop = async {
         let _ = stdin().read(&mut [0]).await;
     };
-    let attempts = work(&topup.limit(limit), every, told_to_stop).await;
-    let lines: Vec<String> = attempts.iter().map(ToString::to_string).collect();
-    println!("{}", lines.join("\n"));
+    work(&topup.limit(limit), every, told_to_stop, |attempt| println!("{attempt}")).await;
 }

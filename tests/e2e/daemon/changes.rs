@@ -78,7 +78,8 @@ async fn a_bucket_at_rest_is_full_when_the_new_rate_has_filled_it() {
         }
         all
     };
-    assert!(expire().await.iter().all(|ms| (HOUR..=2 * HOUR + 10).contains(ms)));
+    let all = expire().await;
+    assert!(all.iter().all(|ms| (HOUR..=2 * HOUR + 10).contains(ms)), "{all:?}");
     reload(&mut daemon, &limit("1/2h")).await;
     eventually(SOON, async || {
         let all = expire().await;

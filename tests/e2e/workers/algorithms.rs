@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
 use topup::{Decision, Error, Throttled};
 use topup_tests::{Attempt, Cli, Redis, SOON, clock, eventually};
 use topup_wire::limit::Algorithm;
@@ -82,13 +82,12 @@ async fn who_waits_is_served_whatever_the_algorithm() {
     tokio::time::timeout(SOON, all).await.expect("17 tokens at 25 a second");
 }
 
-/// All that 8 processes try to take from `limit` for about so long.
-async fn load(stage: &Stage, limit: &str, time: Duration) -> Vec<Attempt> {
+/// All attempts of 8 processes on `limit`, until they have had `tokens`.
+async fn load(stage: &Stage, limit: &str, tokens: usize) -> Vec<Attempt> {
     let workers = stage.workers(8, limit, Duration::from_millis(4)).await;
-    sleep(time).await;
-    let mut attempts = workers.stop().await;
+    workers.log.allowed(tokens).await;
+    let attempts = workers.stop().await;
     no_errors(&attempts);
-    attempts.sort_by_key(|attempt| attempt.received);
     attempts
 }
 
@@ -96,8 +95,8 @@ async fn load(stage: &Stage, limit: &str, time: Duration) -> Vec<Attempt> {
 async fn no_more_than_capacity_and_rate_is_taken_of_buckets_that_fill() {
     let stage = one_of_each(20, "200ms").await;
     for algorithm in [Algorithm::LazyTokenBucket, Algorithm::Gcra, Algorithm::LeakyBucket] {
-        let attempts = load(&stage, algorithm.as_str(), Duration::from_millis(1_000)).await;
-        let judgement = Oracle::new(20, 100.0).strict().judge(&attempts).never_over().within(0.02);
+        let attempts = load(&stage, algorithm.as_str(), 120).await;
+        let judgement = Oracle::new(20, 100.0).judge(&attempts).never_over().within(0.02);
         println!("{algorithm}: {judgement:?}");
     }
 }
@@ -111,7 +110,7 @@ async fn no_more_than_its_limit_is_taken_in_an_aligned_window() {
     );
     let stage = Stage::set(&config).await;
     for limit in ["fixed", "counter"] {
-        let attempts = load(&stage, limit, Duration::from_millis(1_500)).await;
+        let attempts = load(&stage, limit, 140).await;
         // The workers' clock began with the machine: by so much is that of Redis ahead, give or take the question.
         let before = clock::now();
         let (seconds, micros): (u64, u64) = stage.redis.ask(&["TIME"]).await;
@@ -136,7 +135,7 @@ async fn no_more_than_its_limit_is_taken_in_an_aligned_window() {
 async fn no_more_than_its_limit_is_taken_in_any_window_that_slides() {
     let rules = "[{ limit = 20, window = \"200ms\" }, { limit = 50, window = \"1s\" }]";
     let stage = Stage::set(&format!("[limit.api]\nalgorithm = \"sliding-window\"\nrules = {rules}\n")).await;
-    let attempts = load(&stage, "api", Duration::from_millis(2_500)).await;
+    let attempts = load(&stage, "api", 110).await;
     let allowed: Vec<_> = attempts.into_iter().filter(Attempt::is_allowed).collect();
     for (limit, window) in [(20, 200_000), (50, 1_000_000)] {
         let within = |i: usize| {
@@ -149,7 +148,6 @@ async fn no_more_than_its_limit_is_taken_in_any_window_that_slides() {
         println!("{most} of {limit} in {window} µs");
         assert!(most <= limit, "{most} in {window} µs");
     }
-    assert!(allowed.len() >= 100, "{} in two and a half seconds", allowed.len());
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tokio::time::sleep;
 use topup::{Bucket, Client, Decision};
-use topup_tests::{SOON, Stalls, clock, eventually};
+use topup_tests::{SOON, clock, eventually};
 
 use super::stage::{Stage, patient};
 
@@ -79,10 +80,13 @@ async fn a_denied_take_is_allowed_when_it_was_said_to_be() {
     assert!(quick.take(2).await.unwrap().is_allowed());
     let from = clock::now();
     for token in 1..=4 {
-        let wait = quick.take(1).await.unwrap().retry_after().expect("asked too early");
-        assert!(wait <= Duration::from_millis(250), "{wait:?}");
-        tokio::time::sleep(wait).await;
-        assert!(quick.take(1).await.unwrap().is_allowed(), "token {token}");
+        // A machine that stands still may find the token there already.
+        if let Some(wait) = quick.take(1).await.unwrap().retry_after() {
+            assert!(wait <= Duration::from_millis(250), "{wait:?}");
+            // The promise under test: the wait of a caller that does as it is told.
+            sleep(wait).await;
+            assert!(quick.take(1).await.unwrap().is_allowed(), "token {token}");
+        }
     }
     assert!(clock::now() - from >= 990_000, "four tokens take a second");
 }
@@ -91,11 +95,10 @@ async fn a_denied_take_is_allowed_when_it_was_said_to_be() {
 pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
     /// Between the instant of Redis and ours, for a first take, which is known to the ms, and for clocks that drift.
     const SLACK: u64 = 4_000;
-    let stalls = Stalls::watch();
     let first = clock::now();
     assert!(bucket.take(20).await.unwrap().is_allowed());
     let last = clock::now();
-    let mut taken = 0;
+    let (mut taken, mut slowest) = (0, last - first);
     while taken < 15 {
         let sent = clock::now();
         let told = bucket.take(1).await.unwrap();
@@ -105,11 +108,13 @@ pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
             continue;
         };
         let (due, wait) = ((taken + 1) * 100_000, wait.as_micros() as u64);
-        // A promise counts from when its answer was read.
-        let late = SLACK + stalls.worst();
+        // A promise may come from memory, and counts from the reading of the answer on which it rests.
+        slowest = slowest.max(received - sent);
+        let late = SLACK + slowest;
         assert!(sent + wait <= last + due + late, "token {taken} comes late");
         assert!(received + wait + SLACK >= first + due, "token {taken} comes early");
-        tokio::time::sleep(told.retry_after().unwrap()).await;
+        // The wait of a caller that does as it is told.
+        sleep(told.retry_after().unwrap()).await;
     }
 }
 

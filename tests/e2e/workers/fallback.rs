@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup_tests::{SOON, eventually};
 
 use super::{
@@ -47,7 +46,7 @@ async fn without_any_daemon_takes_are_exact() {
     stage.kill_daemon().await;
     let late = patient(stage.redis.url()).await;
     let tasks = Tasks::start((0..4).map(|_| late.limit("api")), Duration::from_millis(8));
-    sleep(Duration::from_millis(2_500)).await;
+    tasks.log.allowed(200).await;
     let attempts = tasks.stop().await;
     no_errors(&attempts);
     Oracle::new(10, 100.0).judge(&attempts).never_over().within(0.01);
@@ -58,9 +57,9 @@ async fn daemons_may_die_and_come_back_as_they_like() {
     let mut stage = Stage::set(TIGHT).await;
     let workers = stage.workers(2, "api", Duration::from_millis(4)).await;
     for _ in 0..3 {
-        sleep(Duration::from_millis(400)).await;
+        workers.log.allowed(40).await;
         stage.kill_daemon().await;
-        sleep(Duration::from_millis(400)).await;
+        workers.log.allowed(40).await;
         stage.daemon = ready(TIGHT, &stage.redis).await;
     }
     let attempts = workers.stop().await;

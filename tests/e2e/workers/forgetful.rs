@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup_tests::{Answer, Attempt, SOON, Stalls, clock, eventually};
 
 use super::{
@@ -21,12 +20,12 @@ fn busy(stage: &Stage) -> Tasks {
 async fn after_a_flush_all_buckets_are_full_and_the_laws_hold_from_there() {
     let stage = Stage::set(CONFIG).await;
     let tasks = busy(&stage);
-    sleep(Duration::from_millis(700)).await;
+    tasks.log.allowed(50).await;
     stage.redis.ask::<()>(&["FLUSHALL"]).await;
     let flushed = clock::now();
     let _ = eventually(SOON, async || stage.bucket("api").peek().await).await;
     let published = clock::now();
-    sleep(Duration::from_millis(1_500)).await;
+    tasks.log.allowed(120).await;
     let attempts = tasks.stop().await;
 
     let (before, after): (Vec<_>, Vec<_>) = attempts.into_iter().partition(|attempt| attempt.sent < flushed);
@@ -49,7 +48,7 @@ async fn scripts_that_are_gone_are_sent_again() {
     let (stage, stalls) = (Stage::set(CONFIG).await, Stalls::watch());
     let tasks = busy(&stage);
     for _ in 0..10 {
-        sleep(Duration::from_millis(100)).await;
+        tasks.log.allowed(8).await;
         stage.redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
     }
     let attempts = tasks.stop().await;
@@ -79,7 +78,7 @@ async fn evictions_in_mid_traffic_make_a_bucket_full_and_no_fuller() {
     let stage = Stage::set(CONFIG).await;
     let tasks = busy(&stage);
     for _ in 0..20 {
-        sleep(Duration::from_millis(50)).await;
+        tasks.log.allowed(4).await;
         stage.redis.ask::<u64>(&["DEL", "topup:{api:0}:b:"]).await;
     }
     let attempts = tasks.stop().await;
@@ -92,9 +91,9 @@ async fn evictions_in_mid_traffic_make_a_bucket_full_and_no_fuller() {
 async fn a_lost_due_index_makes_its_buckets_full_and_no_fuller() {
     let stage = Stage::set(CONFIG).await;
     let tasks = busy(&stage);
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     stage.redis.ask::<u64>(&["DEL", "topup:{api:0}:due"]).await;
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     no_errors(&attempts);
     // What an evicted index costs: one capacity more, once.

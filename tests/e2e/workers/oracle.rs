@@ -13,7 +13,7 @@ pub(super) struct Step {
 #[derive(Clone, Debug)]
 pub(super) struct Oracle {
     pub(super) capacity: f64,
-    /// Tokens that may come early near full: law 1 allows a tick's, and workers use half of it.
+    /// Tokens that may come before their time.
     pub(super) early: f64,
     pub(super) steps: Vec<Step>,
 }
@@ -36,14 +36,14 @@ pub(super) struct Judgement {
 // === impl Oracle ===
 
 impl Oracle {
-    /// With the default tick.
+    /// A bucket that fills at `rate` tokens a second.
     pub(super) fn new(capacity: u32, rate: f64) -> Self {
-        Self { capacity: capacity.into(), early: 0.05 * rate, steps: vec![Step { from: 0, rate }] }
+        Self { capacity: capacity.into(), early: 0.0, steps: vec![Step { from: 0, rate }] }
     }
 
-    /// Of a limit that leaves nothing near full.
-    pub(super) fn strict(self) -> Self {
-        Self { early: 0.0, ..self }
+    /// A bucket that may give so many tokens before their time: one without catch-up, a tick's credit.
+    pub(super) fn early(self, tokens: f64) -> Self {
+        Self { early: tokens, ..self }
     }
 
     /// A rate that changes at `from`.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup::Bucket;
 use topup_embedded::RedisServer;
 use topup_tests::{Cluster, SOON, clock, eventually};
@@ -68,10 +67,14 @@ async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServ
         (0..3).filter(|master| *master != victim).flat_map(|master| buckets[master].clone()).collect();
     let tasks: Vec<Tasks> =
         others.iter().map(|bucket| Tasks::start([bucket.clone()], Duration::from_millis(9))).collect();
-    sleep(Duration::from_millis(500)).await;
+    for tasks in &tasks {
+        tasks.log.allowed(20).await;
+    }
     fails(&mut stage.cluster.nodes[victim].redis.server);
     let asked = buckets[victim].clone().map(|bucket| tokio::spawn(async move { bucket.peek().await }));
-    sleep(Duration::from_secs(3)).await;
+    for tasks in &tasks {
+        tasks.log.allowed(100).await;
+    }
     for tasks in tasks {
         let attempts = tasks.stop().await;
         no_errors(&attempts);

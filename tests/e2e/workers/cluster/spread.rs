@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
 use topup_tests::{Cli, SOON, eventually};
 use topup_wire::{
     keyspace::{ShardKeys, shard_of},
@@ -69,7 +69,7 @@ async fn two_workers_take_from_buckets_on_all_nodes_and_no_bucket_is_over() {
         let buckets = [&stage.topup, &other].map(|topup| topup.limit("user").key(&user));
         judged.spawn(async move {
             let tasks = Tasks::start(buckets, Duration::from_millis(16));
-            sleep(Duration::from_secs(3)).await;
+            tasks.log.allowed(100).await;
             let attempts = tasks.stop().await;
             no_errors(&attempts);
             (user, Oracle::new(10, 50.0).judge(&attempts).never_over().within(0.05))
