@@ -52,7 +52,8 @@ impl Far {
             assert!(!matches!(attempt.answer, Answer::Failed(_)), "{attempt:?}");
             assert!(attempt.received - attempt.sent <= IN_TIME, "{attempt:?}");
         }
-        Oracle::new(20, 100.0).judge(attempts).never_over();
+        // The tokens of the command in flight, one for each task, may count too late after a fault of over 250 ms.
+        Oracle::new(20, 100.0).early(4.0).judge(attempts).never_over();
         let after: Vec<Attempt> = attempts.iter().filter(|attempt| attempt.sent >= back).cloned().collect();
         assert!(after.iter().any(Attempt::is_allowed));
         if self.stalls.below(HALF_A_DEADLINE, "errors after the fault") {

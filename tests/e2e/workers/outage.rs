@@ -101,8 +101,9 @@ async fn a_hung_redis_holds_nobody_up() {
     tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     in_time_and_transient(&attempts);
-    // Takes that were given up may have been carried out: tokens may be lost to them, none is given twice.
-    Oracle::new(10, 100.0).judge(&attempts).never_over();
+    // Takes that were given up may have been carried out: tokens may be lost to them, none is given twice. The tokens of
+    // the command in flight, one for each task, may count too late, since Redis hung for longer than 250 ms.
+    Oracle::new(10, 100.0).early(4.0).judge(&attempts).never_over();
     let last =
         attempts.iter().filter(|attempt| attempt.error().is_some()).map(|attempt| attempt.received).max();
     assert!(
