@@ -147,13 +147,24 @@ impl Cluster {
 
     /// Moves all slots of a master to another.
     pub async fn move_all(&self, from: usize, to: usize) {
-        for slot in self.share(from) {
-            let number = slot.to_string();
-            if self.nodes[from].redis.ask::<u64>(&["CLUSTER", "COUNTKEYSINSLOT", &number]).await > 0 {
-                self.begin_to_move(slot, from, to).await;
-            }
+        let slots: Vec<String> = self.share(from).map(|slot| slot.to_string()).collect();
+        let count = slots.iter().map(|slot| ["CLUSTER", "COUNTKEYSINSLOT", slot]);
+        let keys: Vec<u64> = self.nodes[from].redis.ask_all(count).await;
+        let (empty, full): (Vec<_>, Vec<_>) = slots.iter().zip(keys).partition(|(_, keys)| *keys == 0);
+        for slot in full.iter().map(|(slot, _)| slot.parse().expect("a hash slot")) {
+            self.begin_to_move(slot, from, to).await;
             self.end_the_move(slot, from, to).await;
         }
+        for node in self.told_in_turn(from, to) {
+            let id = &self.nodes[to].id;
+            let words = empty.iter().map(|(slot, _)| ["CLUSTER", "SETSLOT", slot, "NODE", id]);
+            self.nodes[node].redis.ask_all::<String, 5>(words).await;
+        }
+    }
+
+    /// The masters in the order in which they hear of a move: first those two. In between, keys are with nobody else.
+    fn told_in_turn(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
+        [to, from].into_iter().chain((0..self.masters).filter(move |node| ![from, to].contains(node)))
     }
 
     /// Moves all keys of a slot that is on its way, and says so to all.
@@ -168,9 +179,7 @@ impl Cluster {
             self.move_keys(&keys, from, to).await;
         }
         let id = &self.nodes[to].id;
-        // First those who have to do with it: in between, keys are with nobody else.
-        for node in [to, from].into_iter().chain((0..self.masters).filter(|node| ![from, to].contains(node)))
-        {
+        for node in self.told_in_turn(from, to) {
             self.nodes[node].redis.ask::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", id]).await;
         }
     }

@@ -22,7 +22,7 @@ pub mod workers;
 mod cargo;
 mod lines;
 
-pub use crate::attempt::{Answer, Attempt, work};
+pub use crate::attempt::{Answer, Attempt, Pace, work};
 pub use crate::cli::{Cli, Ended};
 pub use crate::cluster::Cluster;
 pub use crate::daemon::{Daemon, Launch};

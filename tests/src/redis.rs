@@ -66,7 +66,24 @@ impl Redis {
         reply.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// How many keys there are.
+    /// Sends many commands at once, and gives their replies in order.
+    ///
+    /// # Panics
+    ///
+    /// As [`ask`](Self::ask), for any of them.
+    pub async fn ask_all<T: FromRedisValue, const N: usize>(
+        &self,
+        commands: impl Iterator<Item = [&str; N]>,
+    ) -> Vec<T> {
+        let mut pipeline = redis::pipe();
+        for words in commands {
+            pipeline.add_command(Cmd::new().arg(&words).to_owned());
+        }
+        let replies = pipeline.query_async(&mut self.connection()).await;
+        replies.unwrap_or_else(|error| panic!("a pipeline: {error}"))
+    }
+
+    /// The number of keys.
     pub async fn dbsize(&self) -> u64 {
         self.ask(&["DBSIZE"]).await
     }

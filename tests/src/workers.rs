@@ -2,14 +2,13 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{Attempt, AttemptLog, SOON};
+use crate::{Attempt, AttemptLog, Pace, SOON};
 
 /// The line with which a worker says that it has connected.
 pub const READY: &str = "ready";
@@ -27,18 +26,18 @@ pub struct Workers {
 // === impl Workers ===
 
 impl Workers {
-    /// Starts `count` processes of `program` (`worker/main.rs`), each of which takes one token of `limit` every
-    /// `every`. Returns when all have connected.
+    /// Starts `count` processes of `program` (`worker/main.rs`), each of which takes of `limit` at this pace.
+    /// Returns when all have connected.
     ///
     /// # Panics
     ///
     /// When one does not start or connect.
-    pub async fn start(program: &str, count: usize, url: &str, limit: &str, every: Duration) -> Self {
+    pub async fn start(program: &str, count: usize, url: &str, limit: &str, pace: Pace) -> Self {
         let mut children = Vec::new();
         let mut outputs = Vec::new();
         for _ in 0..count {
             let mut command = Command::new(Path::new(program));
-            command.args([url, limit, &every.as_micros().to_string()]);
+            command.args([url, limit, &pace.to_string()]);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
             let mut child = command.spawn().unwrap_or_else(|error| panic!("{program} cannot be run: {error}"));
             outputs.push(BufReader::new(child.stdout.take().expect("its stdout is piped")).lines());

@@ -6,8 +6,10 @@ use topup_tests::{Daemon, Launch, Redis, SOON, Signal, eventually};
 
 use super::{bucket::Bucket, looked, ready};
 
-const SLOW: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 10\nrate = \"5/s\"\n";
-const FAST: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 20\nrate = \"50/s\"\n";
+const SLOW: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 10\nrate = \"5/s\"\n\
+                    [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n";
+const FAST: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 20\nrate = \"50/s\"\n\
+                    [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n";
 const BAD: &str =
     "[daemon]\ntick = \"fast\"\n[limit.api]\ncapacity = 0\nrate = \"50\"\n[limit.\"a b\"]\nkeye = true\n";
 

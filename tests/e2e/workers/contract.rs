@@ -111,7 +111,8 @@ pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
         // A promise may come from memory, and counts from the reading of the answer on which it rests.
         slowest = slowest.max(received - sent);
         let late = SLACK + slowest;
-        assert!(sent + wait <= last + due + late, "token {taken} comes late");
+        let promised = sent + wait;
+        assert!(promised <= last + due + late, "token {taken} is {} µs late, {late} allowed", promised - last - due);
         assert!(received + wait + SLACK >= first + due, "token {taken} comes early");
         // The wait of a caller that does as it is told.
         sleep(told.retry_after().unwrap()).await;

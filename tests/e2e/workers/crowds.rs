@@ -123,7 +123,7 @@ async fn crowds_that_want_more_than_there_is_get_all_of_it_and_no_more() {
     for (limit, capacity, rate) in [("quick", 50_000, 100_000), ("spare", 1_000_000, 1_000_000)] {
         let (started, mut crowds) = (clock::now(), Vec::new());
         for topup in clients(&stage.redis, 3).await {
-            let end = started + 1_500_000;
+            let end = started + 800_000;
             crowds.push((crowd(&topup.limit(limit), move |_, _| clock::now() < end), topup));
         }
         let mut taken = 0;

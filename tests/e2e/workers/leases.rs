@@ -9,6 +9,7 @@ use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, eventually};
 
 use super::{
     oracle::{Oracle, no_errors},
+    processes::LEASE_EARLY,
     stage::{Stage, patient},
 };
 
@@ -71,14 +72,14 @@ async fn worker_processes_with_leases_keep_the_law_under_overload() {
     workers.log.allowed(600).await;
     let attempts = workers.stop().await;
     no_errors(&attempts);
-    let judgement = Oracle::new(100, 200.0).judge(&attempts).never_over();
+    let judgement = Oracle::new(100, 200.0).early(LEASE_EARLY * 200.0).judge(&attempts).never_over();
     println!("{judgement:?}");
     assert!(judgement.share() >= 0.9, "{judgement:?}");
 }
 
 #[tokio::test]
 async fn clients_with_leases_keep_the_law_in_bursts() {
-    const BURSTS: usize = 9;
+    const BURSTS: usize = 7;
     let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
     let mut clients = JoinSet::new();
     for number in 0..4 {
@@ -101,7 +102,7 @@ async fn clients_with_leases_keep_the_law_in_bursts() {
     let mut attempts = clients.join_all().await.concat();
     attempts.sort_by_key(|attempt| attempt.received);
     no_errors(&attempts);
-    let judgement = Oracle::new(100, 200.0).judge(&attempts).never_over();
+    let judgement = Oracle::new(100, 200.0).early(LEASE_EARLY * 200.0).judge(&attempts).never_over();
     println!("{judgement:?}");
 }
 

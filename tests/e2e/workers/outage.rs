@@ -117,7 +117,8 @@ async fn a_deadline_is_as_short_as_it_is_set() {
     let stage = Stage::set(CONFIG).await;
     let topup =
         Client::builder().deadline(Duration::from_millis(20)).connect(stage.redis.url()).await.unwrap();
-    assert!(topup.limit("lazy").take(1).await.unwrap().is_allowed());
+    // On a busy machine, some takes are too slow for it.
+    eventually(SOON, async || topup.limit("lazy").take(1).await.is_ok_and(|told| told.is_allowed())).await;
     stage.redis.server.pause().unwrap();
     let (sent, stalls) = (clock::now(), Stalls::watch());
     let error = topup.limit("lazy").take(1).await.unwrap_err();

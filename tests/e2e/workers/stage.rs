@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use topup::{Bucket, Client};
-use topup_tests::{Attempt, AttemptLog, Daemon, Redis, SOON, Signal, Workers, work};
+use topup_tests::{Attempt, AttemptLog, Daemon, Pace, Redis, SOON, Signal, Workers, work};
 
 /// A Redis with the daemon that serves it, and a client of its own.
 pub(super) struct Stage {
@@ -54,9 +54,14 @@ impl Stage {
         self.daemon.wait_exit(SOON).await;
     }
 
-    /// Starts worker processes on `limit`, each asking every `every`.
+    /// Starts worker processes on `limit`, each of which takes one token every `every`.
     pub(super) async fn workers(&self, count: usize, limit: &str, every: Duration) -> Workers {
-        Workers::start(env!("CARGO_BIN_EXE_worker"), count, self.redis.url(), limit, every).await
+        self.workers_at(count, limit, Pace::steady(every)).await
+    }
+
+    /// Starts worker processes on `limit`, each of which takes at this pace.
+    pub(super) async fn workers_at(&self, count: usize, limit: &str, pace: Pace) -> Workers {
+        Workers::start(env!("CARGO_BIN_EXE_worker"), count, self.redis.url(), limit, pace).await
     }
 
     /// The keys of buckets there are, of any algorithm.
@@ -98,7 +103,7 @@ impl Tasks {
                 let told_to_stop = async {
                     let _ = told.wait_for(|stop| *stop).await;
                 };
-                work(&bucket, every, told_to_stop, |attempt| log.push(attempt)).await;
+                work(&bucket, Pace::steady(every), told_to_stop, |attempt| log.push(attempt)).await;
             });
         }
         Self { log, stop, running }

@@ -58,18 +58,26 @@ async fn a_change_reaches_every_node_and_tokens_stay() {
 
 #[tokio::test]
 async fn a_limit_that_is_removed_leaves_no_key_on_any_node() {
+    let other = "[limit.other]\ncapacity = 3\nrate = \"1/60s\"\n";
+    let of_each = ALGORITHMS.map(|algorithm| {
+        let terms = "keyed = true\nshards = 12\ncapacity = 10\nrate = \"1/60s\"";
+        format!("[limit.{algorithm}]\n{terms}\nalgorithm = \"{algorithm}\"\n")
+    });
+    let stage = Stage::set(&format!("{}{other}", of_each.concat())).await;
     for algorithm in ALGORITHMS {
-        let stage = Stage::set(&config(algorithm, 10)).await;
         for user in users() {
-            assert!(stage.bucket("user").key(user).take(4).await.unwrap().is_allowed());
+            assert!(stage.bucket(algorithm).key(user).take(4).await.unwrap().is_allowed());
         }
         for node in stage.cluster.masters() {
-            assert!(!node.redis.ask::<Vec<String>>(&["KEYS", "topup:{user:*}:?:*"]).await.is_empty());
+            let buckets = format!("topup:{{{algorithm}:*}}:?:*");
+            assert!(!node.redis.ask::<Vec<String>>(&["KEYS", &buckets]).await.is_empty(), "{algorithm}");
         }
-        stage.daemon.rewrite_config("[limit.other]\ncapacity = 3\nrate = \"1/60s\"\n");
-        stage.daemon.signal(Signal::HUP);
+    }
+    stage.daemon.rewrite_config(other);
+    stage.daemon.signal(Signal::HUP);
+    for algorithm in ALGORITHMS {
         eventually(SOON, async || {
-            let keys = stage.cluster.keys("topup:{user:*").await;
+            let keys = stage.cluster.keys(&format!("topup:{{{algorithm}:*")).await;
             if keys.is_empty() { Ok(()) } else { Err(keys) }
         })
         .await;
