@@ -68,9 +68,8 @@ impl Pace {
     }
 
     fn rests(&self, now: u64) -> bool {
-        self.burst_and_rest.is_some_and(|(burst, rest)| {
-            u128::from(now) % (burst + rest).as_micros() >= burst.as_micros()
-        })
+        self.burst_and_rest
+            .is_some_and(|(burst, rest)| u128::from(now) % (burst + rest).as_micros() >= burst.as_micros())
     }
 }
 
@@ -168,13 +167,17 @@ mod tests {
 
     #[test]
     fn a_pace_is_read_as_it_was_written() {
-        let (every, burst_and_rest) = (Duration::from_millis(2), Some((Duration::from_millis(5), Duration::from_secs(1))));
+        let (every, burst_and_rest) =
+            (Duration::from_millis(2), Some((Duration::from_millis(5), Duration::from_secs(1))));
         for pace in [Pace::steady(every), Pace { every, burst_and_rest }] {
             assert_eq!(pace.to_string().parse(), Ok(pace));
         }
         assert!("1 2".parse::<Pace>().is_err());
         let pace = Pace { every, burst_and_rest };
-        assert_eq!([0, 4_999, 5_000, 1_004_999, 1_005_000].map(|now| pace.rests(now)), [false, false, true, true, false]);
+        assert_eq!(
+            [0, 4_999, 5_000, 1_004_999, 1_005_000].map(|now| pace.rests(now)),
+            [false, false, true, true, false]
+        );
     }
 
     #[test]

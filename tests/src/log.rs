@@ -58,7 +58,8 @@ impl AttemptLog {
     async fn more(&self, count: usize, what: &str, counted: impl Fn(&Logged) -> usize) {
         let mut log = self.0.subscribe();
         let before = counted(&log.borrow());
-        let reached = timeout(TRAFFIC, log.wait_for(|logged| counted(logged) >= before + count)).await.is_ok();
+        let reached =
+            timeout(TRAFFIC, log.wait_for(|logged| counted(logged) >= before + count)).await.is_ok();
         let more = counted(&self.0.borrow()) - before;
         assert!(reached, "{more} instead of {count} more takes were {what} within {TRAFFIC:?}");
     }

@@ -49,7 +49,10 @@ impl Stalls {
         let worst = Duration::from_micros(self.worst());
         if worst >= bound {
             // A macro's output would be shown for failed tests only.
-            let _ = writeln!(stderr(), "void: {what}: the machine stood still for {worst:?}, the bound is {bound:?}");
+            let _ = writeln!(
+                stderr(),
+                "void: {what}: the machine stood still for {worst:?}, the bound is {bound:?}"
+            );
         }
         worst < bound
     }

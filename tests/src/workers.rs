@@ -39,14 +39,18 @@ impl Workers {
             let mut command = Command::new(Path::new(program));
             command.args([url, limit, &pace.to_string()]);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-            let mut child = command.spawn().unwrap_or_else(|error| panic!("{program} cannot be run: {error}"));
+            let mut child =
+                command.spawn().unwrap_or_else(|error| panic!("{program} cannot be run: {error}"));
             outputs.push(BufReader::new(child.stdout.take().expect("its stdout is piped")).lines());
             children.push(child);
         }
         let (log, mut readers) = (AttemptLog::default(), JoinSet::new());
         for mut output in outputs {
             let line = timeout(SOON, output.next_line()).await;
-            assert!(matches!(&line, Ok(Ok(Some(line))) if line == READY), "a worker should be ready, it says {line:?}");
+            assert!(
+                matches!(&line, Ok(Ok(Some(line))) if line == READY),
+                "a worker should be ready, it says {line:?}"
+            );
             readers.spawn(read(output, log.clone()));
         }
         Self { log, children, readers }

@@ -16,12 +16,12 @@ fn said(daemon: &Daemon, text: &str) -> usize {
 
 /// Once: what a drained bucket holds is exactly what its time since then is worth.
 async fn credited_once_since(drained: u64, bucket: &Bucket, until: u64) {
-    let held = eventually(SOON, async || {
-        let held = bucket.held().await.unwrap();
-        if held.score + TOKEN > until { Ok(held) } else { Err(held) }
+    let stored = eventually(SOON, async || {
+        let stored = bucket.stored().await.unwrap();
+        if stored.score + TOKEN > until { Ok(stored) } else { Err(stored) }
     })
     .await;
-    assert_eq!(held.tokens.cast_unsigned(), (held.score - drained) / TOKEN);
+    assert_eq!(stored.tokens.cast_unsigned(), (stored.score - drained) / TOKEN);
 }
 
 #[tokio::test]

@@ -16,14 +16,17 @@ async fn a_shorter_tick_takes_effect() {
     let bucket = Bucket::of(&redis, "api");
     let drained = bucket.drain().await;
     looked(&redis, 1).await;
-    assert!(bucket.held().await.is_some_and(|held| held.score < drained.now + 3), "a minute has not passed");
+    assert!(
+        bucket.stored().await.is_some_and(|stored| stored.score < drained.now + 3),
+        "a minute has not passed"
+    );
     reload(&mut daemon, &config("10ms", limit)).await;
     assert!(
         daemon.lines().iter().any(|line| line.ends_with("reloaded: tick 60s -> 10ms")),
         "{:?}",
         daemon.lines()
     );
-    eventually(SOON, async || bucket.held().await.is_none()).await;
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
     assert_eq!(redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "tick"]).await, "10000");
 }
 

@@ -50,7 +50,7 @@ async fn a_slow_limit_is_touched_once_a_token() {
     redis.reset_stats().await;
     let bucket = Bucket::of(&redis, "api");
     bucket.drain().await;
-    eventually(SOON, async || bucket.held().await.is_none()).await;
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
     assert_eq!(redis.command_calls("incrby").await, 2);
     looked(&redis, 3).await;
     assert_eq!(redis.command_calls("incrby").await, 2, "none for a full bucket");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use topup_tests::{Daemon, Redis, SOON, Seed, Signal, eventually};
 
-use super::{bucket::Held, ready, traffic::Traffic};
+use super::{bucket::Stored, ready, traffic::Traffic};
 
 /// `exact` is credited by whoever asks, `pure` by daemons only. Capacities that hold whatever comes between two takes,
 /// or while no daemon runs.
@@ -44,7 +44,7 @@ async fn killed_at_random_points_it_doubles_and_loses_nothing() {
     let behind = Duration::from_millis(500).as_micros() as u64;
     eventually(SOON, async || {
         pure.decrement_what_there_is().await;
-        let Held { score, .. } = pure.held().await;
+        let Stored { score, .. } = pure.stored().await;
         if super::now(&redis).await - score < behind { Ok(()) } else { Err(score) }
     })
     .await;

@@ -26,7 +26,7 @@ async fn take_each(redis: &Redis, shards: u64) {
     }
     // One at rest, in no index.
     let at_rest = Bucket::keyed(redis, "user", "grace", shards);
-    assert_eq!((at_rest.take(1).await.tokens, at_rest.held().await), (9, None));
+    assert_eq!((at_rest.take(1).await.tokens, at_rest.stored().await), (9, None));
 }
 
 async fn take_each_lazily(redis: &Redis, shards: u64) {

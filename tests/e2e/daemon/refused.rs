@@ -15,7 +15,7 @@ fn said(daemon: &Daemon, text: &str) -> usize {
 async fn refills(redis: &Redis) {
     let bucket = Bucket::of(redis, "api");
     bucket.drain().await;
-    eventually(SOON, async || bucket.held().await.is_none()).await;
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
 }
 
 /// How often a refused daemon writes, at most, in the second or so these tests give it.
@@ -72,7 +72,7 @@ async fn a_redis_without_memory_is_said_and_tried_again() {
     assert!(line.contains("WARN"), "{line}");
     attempts(&redis, 50).await;
     redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    eventually(SOON, async || bucket.held().await.is_some_and(|held| held.tokens > 0)).await;
+    eventually(SOON, async || bucket.stored().await.is_some_and(|stored| stored.tokens > 0)).await;
     refills(&redis).await;
     assert!(said(&daemon, "OOM") <= FEW, "{:?}", daemon.lines());
 }

@@ -90,7 +90,7 @@ async fn the_config_in_force_goes_on_behind_a_bad_one_until_a_good_one_comes() {
     daemon.wait_for_line("refused as a whole", SOON).await;
     let bucket = Bucket::of(&redis, "api");
     assert!(bucket.take(5).await.counting);
-    eventually(SOON, async || bucket.held().await.is_none()).await;
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
     reload(&daemon, FAST);
     daemon.wait_for_line("reloaded: limit api", SOON).await;
     eventually(SOON, async || record(&redis, "rate").await == "50/s").await;

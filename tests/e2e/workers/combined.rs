@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{sync::Mutex, task::JoinSet, time::timeout};
 use topup_tests::{Proxy, Redis, SOON, Seed, clock, eventually};
 
-use super::stage::{Stage, patient};
+use super::fixture::{Fixture, patient};
 
 /// Longer than any test: who waits it out has failed.
 const LONG: Duration = Duration::from_secs(600);
@@ -37,8 +37,8 @@ rate = "100/s"
 async fn tasks_that_want_the_same_bucket_share_commands_and_get_a_token_each() {
     const TASKS: u64 = 256;
     const TAKES: u64 = 100;
-    let stage = Stage::on(Redis::start().await, CONFIG).await;
-    let proxy = Proxy::before(&stage.redis).await;
+    let fixture = Fixture::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
     let (roomy, before) = (topup.limit("roomy"), proxy.requests());
     let mut tasks = JoinSet::new();
@@ -62,11 +62,11 @@ async fn tasks_that_want_the_same_bucket_share_commands_and_get_a_token_each() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_there_is_not_enough_of_is_given_to_so_many_as_there_are() {
-    let stage = Stage::set(CONFIG).await;
-    let others = [patient(stage.redis.url()).await, patient(stage.redis.url()).await];
+    let fixture = Fixture::set(CONFIG).await;
+    let others = [patient(fixture.redis.url()).await, patient(fixture.redis.url()).await];
     let mut tasks = JoinSet::new();
     for task in 0..300 {
-        let few = [&stage.topup, &others[0], &others[1]][task % 3].limit("few");
+        let few = [&fixture.topup, &others[0], &others[1]][task % 3].limit("few");
         tasks.spawn(async move {
             let mut allowed = 0;
             for _ in 0..10 {
@@ -81,10 +81,10 @@ async fn what_there_is_not_enough_of_is_given_to_so_many_as_there_are() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn takes_given_up_while_others_go_on_lose_no_token() {
     const TASKS: u64 = 40;
-    let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
+    let (fixture, seed) = (Fixture::set(CONFIG).await, Seed::new());
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
-        let roomy = stage.bucket("roomy");
+        let roomy = fixture.bucket("roomy");
         let mut rng = StdRng::seed_from_u64(seed.number() + task);
         tasks.spawn(async move {
             let mut allowed = 0;
@@ -101,7 +101,7 @@ async fn takes_given_up_while_others_go_on_lose_no_token() {
     println!("{allowed} of {} not given up", TASKS * 200);
     // Tokens of those who left go to others, or back.
     topup_tests::eventually(SOON, async || {
-        let left = stage.bucket("roomy").peek().await.unwrap().remaining();
+        let left = fixture.bucket("roomy").peek().await.unwrap().remaining();
         if left == 1_000_000 - allowed { Ok(()) } else { Err(left) }
     })
     .await;
@@ -121,8 +121,8 @@ async fn ten_thousand_wait_for_a_hundred_a_second() {
 
 /// So many wait for a token of `limit`: each has it in turn. How long it took, in µs.
 async fn all_in_turn(limit: &str, waiters: usize) -> u64 {
-    let stage = Stage::on(Redis::start().await, CONFIG).await;
-    let proxy = Proxy::before(&stage.redis).await;
+    let fixture = Fixture::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
     let bucket = topup.limit(limit);
     assert!(bucket.take(1).await.unwrap().is_allowed());
@@ -146,8 +146,8 @@ async fn all_in_turn(limit: &str, waiters: usize) -> u64 {
 
 #[tokio::test]
 async fn waiters_who_leave_make_way_for_those_behind() {
-    let stage = Stage::set(CONFIG).await;
-    let wide = stage.bucket("wide");
+    let fixture = Fixture::set(CONFIG).await;
+    let wide = fixture.bucket("wide");
     assert!(wide.take(5).await.unwrap().is_allowed());
     let waiter = |count| {
         let wide = wide.clone();

@@ -6,8 +6,8 @@ use topup::Client;
 use topup_tests::{Answer, Attempt, Proxy, SOON, Stalls, clock, eventually};
 
 use super::{
+    fixture::{Fixture, Tasks, patient},
     oracle::{Oracle, no_errors},
-    stage::{Stage, Tasks, patient},
 };
 
 const CONFIG: &str = "[limit.api]\ncapacity = 20\nrate = \"100/s\"\n";
@@ -19,7 +19,7 @@ const IN_TIME: u64 = 10 * 250_000;
 const HALF_A_DEADLINE: Duration = Duration::from_millis(125);
 
 struct Far {
-    stage: Stage,
+    fixture: Fixture,
     proxy: Proxy,
     topup: Client,
     stalls: Stalls,
@@ -29,10 +29,10 @@ struct Far {
 
 impl Far {
     async fn set() -> Self {
-        let stage = Stage::set(CONFIG).await;
-        let proxy = Proxy::before(&stage.redis).await;
+        let fixture = Fixture::set(CONFIG).await;
+        let proxy = Proxy::before(&fixture.redis).await;
         let topup = Client::connect(proxy.url()).await.unwrap();
-        Self { stage, proxy, topup, stalls: Stalls::watch() }
+        Self { fixture, proxy, topup, stalls: Stalls::watch() }
     }
 
     fn busy(&self) -> Tasks {
@@ -132,5 +132,5 @@ async fn lost_answers_cost_tokens_and_give_none() {
     tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     far.assert_orderly(&attempts, back);
-    assert!(far.stage.bucket("api").peek().await.is_ok());
+    assert!(far.fixture.bucket("api").peek().await.is_ok());
 }

@@ -191,7 +191,8 @@ mod tests {
                 Attempt { sent, received: sent + rng.random_range(0..20_000), answer: Answer::Allowed }
             });
             let takes: Vec<Attempt> = takes.collect();
-            let pairs = takes.iter().flat_map(|first| takes.iter().map(move |last| (first.sent, last.received)));
+            let pairs =
+                takes.iter().flat_map(|first| takes.iter().map(move |last| (first.sent, last.received)));
             let over = |(from, until): (u64, u64)| {
                 let within = takes.iter().filter(|take| take.sent >= from && take.received <= until).count();
                 if within == 0 { f64::NEG_INFINITY } else { within as f64 - 3.0 - oracle.tokens(from, until) }

@@ -6,8 +6,8 @@ use topup::{Bucket, Client, Error};
 use topup_tests::{Answer, Attempt, Redis, SOON, Stalls, clock, eventually};
 
 use super::{
+    fixture::{Fixture, Tasks},
     oracle::Oracle,
-    stage::{Stage, Tasks},
 };
 
 const CONFIG: &str = "[limit.api]\ncapacity = 10\nrate = \"100/s\"\n[limit.lazy]\ncapacity = 10\nrate = \"100/s\"\n\
@@ -20,11 +20,11 @@ const IN_TIME: u64 = 10 * 250_000;
 /// A machine that stands still for longer makes errors of its own.
 const HALF_A_DEADLINE: Duration = Duration::from_millis(125);
 
-/// A stage whose client has the deadline it has unless told otherwise.
-async fn impatient(redis: Redis) -> Stage {
-    let stage = Stage::on(redis, CONFIG).await;
-    let topup = Client::connect(stage.redis.url()).await.unwrap();
-    Stage { topup, ..stage }
+/// A fixture whose client has the deadline it has unless told otherwise.
+async fn impatient(redis: Redis) -> Fixture {
+    let fixture = Fixture::on(redis, CONFIG).await;
+    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    Fixture { topup, ..fixture }
 }
 
 /// Limits that nobody takes from but the test: a denial remembered from before would be an answer without Redis.
@@ -57,18 +57,18 @@ fn in_time_and_transient(attempts: &[Attempt]) {
 
 #[tokio::test]
 async fn a_killed_redis_is_told_at_once_and_found_again() {
-    let (mut stage, stalls) = (impatient(Redis::tcp().await).await, Stalls::watch());
-    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
+    let (mut fixture, stalls) = (impatient(Redis::tcp().await).await, Stalls::watch());
+    let tasks = Tasks::start((0..4).map(|_| fixture.bucket("api")), Duration::from_millis(8));
     tasks.log.allowed(30).await;
-    stage.redis.server.kill().unwrap();
-    eventually(SOON, async || stage.bucket("api").peek().await.is_err()).await;
+    fixture.redis.server.kill().unwrap();
+    eventually(SOON, async || fixture.bucket("api").peek().await.is_err()).await;
     for limit in QUIET {
-        assert_away(&stage.bucket(limit)).await;
+        assert_away(&fixture.bucket(limit)).await;
     }
-    stage.redis.server.restart().unwrap();
+    fixture.redis.server.restart().unwrap();
     // The same client: nobody connects it again by hand.
     for limit in ["api", "lazy"] {
-        let _ = eventually(SOON, async || stage.bucket(limit).take(1).await).await;
+        let _ = eventually(SOON, async || fixture.bucket(limit).take(1).await).await;
     }
     let back = clock::now();
     tasks.log.allowed(40).await;
@@ -86,17 +86,17 @@ async fn a_killed_redis_is_told_at_once_and_found_again() {
 
 #[tokio::test]
 async fn a_hung_redis_holds_nobody_up() {
-    let stage = impatient(Redis::start().await).await;
-    let bucket = stage.bucket("api");
-    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
+    let fixture = impatient(Redis::start().await).await;
+    let bucket = fixture.bucket("api");
+    let tasks = Tasks::start((0..4).map(|_| fixture.bucket("api")), Duration::from_millis(8));
     tasks.log.allowed(30).await;
-    stage.redis.server.pause().unwrap();
+    fixture.redis.server.pause().unwrap();
     for limit in ["api", "lazy"] {
         // From memory a denial may still be told, for as long as it holds.
-        eventually(SOON, async || stage.bucket(limit).take(1).await.is_err()).await;
+        eventually(SOON, async || fixture.bucket(limit).take(1).await.is_err()).await;
     }
-    assert_away(&stage.bucket("lazy")).await;
-    stage.redis.server.resume().unwrap();
+    assert_away(&fixture.bucket("lazy")).await;
+    fixture.redis.server.resume().unwrap();
     let _ = eventually(SOON, async || bucket.peek().await).await;
     tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
@@ -114,16 +114,16 @@ async fn a_hung_redis_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_deadline_is_as_short_as_it_is_set() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     let topup =
-        Client::builder().deadline(Duration::from_millis(20)).connect(stage.redis.url()).await.unwrap();
+        Client::builder().deadline(Duration::from_millis(20)).connect(fixture.redis.url()).await.unwrap();
     // On a busy machine, some takes are too slow for it.
     eventually(SOON, async || topup.limit("lazy").take(1).await.is_ok_and(|told| told.is_allowed())).await;
-    stage.redis.server.pause().unwrap();
+    fixture.redis.server.pause().unwrap();
     let (sent, stalls) = (clock::now(), Stalls::watch());
     let error = topup.limit("lazy").take(1).await.unwrap_err();
     let took = clock::now() - sent;
-    stage.redis.server.resume().unwrap();
+    fixture.redis.server.resume().unwrap();
     assert!(
         matches!(error, Error::DeadlineExceeded { deadline } if deadline == Duration::from_millis(20)),
         "{error}"
@@ -133,30 +133,30 @@ async fn a_deadline_is_as_short_as_it_is_set() {
 
 #[tokio::test]
 async fn a_redis_that_is_full_or_a_replica_may_be_asked_again() {
-    let stage = Stage::set(CONFIG).await;
-    stage.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let error = stage.bucket("lazy").take(1).await.unwrap_err();
+    let fixture = Fixture::set(CONFIG).await;
+    fixture.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let error = fixture.bucket("lazy").take(1).await.unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("OOM"), "{error}");
-    stage.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    stage.redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    fixture.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    fixture.redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
     for limit in ["api", "lazy"] {
-        let error = stage.bucket(limit).take(1).await.unwrap_err();
+        let error = fixture.bucket(limit).take(1).await.unwrap_err();
         assert!(error.is_transient(), "{error}");
     }
-    stage.redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
-    assert!(stage.bucket("lazy").take(1).await.unwrap().is_allowed());
+    fixture.redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    assert!(fixture.bucket("lazy").take(1).await.unwrap().is_allowed());
 }
 
 #[tokio::test]
 async fn a_password_that_was_wrong_for_a_while_leaves_no_worker_behind() {
     let redis = Redis::tcp().await;
     let url = redis.url().replace("redis://", "redis://:right@");
-    let stage = Stage::on(redis, CONFIG).await;
+    let fixture = Fixture::on(redis, CONFIG).await;
     let password = async |password: &str| {
-        let _: String = stage.redis.ask(&["CONFIG", "SET", "requirepass", password]).await;
+        let _: String = fixture.redis.ask(&["CONFIG", "SET", "requirepass", password]).await;
     };
     let cut = async || {
-        let _: u64 = stage.redis.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+        let _: u64 = fixture.redis.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     };
     password("right").await;
     let topup = Client::connect(&url).await.unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use topup_tests::{Attempt, Redis};
 
 use super::{
+    fixture::{Fixture, ready},
     oracle::{Judgement, Oracle, no_errors},
-    stage::{Stage, ready},
 };
 
 const API: &str = "[limit.api]\ncapacity = 20\nrate = \"100/s\"\n";
@@ -26,15 +26,15 @@ enum Daemons {
 
 /// Four workers at five times the rate, until they have had `tokens`.
 async fn overload(daemons: Daemons, tokens: usize) -> Judgement {
-    let mut stage = Stage::set(API).await;
+    let mut fixture = Fixture::set(API).await;
     let _second = match daemons {
-        Daemons::Two => Some(ready(API, &stage.redis).await),
+        Daemons::Two => Some(ready(API, &fixture.redis).await),
         _ => None,
     };
-    let workers = stage.workers(4, "api", FIVEFOLD).await;
+    let workers = fixture.workers(4, "api", FIVEFOLD).await;
     workers.log.allowed(tokens / 2).await;
     if daemons == Daemons::KilledMidway {
-        stage.kill_daemon().await;
+        fixture.kill_daemon().await;
     }
     workers.log.allowed(tokens / 2).await;
     judged(&Oracle::new(20, 100.0), &workers.stop().await)
@@ -42,8 +42,8 @@ async fn overload(daemons: Daemons, tokens: usize) -> Judgement {
 
 /// One worker asks every 10 ms for the one token of half a second.
 async fn one_at_a_time(tokens: usize) -> Judgement {
-    let stage = Stage::set(ONE).await;
-    let workers = stage.workers(1, "api", Duration::from_millis(10)).await;
+    let fixture = Fixture::set(ONE).await;
+    let workers = fixture.workers(1, "api", Duration::from_millis(10)).await;
     workers.log.allowed(tokens).await;
     let attempts = workers.stop().await;
     let times: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.is_allowed()).collect();
@@ -56,8 +56,8 @@ async fn one_at_a_time(tokens: usize) -> Judgement {
 
 /// A bucket of 10 ms, asked at twice its rate; the tick is ten times that.
 async fn fast(tokens: usize) -> Judgement {
-    let stage = Stage::set(FAST).await;
-    let workers = stage.workers(4, "api", Duration::from_millis(2)).await;
+    let fixture = Fixture::set(FAST).await;
+    let workers = fixture.workers(4, "api", Duration::from_millis(2)).await;
     workers.log.allowed(tokens).await;
     judged(&Oracle::new(10, 1_000.0), &workers.stop().await)
 }
@@ -107,16 +107,16 @@ async fn a_bucket_smaller_than_a_tick_loses_nothing() {
 
 #[tokio::test]
 async fn workers_that_come_and_go_share_one_bucket() {
-    let stage = Stage::on(Redis::start().await, API).await;
-    let (mut attempts, mut crew) = (Vec::new(), Vec::new());
+    let fixture = Fixture::on(Redis::start().await, API).await;
+    let (mut attempts, mut pools) = (Vec::new(), Vec::new());
     for _ in 0..4 {
-        crew.push(stage.workers(2, "api", FIVEFOLD).await);
-        crew.last().expect("it has just come").log.allowed(20).await;
-        if crew.len() > 2 {
-            attempts.extend(crew.remove(0).stop().await);
+        pools.push(fixture.workers(2, "api", FIVEFOLD).await);
+        pools.last().expect("it has just come").log.allowed(20).await;
+        if pools.len() > 2 {
+            attempts.extend(pools.remove(0).stop().await);
         }
     }
-    for workers in crew {
+    for workers in pools {
         attempts.extend(workers.stop().await);
     }
     attempts.sort_by_key(|attempt| attempt.received);

@@ -10,8 +10,8 @@ use std::{env, time::Duration};
 use topup_tests::{Pace, clock, eventually, log::TRAFFIC};
 
 use super::{
+    fixture::Fixture,
     oracle::{Oracle, no_errors},
-    stage::Stage,
 };
 
 const WORKERS: usize = 8;
@@ -26,9 +26,9 @@ pub(super) const LEASE_EARLY: f64 = 0.05;
 async fn never_over(capacity: u32, rate: u32, settings: &str, every: Duration, early: f64) {
     let seconds = env::var("TOPUP_TEST_SECONDS").map_or(SECONDS, |seconds| seconds.parse().unwrap());
     let limit = format!("[limit.shared]\ncapacity = {capacity}\nrate = \"{rate}/s\"\n{settings}");
-    let stage = Stage::set(&limit).await;
+    let fixture = Fixture::set(&limit).await;
     let burst_and_rest = Some((Duration::from_millis(200), Duration::from_millis(800)));
-    let workers = stage.workers_at(WORKERS, "shared", Pace { every, burst_and_rest }).await;
+    let workers = fixture.workers_at(WORKERS, "shared", Pace { every, burst_and_rest }).await;
     let end = clock::now() + seconds * 1_000_000;
     eventually(TRAFFIC + Duration::from_secs(seconds), async || clock::now() > end).await;
     let attempts = workers.stop().await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use topup_tests::{Proxy, SOON, Stalls, clock, eventually};
 
 use super::{
+    fixture::{Fixture, Tasks, patient},
     oracle::{Oracle, no_errors},
-    stage::{Stage, Tasks, patient},
 };
 
 const CONFIG: &str = "[limit.api]\ncapacity = 50\nrate = \"100/s\"\ncatch_up = false\n";
@@ -15,8 +15,8 @@ const TICK: f64 = 5.0;
 
 #[tokio::test]
 async fn tokens_come_by_ticks_and_none_too_many() {
-    let (stage, stalls) = (Stage::set(CONFIG).await, Stalls::watch());
-    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
+    let (fixture, stalls) = (Fixture::set(CONFIG).await, Stalls::watch());
+    let tasks = Tasks::start((0..4).map(|_| fixture.bucket("api")), Duration::from_millis(8));
     tasks.log.allowed(250).await;
     let attempts = tasks.stop().await;
     no_errors(&attempts);
@@ -31,11 +31,11 @@ async fn tokens_come_by_ticks_and_none_too_many() {
 
 #[tokio::test]
 async fn a_dead_daemon_is_waited_for_without_hurry() {
-    let mut stage = Stage::set(CONFIG).await;
-    let proxy = Proxy::before(&stage.redis).await;
+    let mut fixture = Fixture::set(CONFIG).await;
+    let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
     let bucket = topup.limit("api");
-    stage.kill_daemon().await;
+    fixture.kill_daemon().await;
     // Its last tick may have been just before.
     eventually(SOON, async || !bucket.take(1).await.unwrap().is_allowed()).await;
     let tasks = Tasks::start([bucket], Duration::from_millis(1));

@@ -12,10 +12,10 @@ use topup_wire::{
 
 use super::{
     super::{
+        fixture::{Tasks, patient, ready},
         oracle::{Oracle, no_errors},
-        stage::{Tasks, patient, ready},
     },
-    Stage,
+    Fixture,
 };
 
 const CONFIG: &str = r#"
@@ -36,7 +36,7 @@ rate = "50/s"
 const LIMITS: [&str; 2] = ["user", "pure"];
 
 /// For each master, a bucket of each limit that it has.
-async fn buckets(stage: &Stage) -> Vec<[Bucket; 2]> {
+async fn buckets(fixture: &Fixture) -> Vec<[Bucket; 2]> {
     let mut buckets: Vec<[Bucket; 2]> = Vec::new();
     for master in 0..3 {
         let mut found = Vec::new();
@@ -46,11 +46,11 @@ async fn buckets(stage: &Stage) -> Vec<[Bucket; 2]> {
                 let key = keys.next().unwrap();
                 let shard = shard_of(&key, Shards::new(16).unwrap());
                 let record = ShardKeys::new(&limit.parse().unwrap(), shard).record;
-                if stage.cluster.home(&record).await == master {
+                if fixture.cluster.home(&record).await == master {
                     break key;
                 }
             };
-            found.push(stage.bucket(limit).key(key));
+            found.push(fixture.bucket(limit).key(key));
         }
         buckets.push(found.try_into().unwrap());
     }
@@ -61,8 +61,8 @@ async fn buckets(stage: &Stage) -> Vec<[Bucket; 2]> {
 }
 
 /// A master `fails` while all buckets are taken from: the others' go on, and are topped up.
-async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServer)) {
-    let buckets = buckets(&stage).await;
+async fn fail(mut fixture: Fixture, victim: usize, fails: impl FnOnce(&mut RedisServer)) {
+    let buckets = buckets(&fixture).await;
     let others: Vec<Bucket> =
         (0..3).filter(|master| *master != victim).flat_map(|master| buckets[master].clone()).collect();
     let tasks: Vec<Tasks> =
@@ -70,7 +70,7 @@ async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServ
     for tasks in &tasks {
         tasks.log.allowed(20).await;
     }
-    fails(&mut stage.cluster.nodes[victim].redis.server);
+    fails(&mut fixture.cluster.nodes[victim].redis.server);
     let asked = buckets[victim].clone().map(|bucket| tokio::spawn(async move { bucket.peek().await }));
     for tasks in &tasks {
         tasks.log.allowed(60).await;
@@ -95,7 +95,7 @@ async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServ
         let mut left: Vec<String> = Vec::new();
         for other in (0..3).filter(|master| *master != victim) {
             for pattern in ["*}:b:*", "*}:due"] {
-                left.extend(stage.cluster.nodes[other].redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
+                left.extend(fixture.cluster.nodes[other].redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
             }
         }
         if left.is_empty() { Ok(()) } else { Err(left) }
@@ -105,46 +105,46 @@ async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServ
 
 #[tokio::test]
 async fn a_master_that_is_gone_takes_its_own_buckets_only() {
-    let stage = Stage::set(CONFIG).await;
-    let heart = stage.cluster.home(GENERATION).await;
-    fail(stage, (heart + 1) % 3, |server| server.kill().unwrap()).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, (heart + 1) % 3, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn so_does_the_one_that_hears_the_heartbeats() {
-    let stage = Stage::set(CONFIG).await;
-    let heart = stage.cluster.home(GENERATION).await;
-    fail(stage, heart, |server| server.kill().unwrap()).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, heart, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn a_master_that_hangs_holds_no_other_up() {
-    let stage = Stage::set(CONFIG).await;
-    let heart = stage.cluster.home(GENERATION).await;
-    fail(stage, (heart + 1) % 3, |server| server.pause().unwrap()).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, (heart + 1) % 3, |server| server.pause().unwrap()).await;
 }
 
 #[tokio::test]
 async fn nor_does_the_one_that_hears_the_heartbeats() {
-    let stage = Stage::set(CONFIG).await;
-    let heart = stage.cluster.home(GENERATION).await;
-    fail(stage, heart, |server| server.pause().unwrap()).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, heart, |server| server.pause().unwrap()).await;
 }
 
 /// Has a replica take over from the master that hears the heartbeats, which `fails`.
 async fn take_over(fails: impl FnOnce(&mut RedisServer)) {
-    let mut stage = Stage::on(Cluster::with_replicas_of(3, &[0, 1, 2]).await, CONFIG).await;
-    let victim = stage.cluster.home(GENERATION).await;
-    let buckets = buckets(&stage).await;
+    let mut fixture = Fixture::on(Cluster::with_replicas_of(3, &[0, 1, 2]).await, CONFIG).await;
+    let victim = fixture.cluster.home(GENERATION).await;
+    let buckets = buckets(&fixture).await;
     let gone = clock::now();
-    fails(&mut stage.cluster.nodes[victim].redis.server);
+    fails(&mut fixture.cluster.nodes[victim].redis.server);
     for bucket in &buckets[victim] {
         let _ = eventually(SOON, async || bucket.take(1).await).await;
     }
     println!("back after {} ms", (clock::now() - gone) / 1_000);
     // The daemon, too: its heartbeat is heard there, and it fills what only it can.
     eventually(SOON, async || {
-        let took_over = &stage.cluster.nodes[3 + victim].redis;
+        let took_over = &fixture.cluster.nodes[3 + victim].redis;
         let keys: Vec<String> = took_over.ask(&["KEYS", "*}:b:*"]).await;
         if keys.is_empty() { Ok(()) } else { Err(keys) }
     })

@@ -8,7 +8,7 @@ use topup::{Bucket, Client};
 use topup_tests::{Attempt, AttemptLog, Daemon, Pace, Redis, SOON, Signal, Workers, work};
 
 /// A Redis with the daemon that serves it, and a client of its own.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     pub(super) redis: Redis,
     pub(super) daemon: Daemon,
     pub(super) topup: Client,
@@ -22,9 +22,9 @@ pub(super) struct Tasks {
     running: JoinSet<()>,
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
+impl Fixture {
     /// A daemon with this configuration, ready, and a client that waits long for answers.
     pub(super) async fn set(config: &str) -> Self {
         Self::on(Redis::start().await, config).await
