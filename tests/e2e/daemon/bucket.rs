@@ -65,7 +65,8 @@ impl Bucket {
 
     /// What the bare `DECRBY` answers.
     pub(super) async fn decrement(&self, by: i64) -> i64 {
-        redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await.unwrap()
+        let left = redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await;
+        left.unwrap_or_else(|error| panic!("{}: {error}", self.counter()))
     }
 
     /// What Redis holds of it, at one instant; `None` when it is full or at rest.

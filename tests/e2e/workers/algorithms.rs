@@ -117,17 +117,20 @@ async fn no_more_than_its_limit_is_taken_in_an_aligned_window() {
         let asked = clock::now() - before;
         let ahead = seconds * 1_000_000 + micros - before;
         let window = |at: u64| (at + ahead) / 200_000;
-        let mut windows = BTreeMap::<u64, u32>::new();
+        let (mut surely, mut perhaps) = (BTreeMap::<u64, u32>::new(), BTreeMap::<u64, u32>::new());
         for attempt in attempts.iter().filter(|attempt| attempt.is_allowed()) {
-            // It was surely made in the window in which it was sent and answered.
-            if window(attempt.sent - asked) == window(attempt.received) {
-                *windows.entry(window(attempt.sent)).or_default() += 1;
+            // The take happened in one of these windows.
+            let [from, to] = [attempt.sent - asked, attempt.received].map(window);
+            for window in from..=to {
+                *perhaps.entry(window).or_default() += 1;
+            }
+            if from == to {
+                *surely.entry(from).or_default() += 1;
             }
         }
-        println!("{limit}: {windows:?}");
-        assert!(windows.values().all(|taken| *taken <= 20), "{limit}: {windows:?}");
-        let most = windows.values().max().unwrap();
-        assert!(*most >= 15, "{limit}: hardly any was full: {windows:?}");
+        println!("{limit}: {surely:?} to {perhaps:?}");
+        assert!(surely.values().all(|taken| *taken <= 20), "{limit}: {surely:?}");
+        assert!(perhaps.values().any(|taken| *taken >= 15), "{limit}: hardly any was full: {perhaps:?}");
     }
 }
 

@@ -18,11 +18,12 @@ fn api(capacity: u32, rate: &str) -> String {
     format!("[limit.api]\ncapacity = {capacity}\nrate = \"{rate}\"\n")
 }
 
-/// The instant, by this machine's clock, from which the terms in force apply.
+/// The instant from which the effective terms apply, by this machine's clock. Early by a roundtrip at most, never late.
 async fn in_force_since(redis: &Redis) -> u64 {
     let since: u64 = redis.ask(&["HGET", "topup:{api:0}:limit", "since"]).await;
+    let before = clock::now();
     let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]).await;
-    clock::now() - (seconds * 1_000_000 + micros - since)
+    before - (seconds * 1_000_000 + micros - since)
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ async fn tasks_that_want_the_same_bucket_share_commands_and_get_a_token_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_there_is_not_enough_of_is_given_to_so_many_as_there_are() {
+async fn takes_of_three_clients_get_every_token_once() {
     let fixture = Fixture::set(CONFIG).await;
     let others = [patient(fixture.redis.url()).await, patient(fixture.redis.url()).await];
     let mut tasks = JoinSet::new();
@@ -75,7 +75,11 @@ async fn what_there_is_not_enough_of_is_given_to_so_many_as_there_are() {
             allowed
         });
     }
-    assert_eq!(tasks.join_all().await.into_iter().sum::<u64>(), 1_000);
+    let taken = tasks.join_all().await.into_iter().sum::<u64>();
+    // Tokens taken ahead may be in hand when the last take is denied. They go back.
+    let few = fixture.bucket("few");
+    eventually(SOON, async || few.peek().await.unwrap().remaining() + taken == 1_000).await;
+    assert!(taken > 900, "{taken}: hardly any goes back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -91,14 +91,15 @@ async fn a_denied_take_is_allowed_when_it_was_said_to_be() {
     assert!(clock::now() - from >= 990_000, "four tokens take a second");
 }
 
-/// Empties a bucket of 20 at 10 a second; then each token is promised for the instant it is due, to the end.
+/// Empties a bucket of 20 at 10 a second. Each token is then promised for the instant at which it is due: never earlier,
+/// and no later from one token to the next.
 pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
     /// Between the instant of Redis and ours, for a first take, which is known to the ms, and for clocks that drift.
     const SLACK: u64 = 4_000;
     let first = clock::now();
     assert!(bucket.take(20).await.unwrap().is_allowed());
     let last = clock::now();
-    let (mut taken, mut slowest) = (0, last - first);
+    let (mut taken, mut least_late) = (0, u64::MAX);
     while taken < 15 {
         let sent = clock::now();
         let told = bucket.take(1).await.unwrap();
@@ -108,19 +109,15 @@ pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
             continue;
         };
         let (due, wait) = ((taken + 1) * 100_000, wait.as_micros() as u64);
-        // A promise may come from memory, and counts from the reading of the answer on which it rests.
-        slowest = slowest.max(received - sent);
-        let late = SLACK + slowest;
-        let promised = sent + wait;
-        assert!(
-            promised <= last + due + late,
-            "token {taken} is {} µs late, {late} allowed",
-            promised - last - due
-        );
+        // A stall of the machine makes some promises late. Time that is lost with each token makes all of the later ones late.
+        if taken >= 7 {
+            least_late = least_late.min((sent + wait).saturating_sub(last + due));
+        }
         assert!(received + wait + SLACK >= first + due, "token {taken} comes early");
         // The wait of a caller that does as it is told.
         sleep(told.retry_after().unwrap()).await;
     }
+    assert!(least_late <= SLACK, "each of the last eight tokens is {least_late} µs late at least");
 }
 
 #[tokio::test]

@@ -40,7 +40,8 @@ async fn after_a_flush_all_buckets_are_full_and_the_laws_hold_from_there() {
     let late = errors.iter().filter(|error| error.sent > published).count();
     assert_eq!(late, 0, "once it is published again, all is well: {errors:?}");
     let told: Vec<Attempt> = told.into_iter().cloned().collect();
-    Oracle::new(10, 100.0).judge(&told).never_over().within(0.02);
+    // The flush cuts off takes that had their tokens already.
+    Oracle::new(10, 100.0).judge(&told).never_over().within(0.05);
 }
 
 #[tokio::test]
