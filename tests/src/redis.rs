@@ -88,12 +88,12 @@ impl Redis {
         self.ask(&["DBSIZE"]).await
     }
 
-    /// How often `command` (`decr`, `evalsha`) has been called since the start or the last reset.
+    /// Calls of `command` (`decr`, `evalsha`) since the start or the last reset.
     pub async fn command_calls(&self, command: &str) -> u64 {
         self.command_stat(command, "calls").await.map_or(0, whole)
     }
 
-    /// How many microseconds of Redis those calls took in all.
+    /// Time that Redis spent on those calls, in µs.
     pub async fn command_usec(&self, command: &str) -> u64 {
         self.command_stat(command, "usec").await.map_or(0, whole)
     }

@@ -28,6 +28,7 @@ impl Stalls {
         spawn(move || {
             while !done.load(Relaxed) {
                 let slept = clock::now();
+                // The measurement: a thread that should run again after the nap.
                 sleep(NAP);
                 let late = (clock::now() - slept).saturating_sub(NAP.as_micros() as u64);
                 worst.fetch_max(late, Relaxed);

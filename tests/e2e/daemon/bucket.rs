@@ -17,7 +17,7 @@ pub(super) struct Bucket {
     member: String,
 }
 
-/// What Redis holds of it: tokens, and the instant up to which it has been credited.
+/// The state of a counting bucket in Redis: tokens, and the instant up to which it has been credited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) tokens: i64,
@@ -63,13 +63,13 @@ impl Bucket {
         self.operate(Operation::Peek(1)).await
     }
 
-    /// What the bare `DECRBY` answers.
+    /// The reply of a bare `DECRBY`.
     pub(super) async fn decrement(&self, by: i64) -> i64 {
         let left = redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await;
         left.unwrap_or_else(|error| panic!("{}: {error}", self.counter()))
     }
 
-    /// What Redis holds of it, at one instant; `None` when it is full or at rest.
+    /// Its state in Redis, read at one instant; `None` when it is full or at rest.
     pub(super) async fn stored(&self) -> Option<Stored> {
         let mut both = redis::pipe();
         both.atomic().get(self.counter()).zscore(&self.keys.due, &self.member);

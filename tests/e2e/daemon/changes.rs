@@ -63,7 +63,7 @@ async fn a_lower_capacity_clamps_and_a_higher_one_gives_nothing() {
     }
 }
 
-/// Nobody takes from it: left as it is, it would be full when the old rate had filled it.
+/// Without a further take, its key would expire when the old rate had filled it.
 #[tokio::test]
 async fn a_bucket_at_rest_is_full_when_the_new_rate_has_filled_it() {
     const HOUR: u64 = 3_600_000;

@@ -6,7 +6,7 @@ use topup_tests::{Redis, SOON, eventually};
 
 use super::{bucket::Bucket, looked, now, ready};
 
-/// What Redis has been asked in a second, what scripts ask included.
+/// Commands that Redis carries out in a second, those of scripts included.
 async fn commands_in_a_second(redis: &Redis) -> u64 {
     let begun = now(redis).await;
     redis.reset_stats().await;
@@ -56,8 +56,7 @@ async fn a_slow_limit_is_touched_once_a_token() {
     assert_eq!(redis.command_calls("incrby").await, 2, "none for a full bucket");
 }
 
-/// One script for all that are due, not one for each: of buckets that were taken from one after the other, as many as come
-/// due between two looks.
+/// One script credits all buckets that come due between two looks.
 #[tokio::test]
 async fn buckets_are_credited_in_slices() {
     let redis = Redis::start().await;

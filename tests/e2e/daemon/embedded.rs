@@ -10,7 +10,7 @@ use super::GONE;
 const LIMIT: &str = "[limit.api]\ncapacity = 2\nrate = \"1/h\"\n";
 
 #[tokio::test]
-async fn it_serves_whoever_is_given_its_url() {
+async fn its_redis_serves_others_by_its_url() {
     let mut daemon = Launch::new(LIMIT).arg("--embedded").run();
     let url = daemon.embedded_url(SOON).await;
     for code in [0, 0, 1] {

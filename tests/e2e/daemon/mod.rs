@@ -1,5 +1,4 @@
-//! The daemon as a process on a real Redis: what it does on signals, reloads, faults and crashes, by the calendar, and
-//! on the command line.
+//! The daemon as a process on a real Redis: signals, reloads, faults, crashes, the calendar and the command line.
 
 mod away;
 mod bucket;

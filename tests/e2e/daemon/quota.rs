@@ -59,7 +59,7 @@ async fn two_daemons_fill_it_once_at_its_instant() {
 }
 
 #[tokio::test]
-async fn it_fills_a_bucket_that_nobody_asks_for() {
+async fn a_quota_is_filled_without_a_take() {
     let redis = Redis::start().await;
     let instant = boundary_in(&redis, 2).await;
     let _daemon = ready(&config(instant), &redis).await;

@@ -40,7 +40,7 @@ async fn a_drained_bucket_is_full_in_its_time_and_then_has_no_key() {
 }
 
 #[tokio::test]
-async fn what_bare_decrements_took_comes_back_too() {
+async fn tokens_of_bare_decrements_come_back() {
     let redis = Redis::start().await;
     let _daemon = ready(LIMITS, &redis).await;
     let bucket = Bucket::of(&redis, "api");

@@ -18,7 +18,7 @@ async fn refills(redis: &Redis) {
     eventually(SOON, async || bucket.stored().await.is_none()).await;
 }
 
-/// How often a refused daemon writes, at most, in the second or so these tests give it.
+/// Most lines that a refused daemon logs in a test.
 const FEW: usize = 10;
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_missing_password_is_said_and_tried_again() {
 async fn a_redis_made_a_replica_is_said_and_tried_again() {
     let redis = Redis::start().await;
     let mut daemon = ready(LIMITS, &redis).await;
-    // Of a master that is not there: port 9 is discard's.
+    // The master does not exist: port 9 is discard's.
     redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "9"]).await;
     let line = daemon.wait_for_line("read only replica", SOON).await;
     assert!(line.contains("WARN"), "{line}");
@@ -127,7 +127,7 @@ async fn a_record_that_cannot_be_read_stops_no_other_limit() {
     assert_eq!(said(&daemon, "Redis is away"), 0, "{:?}", daemon.lines());
 }
 
-/// What a hand has left is no reason not to publish over it.
+/// A record that was written by hand is published over.
 #[tokio::test]
 async fn a_record_that_cannot_be_read_is_published_anew() {
     let redis = Redis::start().await;

@@ -97,7 +97,7 @@ async fn usr1_says_that_redis_is_away() {
 
 /// Output that nobody reads any more is no reason to let buckets run dry.
 #[tokio::test]
-async fn it_runs_on_when_nobody_reads_its_log() {
+async fn a_closed_log_does_not_end_it() {
     let redis = Redis::start().await;
     let (reader, writer) = std::io::pipe().unwrap();
     let daemon = tokio::process::Command::new(Daemon::program())

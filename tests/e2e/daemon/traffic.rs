@@ -5,7 +5,7 @@ use topup_wire::reply::{Settled, Verdict};
 
 use super::bucket::{Bucket, Stored};
 
-/// What one worker has had of one bucket with `rate` tokens a second; the rate divides a million.
+/// The tokens that one worker has had of one bucket. Its rate, in tokens a second, divides a million.
 pub(super) struct Traffic {
     bucket: Bucket,
     rate: u64,
@@ -68,8 +68,8 @@ impl Traffic {
         self.bucket.stored().await.expect("below full all the time")
     }
 
-    /// Law 3: every µs was credited once. As the bucket was never full, nothing was lost: what was taken and what is
-    /// left make up what it began with and what its time is worth.
+    /// Law 3: every µs was credited once. The bucket was never full, so no token was lost:
+    /// `taken + left = capacity + rate × time`.
     pub(super) async fn audit(&self) {
         let Stored { tokens, score } = self.stored().await;
         let credited = (score - self.first) / (1_000_000 / self.rate);

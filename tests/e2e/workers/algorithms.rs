@@ -1,4 +1,4 @@
-//! Whatever the algorithm, the contract is the same; and each keeps its own law under many workers at once.
+//! All algorithms have the same contract, and each keeps its own law under many workers at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -36,7 +36,7 @@ async fn the_contract_is_the_same_whatever_the_algorithm() {
     let fixture = one_of_each(10, "1h").await;
     for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
         let bucket = fixture.bucket(algorithm);
-        // What is taken in a window of the sliding counter counts to the end of the next, however early in it.
+        // A take of the sliding counter counts to the end of the next window.
         let longest = if algorithm == "sliding-counter" { 2 * 3_600 } else { 3_600 };
         let left = async || bucket.peek().await.unwrap().remaining();
         assert_eq!(bucket.peek().await.unwrap(), Decision::Allowed { remaining: 10, capacity: 10 });
@@ -58,13 +58,13 @@ async fn the_contract_is_the_same_whatever_the_algorithm() {
         assert!(matches!(bucket.take(11).await, Err(Error::ExceedsCapacity { capacity: 10, .. })));
         bucket.reset().await.unwrap();
         assert_eq!(left().await, 10, "{algorithm}");
-        // Of what was put in, a bucket has a key for a second.
+        // A bucket that was filled by hand keeps a key for a second.
         eventually(SOON, async || fixture.bucket_keys().await.is_empty()).await;
     }
 }
 
 #[tokio::test]
-async fn who_waits_is_served_whatever_the_algorithm() {
+async fn waiters_are_served_whatever_the_algorithm() {
     let fixture = one_of_each(5, "200ms").await;
     let mut waiters = JoinSet::new();
     for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
@@ -144,7 +144,7 @@ async fn no_more_than_its_limit_is_taken_in_any_window_that_slides() {
     for (limit, window) in [(20, 200_000), (50, 1_000_000)] {
         let within = |i: usize| {
             let from = allowed[i].received;
-            // Those sent after the first was answered, and answered within a window of its sending, surely count with it.
+            // Takes sent after the first answer, and answered within a window of the first sending, surely count with it.
             let surely = |other: &&Attempt| other.sent > from && other.received < allowed[i].sent + window;
             1 + allowed.iter().filter(surely).count()
         };
@@ -155,7 +155,7 @@ async fn no_more_than_its_limit_is_taken_in_any_window_that_slides() {
 }
 
 #[tokio::test]
-async fn whoever_reserves_proceeds_at_the_rate() {
+async fn reservations_proceed_at_the_rate() {
     let config = "[limit.slow]\nalgorithm = \"leaky-bucket\"\ncapacity = 5\nrate = \"1/2s\"\n\
                   [limit.daily]\nalgorithm = \"leaky-bucket\"\ncapacity = 7\nrate = \"7/1d\"\n\
                   [limit.other]\ncapacity = 7\nrate = \"7/1d\"\n";

@@ -33,10 +33,10 @@ capacity = 1_000_000
 rate = "1_000_000/s"
 "#;
 
-/// So many tasks of one client.
+/// Tasks of one client.
 const TASKS: usize = 128;
 
-/// A crowd on `bucket`, each task of which takes for as long as `goes_on` says so: the tokens taken.
+/// Many tasks on `bucket`, each of which takes for as long as `goes_on` says so. Each returns the tokens it took.
 fn burst(bucket: &Bucket, goes_on: impl Fn(u64, bool) -> bool + Copy + Send + 'static) -> JoinSet<u64> {
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {
@@ -73,7 +73,7 @@ async fn clients(redis: &Redis, count: usize) -> Vec<Client> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn most_takes_of_a_crowd_cost_nothing_and_what_it_leaves_goes_back() {
+async fn most_takes_of_a_burst_cost_nothing_and_spare_tokens_go_back() {
     let fixture = Fixture::on(Redis::start().await, CONFIG).await;
     let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
@@ -90,7 +90,7 @@ async fn most_takes_of_a_crowd_cost_nothing_and_what_it_leaves_goes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_asks_for_more_than_a_token_or_has_a_look_is_told_of_what_is_in_hand_as_well() {
+async fn larger_takes_and_looks_count_the_tokens_in_hand() {
     let fixture = Fixture::set(CONFIG).await;
     let roomy = fixture.bucket("roomy");
     let taken = sum(burst(&roomy, |asked, _| asked < 5_000)).await;
@@ -98,13 +98,13 @@ async fn who_asks_for_more_than_a_token_or_has_a_look_is_told_of_what_is_in_hand
     eventually(SOON, left).await;
     let more = sum(burst(&roomy, |asked, _| asked < 1_000)).await;
     let rest = 1_000_000_000 - taken - more;
-    // What is in hand is in the bucket again some ms later.
+    // Tokens in hand are in the bucket again some ms later.
     eventually(SOON, async || roomy.take(rest).await.unwrap().is_allowed()).await;
     assert!(!roomy.take(1).await.unwrap().is_allowed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crowds_of_several_workers_take_what_there_is_and_no_more() {
+async fn bursts_of_several_workers_take_all_tokens_and_no_more() {
     let fixture = Fixture::set(CONFIG).await;
     let mut bursts = Vec::new();
     for topup in clients(&fixture.redis, 3).await {
@@ -115,13 +115,13 @@ async fn crowds_of_several_workers_take_what_there_is_and_no_more() {
         taken += sum(tasks).await;
     }
     assert!(taken <= 200_000, "{taken}");
-    // A crowd that ends when somebody else has taken the rest may leave some, which go back.
+    // A worker may have tokens in hand when others have taken the rest. They go back.
     let all = async || fixture.bucket("small").peek().await.unwrap().remaining() + taken == 200_000;
     eventually(SOON, all).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crowds_that_want_more_than_there_is_get_all_of_it_and_no_more() {
+async fn bursts_above_the_rate_get_no_more_than_the_rate() {
     let fixture = Fixture::set(CONFIG).await;
     for (limit, capacity, rate) in [("quick", 50_000, 100_000), ("spare", 1_000_000, 1_000_000)] {
         let (started, mut bursts) = (clock::now(), Vec::new());
@@ -148,7 +148,7 @@ async fn crowds_that_want_more_than_there_is_get_all_of_it_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_was_in_a_crowd_and_has_gone_leaves_no_token_behind() {
+async fn a_client_dropped_after_a_burst_gives_its_tokens_back() {
     let fixture = Fixture::set(CONFIG).await;
     let topup = patient(fixture.redis.url()).await;
     let taken = sum(burst(&topup.limit("roomy"), |asked, _| asked < 3_000)).await;
@@ -159,7 +159,7 @@ async fn a_worker_that_was_in_a_crowd_and_has_gone_leaves_no_token_behind() {
 
 /// On a single thread: a storm that is answered from memory is no reason for anything else to stand still.
 #[tokio::test]
-async fn who_is_answered_from_memory_lets_others_run() {
+async fn answers_from_memory_let_other_tasks_run() {
     let fixture = Fixture::set(CONFIG).await;
     let bucket = fixture.bucket("none");
     assert!(bucket.take(1).await.unwrap().is_allowed());

@@ -90,7 +90,7 @@ async fn takes_given_up_leave_no_key_once_the_buckets_are_full() {
 }
 
 #[tokio::test]
-async fn a_command_too_late_for_its_bucket_leaves_no_key_though_nobody_waits_for_it() {
+async fn a_late_command_without_a_waiter_leaves_no_key() {
     let fixture = Fixture::set(CONFIG).await;
     let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;

@@ -55,7 +55,7 @@ async fn tasks_that_want_the_same_bucket_share_commands_and_get_a_token_each() {
     let sent = proxy.requests() - before;
     println!("{sent} commands for {} takes", TASKS * TAKES);
     assert!(sent * 10 <= TASKS * TAKES * 3, "{sent}");
-    // What was taken ahead is in the bucket again some ms later.
+    // Tokens taken ahead are in the bucket again some ms later.
     let left = async || roomy.peek().await.unwrap().remaining() == 1_000_000 - TASKS * TAKES;
     eventually(SOON, left).await;
 }
@@ -112,7 +112,7 @@ async fn takes_given_up_while_others_go_on_lose_no_token() {
 }
 
 #[tokio::test]
-async fn who_waits_longest_is_served_first_for_a_command_a_token() {
+async fn waiters_are_served_in_turn_for_a_command_a_token() {
     assert!(all_in_turn("busy", 500).await >= 990_000, "500 tokens at 500 a second");
 }
 
@@ -123,7 +123,7 @@ async fn ten_thousand_wait_for_a_hundred_a_second() {
     assert!((99_800_000..101_000_000).contains(&took), "9,991 tokens at 100 a second took {took} µs");
 }
 
-/// So many wait for a token of `limit`: each has it in turn. How long it took, in µs.
+/// Waiters of `limit` are served in turn, a token each. Returns the time that it took, in µs.
 async fn all_in_turn(limit: &str, waiters: usize) -> u64 {
     let fixture = Fixture::on(Redis::start().await, CONFIG).await;
     let proxy = Proxy::before(&fixture.redis).await;
@@ -149,7 +149,7 @@ async fn all_in_turn(limit: &str, waiters: usize) -> u64 {
 }
 
 #[tokio::test]
-async fn waiters_who_leave_make_way_for_those_behind() {
+async fn waiters_that_leave_make_way_for_those_behind() {
     let fixture = Fixture::set(CONFIG).await;
     let wide = fixture.bucket("wide");
     assert!(wide.take(5).await.unwrap().is_allowed());

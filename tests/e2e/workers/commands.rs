@@ -1,4 +1,4 @@
-//! What takes cost Redis, in commands. A proxy counts what the client sends: the daemon's commands are not its doing.
+//! Commands for a take. A proxy counts the client's, so that the daemon's are left out.
 
 use tokio::task::JoinSet;
 use topup::Client;

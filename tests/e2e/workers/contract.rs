@@ -1,4 +1,4 @@
-//! What a take is told, and every other operation on one bucket.
+//! Takes and all other operations on one bucket.
 
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ async fn a_refund_fills_no_further_than_the_brim() {
     assert_eq!(wide.refund(2).await.unwrap(), 6);
     assert_eq!(wide.peek().await.unwrap().remaining(), 6);
     assert_eq!(wide.refund(1 << 53).await.unwrap(), 10);
-    // Of what was put in, a bucket has a key for a second.
+    // A bucket that was filled by hand keeps a key for a second.
     eventually(SOON, async || fixture.bucket_keys().await.is_empty()).await;
     assert_eq!(wide.refund(1).await.unwrap(), 10, "nor does a full bucket get fuller");
     assert_eq!(wide.take(10).await.unwrap().remaining(), 0);
@@ -170,7 +170,7 @@ async fn a_refund_and_a_reset_end_a_denial_that_is_remembered() {
 }
 
 #[tokio::test]
-async fn what_one_client_takes_is_gone_for_all() {
+async fn a_token_that_one_client_takes_is_gone_for_all() {
     let fixture = Fixture::set(CONFIG).await;
     let other = patient(fixture.redis.url()).await;
     assert!(fixture.bucket("slow").take(1).await.unwrap().is_allowed());

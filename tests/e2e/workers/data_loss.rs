@@ -1,4 +1,4 @@
-//! A Redis that forgets: flushed, its scripts gone, a counter evicted, in the middle of traffic.
+//! Data loss of the server in the middle of traffic: a flush, lost scripts, evicted keys.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn an_evicted_counter_is_an_empty_bucket_not_a_full_one() {
 }
 
 #[tokio::test]
-async fn evictions_in_mid_traffic_make_a_bucket_full_and_no_fuller() {
+async fn an_eviction_makes_a_bucket_full_and_no_fuller() {
     let fixture = Fixture::set(CONFIG).await;
     let tasks = busy(&fixture);
     for _ in 0..20 {
@@ -84,7 +84,7 @@ async fn evictions_in_mid_traffic_make_a_bucket_full_and_no_fuller() {
     }
     let attempts = tasks.stop().await;
     no_errors(&attempts);
-    // What each costs: a capacity more, once.
+    // Each eviction costs a capacity more, once.
     Oracle::new(10 * 21, 100.0).judge(&attempts).never_over();
 }
 
@@ -97,6 +97,6 @@ async fn a_lost_due_index_makes_its_buckets_full_and_no_fuller() {
     tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     no_errors(&attempts);
-    // What an evicted index costs: one capacity more, once.
+    // An evicted index costs one capacity more, once.
     Oracle::new(20, 100.0).judge(&attempts).never_over();
 }

@@ -86,7 +86,7 @@ async fn more_than_fits_is_an_error_also_while_a_denial_is_remembered() {
 }
 
 #[tokio::test]
-async fn what_a_caller_did_wrong_never_passes_by_itself() {
+async fn errors_of_the_caller_are_not_transient() {
     let fixture = Fixture::set(CONFIG).await;
     let wrong = [
         fixture.bucket("a b").take(1).await,

@@ -1,4 +1,4 @@
-//! What most of these tests begin with: a Redis, a daemon that is ready, a client.
+//! A Redis, a daemon that is ready, and a client: most of these tests begin with them.
 
 use std::time::Duration;
 

@@ -78,7 +78,7 @@ async fn takes_are_exact_with_no_daemon() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_token_is_kept() {
+async fn the_rest_of_a_token_is_kept() {
     let fixture = orphaned().await;
     assert_no_time_is_lost(&fixture.bucket("steady")).await;
 }

@@ -145,7 +145,7 @@ async fn holds_all_but(taken: u64, bucket: &Bucket) {
 }
 
 #[tokio::test]
-async fn what_nobody_has_come_for_goes_back_when_its_time_is_over() {
+async fn leased_tokens_go_back_when_their_time_is_over() {
     let fixture = Fixture::set(CONFIG).await;
     let topup = patient(fixture.redis.url()).await;
     let taken = taken_with_some_held(&topup, &topup.limit("brief")).await;
@@ -166,7 +166,7 @@ async fn a_client_that_is_dropped_or_told_to_gives_back_what_it_holds() {
 }
 
 #[tokio::test]
-async fn what_others_have_not_reckoned_with_does_not_go_back() {
+async fn leased_tokens_do_not_go_back_after_takes_of_others() {
     let fixture = Fixture::set(CONFIG).await;
     let topup = patient(fixture.redis.url()).await;
     let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;

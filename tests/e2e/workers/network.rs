@@ -104,7 +104,7 @@ async fn commands_torn_in_the_middle_give_no_token_twice() {
 }
 
 #[tokio::test]
-async fn a_network_that_hangs_holds_nobody_up() {
+async fn a_hung_network_holds_no_caller_up() {
     let far = Far::set().await;
     let tasks = far.busy();
     tasks.log.allowed(30).await;
@@ -125,7 +125,7 @@ async fn lost_answers_cost_tokens_and_give_none() {
     tasks.log.allowed(30).await;
     far.proxy.lose_answers();
     tasks.log.failed(8).await;
-    // What was lost is lost: only a new connection can be understood again.
+    // Lost answers stay lost: only a new connection can be understood again.
     far.proxy.cut();
     far.proxy.pass();
     let back = far.back().await;

@@ -1,4 +1,4 @@
-//! Judges what workers were told by the laws alone: it knows nothing of counters, ticks or scripts.
+//! Judges the answers to workers by the laws alone: it knows nothing of counters, ticks or scripts.
 
 use topup_tests::Attempt;
 
@@ -20,7 +20,7 @@ pub(super) struct Oracle {
     pub(super) steps: Vec<Step>,
 }
 
-/// What the attempts came to.
+/// The judgement of all attempts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judgement {
     /// Takes allowed.
@@ -29,10 +29,10 @@ pub(super) struct Judgement {
     pub(super) seconds: f64,
     /// Capacity and what came in that time.
     pub(super) supply: f64,
-    /// What a perfect bucket had given to the same attempts.
+    /// Takes that a perfect bucket allows of the same attempts.
     pub(super) ideal: usize,
-    /// Tokens that come while the slowest take is answered: so many are still there at the end, since a denial counts
-    /// from the reading of its answer.
+    /// Tokens that come while the slowest take is answered. A denial counts from the reading of its answer, so these may
+    /// still be there at the end.
     pub(super) late: f64,
     /// The most tokens by which any window was above capacity and what came in it; below 0 when all had less.
     pub(super) excess: f64,
@@ -87,8 +87,8 @@ impl Oracle {
         self.steps.iter().zip(ends).map(share).sum()
     }
 
-    /// What a perfect bucket that holds `level` tokens at `at` gives when it is asked at the instants of these attempts,
-    /// sorted by `received`.
+    /// Takes allowed by a perfect bucket with `level` tokens at `at`, if these attempts come at the instants of their
+    /// answers. They are sorted by them.
     pub(super) fn ideal(&self, mut level: f64, mut at: u64, attempts: &[Attempt]) -> usize {
         let mut given = 0;
         for attempt in attempts {
@@ -119,7 +119,7 @@ impl Oracle {
 // === impl Judgement ===
 
 impl Judgement {
-    /// What was allowed, as a share of what could have been.
+    /// Takes allowed, as a share of those that a perfect bucket allows.
     pub(super) fn share(&self) -> f64 {
         self.allowed as f64 / self.ideal as f64
     }

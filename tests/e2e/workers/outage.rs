@@ -85,7 +85,7 @@ async fn a_killed_redis_is_told_at_once_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_hung_redis_holds_nobody_up() {
+async fn a_hung_redis_holds_no_caller_up() {
     let fixture = impatient(Redis::start().await).await;
     let bucket = fixture.bucket("api");
     let tasks = Tasks::start((0..4).map(|_| fixture.bucket("api")), Duration::from_millis(8));

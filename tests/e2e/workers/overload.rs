@@ -16,7 +16,7 @@ const FAST: &str = "[daemon]\ntick = \"100ms\"\n[limit.api]\ncapacity = 10\nrate
 /// Four workers, one of whom asks every 2 ms: five times the 100 a second there are.
 const FIVEFOLD: Duration = Duration::from_millis(8);
 
-/// What happens to the daemon on the way.
+/// The daemons of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Daemons {
     One,

@@ -38,7 +38,7 @@ rate = "1/h"
 }
 
 #[tokio::test]
-async fn a_shadow_takes_as_ever_and_stops_nobody() {
+async fn a_shadow_takes_tokens_and_stops_no_caller() {
     let fixture = Fixture::set(&config("shadow")).await;
     for bucket in [fixture.bucket("api"), fixture.bucket("user").key("alice"), fixture.bucket("queue")] {
         for left in [2, 1, 0] {
@@ -68,7 +68,7 @@ async fn a_shadow_takes_as_ever_and_stops_nobody() {
 }
 
 #[tokio::test]
-async fn what_is_off_asks_nothing_of_redis() {
+async fn a_limit_that_is_off_asks_nothing_of_redis() {
     let fixture = Fixture::set(&config("off")).await;
     let buckets = [fixture.bucket("api"), fixture.bucket("user").key("alice"), fixture.bucket("queue")];
     for bucket in &buckets {
@@ -95,7 +95,7 @@ async fn what_is_off_asks_nothing_of_redis() {
 }
 
 #[tokio::test]
-async fn a_mode_is_felt_by_running_workers_and_by_those_who_wait() {
+async fn a_change_of_mode_reaches_running_workers_and_waiters() {
     let mut fixture = Fixture::set(&config("enforce")).await;
     let api = fixture.bucket("api");
     assert!(api.take(3).await.unwrap().is_allowed() && !api.take(1).await.unwrap().is_allowed());
@@ -143,7 +143,7 @@ async fn a_share_of_the_keys_is_enforced_and_stays_so() {
 }
 
 #[tokio::test]
-async fn of_several_limits_one_in_shadow_stops_nobody() {
+async fn of_several_limits_one_in_shadow_stops_no_caller() {
     let fixture = Fixture::set(&config("shadow")).await;
     let user = || fixture.bucket("user").key("alice");
     let takes = || [(fixture.bucket("firm"), 10), (fixture.bucket("api"), 1), (user(), 1)];
@@ -171,7 +171,7 @@ async fn of_several_limits_one_in_shadow_stops_nobody() {
 }
 
 #[tokio::test]
-async fn a_queue_in_shadow_holds_nobody_back() {
+async fn a_queue_in_shadow_delays_no_caller() {
     let fixture = Fixture::set(&config("shadow")).await;
     let queue = fixture.bucket("queue");
     for _ in 0..3 {
@@ -185,7 +185,7 @@ async fn a_queue_in_shadow_holds_nobody_back() {
 }
 
 #[tokio::test]
-async fn a_shadow_stops_nobody_while_redis_is_away() {
+async fn a_shadow_stops_no_caller_while_redis_is_away() {
     let fixture = Fixture::set(&config("shadow")).await;
     let topup = topup::Client::connect(fixture.redis.url()).await.unwrap();
     let (api, firm) = (topup.limit("api"), topup.limit("firm"));

@@ -62,7 +62,7 @@ async fn all_is_taken_or_nothing() {
 }
 
 #[tokio::test]
-async fn who_denies_for_the_longest_is_named() {
+async fn the_limit_with_the_longest_wait_is_named() {
     let fixture = Fixture::set(CONFIG).await;
     let [api, user] = [fixture.bucket("api"), fixture.bucket("user").key("a")];
     assert!(api.take(50).await.unwrap().is_allowed() && user.take(5).await.unwrap().is_allowed());
@@ -139,7 +139,7 @@ async fn takes_of_one_bucket_are_one() {
 }
 
 #[tokio::test]
-async fn what_can_never_be_is_an_error_and_takes_nothing() {
+async fn an_impossible_take_is_an_error_and_takes_nothing() {
     let fixture = Fixture::set(CONFIG).await;
     let (all, user) = (fixture.bucket("all"), fixture.bucket("user").key("a"));
     let told = fixture.topup.take_all([(all.clone(), 1), (user.clone(), 6)]).await;
@@ -182,7 +182,7 @@ async fn across_the_slots_of_a_cluster_what_was_taken_is_given_back() {
     for _ in 0..20 {
         let denied = fixture.topup.take_all(takes(&fixture.topup, "a")).await.unwrap();
         assert_eq!(denied.denied_by().unwrap().limit(), "login");
-        // Of a remembered denial nobody would ask.
+        // A denial from memory would ask nothing of Redis.
         let login = fixture.bucket("login").key("a");
         assert!(login.refund(1).await.unwrap() == 1 && login.take(1).await.unwrap().is_allowed());
     }

@@ -1,4 +1,4 @@
-//! What is tried beside a limit, and counted.
+//! Candidates beside a limit, and their counts.
 
 use serde_json::Value;
 use topup::{Bucket, Client, Count};
@@ -105,13 +105,13 @@ async fn another_candidate_takes_over_and_is_counted_from_the_beginning() {
 }
 
 #[tokio::test]
-async fn what_a_shadow_would_deny_is_counted() {
+async fn denials_of_a_shadow_are_counted() {
     let fixture = Fixture::set("[limit.api]\ncapacity = 3\nrate = \"1/h\"\nmode = \"shadow\"\n").await;
     assert_eq!(take(&fixture.bucket("api"), 8).await, 8);
     counted(&fixture.topup, "api", &[(Count::Allowed, 3), (Count::WouldDeny, 5), (Count::Denied, 0)]).await;
     let other = patient(fixture.redis.url()).await;
     assert_eq!(take(&other.limit("api"), 2).await, 2);
-    // What a client has counted is told also when it goes.
+    // A client reports its counts also when it is dropped.
     drop(other);
     eventually(SOON, async || row(&fixture.redis, "api").await["counts"]["would_deny"] == 7).await;
 }
@@ -161,7 +161,7 @@ async fn a_difference_in_tokens_is_told() {
     let api = fixture.bucket("api");
     assert_eq!(take(&api, 1).await, 1);
     counted(&fixture.topup, "api", &[(Count::BothAllowed, 1), (Count::Difference, 0)]).await;
-    // Of what is filled by hand, the lazy bucket is not told.
+    // A reset by hand does not reach the lazy bucket.
     assert_eq!(take(&api, 3).await, 3);
     counted(&fixture.topup, "api", &[(Count::BothAllowed, 4)]).await;
     api.reset().await.unwrap();

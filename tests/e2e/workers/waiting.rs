@@ -25,7 +25,7 @@ rate = "50/s"
 "#;
 
 #[tokio::test]
-async fn who_waits_gets_a_token_when_it_comes() {
+async fn a_waiter_gets_a_token_when_it_comes() {
     let fixture = Fixture::set(CONFIG).await;
     let quick = fixture.bucket("quick");
     let sent = clock::now();
@@ -35,7 +35,7 @@ async fn who_waits_gets_a_token_when_it_comes() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_in_time_is_told_at_once() {
+async fn a_waiter_that_cannot_be_in_time_is_denied_at_once() {
     let fixture = Fixture::set(CONFIG).await;
     let slow = fixture.bucket("slow");
     assert!(slow.take(1).await.unwrap().is_allowed());
@@ -45,14 +45,14 @@ async fn who_cannot_be_in_time_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn who_waits_for_more_than_fits_gets_an_error() {
+async fn a_wait_for_more_than_the_capacity_is_an_error() {
     let fixture = Fixture::set(CONFIG).await;
     let waited = fixture.bucket("slow").wait(2, LONG).await;
     assert!(matches!(waited, Err(Error::ExceedsCapacity { count: 2, capacity: 1, .. })), "{waited:?}");
 }
 
 #[tokio::test]
-async fn who_waits_wakes_by_itself_when_the_rate_is_raised() {
+async fn a_raised_rate_wakes_a_waiter() {
     let mut fixture = Fixture::set(CONFIG).await;
     let slow = fixture.bucket("slow");
     assert!(slow.take(1).await.unwrap().is_allowed());
@@ -67,7 +67,7 @@ async fn who_waits_wakes_by_itself_when_the_rate_is_raised() {
 }
 
 #[tokio::test]
-async fn all_who_wait_get_a_token_in_the_end_and_none_too_many() {
+async fn every_waiter_gets_a_token_and_none_comes_early() {
     let fixture = Fixture::set(CONFIG).await;
     let (sent, mut waiters) = (clock::now(), tokio::task::JoinSet::new());
     for _ in 0..40 {

@@ -1,4 +1,4 @@
-//! What is published, changed and removed, is so on every node.
+//! Limits are published, changed and removed on every node.
 
 use topup_tests::{SOON, Signal, eventually};
 use topup_wire::{keyspace::ShardKeys, limit::LimitName};

@@ -83,7 +83,7 @@ async fn fail(mut fixture: Fixture, victim: usize, fails: impl FnOnce(&mut Redis
         // A machine that stalls costs the pure form what it missed; a daemon that waits for the victim would cost it nearly all.
         assert!(judgement.share() > 0.7, "{judgement:?}");
     }
-    // Those of the victim hear of it at once, or wait for as long as they said they would.
+    // Takes of the victim's buckets fail at once, or wait for their deadline.
     for asked in asked {
         if asked.is_finished() {
             let error = asked.await.unwrap().unwrap_err();
@@ -111,7 +111,7 @@ async fn a_master_that_is_gone_takes_its_own_buckets_only() {
 }
 
 #[tokio::test]
-async fn so_does_the_one_that_hears_the_heartbeats() {
+async fn the_master_of_the_heartbeats_that_is_gone_takes_its_own_buckets_only() {
     let fixture = Fixture::set(CONFIG).await;
     let heart = fixture.cluster.home(GENERATION).await;
     fail(fixture, heart, |server| server.kill().unwrap()).await;
@@ -125,7 +125,7 @@ async fn a_master_that_hangs_holds_no_other_up() {
 }
 
 #[tokio::test]
-async fn nor_does_the_one_that_hears_the_heartbeats() {
+async fn the_master_of_the_heartbeats_that_hangs_holds_no_other_up() {
     let fixture = Fixture::set(CONFIG).await;
     let heart = fixture.cluster.home(GENERATION).await;
     fail(fixture, heart, |server| server.pause().unwrap()).await;
@@ -163,7 +163,7 @@ async fn a_replica_takes_over_the_buckets_of_a_master_that_hangs() {
 }
 
 #[tokio::test]
-async fn whoever_has_asked_one_master_only_finds_its_replica_all_the_same() {
+async fn a_worker_that_knows_one_master_only_finds_its_replica() {
     let mut cluster = Cluster::with_replicas_of(3, &[0]).await;
     assert_eq!(cluster.home(GENERATION).await, 0, "the node that is named has the registry");
     let mut names = ('a'..='z').map(String::from);

@@ -1,4 +1,4 @@
-//! How a cluster is named.
+//! URLs of a cluster.
 
 use topup::Client;
 use topup_tests::{Cluster, Launch, SOON};

@@ -145,7 +145,7 @@ async fn an_outage_comes_to_what_the_attribute_says() {
 }
 
 #[tokio::test]
-async fn what_could_never_be_allowed_is_denied_whatever_the_attribute_says() {
+async fn an_impossible_take_is_denied_whatever_the_attribute_says() {
     let fixture = Fixture::set(CONFIG).await;
     for (name, count) in [("alice", 3), ("alice", 0), ("", 1)] {
         let denied = greedy(&fixture.topup, name, count).await.unwrap_err();

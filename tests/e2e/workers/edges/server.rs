@@ -54,7 +54,7 @@ async fn the_limits_of_a_layer_are_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn of_all_who_come_at_once_as_many_pass_as_the_strictest_limit_has_tokens() {
+async fn of_requests_at_once_as_many_pass_as_the_strictest_limit_has_tokens() {
     let fixture = Fixture::set(CONFIG).await;
     let both = RateLimitLayer::new(&fixture.topup)
         .limit(Rule::of("lots").key(|request: &Parts| Some(request.uri.path().to_owned())))
@@ -107,12 +107,12 @@ impl Write for Log {
 }
 
 impl Log {
-    /// How often it has a line with these words.
+    /// Lines of the log with these words.
     fn count(&self, words: &str) -> usize {
         String::from_utf8_lossy(&self.0.lock().unwrap()).matches(words).count()
     }
 
-    /// What this thread logs from now on.
+    /// A log of this thread from now on.
     fn keep() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -179,7 +179,7 @@ async fn of_several_layers_the_one_that_had_no_answer_is_heard() {
 }
 
 #[tokio::test]
-async fn what_could_never_be_allowed_is_refused_whatever_the_layer_is_told() {
+async fn an_impossible_take_is_refused_whatever_the_layer_is_told() {
     let fixture = Fixture::set(CONFIG).await;
     let layer = RateLimitLayer::new(&fixture.topup).limit(
         Rule::of("user").key(key::header("x-api-key")).cost(|request| request.uri.path().len() as u64),
@@ -198,7 +198,7 @@ async fn what_could_never_be_allowed_is_refused_whatever_the_layer_is_told() {
 }
 
 #[tokio::test]
-async fn a_request_nobody_asks_about_passes_and_one_without_a_key_does_not() {
+async fn a_request_without_a_cost_passes_and_one_without_a_key_does_not() {
     let fixture = Fixture::set(CONFIG).await;
     let layer = |rule: Rule| RateLimitLayer::new(&fixture.topup).limit(rule);
     let passes = [
