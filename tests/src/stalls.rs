@@ -49,14 +49,16 @@ impl Stalls {
     pub fn below(&self, bound: Duration, what: &str) -> bool {
         let worst = Duration::from_micros(self.worst());
         if worst >= bound {
-            // A macro's output would be shown for failed tests only.
-            let _ = writeln!(
-                stderr(),
-                "void: {what}: the machine stood still for {worst:?}, the bound is {bound:?}"
-            );
+            void(&format!("{what}: the machine stood still for {worst:?}, the bound is {bound:?}"));
         }
         worst < bound
     }
+}
+
+/// Says on stderr that a measurement is void, and why. The test may pass all the same.
+pub fn void(why: &str) {
+    // The output of a macro would be shown for failed tests only.
+    let _ = writeln!(stderr(), "void: {why}");
 }
 
 impl Drop for Stalls {
