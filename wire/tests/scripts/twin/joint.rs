@@ -53,6 +53,7 @@ async fn joint_takes_do_what_takes_from_each_would() {
         }
         for _ in 0..STEPS {
             denied += u32::from(!step(&mut redis, &mut buckets, &mut rng).await);
+            // Tokens come between steps: nothing is waited for.
             tokio::time::sleep(Duration::from_micros(rng.random_range(0..2_000))).await;
         }
     }
