@@ -44,7 +44,7 @@ impl Unit {
         fs::write(self.path(), text).unwrap();
     }
 
-    /// What systemd has against the unit. Its exit code says nothing: it is 0 for a directive it does not know.
+    /// The complaints of systemd about the unit. Its exit code says nothing: it is 0 for a directive it does not know.
     fn complaints(&self) -> String {
         let output = analyze(&["verify", "--man=no"], &self.path());
         String::from_utf8(output.stderr).unwrap()

@@ -1,4 +1,4 @@
-//! What a worker asked and was told, kept so that a test can judge all of it afterwards.
+//! One take of a worker and its answer, for a test to judge afterwards.
 
 use std::fmt;
 use std::pin::pin;
@@ -13,11 +13,11 @@ use crate::clock;
 /// One take of one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Just before it, in µs of [`clock::now`].
+    /// The instant just before the take, in µs of [`clock::now`].
     pub sent: u64,
-    /// Just after it.
+    /// The instant just after its answer.
     pub received: u64,
-    /// What came of it.
+    /// The answer.
     pub answer: Answer,
 }
 
@@ -26,7 +26,7 @@ pub struct Attempt {
 pub enum Answer {
     /// The token was given.
     Allowed,
-    /// There was none.
+    /// The token was not given.
     Denied,
     /// An error that may pass.
     Transient(String),
@@ -34,16 +34,60 @@ pub enum Answer {
     Failed(String),
 }
 
-/// Takes one token of `bucket` every `every` until `stop` is done; what is late is left out, not made up for.
-pub async fn work(bucket: &Bucket, every: Duration, stop: impl Future<Output = ()>) -> Vec<Attempt> {
-    let (mut stop, mut turns, mut attempts) = (pin!(stop), interval(every), Vec::new());
+/// The pace of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Time between two takes.
+    pub every: Duration,
+    /// Takes come for the first time and not for the second, again and again; in all workers of a machine at once.
+    pub burst_and_rest: Option<(Duration, Duration)>,
+}
+
+/// Takes one token of `bucket` at a time until `stop` is done, and logs each attempt. Late takes are left out.
+pub async fn work(bucket: &Bucket, pace: Pace, stop: impl Future<Output = ()>, mut log: impl FnMut(Attempt)) {
+    let (mut stop, mut turns) = (pin!(stop), interval(pace.every));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
-            () = &mut stop => return attempts,
-            _ = turns.tick() => attempts.push(Attempt::make(bucket).await),
+            () = &mut stop => return,
+            _ = turns.tick() => if !pace.rests(clock::now()) {
+                log(Attempt::make(bucket).await);
+            },
         }
+    }
+}
+
+// === impl Pace ===
+
+impl Pace {
+    /// Takes without a rest.
+    #[must_use]
+    pub fn steady(every: Duration) -> Self {
+        Self { every, burst_and_rest: None }
+    }
+
+    fn rests(&self, now: u64) -> bool {
+        self.burst_and_rest
+            .is_some_and(|(burst, rest)| u128::from(now) % (burst + rest).as_micros() >= burst.as_micros())
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (burst, rest) = self.burst_and_rest.unwrap_or((Duration::MAX, Duration::ZERO));
+        write!(f, "{} {} {}", self.every.as_micros(), burst.as_micros() as u64, rest.as_micros() as u64)
+    }
+}
+
+impl FromStr for Pace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let micros: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
+        let Ok([every, burst, rest]) = micros.as_deref() else { return Err(format!("{text:?} is no pace")) };
+        let [every, burst, rest] = [every, burst, rest].map(|micros| Duration::from_micros(*micros));
+        Ok(Self { every, burst_and_rest: (!rest.is_zero()).then_some((burst, rest)) })
     }
 }
 
@@ -63,7 +107,7 @@ impl Attempt {
         self.answer == Answer::Allowed
     }
 
-    /// What went wrong, if anything did.
+    /// The error, if the take ended in one.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match &self.answer {
@@ -120,6 +164,21 @@ impl From<Result<Decision, Error>> for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pace_is_read_as_it_was_written() {
+        let (every, burst_and_rest) =
+            (Duration::from_millis(2), Some((Duration::from_millis(5), Duration::from_secs(1))));
+        for pace in [Pace::steady(every), Pace { every, burst_and_rest }] {
+            assert_eq!(pace.to_string().parse(), Ok(pace));
+        }
+        assert!("1 2".parse::<Pace>().is_err());
+        let pace = Pace { every, burst_and_rest };
+        assert_eq!(
+            [0, 4_999, 5_000, 1_004_999, 1_005_000].map(|now| pace.rests(now)),
+            [false, false, true, true, false]
+        );
+    }
 
     #[test]
     fn an_attempt_is_read_as_it_was_written() {

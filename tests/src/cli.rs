@@ -19,14 +19,14 @@ pub struct Cli {
     dir: TempDir,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// What it answered.
+    /// Its answer.
     pub stdout: String,
-    /// What it complained of.
+    /// Its complaints.
     pub stderr: String,
 }
 

@@ -7,13 +7,13 @@ use topup_embedded::RedisServer;
 
 use crate::{Redis, SOON, eventually};
 
-/// How many slots there are.
+/// Hash slots of a cluster.
 const SLOTS: u16 = 16_384;
 /// A node that says nothing for so long, in ms, is down for the others: the least at which a busy machine does no harm.
 const NODE_TIMEOUT: &str = "1000";
 
-/// A private cluster: masters that share all slots evenly, and perhaps replicas of some. What a node that is down had is
-/// away, and the rest is not.
+/// A private cluster: masters that share all hash slots evenly, and perhaps replicas of some. A node that is down takes
+/// only its own hash slots away.
 #[derive(Debug)]
 pub struct Cluster {
     /// The masters; replicas behind them.
@@ -54,7 +54,7 @@ impl Cluster {
         let mut nodes = Vec::new();
         for number in 1..=masters + of.len() {
             let node = Node::start().await;
-            // So that no two begin with the same and have to find out.
+            // Two nodes with the same epoch would have to find that out first.
             node.redis.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &number.to_string()]).await;
             nodes.push(node);
         }
@@ -84,7 +84,7 @@ impl Cluster {
         cluster
     }
 
-    /// Waits until every node knows all the others, and that all slots are served.
+    /// Waits until every node knows all others, and that all hash slots are served.
     async fn agree(&self) {
         let known = format!("cluster_known_nodes:{}\r", self.nodes.len());
         for node in &self.nodes {
@@ -103,7 +103,7 @@ impl Cluster {
         self.nodes[0].redis.url()
     }
 
-    /// Those that have slots in the beginning.
+    /// The nodes that have hash slots in the beginning.
     #[must_use]
     pub fn masters(&self) -> &[Node] {
         &self.nodes[..self.masters]
@@ -116,7 +116,7 @@ impl Cluster {
         home.expect("every slot has a master")
     }
 
-    /// The slot of `key`.
+    /// The hash slot of `key`.
     pub async fn slot(&self, key: &str) -> u16 {
         self.nodes[0].redis.ask(&["CLUSTER", "KEYSLOT", key]).await
     }
@@ -137,7 +137,7 @@ impl Cluster {
         from.redis.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id]).await;
     }
 
-    /// Moves these keys, whose slot is on its way.
+    /// Moves these keys, whose hash slot is on its way.
     pub async fn move_keys(&self, keys: &[String], from: usize, to: usize) {
         let port = self.nodes[to].port().to_string();
         let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
@@ -145,18 +145,29 @@ impl Cluster {
         self.nodes[from].redis.ask::<String>(&words).await;
     }
 
-    /// Moves all slots of a master to another.
+    /// Moves all hash slots of a master to another.
     pub async fn move_all(&self, from: usize, to: usize) {
-        for slot in self.share(from) {
-            let number = slot.to_string();
-            if self.nodes[from].redis.ask::<u64>(&["CLUSTER", "COUNTKEYSINSLOT", &number]).await > 0 {
-                self.begin_to_move(slot, from, to).await;
-            }
+        let slots: Vec<String> = self.share(from).map(|slot| slot.to_string()).collect();
+        let count = slots.iter().map(|slot| ["CLUSTER", "COUNTKEYSINSLOT", slot]);
+        let keys: Vec<u64> = self.nodes[from].redis.ask_all(count).await;
+        let (empty, full): (Vec<_>, Vec<_>) = slots.iter().zip(keys).partition(|(_, keys)| *keys == 0);
+        for slot in full.iter().map(|(slot, _)| slot.parse().expect("a hash slot")) {
+            self.begin_to_move(slot, from, to).await;
             self.end_the_move(slot, from, to).await;
+        }
+        for node in self.told_in_turn(from, to) {
+            let id = &self.nodes[to].id;
+            let words = empty.iter().map(|(slot, _)| ["CLUSTER", "SETSLOT", slot, "NODE", id]);
+            self.nodes[node].redis.ask_all::<String, 5>(words).await;
         }
     }
 
-    /// Moves all keys of a slot that is on its way, and says so to all.
+    /// The masters in the order in which they hear of a move: first those two. In between, keys are with nobody else.
+    fn told_in_turn(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
+        [to, from].into_iter().chain((0..self.masters).filter(move |node| ![from, to].contains(node)))
+    }
+
+    /// Moves all keys of a hash slot that is on its way, and tells all masters.
     pub async fn end_the_move(&self, slot: u16, from: usize, to: usize) {
         let number = slot.to_string();
         loop {
@@ -168,9 +179,7 @@ impl Cluster {
             self.move_keys(&keys, from, to).await;
         }
         let id = &self.nodes[to].id;
-        // First those who have to do with it: in between, keys are with nobody else.
-        for node in [to, from].into_iter().chain((0..self.masters).filter(|node| ![from, to].contains(node)))
-        {
+        for node in self.told_in_turn(from, to) {
             self.nodes[node].redis.ask::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", id]).await;
         }
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::lines::Lines;
 use crate::{NotifySocket, Redis, cargo};
 
-/// What the caller's environment must not decide in a test.
+/// Variables that a test must not inherit.
 pub(crate) const NOT_INHERITED: [&str; 7] = [
     "TOPUP_REDIS_URL",
     "TOPUP_LOG",
@@ -24,7 +24,7 @@ pub(crate) const NOT_INHERITED: [&str; 7] = [
     "JOURNAL_STREAM",
 ];
 
-/// How a daemon is to be started, with a `config.toml` in a temp folder of its own.
+/// The start of a daemon, with a `config.toml` in a temp folder of its own.
 #[derive(Debug)]
 #[must_use = "nothing runs before `run` or `check`"]
 pub struct Launch {

@@ -1,4 +1,4 @@
-//! Waiting for something that no event announces.
+//! A wait for a condition that no event announces.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::{sleep, timeout};
 /// Between two looks: short against a deadline, long against a look.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What a look found: `bool`, `Option` and `Result` say whether that is what is waited for.
+/// The finding of a look: `true`, `Some` and `Ok` end the wait.
 pub trait Outcome {
-    /// What the wait gives when it is over.
+    /// The value of the wait.
     type Value;
 
-    /// The value, or what was found instead of it.
+    /// The value, or the finding instead of it.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl<T, E: Debug> Outcome for Result<T, E> {
     }
 }
 
-/// Looks again and again until `look` finds what is waited for, and gives it.
+/// Looks again and again until `look` ends the wait, and gives its value.
 ///
 /// # Panics
 ///
@@ -64,6 +64,7 @@ where
                 Ok(value) => return value,
                 Err(instead) => found = instead,
             }
+            // The pause between two looks: the deadline and the look decide, not the pause.
             sleep(LOOK_AGAIN).await;
         }
     };

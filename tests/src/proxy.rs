@@ -23,7 +23,7 @@ pub struct Proxy {
     listening: AbortHandle,
 }
 
-/// How the way to Redis is at the moment.
+/// The way to Redis at the moment.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     mode: Mode,
@@ -76,7 +76,7 @@ impl Proxy {
         &self.url
     }
 
-    /// How many requests have gone through to Redis. No argument may begin with `*`.
+    /// Requests that have gone through to Redis. No argument may begin with `*`.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
@@ -167,6 +167,7 @@ impl Pipe {
                 last_byte = data[length - 1];
             }
             match mode {
+                // The fault itself.
                 Mode::Delay(delay) => sleep(delay).await,
                 Mode::LoseAnswers if self.answers => continue,
                 Mode::Tear(nth) if (self.pieces.fetch_add(1, Relaxed) + 1).is_multiple_of(nth) => {
@@ -178,14 +179,14 @@ impl Pipe {
         }
     }
 
-    /// How the way is once it does not hang.
+    /// The way as soon as it does not hang.
     async fn passable(&mut self) -> Mode {
         // A proxy that is gone lets nothing through: its connections are just being cut.
         self.way.wait_for(|way| way.mode != Mode::Hang).await.map_or(Mode::Pass, |way| way.mode)
     }
 }
 
-/// How many commands begin in `data`, which follows on `last`: each is an array, `*3\r\n...`.
+/// Commands that begin in `data`, which follows on `last`: each is an array, `*3\r\n...`.
 fn commands(last: u8, data: &[u8]) -> u64 {
     let before = std::iter::once(last).chain(data.iter().copied());
     let begun = before.zip(data).filter(|(before, byte)| (*before, **byte) == (b'\n', b'*'));

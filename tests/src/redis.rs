@@ -66,17 +66,34 @@ impl Redis {
         reply.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// How many keys there are.
+    /// Sends many commands at once, and gives their replies in order.
+    ///
+    /// # Panics
+    ///
+    /// As [`ask`](Self::ask), for any of them.
+    pub async fn ask_all<T: FromRedisValue, const N: usize>(
+        &self,
+        commands: impl Iterator<Item = [&str; N]>,
+    ) -> Vec<T> {
+        let mut pipeline = redis::pipe();
+        for words in commands {
+            pipeline.add_command(Cmd::new().arg(&words).to_owned());
+        }
+        let replies = pipeline.query_async(&mut self.connection()).await;
+        replies.unwrap_or_else(|error| panic!("a pipeline: {error}"))
+    }
+
+    /// The number of keys.
     pub async fn dbsize(&self) -> u64 {
         self.ask(&["DBSIZE"]).await
     }
 
-    /// How often `command` (`decr`, `evalsha`) has been called since the start or the last reset.
+    /// Calls of `command` (`decr`, `evalsha`) since the start or the last reset.
     pub async fn command_calls(&self, command: &str) -> u64 {
         self.command_stat(command, "calls").await.map_or(0, whole)
     }
 
-    /// How many microseconds of Redis those calls took in all.
+    /// Time that Redis spent on those calls, in µs.
     pub async fn command_usec(&self, command: &str) -> u64 {
         self.command_stat(command, "usec").await.map_or(0, whole)
     }

@@ -1,5 +1,6 @@
-//! How long this machine has kept processes from running: what no program can be blamed for.
+//! A watch on the machine: how long it kept this process from running, and so perhaps the programs under test.
 
+use std::io::{Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{sleep, spawn};
@@ -27,6 +28,7 @@ impl Stalls {
         spawn(move || {
             while !done.load(Relaxed) {
                 let slept = clock::now();
+                // The measurement: a thread that should run again after the nap.
                 sleep(NAP);
                 let late = (clock::now() - slept).saturating_sub(NAP.as_micros() as u64);
                 worst.fetch_max(late, Relaxed);
@@ -35,11 +37,28 @@ impl Stalls {
         stalls
     }
 
-    /// The longest this thread was kept waiting so far, in µs.
+    /// The longest time so far for which this thread should have run and did not, in µs.
     #[must_use]
     pub fn worst(&self) -> u64 {
         self.worst.load(Relaxed)
     }
+
+    /// Whether the machine never stood still for as long as `bound`. If it did, `what` cannot be judged, and stderr
+    /// says so, though the test may pass.
+    #[must_use]
+    pub fn below(&self, bound: Duration, what: &str) -> bool {
+        let worst = Duration::from_micros(self.worst());
+        if worst >= bound {
+            void(&format!("{what}: the machine stood still for {worst:?}, the bound is {bound:?}"));
+        }
+        worst < bound
+    }
+}
+
+/// Says on stderr that a measurement is void, and why. The test may pass all the same.
+pub fn void(why: &str) {
+    // The output of a macro would be shown for failed tests only.
+    let _ = writeln!(stderr(), "void: {why}");
 }
 
 impl Drop for Stalls {

@@ -1,71 +1,78 @@
-//! Worker processes: each has a client of its own and asks for tokens until it is told to stop.
+//! Worker processes: each has a client of its own and takes tokens until it is told to stop.
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{Attempt, SOON};
+use crate::{Attempt, AttemptLog, Pace, SOON};
 
-/// What a worker says when it has connected.
+/// The line with which a worker says that it has connected.
 pub const READY: &str = "ready";
 
 /// Running worker processes; killed on drop.
 #[derive(Debug)]
 #[must_use = "workers end when this is dropped"]
-pub struct Workers(Vec<(Child, BufReader<ChildStdout>)>);
+pub struct Workers {
+    /// The attempts of all of them.
+    pub log: AttemptLog,
+    children: Vec<Child>,
+    readers: JoinSet<()>,
+}
 
 // === impl Workers ===
 
 impl Workers {
-    /// Starts `count` processes of `program` (`worker/main.rs`), each of which takes one token of `limit` every
-    /// `every`; returns when all have connected.
+    /// Starts `count` processes of `program` (`worker/main.rs`), each of which takes of `limit` at this pace.
+    /// Returns when all have connected.
     ///
     /// # Panics
     ///
     /// When one does not start or connect.
-    pub async fn start(program: &str, count: usize, url: &str, limit: &str, every: Duration) -> Self {
-        let mut workers = Vec::new();
+    pub async fn start(program: &str, count: usize, url: &str, limit: &str, pace: Pace) -> Self {
+        let mut children = Vec::new();
+        let mut outputs = Vec::new();
         for _ in 0..count {
             let mut command = Command::new(Path::new(program));
-            command.args([url, limit, &every.as_micros().to_string()]);
+            command.args([url, limit, &pace.to_string()]);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
             let mut child =
                 command.spawn().unwrap_or_else(|error| panic!("{program} cannot be run: {error}"));
-            let stdout = BufReader::new(child.stdout.take().expect("its stdout is piped"));
-            workers.push((child, stdout));
+            outputs.push(BufReader::new(child.stdout.take().expect("its stdout is piped")).lines());
+            children.push(child);
         }
-        for (_, stdout) in &mut workers {
-            let mut line = String::new();
-            let said = timeout(SOON, stdout.read_line(&mut line)).await;
-            assert!(said.is_ok() && line.trim_end() == READY, "a worker should be ready, it says {line:?}");
+        let (log, mut readers) = (AttemptLog::default(), JoinSet::new());
+        for mut output in outputs {
+            let line = timeout(SOON, output.next_line()).await;
+            assert!(
+                matches!(&line, Ok(Ok(Some(line))) if line == READY),
+                "a worker should be ready, it says {line:?}"
+            );
+            readers.spawn(read(output, log.clone()));
         }
-        Self(workers)
+        Self { log, children, readers }
     }
 
-    /// Stops them: all they have tried, in the order in which they were answered.
+    /// Stops them: all attempts, in the order of their answers.
     ///
     /// # Panics
     ///
-    /// When one does not tell.
+    /// When one does not end, or prints something else than attempts.
     pub async fn stop(mut self) -> Vec<Attempt> {
-        for (child, _) in &mut self.0 {
+        for child in &mut self.children {
             drop(child.stdin.take());
         }
-        let mut attempts: Vec<Attempt> = Vec::new();
-        for (_, stdout) in &mut self.0 {
-            let mut told = String::new();
-            timeout(SOON, stdout.read_to_string(&mut told))
-                .await
-                .expect("a worker ends soon")
-                .expect("it tells");
-            attempts
-                .extend(told.lines().map(|line| line.parse::<Attempt>().expect("a worker tells attempts")));
-        }
-        attempts.sort_by_key(|attempt| attempt.received);
-        attempts
+        timeout(SOON, self.readers.join_all()).await.expect("a worker that is told to stop ends");
+        self.log.take()
+    }
+}
+
+/// Logs the attempts of one worker, to the end of its output.
+async fn read(mut output: Lines<BufReader<ChildStdout>>, log: AttemptLog) {
+    while let Some(line) = output.next_line().await.expect("the output of a worker is text") {
+        log.push(line.parse().expect("a worker prints attempts"));
     }
 }

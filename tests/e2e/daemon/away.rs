@@ -1,7 +1,5 @@
 //! A Redis that comes late, dies, hangs, or forgets.
 
-use std::time::Duration;
-
 use topup_tests::{Daemon, Launch, NotifySocket, Redis, SOON, eventually};
 use topup_wire::reply::Verdict;
 
@@ -18,12 +16,12 @@ fn said(daemon: &Daemon, text: &str) -> usize {
 
 /// Once: what a drained bucket holds is exactly what its time since then is worth.
 async fn credited_once_since(drained: u64, bucket: &Bucket, until: u64) {
-    let held = eventually(SOON, async || {
-        let held = bucket.held().await.unwrap();
-        if held.score + TOKEN > until { Ok(held) } else { Err(held) }
+    let stored = eventually(SOON, async || {
+        let stored = bucket.stored().await.unwrap();
+        if stored.score + TOKEN > until { Ok(stored) } else { Err(stored) }
     })
     .await;
-    assert_eq!(held.tokens.cast_unsigned(), (held.score - drained) / TOKEN);
+    assert_eq!(stored.tokens.cast_unsigned(), (stored.score - drained) / TOKEN);
 }
 
 #[tokio::test]
@@ -64,19 +62,22 @@ async fn a_redis_that_comes_back_empty_gets_everything_again() {
 
 #[tokio::test]
 async fn a_redis_that_hung_finds_no_token_doubled() {
-    let redis = Redis::start().await;
-    let mut daemon = ready(LIMIT, &redis).await;
+    let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
+    let mut daemon = Launch::new(LIMIT).redis(&redis).notify(&systemd).run();
+    daemon.wait_for_line("ready", SOON).await;
     let bucket = Bucket::of(&redis, "api");
     let drained = bucket.drain().await.now;
     looked(&redis, 3).await;
     redis.server.pause().unwrap();
-    // The fault itself, long enough for several attempts to fail.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    redis.server.resume().unwrap();
     daemon.wait_for_line("Redis is away", SOON).await;
+    systemd.wait_for("STATUS=Redis is away", SOON).await;
+    // Both signs of life come after several attempts.
+    for _ in 0..2 {
+        systemd.wait_for("WATCHDOG=1", SOON).await;
+    }
+    redis.server.resume().unwrap();
     daemon.wait_for_line("Redis is back", SOON).await;
     let back = now(&redis).await;
-    assert!(back - drained >= 3_000_000);
     credited_once_since(drained, &bucket, back).await;
     looked(&redis, 5).await;
     credited_once_since(drained, &bucket, now(&redis).await).await;
@@ -129,7 +130,9 @@ async fn it_carries_on_when_scripts_are_flushed() {
         looked(&redis, 3).await;
     }
     credited_once_since(drained, &bucket, now(&redis).await).await;
-    assert_eq!(said(&daemon, "WARN") + said(&daemon, "ERROR"), 0, "{:?}", daemon.lines());
+    // A busy machine is no fault of it.
+    let complaints = said(&daemon, "WARN") - said(&daemon, "behind its tick") + said(&daemon, "ERROR");
+    assert_eq!(complaints, 0, "{:?}", daemon.lines());
 }
 
 #[tokio::test]

@@ -18,9 +18,9 @@ pub(super) struct Bucket {
     member: String,
 }
 
-/// What Redis holds of it: tokens, and the instant up to which it has been credited.
+/// The state of a counting bucket in Redis: tokens, and the instant up to which it has been credited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct Stored {
     pub(super) tokens: i64,
     pub(super) score: u64,
 }
@@ -63,20 +63,21 @@ impl Bucket {
         self.operate(Operation::Peek(1)).await
     }
 
-    /// What the bare `DECRBY` answers.
+    /// The reply of a bare `DECRBY`.
     pub(super) async fn decrement(&self, by: i64) -> i64 {
-        redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await.unwrap()
+        let left = redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await;
+        left.unwrap_or_else(|error| panic!("{}: {error}", self.counter()))
     }
 
-    /// What Redis holds of it, at one instant; `None` when it is full or at rest.
-    pub(super) async fn held(&self) -> Option<Held> {
+    /// Its state in Redis, read at one instant; `None` when it is full or at rest.
+    pub(super) async fn stored(&self) -> Option<Stored> {
         let mut both = redis::pipe();
         both.atomic().get(self.counter()).zscore(&self.keys.due, &self.member);
         let (tokens, score): (Option<String>, Option<f64>) =
             both.query_async(&mut self.connection.clone()).await.unwrap();
         let tokens = tokens.map_or(0, |tokens| tokens.parse().unwrap_or(0));
         // Far from full, it stands farther on in the index.
-        score.map(|score| Held { tokens, score: (score as i64).rem_euclid(BAND_WIDTH) as u64 })
+        score.map(|score| Stored { tokens, score: (score as i64).rem_euclid(BAND_WIDTH) as u64 })
     }
 
     pub(super) fn counter(&self) -> String {

@@ -16,14 +16,17 @@ async fn a_shorter_tick_takes_effect() {
     let bucket = Bucket::of(&redis, "api");
     let drained = bucket.drain().await;
     looked(&redis, 1).await;
-    assert!(bucket.held().await.is_some_and(|held| held.score < drained.now + 3), "a minute has not passed");
+    assert!(
+        bucket.stored().await.is_some_and(|stored| stored.score < drained.now + 3),
+        "a minute has not passed"
+    );
     reload(&mut daemon, &config("10ms", limit)).await;
     assert!(
         daemon.lines().iter().any(|line| line.ends_with("reloaded: tick 60s -> 10ms")),
         "{:?}",
         daemon.lines()
     );
-    eventually(SOON, async || bucket.held().await.is_none()).await;
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
     assert_eq!(redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "tick"]).await, "10000");
 }
 
@@ -60,7 +63,7 @@ async fn a_lower_capacity_clamps_and_a_higher_one_gives_nothing() {
     }
 }
 
-/// Nobody takes from it: left as it is, it would be full when the old rate had filled it.
+/// Without a further take, its key would expire when the old rate had filled it.
 #[tokio::test]
 async fn a_bucket_at_rest_is_full_when_the_new_rate_has_filled_it() {
     const HOUR: u64 = 3_600_000;
@@ -69,7 +72,7 @@ async fn a_bucket_at_rest_is_full_when_the_new_rate_has_filled_it() {
         |rate: &str| config("20ms", &format!("keyed = true\nshards = 1\ncapacity = 10\nrate = \"{rate}\""));
     let mut daemon = ready(&limit("1/h"), &redis).await;
     for key in 0..20 {
-        Bucket::keyed(&redis, "api", &key.to_string(), 1).take(2).await;
+        Bucket::keyed(&redis, "api", &key.to_string(), 1).take(1).await;
     }
     let expire = async || {
         let mut all = Vec::new();
@@ -78,11 +81,12 @@ async fn a_bucket_at_rest_is_full_when_the_new_rate_has_filled_it() {
         }
         all
     };
-    assert!(expire().await.iter().all(|ms| (HOUR..=2 * HOUR + 10).contains(ms)));
+    let all = expire().await;
+    assert!(all.iter().all(|ms| (HOUR / 2..=HOUR + 10).contains(ms)), "{all:?}");
     reload(&mut daemon, &limit("1/2h")).await;
     eventually(SOON, async || {
         let all = expire().await;
-        if all.iter().all(|ms| (3 * HOUR..=4 * HOUR + 10).contains(ms)) { Ok(()) } else { Err(all) }
+        if all.iter().all(|ms| (3 * HOUR / 2..=2 * HOUR + 10).contains(ms)) { Ok(()) } else { Err(all) }
     })
     .await;
 }

@@ -6,7 +6,7 @@ use topup_tests::{Redis, SOON, eventually};
 
 use super::{bucket::Bucket, looked, now, ready};
 
-/// What Redis has been asked in a second, what scripts ask included.
+/// Commands that Redis carries out in a second, those of scripts included.
 async fn commands_in_a_second(redis: &Redis) -> u64 {
     let begun = now(redis).await;
     redis.reset_stats().await;
@@ -45,19 +45,18 @@ async fn a_hundred_idle_limits_cost_little_more() {
 #[tokio::test]
 async fn a_slow_limit_is_touched_once_a_token() {
     let redis = Redis::start().await;
-    let limit = "[daemon]\ntick = \"10ms\"\n[limit.api]\ncapacity = 3\nrate = \"1/2s\"\n";
+    let limit = "[daemon]\ntick = \"10ms\"\n[limit.api]\ncapacity = 2\nrate = \"1/2s\"\n";
     let _daemon = ready(limit, &redis).await;
     redis.reset_stats().await;
     let bucket = Bucket::of(&redis, "api");
     bucket.drain().await;
-    eventually(SOON, async || bucket.held().await.is_none()).await;
-    assert_eq!(redis.command_calls("incrby").await, 3);
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
+    assert_eq!(redis.command_calls("incrby").await, 2);
     looked(&redis, 3).await;
-    assert_eq!(redis.command_calls("incrby").await, 3, "none for a full bucket");
+    assert_eq!(redis.command_calls("incrby").await, 2, "none for a full bucket");
 }
 
-/// One script for all that are due, not one for each: of buckets that were taken from one after the other, as many as come
-/// due between two looks.
+/// One script credits all buckets that come due between two looks.
 #[tokio::test]
 async fn buckets_are_credited_in_slices() {
     let redis = Redis::start().await;

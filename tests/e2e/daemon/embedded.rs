@@ -10,7 +10,7 @@ use super::GONE;
 const LIMIT: &str = "[limit.api]\ncapacity = 2\nrate = \"1/h\"\n";
 
 #[tokio::test]
-async fn it_serves_whoever_is_given_its_url() {
+async fn its_redis_serves_others_by_its_url() {
     let mut daemon = Launch::new(LIMIT).arg("--embedded").run();
     let url = daemon.embedded_url(SOON).await;
     for code in [0, 0, 1] {
@@ -63,14 +63,16 @@ async fn a_redis_server_that_does_not_start_is_shown_with_its_own_words() {
 #[tokio::test]
 async fn term_ends_it_while_its_redis_starts() {
     let folder = tempfile::tempdir().unwrap();
-    let begun = folder.path().join("begun");
+    let [gate, begun] = ["gate", "begun"].map(|name| folder.path().join(name));
     let slow = program(&format!(
-        "#!/bin/sh\ntouch {}\nsleep 0.5\nPATH=${{PATH#*:}} exec redis-server \"$@\"\n",
+        "#!/bin/sh\nmkfifo {0}\ntouch {1}\nread -r go < {0}\nPATH=${{PATH#*:}} exec redis-server \"$@\"\n",
+        gate.display(),
         begun.display()
     ));
     let mut daemon = Launch::new(LIMIT).arg("--embedded").env("PATH", path_with(&slow)).run();
     eventually(SOON, async || begun.exists()).await;
     daemon.signal(Signal::TERM);
+    std::fs::write(gate, "go\n").unwrap();
     assert!(daemon.wait_exit(SOON).await.success());
 }
 

@@ -15,7 +15,7 @@ use super::{bucket::Bucket, ready, reload};
 const OTHER: &str = "[daemon]\ntick = \"20ms\"\n[limit.other]\ncapacity = 1\nrate = \"1/s\"\n";
 const KEYS: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
 
-/// So slow that no bucket fills while the test looks.
+/// A limit so slow that no bucket fills during the test.
 fn user(settings: &str) -> String {
     format!("{OTHER}[limit.user]\ncapacity = 10\nrate = \"1/h\"\n{settings}")
 }
@@ -26,7 +26,7 @@ async fn take_each(redis: &Redis, shards: u64) {
     }
     // One at rest, in no index.
     let at_rest = Bucket::keyed(redis, "user", "grace", shards);
-    assert_eq!((at_rest.take(1).await.tokens, at_rest.held().await), (9, None));
+    assert_eq!((at_rest.take(1).await.tokens, at_rest.stored().await), (9, None));
 }
 
 async fn take_each_lazily(redis: &Redis, shards: u64) {
@@ -142,7 +142,7 @@ async fn a_limit_half_removed_is_removed_by_the_next_daemon() {
     redis.ask::<u64>(&["DEL", "topup:{user:0}:limit", "topup:{user:1}:limit", "topup:{user:5}:limit"]).await;
     let _daemon = ready(OTHER, &redis).await;
     only_records(&redis, 0).await;
-    // What the killed one said of itself outlives it for a minute.
+    // The heartbeat of the killed daemon outlives it for a minute.
     let mut found: Vec<String> = redis.ask(&["KEYS", "*"]).await;
     found.retain(|key| !key.starts_with("topup:{topup}:daemon"));
     found.sort();

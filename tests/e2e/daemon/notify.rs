@@ -1,4 +1,4 @@
-//! What systemd hears, when Redis is not as it should be.
+//! The messages to systemd, also while Redis is away.
 
 use topup_tests::{Launch, NotifySocket, Redis, SOON, Signal};
 

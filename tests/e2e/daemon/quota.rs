@@ -59,7 +59,7 @@ async fn two_daemons_fill_it_once_at_its_instant() {
 }
 
 #[tokio::test]
-async fn it_fills_a_bucket_that_nobody_asks_for() {
+async fn a_quota_is_filled_without_a_take() {
     let redis = Redis::start().await;
     let instant = boundary_in(&redis, 2).await;
     let _daemon = ready(&config(instant), &redis).await;
@@ -67,8 +67,8 @@ async fn it_fills_a_bucket_that_nobody_asks_for() {
     let bucket = Bucket::keyed(&redis, "export", "alice", 8);
     assert_eq!(take_all(&bucket).await, CAPACITY);
     looked(&redis, 20).await;
-    let held = bucket.held().await;
-    assert!(now(&redis).await >= instant || held.is_some_and(|held| held.tokens == 0), "{held:?}");
+    let stored = bucket.stored().await;
+    assert!(now(&redis).await >= instant || stored.is_some_and(|stored| stored.tokens == 0), "{stored:?}");
     eventually(SOON, async || redis.dbsize().await == keys).await;
     assert!(now(&redis).await >= instant);
 }

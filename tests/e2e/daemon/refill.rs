@@ -4,7 +4,7 @@ use topup_tests::{Redis, SOON, eventually};
 use topup_wire::reply::Verdict;
 
 use super::{
-    bucket::{Bucket, Held},
+    bucket::{Bucket, Stored},
     looked, now, ready,
 };
 
@@ -40,7 +40,7 @@ async fn a_drained_bucket_is_full_in_its_time_and_then_has_no_key() {
 }
 
 #[tokio::test]
-async fn what_bare_decrements_took_comes_back_too() {
+async fn tokens_of_bare_decrements_come_back() {
     let redis = Redis::start().await;
     let _daemon = ready(LIMITS, &redis).await;
     let bucket = Bucket::of(&redis, "api");
@@ -56,11 +56,11 @@ async fn debt_neither_creates_nor_eats_a_token() {
     let _daemon = ready(LIMITS, &redis).await;
     let bucket = Bucket::of(&redis, "large");
     let drained = bucket.drain().await.now;
-    let before = bucket.held().await.unwrap();
+    let before = bucket.stored().await.unwrap();
     assert!(bucket.decrement(1_000_000).await < 0);
-    let Held { tokens, score } = eventually(SOON, async || {
-        let held = bucket.held().await.unwrap();
-        if held.tokens > 0 && held.score > before.score { Ok(held) } else { Err(held) }
+    let Stored { tokens, score } = eventually(SOON, async || {
+        let stored = bucket.stored().await.unwrap();
+        if stored.tokens > 0 && stored.score > before.score { Ok(stored) } else { Err(stored) }
     })
     .await;
     assert!(tokens.cast_unsigned() <= (score - drained) / TOKEN, "{tokens}");
@@ -88,8 +88,8 @@ async fn a_counter_evicted_while_in_use_counts_as_empty() {
 /// From now on it holds what it holds and what its time is worth.
 async fn gains_its_rate(redis: &Redis, bucket: &Bucket) {
     looked(redis, 3).await;
-    let one = bucket.held().await.unwrap();
+    let one = bucket.stored().await.unwrap();
     looked(redis, 9).await;
-    let other = bucket.held().await.unwrap();
+    let other = bucket.stored().await.unwrap();
     assert_eq!((other.tokens - one.tokens).cast_unsigned(), (other.score - one.score) / TOKEN);
 }

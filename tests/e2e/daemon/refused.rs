@@ -15,10 +15,10 @@ fn said(daemon: &Daemon, text: &str) -> usize {
 async fn refills(redis: &Redis) {
     let bucket = Bucket::of(redis, "api");
     bucket.drain().await;
-    eventually(SOON, async || bucket.held().await.is_none()).await;
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
 }
 
-/// How often a refused daemon writes, at most, in the second or so these tests give it.
+/// Most lines that a refused daemon logs in a test.
 const FEW: usize = 10;
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_missing_password_is_said_and_tried_again() {
 async fn a_redis_made_a_replica_is_said_and_tried_again() {
     let redis = Redis::start().await;
     let mut daemon = ready(LIMITS, &redis).await;
-    // Of a master that is not there: port 9 is discard's.
+    // The master does not exist: port 9 is discard's.
     redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "9"]).await;
     let line = daemon.wait_for_line("read only replica", SOON).await;
     assert!(line.contains("WARN"), "{line}");
@@ -72,7 +72,7 @@ async fn a_redis_without_memory_is_said_and_tried_again() {
     assert!(line.contains("WARN"), "{line}");
     attempts(&redis, 50).await;
     redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    eventually(SOON, async || bucket.held().await.is_some_and(|held| held.tokens > 0)).await;
+    eventually(SOON, async || bucket.stored().await.is_some_and(|stored| stored.tokens > 0)).await;
     refills(&redis).await;
     assert!(said(&daemon, "OOM") <= FEW, "{:?}", daemon.lines());
 }
@@ -127,7 +127,7 @@ async fn a_record_that_cannot_be_read_stops_no_other_limit() {
     assert_eq!(said(&daemon, "Redis is away"), 0, "{:?}", daemon.lines());
 }
 
-/// What a hand has left is no reason not to publish over it.
+/// A record that was written by hand is published over.
 #[tokio::test]
 async fn a_record_that_cannot_be_read_is_published_anew() {
     let redis = Redis::start().await;

@@ -6,8 +6,10 @@ use topup_tests::{Daemon, Launch, Redis, SOON, Signal, eventually};
 
 use super::{bucket::Bucket, looked, ready};
 
-const SLOW: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 10\nrate = \"5/s\"\n";
-const FAST: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 20\nrate = \"50/s\"\n";
+const SLOW: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 10\nrate = \"5/s\"\n\
+                    [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n";
+const FAST: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 20\nrate = \"50/s\"\n\
+                    [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n";
 const BAD: &str =
     "[daemon]\ntick = \"fast\"\n[limit.api]\ncapacity = 0\nrate = \"50\"\n[limit.\"a b\"]\nkeye = true\n";
 
@@ -88,7 +90,7 @@ async fn the_config_in_force_goes_on_behind_a_bad_one_until_a_good_one_comes() {
     daemon.wait_for_line("refused as a whole", SOON).await;
     let bucket = Bucket::of(&redis, "api");
     assert!(bucket.take(5).await.counting);
-    eventually(SOON, async || bucket.held().await.is_none()).await;
+    eventually(SOON, async || bucket.stored().await.is_none()).await;
     reload(&daemon, FAST);
     daemon.wait_for_line("reloaded: limit api", SOON).await;
     eventually(SOON, async || record(&redis, "rate").await == "50/s").await;

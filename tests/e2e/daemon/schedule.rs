@@ -38,7 +38,7 @@ fn falling(boundary: u64) -> String {
     config(boundary).replace(&slow, swap).replace(&fast, &slow).replace(swap, &fast)
 }
 
-/// How late more tokens may be given than from the boundary on: a turn of the daemon, on a busy machine.
+/// Longest time in µs from the boundary to the higher rate, beside stalls of the machine.
 const LATE: u64 = 300_000;
 
 /// Waits for another rate: the instant from which it applies.
@@ -52,8 +52,8 @@ async fn switched(redis: &Redis, rate: u64) -> u64 {
     record("since").await.parse().unwrap()
 }
 
-/// A bucket drained at `drained` has had each rate for its time, the second from `since` on, but for a pass that the
-/// change overtakes: a busy machine may take so many ms over one, and those for which it stalls.
+/// A bucket drained at `drained` has been credited at the first rate until `since`, and at the second from then on. A pass
+/// that the change overtakes may be missing: its time on a busy machine, and the stalls of that.
 async fn credited(
     redis: &Redis,
     bucket: &Bucket,
@@ -88,7 +88,7 @@ async fn the_rate_changes_at_its_boundary() {
     credited(&redis, &bucket, drained, since, [SLOW, FAST], &stalls).await;
 }
 
-/// What was in force until then was less: nobody is owed more.
+/// Until then a lower rate was effective, and no more is owed.
 #[tokio::test]
 async fn a_raise_that_no_daemon_saw_counts_from_when_it_is_published() {
     let (redis, stalls) = (Redis::start().await, Stalls::watch());
@@ -145,7 +145,7 @@ async fn two_daemons_switch_as_one_does() {
     credited(&redis, &bucket, drained, since, [SLOW, FAST], &stalls).await;
 }
 
-/// What the last turn before the publication finds due is in part time behind the boundary: it waits for the new rate.
+/// The last turn before the publication finds buckets due. Their time behind the boundary waits for the new rate.
 #[tokio::test]
 async fn time_behind_a_boundary_is_not_credited_at_the_rate_before_it() {
     let (redis, stalls) = (Redis::start().await, Stalls::watch());

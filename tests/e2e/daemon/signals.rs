@@ -97,14 +97,14 @@ async fn usr1_says_that_redis_is_away() {
 
 /// Output that nobody reads any more is no reason to let buckets run dry.
 #[tokio::test]
-async fn it_runs_on_when_nobody_reads_its_log() {
+async fn a_closed_log_does_not_end_it() {
     let redis = Redis::start().await;
     let (reader, writer) = std::io::pipe().unwrap();
     let daemon = tokio::process::Command::new(Daemon::program())
         .args(["run", "--config", "/dev/stdin"])
         .env("TOPUP_REDIS_URL", redis.url())
         .env_remove("NOTIFY_SOCKET")
-        .stdin(config_on_stdin())
+        .stdin(on_stdin(&format!("{LIMIT}[limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n")))
         .stderr(writer)
         .kill_on_drop(true)
         .spawn();
@@ -119,10 +119,10 @@ async fn it_runs_on_when_nobody_reads_its_log() {
     assert_eq!(daemon.try_wait().unwrap(), None);
 }
 
-fn config_on_stdin() -> std::process::Stdio {
+fn on_stdin(config: &str) -> std::process::Stdio {
     use std::io::{Seek, Write};
     let mut file = tempfile::tempfile().unwrap();
-    file.write_all(LIMIT.as_bytes()).unwrap();
+    file.write_all(config.as_bytes()).unwrap();
     file.rewind().unwrap();
     file.into()
 }

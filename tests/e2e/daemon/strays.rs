@@ -7,7 +7,7 @@ use super::{bucket::Bucket, ready};
 const LIMIT: &str = "[limit.user]\nkeyed = true\nshards = 1\ncapacity = 10\nrate = \"1/h\"\n";
 
 #[tokio::test]
-async fn what_late_commands_left_is_removed_in_time() {
+async fn counters_of_late_commands_are_removed() {
     let redis = Redis::start().await;
     let mut daemon = ready(LIMIT, &redis).await;
     let (counting, at_rest) =
@@ -16,7 +16,7 @@ async fn what_late_commands_left_is_removed_in_time() {
     assert!(!at_rest.take(1).await.counting);
     daemon.signal(Signal::TERM);
     daemon.wait_exit(SOON).await;
-    // Of a bucket that was full, of a shard that is gone, and of a limit that is; the last one would expire, much later.
+    // Keys of a full bucket, of a removed shard and of a removed limit. The last of them would expire much later.
     let late = Bucket::keyed(&redis, "user", "carol", 1);
     late.decrement(1).await;
     for key in ["topup:{user:1}:b:carol", "topup:{gone:0}:b:"] {

@@ -3,9 +3,9 @@
 use topup_tests::Redis;
 use topup_wire::reply::{Settled, Verdict};
 
-use super::bucket::{Bucket, Held};
+use super::bucket::{Bucket, Stored};
 
-/// What one worker has had of one bucket with `rate` tokens a second; the rate divides a million.
+/// The tokens that one worker has had of one bucket. Its rate, in tokens a second, divides a million.
 pub(super) struct Traffic {
     bucket: Bucket,
     rate: u64,
@@ -64,14 +64,14 @@ impl Traffic {
         self.admitted
     }
 
-    pub(super) async fn held(&self) -> Held {
-        self.bucket.held().await.expect("below full all the time")
+    pub(super) async fn stored(&self) -> Stored {
+        self.bucket.stored().await.expect("below full all the time")
     }
 
-    /// Law 3: every µs was credited once. As the bucket was never full, nothing was lost: what was taken and what is
-    /// left make up what it began with and what its time is worth.
+    /// Law 3: every µs was credited once. The bucket was never full, so no token was lost:
+    /// `taken + left = capacity + rate × time`.
     pub(super) async fn audit(&self) {
-        let Held { tokens, score } = self.held().await;
+        let Stored { tokens, score } = self.stored().await;
         let credited = (score - self.first) / (1_000_000 / self.rate);
         let left = u64::try_from(tokens).unwrap_or(0);
         assert_eq!(

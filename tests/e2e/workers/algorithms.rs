@@ -1,15 +1,15 @@
-//! Whatever the algorithm, the contract is the same; and each keeps its own law under many workers at once.
+//! All algorithms have the same contract, and each keeps its own law under many workers at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
 use topup::{Decision, Error, Throttled};
 use topup_tests::{Attempt, Cli, Redis, SOON, clock, eventually};
 use topup_wire::limit::Algorithm;
 
 use super::{
+    fixture::{Fixture, patient},
     oracle::{Oracle, no_errors},
-    stage::{Stage, patient},
 };
 
 /// Longer than any test: who waits it out has failed.
@@ -26,21 +26,21 @@ fn limit(name: &str, algorithm: Algorithm, capacity: u32, time: &str) -> String 
 }
 
 /// One such limit of each algorithm, by its name.
-async fn one_of_each(capacity: u32, time: &str) -> Stage {
+async fn one_of_each(capacity: u32, time: &str) -> Fixture {
     let limits = Algorithm::ALL.map(|algorithm| limit(algorithm.as_str(), algorithm, capacity, time));
-    Stage::set(&limits.concat()).await
+    Fixture::set(&limits.concat()).await
 }
 
 #[tokio::test]
 async fn the_contract_is_the_same_whatever_the_algorithm() {
-    let stage = one_of_each(10, "1h").await;
+    let fixture = one_of_each(10, "1h").await;
     for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
-        let bucket = stage.bucket(algorithm);
-        // What is taken in a window of the sliding counter counts to the end of the next, however early in it.
+        let bucket = fixture.bucket(algorithm);
+        // A take of the sliding counter counts to the end of the next window.
         let longest = if algorithm == "sliding-counter" { 2 * 3_600 } else { 3_600 };
         let left = async || bucket.peek().await.unwrap().remaining();
         assert_eq!(bucket.peek().await.unwrap(), Decision::Allowed { remaining: 10, capacity: 10 });
-        assert_eq!(stage.bucket_keys().await, [""; 0], "{algorithm}: a look leaves a key");
+        assert_eq!(fixture.bucket_keys().await, [""; 0], "{algorithm}: a look leaves a key");
         for remaining in (5..10).rev() {
             let taken = bucket.take(1).await.unwrap();
             assert_eq!(taken, Decision::Allowed { remaining, capacity: 10 }, "{algorithm}");
@@ -58,18 +58,18 @@ async fn the_contract_is_the_same_whatever_the_algorithm() {
         assert!(matches!(bucket.take(11).await, Err(Error::ExceedsCapacity { capacity: 10, .. })));
         bucket.reset().await.unwrap();
         assert_eq!(left().await, 10, "{algorithm}");
-        // Of what was put in, a bucket has a key for a second.
-        eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
+        // A bucket that was filled by hand keeps a key for a second.
+        eventually(SOON, async || fixture.bucket_keys().await.is_empty()).await;
     }
 }
 
 #[tokio::test]
-async fn who_waits_is_served_whatever_the_algorithm() {
-    let stage = one_of_each(5, "200ms").await;
+async fn waiters_are_served_whatever_the_algorithm() {
+    let fixture = one_of_each(5, "200ms").await;
     let mut waiters = JoinSet::new();
     for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
         for count in [1, 1, 1, 2, 1, 5, 1, 1, 1, 3] {
-            let bucket = stage.bucket(algorithm);
+            let bucket = fixture.bucket(algorithm);
             waiters.spawn(async move { (algorithm, bucket.wait(count, LONG).await) });
         }
     }
@@ -82,22 +82,21 @@ async fn who_waits_is_served_whatever_the_algorithm() {
     tokio::time::timeout(SOON, all).await.expect("17 tokens at 25 a second");
 }
 
-/// All that 8 processes try to take from `limit` for about so long.
-async fn load(stage: &Stage, limit: &str, time: Duration) -> Vec<Attempt> {
-    let workers = stage.workers(8, limit, Duration::from_millis(4)).await;
-    sleep(time).await;
-    let mut attempts = workers.stop().await;
+/// All attempts of 8 processes on `limit`, until they have had `tokens`.
+async fn load(fixture: &Fixture, limit: &str, tokens: usize) -> Vec<Attempt> {
+    let workers = fixture.workers(8, limit, Duration::from_millis(4)).await;
+    workers.log.allowed(tokens).await;
+    let attempts = workers.stop().await;
     no_errors(&attempts);
-    attempts.sort_by_key(|attempt| attempt.received);
     attempts
 }
 
 #[tokio::test]
 async fn no_more_than_capacity_and_rate_is_taken_of_buckets_that_fill() {
-    let stage = one_of_each(20, "200ms").await;
+    let fixture = one_of_each(20, "200ms").await;
     for algorithm in [Algorithm::LazyTokenBucket, Algorithm::Gcra, Algorithm::LeakyBucket] {
-        let attempts = load(&stage, algorithm.as_str(), Duration::from_millis(1_000)).await;
-        let judgement = Oracle::new(20, 100.0).strict().judge(&attempts).never_over().within(0.02);
+        let attempts = load(&fixture, algorithm.as_str(), 120).await;
+        let judgement = Oracle::new(20, 100.0).judge(&attempts).never_over().within(0.02);
         println!("{algorithm}: {judgement:?}");
     }
 }
@@ -109,39 +108,43 @@ async fn no_more_than_its_limit_is_taken_in_an_aligned_window() {
         "[limit.fixed]\nalgorithm = \"fixed-window\"\n{aligned}\
          [limit.counter]\nalgorithm = \"sliding-counter\"\nlimit = 20\nwindow = \"200ms\"\n"
     );
-    let stage = Stage::set(&config).await;
+    let fixture = Fixture::set(&config).await;
     for limit in ["fixed", "counter"] {
-        let attempts = load(&stage, limit, Duration::from_millis(1_500)).await;
+        let attempts = load(&fixture, limit, 140).await;
         // The workers' clock began with the machine: by so much is that of Redis ahead, give or take the question.
         let before = clock::now();
-        let (seconds, micros): (u64, u64) = stage.redis.ask(&["TIME"]).await;
+        let (seconds, micros): (u64, u64) = fixture.redis.ask(&["TIME"]).await;
         let asked = clock::now() - before;
         let ahead = seconds * 1_000_000 + micros - before;
         let window = |at: u64| (at + ahead) / 200_000;
-        let mut windows = BTreeMap::<u64, u32>::new();
+        let (mut surely, mut perhaps) = (BTreeMap::<u64, u32>::new(), BTreeMap::<u64, u32>::new());
         for attempt in attempts.iter().filter(|attempt| attempt.is_allowed()) {
-            // It was surely made in the window in which it was sent and answered.
-            if window(attempt.sent - asked) == window(attempt.received) {
-                *windows.entry(window(attempt.sent)).or_default() += 1;
+            // The take happened in one of these windows.
+            let [from, to] = [attempt.sent - asked, attempt.received].map(window);
+            for window in from..=to {
+                *perhaps.entry(window).or_default() += 1;
+            }
+            if from == to {
+                *surely.entry(from).or_default() += 1;
             }
         }
-        println!("{limit}: {windows:?}");
-        assert!(windows.values().all(|taken| *taken <= 20), "{limit}: {windows:?}");
-        let most = windows.values().max().unwrap();
-        assert!(*most >= 15, "{limit}: hardly any was full: {windows:?}");
+        println!("{limit}: {surely:?} to {perhaps:?}");
+        assert!(surely.values().all(|taken| *taken <= 20), "{limit}: {surely:?}");
+        assert!(perhaps.values().any(|taken| *taken >= 15), "{limit}: hardly any was full: {perhaps:?}");
     }
 }
 
 #[tokio::test]
 async fn no_more_than_its_limit_is_taken_in_any_window_that_slides() {
     let rules = "[{ limit = 20, window = \"200ms\" }, { limit = 50, window = \"1s\" }]";
-    let stage = Stage::set(&format!("[limit.api]\nalgorithm = \"sliding-window\"\nrules = {rules}\n")).await;
-    let attempts = load(&stage, "api", Duration::from_millis(2_500)).await;
+    let fixture =
+        Fixture::set(&format!("[limit.api]\nalgorithm = \"sliding-window\"\nrules = {rules}\n")).await;
+    let attempts = load(&fixture, "api", 110).await;
     let allowed: Vec<_> = attempts.into_iter().filter(Attempt::is_allowed).collect();
     for (limit, window) in [(20, 200_000), (50, 1_000_000)] {
         let within = |i: usize| {
             let from = allowed[i].received;
-            // Those sent after the first was answered, and answered within a window of its sending, surely count with it.
+            // Takes sent after the first answer, and answered within a window of the first sending, surely count with it.
             let surely = |other: &&Attempt| other.sent > from && other.received < allowed[i].sent + window;
             1 + allowed.iter().filter(surely).count()
         };
@@ -149,17 +152,16 @@ async fn no_more_than_its_limit_is_taken_in_any_window_that_slides() {
         println!("{most} of {limit} in {window} µs");
         assert!(most <= limit, "{most} in {window} µs");
     }
-    assert!(allowed.len() >= 100, "{} in two and a half seconds", allowed.len());
 }
 
 #[tokio::test]
-async fn whoever_reserves_proceeds_at_the_rate() {
+async fn reservations_proceed_at_the_rate() {
     let config = "[limit.slow]\nalgorithm = \"leaky-bucket\"\ncapacity = 5\nrate = \"1/2s\"\n\
                   [limit.daily]\nalgorithm = \"leaky-bucket\"\ncapacity = 7\nrate = \"7/1d\"\n\
                   [limit.other]\ncapacity = 7\nrate = \"7/1d\"\n";
-    let stage = Stage::set(config).await;
+    let fixture = Fixture::set(config).await;
     for (limit, capacity, every) in [("slow", 5, 2.0), ("daily", 7, 86_400.0 / 7.0)] {
-        let bucket = stage.bucket(limit);
+        let bucket = fixture.bucket(limit);
         let begun = clock::now();
         for i in 0..capacity {
             let reserved = bucket.reserve(1, LONG * 1_000).await.unwrap();
@@ -178,7 +180,7 @@ async fn whoever_reserves_proceeds_at_the_rate() {
         let ideal = f64::from(capacity - 2) * every;
         assert!((ideal - 0.5..=ideal).contains(&retry), "{limit}: {retry} s, not {ideal} s");
     }
-    let error = stage.bucket("other").reserve(1, LONG).await.unwrap_err();
+    let error = fixture.bucket("other").reserve(1, LONG).await.unwrap_err();
     assert!(matches!(error, Error::NoQueue { algorithm: "token-bucket", .. }), "{error}");
 }
 
@@ -214,9 +216,9 @@ async fn a_throttle_answers_as_the_command_does_and_needs_no_limit() {
 
 #[tokio::test]
 async fn the_command_line_takes_whatever_the_algorithm() {
-    let stage = one_of_each(3, "1h").await;
+    let fixture = one_of_each(3, "1h").await;
     for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
-        let run = async |word| Cli::new(&[word, algorithm]).redis(&stage.redis).run().await;
+        let run = async |word| Cli::new(&[word, algorithm]).redis(&fixture.redis).run().await;
         for left in [2, 1, 0] {
             assert_eq!(run("take").await.stdout, format!("allowed, {left} of 3 left\n"), "{algorithm}");
         }
@@ -225,7 +227,7 @@ async fn the_command_line_takes_whatever_the_algorithm() {
         assert!(run("peek").await.stdout.starts_with("denied, 0 of 3 left, retry after "), "{algorithm}");
         assert_eq!(run("reset").await.stdout, "allowed, 3 of 3 left\n", "{algorithm}");
     }
-    let status = Cli::new(&["status"]).redis(&stage.redis).run().await.stdout;
+    let status = Cli::new(&["status"]).redis(&fixture.redis).run().await.stdout;
     for algorithm in Algorithm::ALL.map(Algorithm::as_str) {
         let row = status.lines().find(|line| line.starts_with(&format!("{algorithm} "))).expect(algorithm);
         assert!(row.contains("3/h"), "{row}");

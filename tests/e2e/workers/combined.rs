@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{sync::Mutex, task::JoinSet, time::timeout};
 use topup_tests::{Proxy, Redis, SOON, Seed, clock, eventually};
 
-use super::stage::{Stage, patient};
+use super::fixture::{Fixture, patient};
 
 /// Longer than any test: who waits it out has failed.
 const LONG: Duration = Duration::from_secs(600);
@@ -37,8 +37,8 @@ rate = "100/s"
 async fn tasks_that_want_the_same_bucket_share_commands_and_get_a_token_each() {
     const TASKS: u64 = 256;
     const TAKES: u64 = 100;
-    let stage = Stage::on(Redis::start().await, CONFIG).await;
-    let proxy = Proxy::before(&stage.redis).await;
+    let fixture = Fixture::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
     let (roomy, before) = (topup.limit("roomy"), proxy.requests());
     let mut tasks = JoinSet::new();
@@ -55,18 +55,18 @@ async fn tasks_that_want_the_same_bucket_share_commands_and_get_a_token_each() {
     let sent = proxy.requests() - before;
     println!("{sent} commands for {} takes", TASKS * TAKES);
     assert!(sent * 10 <= TASKS * TAKES * 3, "{sent}");
-    // What was taken ahead is in the bucket again some ms later.
+    // Tokens taken ahead are in the bucket again some ms later.
     let left = async || roomy.peek().await.unwrap().remaining() == 1_000_000 - TASKS * TAKES;
     eventually(SOON, left).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_there_is_not_enough_of_is_given_to_so_many_as_there_are() {
-    let stage = Stage::set(CONFIG).await;
-    let others = [patient(stage.redis.url()).await, patient(stage.redis.url()).await];
+async fn takes_of_three_clients_get_every_token_once() {
+    let fixture = Fixture::set(CONFIG).await;
+    let others = [patient(fixture.redis.url()).await, patient(fixture.redis.url()).await];
     let mut tasks = JoinSet::new();
     for task in 0..300 {
-        let few = [&stage.topup, &others[0], &others[1]][task % 3].limit("few");
+        let few = [&fixture.topup, &others[0], &others[1]][task % 3].limit("few");
         tasks.spawn(async move {
             let mut allowed = 0;
             for _ in 0..10 {
@@ -75,16 +75,20 @@ async fn what_there_is_not_enough_of_is_given_to_so_many_as_there_are() {
             allowed
         });
     }
-    assert_eq!(tasks.join_all().await.into_iter().sum::<u64>(), 1_000);
+    let taken = tasks.join_all().await.into_iter().sum::<u64>();
+    // Tokens taken ahead may be in hand when the last take is denied. They go back.
+    let few = fixture.bucket("few");
+    eventually(SOON, async || few.peek().await.unwrap().remaining() + taken == 1_000).await;
+    assert!(taken > 900, "{taken}: hardly any goes back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn takes_given_up_while_others_go_on_lose_no_token() {
     const TASKS: u64 = 40;
-    let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
+    let (fixture, seed) = (Fixture::set(CONFIG).await, Seed::new());
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
-        let roomy = stage.bucket("roomy");
+        let roomy = fixture.bucket("roomy");
         let mut rng = StdRng::seed_from_u64(seed.number() + task);
         tasks.spawn(async move {
             let mut allowed = 0;
@@ -101,15 +105,15 @@ async fn takes_given_up_while_others_go_on_lose_no_token() {
     println!("{allowed} of {} not given up", TASKS * 200);
     // Tokens of those who left go to others, or back.
     topup_tests::eventually(SOON, async || {
-        let left = stage.bucket("roomy").peek().await.unwrap().remaining();
+        let left = fixture.bucket("roomy").peek().await.unwrap().remaining();
         if left == 1_000_000 - allowed { Ok(()) } else { Err(left) }
     })
     .await;
 }
 
 #[tokio::test]
-async fn who_waits_longest_is_served_first_for_a_command_a_token() {
-    assert!(all_in_turn("busy", 1_000).await >= 1_990_000, "1,000 tokens at 500 a second");
+async fn waiters_are_served_in_turn_for_a_command_a_token() {
+    assert!(all_in_turn("busy", 500).await >= 990_000, "500 tokens at 500 a second");
 }
 
 #[tokio::test]
@@ -119,10 +123,10 @@ async fn ten_thousand_wait_for_a_hundred_a_second() {
     assert!((99_800_000..101_000_000).contains(&took), "9,991 tokens at 100 a second took {took} µs");
 }
 
-/// So many wait for a token of `limit`: each has it in turn. How long it took, in µs.
+/// Waiters of `limit` are served in turn, a token each. Returns the time that it took, in µs.
 async fn all_in_turn(limit: &str, waiters: usize) -> u64 {
-    let stage = Stage::on(Redis::start().await, CONFIG).await;
-    let proxy = Proxy::before(&stage.redis).await;
+    let fixture = Fixture::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
     let bucket = topup.limit(limit);
     assert!(bucket.take(1).await.unwrap().is_allowed());
@@ -145,9 +149,9 @@ async fn all_in_turn(limit: &str, waiters: usize) -> u64 {
 }
 
 #[tokio::test]
-async fn waiters_who_leave_make_way_for_those_behind() {
-    let stage = Stage::set(CONFIG).await;
-    let wide = stage.bucket("wide");
+async fn waiters_that_leave_make_way_for_those_behind() {
+    let fixture = Fixture::set(CONFIG).await;
+    let wide = fixture.bucket("wide");
     assert!(wide.take(5).await.unwrap().is_allowed());
     let waiter = |count| {
         let wide = wide.clone();

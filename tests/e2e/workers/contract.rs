@@ -1,11 +1,12 @@
-//! What a take is told, and every other operation on one bucket.
+//! Takes and all other operations on one bucket.
 
 use std::time::Duration;
 
+use tokio::time::sleep;
 use topup::{Bucket, Client, Decision};
-use topup_tests::{SOON, Stalls, clock, eventually};
+use topup_tests::{SOON, clock, eventually};
 
-use super::stage::{Stage, patient};
+use super::fixture::{Fixture, patient};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -37,8 +38,8 @@ const _: () = {
 
 #[tokio::test]
 async fn each_take_leaves_one_less_until_there_is_none() {
-    let stage = Stage::set(CONFIG).await;
-    let slow = stage.bucket("slow");
+    let fixture = Fixture::set(CONFIG).await;
+    let slow = fixture.bucket("slow");
     for remaining in [2, 1, 0] {
         assert_eq!(slow.take(1).await.unwrap(), Decision::Allowed { remaining, capacity: 3 });
     }
@@ -51,8 +52,8 @@ async fn each_take_leaves_one_less_until_there_is_none() {
 
 #[tokio::test]
 async fn a_take_of_many_is_all_or_nothing() {
-    let stage = Stage::set(CONFIG).await;
-    let wide = stage.bucket("wide");
+    let fixture = Fixture::set(CONFIG).await;
+    let wide = fixture.bucket("wide");
     assert_eq!(wide.take(7).await.unwrap().remaining(), 3);
     let denied = wide.take(5).await.unwrap();
     assert_eq!((denied.is_allowed(), denied.remaining()), (false, 3));
@@ -63,8 +64,8 @@ async fn a_take_of_many_is_all_or_nothing() {
 
 #[tokio::test]
 async fn a_denial_from_memory_counts_down_and_says_more_for_more() {
-    let stage = Stage::set(CONFIG).await;
-    let wide = stage.bucket("wide");
+    let fixture = Fixture::set(CONFIG).await;
+    let wide = fixture.bucket("wide");
     assert!(wide.take(10).await.unwrap().is_allowed());
     let [one, again, two] = [wide.take(1).await, wide.take(1).await, wide.take(2).await]
         .map(|told| told.unwrap().retry_after().unwrap());
@@ -74,28 +75,31 @@ async fn a_denial_from_memory_counts_down_and_says_more_for_more() {
 
 #[tokio::test]
 async fn a_denied_take_is_allowed_when_it_was_said_to_be() {
-    let stage = Stage::set(CONFIG).await;
-    let quick = stage.bucket("quick");
+    let fixture = Fixture::set(CONFIG).await;
+    let quick = fixture.bucket("quick");
     assert!(quick.take(2).await.unwrap().is_allowed());
     let from = clock::now();
     for token in 1..=4 {
-        let wait = quick.take(1).await.unwrap().retry_after().expect("asked too early");
-        assert!(wait <= Duration::from_millis(250), "{wait:?}");
-        tokio::time::sleep(wait).await;
-        assert!(quick.take(1).await.unwrap().is_allowed(), "token {token}");
+        // A machine that stands still may find the token there already.
+        if let Some(wait) = quick.take(1).await.unwrap().retry_after() {
+            assert!(wait <= Duration::from_millis(250), "{wait:?}");
+            // The promise under test: the wait of a caller that does as it is told.
+            sleep(wait).await;
+            assert!(quick.take(1).await.unwrap().is_allowed(), "token {token}");
+        }
     }
     assert!(clock::now() - from >= 990_000, "four tokens take a second");
 }
 
-/// Empties a bucket of 20 at 10 a second; then each token is promised for the instant it is due, to the end.
+/// Empties a bucket of 20 at 10 a second. Each token is then promised for the instant at which it is due: never earlier,
+/// and no later from one token to the next.
 pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
     /// Between the instant of Redis and ours, for a first take, which is known to the ms, and for clocks that drift.
     const SLACK: u64 = 4_000;
-    let stalls = Stalls::watch();
     let first = clock::now();
     assert!(bucket.take(20).await.unwrap().is_allowed());
     let last = clock::now();
-    let mut taken = 0;
+    let (mut taken, mut least_late) = (0, u64::MAX);
     while taken < 15 {
         let sent = clock::now();
         let told = bucket.take(1).await.unwrap();
@@ -105,26 +109,29 @@ pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
             continue;
         };
         let (due, wait) = ((taken + 1) * 100_000, wait.as_micros() as u64);
-        // A promise counts from when its answer was read.
-        let late = SLACK + stalls.worst();
-        assert!(sent + wait <= last + due + late, "token {taken} comes late");
+        // A stall of the machine makes some promises late. Time that is lost with each token makes all of the later ones late.
+        if taken >= 7 {
+            least_late = least_late.min((sent + wait).saturating_sub(last + due));
+        }
         assert!(received + wait + SLACK >= first + due, "token {taken} comes early");
-        tokio::time::sleep(told.retry_after().unwrap()).await;
+        // The wait of a caller that does as it is told.
+        sleep(told.retry_after().unwrap()).await;
     }
+    assert!(least_late <= SLACK, "each of the last eight tokens is {least_late} µs late at least");
 }
 
 #[tokio::test]
 async fn no_time_is_lost_between_tokens() {
-    let stage = Stage::set(CONFIG).await;
-    assert_no_time_is_lost(&stage.bucket("steady")).await;
+    let fixture = Fixture::set(CONFIG).await;
+    assert_no_time_is_lost(&fixture.bucket("steady")).await;
 }
 
 #[tokio::test]
 async fn a_look_changes_nothing() {
-    let stage = Stage::set(CONFIG).await;
-    let slow = stage.bucket("slow");
+    let fixture = Fixture::set(CONFIG).await;
+    let slow = fixture.bucket("slow");
     assert_eq!(slow.peek().await.unwrap(), Decision::Allowed { remaining: 3, capacity: 3 });
-    assert_eq!(stage.bucket_keys().await, [""; 0], "a full bucket that was looked at has no key");
+    assert_eq!(fixture.bucket_keys().await, [""; 0], "a full bucket that was looked at has no key");
     assert!(slow.take(2).await.unwrap().is_allowed());
     for _ in 0..2 {
         assert_eq!(slow.peek().await.unwrap(), Decision::Allowed { remaining: 1, capacity: 3 });
@@ -136,38 +143,38 @@ async fn a_look_changes_nothing() {
 
 #[tokio::test]
 async fn a_refund_fills_no_further_than_the_brim() {
-    let stage = Stage::set(CONFIG).await;
-    let wide = stage.bucket("wide");
+    let fixture = Fixture::set(CONFIG).await;
+    let wide = fixture.bucket("wide");
     assert!(wide.take(6).await.unwrap().is_allowed());
     assert_eq!(wide.refund(2).await.unwrap(), 6);
     assert_eq!(wide.peek().await.unwrap().remaining(), 6);
     assert_eq!(wide.refund(1 << 53).await.unwrap(), 10);
-    // Of what was put in, a bucket has a key for a second.
-    eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
+    // A bucket that was filled by hand keeps a key for a second.
+    eventually(SOON, async || fixture.bucket_keys().await.is_empty()).await;
     assert_eq!(wide.refund(1).await.unwrap(), 10, "nor does a full bucket get fuller");
     assert_eq!(wide.take(10).await.unwrap().remaining(), 0);
 }
 
 #[tokio::test]
 async fn a_refund_and_a_reset_end_a_denial_that_is_remembered() {
-    let stage = Stage::set(CONFIG).await;
-    let slow = stage.bucket("slow");
+    let fixture = Fixture::set(CONFIG).await;
+    let slow = fixture.bucket("slow");
     assert!(slow.take(3).await.unwrap().is_allowed());
     assert!(!slow.take(1).await.unwrap().is_allowed());
     slow.refund(1).await.unwrap();
     assert!(slow.take(1).await.unwrap().is_allowed());
     assert!(!slow.take(1).await.unwrap().is_allowed());
     slow.reset().await.unwrap();
-    eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
+    eventually(SOON, async || fixture.bucket_keys().await.is_empty()).await;
     assert_eq!(slow.take(1).await.unwrap().remaining(), 2);
 }
 
 #[tokio::test]
-async fn what_one_client_takes_is_gone_for_all() {
-    let stage = Stage::set(CONFIG).await;
-    let other = patient(stage.redis.url()).await;
-    assert!(stage.bucket("slow").take(1).await.unwrap().is_allowed());
-    let clone = stage.topup.clone();
+async fn a_token_that_one_client_takes_is_gone_for_all() {
+    let fixture = Fixture::set(CONFIG).await;
+    let other = patient(fixture.redis.url()).await;
+    assert!(fixture.bucket("slow").take(1).await.unwrap().is_allowed());
+    let clone = fixture.topup.clone();
     let taken = tokio::spawn(async move { clone.limit("slow").take(1).await });
     assert!(taken.await.unwrap().unwrap().is_allowed());
     assert_eq!(other.limit("slow").take(1).await.unwrap().remaining(), 0);
@@ -175,10 +182,10 @@ async fn what_one_client_takes_is_gone_for_all() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn takes_at_once_share_what_there_is() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     let mut takes = tokio::task::JoinSet::new();
     for _ in 0..100 {
-        let wide = stage.bucket("wide");
+        let wide = fixture.bucket("wide");
         takes.spawn(async move { wide.take(1).await.unwrap().is_allowed() });
     }
     let allowed = takes.join_all().await.into_iter().filter(|allowed| *allowed).count();
@@ -187,10 +194,10 @@ async fn takes_at_once_share_what_there_is() {
 
 #[tokio::test]
 async fn a_client_that_is_dropped_leaves_no_connection() {
-    let stage = Stage::set(CONFIG).await;
-    let connections = async || stage.redis.ask::<String>(&["CLIENT", "LIST"]).await.lines().count();
+    let fixture = Fixture::set(CONFIG).await;
+    let connections = async || fixture.redis.ask::<String>(&["CLIENT", "LIST"]).await.lines().count();
     let before = connections().await;
-    let other = patient(stage.redis.url()).await;
+    let other = patient(fixture.redis.url()).await;
     let bucket = other.limit("slow");
     drop(other);
     assert!(bucket.take(1).await.unwrap().is_allowed(), "a bucket keeps its client");

@@ -3,7 +3,7 @@
 use topup::Error;
 use topup_tests::{Redis, SOON, eventually};
 
-use super::stage::{Stage, bucket_keys, patient, ready};
+use super::fixture::{Fixture, bucket_keys, patient, ready};
 
 const CONFIG: &str = r#"
 [limit.api]
@@ -37,23 +37,23 @@ async fn a_limit_is_unknown_until_it_is_published_and_then_works() {
 
 #[tokio::test]
 async fn a_removed_limit_is_unknown_again() {
-    let mut stage = Stage::set(CONFIG).await;
-    let (api, user) = (stage.bucket("api"), stage.bucket("user").key("alice"));
+    let mut fixture = Fixture::set(CONFIG).await;
+    let (api, user) = (fixture.bucket("api"), fixture.bucket("user").key("alice"));
     assert!(api.take(1).await.unwrap().is_allowed() && user.take(1).await.unwrap().is_allowed());
-    stage.reload("[limit.other]\ncapacity = 1\nrate = \"1/s\"\n").await;
+    fixture.reload("[limit.other]\ncapacity = 1\nrate = \"1/s\"\n").await;
     for bucket in [api, user] {
         eventually(SOON, async || matches!(bucket.take(1).await, Err(Error::UnknownLimit { .. }))).await;
     }
-    eventually(SOON, async || bucket_keys(&stage.redis).await.is_empty()).await;
+    eventually(SOON, async || bucket_keys(&fixture.redis).await.is_empty()).await;
 }
 
 #[tokio::test]
 async fn bad_input_is_a_typed_error_that_leaves_no_key() {
-    let stage = Stage::set(CONFIG).await;
-    let (api, user) = (|| stage.bucket("api"), || stage.bucket("user"));
+    let fixture = Fixture::set(CONFIG).await;
+    let (api, user) = (|| fixture.bucket("api"), || fixture.bucket("user"));
     let long = "n".repeat(65);
     for name in ["", "a b", "a:b", "{a}", "ä", &long] {
-        let error = stage.bucket(name).take(1).await.unwrap_err();
+        let error = fixture.bucket(name).take(1).await.unwrap_err();
         assert!(matches!(error, Error::InvalidName(_)), "{name:?}: {error}");
     }
     for key in [String::new(), "k".repeat(257), "ü".repeat(129)] {
@@ -72,13 +72,13 @@ async fn bad_input_is_a_typed_error_that_leaves_no_key() {
     let error = api().take(4).await.unwrap_err();
     assert!(matches!(error, Error::ExceedsCapacity { count: 4, capacity: 3, .. }), "{error}");
     assert!(!error.is_transient());
-    assert_eq!(stage.bucket_keys().await, [""; 0]);
+    assert_eq!(fixture.bucket_keys().await, [""; 0]);
 }
 
 #[tokio::test]
 async fn more_than_fits_is_an_error_also_while_a_denial_is_remembered() {
-    let stage = Stage::set(CONFIG).await;
-    let api = stage.bucket("api");
+    let fixture = Fixture::set(CONFIG).await;
+    let api = fixture.bucket("api");
     assert!(api.take(3).await.unwrap().is_allowed());
     assert!(!api.take(1).await.unwrap().is_allowed());
     let error = api.take(4).await.unwrap_err();
@@ -86,16 +86,16 @@ async fn more_than_fits_is_an_error_also_while_a_denial_is_remembered() {
 }
 
 #[tokio::test]
-async fn what_a_caller_did_wrong_never_passes_by_itself() {
-    let stage = Stage::set(CONFIG).await;
+async fn errors_of_the_caller_are_not_transient() {
+    let fixture = Fixture::set(CONFIG).await;
     let wrong = [
-        stage.bucket("a b").take(1).await,
-        stage.bucket("none").take(1).await,
-        stage.bucket("user").take(1).await,
-        stage.bucket("user").key("").take(1).await,
-        stage.bucket("api").key("alice").take(1).await,
-        stage.bucket("api").take(0).await,
-        stage.bucket("api").take(4).await,
+        fixture.bucket("a b").take(1).await,
+        fixture.bucket("none").take(1).await,
+        fixture.bucket("user").take(1).await,
+        fixture.bucket("user").key("").take(1).await,
+        fixture.bucket("api").key("alice").take(1).await,
+        fixture.bucket("api").take(0).await,
+        fixture.bucket("api").take(4).await,
     ];
     for told in wrong {
         let error = told.unwrap_err();

@@ -2,52 +2,51 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup_tests::{SOON, eventually};
 
 use super::{
+    fixture::{Fixture, Tasks, patient, ready},
     oracle::{Oracle, no_errors},
-    stage::{Stage, Tasks, patient, ready},
 };
 
 const CONFIG: &str = "[limit.api]\ncapacity = 1000\nrate = \"100/s\"\n";
 const TIGHT: &str = "[limit.api]\ncapacity = 10\nrate = \"100/s\"\n";
 
 /// Whether the next takes of a bucket known to be below full are bare `DECR`s.
-async fn takes_by_decr(stage: &Stage) -> bool {
-    let before = stage.redis.command_calls("decr").await;
+async fn takes_by_decr(fixture: &Fixture) -> bool {
+    let before = fixture.redis.command_calls("decr").await;
     for _ in 0..5 {
-        assert!(stage.bucket("api").take(1).await.unwrap().is_allowed());
+        assert!(fixture.bucket("api").take(1).await.unwrap().is_allowed());
     }
-    stage.redis.command_calls("decr").await - before > 2
+    fixture.redis.command_calls("decr").await - before > 2
 }
 
 #[tokio::test]
 async fn takes_go_by_script_while_no_daemon_lives_and_by_decr_again_after() {
-    let mut stage = Stage::set(CONFIG).await;
-    eventually(SOON, async || takes_by_decr(&stage).await).await;
-    stage.kill_daemon().await;
-    eventually(SOON, async || !takes_by_decr(&stage).await).await;
-    let _next = ready(CONFIG, &stage.redis).await;
-    stage.bucket("api").reset().await.unwrap();
-    eventually(SOON, async || takes_by_decr(&stage).await).await;
+    let mut fixture = Fixture::set(CONFIG).await;
+    eventually(SOON, async || takes_by_decr(&fixture).await).await;
+    fixture.kill_daemon().await;
+    eventually(SOON, async || !takes_by_decr(&fixture).await).await;
+    let _next = ready(CONFIG, &fixture.redis).await;
+    fixture.bucket("api").reset().await.unwrap();
+    eventually(SOON, async || takes_by_decr(&fixture).await).await;
 }
 
 #[tokio::test]
 async fn a_daemon_that_stops_in_order_is_missed_at_the_next_look() {
-    let mut stage = Stage::set(CONFIG).await;
-    stage.daemon.signal(topup_tests::Signal::TERM);
-    assert!(stage.daemon.wait_exit(SOON).await.success());
-    eventually(SOON, async || !takes_by_decr(&stage).await).await;
+    let mut fixture = Fixture::set(CONFIG).await;
+    fixture.daemon.signal(topup_tests::Signal::TERM);
+    assert!(fixture.daemon.wait_exit(SOON).await.success());
+    eventually(SOON, async || !takes_by_decr(&fixture).await).await;
 }
 
 #[tokio::test]
 async fn without_any_daemon_takes_are_exact() {
-    let mut stage = Stage::set(TIGHT).await;
-    stage.kill_daemon().await;
-    let late = patient(stage.redis.url()).await;
+    let mut fixture = Fixture::set(TIGHT).await;
+    fixture.kill_daemon().await;
+    let late = patient(fixture.redis.url()).await;
     let tasks = Tasks::start((0..4).map(|_| late.limit("api")), Duration::from_millis(8));
-    sleep(Duration::from_millis(2_500)).await;
+    tasks.log.allowed(200).await;
     let attempts = tasks.stop().await;
     no_errors(&attempts);
     Oracle::new(10, 100.0).judge(&attempts).never_over().within(0.01);
@@ -55,13 +54,13 @@ async fn without_any_daemon_takes_are_exact() {
 
 #[tokio::test]
 async fn daemons_may_die_and_come_back_as_they_like() {
-    let mut stage = Stage::set(TIGHT).await;
-    let workers = stage.workers(2, "api", Duration::from_millis(4)).await;
+    let mut fixture = Fixture::set(TIGHT).await;
+    let workers = fixture.workers(2, "api", Duration::from_millis(4)).await;
     for _ in 0..3 {
-        sleep(Duration::from_millis(400)).await;
-        stage.kill_daemon().await;
-        sleep(Duration::from_millis(400)).await;
-        stage.daemon = ready(TIGHT, &stage.redis).await;
+        workers.log.allowed(40).await;
+        fixture.kill_daemon().await;
+        workers.log.allowed(40).await;
+        fixture.daemon = ready(TIGHT, &fixture.redis).await;
     }
     let attempts = workers.stop().await;
     no_errors(&attempts);

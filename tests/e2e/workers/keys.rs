@@ -2,7 +2,7 @@
 
 use topup_tests::{SOON, eventually};
 
-use super::stage::Stage;
+use super::fixture::Fixture;
 
 const CONFIG: &str = r#"
 [limit.user]
@@ -60,25 +60,25 @@ fn odd_keys() -> Vec<String> {
 
 #[tokio::test]
 async fn every_text_up_to_256_bytes_is_a_key_with_a_bucket_of_its_own() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     for remaining in [2, 1, 0] {
         for key in odd_keys() {
-            let told = stage.bucket("user").key(&key).take(1).await.unwrap();
+            let told = fixture.bucket("user").key(&key).take(1).await.unwrap();
             assert_eq!((told.is_allowed(), told.remaining()), (true, remaining), "{key:?}");
         }
     }
     for key in odd_keys() {
-        assert!(!stage.bucket("user").key(&key).take(1).await.unwrap().is_allowed(), "{key:?}");
-        stage.bucket("user").key(&key).reset().await.unwrap();
+        assert!(!fixture.bucket("user").key(&key).take(1).await.unwrap().is_allowed(), "{key:?}");
+        fixture.bucket("user").key(&key).reset().await.unwrap();
     }
-    eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
+    eventually(SOON, async || fixture.bucket_keys().await.is_empty()).await;
 }
 
 #[tokio::test]
 async fn the_daemon_refills_every_kind_of_key_and_leaves_none() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     for key in odd_keys() {
-        assert!(stage.bucket("passing").key(key).take(1).await.unwrap().is_allowed());
+        assert!(fixture.bucket("passing").key(key).take(1).await.unwrap().is_allowed());
     }
-    eventually(SOON, async || stage.bucket_keys().await.is_empty()).await;
+    eventually(SOON, async || fixture.bucket_keys().await.is_empty()).await;
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinSet, time::sleep};
 use topup::{Bucket, Client};
-use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, clock, eventually};
+use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, eventually};
 
 use super::{
+    fixture::{Fixture, patient},
     oracle::{Oracle, no_errors},
-    stage::{Stage, patient},
+    processes::LEASE_EARLY,
 };
 
 const CONFIG: &str = r#"
@@ -34,14 +35,11 @@ rate = "1/h"
 lease = { max = 100, ttl = "60s" }
 "#;
 
-/// What law 1 leaves near full: a tick's credit.
-const TICK: f64 = 20.0;
-
 #[tokio::test]
 async fn most_takes_of_a_leased_bucket_cost_nothing() {
     const TAKES: u64 = 20_000;
-    let stage = Stage::on(Redis::start().await, CONFIG).await;
-    let proxy = Proxy::before(&stage.redis).await;
+    let fixture = Fixture::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
     let (roomy, before) = (topup.limit("roomy"), proxy.requests());
     for _ in 0..TAKES {
@@ -55,46 +53,47 @@ async fn most_takes_of_a_leased_bucket_cost_nothing() {
 
 #[tokio::test]
 async fn a_leased_token_is_taken_without_waiting() {
-    let stage = Stage::set(CONFIG).await;
-    let roomy = stage.bucket("roomy");
+    let fixture = Fixture::set(CONFIG).await;
+    let roomy = fixture.bucket("roomy");
     // Tokens may be in hand only while the bucket with them is below full.
     for _ in 0..2 {
         assert!(roomy.take(400_000).await.unwrap().is_allowed());
     }
     // None are there yet, but will be soon.
     eventually(SOON, async || roomy.try_take().is_some_and(|told| told.is_allowed())).await;
-    let slow = stage.topup.limit("no such limit");
+    let slow = fixture.topup.limit("no such limit");
     assert_eq!(slow.try_take(), None);
 }
 
 #[tokio::test]
 async fn worker_processes_with_leases_keep_the_law_under_overload() {
-    let stage = Stage::set(CONFIG).await;
-    let workers = stage.workers(4, "api", Duration::from_millis(2)).await;
-    sleep(Duration::from_secs(4)).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let workers = fixture.workers(4, "api", Duration::from_millis(2)).await;
+    workers.log.allowed(600).await;
     let attempts = workers.stop().await;
     no_errors(&attempts);
-    let judgement = Oracle { early: TICK, ..Oracle::new(100, 200.0) }.judge(&attempts).never_over();
+    let judgement = Oracle::new(100, 200.0).early(LEASE_EARLY * 200.0).judge(&attempts).never_over();
     println!("{judgement:?}");
     assert!(judgement.share() >= 0.9, "{judgement:?}");
 }
 
 #[tokio::test]
 async fn clients_with_leases_keep_the_law_in_bursts() {
-    let (stage, seed) = (Stage::set(CONFIG).await, Seed::new());
+    const BURSTS: usize = 7;
+    let (fixture, seed) = (Fixture::set(CONFIG).await, Seed::new());
     let mut clients = JoinSet::new();
-    let end = clock::now() + 6_000_000;
     for number in 0..4 {
-        let topup: Client = patient(stage.redis.url()).await;
+        let topup: Client = patient(fixture.redis.url()).await;
         let mut rng = StdRng::seed_from_u64(seed.number() + number);
         clients.spawn(async move {
             let bucket = topup.limit("api");
             let mut attempts = Vec::new();
-            while clock::now() < end {
-                // A few takes, a pause in which the bucket fills, and then all there is.
+            for _ in 0..BURSTS {
+                // A few takes, then a pause in which the bucket fills, then all its tokens.
                 for _ in 0..rng.random_range(1..60) {
                     attempts.push(Attempt::make(&bucket).await);
                 }
+                // The pause is a part of the traffic: nothing is waited for.
                 sleep(Duration::from_millis(rng.random_range(0..900))).await;
             }
             attempts
@@ -103,23 +102,23 @@ async fn clients_with_leases_keep_the_law_in_bursts() {
     let mut attempts = clients.join_all().await.concat();
     attempts.sort_by_key(|attempt| attempt.received);
     no_errors(&attempts);
-    let judgement = Oracle { early: TICK, ..Oracle::new(100, 200.0) }.judge(&attempts).never_over();
+    let judgement = Oracle::new(100, 200.0).early(LEASE_EARLY * 200.0).judge(&attempts).never_over();
     println!("{judgement:?}");
 }
 
 #[tokio::test]
 async fn nothing_is_held_for_longer_than_said() {
-    let stage = Stage::set(CONFIG).await;
-    let brief = stage.bucket("brief");
+    let fixture = Fixture::set(CONFIG).await;
+    let brief = fixture.bucket("brief");
     // A lease may just be used up, or over on a machine that stalls: then there is another.
     eventually(SOON, async || {
         for _ in 0..7 {
             assert!(brief.take(1).await.unwrap().is_allowed());
         }
-        stage.topup.prefetched_tokens() > 0
+        fixture.topup.prefetched_tokens() > 0
     })
     .await;
-    eventually(SOON, async || stage.topup.prefetched_tokens() == 0).await;
+    eventually(SOON, async || fixture.topup.prefetched_tokens() == 0).await;
 }
 
 /// Takes of `bucket` until some are held that have not been spent: how many were.
@@ -146,38 +145,38 @@ async fn holds_all_but(taken: u64, bucket: &Bucket) {
 }
 
 #[tokio::test]
-async fn what_nobody_has_come_for_goes_back_when_its_time_is_over() {
-    let stage = Stage::set(CONFIG).await;
-    let topup = patient(stage.redis.url()).await;
+async fn leased_tokens_go_back_when_their_time_is_over() {
+    let fixture = Fixture::set(CONFIG).await;
+    let topup = patient(fixture.redis.url()).await;
     let taken = taken_with_some_held(&topup, &topup.limit("brief")).await;
-    holds_all_but(taken, &stage.bucket("brief")).await;
+    holds_all_but(taken, &fixture.bucket("brief")).await;
     assert_eq!(topup.prefetched_tokens(), 0);
 }
 
 #[tokio::test]
 async fn a_client_that_is_dropped_or_told_to_gives_back_what_it_holds() {
-    let stage = Stage::set(CONFIG).await;
-    let topup = patient(stage.redis.url()).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let topup = patient(fixture.redis.url()).await;
     let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;
     topup.put_back().await;
-    assert_eq!(stage.bucket("lasting").peek().await.unwrap().remaining() + taken, 1_000, "at once");
+    assert_eq!(fixture.bucket("lasting").peek().await.unwrap().remaining() + taken, 1_000, "at once");
     taken += taken_with_some_held(&topup, &topup.limit("lasting")).await;
     drop(topup);
-    holds_all_but(taken, &stage.bucket("lasting")).await;
+    holds_all_but(taken, &fixture.bucket("lasting")).await;
 }
 
 #[tokio::test]
-async fn what_others_have_not_reckoned_with_does_not_go_back() {
-    let stage = Stage::set(CONFIG).await;
-    let topup = patient(stage.redis.url()).await;
+async fn leased_tokens_do_not_go_back_after_takes_of_others() {
+    let fixture = Fixture::set(CONFIG).await;
+    let topup = patient(fixture.redis.url()).await;
     let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;
     let held = topup.prefetched_tokens();
     // Somebody else learns of the bucket without them.
-    assert!(stage.bucket("lasting").take(2).await.unwrap().is_allowed());
+    assert!(fixture.bucket("lasting").take(2).await.unwrap().is_allowed());
     taken += 2;
     topup.put_back().await;
     // More may have been on its way than was held.
-    let left = stage.bucket("lasting").peek().await.unwrap().remaining();
+    let left = fixture.bucket("lasting").peek().await.unwrap().remaining();
     assert!(held > 0 && left + taken + held <= 1_000, "{left} left, {taken} taken, {held} held");
     assert_eq!(topup.prefetched_tokens(), 0);
 }

@@ -3,18 +3,18 @@
 #![allow(clippy::print_stdout, reason = "figures for whoever asks for them with --nocapture")]
 
 mod algorithms;
+mod bursts;
 mod cancellation;
 mod changes;
 mod cluster;
 mod combined;
 mod commands;
 mod contract;
-mod crowds;
+mod data_loss;
 mod edges;
 mod errors;
 mod fallback;
-mod forgetful;
-mod joint;
+mod fixture;
 mod keys;
 mod lazy;
 mod leases;
@@ -22,9 +22,11 @@ mod network;
 mod oracle;
 mod outage;
 mod overload;
+mod processes;
 mod pure;
 mod rollout;
-mod stage;
+mod take_all;
 mod trial;
 mod urls;
 mod waiting;
+mod windows;

@@ -2,22 +2,24 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup::Client;
 use topup_tests::{Answer, Attempt, Proxy, SOON, Stalls, clock, eventually};
 
 use super::{
+    fixture::{Fixture, Tasks, patient},
     oracle::{Oracle, no_errors},
-    stage::{Stage, Tasks, patient},
 };
 
 const CONFIG: &str = "[limit.api]\ncapacity = 20\nrate = \"100/s\"\n";
 
-/// The default deadline is 250 ms; the rest, and what the machine stalls, is for one that is busy with other tests.
-const IN_TIME: u64 = 250_000 + 400_000;
+/// Ten times the default deadline, in µs: a take that is slower waits for something else. The simulation holds the
+/// deadline to the µs.
+const IN_TIME: u64 = 10 * 250_000;
+/// A machine that stands still for longer makes errors of its own.
+const HALF_A_DEADLINE: Duration = Duration::from_millis(125);
 
 struct Far {
-    stage: Stage,
+    fixture: Fixture,
     proxy: Proxy,
     topup: Client,
     stalls: Stalls,
@@ -27,10 +29,10 @@ struct Far {
 
 impl Far {
     async fn set() -> Self {
-        let stage = Stage::set(CONFIG).await;
-        let proxy = Proxy::before(&stage.redis).await;
+        let fixture = Fixture::set(CONFIG).await;
+        let proxy = Proxy::before(&fixture.redis).await;
         let topup = Client::connect(proxy.url()).await.unwrap();
-        Self { stage, proxy, topup, stalls: Stalls::watch() }
+        Self { fixture, proxy, topup, stalls: Stalls::watch() }
     }
 
     fn busy(&self) -> Tasks {
@@ -46,19 +48,15 @@ impl Far {
     /// All answers in time, no error that would not pass, and law 1; since `back` no error at all, and tokens.
     #[track_caller]
     fn assert_orderly(&self, attempts: &[Attempt], back: u64) {
-        let stalled = self.stalls.worst();
         for attempt in attempts {
             assert!(!matches!(attempt.answer, Answer::Failed(_)), "{attempt:?}");
-            assert!(
-                attempt.received - attempt.sent <= IN_TIME + stalled,
-                "{attempt:?}, {stalled} µs stalled"
-            );
+            assert!(attempt.received - attempt.sent <= IN_TIME, "{attempt:?}");
         }
-        Oracle::new(20, 100.0).judge(attempts).never_over();
+        // The tokens of the command in flight, one for each task, may count too late after a fault of over 250 ms.
+        Oracle::new(20, 100.0).early(4.0).judge(attempts).never_over();
         let after: Vec<Attempt> = attempts.iter().filter(|attempt| attempt.sent >= back).cloned().collect();
         assert!(after.iter().any(Attempt::is_allowed));
-        // A machine that stalls for as long as a deadline makes errors of its own.
-        if stalled < 100_000 {
+        if self.stalls.below(HALF_A_DEADLINE, "errors after the fault") {
             no_errors(&after);
         }
     }
@@ -70,7 +68,7 @@ async fn a_slow_network_costs_no_token() {
     far.proxy.delay(Duration::from_millis(20));
     let topup = patient(far.proxy.url()).await;
     let tasks = Tasks::start((0..4).map(|_| topup.limit("api")), Duration::from_millis(8));
-    sleep(Duration::from_millis(2_500)).await;
+    tasks.log.allowed(200).await;
     let attempts = tasks.stop().await;
     no_errors(&attempts);
     let judgement = Oracle::new(20, 100.0).judge(&attempts).never_over();
@@ -83,11 +81,11 @@ async fn cut_connections_are_made_again() {
     let far = Far::set().await;
     let tasks = far.busy();
     for _ in 0..20 {
-        sleep(Duration::from_millis(50)).await;
+        tasks.log.answered(16).await;
         far.proxy.cut();
     }
     let back = far.back().await;
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     far.assert_orderly(&attempts, back);
 }
@@ -97,28 +95,25 @@ async fn commands_torn_in_the_middle_give_no_token_twice() {
     let far = Far::set().await;
     far.proxy.tear(7);
     let tasks = far.busy();
-    sleep(Duration::from_millis(1_500)).await;
+    tasks.log.failed(20).await;
     far.proxy.pass();
     let back = far.back().await;
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
-    assert!(
-        attempts.iter().filter(|attempt| attempt.error().is_some()).count() > 10,
-        "hardly anything was torn"
-    );
     far.assert_orderly(&attempts, back);
 }
 
 #[tokio::test]
-async fn a_network_that_hangs_holds_nobody_up() {
+async fn a_hung_network_holds_no_caller_up() {
     let far = Far::set().await;
     let tasks = far.busy();
-    sleep(Duration::from_millis(300)).await;
+    tasks.log.allowed(30).await;
     far.proxy.hang();
-    sleep(Duration::from_millis(700)).await;
+    // Each task gives up twice.
+    tasks.log.failed(8).await;
     far.proxy.pass();
     let back = far.back().await;
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     far.assert_orderly(&attempts, back);
 }
@@ -127,15 +122,15 @@ async fn a_network_that_hangs_holds_nobody_up() {
 async fn lost_answers_cost_tokens_and_give_none() {
     let far = Far::set().await;
     let tasks = far.busy();
-    sleep(Duration::from_millis(300)).await;
+    tasks.log.allowed(30).await;
     far.proxy.lose_answers();
-    sleep(Duration::from_millis(600)).await;
-    // What was lost is lost: only a new connection can be understood again.
+    tasks.log.failed(8).await;
+    // Lost answers stay lost: only a new connection can be understood again.
     far.proxy.cut();
     far.proxy.pass();
     let back = far.back().await;
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     far.assert_orderly(&attempts, back);
-    assert!(far.stage.bucket("api").peek().await.is_ok());
+    assert!(far.fixture.bucket("api").peek().await.is_ok());
 }

@@ -2,33 +2,36 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup::{Bucket, Client, Error};
 use topup_tests::{Answer, Attempt, Redis, SOON, Stalls, clock, eventually};
 
 use super::{
+    fixture::{Fixture, Tasks},
     oracle::Oracle,
-    stage::{Stage, Tasks},
 };
 
 const CONFIG: &str = "[limit.api]\ncapacity = 10\nrate = \"100/s\"\n[limit.lazy]\ncapacity = 10\nrate = \"100/s\"\n\
                       algorithm = \"lazy-token-bucket\"\n[limit.quiet]\ncapacity = 10\nrate = \"100/s\"\n";
 
-/// The default deadline is 250 ms; the rest, and what the machine stalls, is for one that is busy with other tests.
-const IN_TIME: u64 = 250_000 + 400_000;
+/// Ten times the default deadline, in µs: a take that is slower waits for something else. The simulation holds the
+/// deadline to the µs.
+const IN_TIME: u64 = 10 * 250_000;
 
-/// A stage whose client has the deadline it has unless told otherwise.
-async fn impatient(redis: Redis) -> Stage {
-    let stage = Stage::on(redis, CONFIG).await;
-    let topup = Client::connect(stage.redis.url()).await.unwrap();
-    Stage { topup, ..stage }
+/// A machine that stands still for longer makes errors of its own.
+const HALF_A_DEADLINE: Duration = Duration::from_millis(125);
+
+/// A fixture whose client has the deadline it has unless told otherwise.
+async fn impatient(redis: Redis) -> Fixture {
+    let fixture = Fixture::on(redis, CONFIG).await;
+    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    Fixture { topup, ..fixture }
 }
 
 /// Limits that nobody takes from but the test: a denial remembered from before would be an answer without Redis.
 const QUIET: [&str; 2] = ["quiet", "lazy"];
 
 /// Every operation there is fails with an error that may pass, in time.
-async fn assert_away(bucket: &Bucket, stalls: &Stalls) {
+async fn assert_away(bucket: &Bucket) {
     let sent = clock::now();
     let told: [Result<(), Error>; 5] = [
         bucket.take(1).await.map(drop),
@@ -38,66 +41,69 @@ async fn assert_away(bucket: &Bucket, stalls: &Stalls) {
         bucket.wait(1, SOON).await.map(drop),
     ];
     let took = clock::now() - sent;
-    assert!(took <= 5 * (IN_TIME + stalls.worst()), "{took} µs");
+    assert!(took <= IN_TIME, "{took} µs");
     for told in told {
         let error = told.unwrap_err();
         assert!(error.is_transient(), "{error}");
     }
 }
 
-fn in_time_and_transient(attempts: &[Attempt], stalls: &Stalls) {
+fn in_time_and_transient(attempts: &[Attempt]) {
     for attempt in attempts {
         assert!(!matches!(attempt.answer, Answer::Failed(_)), "{attempt:?}");
-        assert!(attempt.received - attempt.sent <= IN_TIME + stalls.worst(), "{attempt:?}, {stalls:?}");
+        assert!(attempt.received - attempt.sent <= IN_TIME, "{attempt:?}");
     }
 }
 
 #[tokio::test]
 async fn a_killed_redis_is_told_at_once_and_found_again() {
-    let (mut stage, stalls) = (impatient(Redis::tcp().await).await, Stalls::watch());
-    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
-    sleep(Duration::from_millis(300)).await;
-    stage.redis.server.kill().unwrap();
-    eventually(SOON, async || stage.bucket("api").peek().await.is_err()).await;
+    let (mut fixture, stalls) = (impatient(Redis::tcp().await).await, Stalls::watch());
+    let tasks = Tasks::start((0..4).map(|_| fixture.bucket("api")), Duration::from_millis(8));
+    tasks.log.allowed(30).await;
+    fixture.redis.server.kill().unwrap();
+    eventually(SOON, async || fixture.bucket("api").peek().await.is_err()).await;
     for limit in QUIET {
-        assert_away(&stage.bucket(limit), &stalls).await;
+        assert_away(&fixture.bucket(limit)).await;
     }
-    stage.redis.server.restart().unwrap();
+    fixture.redis.server.restart().unwrap();
     // The same client: nobody connects it again by hand.
     for limit in ["api", "lazy"] {
-        let _ = eventually(SOON, async || stage.bucket(limit).take(1).await).await;
+        let _ = eventually(SOON, async || fixture.bucket(limit).take(1).await).await;
     }
     let back = clock::now();
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
     let unknown = |attempt: &Attempt| attempt.error().is_some_and(|error| error.contains("no limit"));
     let known: Vec<Attempt> = attempts.iter().filter(|attempt| !unknown(attempt)).cloned().collect();
-    in_time_and_transient(&known, &stalls);
+    in_time_and_transient(&known);
     let after: Vec<Attempt> = attempts.into_iter().filter(|attempt| attempt.sent > back).collect();
     assert!(after.iter().any(Attempt::is_allowed));
     let failed = after.iter().filter(|attempt| attempt.error().is_some()).count();
-    assert!(failed == 0 || stalls.worst() > 100_000, "{failed} after it was back");
+    if stalls.below(HALF_A_DEADLINE, "errors after the outage") {
+        assert_eq!(failed, 0, "after it was back");
+    }
 }
 
 #[tokio::test]
-async fn a_hung_redis_holds_nobody_up() {
-    let (stage, stalls) = (impatient(Redis::start().await).await, Stalls::watch());
-    let bucket = stage.bucket("api");
-    let tasks = Tasks::start((0..4).map(|_| stage.bucket("api")), Duration::from_millis(8));
-    sleep(Duration::from_millis(300)).await;
-    stage.redis.server.pause().unwrap();
+async fn a_hung_redis_holds_no_caller_up() {
+    let fixture = impatient(Redis::start().await).await;
+    let bucket = fixture.bucket("api");
+    let tasks = Tasks::start((0..4).map(|_| fixture.bucket("api")), Duration::from_millis(8));
+    tasks.log.allowed(30).await;
+    fixture.redis.server.pause().unwrap();
     for limit in ["api", "lazy"] {
         // From memory a denial may still be told, for as long as it holds.
-        eventually(SOON, async || stage.bucket(limit).take(1).await.is_err()).await;
+        eventually(SOON, async || fixture.bucket(limit).take(1).await.is_err()).await;
     }
-    assert_away(&stage.bucket("lazy"), &stalls).await;
-    stage.redis.server.resume().unwrap();
+    assert_away(&fixture.bucket("lazy")).await;
+    fixture.redis.server.resume().unwrap();
     let _ = eventually(SOON, async || bucket.peek().await).await;
-    sleep(Duration::from_millis(500)).await;
+    tasks.log.allowed(40).await;
     let attempts = tasks.stop().await;
-    in_time_and_transient(&attempts, &stalls);
-    // Takes that were given up may have been carried out: tokens may be lost to them, none is given twice.
-    Oracle::new(10, 100.0).judge(&attempts).never_over();
+    in_time_and_transient(&attempts);
+    // Takes that were given up may have been carried out: tokens may be lost to them, none is given twice. The tokens of
+    // the command in flight, one for each task, may count too late, since Redis hung for longer than 250 ms.
+    Oracle::new(10, 100.0).early(4.0).judge(&attempts).never_over();
     let last =
         attempts.iter().filter(|attempt| attempt.error().is_some()).map(|attempt| attempt.received).max();
     assert!(
@@ -108,15 +114,16 @@ async fn a_hung_redis_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_deadline_is_as_short_as_it_is_set() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     let topup =
-        Client::builder().deadline(Duration::from_millis(20)).connect(stage.redis.url()).await.unwrap();
-    assert!(topup.limit("lazy").take(1).await.unwrap().is_allowed());
-    stage.redis.server.pause().unwrap();
+        Client::builder().deadline(Duration::from_millis(20)).connect(fixture.redis.url()).await.unwrap();
+    // On a busy machine, some takes are too slow for it.
+    eventually(SOON, async || topup.limit("lazy").take(1).await.is_ok_and(|told| told.is_allowed())).await;
+    fixture.redis.server.pause().unwrap();
     let (sent, stalls) = (clock::now(), Stalls::watch());
     let error = topup.limit("lazy").take(1).await.unwrap_err();
     let took = clock::now() - sent;
-    stage.redis.server.resume().unwrap();
+    fixture.redis.server.resume().unwrap();
     assert!(
         matches!(error, Error::DeadlineExceeded { deadline } if deadline == Duration::from_millis(20)),
         "{error}"
@@ -126,30 +133,30 @@ async fn a_deadline_is_as_short_as_it_is_set() {
 
 #[tokio::test]
 async fn a_redis_that_is_full_or_a_replica_may_be_asked_again() {
-    let stage = Stage::set(CONFIG).await;
-    stage.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let error = stage.bucket("lazy").take(1).await.unwrap_err();
+    let fixture = Fixture::set(CONFIG).await;
+    fixture.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let error = fixture.bucket("lazy").take(1).await.unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("OOM"), "{error}");
-    stage.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    stage.redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    fixture.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    fixture.redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
     for limit in ["api", "lazy"] {
-        let error = stage.bucket(limit).take(1).await.unwrap_err();
+        let error = fixture.bucket(limit).take(1).await.unwrap_err();
         assert!(error.is_transient(), "{error}");
     }
-    stage.redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
-    assert!(stage.bucket("lazy").take(1).await.unwrap().is_allowed());
+    fixture.redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    assert!(fixture.bucket("lazy").take(1).await.unwrap().is_allowed());
 }
 
 #[tokio::test]
 async fn a_password_that_was_wrong_for_a_while_leaves_no_worker_behind() {
     let redis = Redis::tcp().await;
     let url = redis.url().replace("redis://", "redis://:right@");
-    let stage = Stage::on(redis, CONFIG).await;
+    let fixture = Fixture::on(redis, CONFIG).await;
     let password = async |password: &str| {
-        let _: String = stage.redis.ask(&["CONFIG", "SET", "requirepass", password]).await;
+        let _: String = fixture.redis.ask(&["CONFIG", "SET", "requirepass", password]).await;
     };
     let cut = async || {
-        let _: u64 = stage.redis.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+        let _: u64 = fixture.redis.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     };
     password("right").await;
     let topup = Client::connect(&url).await.unwrap();

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use topup::{Admission, Decision, Error, Take};
 use topup_tests::{Cli, SOON, clock, eventually};
 
-use super::stage::{Stage, patient};
+use super::fixture::{Fixture, patient};
 
 /// Three of each, and no more for an hour, under every way to decide that has one of its own.
 fn config(mode: &str) -> String {
@@ -38,9 +38,9 @@ rate = "1/h"
 }
 
 #[tokio::test]
-async fn a_shadow_takes_as_ever_and_stops_nobody() {
-    let stage = Stage::set(&config("shadow")).await;
-    for bucket in [stage.bucket("api"), stage.bucket("user").key("alice"), stage.bucket("queue")] {
+async fn a_shadow_takes_tokens_and_stops_no_caller() {
+    let fixture = Fixture::set(&config("shadow")).await;
+    for bucket in [fixture.bucket("api"), fixture.bucket("user").key("alice"), fixture.bucket("queue")] {
         for left in [2, 1, 0] {
             let told = bucket.take(1).await.unwrap();
             assert_eq!(told, Decision::Allowed { remaining: left, capacity: 3 });
@@ -68,13 +68,13 @@ async fn a_shadow_takes_as_ever_and_stops_nobody() {
 }
 
 #[tokio::test]
-async fn what_is_off_asks_nothing_of_redis() {
-    let stage = Stage::set(&config("off")).await;
-    let buckets = [stage.bucket("api"), stage.bucket("user").key("alice"), stage.bucket("queue")];
+async fn a_limit_that_is_off_asks_nothing_of_redis() {
+    let fixture = Fixture::set(&config("off")).await;
+    let buckets = [fixture.bucket("api"), fixture.bucket("user").key("alice"), fixture.bucket("queue")];
     for bucket in &buckets {
         assert!(bucket.take(1).await.unwrap().is_allowed(), "which finds out that it is off");
     }
-    let count = async |command: &str| stage.redis.command_calls(command).await;
+    let count = async |command: &str| fixture.redis.command_calls(command).await;
     let before = (count("decr").await, count("decrby").await);
     for bucket in &buckets {
         for _ in 0..9 {
@@ -91,27 +91,27 @@ async fn what_is_off_asks_nothing_of_redis() {
     let full = Decision::Allowed { remaining: 3, capacity: 3 };
     assert_eq!((reserved.decision(), reserved.delay()), (full, Some(Duration::ZERO)));
     assert_eq!((count("decr").await, count("decrby").await), before);
-    assert_eq!(stage.bucket_keys().await, [""; 0]);
+    assert_eq!(fixture.bucket_keys().await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_mode_is_felt_by_running_workers_and_by_those_who_wait() {
-    let mut stage = Stage::set(&config("enforce")).await;
-    let api = stage.bucket("api");
+async fn a_change_of_mode_reaches_running_workers_and_waiters() {
+    let mut fixture = Fixture::set(&config("enforce")).await;
+    let api = fixture.bucket("api");
     assert!(api.take(3).await.unwrap().is_allowed() && !api.take(1).await.unwrap().is_allowed());
     let waiting = tokio::spawn({
         let api = api.clone();
         async move { api.wait(1, Duration::from_secs(4_000)).await }
     });
     // It stands in line: the next one is told that its turn comes too late.
-    stage.reload(&config("shadow")).await;
+    fixture.reload(&config("shadow")).await;
     eventually(SOON, async || api.take(1).await.unwrap().is_allowed()).await;
     assert!(api.take(1).await.unwrap().would_deny());
     let told = timeout(SOON, waiting).await.expect("nobody waits any more").unwrap().unwrap();
     assert!(told.is_allowed() && told.would_deny(), "{told:?}");
-    stage.reload(&config("off")).await;
+    fixture.reload(&config("off")).await;
     eventually(SOON, async || !api.take(1).await.unwrap().would_deny()).await;
-    stage.reload(&config("enforce")).await;
+    fixture.reload(&config("enforce")).await;
     eventually(SOON, async || !api.take(1).await.unwrap().is_allowed()).await;
 }
 
@@ -120,7 +120,7 @@ async fn a_share_of_the_keys_is_enforced_and_stays_so() {
     let config = |percent: u32| {
         format!("[limit.user]\nkeyed = true\ncapacity = 1\nrate = \"1/h\"\nenforce_percent = {percent}\n")
     };
-    let mut stage = Stage::set(&config(30)).await;
+    let mut fixture = Fixture::set(&config(30)).await;
     let enforced = async |topup: &topup::Client| {
         let mut enforced = Vec::new();
         for key in (0..100).map(|i| format!("user {i}")) {
@@ -132,26 +132,26 @@ async fn a_share_of_the_keys_is_enforced_and_stays_so() {
         }
         enforced
     };
-    let some = enforced(&stage.topup).await;
+    let some = enforced(&fixture.topup).await;
     assert!((15..=45).contains(&some.len()), "{some:?}");
-    assert_eq!(enforced(&patient(stage.redis.url()).await).await, some, "for every worker");
-    stage.reload(&config(60)).await;
+    assert_eq!(enforced(&patient(fixture.redis.url()).await).await, some, "for every worker");
+    fixture.reload(&config(60)).await;
     let added = (0..100).map(|i| format!("user {i}")).find(|key| !some.contains(key)).unwrap();
-    eventually(SOON, async || enforced(&stage.topup).await.len() > some.len()).await;
-    let more = enforced(&stage.topup).await;
+    eventually(SOON, async || enforced(&fixture.topup).await.len() > some.len()).await;
+    let more = enforced(&fixture.topup).await;
     assert!(some.iter().all(|key| more.contains(key)) && more.len() < 100, "{added}: {more:?}");
 }
 
 #[tokio::test]
-async fn of_several_limits_one_in_shadow_stops_nobody() {
-    let stage = Stage::set(&config("shadow")).await;
-    let user = || stage.bucket("user").key("alice");
-    let takes = || [(stage.bucket("firm"), 10), (stage.bucket("api"), 1), (user(), 1)];
+async fn of_several_limits_one_in_shadow_stops_no_caller() {
+    let fixture = Fixture::set(&config("shadow")).await;
+    let user = || fixture.bucket("user").key("alice");
+    let takes = || [(fixture.bucket("firm"), 10), (fixture.bucket("api"), 1), (user(), 1)];
     for round in 1..=5_u64 {
-        let joint = stage.topup.take_all(takes()).await.unwrap();
-        assert!(joint.is_allowed() && joint.denied_by().is_none() && joint.retry_after().is_none());
+        let multi = fixture.topup.take_all(takes()).await.unwrap();
+        assert!(multi.is_allowed() && multi.denied_by().is_none() && multi.retry_after().is_none());
         let told: Vec<_> =
-            joint.limits().iter().map(|level| (level.limit().to_owned(), level.decision())).collect();
+            multi.limits().iter().map(|level| (level.limit().to_owned(), level.decision())).collect();
         assert_eq!(told[0].1.remaining(), 100 - 10 * round);
         for (limit, decision) in &told[1..] {
             assert_eq!(
@@ -163,17 +163,17 @@ async fn of_several_limits_one_in_shadow_stops_nobody() {
     }
     // One that is enforced denies: nothing is taken of those in shadow either.
     user().reset().await.unwrap();
-    let joint = stage.topup.take_all([(stage.bucket("firm"), 60), (user(), 1)]).await.unwrap();
-    assert_eq!(joint.denied_by().unwrap().limit(), "firm");
+    let multi = fixture.topup.take_all([(fixture.bucket("firm"), 60), (user(), 1)]).await.unwrap();
+    assert_eq!(multi.denied_by().unwrap().limit(), "firm");
     assert_eq!(user().peek().await.unwrap().remaining(), 3);
-    let admission = Admission::of(&stage.topup).take(Take::of("api")).take(Take::of("queue").count(9));
+    let admission = Admission::of(&fixture.topup).take(Take::of("api")).take(Take::of("queue").count(9));
     assert!(admission.wait(SOON).decide().await.unwrap().is_ok(), "more than it holds, in shadow");
 }
 
 #[tokio::test]
-async fn a_queue_in_shadow_holds_nobody_back() {
-    let stage = Stage::set(&config("shadow")).await;
-    let queue = stage.bucket("queue");
+async fn a_queue_in_shadow_delays_no_caller() {
+    let fixture = Fixture::set(&config("shadow")).await;
+    let queue = fixture.bucket("queue");
     for _ in 0..3 {
         let reserved = queue.reserve(1, Duration::MAX).await.unwrap();
         assert_eq!(reserved.delay(), Some(Duration::ZERO), "{reserved:?}");
@@ -185,13 +185,13 @@ async fn a_queue_in_shadow_holds_nobody_back() {
 }
 
 #[tokio::test]
-async fn a_shadow_stops_nobody_while_redis_is_away() {
-    let stage = Stage::set(&config("shadow")).await;
-    let topup = topup::Client::connect(stage.redis.url()).await.unwrap();
+async fn a_shadow_stops_no_caller_while_redis_is_away() {
+    let fixture = Fixture::set(&config("shadow")).await;
+    let topup = topup::Client::connect(fixture.redis.url()).await.unwrap();
     let (api, firm) = (topup.limit("api"), topup.limit("firm"));
     assert!(topup.limit("user").key("known").take(1).await.unwrap().is_allowed());
     assert!(api.take(3).await.unwrap().is_allowed() && firm.take(1).await.unwrap().is_allowed());
-    stage.redis.server.pause().unwrap();
+    fixture.redis.server.pause().unwrap();
     let allowed = Decision::Allowed { remaining: 3, capacity: 3 };
     let unknown = topup.limit("user").key("never seen");
     assert_eq!(unknown.take(1).await.unwrap(), allowed, "of a limit that is known");
@@ -203,16 +203,16 @@ async fn a_shadow_stops_nobody_while_redis_is_away() {
 
 #[tokio::test]
 async fn by_hand_a_shadow_says_what_it_would_have_said() {
-    let stage = Stage::set(&config("shadow")).await;
+    let fixture = Fixture::set(&config("shadow")).await;
     for _ in 0..3 {
-        assert_eq!(Cli::new(&["take", "api"]).redis(&stage.redis).run().await.code, Some(0));
+        assert_eq!(Cli::new(&["take", "api"]).redis(&fixture.redis).run().await.code, Some(0));
     }
-    let told = Cli::new(&["take", "api", "--wait", "1m"]).redis(&stage.redis).run().await;
+    let told = Cli::new(&["take", "api", "--wait", "1m"]).redis(&fixture.redis).run().await;
     assert!(
         told.code == Some(0) && told.stdout.starts_with("allowed in shadow, would be denied, 0 of 3"),
         "{told:?}"
     );
-    let told = Cli::new(&["take", "api", "--json"]).redis(&stage.redis).run().await;
+    let told = Cli::new(&["take", "api", "--json"]).redis(&fixture.redis).run().await;
     let json: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
     assert_eq!(
         (&json["allowed"], &json["would_deny"], &json["mode"]),

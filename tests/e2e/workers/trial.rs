@@ -1,10 +1,10 @@
-//! What is tried beside a limit, and counted.
+//! Candidates beside a limit, and their counts.
 
 use serde_json::Value;
 use topup::{Bucket, Client, Count};
 use topup_tests::{Cli, Redis, SOON, eventually};
 
-use super::stage::{Stage, patient};
+use super::fixture::{Fixture, patient};
 
 /// Ten an hour, of which a candidate would allow three.
 const CANDIDATE: &str = "[limit.api]\ncapacity = 10\nrate = \"1/h\"\ncandidate = { capacity = 3 }\n\
@@ -45,45 +45,45 @@ async fn keys(redis: &Redis, pattern: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_candidate_is_asked_about_every_take_and_changes_none() {
-    let mut stage = Stage::set(CANDIDATE).await;
-    assert_eq!(take(&stage.bucket("api"), 12).await, 10);
+    let mut fixture = Fixture::set(CANDIDATE).await;
+    assert_eq!(take(&fixture.bucket("api"), 12).await, 10);
     let live = [(Count::Allowed, 10), (Count::Denied, 2)];
     let beside = [(Count::CandidateAllowed, 3), (Count::CandidateDenied, 9), (Count::CandidateUnasked, 0)];
-    counted(&stage.topup, "api", &live).await;
-    counted(&stage.topup, "api", &beside).await;
-    assert_eq!(take(&stage.bucket("user").key("alice"), 5).await, 5);
-    let both = [(stage.bucket("user").key("bob"), 1), (stage.bucket("plain"), 1)];
-    assert!(stage.topup.take_all(both).await.unwrap().is_allowed());
-    counted(&stage.topup, "user", &[(Count::Allowed, 6)]).await;
-    counted(&stage.topup, "user", &[(Count::CandidateAllowed, 3), (Count::CandidateDenied, 3)]).await;
-    assert!(stage.topup.counts("plain").is_empty(), "nothing is counted of a limit that tries nothing");
+    counted(&fixture.topup, "api", &live).await;
+    counted(&fixture.topup, "api", &beside).await;
+    assert_eq!(take(&fixture.bucket("user").key("alice"), 5).await, 5);
+    let both = [(fixture.bucket("user").key("bob"), 1), (fixture.bucket("plain"), 1)];
+    assert!(fixture.topup.take_all(both).await.unwrap().is_allowed());
+    counted(&fixture.topup, "user", &[(Count::Allowed, 6)]).await;
+    counted(&fixture.topup, "user", &[(Count::CandidateAllowed, 3), (Count::CandidateDenied, 3)]).await;
+    assert!(fixture.topup.counts("plain").is_empty(), "nothing is counted of a limit that tries nothing");
 
     eventually(SOON, async || {
-        let row = row(&stage.redis, "api").await;
+        let row = row(&fixture.redis, "api").await;
         let count = |count: Count| row["counts"][count.as_str()].as_u64();
         live.iter().chain(&beside).all(|(which, wanted)| count(*which) == Some(*wanted))
             && row["candidate"]["capacity"] == 3
     })
     .await;
-    let text = Cli::new(&["status"]).redis(&stage.redis).run().await.stdout;
+    let text = Cli::new(&["status"]).redis(&fixture.redis).run().await.stdout;
     assert!(text.contains("api: enforce: 10 allowed, 2 denied, 0 would be denied"), "{text}");
     assert!(text.contains("candidate, capacity 3, 1/h: 3 would be allowed, 9 would be denied"), "{text}");
     assert!(!text.contains('~'), "{text}");
     let names = ["api~candidate", "api~lazy"];
     for name in names {
-        let told = stage.topup.limit(name).take(1).await;
+        let told = fixture.topup.limit(name).take(1).await;
         assert!(matches!(told, Err(topup::Error::InvalidName(_))), "{told:?}");
     }
 
     // Gone from the config, nothing of it is left, and no worker brings it back.
-    stage.reload(PLAIN).await;
-    eventually(SOON, async || keys(&stage.redis, "*~*").await.is_empty()).await;
+    fixture.reload(PLAIN).await;
+    eventually(SOON, async || keys(&fixture.redis, "*~*").await.is_empty()).await;
     eventually(SOON, async || {
-        take(&stage.bucket("api"), 1).await;
-        keys(&stage.redis, "*:counts").await.is_empty()
+        take(&fixture.bucket("api"), 1).await;
+        keys(&fixture.redis, "*:counts").await.is_empty()
     })
     .await;
-    assert_eq!(row(&stage.redis, "api").await["counts"], Value::Null);
+    assert_eq!(row(&fixture.redis, "api").await["counts"], Value::Null);
 }
 
 #[tokio::test]
@@ -93,62 +93,62 @@ async fn another_candidate_takes_over_and_is_counted_from_the_beginning() {
             "[limit.api]\ncapacity = 10\nrate = \"1/h\"\ncandidate = {{ capacity = {capacity}, rate = \"1000/s\" }}\n"
         )
     };
-    let mut stage = Stage::set(&config(1)).await;
-    take(&stage.bucket("api"), 4).await;
-    eventually(SOON, async || row(&stage.redis, "api").await["counts"]["allowed"] == 4).await;
-    stage.reload(&config(5)).await;
-    eventually(SOON, async || row(&stage.redis, "api").await["counts"]["allowed"] == 0).await;
-    let row = row(&stage.redis, "api").await;
+    let mut fixture = Fixture::set(&config(1)).await;
+    take(&fixture.bucket("api"), 4).await;
+    eventually(SOON, async || row(&fixture.redis, "api").await["counts"]["allowed"] == 4).await;
+    fixture.reload(&config(5)).await;
+    eventually(SOON, async || row(&fixture.redis, "api").await["counts"]["allowed"] == 0).await;
+    let row = row(&fixture.redis, "api").await;
     assert_eq!((&row["candidate"]["capacity"], &row["candidate"]["rate"]), (&5.into(), &"1000/s".into()));
     assert_eq!(row["capacity"], 10);
-    assert_eq!(stage.bucket("api").peek().await.unwrap().remaining(), 6, "its own tokens stay");
+    assert_eq!(fixture.bucket("api").peek().await.unwrap().remaining(), 6, "its own tokens stay");
 }
 
 #[tokio::test]
-async fn what_a_shadow_would_deny_is_counted() {
-    let stage = Stage::set("[limit.api]\ncapacity = 3\nrate = \"1/h\"\nmode = \"shadow\"\n").await;
-    assert_eq!(take(&stage.bucket("api"), 8).await, 8);
-    counted(&stage.topup, "api", &[(Count::Allowed, 3), (Count::WouldDeny, 5), (Count::Denied, 0)]).await;
-    let other = patient(stage.redis.url()).await;
+async fn denials_of_a_shadow_are_counted() {
+    let fixture = Fixture::set("[limit.api]\ncapacity = 3\nrate = \"1/h\"\nmode = \"shadow\"\n").await;
+    assert_eq!(take(&fixture.bucket("api"), 8).await, 8);
+    counted(&fixture.topup, "api", &[(Count::Allowed, 3), (Count::WouldDeny, 5), (Count::Denied, 0)]).await;
+    let other = patient(fixture.redis.url()).await;
     assert_eq!(take(&other.limit("api"), 2).await, 2);
-    // What a client has counted is told also when it goes.
+    // A client reports its counts also when it is dropped.
     drop(other);
-    eventually(SOON, async || row(&stage.redis, "api").await["counts"]["would_deny"] == 7).await;
+    eventually(SOON, async || row(&fixture.redis, "api").await["counts"]["would_deny"] == 7).await;
 }
 
 #[tokio::test]
 async fn a_limit_that_is_removed_takes_its_counts_along() {
     let plain = "[limit.plain]\ncapacity = 1\nrate = \"1/h\"\n";
-    let mut stage =
-        Stage::set(&format!("{plain}[limit.api]\ncapacity = 3\nrate = \"1/h\"\nmode = \"off\"\n")).await;
-    let api = stage.bucket("api");
+    let mut fixture =
+        Fixture::set(&format!("{plain}[limit.api]\ncapacity = 3\nrate = \"1/h\"\nmode = \"off\"\n")).await;
+    let api = fixture.bucket("api");
     take(&api, 3).await;
-    eventually(SOON, async || !keys(&stage.redis, "*:counts").await.is_empty()).await;
-    stage.reload(plain).await;
+    eventually(SOON, async || !keys(&fixture.redis, "*:counts").await.is_empty()).await;
+    fixture.reload(plain).await;
     // A worker that has not heard of it yet goes on, and what it tells is not written down.
     eventually(SOON, async || api.take(1).await.is_err()).await;
-    assert_eq!(keys(&stage.redis, "topup:{api*").await, [""; 0]);
+    assert_eq!(keys(&fixture.redis, "topup:{api*").await, [""; 0]);
 }
 
 #[tokio::test]
 async fn a_bucket_decides_as_the_lazy_one_beside_it() {
     let config = "[limit.api]\ncapacity = 5\nrate = \"1/h\"\ncompare_percent = 1\n\
                   [limit.user]\nkeyed = true\ncapacity = 2\nrate = \"1/h\"\ncompare_percent = 50\n";
-    let stage = Stage::set(config).await;
-    assert_eq!(take(&stage.bucket("api"), 8).await, 5);
+    let fixture = Fixture::set(config).await;
+    assert_eq!(take(&fixture.bucket("api"), 8).await, 5);
     let same = [(Count::BothAllowed, 5), (Count::BothDenied, 3), (Count::OnlyOurs, 0), (Count::OnlyLazy, 0)];
-    counted(&stage.topup, "api", &same).await;
+    counted(&fixture.topup, "api", &same).await;
     for key in 0..100 {
-        assert_eq!(take(&stage.bucket("user").key(format!("user {key}")), 3).await, 2);
+        assert_eq!(take(&fixture.bucket("user").key(format!("user {key}")), 3).await, 2);
     }
-    counted(&stage.topup, "user", &[(Count::Allowed, 200), (Count::Denied, 100)]).await;
-    let lazy = keys(&stage.redis, "topup:{user~lazy:*}:l:*").await.len() as u64;
+    counted(&fixture.topup, "user", &[(Count::Allowed, 200), (Count::Denied, 100)]).await;
+    let lazy = keys(&fixture.redis, "topup:{user~lazy:*}:l:*").await.len() as u64;
     assert!((30..=70).contains(&lazy), "{lazy} of 100 keys are compared");
-    counted(&stage.topup, "user", &[(Count::BothAllowed, 2 * lazy), (Count::BothDenied, lazy)]).await;
-    counted(&stage.topup, "user", &[(Count::OnlyOurs, 0), (Count::OnlyLazy, 0), (Count::Uncompared, 0)])
+    counted(&fixture.topup, "user", &[(Count::BothAllowed, 2 * lazy), (Count::BothDenied, lazy)]).await;
+    counted(&fixture.topup, "user", &[(Count::OnlyOurs, 0), (Count::OnlyLazy, 0), (Count::Uncompared, 0)])
         .await;
-    eventually(SOON, async || row(&stage.redis, "api").await["counts"]["both_allowed"] == 5).await;
-    let text = Cli::new(&["status"]).redis(&stage.redis).run().await.stdout;
+    eventually(SOON, async || row(&fixture.redis, "api").await["counts"]["both_allowed"] == 5).await;
+    let text = Cli::new(&["status"]).redis(&fixture.redis).run().await.stdout;
     assert!(
         text.contains("lazy-token-bucket beside it: 5 both allow, 0 only this, 0 only lazy, 3 both deny"),
         "{text}"
@@ -157,14 +157,14 @@ async fn a_bucket_decides_as_the_lazy_one_beside_it() {
 
 #[tokio::test]
 async fn a_difference_in_tokens_is_told() {
-    let stage = Stage::set("[limit.api]\ncapacity = 9\nrate = \"1/h\"\ncompare_percent = 100\n").await;
-    let api = stage.bucket("api");
+    let fixture = Fixture::set("[limit.api]\ncapacity = 9\nrate = \"1/h\"\ncompare_percent = 100\n").await;
+    let api = fixture.bucket("api");
     assert_eq!(take(&api, 1).await, 1);
-    counted(&stage.topup, "api", &[(Count::BothAllowed, 1), (Count::Difference, 0)]).await;
-    // Of what is filled by hand, the lazy bucket is not told.
+    counted(&fixture.topup, "api", &[(Count::BothAllowed, 1), (Count::Difference, 0)]).await;
+    // A reset by hand does not reach the lazy bucket.
     assert_eq!(take(&api, 3).await, 3);
-    counted(&stage.topup, "api", &[(Count::BothAllowed, 4)]).await;
+    counted(&fixture.topup, "api", &[(Count::BothAllowed, 4)]).await;
     api.reset().await.unwrap();
     assert_eq!(take(&api, 1).await, 1);
-    counted(&stage.topup, "api", &[(Count::BothAllowed, 5), (Count::LargestDifference, 4)]).await;
+    counted(&fixture.topup, "api", &[(Count::BothAllowed, 5), (Count::LargestDifference, 4)]).await;
 }

@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use topup::{Client, Error};
 use topup_tests::{Redis, SOON, Stalls, clock};
 
-use super::stage::ready;
+use super::fixture::ready;
 
 const CONFIG: &str = "[limit.api]\ncapacity = 9\nrate = \"1/60s\"\n";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use topup::Error;
 use topup_tests::{SOON, clock};
 
-use super::stage::Stage;
+use super::fixture::Fixture;
 
 /// Longer than any test: who waits it out has failed.
 const LONG: Duration = Duration::from_secs(600);
@@ -25,9 +25,9 @@ rate = "50/s"
 "#;
 
 #[tokio::test]
-async fn who_waits_gets_a_token_when_it_comes() {
-    let stage = Stage::set(CONFIG).await;
-    let quick = stage.bucket("quick");
+async fn a_waiter_gets_a_token_when_it_comes() {
+    let fixture = Fixture::set(CONFIG).await;
+    let quick = fixture.bucket("quick");
     let sent = clock::now();
     assert!(quick.wait(1, Duration::ZERO).await.unwrap().is_allowed(), "a full bucket is not waited for");
     assert!(quick.wait(1, LONG).await.unwrap().is_allowed());
@@ -35,9 +35,9 @@ async fn who_waits_gets_a_token_when_it_comes() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_in_time_is_told_at_once() {
-    let stage = Stage::set(CONFIG).await;
-    let slow = stage.bucket("slow");
+async fn a_waiter_that_cannot_be_in_time_is_denied_at_once() {
+    let fixture = Fixture::set(CONFIG).await;
+    let slow = fixture.bucket("slow");
     assert!(slow.take(1).await.unwrap().is_allowed());
     let told = tokio::time::timeout(SOON, slow.wait(1, Duration::from_secs(30))).await;
     let wait = told.expect("at once").unwrap().retry_after().unwrap();
@@ -45,33 +45,33 @@ async fn who_cannot_be_in_time_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn who_waits_for_more_than_fits_gets_an_error() {
-    let stage = Stage::set(CONFIG).await;
-    let waited = stage.bucket("slow").wait(2, LONG).await;
+async fn a_wait_for_more_than_the_capacity_is_an_error() {
+    let fixture = Fixture::set(CONFIG).await;
+    let waited = fixture.bucket("slow").wait(2, LONG).await;
     assert!(matches!(waited, Err(Error::ExceedsCapacity { count: 2, capacity: 1, .. })), "{waited:?}");
 }
 
 #[tokio::test]
-async fn who_waits_wakes_by_itself_when_the_rate_is_raised() {
-    let mut stage = Stage::set(CONFIG).await;
-    let slow = stage.bucket("slow");
+async fn a_raised_rate_wakes_a_waiter() {
+    let mut fixture = Fixture::set(CONFIG).await;
+    let slow = fixture.bucket("slow");
     assert!(slow.take(1).await.unwrap().is_allowed());
     let waiter = tokio::spawn({
         let slow = slow.clone();
         async move { slow.wait(1, LONG).await }
     });
     assert!(!slow.take(1).await.unwrap().is_allowed(), "the waiter has to wait");
-    stage.reload(&CONFIG.replace("1/60s", "10/s")).await;
+    fixture.reload(&CONFIG.replace("1/60s", "10/s")).await;
     let waited = tokio::time::timeout(SOON, waiter).await.expect("it should wake").unwrap();
     assert!(waited.unwrap().is_allowed());
 }
 
 #[tokio::test]
-async fn all_who_wait_get_a_token_in_the_end_and_none_too_many() {
-    let stage = Stage::set(CONFIG).await;
+async fn every_waiter_gets_a_token_and_none_comes_early() {
+    let fixture = Fixture::set(CONFIG).await;
     let (sent, mut waiters) = (clock::now(), tokio::task::JoinSet::new());
     for _ in 0..40 {
-        let busy = stage.bucket("busy");
+        let busy = fixture.bucket("busy");
         waiters.spawn(async move { busy.wait(1, LONG).await.unwrap().is_allowed() });
     }
     assert!(waiters.join_all().await.into_iter().all(|allowed| allowed));

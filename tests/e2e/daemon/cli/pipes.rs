@@ -5,7 +5,7 @@ use topup_tests::{Cli, Redis};
 use super::LIMITS;
 use crate::daemon::ready;
 
-/// What a panic ends with.
+/// The exit code of a panic.
 const PANICKED: Option<i32> = Some(101);
 
 /// A pipe that nobody reads.
@@ -14,7 +14,7 @@ fn closed() -> std::io::PipeWriter {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_reads_is_no_panic() {
+async fn a_closed_stdout_is_no_panic() {
     let redis = Redis::start().await;
     let _daemon = ready(LIMITS, &redis).await;
     for args in [
@@ -33,7 +33,7 @@ async fn an_answer_that_nobody_reads_is_no_panic() {
 }
 
 #[tokio::test]
-async fn a_complaint_that_nobody_reads_is_no_panic() {
+async fn a_closed_stderr_is_no_panic() {
     let bad = "[limit.api]\ncapacity = 0\n";
     for args in [&["check"][..], &["run"], &["take", "api"], &["take"], &["fetch"]] {
         let told = Cli::new(args).file("config.toml", bad).stderr(closed()).run().await;

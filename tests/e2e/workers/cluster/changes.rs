@@ -1,9 +1,9 @@
-//! What is published, changed and removed, is so on every node.
+//! Limits are published, changed and removed on every node.
 
 use topup_tests::{SOON, Signal, eventually};
 use topup_wire::{keyspace::ShardKeys, limit::LimitName};
 
-use super::Stage;
+use super::Fixture;
 
 const ALGORITHMS: [&str; 4] = ["token-bucket", "lazy-token-bucket", "gcra", "leaky-bucket"];
 
@@ -14,9 +14,9 @@ fn config(algorithm: &str, capacity: u64) -> String {
     )
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
+impl Fixture {
     /// Has the daemon obey another configuration, and waits until a field of every shard's record says so.
     async fn reload(&mut self, config: &str, field: &str, expected: &str) {
         self.daemon.rewrite_config(config);
@@ -40,13 +40,13 @@ fn users() -> impl Iterator<Item = String> {
 
 #[tokio::test]
 async fn a_change_reaches_every_node_and_tokens_stay() {
-    let mut stage = Stage::set(&config("token-bucket", 10)).await;
+    let mut fixture = Fixture::set(&config("token-bucket", 10)).await;
     for user in users() {
-        assert!(stage.bucket("user").key(user).take(4).await.unwrap().is_allowed());
+        assert!(fixture.bucket("user").key(user).take(4).await.unwrap().is_allowed());
     }
-    stage.reload(&config("token-bucket", 20), "capacity", "20").await;
+    fixture.reload(&config("token-bucket", 20), "capacity", "20").await;
     for user in users() {
-        let bucket = stage.bucket("user").key(user);
+        let bucket = fixture.bucket("user").key(user);
         let told = eventually(SOON, async || {
             let told = bucket.peek().await.unwrap();
             (told.capacity() == 20).then_some(told)
@@ -58,18 +58,26 @@ async fn a_change_reaches_every_node_and_tokens_stay() {
 
 #[tokio::test]
 async fn a_limit_that_is_removed_leaves_no_key_on_any_node() {
+    let other = "[limit.other]\ncapacity = 3\nrate = \"1/60s\"\n";
+    let of_each = ALGORITHMS.map(|algorithm| {
+        let terms = "keyed = true\nshards = 12\ncapacity = 10\nrate = \"1/60s\"";
+        format!("[limit.{algorithm}]\n{terms}\nalgorithm = \"{algorithm}\"\n")
+    });
+    let fixture = Fixture::set(&format!("{}{other}", of_each.concat())).await;
     for algorithm in ALGORITHMS {
-        let stage = Stage::set(&config(algorithm, 10)).await;
         for user in users() {
-            assert!(stage.bucket("user").key(user).take(4).await.unwrap().is_allowed());
+            assert!(fixture.bucket(algorithm).key(user).take(4).await.unwrap().is_allowed());
         }
-        for node in stage.cluster.masters() {
-            assert!(!node.redis.ask::<Vec<String>>(&["KEYS", "topup:{user:*}:?:*"]).await.is_empty());
+        for node in fixture.cluster.masters() {
+            let buckets = format!("topup:{{{algorithm}:*}}:?:*");
+            assert!(!node.redis.ask::<Vec<String>>(&["KEYS", &buckets]).await.is_empty(), "{algorithm}");
         }
-        stage.daemon.rewrite_config("[limit.other]\ncapacity = 3\nrate = \"1/60s\"\n");
-        stage.daemon.signal(Signal::HUP);
+    }
+    fixture.daemon.rewrite_config(other);
+    fixture.daemon.signal(Signal::HUP);
+    for algorithm in ALGORITHMS {
         eventually(SOON, async || {
-            let keys = stage.cluster.keys("topup:{user:*").await;
+            let keys = fixture.cluster.keys(&format!("topup:{{{algorithm}:*")).await;
             if keys.is_empty() { Ok(()) } else { Err(keys) }
         })
         .await;
@@ -78,13 +86,13 @@ async fn a_limit_that_is_removed_leaves_no_key_on_any_node() {
 
 #[tokio::test]
 async fn another_algorithm_takes_over_on_every_node() {
-    let mut stage = Stage::set(&config("gcra", 10)).await;
+    let mut fixture = Fixture::set(&config("gcra", 10)).await;
     for user in users() {
-        assert!(stage.bucket("user").key(user).take(4).await.unwrap().is_allowed());
+        assert!(fixture.bucket("user").key(user).take(4).await.unwrap().is_allowed());
     }
-    stage.reload(&config("leaky-bucket", 10), "algorithm", "leaky-bucket").await;
+    fixture.reload(&config("leaky-bucket", 10), "algorithm", "leaky-bucket").await;
     for user in users() {
-        assert_eq!(stage.bucket("user").key(user).take(1).await.unwrap().remaining(), 9);
+        assert_eq!(fixture.bucket("user").key(user).take(1).await.unwrap().remaining(), 9);
     }
-    eventually(SOON, async || stage.cluster.keys("topup:{user:*}:g:*").await.is_empty()).await;
+    eventually(SOON, async || fixture.cluster.keys("topup:{user:*}:g:*").await.is_empty()).await;
 }

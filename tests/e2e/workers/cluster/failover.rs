@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup::Bucket;
 use topup_embedded::RedisServer;
 use topup_tests::{Cluster, SOON, clock, eventually};
@@ -13,10 +12,10 @@ use topup_wire::{
 
 use super::{
     super::{
+        fixture::{Tasks, patient, ready},
         oracle::{Oracle, no_errors},
-        stage::{Tasks, patient, ready},
     },
-    Stage,
+    Fixture,
 };
 
 const CONFIG: &str = r#"
@@ -35,9 +34,11 @@ rate = "50/s"
 "#;
 
 const LIMITS: [&str; 2] = ["user", "pure"];
+/// The credit of one tick of 50 ms: the pure form may give it early.
+const TICK: f64 = 2.5;
 
 /// For each master, a bucket of each limit that it has.
-async fn buckets(stage: &Stage) -> Vec<[Bucket; 2]> {
+async fn buckets(fixture: &Fixture) -> Vec<[Bucket; 2]> {
     let mut buckets: Vec<[Bucket; 2]> = Vec::new();
     for master in 0..3 {
         let mut found = Vec::new();
@@ -47,11 +48,11 @@ async fn buckets(stage: &Stage) -> Vec<[Bucket; 2]> {
                 let key = keys.next().unwrap();
                 let shard = shard_of(&key, Shards::new(16).unwrap());
                 let record = ShardKeys::new(&limit.parse().unwrap(), shard).record;
-                if stage.cluster.home(&record).await == master {
+                if fixture.cluster.home(&record).await == master {
                     break key;
                 }
             };
-            found.push(stage.bucket(limit).key(key));
+            found.push(fixture.bucket(limit).key(key));
         }
         buckets.push(found.try_into().unwrap());
     }
@@ -62,25 +63,29 @@ async fn buckets(stage: &Stage) -> Vec<[Bucket; 2]> {
 }
 
 /// A master `fails` while all buckets are taken from: the others' go on, and are topped up.
-async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServer)) {
-    let buckets = buckets(&stage).await;
+async fn fail(mut fixture: Fixture, victim: usize, fails: impl FnOnce(&mut RedisServer)) {
+    let buckets = buckets(&fixture).await;
     let others: Vec<Bucket> =
         (0..3).filter(|master| *master != victim).flat_map(|master| buckets[master].clone()).collect();
     let tasks: Vec<Tasks> =
         others.iter().map(|bucket| Tasks::start([bucket.clone()], Duration::from_millis(9))).collect();
-    sleep(Duration::from_millis(500)).await;
-    fails(&mut stage.cluster.nodes[victim].redis.server);
+    for tasks in &tasks {
+        tasks.log.allowed(20).await;
+    }
+    fails(&mut fixture.cluster.nodes[victim].redis.server);
     let asked = buckets[victim].clone().map(|bucket| tokio::spawn(async move { bucket.peek().await }));
-    sleep(Duration::from_secs(3)).await;
-    for tasks in tasks {
+    for tasks in &tasks {
+        tasks.log.allowed(60).await;
+    }
+    for (tasks, early) in tasks.into_iter().zip([0.0, TICK].into_iter().cycle()) {
         let attempts = tasks.stop().await;
         no_errors(&attempts);
-        let judgement = Oracle::new(10, 50.0).judge(&attempts).never_over();
+        let judgement = Oracle::new(10, 50.0).early(early).judge(&attempts).never_over();
         println!("{judgement:?}");
         // A machine that stalls costs the pure form what it missed; a daemon that waits for the victim would cost it nearly all.
         assert!(judgement.share() > 0.7, "{judgement:?}");
     }
-    // Those of the victim hear of it at once, or wait for as long as they said they would.
+    // Takes of the victim's buckets fail at once, or wait for their deadline.
     for asked in asked {
         if asked.is_finished() {
             let error = asked.await.unwrap().unwrap_err();
@@ -92,7 +97,7 @@ async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServ
         let mut left: Vec<String> = Vec::new();
         for other in (0..3).filter(|master| *master != victim) {
             for pattern in ["*}:b:*", "*}:due"] {
-                left.extend(stage.cluster.nodes[other].redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
+                left.extend(fixture.cluster.nodes[other].redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
             }
         }
         if left.is_empty() { Ok(()) } else { Err(left) }
@@ -102,41 +107,46 @@ async fn fail(mut stage: Stage, victim: usize, fails: impl FnOnce(&mut RedisServ
 
 #[tokio::test]
 async fn a_master_that_is_gone_takes_its_own_buckets_only() {
-    let stage = Stage::set(CONFIG).await;
-    let heart = stage.cluster.home(GENERATION).await;
-    fail(stage, (heart + 1) % 3, |server| server.kill().unwrap()).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, (heart + 1) % 3, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
-async fn so_does_the_one_that_hears_the_heartbeats() {
-    let stage = Stage::set(CONFIG).await;
-    let heart = stage.cluster.home(GENERATION).await;
-    fail(stage, heart, |server| server.kill().unwrap()).await;
+async fn the_master_of_the_heartbeats_that_is_gone_takes_its_own_buckets_only() {
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, heart, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn a_master_that_hangs_holds_no_other_up() {
-    for next in [0, 1] {
-        let stage = Stage::set(CONFIG).await;
-        let heart = stage.cluster.home(GENERATION).await;
-        fail(stage, (heart + next) % 3, |server| server.pause().unwrap()).await;
-    }
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, (heart + 1) % 3, |server| server.pause().unwrap()).await;
+}
+
+#[tokio::test]
+async fn the_master_of_the_heartbeats_that_hangs_holds_no_other_up() {
+    let fixture = Fixture::set(CONFIG).await;
+    let heart = fixture.cluster.home(GENERATION).await;
+    fail(fixture, heart, |server| server.pause().unwrap()).await;
 }
 
 /// Has a replica take over from the master that hears the heartbeats, which `fails`.
 async fn take_over(fails: impl FnOnce(&mut RedisServer)) {
-    let mut stage = Stage::on(Cluster::with_replicas_of(3, &[0, 1, 2]).await, CONFIG).await;
-    let victim = stage.cluster.home(GENERATION).await;
-    let buckets = buckets(&stage).await;
+    let mut fixture = Fixture::on(Cluster::with_replicas_of(3, &[0, 1, 2]).await, CONFIG).await;
+    let victim = fixture.cluster.home(GENERATION).await;
+    let buckets = buckets(&fixture).await;
     let gone = clock::now();
-    fails(&mut stage.cluster.nodes[victim].redis.server);
+    fails(&mut fixture.cluster.nodes[victim].redis.server);
     for bucket in &buckets[victim] {
         let _ = eventually(SOON, async || bucket.take(1).await).await;
     }
     println!("back after {} ms", (clock::now() - gone) / 1_000);
     // The daemon, too: its heartbeat is heard there, and it fills what only it can.
     eventually(SOON, async || {
-        let took_over = &stage.cluster.nodes[3 + victim].redis;
+        let took_over = &fixture.cluster.nodes[3 + victim].redis;
         let keys: Vec<String> = took_over.ask(&["KEYS", "*}:b:*"]).await;
         if keys.is_empty() { Ok(()) } else { Err(keys) }
     })
@@ -155,7 +165,7 @@ async fn a_replica_takes_over_the_buckets_of_a_master_that_hangs() {
 }
 
 #[tokio::test]
-async fn whoever_has_asked_one_master_only_finds_its_replica_all_the_same() {
+async fn a_worker_that_knows_one_master_only_finds_its_replica() {
     let mut cluster = Cluster::with_replicas_of(3, &[0]).await;
     assert_eq!(cluster.home(GENERATION).await, 0, "the node that is named has the registry");
     let mut names = ('a'..='z').map(String::from);

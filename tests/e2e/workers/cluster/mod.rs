@@ -9,18 +9,18 @@ mod urls;
 use topup::{Bucket, Client};
 use topup_tests::{Cluster, Daemon};
 
-use super::stage::{patient, ready};
+use super::fixture::{patient, ready};
 
 /// A cluster with the daemon that serves it, and a client of its own.
-struct Stage {
+struct Fixture {
     cluster: Cluster,
     daemon: Daemon,
     topup: Client,
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
+impl Fixture {
     /// Three masters, a daemon with this configuration, ready, and a client that waits long for answers.
     async fn set(config: &str) -> Self {
         Self::on(Cluster::start(3).await, config).await

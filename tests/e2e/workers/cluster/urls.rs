@@ -1,9 +1,9 @@
-//! How a cluster is named.
+//! URLs of a cluster.
 
 use topup::Client;
 use topup_tests::{Cluster, Launch, SOON};
 
-use super::super::stage::patient;
+use super::super::fixture::patient;
 
 const CONFIG: &str = "[limit.user]\nkeyed = true\nshards = 16\ncapacity = 9\nrate = \"1/60s\"\n";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use topup::{Client, Denied, Error, limited};
 use topup_tests::{Redis, clock};
 
-use super::{super::stage::Stage, CONFIG};
+use super::{super::fixture::Fixture, CONFIG};
 
 /// Why a function has not begun.
 #[derive(Debug)]
@@ -83,59 +83,59 @@ fn denied<T: std::fmt::Debug>(told: Result<T, NotBegun>) -> Denied {
 
 #[tokio::test]
 async fn a_function_begins_only_when_its_limit_allows() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     for _ in 0..2 {
-        assert_eq!(greet(&stage.topup, "alice").await.unwrap(), "hello alice");
+        assert_eq!(greet(&fixture.topup, "alice").await.unwrap(), "hello alice");
     }
-    let denied = denied(greet(&stage.topup, "alice").await);
+    let denied = denied(greet(&fixture.topup, "alice").await);
     assert_eq!((denied.limit(), denied.key()), ("user", Some("alice")));
     assert_eq!((denied.message(), denied.to_string().as_str()), ("not so fast", "not so fast"));
     let wait = denied.retry_after().unwrap();
     assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
     assert!(denied.cause().is_none());
-    assert_eq!(greet(&stage.topup, "bob").await.unwrap(), "hello bob");
+    assert_eq!(greet(&fixture.topup, "bob").await.unwrap(), "hello bob");
 }
 
 #[tokio::test]
 async fn stacked_attributes_spend_of_all_limits_or_of_none() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     let left = async || {
-        let (api, user) = (stage.bucket("api"), stage.bucket("user").key("7"));
+        let (api, user) = (fixture.bucket("api"), fixture.bucket("user").key("7"));
         (api.peek().await.unwrap().remaining(), user.peek().await.unwrap().remaining())
     };
-    assert_eq!(all_three(&stage.topup, 7).await.unwrap(), 7);
+    assert_eq!(all_three(&fixture.topup, 7).await.unwrap(), 7);
     assert_eq!(left().await, (8, 1));
-    let denied = denied(all_three(&stage.topup, 7).await);
+    let denied = denied(all_three(&fixture.topup, 7).await);
     assert_eq!((denied.limit(), denied.key(), denied.message()), ("one", None, "only one"));
     assert_eq!(left().await, (8, 1), "nothing is spent on a denial");
 }
 
 #[tokio::test]
 async fn a_function_waits_for_its_turn() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     let begun = clock::now();
-    patient(&stage.topup).await.unwrap();
-    patient(&stage.topup).await.unwrap();
-    patient_for_both(&stage.topup).await.unwrap();
+    patient(&fixture.topup).await.unwrap();
+    patient(&fixture.topup).await.unwrap();
+    patient_for_both(&fixture.topup).await.unwrap();
     assert!(clock::now() - begun >= 380_000, "two more tokens, of five a second");
 }
 
 #[tokio::test]
 async fn a_default_client_is_set_once_and_asked_where_none_is_named() {
     assert!(matches!(by_default().await, Err(NotBegun::Undecided(Error::NoDefault))));
-    let stage = Stage::set(CONFIG).await;
-    topup::set_default(stage.topup.clone()).unwrap();
+    let fixture = Fixture::set(CONFIG).await;
+    topup::set_default(fixture.topup.clone()).unwrap();
     by_default().await.unwrap();
-    assert_eq!(stage.bucket("api").peek().await.unwrap().remaining(), 9);
-    assert!(matches!(topup::set_default(stage.topup.clone()), Err(Error::DefaultIsSet)));
+    assert_eq!(fixture.bucket("api").peek().await.unwrap().remaining(), 9);
+    assert!(matches!(topup::set_default(fixture.topup.clone()), Err(Error::DefaultIsSet)));
 }
 
 #[tokio::test]
 async fn an_outage_comes_to_what_the_attribute_says() {
-    let mut stage = Stage::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(stage.redis.url()).await.unwrap();
+    let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let topup = Client::connect(fixture.redis.url()).await.unwrap();
     strict(&topup).await.unwrap();
-    stage.redis.server.kill().unwrap();
+    fixture.redis.server.kill().unwrap();
     assert!(matches!(strict(&topup).await, Err(NotBegun::Undecided(error)) if error.is_transient()));
     assert_eq!(topup.undecided(), 0, "an error is nothing that was decided without Redis");
     lenient(&topup).await.unwrap();
@@ -145,11 +145,11 @@ async fn an_outage_comes_to_what_the_attribute_says() {
 }
 
 #[tokio::test]
-async fn what_could_never_be_allowed_is_denied_whatever_the_attribute_says() {
-    let stage = Stage::set(CONFIG).await;
+async fn an_impossible_take_is_denied_whatever_the_attribute_says() {
+    let fixture = Fixture::set(CONFIG).await;
     for (name, count) in [("alice", 3), ("alice", 0), ("", 1)] {
-        let denied = greedy(&stage.topup, name, count).await.unwrap_err();
+        let denied = greedy(&fixture.topup, name, count).await.unwrap_err();
         assert!(denied.cause().is_some_and(|cause| !cause.is_transient()), "{name:?}, {count}: {denied:?}");
     }
-    assert_eq!(stage.topup.undecided(), 0, "that is the caller's doing");
+    assert_eq!(fixture.topup.undecided(), 0, "that is the caller's doing");
 }

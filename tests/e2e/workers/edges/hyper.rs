@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use topup::http::{CallError, PerHost, RateLimitLayer, Rule, WaitLayer, key};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{super::stage::Stage, CONFIG};
+use super::{super::fixture::Fixture, CONFIG};
 
 /// A server that limits its senders: where it listens.
 async fn serve(layer: RateLimitLayer) -> SocketAddr {
@@ -40,10 +40,10 @@ async fn serve(layer: RateLimitLayer) -> SocketAddr {
 
 #[tokio::test]
 async fn a_server_refuses_and_a_client_heeds_it() {
-    let stage = Stage::set(CONFIG).await;
-    let server = serve(RateLimitLayer::new(&stage.topup).limit(Rule::of("user").key(key::peer_ip()))).await;
+    let fixture = Fixture::set(CONFIG).await;
+    let server = serve(RateLimitLayer::new(&fixture.topup).limit(Rule::of("user").key(key::peer_ip()))).await;
     let sender = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-    let polite = WaitLayer::new(&stage.topup, "lots").key(PerHost).layer(sender);
+    let polite = WaitLayer::new(&fixture.topup, "lots").key(PerHost).layer(sender);
     let get = async || {
         let request = Request::get(format!("http://{server}/")).body(Empty::new()).unwrap();
         polite.clone().oneshot(request).await

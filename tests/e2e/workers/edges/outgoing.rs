@@ -15,7 +15,7 @@ use topup::{Client, OnError};
 use topup_tests::{Redis, clock};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{super::stage::Stage, CONFIG};
+use super::{super::fixture::Fixture, CONFIG};
 
 /// A host: counts what it is sent, and asks at first to be left alone for so many seconds.
 #[derive(Clone)]
@@ -53,9 +53,9 @@ impl Host {
 
 #[tokio::test]
 async fn a_pause_holds_for_every_layer_of_the_process_and_for_its_bucket_only() {
-    let stage = Stage::set(CONFIG).await;
-    let (one, other) = (WaitLayer::new(&stage.topup, "api"), WaitLayer::new(&stage.topup.clone(), "api"));
-    let elsewhere = WaitLayer::new(&stage.topup, "user").key(PerHost);
+    let fixture = Fixture::set(CONFIG).await;
+    let (one, other) = (WaitLayer::new(&fixture.topup, "api"), WaitLayer::new(&fixture.topup.clone(), "api"));
+    let elsewhere = WaitLayer::new(&fixture.topup, "user").key(PerHost);
     let host = Host::asking_for("1");
     let begun = clock::now();
     assert_eq!(host.send(&one).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
@@ -67,8 +67,8 @@ async fn a_pause_holds_for_every_layer_of_the_process_and_for_its_bucket_only() 
 
 #[tokio::test]
 async fn a_pause_longer_than_the_wait_is_denied_at_once_and_nothing_is_sent() {
-    let stage = Stage::set(CONFIG).await;
-    let layer = WaitLayer::new(&stage.topup, "user").key(PerHost).wait(Duration::from_secs(5));
+    let fixture = Fixture::set(CONFIG).await;
+    let layer = WaitLayer::new(&fixture.topup, "user").key(PerHost).wait(Duration::from_secs(5));
     let host = Host::asking_for("30");
     assert_eq!(host.send(&layer).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
     let Err(CallError::Denied(denied)) = host.send(&layer).await else { panic!("not denied") };
@@ -76,13 +76,13 @@ async fn a_pause_longer_than_the_wait_is_denied_at_once_and_nothing_is_sent() {
     let wait = denied.retry_after().unwrap();
     assert!(wait > Duration::from_secs(20) && wait <= Duration::from_secs(30), "{wait:?}");
     assert!(denied.message().starts_with("example.org asks to be left alone for "), "{denied}");
-    assert_eq!(stage.bucket("user").key("example.org").peek().await.unwrap().remaining(), 1);
+    assert_eq!(fixture.bucket("user").key("example.org").peek().await.unwrap().remaining(), 1);
 }
 
 #[tokio::test]
 async fn a_host_cannot_ask_for_ever() {
-    let stage = Stage::set(CONFIG).await;
-    let layer = WaitLayer::new(&stage.topup, "api").longest_pause(Duration::from_millis(100));
+    let fixture = Fixture::set(CONFIG).await;
+    let layer = WaitLayer::new(&fixture.topup, "api").longest_pause(Duration::from_millis(100));
     let host = Host::asking_for("99999999999999999999");
     assert_eq!(host.send(&layer).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(host.send(&layer).await.unwrap(), StatusCode::OK);
@@ -90,9 +90,9 @@ async fn a_host_cannot_ask_for_ever() {
 
 #[tokio::test]
 async fn a_request_waits_for_its_token_and_no_longer_than_it_may() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     let host = Host::asking_for("0");
-    let (soon, one) = (WaitLayer::new(&stage.topup, "soon"), WaitLayer::new(&stage.topup, "one"));
+    let (soon, one) = (WaitLayer::new(&fixture.topup, "soon"), WaitLayer::new(&fixture.topup, "one"));
     let begun = clock::now();
     for _ in 0..3 {
         host.send(&soon).await.unwrap();
@@ -106,9 +106,9 @@ async fn a_request_waits_for_its_token_and_no_longer_than_it_may() {
 
 #[tokio::test]
 async fn an_outage_comes_to_what_the_layer_is_told() {
-    let mut stage = Stage::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(stage.redis.url()).await.unwrap();
-    stage.redis.server.kill().unwrap();
+    let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    fixture.redis.server.kill().unwrap();
     let host = Host::asking_for("0");
     let lenient = WaitLayer::new(&topup, "api");
     let careful = WaitLayer::new(&topup, "api").on_error(OnError::Deny);

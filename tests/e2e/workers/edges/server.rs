@@ -17,7 +17,7 @@ use topup::{
 use topup_tests::{Redis, SOON, eventually};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{super::stage::Stage, CONFIG};
+use super::{super::fixture::Fixture, CONFIG};
 
 type Answer = Response<ResponseBody<Full<Bytes>>>;
 
@@ -41,22 +41,22 @@ async fn text(answer: Answer) -> String {
 
 #[tokio::test]
 async fn the_limits_of_a_layer_are_all_or_nothing() {
-    let stage = Stage::set(CONFIG).await;
-    let layer = RateLimitLayer::new(&stage.topup).limit("api").limit(Rule::of("one").message("only one"));
+    let fixture = Fixture::set(CONFIG).await;
+    let layer = RateLimitLayer::new(&fixture.topup).limit("api").limit(Rule::of("one").message("only one"));
     assert_eq!(send(&layer, to("/")).await.status(), StatusCode::OK);
     let denied = send(&layer, to("/")).await;
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(
-        matches!(outcome(&denied), Outcome::Decided(joint) if joint.denied_by().unwrap().limit() == "one")
+        matches!(outcome(&denied), Outcome::Decided(multi) if multi.denied_by().unwrap().limit() == "one")
     );
     assert_eq!(text(denied).await, "only one\n");
-    assert_eq!(stage.bucket("api").peek().await.unwrap().remaining(), 9);
+    assert_eq!(fixture.bucket("api").peek().await.unwrap().remaining(), 9);
 }
 
 #[tokio::test]
-async fn of_all_who_come_at_once_as_many_pass_as_the_strictest_limit_has_tokens() {
-    let stage = Stage::set(CONFIG).await;
-    let both = RateLimitLayer::new(&stage.topup)
+async fn of_requests_at_once_as_many_pass_as_the_strictest_limit_has_tokens() {
+    let fixture = Fixture::set(CONFIG).await;
+    let both = RateLimitLayer::new(&fixture.topup)
         .limit(Rule::of("lots").key(|request: &Parts| Some(request.uri.path().to_owned())))
         .limit("api");
     let mut requests = JoinSet::new();
@@ -68,18 +68,18 @@ async fn of_all_who_come_at_once_as_many_pass_as_the_strictest_limit_has_tokens(
     let count = |status| told.iter().filter(|told| **told == status).count();
     assert_eq!((count(StatusCode::OK), count(StatusCode::TOO_MANY_REQUESTS)), (10, 80));
     assert!(
-        stage.bucket("lots").key("/").peek().await.unwrap().remaining() >= 90,
+        fixture.bucket("lots").key("/").peek().await.unwrap().remaining() >= 90,
         "denials have spent nothing"
     );
 }
 
 #[tokio::test]
 async fn an_outage_comes_to_what_the_layer_is_told() {
-    let mut stage = Stage::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(stage.redis.url()).await.unwrap();
+    let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let topup = Client::connect(fixture.redis.url()).await.unwrap();
     let lenient = RateLimitLayer::new(&topup).limit("api");
     let careful = RateLimitLayer::new(&topup).limit("api").on_error(OnError::Deny);
-    stage.redis.server.kill().unwrap();
+    fixture.redis.server.kill().unwrap();
     let allowed = send(&lenient, to("/")).await;
     assert_eq!(allowed.status(), StatusCode::OK);
     assert!(matches!(outcome(&allowed), Outcome::Undecided(error) if error.is_transient()), "{allowed:?}");
@@ -107,12 +107,12 @@ impl Write for Log {
 }
 
 impl Log {
-    /// How often it has a line with these words.
+    /// Lines of the log with these words.
     fn count(&self, words: &str) -> usize {
         String::from_utf8_lossy(&self.0.lock().unwrap()).matches(words).count()
     }
 
-    /// What this thread logs from now on.
+    /// A log of this thread from now on.
     fn keep() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -124,15 +124,15 @@ impl Log {
 
 #[tokio::test]
 async fn the_log_tells_once_that_an_outage_begins_and_once_that_it_ends() {
-    let mut stage = Stage::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(stage.redis.url()).await.unwrap();
+    let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let topup = Client::connect(fixture.redis.url()).await.unwrap();
     let layer = RateLimitLayer::new(&topup).limit("soon");
     let (log, _guard) = Log::keep();
-    stage.redis.server.kill().unwrap();
+    fixture.redis.server.kill().unwrap();
     for _ in 0..3 {
         assert_eq!(send(&layer, to("/")).await.status(), StatusCode::OK);
     }
-    stage.redis.server.restart().unwrap();
+    fixture.redis.server.restart().unwrap();
     eventually(SOON, async || {
         send(&layer, to("/")).await;
         log.count("a limit is decided again") == 1
@@ -143,9 +143,11 @@ async fn the_log_tells_once_that_an_outage_begins_and_once_that_it_ends() {
 
 #[tokio::test]
 async fn a_limit_that_is_not_published_is_told_once_however_often_others_decide() {
-    let stage = Stage::set(CONFIG).await;
-    let (known, unknown) =
-        (RateLimitLayer::new(&stage.topup).limit("api"), RateLimitLayer::new(&stage.topup).limit("nobody"));
+    let fixture = Fixture::set(CONFIG).await;
+    let (known, unknown) = (
+        RateLimitLayer::new(&fixture.topup).limit("api"),
+        RateLimitLayer::new(&fixture.topup).limit("nobody"),
+    );
     let (log, _guard) = Log::keep();
     for _ in 0..3 {
         for layer in [&known, &unknown] {
@@ -153,14 +155,14 @@ async fn a_limit_that_is_not_published_is_told_once_however_often_others_decide(
         }
     }
     assert_eq!(log.count("a limit cannot be decided limit=\"nobody\""), 1, "{log:?}");
-    assert_eq!((log.count("is decided again"), stage.topup.undecided()), (0, 3), "{log:?}");
+    assert_eq!((log.count("is decided again"), fixture.topup.undecided()), (0, 3), "{log:?}");
 }
 
 #[tokio::test]
 async fn of_several_layers_the_one_that_had_no_answer_is_heard() {
-    let stage = Stage::set(CONFIG).await;
-    let layer = |limit: &'static str| RateLimitLayer::new(&stage.topup).limit(limit);
-    let nobody = RateLimitLayer::new(&stage.topup).limit(Rule::of("api").cost(|_| 0));
+    let fixture = Fixture::set(CONFIG).await;
+    let layer = |limit: &'static str| RateLimitLayer::new(&fixture.topup).limit(limit);
+    let nobody = RateLimitLayer::new(&fixture.topup).limit(Rule::of("api").cost(|_| 0));
     for (outer, inner, told) in [
         (layer("api"), layer("nobody"), "Undecided"),
         (layer("nobody"), layer("api"), "Undecided"),
@@ -177,9 +179,9 @@ async fn of_several_layers_the_one_that_had_no_answer_is_heard() {
 }
 
 #[tokio::test]
-async fn what_could_never_be_allowed_is_refused_whatever_the_layer_is_told() {
-    let stage = Stage::set(CONFIG).await;
-    let layer = RateLimitLayer::new(&stage.topup).limit(
+async fn an_impossible_take_is_refused_whatever_the_layer_is_told() {
+    let fixture = Fixture::set(CONFIG).await;
+    let layer = RateLimitLayer::new(&fixture.topup).limit(
         Rule::of("user").key(key::header("x-api-key")).cost(|request| request.uri.path().len() as u64),
     );
     let costs = |path| {
@@ -192,13 +194,13 @@ async fn what_could_never_be_allowed_is_refused_whatever_the_layer_is_told() {
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(!refused.headers().contains_key(RETRY_AFTER), "no time would help");
     assert!(text(refused).await.contains("4 can never be taken at once"));
-    assert_eq!(stage.topup.undecided(), 0);
+    assert_eq!(fixture.topup.undecided(), 0);
 }
 
 #[tokio::test]
-async fn a_request_nobody_asks_about_passes_and_one_without_a_key_does_not() {
-    let stage = Stage::set(CONFIG).await;
-    let layer = |rule: Rule| RateLimitLayer::new(&stage.topup).limit(rule);
+async fn a_request_without_a_cost_passes_and_one_without_a_key_does_not() {
+    let fixture = Fixture::set(CONFIG).await;
+    let layer = |rule: Rule| RateLimitLayer::new(&fixture.topup).limit(rule);
     let passes = [
         Rule::of("user").key(|_: &Parts| None),
         Rule::of("user").cost(|_| 0),
@@ -226,13 +228,13 @@ async fn a_request_nobody_asks_about_passes_and_one_without_a_key_does_not() {
     let either =
         Rule::of("user").key(key::KeyExtractor::or(key::bearer_subject(), |_: &Parts| Some("all".into())));
     assert_eq!(send(&layer(either), to("/")).await.status(), StatusCode::OK);
-    assert_eq!(stage.bucket("user").key("all").peek().await.unwrap().remaining(), 1);
+    assert_eq!(fixture.bucket("user").key("all").peek().await.unwrap().remaining(), 1);
 }
 
 #[tokio::test]
 async fn responses_and_headers_are_the_server_s_to_choose() {
-    let stage = Stage::set(CONFIG).await;
-    let layer = RateLimitLayer::new(&stage.topup).limit("one").headers(Headers::None).respond_with(
+    let fixture = Fixture::set(CONFIG).await;
+    let layer = RateLimitLayer::new(&fixture.topup).limit("one").headers(Headers::None).respond_with(
         |request, refusal| {
             let body = format!("{} {}: {}", refusal.status(), request.uri, refusal.limit().unwrap());
             Response::builder().status(StatusCode::FOUND).body(Full::from(body)).unwrap()
@@ -245,7 +247,7 @@ async fn responses_and_headers_are_the_server_s_to_choose() {
     assert_eq!(denied.status(), StatusCode::FOUND);
     assert!(denied.headers().contains_key(RETRY_AFTER) && denied.headers().len() == 1, "{denied:?}");
     assert_eq!(text(denied).await, "429 Too Many Requests /a: one");
-    let draft = RateLimitLayer::new(&stage.topup).limit("api").headers(Headers::RateLimit);
+    let draft = RateLimitLayer::new(&fixture.topup).limit("api").headers(Headers::RateLimit);
     let served = send(&draft, to("/")).await;
     assert_eq!(served.headers()["ratelimit"], "\"api\";r=9;t=60");
     assert_eq!(served.headers()["ratelimit-policy"], "\"api\";q=10;w=600");

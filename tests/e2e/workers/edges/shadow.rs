@@ -12,7 +12,7 @@ use topup::{
 use topup_tests::clock;
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::super::stage::Stage;
+use super::super::fixture::Fixture;
 
 const CONFIG: &str = "[limit.new]\ncapacity = 1\nrate = \"1/h\"\nmode = \"shadow\"\n[limit.firm]\ncapacity = 4\nrate = \"1/h\"\n";
 
@@ -24,27 +24,27 @@ async fn called(topup: &Client) -> Result<(), topup::Denied> {
 
 #[tokio::test]
 async fn the_attribute_and_the_layers_go_on_and_count_it() {
-    let stage = Stage::set(CONFIG).await;
+    let fixture = Fixture::set(CONFIG).await;
     let begun = clock::now();
     let service = || {
         service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("served"))))
     };
-    let layer = RateLimitLayer::new(&stage.topup).limit("new").limit("firm");
+    let layer = RateLimitLayer::new(&fixture.topup).limit("new").limit("firm");
     for _ in 0..2 {
         let answer = layer.layer(service()).oneshot(Request::new(())).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
         assert!(!answer.headers().contains_key(RETRY_AFTER), "{answer:?}");
         assert!(answer.headers()["ratelimit"].to_str().unwrap().contains("\"new\";r=0"), "{answer:?}");
     }
-    let polite = WaitLayer::new(&stage.topup, "new").layer(service());
+    let polite = WaitLayer::new(&fixture.topup, "new").layer(service());
     assert!(polite.oneshot(Request::new(())).await.is_ok());
     for _ in 0..2 {
-        called(&stage.topup).await.unwrap();
+        called(&fixture.topup).await.unwrap();
     }
     assert!(clock::now() - begun < 30_000_000, "nobody waits for a token");
-    assert!(called(&stage.topup).await.is_err(), "the one that is enforced denies");
-    let counts = stage.topup.counts("new");
+    assert!(called(&fixture.topup).await.is_err(), "the one that is enforced denies");
+    let counts = fixture.topup.counts("new");
     assert_eq!((counts.get(Count::Allowed), counts.get(Count::Denied)), (1, 0));
     assert!(counts.get(Count::WouldDeny) >= 4, "{counts:?}");
-    assert!(stage.topup.counts("firm").is_empty());
+    assert!(fixture.topup.counts("firm").is_empty());
 }

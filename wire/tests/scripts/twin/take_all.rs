@@ -54,6 +54,7 @@ async fn a_take_of_several_does_what_takes_of_each_would() {
         }
         for _ in 0..STEPS {
             denied += u32::from(!step(&mut redis, &mut buckets, &mut rng).await);
+            // Tokens come between steps: nothing is waited for.
             tokio::time::sleep(Duration::from_micros(rng.random_range(0..2_000))).await;
         }
     }

@@ -1,14 +1,14 @@
-//! What most of these tests begin with: a Redis, a daemon that is ready, a client.
+//! A Redis, a daemon that is ready, and a client: most of these tests begin with them.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use topup::{Bucket, Client};
-use topup_tests::{Attempt, Daemon, Redis, SOON, Signal, Workers, work};
+use topup_tests::{Attempt, AttemptLog, Daemon, Pace, Redis, SOON, Signal, Workers, work};
 
 /// A Redis with the daemon that serves it, and a client of its own.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     pub(super) redis: Redis,
     pub(super) daemon: Daemon,
     pub(super) topup: Client,
@@ -16,13 +16,15 @@ pub(super) struct Stage {
 
 /// Tasks that take from buckets until they are told to stop.
 pub(super) struct Tasks {
+    /// The attempts of all of them.
+    pub(super) log: AttemptLog,
     stop: watch::Sender<bool>,
-    running: JoinSet<Vec<Attempt>>,
+    running: JoinSet<()>,
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
+impl Fixture {
     /// A daemon with this configuration, ready, and a client that waits long for answers.
     pub(super) async fn set(config: &str) -> Self {
         Self::on(Redis::start().await, config).await
@@ -52,9 +54,14 @@ impl Stage {
         self.daemon.wait_exit(SOON).await;
     }
 
-    /// Starts worker processes on `limit`, each asking every `every`.
+    /// Starts worker processes on `limit`, each of which takes one token every `every`.
     pub(super) async fn workers(&self, count: usize, limit: &str, every: Duration) -> Workers {
-        Workers::start(env!("CARGO_BIN_EXE_worker"), count, self.redis.url(), limit, every).await
+        self.workers_at(count, limit, Pace::steady(every)).await
+    }
+
+    /// Starts worker processes on `limit`, each of which takes at this pace.
+    pub(super) async fn workers_at(&self, count: usize, limit: &str, pace: Pace) -> Workers {
+        Workers::start(env!("CARGO_BIN_EXE_worker"), count, self.redis.url(), limit, pace).await
     }
 
     /// The keys of buckets there are, of any algorithm.
@@ -86,30 +93,26 @@ pub(super) async fn ready(config: &str, redis: &Redis) -> Daemon {
 // === impl Tasks ===
 
 impl Tasks {
-    /// Starts a task for each bucket, each asking every `every`.
+    /// Starts a task for each bucket, each of which takes one token every `every`.
     pub(super) fn start(buckets: impl IntoIterator<Item = Bucket>, every: Duration) -> Self {
-        let (stop, told) = watch::channel(false);
+        let ((stop, told), log) = (watch::channel(false), AttemptLog::default());
         let mut running = JoinSet::new();
         for bucket in buckets {
-            let mut told = told.clone();
+            let (mut told, log) = (told.clone(), log.clone());
             running.spawn(async move {
                 let told_to_stop = async {
                     let _ = told.wait_for(|stop| *stop).await;
                 };
-                work(&bucket, every, told_to_stop).await
+                work(&bucket, Pace::steady(every), told_to_stop, |attempt| log.push(attempt)).await;
             });
         }
-        Self { stop, running }
+        Self { log, stop, running }
     }
 
-    /// Stops them: all they have tried, in the order in which they were answered.
-    pub(super) async fn stop(mut self) -> Vec<Attempt> {
+    /// Stops them: all attempts, in the order of their answers.
+    pub(super) async fn stop(self) -> Vec<Attempt> {
         self.stop.send_replace(true);
-        let mut attempts: Vec<Attempt> = Vec::new();
-        while let Some(told) = self.running.join_next().await {
-            attempts.extend(told.unwrap());
-        }
-        attempts.sort_by_key(|attempt| attempt.received);
-        attempts
+        self.running.join_all().await;
+        self.log.take()
     }
 }

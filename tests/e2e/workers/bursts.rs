@@ -1,12 +1,15 @@
 //! Very many tasks that ask one bucket at once: what is taken ahead for them is never too much, and nothing of it is lost.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use tokio::task::JoinSet;
 use topup::{Bucket, Client};
 use topup_tests::{Proxy, Redis, SOON, clock, eventually};
 
-use super::stage::{Stage, patient};
+use super::fixture::{Fixture, patient};
 
 const CONFIG: &str = r#"
 [limit.roomy]
@@ -30,13 +33,13 @@ capacity = 1_000_000
 rate = "1_000_000/s"
 "#;
 
-/// So many tasks of one client.
-const CROWD: usize = 128;
+/// Tasks of one client.
+const TASKS: usize = 128;
 
-/// A crowd on `bucket`, each task of which takes for as long as `goes_on` says so: the tokens taken.
-fn crowd(bucket: &Bucket, goes_on: impl Fn(u64, bool) -> bool + Copy + Send + 'static) -> JoinSet<u64> {
+/// Many tasks on `bucket`, each of which takes for as long as `goes_on` says so. Each returns the tokens it took.
+fn burst(bucket: &Bucket, goes_on: impl Fn(u64, bool) -> bool + Copy + Send + 'static) -> JoinSet<u64> {
     let mut tasks = JoinSet::new();
-    for _ in 0..CROWD {
+    for _ in 0..TASKS {
         let bucket = bucket.clone();
         tasks.spawn(async move {
             let (mut asked, mut allowed) = (0, 0);
@@ -70,89 +73,95 @@ async fn clients(redis: &Redis, count: usize) -> Vec<Client> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn most_takes_of_a_crowd_cost_nothing_and_what_it_leaves_goes_back() {
-    let stage = Stage::on(Redis::start().await, CONFIG).await;
-    let proxy = Proxy::before(&stage.redis).await;
+async fn most_takes_of_a_burst_cost_nothing_and_spare_tokens_go_back() {
+    let fixture = Fixture::on(Redis::start().await, CONFIG).await;
+    let proxy = Proxy::before(&fixture.redis).await;
     let topup = patient(proxy.url()).await;
     let before = proxy.requests();
-    let taken = sum(crowd(&topup.limit("roomy"), |asked, _| asked < 4_000)).await;
+    let taken = sum(burst(&topup.limit("roomy"), |asked, _| asked < 4_000)).await;
     let sent = proxy.requests() - before;
     println!("{sent} commands for {taken} takes");
-    assert_eq!(taken, 4_000 * CROWD as u64, "all allowed");
+    assert_eq!(taken, 4_000 * TASKS as u64, "all allowed");
     assert!(sent * 20 <= taken, "{sent}");
     // Seen by somebody else, and soon.
-    let left = async || stage.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken;
+    let left = async || fixture.bucket("roomy").peek().await.unwrap().remaining() == 1_000_000_000 - taken;
     eventually(SOON, left).await;
     assert_eq!(topup.prefetched_tokens(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_asks_for_more_than_a_token_or_has_a_look_is_told_of_what_is_in_hand_as_well() {
-    let stage = Stage::set(CONFIG).await;
-    let roomy = stage.bucket("roomy");
-    let taken = sum(crowd(&roomy, |asked, _| asked < 5_000)).await;
+async fn larger_takes_and_looks_count_the_tokens_in_hand() {
+    let fixture = Fixture::set(CONFIG).await;
+    let roomy = fixture.bucket("roomy");
+    let taken = sum(burst(&roomy, |asked, _| asked < 5_000)).await;
     let left = async || roomy.peek().await.unwrap().remaining() == 1_000_000_000 - taken;
     eventually(SOON, left).await;
-    let more = sum(crowd(&roomy, |asked, _| asked < 1_000)).await;
+    let more = sum(burst(&roomy, |asked, _| asked < 1_000)).await;
     let rest = 1_000_000_000 - taken - more;
-    // What is in hand is in the bucket again some ms later.
+    // Tokens in hand are in the bucket again some ms later.
     eventually(SOON, async || roomy.take(rest).await.unwrap().is_allowed()).await;
     assert!(!roomy.take(1).await.unwrap().is_allowed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crowds_of_several_workers_take_what_there_is_and_no_more() {
-    let stage = Stage::set(CONFIG).await;
-    let mut crowds = Vec::new();
-    for topup in clients(&stage.redis, 3).await {
-        crowds.push((crowd(&topup.limit("small"), |_, told| told), topup));
+async fn bursts_of_several_workers_take_all_tokens_and_no_more() {
+    let fixture = Fixture::set(CONFIG).await;
+    let mut bursts = Vec::new();
+    for topup in clients(&fixture.redis, 3).await {
+        bursts.push((burst(&topup.limit("small"), |_, told| told), topup));
     }
     let mut taken = 0;
-    for (tasks, _topup) in crowds {
+    for (tasks, _topup) in bursts {
         taken += sum(tasks).await;
     }
     assert!(taken <= 200_000, "{taken}");
-    // A crowd that ends when somebody else has taken the rest may leave some, which go back.
-    let all = async || stage.bucket("small").peek().await.unwrap().remaining() + taken == 200_000;
+    // A worker may have tokens in hand when others have taken the rest. They go back.
+    let all = async || fixture.bucket("small").peek().await.unwrap().remaining() + taken == 200_000;
     eventually(SOON, all).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crowds_that_want_more_than_there_is_get_all_of_it_and_no_more() {
-    let stage = Stage::set(CONFIG).await;
+async fn bursts_above_the_rate_get_no_more_than_the_rate() {
+    let fixture = Fixture::set(CONFIG).await;
     for (limit, capacity, rate) in [("quick", 50_000, 100_000), ("spare", 1_000_000, 1_000_000)] {
-        let (started, mut crowds) = (clock::now(), Vec::new());
-        for topup in clients(&stage.redis, 3).await {
-            let end = started + 1_500_000;
-            crowds.push((crowd(&topup.limit(limit), move |_, _| clock::now() < end), topup));
+        let (started, mut bursts) = (clock::now(), Vec::new());
+        // At least all tokens of the beginning, however slow the machine.
+        let least = capacity.min(50_000);
+        let had: &'static AtomicU64 = Box::leak(Box::default());
+        for topup in clients(&fixture.redis, 3).await {
+            let goes_on = move |_, told| {
+                let had = had.fetch_add(u64::from(told), Relaxed);
+                had < least || clock::now() < started + 800_000
+            };
+            bursts.push((burst(&topup.limit(limit), goes_on), topup));
         }
         let mut taken = 0;
-        for (tasks, _topup) in crowds {
+        for (tasks, _topup) in bursts {
             taken += sum(tasks).await;
         }
         let passed = clock::now() - started;
         let most = capacity + rate * (passed + 100_000) / 1_000_000;
         println!("{limit}: {taken} of at most {most}");
         assert!(taken <= most, "{taken} of {most}");
-        assert!(taken >= capacity.min(50_000), "{taken}: at least what was there");
+        assert!(taken >= least, "{taken}: at least the tokens of the beginning");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_was_in_a_crowd_and_has_gone_leaves_no_token_behind() {
-    let stage = Stage::set(CONFIG).await;
-    let topup = patient(stage.redis.url()).await;
-    let taken = sum(crowd(&topup.limit("roomy"), |asked, _| asked < 3_000)).await;
+async fn a_client_dropped_after_a_burst_gives_its_tokens_back() {
+    let fixture = Fixture::set(CONFIG).await;
+    let topup = patient(fixture.redis.url()).await;
+    let taken = sum(burst(&topup.limit("roomy"), |asked, _| asked < 3_000)).await;
     drop(topup);
-    let all = async || stage.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000;
+    let all = async || fixture.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000;
     eventually(Duration::from_secs(5), all).await;
 }
 
 /// On a single thread: a storm that is answered from memory is no reason for anything else to stand still.
 #[tokio::test]
-async fn who_is_answered_from_memory_lets_others_run() {
-    let stage = Stage::set(CONFIG).await;
-    let bucket = stage.bucket("none");
+async fn answers_from_memory_let_other_tasks_run() {
+    let fixture = Fixture::set(CONFIG).await;
+    let bucket = fixture.bucket("none");
     assert!(bucket.take(1).await.unwrap().is_allowed());
     let storm = tokio::spawn(async move { while !bucket.take(1).await.unwrap().is_allowed() {} });
     let started = clock::now();
