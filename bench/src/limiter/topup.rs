@@ -37,7 +37,8 @@ impl Topup {
         // More than the keys it has to do with, as its documentation says.
         let remembered = (2 * load.keys).clamp(65_536, MOST_REMEMBERED);
         let deadline = load.deadline.unwrap_or(DEADLINE);
-        let client = Client::builder().deadline(deadline).cached_buckets(remembered).connect(&load.redis).await?;
+        let client =
+            Client::builder().deadline(deadline).cached_buckets(remembered).connect(&load.redis).await?;
         let limit = || client.limit(load.rule.limit(load.keys > 0, form));
         let asked = match load.rule {
             Rule::Apart => Asked::Limits(names.kept().iter().map(|name| client.limit(name)).collect()),
