@@ -66,7 +66,7 @@ impl Bucket {
     /// The reply of a bare `DECRBY`.
     pub(super) async fn decrement(&self, by: i64) -> i64 {
         let left = redis::Cmd::decr(self.counter(), by).query_async(&mut self.connection.clone()).await;
-        left.unwrap_or_else(|error| panic!("{}: {error}", self.counter()))
+        left.map_err(|error| format!("{}: {error}", self.counter())).unwrap()
     }
 
     /// Its state in Redis, read at one instant; `None` when it is full or at rest.

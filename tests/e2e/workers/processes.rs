@@ -18,9 +18,9 @@ const WORKERS: usize = 8;
 /// Seconds of a run, unless the environment names others.
 const SECONDS: u64 = 2;
 
-/// Seconds of a lease's rate by which takes may come early. Without leases the law holds to the token. With them, bursts
+/// Seconds of the rate by which takes of a leased limit may come early. Without leases the law holds to the token. With them, bursts
 /// of all workers at once were seen to exceed it by 17 tokens in 700.
-pub(super) const LEASE_EARLY: f64 = 0.05;
+const LEASE_EARLY: f64 = 0.05;
 
 /// Runs the workers on a limit of these terms, and judges all their takes.
 async fn never_over(capacity: u32, rate: u32, settings: &str, every: Duration, early: f64) {
