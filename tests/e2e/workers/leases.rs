@@ -10,7 +10,6 @@ use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, eventually};
 use super::{
     fixture::{Fixture, patient},
     oracle::{Oracle, no_errors},
-    processes::LEASE_EARLY,
 };
 
 const CONFIG: &str = r#"
@@ -34,6 +33,10 @@ capacity = 1000
 rate = "1/h"
 lease = { max = 100, ttl = "60s" }
 "#;
+
+/// Tokens by which takes may come early. Without leases the law holds to the token. With them, bursts of four clients were
+/// seen to exceed it by 12 tokens.
+const EARLY: f64 = 20.0;
 
 #[tokio::test]
 async fn most_takes_of_a_leased_bucket_cost_nothing() {
@@ -72,7 +75,7 @@ async fn worker_processes_with_leases_keep_the_law_under_overload() {
     workers.log.allowed(600).await;
     let attempts = workers.stop().await;
     no_errors(&attempts);
-    let judgement = Oracle::new(100, 200.0).early(LEASE_EARLY * 200.0).judge(&attempts).never_over();
+    let judgement = Oracle::new(100, 200.0).early(EARLY).judge(&attempts).never_over();
     println!("{judgement:?}");
     assert!(judgement.share() >= 0.9, "{judgement:?}");
 }
@@ -102,7 +105,7 @@ async fn clients_with_leases_keep_the_law_in_bursts() {
     let mut attempts = clients.join_all().await.concat();
     attempts.sort_by_key(|attempt| attempt.received);
     no_errors(&attempts);
-    let judgement = Oracle::new(100, 200.0).early(LEASE_EARLY * 200.0).judge(&attempts).never_over();
+    let judgement = Oracle::new(100, 200.0).early(EARLY).judge(&attempts).never_over();
     println!("{judgement:?}");
 }
 
