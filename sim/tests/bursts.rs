@@ -66,6 +66,27 @@ fn the_same_with_a_lease() {
     after_one_token_each(Some((100, 100 * MS)));
 }
 
+/// Bursts of all workers, and rests in which the bucket fills again while they have leased tokens.
+#[test]
+fn bursts_and_rests_with_a_lease() {
+    const PROMISE: Promise = Promise::new(500, 1_000, SECOND);
+    for (seed, workers) in (0..12).flat_map(|seed| [2, 3, 8, 16].map(|workers| (seed, workers))) {
+        for (lease, rest) in [((100, SECOND), 800), ((100, SECOND), 450), ((400, 300 * MS), 300)] {
+            let mut plan = Plan::calm(seed, workers, PROMISE);
+            (plan.lease, plan.lasts) = (Some(lease), 8 * SECOND);
+            for round in 0..6 {
+                let at = SECOND + round * (200 + rest) * MS;
+                for worker in 0..workers {
+                    // Some go on for longer than others.
+                    let takes = 40 + (worker as u64 * 37 + round * 53 + seed * 11) % 160;
+                    burst(&mut plan, worker, takes, at, (takes + 100) * MS);
+                }
+            }
+            holds(&plan);
+        }
+    }
+}
+
 /// A bucket at rest from which each worker has taken now and then, and all take at once.
 fn at_rest(spread: u64, later: &[u64]) {
     for (seed, workers) in (0..6).flat_map(|seed| WORKERS.map(|workers| (seed, workers))) {

@@ -23,8 +23,8 @@ pub struct PutBack {
     pub tokens: u64,
     /// When the bucket is full, in µs of Redis `TIME`, if no other worker has taken since. Then they go back in one step.
     pub full_at: Option<u64>,
-    /// Whether tokens are lost if another worker has taken since. Otherwise they go back in two steps. True for leased
-    /// tokens: two steps for each lease would end the counting form again and again.
+    /// Whether tokens are lost if another worker has taken since. Otherwise they go back in two steps, about a second apart.
+    /// True for prefetched tokens: the bucket may have been full meanwhile, and they would come beyond its capacity.
     pub or_lost: bool,
 }
 
