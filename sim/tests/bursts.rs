@@ -87,6 +87,35 @@ fn bursts_and_rests_with_a_lease() {
     }
 }
 
+/// Workers that keep leased tokens for long while others take, settle and come back.
+#[test]
+fn leases_that_last_beside_takes_of_others() {
+    const PROMISE: Promise = Promise::new(500, 50, SECOND);
+    for (seed, workers) in (0..60).flat_map(|seed| [2, 3, 6].map(|workers| (seed, workers))) {
+        let mut plan = Plan::calm(seed, workers, PROMISE);
+        (plan.lease, plan.lasts) = (Some((100, 20 * SECOND)), 40 * SECOND);
+        let mut random = seed * 7_919 + workers as u64;
+        let mut next = |most: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % most
+        };
+        for worker in 0..workers {
+            for _ in 0..8 {
+                let (at, takes) = (SECOND + next(25 * SECOND), 1 + next(120));
+                burst(&mut plan, worker, takes, at, 300 * MS);
+            }
+            for _ in 0..12 {
+                plan.traffic.push(Stream::Once {
+                    at: SECOND + next(25 * SECOND),
+                    worker,
+                    ask: Ask::Take(1 + next(3), 0),
+                });
+            }
+        }
+        holds(&plan);
+    }
+}
+
 /// A bucket at rest from which each worker has taken now and then, and all take at once.
 fn at_rest(spread: u64, later: &[u64]) {
     for (seed, workers) in (0..6).flat_map(|seed| WORKERS.map(|workers| (seed, workers))) {

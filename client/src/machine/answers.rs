@@ -24,7 +24,7 @@ pub struct PutBack {
     /// When the bucket is full, in µs of Redis `TIME`, if no other worker has taken since. Then they go back in one step.
     pub full_at: Option<u64>,
     /// Whether tokens are lost if another worker has taken since. Otherwise they go back in two steps, about a second apart.
-    /// True for prefetched tokens: the bucket may have been full meanwhile, and they would come beyond its capacity.
+    /// True for leased tokens: the bucket may have been full meanwhile, and so many would come beyond its capacity.
     pub or_lost: bool,
 }
 

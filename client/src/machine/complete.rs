@@ -68,7 +68,7 @@ impl<W: Waiter> Busy<W> {
         self.renew_or_return(cx, out);
         if self.gathered > 0 && self.good_until(self.gathered, cx.now, cx) <= cx.now {
             let tokens = std::mem::take(&mut self.gathered);
-            out.put_back(PutBack { tokens, full_at: None, or_lost: true });
+            out.put_back(PutBack { tokens, full_at: None, or_lost: cx.terms.lease.is_some() });
         }
     }
 
@@ -219,7 +219,11 @@ impl<W: Waiter> Busy<W> {
         let before = cx.hot.prefetched();
         let until = self.good_until(before + tokens, sent, cx);
         if until <= cx.now {
-            out.put_back(PutBack { tokens, full_at: self.full_at(tokens, cx), or_lost: true });
+            out.put_back(PutBack {
+                tokens,
+                full_at: self.full_at(tokens, cx),
+                or_lost: cx.terms.lease.is_some(),
+            });
             return self.forget();
         }
         let prefetch = self.prefetch.get_or_insert_default();

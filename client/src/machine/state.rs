@@ -264,7 +264,7 @@ impl<W: Waiter> Busy<W> {
         out.put_back(PutBack {
             tokens,
             full_at: self.full_at(tokens.saturating_add(more), cx),
-            or_lost: true,
+            or_lost: cx.terms.lease.is_some(),
         });
         self.forget();
     }
