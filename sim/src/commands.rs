@@ -1,6 +1,6 @@
 //! Commands on their way to Redis and back.
 
-use topup::machine::{Command, EXPIRY, Event, Reply, Terms};
+use topup::machine::{Command, Event, Reply};
 
 use crate::{
     fault::Fault,
@@ -160,9 +160,7 @@ impl World {
             // The machine judges takes at rest. Refused tokens are given back, or lost to the bucket.
             Some(Reply::AtRest(full_at)) => {
                 let earliest = self.workers[worker].control.redis.parts()[0].saturating_add(when);
-                let Terms { capacity, pace, .. } = published.terms;
-                let before = full_at.saturating_sub(command.count() * pace.p);
-                full_at > earliest + capacity * pace.p || before + EXPIRY < earliest
+                !published.terms.grants_at_rest(command.count(), full_at, earliest)
             }
             reply => reply == Some(Reply::OtherTerms),
         };

@@ -3,9 +3,7 @@
 use topup_wire::constants::COUNT_FROM;
 
 use super::{
-    Actions, Command, Context, Correction, FirstTakes, Micros, Reply,
-    estimate::Estimate,
-    rest::{Rest, has_outlived},
+    Actions, Command, Context, Correction, FirstTakes, Micros, Reply, estimate::Estimate, rest::Rest,
     state::Busy,
 };
 
@@ -83,7 +81,9 @@ impl<W: super::Waiter> Busy<W> {
     ) -> Option<Micros> {
         match *reply {
             // The take has used up time that had passed already: nobody has its tokens, and none are missing.
-            Reply::AtRest(full_at) if has_outlived(count, full_at, sent, cx) => self.forget(),
+            Reply::AtRest(full_at) if cx.terms.has_outlived(count, full_at, cx.redis.earliest(sent)) => {
+                self.forget()
+            }
             Reply::AtRest(full_at) => {
                 self.estimate = Estimate::default();
                 let before = full_at.saturating_sub(cx.terms.time_of(count));

@@ -2,7 +2,7 @@
 
 use topup_wire::{bucket::Operation, reply::Settled};
 
-use super::{Context, Micros, rest::granted_at_rest};
+use super::{Context, Micros};
 
 /// A command for one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,10 @@ impl Command {
     /// Tokens that `reply` grants. The command was sent at `sent`.
     pub(super) fn granted(&self, reply: &Reply, sent: Micros, cx: &Context<'_>) -> u64 {
         match *reply {
-            Reply::AtRest(full_at) => granted_at_rest(self.count(), full_at, sent, cx),
+            Reply::AtRest(full_at) => {
+                let granted = cx.terms.grants_at_rest(self.count(), full_at, cx.redis.earliest(sent));
+                if granted { self.count() } else { 0 }
+            }
             Reply::First(true) => self.count(),
             Reply::First(false) | Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => 0,
             Reply::Left(left) => self.count().saturating_sub(left.min(0).unsigned_abs()),

@@ -31,7 +31,6 @@ pub use event::Event;
 pub use hot::{HotCell, Spent};
 pub use queue::Waiter;
 pub use redis_time::RedisTime;
-pub use rest::EXPIRY;
 pub use state::BucketState;
 pub use terms::{Context, FirstTakes, Kind, LeaseTerms, Terms};
 pub use timers::Timers;

@@ -8,7 +8,7 @@ use super::{Context, Kind, Micros, Terms};
 const OFTEN: Micros = 16;
 /// A key may be met for so many µs after its bucket is full: its expiry is rounded up to a ms, and Redis removes it when
 /// that ms is over.
-pub const EXPIRY: Micros = 2_000;
+const EXPIRY: Micros = 2_000;
 /// Headroom beyond this, in µs, is of no use to a counter.
 const LONGEST_USE: Micros = 1_000_000;
 
@@ -57,24 +57,24 @@ impl Terms {
         self.kind == Kind::TwoForms && rests_as_number(self.capacity, self.pace)
     }
 
+    /// Whether a take at rest of `count` tokens got them: the bucket is full at `full_at` after it, and the take was sent when
+    /// Redis `TIME` was `earliest` or later. Both in µs of it.
+    pub fn grants_at_rest(&self, count: u64, full_at: u64, earliest: u64) -> bool {
+        full_at <= earliest.saturating_add(self.time_of(self.capacity))
+            && !self.has_outlived(count, full_at, earliest)
+    }
+
+    /// Whether the key was still there after the bucket was full: a take of `count` counted from a past instant, and left the
+    /// bucket full at `full_at`. That happens after tokens were given back, since no expiry is ever moved to an earlier
+    /// instant, and after the clock of Redis was set back.
+    pub(super) fn has_outlived(&self, count: u64, full_at: u64, earliest: u64) -> bool {
+        full_at.saturating_sub(self.time_of(count)).saturating_add(EXPIRY) < earliest
+    }
+
     /// Tokens missing of a bucket that is full in `headroom` µs.
     pub(super) fn missing(&self, headroom: Micros) -> u64 {
         headroom.div_ceil(self.pace.p.max(1))
     }
-}
-
-/// Tokens that a take at rest of `count` got. It was sent at `sent`, and the bucket is full at `full_at` after it.
-pub(super) fn granted_at_rest(count: u64, full_at: u64, sent: Micros, cx: &Context<'_>) -> u64 {
-    let fills_in = cx.terms.time_of(cx.terms.capacity);
-    let granted = full_at <= cx.redis.earliest(sent).saturating_add(fills_in);
-    if granted && !has_outlived(count, full_at, sent, cx) { count } else { 0 }
-}
-
-/// Whether the key was still there after the bucket was full: a take of `count` counted from a past instant, and left the
-/// bucket full at `full_at`. That happens after tokens were given back, since no expiry is ever moved to an earlier
-/// instant, and after the clock of Redis was set back.
-pub(super) fn has_outlived(count: u64, full_at: u64, sent: Micros, cx: &Context<'_>) -> bool {
-    full_at.saturating_sub(cx.terms.time_of(count)).saturating_add(EXPIRY) < cx.redis.earliest(sent)
 }
 
 /// Tokens in a bucket at rest that is full at `full_at`.

@@ -230,20 +230,11 @@ impl<R> Queue<R> {
             let waiting = self.waiting.front_mut()?;
             self.answered += 1;
             waiting.replies -= 1;
-            let last = waiting.replies == 0;
-            let answer = match (waiting.refused.take(), answer) {
-                (Some(error), _) if !last => {
-                    waiting.refused = Some(error);
-                    continue;
-                }
-                (None, Err(error)) if !last => {
-                    waiting.refused = Some(Box::new(error));
-                    continue;
-                }
-                (None, Ok(_)) if !last => continue,
-                (Some(error), _) => Err(*error),
-                (None, answer) => answer,
-            };
+            let answer = waiting.refused.take().map_or(answer, |error| Err(*error));
+            if waiting.replies > 0 {
+                waiting.refused = answer.err().map(Box::new);
+                continue;
+            }
             if let Some(Waiting { request, .. }) = self.waiting.pop_front() {
                 answered.push((request, answer));
             }
