@@ -10,7 +10,6 @@ use topup_wire::{
     bucket::Operation,
     limit::{MAX_TOKENS, Mode},
     reply::{Settled, Verdict},
-    scripts::PutIn,
 };
 
 use crate::{
@@ -247,13 +246,7 @@ impl Bucket {
         }
         // Prefetched tokens of this worker go back with them. A bucket that is filled needs none.
         let step = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), &self.handle, None);
-        let (prefetched, full_at) = step.put_back.map_or((0, None), |back| (back.tokens, back.full_at));
-        let request = PutIn {
-            tokens: tokens.map(|tokens| tokens.saturating_add(prefetched)),
-            full_at,
-            or_lost: false,
-            in_hand_for: published.limit.in_hand_for(),
-        };
+        let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
         let shared = self.handle.shared();
         let (location, mut connection) = (published.locate(entry.key()), shared.connection());
         let longest = shared.deadline.saturating_add(request.in_hand_for);

@@ -121,8 +121,8 @@ impl Client {
 
     /// Puts prefetched tokens back, for an orderly end. The drop of the last clone does so too, but does not wait.
     ///
-    /// Leased tokens go back only if no other worker has taken from the bucket meanwhile. Otherwise the bucket loses
-    /// them, one lease at most.
+    /// Tokens go back only if no other worker has taken from the bucket meanwhile, or if the limit is slow. Otherwise the
+    /// bucket loses them, one lease at most.
     pub async fn put_back(&self) {
         let mut looks = 0;
         let is_busy = |entry: &Arc<BucketEntry>| entry.prefetched(&self.0) > 0 && entry.is_in_flight();

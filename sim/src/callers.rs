@@ -139,10 +139,10 @@ impl World {
 
     /// A caller that was granted tokens drops the answer unseen.
     pub(crate) fn unheard(&mut self, id: usize) {
-        let Call { worker, bucket, count, .. } = self.calls[id];
+        let Call { worker, bucket, count, since, .. } = self.calls[id];
         self.tell(bucket, || format!("worker {worker}: caller {id} never looked at its {count}"));
         if let Some(published) = self.workers[worker].published.clone() {
-            self.step(worker, bucket, Event::Unwanted(count), &published, None);
+            self.step(worker, bucket, Event::Unwanted { tokens: count, since }, &published, None);
         }
     }
 
@@ -172,14 +172,15 @@ impl World {
             outcome.command = actions.command.or(outcome.command);
             match actions.put_back {
                 put_back if puts_back => outcome.put_back = put_back,
-                Some(put_back) if put_back.tokens > 0 => self.returns(worker, bucket, put_back),
+                Some(put_back) if !put_back.is_empty() => self.returns(worker, bucket, put_back),
                 _ => {}
             }
             let answers: Vec<(Caller, Answer)> = actions.answers().collect();
             let unwanted: u64 =
                 answers.into_iter().map(|(caller, answer)| self.told(&caller, answer, taken)).sum();
             if unwanted > 0 {
-                event = Some(Event::Unwanted(unwanted));
+                let since = self.local(worker).saturating_sub(DEADLINE);
+                event = Some(Event::Unwanted { tokens: unwanted, since });
             }
         }
         outcome

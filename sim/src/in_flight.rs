@@ -5,7 +5,7 @@ use std::{cell::Cell, rc::Rc};
 use topup::machine::{Command, Correction, Micros};
 use topup_wire::scripts::PutIn;
 
-use crate::{at_rest::Corrected, read_limit::ReadLimit, server::Executed};
+use crate::{at_rest::Corrected, oracle::Note, read_limit::ReadLimit, server::Executed};
 
 /// A caller's question.
 #[derive(Debug)]
@@ -107,10 +107,10 @@ pub(crate) struct SentPutIn {
     pub(crate) worker: usize,
     pub(crate) bucket: usize,
     pub(crate) request: PutIn,
-    /// The tokens among them that no caller was told of: their instant, their order and their number.
-    pub(crate) untold: Vec<(u64, u64, u64)>,
-    /// A caller waits for it.
-    pub(crate) is_call: bool,
+    /// The tokens among them that no caller was told of.
+    pub(crate) untold: u64,
+    /// What a caller puts in, and waits for.
+    pub(crate) by_caller: Option<Note>,
     /// Until then.
     pub(crate) until: u64,
     pub(crate) connection: u32,

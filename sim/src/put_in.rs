@@ -51,7 +51,9 @@ impl Server {
         match reply {
             PutInReply::Again(settled) => Put::Ended(settled.wait),
             PutInReply::Done(settled) => {
-                let given = settled.tokens > before || before == record.capacity || request.tokens == Some(0);
+                let given = settled.tokens > before
+                    || before == record.capacity
+                    || request.tokens == Some(0) && request.spare == 0;
                 if given { Put::Given } else { Put::Lost }
             }
         }

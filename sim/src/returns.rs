@@ -22,39 +22,32 @@ impl World {
         let Some(published) = self.workers[worker].published.clone() else { return };
         let outcome =
             self.step(worker, bucket, Event::PutsBack(tokens.unwrap_or(u64::MAX)), &published, None);
-        let nothing = PutBack { tokens: 0, full_at: None, or_lost: false };
-        let PutBack { tokens: in_hand, full_at, .. } = outcome.put_back.unwrap_or(nothing);
-        let in_hand_for = self.in_hand_for();
-        let request =
-            PutIn { tokens: tokens.map(|tokens| tokens + in_hand), full_at, or_lost: false, in_hand_for };
+        let put_back = outcome.put_back.unwrap_or_default();
+        let (spare, in_hand_for) = (put_back.tokens + put_back.spare, self.in_hand_for());
+        let request = put_back.request(tokens, in_hand_for);
         self.tell(bucket, || match tokens {
-            Some(tokens) => format!("worker {worker} refunds {tokens}, and {in_hand} that it has in hand"),
+            Some(tokens) => format!("worker {worker} refunds {tokens}, and {spare} that it has in hand"),
             None => format!("worker {worker} resets the bucket"),
         });
         let until = self.now + DEADLINE + in_hand_for.as_micros() as u64;
-        let untold = self.workers[worker].entries[bucket].take_untold(in_hand);
-        self.put(SentPutIn { worker, bucket, request, untold, is_call: true, until, connection: 0 });
+        let untold = self.workers[worker].entries[bucket].take_untold(spare);
+        let by_caller = Some(tokens.map_or(Note::Filled, Note::Given));
+        self.put(&SentPutIn { worker, bucket, request, untold, by_caller, until, connection: 0 });
     }
 
     /// A machine puts tokens back.
     pub(crate) fn returns(&mut self, worker: usize, bucket: usize, put_back: PutBack) {
-        let PutBack { tokens, full_at, or_lost } = put_back;
-        let untold = self.workers[worker].entries[bucket].take_untold(tokens);
-        if or_lost && full_at.is_none() {
-            self.tell(bucket, || format!("worker {worker} lets go of {tokens}: others may have taken since"));
-            return;
-        }
-        self.tell(bucket, || format!("worker {worker} puts {tokens} back"));
-        let in_hand_for = self.in_hand_for();
-        let request = PutIn { tokens: Some(tokens), full_at, or_lost, in_hand_for };
+        let untold = self.workers[worker].entries[bucket].take_untold(put_back.tokens + put_back.spare);
+        self.tell(bucket, || format!("worker {worker} puts {} back", put_back.tokens + put_back.spare));
+        let request = put_back.request(Some(0), self.in_hand_for());
         let until = self.now + DEADLINE;
-        self.put(SentPutIn { worker, bucket, request, untold, is_call: false, until, connection: 0 });
+        self.put(&SentPutIn { worker, bucket, request, untold, by_caller: None, until, connection: 0 });
     }
 
-    fn put(&mut self, putting: SentPutIn) {
+    fn put(&mut self, putting: &SentPutIn) {
         let trip = self.long_trip();
         let connection = self.connection;
-        self.push(self.now + trip, Happening::PutsIn(Box::new(SentPutIn { connection, ..putting })));
+        self.push(self.now + trip, Happening::PutsIn(Box::new(SentPutIn { connection, ..*putting })));
     }
 
     /// The longest that a worker has tokens in hand.
@@ -65,7 +58,6 @@ impl World {
     /// Tokens reach Redis.
     pub(crate) fn puts_in(&mut self, putting: SentPutIn) {
         let SentPutIn { worker, bucket, request, until, .. } = putting;
-        let untold: u64 = putting.untold.iter().map(|(.., tokens)| tokens).sum();
         let lost = self.delays.chance(self.plan.network.lost, 10_000);
         if self.now > until || putting.connection != self.connection || lost && self.delays.chance(1, 2) {
             return self.push(self.now.max(until), Happening::PutInEnds(Box::new(putting)));
@@ -74,7 +66,7 @@ impl World {
         self.counts.put_ins += 1;
         let before = self.tokens_now(bucket);
         let forgets = self.fault == Some(Fault::LostReturn);
-        let empty = PutIn { tokens: Some(0), ..request };
+        let empty = PutIn { tokens: Some(0), spare: 0, ..request };
         let mut put = self.server.put_in(bucket, if forgets { empty } else { request }, self.now);
         if lost && self.fault == Some(Fault::PutInAgain) && put == Put::Given {
             put = self.server.put_in(bucket, request, self.now);
@@ -88,12 +80,13 @@ impl World {
         });
         match put {
             Put::Given => {
-                self.books[bucket].returned += untold;
-                // Tokens that no caller was told of were taken, and are as good as refunded.
-                for &(at, order, tokens) in &putting.untold {
-                    self.books[bucket].notes.push((at, order, Note::Admitted(tokens)));
+                // Tokens that no caller was told of were never admitted: to have them back is no more than to keep them.
+                if let Some(note) = putting.by_caller {
+                    self.note(bucket, note);
                 }
-                self.note(bucket, request.tokens.map_or(Note::Filled, Note::Given));
+                let (given, untold) = (after.saturating_sub(before), putting.untold);
+                let refunded = (request.tokens.unwrap_or(0) + request.spare).saturating_sub(untold);
+                self.books[bucket].returned += untold.min(given.saturating_sub(refunded));
             }
             Put::Ended(wait) => {
                 let trips = self.trip() + self.trip();
@@ -111,8 +104,10 @@ impl World {
 
     /// Ends the wait for a put-in.
     pub(crate) fn put_in_ends(&mut self, putting: &SentPutIn) {
-        let &SentPutIn { worker, bucket, is_call, .. } = putting;
-        if is_call && let Some(published) = self.workers[worker].published.clone() {
+        let &SentPutIn { worker, bucket, by_caller, .. } = putting;
+        if by_caller.is_some()
+            && let Some(published) = self.workers[worker].published.clone()
+        {
             self.step(worker, bucket, Event::Changed, &published, None);
         }
     }

@@ -99,20 +99,19 @@ impl Entry {
         self.take_untold(rest);
     }
 
-    /// Takes out so many of the tokens that no caller was told of, the oldest first.
-    pub(crate) fn take_untold(&mut self, mut count: u64) -> Vec<(u64, u64, u64)> {
-        let mut taken = Vec::new();
-        while count > 0
-            && let Some((at, order, tokens)) = self.untold.front_mut()
+    /// Takes out so many of the tokens that no caller was told of, the oldest first. Returns how many there were.
+    pub(crate) fn take_untold(&mut self, count: u64) -> u64 {
+        let mut rest = count;
+        while rest > 0
+            && let Some((.., tokens)) = self.untold.front_mut()
         {
-            let some = count.min(*tokens);
-            taken.push((*at, *order, some));
-            (*tokens, count) = (*tokens - some, count - some);
+            let some = rest.min(*tokens);
+            (*tokens, rest) = (*tokens - some, rest - some);
             if *tokens == 0 {
                 self.untold.pop_front();
             }
         }
-        taken
+        count - rest
     }
 }
 

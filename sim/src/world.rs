@@ -325,13 +325,13 @@ impl World {
             let now = self.server.time(self.now);
             self.server.expire(bucket, now);
             let key = self.server.keys[bucket];
-            // A failover may lose the settle that removed a stray. The daemon's slow sweep removes it later.
-            let lost = self
-                .plan
-                .mishaps
-                .iter()
-                .any(|(_, mishap)| matches!(mishap, crate::plan::Mishap::Failover(_)));
-            let swept = lost && key.bucket == topup_twin::Bucket::Absent && key.stray.is_some();
+            // The daemon's slow sweep removes a stray that no worker knows of: its reply was lost, or a failover lost the
+            // settle that removed it.
+            let fails_over =
+                |mishap: &crate::plan::Mishap| matches!(mishap, crate::plan::Mishap::Failover(_));
+            let unknown =
+                self.plan.network.lost > 0 || self.plan.mishaps.iter().any(|(_, mishap)| fails_over(mishap));
+            let swept = unknown && key.bucket == topup_twin::Bucket::Absent && key.stray.is_some();
             if !key.is_absent() && !swept {
                 self.breaks(bucket, Law::KeyStays(format!("{:?}, stray {:?}", key.bucket, key.stray)));
             }

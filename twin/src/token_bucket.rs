@@ -108,14 +108,13 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
 
     let mut counting = matches!(bucket, Bucket::Counting(_));
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
-    if let Some(PutIn { tokens, full_at, or_lost, in_hand_for }) = asked.put_in {
-        let or_lost = or_lost && tokens.is_some();
+    if let Some(PutIn { tokens, spare, full_at, in_hand_for }) = asked.put_in {
         let full = now + record.headroom(score, before, now);
         let exact = record.pace.n > 0 && record.pace.p / 10 >= record.pace.n;
         untouched = exact && full_at.is_some_and(|full_at| full.abs_diff(full_at) <= FULL_AT_SLACK);
-        if or_lost && !untouched {
-            operation = Operation::Refund(0);
-        } else if !or_lost && rests && !untouched && full < EXACT {
+        if untouched {
+            operation = tokens.map_or(Operation::Reset, |tokens| Operation::Refund(tokens + spare));
+        } else if tokens != Some(0) && rests && full < EXACT {
             let in_hand_for = in_hand_for.as_micros() as u64;
             let span = HOLD.max(in_hand_for + HOLD_MARGIN);
             let left = if hold > now { (hold + in_hand_for).saturating_sub(span + now) } else { 0 };

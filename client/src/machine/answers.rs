@@ -1,6 +1,11 @@
 //! Actions: the results of a step, for the shell to carry out.
 
-use topup_wire::{bucket::Pace, scripts::AtRestNumber};
+use std::time::Duration;
+
+use topup_wire::{
+    bucket::Pace,
+    scripts::{AtRestNumber, PutIn},
+};
 
 use super::{Command, Micros, queue::Waiting};
 use crate::decision::Decision;
@@ -16,16 +21,16 @@ pub enum Answer {
     Overdue,
 }
 
-/// Tokens to put back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Tokens that no caller got, to put back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PutBack {
-    /// Their number. 0 if the caller of the step only wants the full instant.
+    /// Tokens of a slow limit. They go back in any case, since its buckets hardly fill meanwhile.
     pub tokens: u64,
-    /// When the bucket is full, in µs of Redis `TIME`, if no other worker has taken since. Then they go back in one step.
+    /// Tokens that go back if no other worker has taken since. Otherwise they are lost: the bucket may have been full
+    /// meanwhile, and so many would come beyond its capacity.
+    pub spare: u64,
+    /// When the bucket is full, in µs of Redis `TIME`, if no other worker has taken since; `None` if unknown.
     pub full_at: Option<u64>,
-    /// Whether tokens are lost if another worker has taken since. Otherwise they go back in two steps, about a second apart.
-    /// True for leased tokens: the bucket may have been full meanwhile, and so many would come beyond its capacity.
-    pub or_lost: bool,
 }
 
 /// A correction of a bucket at rest, beside the commands that take. Instants are in µs of Redis `TIME`.
@@ -75,6 +80,22 @@ pub struct Actions<W> {
     pub correction: Option<Correction>,
     /// The latest instant for a step with [`Event::Wake`](super::Event::Wake).
     pub wake_at: Option<Micros>,
+}
+
+// === impl PutBack ===
+
+impl PutBack {
+    /// Whether there is nothing to put back.
+    pub const fn is_empty(&self) -> bool {
+        self.tokens + self.spare == 0
+    }
+
+    /// The request to Redis, with `more` tokens of a caller; `None` fills the bucket. A worker may have tokens in hand for
+    /// `in_hand_for`.
+    pub fn request(self, more: Option<u64>, in_hand_for: Duration) -> PutIn {
+        let Self { tokens, spare, full_at } = self;
+        PutIn { tokens: more.map(|more| more.saturating_add(tokens)), spare, full_at, in_hand_for }
+    }
 }
 
 // === impl Correction ===
@@ -161,8 +182,14 @@ impl<W> Actions<W> {
         waiting.into_iter().for_each(|waiting| self.answer(waiting.waiter, answer));
     }
 
+    /// Puts tokens back. Spare ones under two full instants are lost.
     pub(super) fn put_back(&mut self, more: PutBack) {
-        let tokens = more.tokens + self.put_back.map_or(0, |before| before.tokens);
-        self.put_back = Some(PutBack { tokens, ..more });
+        let before = self.put_back.take().unwrap_or(PutBack { full_at: more.full_at, ..PutBack::default() });
+        let tokens = before.tokens + more.tokens;
+        self.put_back = Some(if before.full_at == more.full_at {
+            PutBack { tokens, spare: before.spare + more.spare, ..more }
+        } else {
+            PutBack { tokens, ..PutBack::default() }
+        });
     }
 }

@@ -85,7 +85,7 @@ impl<W: super::Waiter> Busy<W> {
                 self.forget()
             }
             Reply::AtRest(full_at) => {
-                self.estimate = Estimate::default();
+                self.estimate = Estimate::at_rest(granted, full_at, cx);
                 let before = full_at.saturating_sub(cx.terms.time_of(count));
                 if granted == 0 {
                     out.correction = Some(Correction::PutBack { tokens: count, full_at });

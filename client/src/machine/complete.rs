@@ -1,7 +1,7 @@
 //! The completion of a command: its reply serves and denies waiters, and updates the estimate.
 
 use super::{
-    Actions, Answer, Command, Context, Micros, PutBack, Reply,
+    Actions, Answer, Command, Context, Micros, Reply,
     denial::Denial,
     estimate::Estimate,
     hot::Added,
@@ -37,10 +37,10 @@ impl<W: Waiter> Busy<W> {
         };
         let granted = command.granted(&reply, sent, cx);
         self.note_doubt(in_flight, command, granted, cx);
-        self.return_stale(cx, out);
+        self.end_stale(cx, out);
         let rests_until = self.learn(in_flight.is_some(), command, &reply, (granted, sent), cx, out);
         // Once more: gathered tokens of a bucket that has ended counting are no longer good.
-        self.return_stale(cx, out);
+        self.end_stale(cx, out);
         let (left, capacity) = match reply {
             Reply::Settled(settled) => (settled.tokens, settled.capacity),
             Reply::First(_) => (cx.terms.capacity.saturating_sub(granted), cx.terms.capacity),
@@ -48,9 +48,13 @@ impl<W: Waiter> Busy<W> {
             Reply::AtRest(full_at) => (tokens_at_rest(full_at, cx), cx.terms.capacity),
             Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => (0, cx.terms.capacity),
         };
-        // The tokens of an overdue command may have come from a bucket that was full meanwhile.
-        let known_since = if in_flight.is_some() { sent } else { 0 };
-        let served = self.distribute(granted, left, capacity, known_since, cx, out);
+        let served = if in_flight.is_some() {
+            self.distribute(granted, left, capacity, sent, cx, out)
+        } else {
+            // The bucket may have been full since an overdue command was carried out.
+            self.put_back(granted, None, sent, cx, out);
+            0
+        };
         // If all tokens were granted, no waiter is denied: one without tokens goes with the next command.
         if granted < command.count()
             && let (Some(in_flight), Reply::Settled(settled)) = (in_flight, &reply)
@@ -62,13 +66,12 @@ impl<W: Waiter> Busy<W> {
         rests_until
     }
 
-    /// Puts back tokens that are no longer good. Called before the estimate learns from a reply, since the reply says nothing
-    /// of the time before it.
-    fn return_stale(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+    /// Ends tokens that are no longer good. Called before the estimate learns from a reply, since the reply says nothing of
+    /// the time before it.
+    fn end_stale(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
         self.renew_or_return(cx, out);
         if self.gathered > 0 && self.good_until(self.gathered, cx.now, cx) <= cx.now {
-            let tokens = std::mem::take(&mut self.gathered);
-            out.put_back(PutBack { tokens, full_at: None, or_lost: cx.terms.lease.is_some() });
+            self.gathered = 0;
         }
     }
 
@@ -105,6 +108,7 @@ impl<W: Waiter> Busy<W> {
                 if let Command::FirstTake { count, full_at } = command
                     && full_at > 0
                 {
+                    self.estimate = Estimate::at_rest(count, full_at, cx);
                     let first_at = full_at.saturating_sub(cx.terms.time_of(count));
                     self.correct_late(count, first_at, cx, out);
                     return Some(cx.redis.local(full_at));
@@ -219,12 +223,8 @@ impl<W: Waiter> Busy<W> {
         let before = cx.hot.prefetched();
         let until = self.good_until(before + tokens, sent, cx);
         if until <= cx.now {
-            out.put_back(PutBack {
-                tokens,
-                full_at: self.full_at(tokens, cx),
-                or_lost: cx.terms.lease.is_some(),
-            });
-            return self.forget();
+            let full_at = self.full_at(tokens, tokens, cx);
+            return self.put_back(tokens, full_at, sent, cx, out);
         }
         let prefetch = self.prefetch.get_or_insert_default();
         prefetch.come(tokens);

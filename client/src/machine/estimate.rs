@@ -26,9 +26,9 @@ pub(super) struct Estimate {
     epoch: u64,
     /// When the settle with this reply was sent.
     settled_at: Micros,
-    /// The bucket is counting, and certainly below full until then. 0 if it may be at rest.
+    /// The bucket is certainly below full until then. 0 if unknown.
     below_full_until: Micros,
-    /// End of [`FRESH`].
+    /// End of [`FRESH`]. 0 if the bucket was not counting at the last reply.
     fresh_until: Micros,
     /// Earliest end of the denial.
     denied_until: Micros,
@@ -76,9 +76,9 @@ impl Estimate {
         let &Settled { tokens, capacity, headroom, now, granted, counting, .. } = settled;
         let mut estimate = Self { epoch: cx.epoch, settled_at: sent, tokens, capacity, ..Self::default() };
         // Only a worker that took has moved the full instant. By that it can tell another worker's put-back from no change.
-        if counting && granted > 0 {
+        if granted > 0 {
             estimate.below_full_until = sent.saturating_add(cautious(headroom));
-            estimate.fresh_until = sent + FRESH;
+            estimate.fresh_until = if counting { sent + FRESH } else { 0 };
             if now > 0 && cx.terms.pace.n > 0 {
                 estimate.full_in_redis = now.saturating_add(headroom);
                 estimate.taken_alone = granted;
@@ -91,6 +91,18 @@ impl Estimate {
             estimate.denied_count = if settled.verdict == Verdict::Denied { count } else { 1 };
         }
         estimate
+    }
+
+    /// The estimate by the reply to a take at rest that got `granted` tokens. The bucket is full at `full_at` after it.
+    pub(super) fn at_rest(granted: u64, full_at: u64, cx: &Context<'_>) -> Self {
+        let below_full_for = full_at.saturating_sub(cx.redis.latest(cx.now));
+        Self {
+            epoch: cx.epoch,
+            below_full_until: cx.now.saturating_add(cautious(below_full_for)),
+            full_in_redis: full_at,
+            taken_alone: granted,
+            ..Self::default()
+        }
     }
 
     /// The estimate by the reply to a take at rest that found no token. `full_at` is the full instant in the reply, and the
@@ -143,6 +155,11 @@ impl Estimate {
             && cx.now < self.certain_until()
     }
 
+    /// Whether the bucket was counting at the last reply.
+    const fn was_counting(&self) -> bool {
+        self.fresh_until > 0
+    }
+
     /// Until when a bare command is certain to find the bucket counting and below full.
     pub(super) fn certain_until(&self) -> Micros {
         self.below_full_until.min(self.fresh_until)
@@ -150,14 +167,17 @@ impl Estimate {
 
     /// Whether the bucket was counting at the last reply, and may still count.
     pub(super) fn may_be_counting(&self, cx: &Context<'_>) -> bool {
-        self.epoch == cx.epoch
-            && self.below_full_until > 0
-            && cx.now < self.below_full_until.saturating_add(FRESH)
+        self.epoch == cx.epoch && self.was_counting() && cx.now < self.below_full_until.saturating_add(FRESH)
     }
 
-    /// Until when `prefetched` tokens are good: the bucket with them would be below full.
+    /// Until when `prefetched` tokens are good: the bucket counts, and would be below full with them.
     pub(super) fn good_until(&self, prefetched: u64, terms: &Terms) -> Micros {
-        self.below_full_until.saturating_sub(terms.time_of(prefetched).saturating_add(2))
+        if self.was_counting() { self.below_full_until(prefetched, terms) } else { 0 }
+    }
+
+    /// Until when the bucket would be below full with `more` tokens.
+    pub(super) fn below_full_until(&self, more: u64, terms: &Terms) -> Micros {
+        self.below_full_until.saturating_sub(terms.time_of(more).saturating_add(2))
     }
 
     /// The denial of a take of `count` tokens behind a `pending` demand, if there is one.
@@ -237,7 +257,7 @@ impl Estimate {
 
     /// Whether the next take would use the estimate.
     pub(super) fn is_of_use(&self, now: Micros) -> bool {
-        now < self.certain_until() || self.denies(now) || now < self.below_full_until
+        self.denies(now) || self.was_counting() && now < self.below_full_until
     }
 }
 

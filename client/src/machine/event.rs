@@ -36,7 +36,12 @@ pub enum Event<W> {
     /// A correction did not reach its bucket: this many tokens are [in doubt](super::Correction::in_doubt).
     NotCorrected(u64),
     /// Tokens were granted to a caller that no longer waits.
-    Unwanted(u64),
+    Unwanted {
+        /// Their number.
+        tokens: u64,
+        /// When the caller asked for them, or later.
+        since: Micros,
+    },
     /// A script outside the pipeline replied to a take of `count` tokens.
     Heard {
         /// The reply.

@@ -98,10 +98,9 @@ impl<W: Waiter> BucketState<W> {
                 busy.prefetches = true;
                 busy.dispatch(cx, out);
             }
-            Event::Unwanted(tokens) => {
-                // Their age is unknown here, so that they may not be kept as prefetched.
-                out.put_back(PutBack { tokens, full_at: busy.full_at(tokens, cx), or_lost: false });
-                busy.forget();
+            Event::Unwanted { tokens, since } => {
+                // The bucket may have been full since they were granted.
+                busy.put_back(tokens, None, since, cx, out);
                 busy.go_on(cx, out);
             }
             Event::Heard { settled, count, sent } => {
@@ -257,16 +256,35 @@ impl<W: Waiter> Busy<W> {
     /// Puts all prefetched tokens back, beside `more` of the caller. The put-back names the full instant, even without
     /// prefetched tokens.
     pub(super) fn return_prefetched(&mut self, more: u64, cx: &Context<'_>, out: &mut Actions<W>) {
-        let tokens = cx.hot.empty() + std::mem::take(&mut self.gathered);
+        let held = cx.hot.empty() + std::mem::take(&mut self.gathered);
         if let Some(prefetch) = &mut self.prefetch {
-            prefetch.gone(tokens);
+            prefetch.gone(held);
         }
-        out.put_back(PutBack {
-            tokens,
-            full_at: self.full_at(tokens.saturating_add(more), cx),
-            or_lost: cx.terms.lease.is_some(),
+        let full_at = self.full_at(held, held.saturating_add(more), cx);
+        out.put_back(match full_at {
+            _ if cx.terms.hardly_fills_in(0) => PutBack { tokens: held, spare: 0, full_at },
+            Some(_) => PutBack { tokens: 0, spare: held, full_at },
+            None => PutBack { full_at: self.full_at(0, more, cx), ..PutBack::default() },
         });
         self.forget();
+    }
+
+    /// Puts back `tokens` that no caller got, and that were granted after `since`. They are lost if `full_at` is unknown,
+    /// unless the limit is slow.
+    pub(super) fn put_back(
+        &mut self,
+        tokens: u64,
+        full_at: Option<u64>,
+        since: Micros,
+        cx: &Context<'_>,
+        out: &mut Actions<W>,
+    ) {
+        let slow = cx.terms.hardly_fills_in(cx.now.saturating_sub(since));
+        if tokens > 0 && (slow || full_at.is_some()) {
+            let (tokens, spare) = if slow { (tokens, 0) } else { (0, tokens) };
+            out.put_back(PutBack { tokens, spare, full_at });
+            self.forget();
+        }
     }
 
     /// Forgets the estimate.
@@ -275,11 +293,13 @@ impl<W: Waiter> Busy<W> {
         self.settle_next = true;
     }
 
-    /// When the bucket is full, for a put-back of `tokens` in one step.
-    pub(super) fn full_at(&self, tokens: u64, cx: &Context<'_>) -> Option<u64> {
+    /// When the bucket is full, for a put-back of `tokens` in one step. No caller got `held` of them: with these, the bucket
+    /// has to be below full.
+    pub(super) fn full_at(&self, held: u64, tokens: u64, cx: &Context<'_>) -> Option<u64> {
         // A put-back in one step would make the bucket full before prefetched tokens expect it.
         let is_uncertain = self.in_doubt > 0 || self.in_flight.is_some() || cx.hot.prefetched() > 0;
-        if is_uncertain { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
+        let has_filled = held > 0 && self.estimate.below_full_until(held, cx.terms) <= cx.now;
+        if is_uncertain || has_filled { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
     }
 }
 

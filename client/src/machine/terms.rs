@@ -2,7 +2,7 @@
 
 use topup_wire::bucket::Pace;
 
-use super::{HotCell, Micros, RedisTime};
+use super::{HotCell, Micros, RedisTime, prefetch::BURST_TTL};
 
 /// The prospect of a first take, by recent ones of the same limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,14 @@ impl Terms {
                 Micros::try_from(micros).unwrap_or(Micros::MAX)
             }
         }
+    }
+
+    /// Whether a bucket hardly fills in `micros`, and in the time for which others have its tokens in hand: by an eighth of
+    /// a token at most. So little may come beyond the capacity where a token goes back that no caller got.
+    pub(super) fn hardly_fills_in(&self, micros: Micros) -> bool {
+        let in_hand = self.lease.map_or(BURST_TTL, |lease| lease.ttl);
+        let scripted = self.kind == Kind::Scripted || self.pace.n == 0;
+        scripted || micros.saturating_add(2 * in_hand).saturating_mul(8) <= self.time_of(1)
     }
 
     /// Whether buckets may count.

@@ -131,9 +131,9 @@ impl BucketEntry {
         published: &Published,
         client: &'b Handle,
     ) -> Pending<'b> {
-        let (waiter, pending) = TaskWaiter::new(count, client, self);
+        let (waiter, mut pending) = TaskWaiter::new(count, client, self);
         let until = until.unwrap_or(0);
-        self.step_under(Event::Take { waiter, count, until }, published, client, None);
+        pending.since = self.step_under(Event::Take { waiter, count, until }, published, client, None).at;
         pending
     }
 
@@ -160,7 +160,10 @@ impl BucketEntry {
         let mut result = StepResult::default();
         let mut unwanted = self.step_once(event, (published, client), error, &mut result);
         while unwanted > 0 {
-            unwanted = self.step_once(Event::Unwanted(unwanted), (published, client), error, &mut result);
+            // They were granted within the deadline of their command.
+            let since = result.at.saturating_sub(client.shared().deadline_micros);
+            let event = Event::Unwanted { tokens: unwanted, since };
+            unwanted = self.step_once(event, (published, client), error, &mut result);
         }
         result
     }
@@ -207,7 +210,7 @@ impl BucketEntry {
         result.command = actions.command.or(result.command);
         match actions.put_back {
             put_back if puts_back => result.put_back = put_back,
-            Some(put_back) if put_back.tokens > 0 => shared.put_backs.push(self, put_back),
+            Some(put_back) if !put_back.is_empty() => shared.put_backs.push(self, put_back),
             _ => {}
         }
         actions.answers().map(|(waiter, answer)| waiter.send(answer_of(answer, error, client))).sum()

@@ -12,7 +12,7 @@ use super::{BucketEntry, Handle};
 use crate::{
     decision::Decision,
     error::{Answered, Error},
-    machine::{Event, Waiter},
+    machine::{Event, Micros, Waiter},
 };
 
 /// A task in the wait queue of a bucket.
@@ -22,11 +22,13 @@ pub(crate) struct TaskWaiter {
     count: u64,
 }
 
-/// The answer to a take, still to come. Tokens granted to a task that no longer waits are put back.
+/// The answer to a take, still to come. Tokens granted to a task that no longer waits are put back or lost.
 #[derive(Debug)]
 pub(crate) struct Pending<'b> {
     receiver: oneshot::Receiver<Answered>,
     count: u64,
+    /// When the task asked.
+    pub(super) since: Micros,
     client: &'b Handle,
     entry: &'b Arc<BucketEntry>,
 }
@@ -40,7 +42,7 @@ impl TaskWaiter {
         entry: &'b Arc<BucketEntry>,
     ) -> (Self, Pending<'b>) {
         let (answer, receiver) = oneshot::channel();
-        (Self { answer, count }, Pending { receiver, count, client, entry })
+        (Self { answer, count }, Pending { receiver, count, since: 0, client, entry })
     }
 
     /// Sends the answer. Returns its tokens if the task no longer waits.
@@ -72,7 +74,8 @@ impl Drop for Pending<'_> {
         self.receiver.close();
         // An answer that was sent and not read is still in the channel.
         if let Ok(Ok(Decision::Allowed { .. })) = self.receiver.try_recv() {
-            self.entry.step(Event::Unwanted(self.count), self.client, None);
+            let event = Event::Unwanted { tokens: self.count, since: self.since };
+            self.entry.step(event, self.client, None);
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::{
     sync::{Notify, Semaphore},
     task::JoinSet,
 };
-use topup_wire::{connection::Connection, scripts::PutIn};
+use topup_wire::connection::Connection;
 
 use super::{BucketEntry, Shared};
 use crate::machine::PutBack;
@@ -91,12 +91,8 @@ pub(crate) async fn put_back_all(
 /// the time for which other workers may hold prefetched tokens.
 async fn send(entry: Arc<BucketEntry>, put_back: PutBack, mut connection: Connection, deadline: Duration) {
     let Some(published) = entry.limit().last() else { return };
-    let PutBack { tokens, full_at, or_lost } = put_back;
-    if or_lost && full_at.is_none() {
-        return;
-    }
     let in_hand_for = published.limit.in_hand_for();
-    let request = PutIn { tokens: Some(tokens), full_at, or_lost, in_hand_for };
+    let request = put_back.request(Some(0), in_hand_for);
     let location = published.locate(entry.key());
     // No caller waits for this reply or error.
     let _ = tokio::time::timeout(deadline + in_hand_for, location.put_in(&mut connection, request)).await;

@@ -72,7 +72,7 @@ impl Handle {
         let buckets = self.0.buckets.all().into_iter().filter(|entry| entry.prefetched(self) > 0);
         let put_back = |entry: Arc<BucketEntry>| {
             let step = entry.step(Event::PutsBack(0), self, None);
-            Some((entry, step.put_back.filter(|put_back| put_back.tokens > 0)?))
+            Some((entry, step.put_back.filter(|put_back| !put_back.is_empty())?))
         };
         buckets.filter_map(put_back).collect()
     }

@@ -108,7 +108,7 @@ impl BucketLocation {
         }
         let settled = if operation == Operation::Reset {
             let in_hand_for = self.limit.in_hand_for();
-            let request = scripts::PutIn { tokens: None, full_at: None, or_lost: false, in_hand_for };
+            let request = scripts::PutIn { tokens: None, spare: 0, full_at: None, in_hand_for };
             ask(scripts::put_in(&mut connection, algorithm, keys, member, request)).await?
         } else {
             ask(scripts::settle(&mut connection, algorithm, keys, member, operation, false, 0)).await?

@@ -32,6 +32,11 @@ lease = { max = 100, ttl = "100ms" }
 capacity = 1000
 rate = "1/h"
 lease = { max = 100, ttl = "60s" }
+
+[limit.shared]
+capacity = 1000
+rate = "1/min"
+lease = { max = 100, ttl = "60s" }
 "#;
 
 #[tokio::test]
@@ -168,14 +173,14 @@ async fn a_client_that_is_dropped_or_told_to_gives_back_what_it_holds() {
 async fn leased_tokens_do_not_go_back_after_takes_of_others() {
     let fixture = Fixture::set(CONFIG).await;
     let topup = patient(fixture.redis.url()).await;
-    let mut taken = taken_with_some_held(&topup, &topup.limit("lasting")).await;
+    let mut taken = taken_with_some_held(&topup, &topup.limit("shared")).await;
     let held = topup.prefetched_tokens();
     // Somebody else learns of the bucket without them.
-    assert!(fixture.bucket("lasting").take(2).await.unwrap().is_allowed());
+    assert!(fixture.bucket("shared").take(2).await.unwrap().is_allowed());
     taken += 2;
     topup.put_back().await;
-    // More may have been on its way than was held.
-    let left = fixture.bucket("lasting").peek().await.unwrap().remaining();
-    assert!(held > 0 && left + taken + held <= 1_000, "{left} left, {taken} taken, {held} held");
+    // More may have been on its way than was held, and a minute may bring a token.
+    let left = fixture.bucket("shared").peek().await.unwrap().remaining();
+    assert!(held > 1 && left + taken + held <= 1_001, "{left} left, {taken} taken, {held} held");
     assert_eq!(topup.prefetched_tokens(), 0);
 }

@@ -17,11 +17,11 @@ use crate::{
 pub struct PutIn {
     /// Tokens; `None` fills the bucket.
     pub tokens: Option<u64>,
+    /// Tokens that no caller got. They go in if no other worker has taken since, and are lost otherwise.
+    pub spare: u64,
     /// The instant, in µs of Redis `TIME`, at which the bucket is full if no other worker has taken since. Tokens go in
     /// at once if it is right to 5 µs. For rates up to 100,000/s.
     pub full_at: Option<u64>,
-    /// Whether tokens are lost where another worker has taken since.
-    pub or_lost: bool,
     /// The longest time for which a worker has tokens in hand, see [`Limit::in_hand_for`](crate::limit::Limit).
     pub in_hand_for: Duration,
 }
@@ -59,17 +59,13 @@ pub async fn try_put_in(
     member: &str,
     request: PutIn,
 ) -> RedisResult<PutInReply> {
-    let PutIn { tokens, full_at, or_lost, in_hand_for } = request;
+    let PutIn { tokens, spare, full_at, in_hand_for } = request;
     if algorithm != Algorithm::TokenBucket {
         let operation = tokens.map_or(Operation::Reset, Operation::Refund);
         return settle(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
     }
-    let word = match tokens {
-        Some(_) if or_lost => "put-back",
-        Some(_) => "put-in",
-        None => "fill",
-    };
+    let word = if tokens.is_some() { "put-in" } else { "fill" };
     let mut call = invocation(algorithm, keys, member);
     call.arg(word).arg(tokens.unwrap_or(0)).arg(0).arg(full_at.unwrap_or(0));
-    call.arg(in_hand_for.as_micros() as u64).invoke_async(connection).await
+    call.arg(in_hand_for.as_micros() as u64).arg(spare).invoke_async(connection).await
 }

@@ -2,15 +2,14 @@
 -- or does not know to be below full. Runs after settle_packed.lua, time.lua, bucket.lua, rest.lua and token_bucket.lua.
 -- KEYS  1 state  2 record  3 due index  4 previous index; under gcra only the first two
 -- ARGV  1 operation: take, peek, share, refund or reset. Besides, put-in and fill: refund and reset of a bucket that
---       other workers take from too. And put-back: of prefetched tokens, which are lost where other workers have taken
---       since
+--       other workers take from too
 --       2 count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count
 --       3 1 if a bucket at rest may become a counter, else 0
---       4 tokens that this worker took by bare commands that may have met a full bucket; 0 if not given. Of put-in,
---       fill and put-back: the instant in µs at which the bucket is full if no other worker has taken since; 0 if not
---       known
+--       4 tokens that this worker took by bare commands that may have met a full bucket; 0 if not given. Of put-in and
+--       fill: the instant in µs at which the bucket is full if no other worker has taken since; 0 if not known
 --       5 given if the reply is to be all numbers. Of put-in and fill: the longest time in µs for which a worker has
 --       tokens in hand
+--       6 of put-in and fill: tokens that no caller got. They are lost where other workers have taken since
 -- Reply headroom * 2, plus 1 if the bucket counts after it: all of a take or a share was granted, of a bucket with a
 --       rate and catch-up. Otherwise {verdict, tokens, capacity, wait, headroom, now, granted, counting}.
 --       verdict: 1 allowed or done, 0 denied, -1 no such limit, -2 count above capacity, 2 to be put in again after
@@ -19,12 +18,12 @@
 --       headroom: µs for which the bucket stays below full if nothing more is taken
 --       granted: tokens taken; counting: 1 if the bucket is a counter after it
 -- Laws  those of token_bucket.lua.
-local fifth = ARGV[1] == 'put-in' or ARGV[1] == 'fill'
-assert(#KEYS >= 2 and #KEYS ~= 3 and #KEYS <= 4 and #ARGV >= 3 and #ARGV <= 5 and (not fifth or ARGV[5])
-  and (ARGV[1] ~= 'put-back' or ARGV[4]),
-  'settle takes 4 or 2 keys and 3 to 5 arguments')
+local puts = ARGV[1] == 'put-in' or ARGV[1] == 'fill'
+assert(#KEYS >= 2 and #KEYS ~= 3 and #KEYS <= 4 and #ARGV >= 3 and (#ARGV <= 5 and not puts or #ARGV == 6 and puts),
+  'settle takes 4 or 2 keys and 3 to 6 arguments')
 local reply, rests = token_bucket(#KEYS == 4 and 'token-bucket' or 'gcra', KEYS[1], KEYS[2], KEYS[3], KEYS[4],
-  microseconds(), ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5]))
+  microseconds(), ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5]),
+  tonumber(ARGV[6]))
 local taken = (ARGV[1] == 'take' or ARGV[1] == 'share') and reply[1] == 1 and reply[7] == tonumber(ARGV[2])
 if taken and rests and #ARGV < 5 and reply[5] < LONGEST_SHORT_HEADROOM then return reply[5] * 2 + reply[8] end
 return reply

@@ -8,13 +8,13 @@
 -- The arguments from `operation` on are those of settle.lua. Returns the reply of settle.lua, always as all numbers,
 -- and whether the bucket may be at rest.
 local function token_bucket(algorithm, state, record, due, previous, now, operation, count, may_count, last,
-  in_hand_for)
+  in_hand_for, spare)
   local terms = read_terms(record, algorithm)
   if not terms then return unknown(state, now), false end
   if not due then terms.catch_up = true end
   local rests = terms.n > 0 and terms.catch_up
   local as_number = due and rests_as_number(terms)
-  local puts = operation == 'put-in' or operation == 'fill' or operation == 'put-back'
+  local puts = operation == 'put-in' or operation == 'fill'
   local doubt = rests and not puts and last or 0
 
   -- As last written ...
@@ -92,9 +92,9 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     local full = now + headroom(terms, score, tokens, now)
     untouched = last > 0 and terms.p >= 10 * terms.n and terms.n > 0
       and math.abs(full - last) <= FULL_AT_SLACK
-    if operation == 'put-back' then
-      if not untouched then count = 0 end
-    elseif rests and due and not untouched and full < EXACT then
+    if untouched then
+      count = count + spare
+    elseif (count > 0 or operation == 'fill') and rests and due and full < EXACT then
       local span = math.max(HOLD, in_hand_for + HOLD_MARGIN)
       local left = hold > now and hold - span + in_hand_for - now or 0
       if counting then

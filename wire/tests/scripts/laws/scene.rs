@@ -119,7 +119,7 @@ impl Scene {
         let request = PutIn {
             tokens: Some(count),
             full_at: Some(full_at),
-            or_lost: false,
+            spare: 0,
             in_hand_for: self.limit.in_hand_for(),
         };
         let (conn, algorithm) = (&mut self.redis.connection, self.limit.algorithm);

@@ -61,7 +61,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
             let request = PutIn {
                 tokens: rng.random_bool(0.8).then(|| count(&world.twin.record, rng)),
                 full_at: rng.random_bool(0.8).then_some(full_at),
-                or_lost: rng.random_bool(0.3),
+                spare: if rng.random_bool(0.3) { rng.random_range(0..5) } else { 0 },
                 in_hand_for: Duration::from_micros(any_size(rng, 4_000_000)),
             };
             world.put_in(i, request).await;
