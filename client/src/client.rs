@@ -6,7 +6,9 @@ use std::{
 };
 
 use tokio::runtime::Handle as Runtime;
-use topup_wire::{connection::connect_lazily, counts::Counts, pipeline::Pipelines, scripts};
+use topup_wire::{
+    connection::connect_lazily, counts::Counts, namespace::InNamespace, pipeline::Pipelines, scripts,
+};
 
 #[cfg(feature = "tower")]
 use crate::shell::pauses::Pauses;
@@ -58,6 +60,7 @@ pub struct Client(Handle);
 pub struct Builder {
     deadline: Duration,
     cached_buckets: usize,
+    namespace: Option<String>,
 }
 
 // === impl Client ===
@@ -67,15 +70,18 @@ impl Client {
     ///
     /// A Redis Cluster is found by any of its nodes, or by several: `redis://[user:password@]host:port,host:port`.
     ///
+    /// Teams that share a Redis have a namespace each, `topup` unless the URL names one: `redis://host?namespace=shop`.
+    /// It has 1 to 32 of the characters `A-Z a-z 0-9 . _ -`.
+    ///
     /// # Errors
-    /// A `url` of another form, or no reply of Redis within 2 s.
+    /// A `url` of another form or with an unknown parameter, or no reply of Redis within 2 s.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder().connect(url).await
     }
 
-    /// Settings for a client: deadline and size of its memory.
+    /// Settings for a client: namespace, deadline and size of its memory.
     pub fn builder() -> Builder {
-        Builder { deadline: DEADLINE, cached_buckets: MOST_BUCKETS }
+        Builder { deadline: DEADLINE, cached_buckets: MOST_BUCKETS, namespace: None }
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Sends nothing to Redis.
@@ -177,12 +183,22 @@ impl Builder {
         self
     }
 
+    /// The namespace of the limits, as `namespace` in the config of the daemon. It counts before that of the URL.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
     /// Connects to the Redis at `url`, as [`Client::connect`] does.
     ///
     /// # Errors
-    /// The same as for [`Client::connect`].
+    /// The same as for [`Client::connect`], and [`Error::InvalidNamespace`].
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
         let connection = connect_lazily(url).map_err(Error::redis)?;
+        let namespace = self.namespace.map(|namespace| namespace.parse()).transpose()?;
+        let namespace = namespace.unwrap_or_else(|| connection.namespace());
+        let connection = connection.in_namespace(namespace);
         let (control, clock) = (Arc::new(Control::default()), Arc::new(Clock::start()));
         let sent = clock.now();
         let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;

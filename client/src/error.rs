@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use topup_wire::{
     connection,
-    limit::{KeyError, NameError, ThrottleError},
+    limit::{KeyError, LimitName, NameError, ThrottleError},
+    namespace::NamespaceError,
+    schema::NewerSchema,
 };
 
 use crate::decision::Decision;
@@ -22,13 +24,34 @@ pub enum Error {
         /// The name as given.
         limit: String,
     },
-    /// Redis holds no limits at all: it lost its data, or no daemon has published any yet. A daemon that is alive
-    /// publishes them at once.
-    #[error("nothing is published, so limit {limit:?} is not known: is topupd running?")]
+    /// Redis holds no limits at all in this namespace: it lost its data, or no daemon has published any yet. A daemon
+    /// that is alive publishes them at once.
+    #[error(
+        "nothing is published in the namespace {namespace:?}, so limit {limit:?} is not known: is topupd running?"
+    )]
     NothingPublished {
         /// The name as given.
         limit: String,
+        /// The namespace of the client.
+        namespace: String,
     },
+    /// The limit is published in a form that this version cannot read: by a newer daemon, with an algorithm or a mode of
+    /// its own, or by a hand that broke the record.
+    #[error(
+        "limit {limit:?} is published in a form that this version cannot read ({problem}): upgrade this worker"
+    )]
+    UnreadableLimit {
+        /// The name of the limit.
+        limit: String,
+        /// The field that is not known.
+        problem: String,
+    },
+    /// A newer daemon keeps its keys in a way that this version does not know. Nothing is taken.
+    #[error("{0}: upgrade this worker")]
+    NewerSchema(NewerSchema),
+    /// A text that is not a valid namespace.
+    #[error(transparent)]
+    InvalidNamespace(#[from] NamespaceError),
     /// A text that is not a valid name of a limit.
     #[error(transparent)]
     InvalidName(#[from] NameError),
@@ -111,9 +134,16 @@ impl Error {
         }
     }
 
-    /// Whether Redis gave no decision.
+    /// Whether Redis gave no decision, or none that this version understands.
     pub(crate) const fn is_of_redis(&self) -> bool {
-        matches!(self, Self::Redis(_) | Self::DeadlineExceeded { .. } | Self::NothingPublished { .. })
+        matches!(
+            self,
+            Self::Redis(_)
+                | Self::DeadlineExceeded { .. }
+                | Self::NothingPublished { .. }
+                | Self::UnreadableLimit { .. }
+                | Self::NewerSchema(_)
+        )
     }
 
     /// Whether no bucket could ever allow this take.
@@ -124,6 +154,14 @@ impl Error {
     /// Not an impl of `From`, which would show the type of the redis crate in the public interface.
     pub(crate) const fn redis(error: redis::RedisError) -> Self {
         Self::Redis(RedisError(error))
+    }
+
+    /// The error of reading the record of `limit`.
+    pub(crate) fn of_record(limit: &LimitName, error: redis::RedisError) -> Self {
+        if error.kind() == redis::ErrorKind::Parse && !connection::is_transient(&error) {
+            return Self::UnreadableLimit { limit: limit.to_string(), problem: error.to_string() };
+        }
+        Self::redis(error)
     }
 
     pub(crate) fn client_dropped() -> Self {

@@ -74,6 +74,7 @@ mod error;
 mod outage_policy;
 mod reserve;
 mod rollout;
+mod say;
 mod shadow_traffic;
 mod shell;
 mod take;
@@ -96,5 +97,7 @@ pub use take_all::{LimitDecision, MultiDecision};
 pub use topup_macros::limited;
 pub use topup_wire::{
     counts::{Count, Counts},
+    namespace::NamespaceError,
     reply::Throttled,
+    schema::NewerSchema,
 };

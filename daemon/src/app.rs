@@ -183,7 +183,11 @@ impl App {
     /// The status in one line.
     fn status_line(&self) -> String {
         let status = *self.status.borrow();
-        let redis = if status.connected { "connected" } else { "Redis is away" };
+        let redis = match status.newer_schema {
+            Some(newer) if status.connected => &format!("connected, writes nothing: {newer}"),
+            _ if status.connected => "connected",
+            _ => "Redis is away",
+        };
         let refused = self.refused.as_ref().map(|problem| format!(", config on disk refused: {problem}"));
         format!(
             "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",

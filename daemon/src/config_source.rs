@@ -29,12 +29,14 @@ impl ConfigSource {
         Config::load(&self.file)
     }
 
-    /// The Redis to use: the first of command line, `TOPUP_REDIS_URL`, systemd credential `redis-url` and config.
+    /// The Redis to use: the first of command line, `TOPUP_REDIS_URL`, systemd credential `redis-url` and config. The
+    /// namespace is that of the config, unless the URL names one.
     ///
     /// # Errors
     /// If the first of these that is present is not the URL of a Redis.
     pub fn redis_url(&self, config: &Config) -> anyhow::Result<RedisUrl> {
-        Ok(self.override_url()?.unwrap_or_else(|| config.redis_url.clone()))
+        let url = self.override_url()?.unwrap_or_else(|| config.redis_url.clone());
+        Ok(url.or_namespace(config.redis_url.named_namespace()))
     }
 
     /// The Redis URL that overrides the one in the config; `None` if there is none.

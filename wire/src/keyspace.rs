@@ -1,4 +1,4 @@
-//! The names of everything topup keeps in Redis.
+//! The names of everything topup keeps in Redis, here in the default [namespace](Namespace), `topup`.
 //!
 //! ```text
 //! topup:{api:0}:limit      hash    the record of limit "api", shard 0
@@ -18,7 +18,10 @@
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
 //! topup:{topup}:daemon:ID  hash    how one daemon is doing
+//! topup:{topup}:schema     string  the version of all this
 //! ```
+//!
+//! Under the namespace `shop`, the first line is `shop:{api:0}:limit`, and the last is `shop:{shop}:schema`.
 //!
 //! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
 //! that no config can give: `api~candidate`, `api~lazy`.
@@ -30,29 +33,8 @@ use crate::{
     fnv::fnv_1a,
     hash_slot::HashSlot,
     limit::{Algorithm, LimitName, Shards},
+    namespace::Namespace,
 };
-
-/// Published limits and their shards.
-pub const LIMITS: &str = "topup:{topup}:limits";
-/// Counts publications; workers compare it.
-pub const GENERATION: &str = "topup:{topup}:generation";
-/// Daemons alive.
-pub const DAEMONS: &str = "topup:{topup}:daemons";
-
-/// Details of the daemon `id`.
-pub fn daemon_details(id: &str) -> String {
-    format!("topup:{{topup}}:daemon:{id}")
-}
-
-/// Trial metrics of the limit `name`.
-pub(crate) fn counts_of(name: &LimitName) -> String {
-    format!("topup:{{{name}:0}}:counts")
-}
-
-/// The state of a throttle. No key of a limit begins so.
-pub fn throttle_state(key: &str) -> String {
-    format!("topup:throttle:{{{key}}}")
-}
 
 /// The keys of one shard of a limit. All share one hash tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,12 +74,99 @@ pub fn shard_of(key: &str, shards: Shards) -> u16 {
     (fnv_1a(key) % u64::from(shards.get())) as u16
 }
 
+// === impl Namespace ===
+
+impl Namespace {
+    /// Published limits and their shards.
+    pub fn limits(self) -> String {
+        self.shared("limits")
+    }
+
+    /// Counts publications; workers compare it.
+    pub fn generation(self) -> String {
+        self.shared("generation")
+    }
+
+    /// Daemons alive.
+    pub fn daemons(self) -> String {
+        self.shared("daemons")
+    }
+
+    /// The [schema](crate::schema) of all these keys.
+    pub fn schema(self) -> String {
+        self.shared("schema")
+    }
+
+    /// Details of the daemon `id`.
+    pub fn daemon_details(self, id: &str) -> String {
+        self.shared(&format!("daemon:{id}"))
+    }
+
+    fn shared(self, what: &str) -> String {
+        format!("{self}:{{{self}}}:{what}")
+    }
+
+    /// Trial metrics of the limit `name`.
+    pub(crate) fn counts_of(self, name: &LimitName) -> String {
+        format!("{self}:{{{name}:0}}:counts")
+    }
+
+    /// The state of a throttle. No key of a limit begins so.
+    pub fn throttle_state(self, key: &str) -> String {
+        format!("{self}:throttle:{{{key}}}")
+    }
+
+    /// The key of a throttle that the module redis-cell decides. In the default namespace it is `key` itself, so that
+    /// other clients of the module share it.
+    pub fn cell_key(self, key: &str) -> String {
+        if self.is_default() { key.to_owned() } else { format!("{self}:cell:{{{key}}}") }
+    }
+
+    /// Pattern of `SCAN` for the keys of a limit's states. Other keys may match it too, see [`state_of`](Self::state_of).
+    pub(crate) fn states_pattern(self, name: &LimitName) -> String {
+        // Neither a namespace nor a name has a character with a meaning in patterns.
+        format!("{self}:{{{name}:*}}:?:*")
+    }
+
+    /// The shard and the member of a state of the limit `name` under `algorithm`; `None` if `key` is no such state.
+    pub(crate) fn state_of<'k>(
+        self,
+        name: &LimitName,
+        algorithm: Algorithm,
+        key: &'k str,
+    ) -> Option<(u16, &'k str)> {
+        let rest = self.tagged(key)?.strip_prefix(name.as_str())?.strip_prefix(':')?;
+        let (shard, rest) = rest.split_once("}:")?;
+        let member = rest.strip_prefix(letter(algorithm))?.strip_prefix(':')?;
+        Some((shard.parse().ok()?, member))
+    }
+
+    /// Pattern of `SCAN` for the keys of counters and buckets at rest. Other keys may match it too, see
+    /// [`bucket_of`](Self::bucket_of).
+    pub(crate) fn counters_pattern(self) -> String {
+        format!("{self}:{{*:*}}:b:*")
+    }
+
+    /// The limit, shard and member of the counter at `key`; `None` if it is none.
+    pub(crate) fn bucket_of(self, key: &str) -> Option<(LimitName, u16, &str)> {
+        let (name, _) = self.tagged(key)?.split_once(':')?;
+        let name = LimitName::published(name).ok()?;
+        let (shard, member) = self.state_of(&name, Algorithm::TokenBucket, key)?;
+        Some((name, shard, member))
+    }
+
+    /// What follows `topup:{` in `key`.
+    fn tagged(self, key: &str) -> Option<&str> {
+        key.strip_prefix(self.as_str())?.strip_prefix(":{")
+    }
+}
+
 // === impl ShardKeys ===
 
 impl ShardKeys {
     /// The keys of `shard` of the limit `name`.
-    pub fn new(name: &LimitName, shard: u16) -> Self {
-        let shard = format!("topup:{{{name}:{shard}}}:");
+    pub fn new(namespace: Namespace, name: &LimitName, shard: u16) -> Self {
+        let shard = format!("{namespace}:{{{name}:{shard}}}:");
         let key = |what: &str| [&shard, what].concat();
         Self {
             record: key("limit"),
@@ -127,31 +196,6 @@ impl ShardKeys {
     }
 }
 
-/// Pattern of `SCAN` for the keys of a limit's states. Other keys may match it too, see [`state_of`].
-pub(crate) fn states_pattern(name: &LimitName) -> String {
-    // A name has no character with a meaning in patterns.
-    format!("topup:{{{name}:*}}:?:*")
-}
-
-/// The shard and the member of a state of the limit `name` under `algorithm`; `None` if `key` is no such state.
-pub(crate) fn state_of<'k>(name: &LimitName, algorithm: Algorithm, key: &'k str) -> Option<(u16, &'k str)> {
-    let rest = key.strip_prefix("topup:{")?.strip_prefix(name.as_str())?.strip_prefix(':')?;
-    let (shard, rest) = rest.split_once("}:")?;
-    let member = rest.strip_prefix(letter(algorithm))?.strip_prefix(':')?;
-    Some((shard.parse().ok()?, member))
-}
-
-/// Pattern of `SCAN` for the keys of counters and buckets at rest. Other keys may match it too, see [`bucket_of`].
-pub(crate) const COUNTERS_PATTERN: &str = "topup:{*:*}:b:*";
-
-/// The limit, shard and member of the counter at `key`; `None` if it is none.
-pub(crate) fn bucket_of(key: &str) -> Option<(LimitName, u16, &str)> {
-    let (name, _) = key.strip_prefix("topup:{")?.split_once(':')?;
-    let name = LimitName::published(name).ok()?;
-    let (shard, member) = state_of(&name, Algorithm::TokenBucket, key)?;
-    Some((name, shard, member))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,30 +206,79 @@ mod tests {
         let shards = Shards::new(8).unwrap();
         // FNV-1a of "a" is af63dc4c8601ec8c.
         assert_eq!(shard_of("a", shards), 0xc % 8);
-        let keys = ShardKeys::new(&name, 4);
+        let keys = ShardKeys::new(Namespace::default(), &name, 4);
         assert_eq!(keys.counter("a"), "topup:{user:4}:b:a");
         assert_eq!(keys.record, "topup:{user:4}:limit");
         let state = keys.state(Algorithm::LazyTokenBucket, "a");
         assert_eq!((state.as_str(), keys.member(&state)), ("topup:{user:4}:l:a", "a"));
-        assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, &state), Some((4, "a")));
+        let found = Namespace::default().state_of(&name, Algorithm::LazyTokenBucket, &state);
+        assert_eq!(found, Some((4, "a")));
+    }
+
+    /// Keys and patterns of `of`, with the name and the key that are most like another namespace.
+    fn all_of(of: Namespace, name: &LimitName) -> (Vec<String>, [String; 2]) {
+        let shard = ShardKeys::new(of, name, 0);
+        let states = Algorithm::ALL.map(|algorithm| shard.state(algorithm, "shop:{user:0}:b:a"));
+        let mut keys = vec![
+            of.limits(),
+            of.generation(),
+            of.daemons(),
+            of.schema(),
+            of.daemon_details("shop:{shop}:limits"),
+            of.counts_of(name),
+            of.throttle_state("a"),
+        ];
+        keys.extend([shard.record, shard.due, shard.previous, shard.counters]);
+        keys.extend(states);
+        (keys, [of.states_pattern(name), of.counters_pattern()])
+    }
+
+    #[test]
+    fn every_key_of_a_namespace_begins_with_it_and_so_does_none_of_another() {
+        let name: LimitName = "user".parse().unwrap();
+        let namespaces = ["shop", "shop2", "sho", "shop.shop", "topup", "s"];
+        for one in namespaces.map(|one| one.parse::<Namespace>().unwrap()) {
+            let (keys, patterns) = all_of(one, &name);
+            let own = format!("{one}:");
+            assert!(keys.iter().chain(&patterns).all(|key| key.starts_with(&own)), "{keys:?}");
+            for other in namespaces.iter().filter(|other| **other != one.as_str()) {
+                assert!(!keys.iter().any(|key| key.starts_with(&format!("{other}:"))), "{keys:?}");
+                let other: Namespace = other.parse().unwrap();
+                assert!(keys.iter().all(|key| other.bucket_of(key).is_none()), "{keys:?}");
+            }
+        }
+        // The keys of earlier versions.
+        let (keys, patterns) = all_of(Namespace::default(), &name);
+        assert_eq!(
+            (keys[0].as_str(), keys[1].as_str()),
+            ("topup:{topup}:limits", "topup:{topup}:generation")
+        );
+        assert_eq!(patterns, ["topup:{user:*}:?:*", "topup:{*:*}:b:*"]);
+    }
+
+    #[test]
+    fn the_module_shares_its_keys_in_the_default_namespace_only() {
+        assert_eq!(Namespace::default().cell_key("alice"), "alice");
+        assert_eq!("shop".parse::<Namespace>().unwrap().cell_key("alice"), "shop:cell:{alice}");
     }
 
     #[test]
     fn a_state_is_told_from_whatever_looks_like_one() {
+        let topup = Namespace::default();
         let name: LimitName = "user".parse().unwrap();
         for key in
             ["topup:{user:4}:b:}:l:a", "topup:{users:4}:l:a", "topup:{user:4}:limit", "topup:{user:}:l:a"]
         {
-            assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, key), None, "{key}");
+            assert_eq!(topup.state_of(&name, Algorithm::LazyTokenBucket, key), None, "{key}");
         }
-        assert_eq!(bucket_of("topup:{user:4}:b:}:b:a"), Some((name, 4, "}:b:a")));
+        assert_eq!(topup.bucket_of("topup:{user:4}:b:}:b:a"), Some((name, 4, "}:b:a")));
         for key in
             ["topup:{user:4}:due", "topup:{user:4}:l:a", "topup:{topup}:limits", "topup:throttle:{a:1}:b:c"]
         {
-            assert_eq!(bucket_of(key), None, "{key}");
+            assert_eq!(topup.bucket_of(key), None, "{key}");
         }
         let odd = "topup:{user:4}:l:}:g:a";
-        assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, odd), Some((4, "}:g:a")));
+        assert_eq!(topup.state_of(&name, Algorithm::LazyTokenBucket, odd), Some((4, "}:g:a")));
     }
 
     #[test]

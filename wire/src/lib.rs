@@ -9,6 +9,8 @@ mod fnv;
 pub mod hash_slot;
 pub mod keyspace;
 pub mod limit;
+pub mod namespace;
 pub mod pipeline;
 pub mod reply;
+pub mod schema;
 pub mod scripts;

@@ -6,6 +6,7 @@ use crate::{
     bucket::{Operation, Pace},
     constants::FIRST_TAKE_LATE,
     limit::{Capacity, Limit},
+    schema::NewerSchema,
 };
 
 /// The verdict on an operation.
@@ -131,6 +132,8 @@ pub struct Beat {
     pub now: u64,
     /// The generation published, `None` when nothing is.
     pub generation: Option<u64>,
+    /// The schema in Redis, if this version does not know it. Nothing was written then.
+    pub newer_schema: Option<NewerSchema>,
 }
 
 /// The reply of `poll.lua`.
@@ -142,6 +145,8 @@ pub struct Polled {
     pub generation: Option<u64>,
     /// Daemons whose heartbeat is still good.
     pub daemons: u64,
+    /// The schema in Redis, if this version does not know it.
+    pub newer_schema: Option<NewerSchema>,
 }
 
 impl Settled {
@@ -272,14 +277,16 @@ impl FromRedisValue for PublishReply {
 
 impl FromRedisValue for Beat {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, gen_] = numbers(value)?;
-        Ok(Self { now: count(now)?, generation: generation(gen_) })
+        let [now, gen_, schema] = numbers(value)?;
+        let newer_schema = NewerSchema::of(count(schema)?);
+        Ok(Self { now: count(now)?, generation: generation(gen_), newer_schema })
     }
 }
 
 impl FromRedisValue for Polled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, gen_, daemons] = numbers(value)?;
-        Ok(Self { now: count(now)?, generation: generation(gen_), daemons: count(daemons)? })
+        let [now, gen_, daemons, schema] = numbers(value)?;
+        let newer_schema = NewerSchema::of(count(schema)?);
+        Ok(Self { now: count(now)?, generation: generation(gen_), daemons: count(daemons)?, newer_schema })
     }
 }

@@ -5,11 +5,11 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::Algorithm,
-    scripts::{encode_decrement, encode_settle},
+    scripts::{encode_decrement, encode_settle}, namespace::Namespace
 };
 
 fn encoded(bencher: Bencher<'_, '_>, request: impl Fn(&mut Vec<u8>, &ShardKeys, &str)) {
-    let keys = ShardKeys::new(&"user".parse().unwrap(), 3);
+    let keys = ShardKeys::new(Namespace::default(), &"user".parse().unwrap(), 3);
     let counter = keys.state(Algorithm::TokenBucket, "alice@example.com");
     let mut out = Vec::with_capacity(4_096);
     bencher.bench_local(|| {

@@ -8,11 +8,13 @@ use std::{
     time::Duration,
 };
 
-use topup_wire::{connection::Connection, reply::Polled, scripts};
+use topup_wire::{connection::Connection, reply::Polled, schema::NewerSchema, scripts};
 
 use super::clock::Clock;
 use crate::{
+    error::Error,
     machine::{Micros, RedisTime},
+    say::say,
     trial_metrics::TrialRegistry,
 };
 
@@ -35,6 +37,8 @@ pub(crate) struct Control {
     generation: AtomicU64,
     epoch: AtomicU64,
     daemon_alive: AtomicBool,
+    /// The schema in Redis, if this version does not know it; else 0.
+    newer_schema: AtomicU64,
     trusted_until: AtomicU64,
     redis_now: AtomicU64,
     /// The parts of a [`RedisTime`]. Each is right by itself.
@@ -71,6 +75,17 @@ impl Control {
         if self.is_too_old.load(Relaxed) { RedisTime::default() } else { self.stored_time() }
     }
 
+    /// The schema in Redis, if this version does not know it.
+    #[inline]
+    pub(crate) fn newer_schema(&self) -> Option<NewerSchema> {
+        NewerSchema::of(self.newer_schema.load(Relaxed))
+    }
+
+    /// Refuses where Redis has a schema that this version does not know.
+    pub(crate) fn check_schema(&self) -> Result<(), Error> {
+        self.newer_schema().map_or(Ok(()), |newer| Err(Error::NewerSchema(newer)))
+    }
+
     /// Whether Redis has answered lately.
     pub(crate) fn is_reachable(&self) -> bool {
         self.generation.load(Relaxed) != UNREACHABLE
@@ -83,6 +98,7 @@ impl Control {
 
     /// Records a poll that was sent at `sent` and answered at `received`.
     pub(crate) fn note(&self, polled: &Polled, sent: Micros, received: Micros) {
+        self.note_schema(polled.newer_schema);
         // Generations begin at 1. A Redis without data has none.
         let generation = polled.generation.unwrap_or(0);
         if self.generation.swap(generation, Relaxed) != generation {
@@ -92,6 +108,22 @@ impl Control {
         self.redis_now.store(polled.now, Relaxed);
         self.store_time(self.stored_time().heard(polled.now, sent, received));
         self.trusted_until.store(sent.saturating_add(TRUST), Relaxed);
+    }
+
+    /// Records the schema in Redis. If that has become one that this version does not know, or the reverse, all limits are
+    /// read again: a reader is refused, an ordinary take has nothing to compare.
+    fn note_schema(&self, newer: Option<NewerSchema>) {
+        let number = newer.map_or(0, NewerSchema::number);
+        if self.newer_schema.swap(number, Relaxed) == number {
+            return;
+        }
+        self.epoch.fetch_add(1, Relaxed);
+        match newer {
+            Some(newer) => say(&format!(
+                "{newer}: no limit is decided, and the outage policy decides; upgrade this worker"
+            )),
+            None => say("the schema of the keys in Redis is known again: limits are decided"),
+        }
     }
 
     /// Records a poll without an answer. After [`REACHABLE`], the next answer counts as that of another Redis.
@@ -155,7 +187,7 @@ async fn run(
             Ok(Ok(polled)) => {
                 control.note(&polled, sent, clock.now());
                 polls = polls.wrapping_add(1);
-                if polls.is_multiple_of(REPORT_EVERY) {
+                if polls.is_multiple_of(REPORT_EVERY) && polled.newer_schema.is_none() {
                     trials.report(&connection, deadline).await;
                 }
             }

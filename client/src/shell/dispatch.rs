@@ -71,12 +71,21 @@ impl pipeline::Request for PipelineRequest {
     fn encode(&mut self, out: &mut Vec<u8>) -> usize {
         let Some(published) = self.entry.limit().last() else { return 0 };
         let location = published.locate(self.entry.key());
+        let newer = self.client.shared().control.newer_schema();
         match &mut self.content {
+            // Its tokens are lost to a bucket that may no longer be where it was.
+            Content::Correction(_) if newer.is_some() => 0,
             Content::Correction(correction) => location.encode_correction(out, correction),
             Content::Command(number, written) => {
                 let event = Event::Ready(*number);
                 let step = self.entry.step_under(event, &published, &self.client, None);
                 let Some(command) = step.command else { return 0 };
+                if let Some(newer) = newer {
+                    let written = Written { command, sent: step.at, published };
+                    let (client, entry) = (self.client.clone(), self.entry.clone());
+                    Completed { client, entry, number: *number, written }.end(Err(Error::NewerSchema(newer)));
+                    return 0;
+                }
                 let replies = location.encode(out, command);
                 *written = Some(Written { command, sent: step.at, published });
                 replies

@@ -17,7 +17,7 @@ use foldhash::quality::RandomState;
 use topup_wire::limit::LimitName;
 
 use super::Published;
-use crate::machine::FirstTakes;
+use crate::{error::Error, machine::FirstTakes, say::say};
 
 /// A limit by its name, shared by all its buckets.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct LimitHandle {
     /// Held by the task that reads the limit.
     pub(crate) reading: tokio::sync::Mutex<()>,
     on_trial: AtomicBool,
+    /// It has been said that the record cannot be read.
+    said_unreadable: AtomicBool,
     /// Share of recent first takes that failed, of [`ALL`].
     failed: AtomicU32,
 }
@@ -73,6 +75,16 @@ impl LimitHandle {
         self.on_trial.store(published.trial.is_some(), Relaxed);
         self.published.store(Some(published));
         self.outdated.store(false, Release);
+        self.said_unreadable.store(false, Relaxed);
+    }
+
+    /// Returns `error`, and says it if it is the first of its kind since the limit was read.
+    pub(crate) fn unreadable(&self, error: Error) -> Error {
+        let is_new = matches!(error, Error::UnreadableLimit { .. });
+        if is_new && !self.said_unreadable.swap(true, Relaxed) {
+            say(&format!("{error}; until then, the outage policy decides"));
+        }
+        error
     }
 
     /// Has the limit read again before its next use.
@@ -122,6 +134,7 @@ impl Limits {
                 outdated: AtomicBool::default(),
                 reading: tokio::sync::Mutex::default(),
                 on_trial: AtomicBool::default(),
+                said_unreadable: AtomicBool::default(),
                 failed: AtomicU32::default(),
             })
         };

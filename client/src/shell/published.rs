@@ -7,6 +7,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Limit, Mode},
+    namespace::Namespace,
     reply::{PublishedLimit, Settled},
     scripts::{self, PutIn},
 };
@@ -47,7 +48,12 @@ pub(crate) struct BucketLocation<'p> {
 // === impl Published ===
 
 impl Published {
-    pub(crate) fn new(published: PublishedLimit, epoch: u64, trial: Option<Arc<TrialMetrics>>) -> Self {
+    pub(crate) fn new(
+        published: PublishedLimit,
+        namespace: Namespace,
+        epoch: u64,
+        trial: Option<Arc<TrialMetrics>>,
+    ) -> Self {
         let PublishedLimit { limit, terms_id, frozen, absent_full_at } = published;
         let pace = limit.terms.supply.pace();
         let kind = match limit.algorithm {
@@ -63,7 +69,8 @@ impl Published {
             foreseen: !limit.algorithm.has_windows() && (limit.catch_up || pace.n == 0),
             lease: limit.lease.map(|lease| LeaseTerms { max: lease.max(), ttl: micros(lease.ttl()) }),
         };
-        let shards = (0..limit.shards.get()).map(|shard| ShardKeys::new(&limit.name, shard)).collect();
+        let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
+        let shards = (0..limit.shards.get()).map(keys).collect();
         Self { terms, terms_id, frozen, absent_full_at, trial, shards, limit, epoch }
     }
 

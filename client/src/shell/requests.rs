@@ -64,7 +64,9 @@ impl BucketEntry {
             // A change of algorithm reaches one shard after the other. The record that was read is that of the first
             // shard. After a refused command, the record of the bucket's own shard counts.
             let own = if attempt > 1 {
-                scripts::algorithm_of(&mut connection, location.keys).await.map_err(Error::redis)?
+                scripts::algorithm_of(&mut connection, location.keys)
+                    .await
+                    .map_err(|error| self.limit().unreadable(Error::of_record(self.name(), error)))?
             } else {
                 None
             };

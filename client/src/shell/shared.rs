@@ -8,7 +8,7 @@ use std::{
 use tokio::runtime::Handle as Runtime;
 #[cfg(feature = "tower")]
 use topup_wire::limit::Supply;
-use topup_wire::{connection::Connection, pipeline::Pipelines, scripts};
+use topup_wire::{connection::Connection, namespace::InNamespace, pipeline::Pipelines, scripts};
 
 #[cfg(feature = "tower")]
 use super::pauses::Pauses;
@@ -108,18 +108,26 @@ impl Shared {
         if let Some(published) = limit.current(epoch) {
             return Ok(published);
         }
+        self.control.check_schema()?;
         let mut connection = self.connection();
         let name = || limit.name.to_string();
-        match scripts::read_limit(&mut connection, &limit.name).await.map_err(Error::redis)? {
+        let read = scripts::read_limit(&mut connection, &limit.name).await;
+        let read = read.map_err(|error| limit.unreadable(Error::of_record(&limit.name, error)))?;
+        // A newer daemon may have come meanwhile.
+        self.control.check_schema()?;
+        match read {
             Some(read) => {
                 let trial = self.trials.of(&read.limit);
-                let published = Arc::new(Published::new(read, epoch, trial));
+                let published = Arc::new(Published::new(read, connection.namespace(), epoch, trial));
                 limit.set(published.clone());
                 Ok(published)
             }
             None => match scripts::generation(&mut connection).await.map_err(Error::redis)? {
                 Some(_) => Err(Error::UnknownLimit { limit: name() }),
-                None => Err(Error::NothingPublished { limit: name() }),
+                None => {
+                    let namespace = connection.namespace().to_string();
+                    Err(Error::NothingPublished { limit: name(), namespace })
+                }
             },
         }
     }

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use topup_wire::namespace::Namespace;
 
 use crate::{
     config::{RedisUrl, RedisUrlError},
@@ -89,6 +90,9 @@ pub(super) struct Connect {
     /// For a cluster, one node or several: redis://host:port,host:port
     #[arg(long, value_name = "URL", value_parser = parse_url)]
     pub(crate) redis: Option<RedisUrl>,
+    /// Namespace of the keys [default: that of the URL, else of the config, else topup]
+    #[arg(long)]
+    pub(crate) namespace: Option<Namespace>,
     #[command(flatten)]
     pub(crate) config: ConfigFile,
 }

@@ -10,6 +10,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
     limit::{Key, Limit, LimitName, Mode},
+    namespace::InNamespace,
     reply::{Settled, Verdict},
     scripts,
 };
@@ -18,7 +19,7 @@ use super::{
     args::{Bucket, Take},
     exit::Exit,
     output::print_line,
-    redis::{Failure, ask, connect, run},
+    redis::{Failure, ask, check_schema, connect, run},
 };
 use crate::clock::Moment;
 
@@ -79,9 +80,15 @@ impl BucketLocation {
             Key::new(key).map_err(|error| Failure::Usage(error.into()))?;
         }
         let mut connection = connect(&bucket.connect)?;
+        check_schema(&mut connection).await?;
         let published = ask(scripts::read_limit(&mut connection, &name)).await?;
+        let namespace = connection.namespace();
+        let place =
+            if namespace.is_default() { String::new() } else { format!(" in the namespace {namespace}") };
         let unknown = || {
-            anyhow!("no limit {name} is published: is topupd running, and is [limit.{name}] in its config?")
+            anyhow!(
+                "no limit {name} is published{place}: is topupd running, and is [limit.{name}] in its config?"
+            )
         };
         let limit = published.ok_or_else(|| Failure::Undecided(unknown()))?.limit;
         let member = match (&bucket.key, limit.keyed) {
@@ -96,7 +103,8 @@ impl BucketLocation {
         };
         let shard = if limit.keyed { shard_of(&member, limit.shards) } else { 0 };
         let mode = limit.rollout.mode_for(limit.keyed.then_some(&*member));
-        Ok(Self { connection, keys: ShardKeys::new(&name, shard), mode, limit, member })
+        let keys = ShardKeys::new(namespace, &name, shard);
+        Ok(Self { connection, keys, mode, limit, member })
     }
 
     async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {

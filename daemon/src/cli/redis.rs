@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use tokio::time::timeout;
-use topup_wire::connection::{Connection, connect_lazily};
+use topup_wire::{
+    connection::{Connection, connect_lazily},
+    scripts,
+};
 
 use super::{
     args::Connect,
@@ -58,16 +61,32 @@ pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
     let wrong = |error: anyhow::Error| Failure::Config(format!("topupd: {error:#}"));
     let url = match source.override_url().map_err(wrong)? {
         // The config is not needed then, and its reader may not be allowed to read it.
-        Some(url) if file.is_none() => url,
+        Some(url) if file.is_none() => {
+            let config = source.load().map(|config| config.redis_url.named_namespace());
+            url.or_namespace(config.unwrap_or_default())
+        }
         url => match source.load() {
-            Ok(config) => url.unwrap_or(config.redis_url),
+            Ok(config) => {
+                let namespace = config.redis_url.named_namespace();
+                url.unwrap_or(config.redis_url).or_namespace(namespace)
+            }
             Err(problems) if file.is_some() || source.file.exists() => {
                 return Err(Failure::Config(problems.to_string()));
             }
             Err(_) => url.unwrap_or_default(),
         },
     };
-    connect_lazily(url.as_str()).context("the Redis URL").map_err(wrong)
+    let url = url.with_namespace(args.namespace);
+    let connection = connect_lazily(url.as_str()).context("the Redis URL").map_err(wrong)?;
+    Ok(connection.in_namespace(url.namespace()))
+}
+
+/// Refuses to decide or write where Redis has a schema that this version does not know.
+pub(super) async fn check_schema(connection: &mut Connection) -> Result<(), Failure> {
+    match ask(scripts::newer_schema(connection)).await? {
+        Some(newer) => Err(Failure::Undecided(anyhow!("{newer}: use the topupd of the running daemons"))),
+        None => Ok(()),
+    }
 }
 
 /// The answer of Redis, or a failure after 5 s.

@@ -7,6 +7,9 @@ use serde::Serialize;
 /// The published state.
 #[derive(Debug, Serialize)]
 pub(super) struct StatusReport {
+    pub(super) namespace: String,
+    /// The schema in Redis, if this version does not know it. Limits are not shown then.
+    pub(super) newer_schema: Option<u64>,
     /// The number of the last publication; absent if nothing is published.
     pub(super) generation: Option<u64>,
     pub(super) daemons: Vec<DaemonRow>,

@@ -7,8 +7,10 @@ use topup_wire::{
     connection::Connection,
     counts::{Count, Counts},
     keyspace::ShardKeys,
-    limit::{Limit, Supply},
+    limit::{Limit, LimitName, Supply},
+    namespace::InNamespace,
     reply::Verdict,
+    schema::NewerSchema,
     scripts,
 };
 
@@ -36,6 +38,7 @@ pub(super) fn main(args: &Status) -> Exit {
 
 /// Reads the published state.
 async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
+    let newer_schema = ask(scripts::newer_schema(&mut connection)).await?;
     let generation = ask(scripts::generation(&mut connection)).await?;
     let alive = ask(scripts::daemons(&mut connection)).await?;
     let daemons = alive.into_iter().map(|daemon| DaemonRow {
@@ -46,26 +49,33 @@ async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
     });
     let mut limits = Vec::new();
     let published = ask(scripts::published_limits(&mut connection)).await?;
-    for name in published.keys().filter(|name| name.live() == **name) {
+    let readable = |name: &&LimitName| newer_schema.is_none() && name.live() == **name;
+    for name in published.keys().filter(readable) {
         if let Some(published) = ask(scripts::read_limit(&mut connection, name)).await? {
             limits.push(row(&mut connection, &published.limit).await?);
         }
     }
-    Ok(StatusReport { generation, daemons: daemons.collect(), limits })
+    Ok(StatusReport {
+        namespace: connection.namespace().to_string(),
+        newer_schema: newer_schema.map(NewerSchema::number),
+        generation,
+        daemons: daemons.collect(),
+        limits,
+    })
 }
 
 /// Reads one limit's row.
 async fn row(connection: &mut Connection, limit: &Limit) -> Result<LimitRow, Failure> {
     let mut active = (!limit.algorithm.is_script_only()).then_some(0);
     for shard in 0..limit.shards.get() {
-        let keys = ShardKeys::new(&limit.name, shard);
+        let keys = ShardKeys::new(connection.namespace(), &limit.name, shard);
         if let Some(active) = &mut active {
             *active += ask(scripts::count_active(connection, &keys)).await?;
         }
     }
     let mut tokens = None;
     if !limit.keyed {
-        let (keys, peek) = (ShardKeys::new(&limit.name, 0), Operation::Peek(1));
+        let (keys, peek) = (ShardKeys::new(connection.namespace(), &limit.name, 0), Operation::Peek(1));
         let settled = ask(scripts::settle(connection, limit.algorithm, &keys, "", peek, false, 0)).await?;
         tokens = (settled.verdict != Verdict::Unknown).then_some(settled.tokens);
     }

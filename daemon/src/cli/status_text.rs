@@ -1,12 +1,18 @@
 //! The report of `topupd status` as text.
 
-use topup_wire::counts::Count;
+use topup_wire::{counts::Count, namespace::Namespace, schema::NewerSchema};
 
 use super::report::{CandidateRow, DaemonRow, LimitRow, StatusReport};
 
 /// The report as text.
 pub(super) fn render(report: &StatusReport) -> String {
     let mut lines = Vec::new();
+    if report.namespace != Namespace::default().as_str() {
+        lines.push(format!("namespace {}", report.namespace));
+    }
+    if let Some(newer) = report.newer_schema.and_then(NewerSchema::of) {
+        lines.push(format!("{newer}: use the topupd of the daemons below to see the limits"));
+    }
     match report.generation {
         Some(generation) => lines.push(format!("generation {generation}")),
         None => lines.push("nothing is published: is topupd running?".to_owned()),

@@ -10,7 +10,7 @@ use super::{
     args::Throttle,
     exit::Exit,
     output::print_line,
-    redis::{Failure, ask, connect, run},
+    redis::{Failure, ask, check_schema, connect, run},
 };
 
 pub(super) fn main(args: &Throttle) -> Exit {
@@ -25,6 +25,7 @@ pub(super) fn main(args: &Throttle) -> Exit {
         let throttled = if ask(scripts::has_cell(connection)).await.unwrap_or(false) {
             ask(scripts::cell_throttle(connection, key, terms)).await?
         } else {
+            check_schema(connection).await?;
             ask(scripts::throttle(connection, key, terms)).await?
         };
         print_line(&lines(&throttled));

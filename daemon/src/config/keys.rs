@@ -23,7 +23,8 @@ const fn key(name: &'static str, example: &'static str) -> ConfigKey {
 pub(super) const ROOT: &[ConfigKey] =
     &[key("redis", "[redis]"), key("daemon", "[daemon]"), key("limit", "[limit.api]")];
 
-pub(super) const REDIS: &[ConfigKey] = &[key("url", r#"url = "redis://127.0.0.1:6379""#)];
+pub(super) const REDIS: &[ConfigKey] =
+    &[key("url", r#"url = "redis://127.0.0.1:6379""#), key("namespace", r#"namespace = "topup""#)];
 
 pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#)];
 

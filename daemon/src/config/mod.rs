@@ -25,7 +25,7 @@ mod windows;
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
-use topup_wire::limit::LimitName;
+use topup_wire::{limit::LimitName, namespace::Namespace};
 
 pub use candidate::Candidate;
 use diagnostics::Diagnostics;
@@ -33,7 +33,7 @@ pub use effective::EffectiveTerms;
 pub use limit::{LimitConfig, ScheduleEntry, SupplyConfig};
 pub use problem::{Problem, Problems};
 use raw_limit::RawLimit;
-use raw_table::RawTable;
+use raw_table::{Located, RawTable};
 pub use redis_url::{RedisUrl, RedisUrlError};
 pub use times::{MAX_TICK, MIN_TICK};
 
@@ -93,8 +93,8 @@ impl Config {
     }
 
     fn read(root: &RawTable<'_>) -> Self {
-        let redis = root.table("redis", keys::REDIS);
-        let redis_url = redis.and_then(|redis| redis.text::<RedisUrl>("url"));
+        let redis_url =
+            root.table("redis", keys::REDIS).map(|redis| Self::redis_url(&redis)).unwrap_or_default();
         let daemon = root.table("daemon", keys::DAEMON);
         let tick = daemon
             .and_then(|daemon| daemon.text_by("tick", times::tick))
@@ -107,12 +107,19 @@ impl Config {
             .into_iter()
             .filter_map(|(name, table)| check_limit::check(RawLimit::read(&table), &table, name, tick));
         let limits = checked.map(|limit| (limit.name, limit)).collect();
-        Self {
-            redis_url: redis_url.map_or_else(RedisUrl::default, |url| url.value),
-            tick,
-            limits,
-            warnings: Vec::new(),
+        Self { redis_url, tick, limits, warnings: Vec::new() }
+    }
+
+    /// The Redis of the table, with its namespace: named beside the URL or in it.
+    fn redis_url(redis: &RawTable<'_>) -> RedisUrl {
+        let url = redis.text::<RedisUrl>("url").map_or_else(RedisUrl::default, |url| url.value);
+        let Some(Located { value: namespace, location }) = redis.text::<Namespace>("namespace") else {
+            return url;
+        };
+        if let Some(other) = url.named_namespace().filter(|other| *other != namespace) {
+            redis.error(&location, format!("the url names another, {other}: name one, in one place"));
         }
+        url.or_namespace(Some(namespace))
     }
 }
 

@@ -2,12 +2,18 @@
 
 use std::{fmt, str::FromStr};
 
-use topup_wire::connection;
+use topup_wire::{
+    connection::{self, ParameterError},
+    namespace::Namespace,
+};
 
-/// A Redis URL that this build can connect to: `redis://`, also of several nodes of a cluster, or `unix://`. Displayed
-/// without its password.
+/// A Redis URL that this build can connect to: `redis://`, also of several nodes of a cluster, or `unix://`; and the
+/// namespace of the keys there. Displayed without its password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct RedisUrl(String);
+pub struct RedisUrl {
+    url: String,
+    namespace: Option<Namespace>,
+}
 
 /// A text that is no [`RedisUrl`]. The message does not repeat the text, which may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +26,10 @@ pub enum RedisUrlError {
     /// Another scheme, or none.
     #[error("not a Redis URL: write \"redis://127.0.0.1:6379\" or \"unix:///run/redis/redis.sock\"")]
     Scheme,
-    /// A mistake behind the scheme.
+    /// A wrong parameter behind the question mark.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// Another mistake behind the scheme.
     #[error(
         "not a Redis URL ({reason}): write redis://user:password@host:port/database or unix:///path?db=database"
     )]
@@ -35,13 +44,35 @@ pub enum RedisUrlError {
 impl RedisUrl {
     /// The URL with its password, for connections only.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.url
+    }
+
+    /// The namespace of the keys there.
+    pub fn namespace(&self) -> Namespace {
+        self.namespace.unwrap_or_default()
+    }
+
+    /// The namespace that was named: by the URL, or beside it.
+    pub const fn named_namespace(&self) -> Option<Namespace> {
+        self.namespace
+    }
+
+    /// The same Redis. The `namespace` counts unless one is named already.
+    #[must_use]
+    pub fn or_namespace(self, namespace: Option<Namespace>) -> Self {
+        Self { namespace: self.namespace.or(namespace), ..self }
+    }
+
+    /// The same Redis. The `namespace`, if there is one, replaces another.
+    #[must_use]
+    pub fn with_namespace(self, namespace: Option<Namespace>) -> Self {
+        Self { namespace: namespace.or(self.namespace), ..self }
     }
 }
 
 impl Default for RedisUrl {
     fn default() -> Self {
-        Self("redis://127.0.0.1:6379".to_owned())
+        Self { url: "redis://127.0.0.1:6379".to_owned(), namespace: None }
     }
 }
 
@@ -54,8 +85,9 @@ impl FromStr for RedisUrl {
             Some(("rediss" | "valkeys", _)) => return Err(RedisUrlError::Tls),
             _ => return Err(RedisUrlError::Scheme),
         }
+        let (_, namespace) = connection::split_namespace(text)?;
         match connection::check(text) {
-            Ok(()) => Ok(Self(text.to_owned())),
+            Ok(()) => Ok(Self { url: text.to_owned(), namespace }),
             Err(error) => {
                 let reason = error.to_string();
                 Err(RedisUrlError::Form { reason: reason.split(" - ").next().unwrap_or_default().to_owned() })
@@ -66,12 +98,14 @@ impl FromStr for RedisUrl {
 
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
+        let (scheme, rest) = self.url.split_once("://").unwrap_or(("redis", &self.url));
         // A password stands before the last @, or for unix:// in the query.
         let address = rest.split_once('?').map_or(rest, |(address, _)| address);
+        let namespace = Some(self.namespace()).filter(|namespace| !namespace.is_default());
+        let namespace = namespace.map(|namespace| format!("?namespace={namespace}")).unwrap_or_default();
         match address.rsplit_once('@').filter(|_| scheme == "redis") {
-            Some((_, host)) => f.pad(&format!("{scheme}://***@{host}")),
-            None => f.pad(&format!("{scheme}://{address}")),
+            Some((_, host)) => f.pad(&format!("{scheme}://***@{host}{namespace}")),
+            None => f.pad(&format!("{scheme}://{address}{namespace}")),
         }
     }
 }

@@ -7,6 +7,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
     limit::{Algorithm, LimitName},
+    namespace::InNamespace,
     scripts,
 };
 
@@ -26,7 +27,8 @@ pub async fn settle_at_rest(connection: &Connection, name: &LimitName) -> RedisR
                 let mut connection = connection.clone();
                 async move {
                     // A refund of no tokens changes the form and the expiry only.
-                    let (keys, nothing) = (ShardKeys::new(name, shard), Operation::Refund(0));
+                    let (keys, nothing) =
+                        (ShardKeys::new(connection.namespace(), name, shard), Operation::Refund(0));
                     let bucket = Algorithm::TokenBucket;
                     scripts::settle(&mut connection, bucket, &keys, &member, nothing, false, 0).await
                 }

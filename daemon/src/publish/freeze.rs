@@ -8,6 +8,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
     limit::{LimitName, Terms},
+    namespace::InNamespace,
     scripts,
 };
 
@@ -45,6 +46,7 @@ async fn freeze(
     shard: ShardId,
     terms: Terms,
 ) -> RedisResult<Option<(ShardId, u64)>> {
-    let frozen = scripts::freeze(&mut connection, &ShardKeys::new(&shard.0, shard.1), &terms).await?;
+    let keys = ShardKeys::new(connection.namespace(), &shard.0, shard.1);
+    let frozen = scripts::freeze(&mut connection, &keys, &terms).await?;
     Ok(frozen.map(|at| (shard, at)))
 }

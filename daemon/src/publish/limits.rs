@@ -9,6 +9,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Shards, Supply, Terms},
+    namespace::InNamespace,
     reply::PublishReply,
     scripts,
 };
@@ -122,7 +123,7 @@ impl Publisher<'_> {
         let mut outcome = PublishOutcome::default();
         for shard in 0..limit.shards.get() {
             let id = (limit.name, shard);
-            let keys = ShardKeys::new(&limit.name, shard);
+            let keys = ShardKeys::new(self.connection.namespace(), &limit.name, shard);
             let known = self.known.get(&id).copied();
             match publish_shard(self.connection, &keys, limit, since, known).await? {
                 PublishReply::Announced(frozen) => drop(outcome.frozen.insert(id, frozen)),
@@ -159,7 +160,7 @@ impl Publisher<'_> {
     async fn remove_shards(&self, limit: &Limit, old_shards: u16, old: Option<&Limit>) -> RedisResult<()> {
         let conn = &mut self.connection.clone();
         for shard in limit.shards.get()..old_shards {
-            let keys = ShardKeys::new(&limit.name, shard);
+            let keys = ShardKeys::new(self.connection.namespace(), &limit.name, shard);
             scripts::drop_record(conn, &keys).await?;
             sweep_shard(self.connection, &keys).await?;
         }

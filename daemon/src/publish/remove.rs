@@ -5,6 +5,7 @@ use topup_wire::{
     connection::Connection,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, LimitName, Shards},
+    namespace::InNamespace,
     scripts,
 };
 
@@ -16,7 +17,8 @@ pub(super) async fn remove(connection: &Connection, name: &LimitName, shards: Sh
     // If the record is absent or cannot be read, the states of all algorithms are removed.
     let published = scripts::read_limit(conn, name).await.ok().flatten().map(|published| published.limit);
     // Shard 0 comes last: its record tells a repeated removal which kind of limit it was.
-    let all_keys = || (0..shards.get()).rev().map(|shard| ShardKeys::new(name, shard));
+    let all_keys =
+        || (0..shards.get()).rev().map(|shard| ShardKeys::new(connection.namespace(), name, shard));
     // Records go first: without them, no script adds buckets.
     for keys in all_keys() {
         scripts::drop_record(conn, &keys).await?;

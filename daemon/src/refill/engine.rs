@@ -1,12 +1,13 @@
 //! The loop of the daemon. It owns all state. Other tasks send it commands and watch its status.
 
-use std::{fmt, pin::pin, sync::Arc, time::Duration};
+use std::{fmt, mem, pin::pin, sync::Arc, time::Duration};
 
 use redis::RedisResult;
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
     connection::{Connection, connect_lazily},
     reply::Beat,
+    schema::NewerSchema,
     scripts::{self, Health},
 };
 
@@ -67,6 +68,8 @@ pub struct Engine {
     /// The read of published limits in flight.
     reading: Option<InFlight<RedisResult<PublishedShards>>>,
     time: Option<RedisTime>,
+    /// The schema in Redis, if this version does not know it.
+    newer_schema: Option<NewerSchema>,
     publication: Publication,
     at_rest: AtRestQueue,
     passes: Passes,
@@ -89,13 +92,14 @@ impl Engine {
         let tick = settings.config.tick;
         let engine = Self {
             passes: Passes::new(tick),
-            connection: connect_lazily(settings.url.as_str())?,
+            connection: connect_lazily(settings.url.as_str())?.in_namespace(settings.url.namespace()),
             id: settings.id,
             tick,
             redis_health: RedisHealth::default(),
             heartbeat: None,
             reading: None,
             time: None,
+            newer_schema: None,
             publication: Publication::new(settings.config),
             at_rest: AtRestQueue::default(),
             read_failure_log: LogThrottle::default(),
@@ -127,11 +131,12 @@ impl Engine {
                 Some(ended) = self.publication.ended() => self.round_ended(ended),
                 Some(()) = self.at_rest.ended() => self.at_rest.begin(&self.connection),
                 Some(ended) = self.passes.next() => self.pass_ended(ended),
-                () = &mut sweep => {}
+                () = &mut sweep, if self.time.is_some() && self.may_write() => {}
             }
         }
         self.passes.drain().await;
-        if self.redis_health.is_up() && scripts::retire(&mut self.connection, &self.id).await.is_err() {
+        let has_heartbeat = self.redis_health.is_up() && self.may_write();
+        if has_heartbeat && scripts::retire(&mut self.connection, &self.id).await.is_err() {
             tracing::warn!(
                 "the heartbeat could not be removed: workers count on this daemon for up to {HEARTBEAT_LIFE:?}"
             );
@@ -152,7 +157,7 @@ impl Engine {
 
     /// Begins the round of publishing and the passes that are due.
     fn begin_due_work(&mut self) {
-        let Some(now) = self.time.map(RedisTime::now) else { return };
+        let Some(now) = self.time.map(RedisTime::now).filter(|_| self.may_write()) else { return };
         let is_up = self.redis_health.is_up();
         if is_up {
             self.publication.begin(&self.connection, now);
@@ -197,11 +202,40 @@ impl Engine {
             self.publication.check_boundary();
         }
         self.time = Some(RedisTime::heard(beat.now));
+        self.compare_schema(beat.newer_schema);
         self.status.send_modify(|status| status.connected = true);
-        if !self.publication.is_under_way() && self.reading.is_none() {
+        if self.may_write() && !self.publication.is_under_way() && self.reading.is_none() {
             self.compare_generation(beat.generation);
         }
         self.begin_due_work();
+    }
+
+    /// Whether this version knows the schema in Redis, as of the last heartbeat.
+    fn may_write(&self) -> bool {
+        self.newer_schema.is_none()
+    }
+
+    /// Ends all work when the schema in Redis is `newer` than this version knows. Publishes everything when it no longer
+    /// is.
+    fn compare_schema(&mut self, newer: Option<NewerSchema>) {
+        if mem::replace(&mut self.newer_schema, newer) == newer {
+            return;
+        }
+        self.status.send_modify(|status| status.newer_schema = newer);
+        match newer {
+            Some(newer) => {
+                tracing::error!(
+                    "{newer}: this daemon neither publishes nor refills; upgrade it, see docs/upgrading.md"
+                );
+                self.passes.halt();
+                self.publication.halt();
+                (self.at_rest, self.reading) = (AtRestQueue::default(), None);
+            }
+            None => {
+                tracing::warn!("the schema in Redis is known again: publishing again");
+                self.publication.publish_again();
+            }
+        }
     }
 
     /// Reads the limits again if another daemon has published, and publishes them again if Redis has lost them.
@@ -256,7 +290,8 @@ impl Engine {
 
     fn pass_ended(&mut self, ended: EndedPass) {
         let lag = self.passes.ended(ended, self.time.map_or(0, RedisTime::now));
-        let (ready, credited) = (self.passes.all_seen(), self.passes.credited());
+        let ready = self.passes.all_seen() && self.may_write();
+        let credited = self.passes.credited();
         self.status.send_modify(|status| {
             (status.credited, status.lag) = (credited, lag);
             status.ready |= ready;

@@ -80,6 +80,12 @@ impl Passes {
         (self.shards, self.tick) = (shards, tick);
     }
 
+    /// Ends the passes in flight after their present slice, and refills nothing until shards are replaced.
+    pub(super) fn halt(&mut self) {
+        mem::take(&mut self.stop).store(true, Relaxed);
+        self.replace(Vec::new(), self.tick);
+    }
+
     /// The number of shards.
     pub(super) fn shards(&self) -> usize {
         self.shards.len()

@@ -108,6 +108,12 @@ impl Publication {
         (self.pending, self.failed) = (Some(AppliesFrom::Boundary), None);
     }
 
+    /// Gives up the round in flight. The next one publishes everything again.
+    pub(super) fn halt(&mut self) {
+        self.running = None;
+        self.publish_again();
+    }
+
     /// Treats the next turn as a boundary: the clock of Redis was set.
     pub(super) fn check_boundary(&mut self) {
         self.next_boundary = Some(0);

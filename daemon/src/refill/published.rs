@@ -5,6 +5,7 @@ use redis::RedisResult;
 use topup_wire::{
     connection::Connection,
     limit::{Limit, LimitName},
+    namespace::InNamespace,
     reply::PublishedLimit,
     scripts,
 };
@@ -28,7 +29,8 @@ pub(super) async fn read_published(mut connection: Connection) -> RedisResult<Pu
         async move { readable(&name, scripts::read_limit(&mut connection, &name).await) }
     });
     let limits: Vec<_> = stream::iter(reading).buffered(MAX_CONCURRENT).try_collect().await?;
-    Ok(PublishedShards { generation, shards: limits.iter().flatten().flat_map(Shard::of).collect() })
+    let shards = limits.iter().flatten().flat_map(|limit| Shard::of(connection.namespace(), limit));
+    Ok(PublishedShards { generation, shards: shards.collect() })
 }
 
 /// A limit as published; `None` if its record is gone or unreadable. One unreadable record stops no other limit.

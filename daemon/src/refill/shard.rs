@@ -7,6 +7,7 @@ use topup_wire::{
     connection::Address,
     keyspace::ShardKeys,
     limit::{Limit, Supply},
+    namespace::Namespace,
 };
 
 use super::shard_pass::PassSummary;
@@ -44,7 +45,7 @@ pub(super) struct Shard {
 
 impl Shard {
     /// The shards of `limit`; none if its algorithm needs no daemon.
-    pub(super) fn of(limit: &Limit) -> Vec<Self> {
+    pub(super) fn of(namespace: Namespace, limit: &Limit) -> Vec<Self> {
         if limit.algorithm.is_script_only() {
             return Vec::new();
         }
@@ -60,7 +61,7 @@ impl Shard {
         let by_tick = !limit.catch_up && period <= tick;
         let period = if by_tick { tick } else { period };
         let shard = |number| Self {
-            keys: Arc::new(ShardKeys::new(&limit.name, number)),
+            keys: Arc::new(ShardKeys::new(namespace, &limit.name, number)),
             period,
             by_tick,
             active: false,
@@ -96,7 +97,7 @@ mod tests {
 
     fn shard(config: &str) -> Shard {
         let desired = desired_limits(&Config::parse(config, "config.toml").unwrap(), 1, |_| true);
-        Shard::of(&desired[0].limit).remove(0)
+        Shard::of(Namespace::default(), &desired[0].limit).remove(0)
     }
 
     /// A bucket of one tick's tokens that is emptied at once still gets nearly all of its rate.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use topup_wire::schema::NewerSchema;
+
 /// The engine's status at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
@@ -9,6 +11,8 @@ pub struct EngineStatus {
     pub ready: bool,
     /// Whether Redis answers.
     pub connected: bool,
+    /// The schema in Redis, if this version does not know it: nothing is published or refilled.
+    pub newer_schema: Option<NewerSchema>,
     /// The generation this daemon refills.
     pub generation: u64,
     /// Token bucket shards being refilled.

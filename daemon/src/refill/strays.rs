@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::RedisResult;
 use tokio::time::sleep;
-use topup_wire::{connection::Connection, keyspace::ShardKeys, scripts};
+use topup_wire::{connection::Connection, keyspace::ShardKeys, namespace::InNamespace, scripts};
 
 use crate::text::counted;
 
@@ -44,7 +44,8 @@ async fn sweep_round(connection: &Connection) -> RedisResult<usize> {
         while let Some(from) = cursor {
             let (strays, next) = scripts::find_strays(&mut node, &published, from, STEP).await?;
             for ((name, shard), members) in strays {
-                removed += scripts::sweep_keys(conn, &ShardKeys::new(&name, shard), &members).await?;
+                let keys = ShardKeys::new(conn.namespace(), &name, shard);
+                removed += scripts::sweep_keys(conn, &keys, &members).await?;
             }
             cursor = next;
             sleep(STEP_PAUSE * daemons as u32).await;

@@ -7,6 +7,7 @@ use topup_wire::{
     constants::BAND_WIDTH,
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Shards},
+    namespace::Namespace,
     reply::{Settled, Verdict},
     scripts,
 };
@@ -30,14 +31,14 @@ pub(super) struct Stored {
 impl Bucket {
     /// The one bucket of an unkeyed limit.
     pub(super) fn of(redis: &Redis, limit: &str) -> Self {
-        let keys = ShardKeys::new(&limit.parse().unwrap(), 0);
+        let keys = ShardKeys::new(Namespace::default(), &limit.parse().unwrap(), 0);
         Self { connection: redis.connection(), keys, member: String::new() }
     }
 
     /// The bucket of `key`, of a limit with so many shards.
     pub(super) fn keyed(redis: &Redis, limit: &str, key: &str, shards: u64) -> Self {
         let shard = shard_of(key, Shards::new(shards).unwrap());
-        let keys = ShardKeys::new(&limit.parse().unwrap(), shard);
+        let keys = ShardKeys::new(Namespace::default(), &limit.parse().unwrap(), shard);
         Self { connection: redis.connection(), keys, member: key.to_owned() }
     }
 

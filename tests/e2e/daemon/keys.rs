@@ -7,6 +7,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Shards},
+    namespace::Namespace,
     scripts,
 };
 
@@ -32,7 +33,7 @@ async fn take_each(redis: &Redis, shards: u64) {
 async fn take_each_lazily(redis: &Redis, shards: u64) {
     for key in KEYS {
         let shard = shard_of(key, Shards::new(shards).unwrap());
-        let keys = ShardKeys::new(&"user".parse().unwrap(), shard);
+        let keys = ShardKeys::new(Namespace::default(), &"user".parse().unwrap(), shard);
         let (conn, lazy) = (&mut redis.connection(), Algorithm::LazyTokenBucket);
         let taken = scripts::settle(conn, lazy, &keys, key, Operation::Take(3), false, 0).await;
         assert_eq!(taken.unwrap().tokens, 7);
@@ -42,7 +43,8 @@ async fn take_each_lazily(redis: &Redis, shards: u64) {
 /// Waits until the keys of limit `user` are its records in so many shards, and nothing else.
 async fn only_records(redis: &Redis, shards: u16) {
     let name = "user".parse().unwrap();
-    let wanted: BTreeSet<String> = (0..shards).map(|shard| ShardKeys::new(&name, shard).record).collect();
+    let wanted: BTreeSet<String> =
+        (0..shards).map(|shard| ShardKeys::new(Namespace::default(), &name, shard).record).collect();
     eventually(SOON, async || {
         let found: BTreeSet<String> =
             redis.ask::<Vec<String>>(&["KEYS", "topup:{user:*"]).await.into_iter().collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_tests::{Attempt, Redis, SOON, Signal, clock, eventually};
 
-use topup_wire::{keyspace::ShardKeys, limit::Algorithm};
+use topup_wire::{keyspace::ShardKeys, limit::Algorithm, namespace::Namespace};
 
 use super::{
     fixture::{Fixture, Tasks, patient},
@@ -174,7 +174,10 @@ async fn a_change_of_algorithm_reaches_keys_of_every_shard_without_an_error() {
         let [from, to] = pair else { unreachable!("windows of two") };
         fixture.reload(&config(*to)).await;
         decides(&fixture.redis, "user:7", *to).await;
-        let old = ShardKeys::new(&"user".parse().unwrap(), 0).state(*from, "").replace(":0}", ":*}") + "*";
+        let old = ShardKeys::new(Namespace::default(), &"user".parse().unwrap(), 0)
+            .state(*from, "")
+            .replace(":0}", ":*}")
+            + "*";
         eventually(SOON, async || {
             let left: Vec<String> = fixture.redis.ask(&["KEYS", &old]).await;
             if left.is_empty() { Ok(()) } else { Err(left) }

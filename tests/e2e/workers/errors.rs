@@ -24,7 +24,10 @@ async fn a_limit_is_unknown_until_it_is_published_and_then_works() {
     let redis = Redis::start().await;
     let topup = patient(redis.url()).await;
     let early = topup.limit("api").take(1).await.unwrap_err();
-    assert!(matches!(&early, Error::NothingPublished { limit } if limit == "api"), "{early}");
+    assert!(
+        matches!(&early, Error::NothingPublished { limit, namespace } if limit == "api" && namespace == "topup"),
+        "{early}"
+    );
     assert!(early.is_transient(), "a daemon will publish it");
     assert!(early.to_string().contains("is topupd running"), "{early}");
     assert_eq!(redis.dbsize().await, 0, "no key behind");

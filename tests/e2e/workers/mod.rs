@@ -18,6 +18,7 @@ mod fixture;
 mod keys;
 mod lazy;
 mod leases;
+mod namespaces;
 mod network;
 mod oracle;
 mod outage;

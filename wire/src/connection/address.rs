@@ -7,6 +7,8 @@ use redis::{
     io::tcp::TcpSettings,
 };
 
+use super::parameters::split_namespace;
+
 /// Where a node of a cluster listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
@@ -69,7 +71,10 @@ impl fmt::Display for Address {
 
 /// The servers that `url` names: one, or several nodes of a cluster, `redis://user:password@host:port,host:port`.
 pub(super) fn servers(url: &str) -> RedisResult<Vec<ConnectionInfo>> {
-    each(url).iter().map(|url| url.as_str().into_connection_info().map(settled)).collect()
+    let (url, _) = split_namespace(url).map_err(|error| {
+        RedisError::from((ErrorKind::InvalidClientConfig, "wrong Redis URL", error.to_string()))
+    })?;
+    each(&url).iter().map(|url| url.as_str().into_connection_info().map(settled)).collect()
 }
 
 /// `url`, once for each address that it names.

@@ -3,6 +3,7 @@
 mod address;
 mod cluster_router;
 mod node;
+mod parameters;
 mod redirect;
 mod topology;
 
@@ -17,10 +18,14 @@ pub use address::{Address, check};
 pub(crate) use cluster_router::{ClusterRouter, SLOW, node_replaced};
 use node::Commands;
 pub(crate) use node::Node;
+pub use parameters::{ParameterError, split_namespace};
 pub use redirect::is_elsewhere;
 use redirect::{Redirect, error_in};
 
-use crate::hash_slot::HashSlot;
+use crate::{
+    hash_slot::HashSlot,
+    namespace::{InNamespace, Namespace},
+};
 
 /// The longest time for one attempt to connect. A host needs a few round trips; a second also covers a lost packet.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -49,10 +54,11 @@ pub struct Connection {
     router: Arc<ClusterRouter>,
     /// The node of the last command.
     last: Option<Arc<Node>>,
+    namespace: Namespace,
 }
 
 /// A connection to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster,
-/// `redis://host:port,host:port`.
+/// `redis://host:port,host:port`. The URL may name a namespace, `redis://host?namespace=shop`.
 ///
 /// Commands have no time limit. Callers set deadlines of their own.
 ///
@@ -62,12 +68,21 @@ pub struct Connection {
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
-    Ok(Connection { router: ClusterRouter::open(url)?, last: None })
+    let router = ClusterRouter::open(url)?;
+    // A wrong parameter has been reported by now.
+    let namespace = split_namespace(url).ok().and_then(|(_, namespace)| namespace).unwrap_or_default();
+    Ok(Connection { router, last: None, namespace })
 }
 
 // === impl Connection ===
 
 impl Connection {
+    /// The same connection for the keys of `namespace`.
+    #[must_use]
+    pub fn in_namespace(self, namespace: Namespace) -> Self {
+        Self { namespace, ..self }
+    }
+
     /// The node of `hash_slot`; `None` unless Redis is known to be a cluster.
     pub fn node_of(&self, hash_slot: HashSlot) -> Option<Address> {
         self.router.owner(hash_slot)?.address().cloned()
@@ -82,7 +97,7 @@ impl Connection {
             return Ok(vec![self.clone()]);
         }
         let nodes = self.router.nodes().into_iter();
-        Ok(nodes.map(|node| Self { router: self.router.clone(), last: Some(node) }).collect())
+        Ok(nodes.map(|node| Self { last: Some(node), ..self.clone() }).collect())
     }
 
     pub(crate) fn router(&self) -> &Arc<ClusterRouter> {
@@ -145,6 +160,12 @@ impl ConnectionLike for Connection {
 
     fn get_db(&self) -> i64 {
         self.router.first().db()
+    }
+}
+
+impl InNamespace for Connection {
+    fn namespace(&self) -> Namespace {
+        self.namespace
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
+use redis::{Cmd, RedisResult, Script};
 
 use crate::{
     counts::{Count, Counts},
-    keyspace::{ShardKeys, counts_of},
+    keyspace::ShardKeys,
     limit::LimitName,
+    namespace::InNamespace,
 };
 
 static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("count.lua")));
@@ -16,9 +17,10 @@ static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("coun
 ///
 /// # Errors
 /// Errors of Redis. The counts may have been added all the same.
-pub async fn count(connection: &mut impl ConnectionLike, name: &LimitName, more: &Counts) -> RedisResult<()> {
+pub async fn count(connection: &mut impl InNamespace, name: &LimitName, more: &Counts) -> RedisResult<()> {
     let mut call = COUNT.prepare_invoke();
-    call.key(ShardKeys::new(name, 0).record).key(counts_of(name));
+    let namespace = connection.namespace();
+    call.key(ShardKeys::new(namespace, name, 0).record).key(namespace.counts_of(name));
     for count in Count::ALL.into_iter().filter(|count| more.get(*count) > 0) {
         call.arg(count.as_str()).arg(more.get(count));
     }
@@ -29,8 +31,9 @@ pub async fn count(connection: &mut impl ConnectionLike, name: &LimitName, more:
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn counts(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<Counts> {
-    let fields: HashMap<String, u64> = Cmd::hgetall(counts_of(name)).query_async(connection).await?;
+pub async fn counts(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<Counts> {
+    let fields: HashMap<String, u64> =
+        Cmd::hgetall(connection.namespace().counts_of(name)).query_async(connection).await?;
     let mut counts = Counts::default();
     for count in Count::ALL {
         counts.set(count, fields.get(count.as_str()).copied().unwrap_or(0));
@@ -42,6 +45,6 @@ pub async fn counts(connection: &mut impl ConnectionLike, name: &LimitName) -> R
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
-pub async fn clear_counts(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<()> {
-    Cmd::unlink(counts_of(name)).query_async(connection).await
+pub async fn clear_counts(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<()> {
+    Cmd::unlink(connection.namespace().counts_of(name)).query_async(connection).await
 }

@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::LazyLock, time::Duration};
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use crate::{
-    keyspace::{DAEMONS, GENERATION, daemon_details},
+    namespace::InNamespace,
     reply::{Beat, Polled},
+    schema::SCHEMA,
 };
 
 static HEARTBEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("heartbeat.lua")));
@@ -32,18 +33,20 @@ pub struct DaemonStatus {
     pub health: Health,
 }
 
-/// Reports that the daemon `id` is alive, for the time `good_for`.
+/// Reports that the daemon `id` is alive, for the time `good_for`. Writes nothing if Redis has a
+/// [newer schema](crate::schema).
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
 pub async fn heartbeat(
-    connection: &mut impl ConnectionLike,
+    connection: &mut impl InNamespace,
     id: &str,
     good_for: Duration,
     health: &Health,
 ) -> RedisResult<Beat> {
-    let mut call = HEARTBEAT.prepare_invoke();
-    call.key(DAEMONS).key(GENERATION).key(daemon_details(id)).arg(id).arg(good_for.as_micros() as u64);
+    let (mut call, namespace) = (HEARTBEAT.prepare_invoke(), connection.namespace());
+    call.key(namespace.daemons()).key(namespace.generation()).key(namespace.daemon_details(id));
+    call.key(namespace.schema()).arg(id).arg(good_for.as_micros() as u64).arg(SCHEMA);
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
@@ -52,29 +55,35 @@ pub async fn heartbeat(
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
-pub async fn retire(connection: &mut impl ConnectionLike, id: &str) -> RedisResult<()> {
-    redis::pipe().zrem(DAEMONS, id).ignore().unlink(daemon_details(id)).ignore().exec_async(connection).await
+pub async fn retire(connection: &mut impl InNamespace, id: &str) -> RedisResult<()> {
+    let namespace = connection.namespace();
+    let mut pipe = redis::pipe();
+    pipe.zrem(namespace.daemons(), id).unlink(namespace.daemon_details(id));
+    pipe.exec_async(connection).await
 }
 
-/// Whether a daemon is alive, and the generation published.
+/// Whether a daemon is alive, the generation published, and its schema.
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn poll(connection: &mut impl ConnectionLike) -> RedisResult<Polled> {
-    POLL.key(DAEMONS).key(GENERATION).invoke_async(connection).await
+pub async fn poll(connection: &mut impl InNamespace) -> RedisResult<Polled> {
+    let namespace = connection.namespace();
+    let mut call = POLL.key(namespace.daemons());
+    call.key(namespace.generation()).key(namespace.schema()).invoke_async(connection).await
 }
 
 /// The daemons alive.
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn daemons(connection: &mut impl ConnectionLike) -> RedisResult<Vec<DaemonStatus>> {
-    let now = poll(connection).await?.now;
-    let ids: Vec<String> = Cmd::zrangebyscore(DAEMONS, now, "+inf").query_async(connection).await?;
+pub async fn daemons(connection: &mut impl InNamespace) -> RedisResult<Vec<DaemonStatus>> {
+    let (now, namespace) = (poll(connection).await?.now, connection.namespace());
+    let ids: Vec<String> =
+        Cmd::zrangebyscore(namespace.daemons(), now, "+inf").query_async(connection).await?;
     let mut alive = Vec::with_capacity(ids.len());
     for id in ids {
         let details: HashMap<String, String> =
-            Cmd::hgetall(daemon_details(&id)).query_async(connection).await?;
+            Cmd::hgetall(namespace.daemon_details(&id)).query_async(connection).await?;
         let number = |field: &str| details.get(field).and_then(|value| value.parse().ok()).unwrap_or(0);
         let health = Health {
             lag: Duration::from_micros(number("lag")),

@@ -31,7 +31,7 @@ pub use migrate::{is_migrating, list_previous, migrate};
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};
-pub use registry::{announce, forget, generation, published_limits, register};
+pub use registry::{announce, forget, generation, newer_schema, published_limits, register};
 pub use settle::{decrement, encode_decrement, encode_settle, settle};
 pub use sweep::{
     drop_record, find_at_rest, find_strays, sweep_counters, sweep_keys, sweep_states, touch_states,

@@ -1,8 +1,11 @@
--- The control poll of a worker: is a daemon alive, and has anything been published since?
--- KEYS  1 index of daemons  2 generation
--- Reply {now, generation, alive}: generation -1 when nothing is published; alive: daemons whose heartbeat is still
---       good.
-assert(#KEYS == 2 and #ARGV == 0, 'poll takes 2 keys')
+-- The control poll of a worker: is a daemon alive, has anything been published since, and of which schema?
+-- KEYS  1 index of daemons  2 generation  3 schema
+-- Reply {now, generation, alive, schema}: generation -1 when nothing is published; alive: daemons whose heartbeat is
+--       still good; schema 0 when no daemon has written it.
+assert(#KEYS == 3 and #ARGV == 0, 'poll takes 3 keys')
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-return {now, tonumber(redis.call('GET', KEYS[2]) or -1), redis.call('ZCOUNT', KEYS[1], now, '+inf')}
+local generation = tonumber(redis.call('GET', KEYS[2]) or -1)
+-- MGET finds nothing in a key of another type, which a daemon then overwrites.
+local schema = tonumber(string.match(redis.call('MGET', KEYS[3])[1] or '', '^%d+$') or 0)
+return {now, generation, redis.call('ZCOUNT', KEYS[1], now, '+inf'), math.min(schema, 1000000)}

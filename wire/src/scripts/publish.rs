@@ -12,6 +12,7 @@ use crate::{
         Algorithm, Capacity, Lease, Limit, LimitName, Percent, Period, Rollout, Shards, Supply, Terms,
         Windows,
     },
+    namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
 };
 
@@ -66,10 +67,10 @@ pub async fn freeze(
 /// # Errors
 /// Errors of Redis, and a record this version cannot read.
 pub async fn read_limit(
-    connection: &mut impl ConnectionLike,
+    connection: &mut impl InNamespace,
     name: &LimitName,
 ) -> RedisResult<Option<PublishedLimit>> {
-    let record = ShardKeys::new(name, 0).record;
+    let record = ShardKeys::new(connection.namespace(), name, 0).record;
     let fields: HashMap<String, Vec<u8>> = Cmd::hgetall(record).query_async(connection).await?;
     if fields.is_empty() {
         return Ok(None);

@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
+use redis::{Cmd, RedisResult, Script};
 
+use super::daemons::poll;
 use crate::{
-    keyspace::{GENERATION, LIMITS},
     limit::{LimitName, Shards},
+    namespace::InNamespace,
+    schema::NewerSchema,
 };
 
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("announce.lua")));
@@ -15,10 +17,9 @@ static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("a
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn published_limits(
-    connection: &mut impl ConnectionLike,
-) -> RedisResult<BTreeMap<LimitName, Shards>> {
-    let entries: BTreeMap<String, u64> = Cmd::hgetall(LIMITS).query_async(connection).await?;
+pub async fn published_limits(connection: &mut impl InNamespace) -> RedisResult<BTreeMap<LimitName, Shards>> {
+    let entries: BTreeMap<String, u64> =
+        Cmd::hgetall(connection.namespace().limits()).query_async(connection).await?;
     Ok(entries
         .into_iter()
         .filter_map(|(name, shards)| Some((LimitName::published(&name).ok()?, Shards::new(shards).ok()?)))
@@ -31,19 +32,19 @@ pub async fn published_limits(
 /// # Errors
 /// Errors of Redis.
 pub async fn register(
-    connection: &mut impl ConnectionLike,
+    connection: &mut impl InNamespace,
     name: &LimitName,
     shards: Shards,
 ) -> RedisResult<()> {
-    Cmd::hset(LIMITS, name.as_str(), shards.get()).query_async(connection).await
+    Cmd::hset(connection.namespace().limits(), name.as_str(), shards.get()).query_async(connection).await
 }
 
 /// Notes that `name` has no keys left.
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn forget(connection: &mut impl ConnectionLike, name: &LimitName) -> RedisResult<()> {
-    Cmd::hdel(LIMITS, name.as_str()).query_async(connection).await
+pub async fn forget(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<()> {
+    Cmd::hdel(connection.namespace().limits(), name.as_str()).query_async(connection).await
 }
 
 /// Counts a publication, so that workers and other daemons read the records again. Returns the new generation. It is
@@ -51,14 +52,23 @@ pub async fn forget(connection: &mut impl ConnectionLike, name: &LimitName) -> R
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn announce(connection: &mut impl ConnectionLike) -> RedisResult<u64> {
-    ANNOUNCE.key(GENERATION).invoke_async(connection).await
+pub async fn announce(connection: &mut impl InNamespace) -> RedisResult<u64> {
+    ANNOUNCE.key(connection.namespace().generation()).invoke_async(connection).await
 }
 
 /// The published generation; `None` if nothing is published.
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn generation(connection: &mut impl ConnectionLike) -> RedisResult<Option<u64>> {
-    Cmd::get(GENERATION).query_async(connection).await
+pub async fn generation(connection: &mut impl InNamespace) -> RedisResult<Option<u64>> {
+    Cmd::get(connection.namespace().generation()).query_async(connection).await
+}
+
+/// The schema in Redis, if this version does not know it. Commands by hand ask for it; workers and daemons learn it from
+/// polls and heartbeats.
+///
+/// # Errors
+/// Errors of Redis.
+pub async fn newer_schema(connection: &mut impl InNamespace) -> RedisResult<Option<NewerSchema>> {
+    Ok(poll(connection).await?.newer_schema)
 }

@@ -7,8 +7,9 @@ use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Script, aio::ConnectionL
 use super::{at_rest::is_at_rest, settle::settle};
 use crate::{
     bucket::Operation,
-    keyspace::{COUNTERS_PATTERN, ShardKeys, bucket_of, state_of, states_pattern},
+    keyspace::ShardKeys,
     limit::{Algorithm, LimitName, Shards},
+    namespace::InNamespace,
 };
 
 static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep.lua")));
@@ -68,13 +69,14 @@ pub async fn sweep_keys(
 /// # Errors
 /// Errors of Redis.
 pub async fn find_strays(
-    node: &mut impl ConnectionLike,
+    node: &mut impl InNamespace,
     published: &BTreeMap<LimitName, Shards>,
     from: u64,
     most: usize,
 ) -> RedisResult<(BTreeMap<(LimitName, u16), Vec<String>>, Option<u64>)> {
-    let (found, next) = scan_for(node, COUNTERS_PATTERN, from, most).await?;
-    let buckets = found.iter().filter_map(|key| Some((key, bucket_of(key)?)));
+    let namespace = node.namespace();
+    let (found, next) = scan_for(node, &namespace.counters_pattern(), from, most).await?;
+    let buckets = found.iter().filter_map(|key| Some((key, namespace.bucket_of(key)?)));
     let (mut own, mut strays): (Vec<_>, Vec<_>) = buckets
         .partition(|(_, (name, shard, _))| published.get(name).is_some_and(|shards| *shard < shards.get()));
     // Most buckets are at rest, and expire.
@@ -85,7 +87,7 @@ pub async fn find_strays(
     let mut expires = all_of::<i64>(node, &asked).await?.into_iter();
     own.retain(|_| expires.next() == Some(-1));
     let asked = own.iter().fold(redis::pipe(), |mut asked, (_, (name, shard, member))| {
-        let keys = ShardKeys::new(name, *shard);
+        let keys = ShardKeys::new(namespace, name, *shard);
         asked.zscore(keys.due, *member).zscore(keys.previous, *member);
         asked
     });
@@ -105,14 +107,15 @@ pub async fn find_strays(
 /// # Errors
 /// Errors of Redis.
 pub async fn find_at_rest(
-    node: &mut impl ConnectionLike,
+    node: &mut impl InNamespace,
     name: &LimitName,
     from: u64,
 ) -> RedisResult<(Vec<(u16, String)>, Option<u64>)> {
+    let namespace = node.namespace();
     let (found, next) = scan(node, name, from).await?;
     let buckets: Vec<_> = found
         .iter()
-        .filter_map(|key| state_of(name, Algorithm::TokenBucket, key).map(|bucket| (key, bucket)))
+        .filter_map(|key| namespace.state_of(name, Algorithm::TokenBucket, key).map(|bucket| (key, bucket)))
         .collect();
     let asked = buckets.iter().fold(redis::pipe(), |mut asked, (key, _)| {
         asked.get(*key);
@@ -138,20 +141,22 @@ async fn all_of<T: FromRedisValue>(node: &mut impl ConnectionLike, asked: &Pipel
 /// # Errors
 /// Errors of Redis. May be called again without harm.
 pub async fn sweep_states(
-    connection: &mut impl ConnectionLike,
-    node: &mut impl ConnectionLike,
+    connection: &mut impl InNamespace,
+    node: &mut impl InNamespace,
     name: &LimitName,
     algorithm: Algorithm,
     first: u16,
 ) -> RedisResult<()> {
-    let mut cursor = Some(0);
+    let (namespace, mut cursor) = (node.namespace(), Some(0));
     while let Some(from) = cursor {
         let found: Vec<String>;
         (found, cursor) = scan(node, name, from).await?;
         // All states of a shard are in one hash slot.
         let mut states: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
         for key in &found {
-            if let Some((shard, _)) = state_of(name, algorithm, key).filter(|(shard, _)| *shard >= first) {
+            if let Some((shard, _)) =
+                namespace.state_of(name, algorithm, key).filter(|(shard, _)| *shard >= first)
+            {
                 states.entry(shard).or_default().push(key);
             }
         }
@@ -160,7 +165,7 @@ pub async fn sweep_states(
                 Cmd::unlink(states).exec_async(connection).await?;
                 continue;
             }
-            let keys = ShardKeys::new(name, shard);
+            let keys = ShardKeys::new(namespace, name, shard);
             let members: Vec<String> = states.iter().map(|state| keys.member(state).to_owned()).collect();
             sweep_keys(connection, &keys, &members).await?;
         }
@@ -174,17 +179,17 @@ pub async fn sweep_states(
 /// # Errors
 /// Errors of Redis. May be called again without harm.
 pub async fn touch_states(
-    connection: &mut impl ConnectionLike,
-    node: &mut impl ConnectionLike,
+    connection: &mut impl InNamespace,
+    node: &mut impl InNamespace,
     name: &LimitName,
     algorithm: Algorithm,
 ) -> RedisResult<()> {
-    let mut cursor = Some(0);
+    let (namespace, mut cursor) = (node.namespace(), Some(0));
     while let Some(from) = cursor {
         let found: Vec<String>;
         (found, cursor) = scan(node, name, from).await?;
-        for (shard, member) in found.iter().filter_map(|key| state_of(name, algorithm, key)) {
-            let keys = ShardKeys::new(name, shard);
+        for (shard, member) in found.iter().filter_map(|key| namespace.state_of(name, algorithm, key)) {
+            let keys = ShardKeys::new(namespace, name, shard);
             settle(connection, algorithm, &keys, member, Operation::Refund(0), false, 0).await?;
         }
     }
@@ -194,15 +199,15 @@ pub async fn touch_states(
 /// One step of a scan for the states of a limit, and the cursor of the next step. Redis looks at the keys of one step
 /// in a fraction of a millisecond.
 async fn scan(
-    node: &mut impl ConnectionLike,
+    node: &mut impl InNamespace,
     name: &LimitName,
     from: u64,
 ) -> RedisResult<(Vec<String>, Option<u64>)> {
-    scan_for(node, &states_pattern(name), from, 500).await
+    scan_for(node, &node.namespace().states_pattern(name), from, 500).await
 }
 
 async fn scan_for(
-    node: &mut impl ConnectionLike,
+    node: &mut impl InNamespace,
     pattern: &str,
     from: u64,
     most: usize,

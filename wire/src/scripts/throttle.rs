@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use redis::{Cmd, RedisError, RedisResult, Script, Value, aio::ConnectionLike};
 
 use super::script;
-use crate::{keyspace::throttle_state, limit::Throttle, reply::Throttled};
+use crate::{limit::Throttle, namespace::InNamespace, reply::Throttled};
 
 static THROTTLE: LazyLock<Script> = script!("throttle.lua");
 
@@ -20,17 +20,17 @@ pub async fn has_cell(connection: &mut impl ConnectionLike) -> RedisResult<bool>
     Ok(known.iter().any(|command| *command != Value::Nil))
 }
 
-/// Calls the module for `key`, which is also the key in Redis.
+/// Calls the module for `key`. In the default namespace, that is also the key in Redis.
 ///
 /// # Errors
 /// Errors of Redis, see [`is_no_command`]. The call may have counted all the same.
 pub async fn cell_throttle(
-    connection: &mut impl ConnectionLike,
+    connection: &mut impl InNamespace,
     key: &str,
     throttle: Throttle,
 ) -> RedisResult<Throttled> {
     let mut ask = Cmd::new();
-    ask.arg("CL.THROTTLE").arg(key);
+    ask.arg("CL.THROTTLE").arg(connection.namespace().cell_key(key));
     ask.arg(&throttle.as_args()[..]).query_async(connection).await
 }
 
@@ -39,11 +39,12 @@ pub async fn cell_throttle(
 /// # Errors
 /// Errors of Redis. The call may have counted all the same.
 pub async fn throttle(
-    connection: &mut impl ConnectionLike,
+    connection: &mut impl InNamespace,
     key: &str,
     throttle: Throttle,
 ) -> RedisResult<Throttled> {
-    THROTTLE.key(throttle_state(key)).arg(&throttle.as_args()[..]).invoke_async(connection).await
+    let state = connection.namespace().throttle_state(key);
+    THROTTLE.key(state).arg(&throttle.as_args()[..]).invoke_async(connection).await
 }
 
 /// Whether `error` says that the server has no such command. Nothing was done.

@@ -44,6 +44,31 @@ fn every_key_becomes_its_value() {
 }
 
 #[test]
+fn a_namespace_stands_beside_the_url_or_in_it() {
+    for (redis, namespace, shown) in [
+        ("", "topup", "redis://127.0.0.1:6379"),
+        ("namespace = \"shop\"", "shop", "redis://127.0.0.1:6379?namespace=shop"),
+        ("url = \"redis://u:p@a/2?namespace=shop\"", "shop", "redis://***@a/2?namespace=shop"),
+        (
+            "url = \"unix:///a?namespace=shop&pass=b\"\nnamespace = \"shop\"",
+            "shop",
+            "unix:///a?namespace=shop",
+        ),
+        ("url = \"redis://a\"\nnamespace = \"topup\"", "topup", "redis://a"),
+    ] {
+        let config = Config::parse(&format!("[redis]\n{redis}"), "config.toml").unwrap();
+        assert_eq!(config.redis_url.namespace().as_str(), namespace, "{redis}");
+        assert_eq!(config.redis_url.to_string(), shown);
+    }
+    let named: RedisUrl = "redis://a?namespace=shop".parse().unwrap();
+    let (other, plain) = (Some("other".parse().unwrap()), RedisUrl::default());
+    assert_eq!(named.clone().or_namespace(other).namespace().as_str(), "shop");
+    assert_eq!(named.clone().with_namespace(other).namespace().as_str(), "other");
+    assert_eq!(named.with_namespace(None).namespace().as_str(), "shop");
+    assert_eq!(plain.or_namespace(other).namespace().as_str(), "other");
+}
+
+#[test]
 fn what_is_left_out_has_its_default() {
     let text = "[limit]\none = { capacity = 5, rate = \"1/s\" }\n[limit.\"a.b\"]\ncapacity = 5\nrate = \"1/s\"\nkeyed = true";
     let config = Config::parse(text, "config.toml").unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use topup_wire::{keyspace::GENERATION, scripts, scripts::FREEZE};
+use topup_wire::{namespace::InNamespace, scripts, scripts::FREEZE};
 
 use super::Fixture;
 use crate::{
@@ -24,7 +24,7 @@ async fn record(fixture: &Fixture) -> HashMap<String, String> {
 }
 
 async fn generation(fixture: &Fixture) -> u64 {
-    fixture.ask(&["GET", GENERATION]).await
+    fixture.ask(&["GET", &fixture.connection.namespace().generation()]).await
 }
 
 /// Moves the beginning of every freeze into the past by its length.

@@ -6,6 +6,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::{Algorithm, LimitName},
+    namespace::Namespace,
     scripts,
 };
 
@@ -23,7 +24,10 @@ async fn sweep(fixture: &Fixture) -> usize {
         let (strays, next) =
             scripts::find_strays(&mut fixture.connection.clone(), &published, from, 7).await.unwrap();
         for ((name, shard), members) in strays {
-            removed += scripts::sweep_keys(conn, &ShardKeys::new(&name, shard), &members).await.unwrap();
+            removed +=
+                scripts::sweep_keys(conn, &ShardKeys::new(Namespace::default(), &name, shard), &members)
+                    .await
+                    .unwrap();
         }
         cursor = next;
     }
@@ -64,7 +68,7 @@ async fn strays_go_and_buckets_stay() {
 async fn a_stray_that_became_a_bucket_meanwhile_stays() {
     let fixture = Fixture::start();
     fixture.publish(USER, &FrozenShards::new()).await;
-    let keys = ShardKeys::new(&"user".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"user".parse().unwrap(), 0);
     let conn = &mut fixture.connection.clone();
     scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(5), true, 0).await.unwrap();
     let members = ["a".to_owned(), "none".to_owned()];

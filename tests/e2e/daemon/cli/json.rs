@@ -34,7 +34,10 @@ async fn a_decision_has_one_shape() {
 #[tokio::test]
 async fn status_has_one_shape() {
     let redis = Redis::start().await;
-    assert_eq!(told(&redis, &["status"]).await, json!({"generation": null, "daemons": [], "limits": []}));
+    assert_eq!(
+        told(&redis, &["status"]).await,
+        json!({"namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": []})
+    );
     let daemon = ready(LIMITS, &redis).await;
     told(&redis, &["take", "api"]).await;
     told(&redis, &["take", "user", "--key", "alice"]).await;

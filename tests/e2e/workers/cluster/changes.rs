@@ -1,7 +1,7 @@
 //! Limits are published, changed and removed on every node.
 
 use topup_tests::{SOON, Signal, eventually};
-use topup_wire::{keyspace::ShardKeys, limit::LimitName};
+use topup_wire::{keyspace::ShardKeys, limit::LimitName, namespace::Namespace};
 
 use super::Fixture;
 
@@ -23,7 +23,7 @@ impl Fixture {
         self.daemon.signal(Signal::HUP);
         let name: LimitName = "user".parse().unwrap();
         for shard in 0..12 {
-            let record = ShardKeys::new(&name, shard).record;
+            let record = ShardKeys::new(Namespace::default(), &name, shard).record;
             let home = &self.cluster.masters()[self.cluster.home(&record).await].redis;
             eventually(SOON, async || {
                 let found: Option<String> = home.ask(&["HGET", &record, field]).await;

@@ -6,8 +6,9 @@ use topup::Bucket;
 use topup_embedded::RedisServer;
 use topup_tests::{Cluster, SOON, clock, eventually};
 use topup_wire::{
-    keyspace::{GENERATION, ShardKeys, shard_of},
+    keyspace::{ShardKeys, shard_of},
     limit::Shards,
+    namespace::Namespace,
 };
 
 use super::{
@@ -47,7 +48,7 @@ async fn buckets(fixture: &Fixture) -> Vec<[Bucket; 2]> {
             let key = loop {
                 let key = keys.next().unwrap();
                 let shard = shard_of(&key, Shards::new(16).unwrap());
-                let record = ShardKeys::new(&limit.parse().unwrap(), shard).record;
+                let record = ShardKeys::new(Namespace::default(), &limit.parse().unwrap(), shard).record;
                 if fixture.cluster.home(&record).await == master {
                     break key;
                 }
@@ -108,35 +109,35 @@ async fn fail(mut fixture: Fixture, victim: usize, fails: impl FnOnce(&mut Redis
 #[tokio::test]
 async fn a_master_that_is_gone_takes_its_own_buckets_only() {
     let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(GENERATION).await;
+    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
     fail(fixture, (heart + 1) % 3, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn the_master_of_the_heartbeats_that_is_gone_takes_its_own_buckets_only() {
     let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(GENERATION).await;
+    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
     fail(fixture, heart, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn a_master_that_hangs_holds_no_other_up() {
     let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(GENERATION).await;
+    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
     fail(fixture, (heart + 1) % 3, |server| server.pause().unwrap()).await;
 }
 
 #[tokio::test]
 async fn the_master_of_the_heartbeats_that_hangs_holds_no_other_up() {
     let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(GENERATION).await;
+    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
     fail(fixture, heart, |server| server.pause().unwrap()).await;
 }
 
 /// Has a replica take over from the master that hears the heartbeats, which `fails`.
 async fn take_over(fails: impl FnOnce(&mut RedisServer)) {
     let mut fixture = Fixture::on(Cluster::with_replicas_of(3, &[0, 1, 2]).await, CONFIG).await;
-    let victim = fixture.cluster.home(GENERATION).await;
+    let victim = fixture.cluster.home(&Namespace::default().generation()).await;
     let buckets = buckets(&fixture).await;
     let gone = clock::now();
     fails(&mut fixture.cluster.nodes[victim].redis.server);
@@ -167,7 +168,11 @@ async fn a_replica_takes_over_the_buckets_of_a_master_that_hangs() {
 #[tokio::test]
 async fn a_worker_that_knows_one_master_only_finds_its_replica() {
     let mut cluster = Cluster::with_replicas_of(3, &[0]).await;
-    assert_eq!(cluster.home(GENERATION).await, 0, "the node that is named has the registry");
+    assert_eq!(
+        cluster.home(&Namespace::default().generation()).await,
+        0,
+        "the node that is named has the registry"
+    );
     let mut names = ('a'..='z').map(String::from);
     let name = loop {
         let name = names.next().unwrap();

@@ -3,6 +3,7 @@
 mod changes;
 mod failover;
 mod moving;
+mod namespaces;
 mod spread;
 mod urls;
 

@@ -6,6 +6,7 @@ use topup_tests::{Attempt, SOON, eventually};
 use topup_wire::{
     keyspace::{ShardKeys, shard_of},
     limit::Shards,
+    namespace::Namespace,
 };
 
 use super::{
@@ -117,7 +118,11 @@ async fn a_master_that_gives_all_its_slots_away_is_left_without_an_error() {
     assert!(fixture.bucket("stock").take(1).await.unwrap().is_allowed());
     let mut there = Vec::new();
     for user in (0..48).map(|i| format!("user-{i}")) {
-        let keys = ShardKeys::new(&"user".parse().unwrap(), shard_of(&user, Shards::new(16).unwrap()));
+        let keys = ShardKeys::new(
+            Namespace::default(),
+            &"user".parse().unwrap(),
+            shard_of(&user, Shards::new(16).unwrap()),
+        );
         if fixture.cluster.home(&keys.record).await == home {
             there.push(fixture.bucket("user").key(user));
         }

@@ -7,6 +7,7 @@ use topup_tests::{Cli, SOON, eventually};
 use topup_wire::{
     keyspace::{ShardKeys, shard_of},
     limit::Shards,
+    namespace::Namespace,
 };
 
 use super::{
@@ -50,7 +51,7 @@ async fn homes(fixture: &Fixture) -> BTreeMap<String, usize> {
     let mut homes = BTreeMap::new();
     for user in users() {
         let shard = shard_of(&user, Shards::new(16).unwrap());
-        let keys = ShardKeys::new(&"user".parse().unwrap(), shard);
+        let keys = ShardKeys::new(Namespace::default(), &"user".parse().unwrap(), shard);
         homes.insert(user, fixture.cluster.home(&keys.record).await);
     }
     homes

@@ -1,7 +1,7 @@
 //! A wrong number of keys or arguments is an error, and changes nothing.
 
 use redis::{Script, Value};
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, scripts};
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, namespace::Namespace, scripts};
 
 use super::sources;
 use crate::{
@@ -24,9 +24,9 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "publish" => keys == 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "freeze" => (keys, arguments) == (1, 3),
         "announce" => (keys, arguments) == (1, 0),
-        "heartbeat" => keys == 3 && arguments >= 2 && arguments.is_multiple_of(2),
+        "heartbeat" => keys == 4 && arguments >= 3 && !arguments.is_multiple_of(2),
         "throttle" => (keys, arguments) == (1, 4),
-        "poll" => (keys, arguments) == (2, 0),
+        "poll" => (keys, arguments) == (3, 0),
         other => panic!("what does {other} take?"),
     }
 }
@@ -34,7 +34,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
 #[tokio::test]
 async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(3, "1/s"), None).await.unwrap();
     scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(1), true, 0).await.unwrap();

@@ -5,6 +5,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::Algorithm,
+    namespace::Namespace,
     reply::{PublishReply, Verdict},
     scripts::{self, Health, Look},
 };
@@ -19,7 +20,7 @@ const TAKE: Operation = Operation::Take(1);
 #[tokio::test]
 async fn forgotten_scripts_are_sent_again() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let mut changed = limit(10, "1/s");
     for capacity in [10, 20] {
         changed.terms.capacity = topup_wire::limit::Capacity::new(capacity).unwrap();
@@ -58,7 +59,7 @@ async fn forgotten_scripts_are_sent_again() {
 #[tokio::test]
 async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let members = ["a".to_owned(), "b".to_owned()];
     for (_seed, mut rng) in seeds(20) {
         publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();

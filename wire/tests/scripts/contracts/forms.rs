@@ -4,6 +4,7 @@ use topup_wire::{
     bucket::Operation,
     constants::HOLD,
     limit::{Algorithm, Limit},
+    namespace::Namespace,
     reply::{PutInReply, Settled, Verdict},
     scripts::{self, BucketTake, Look, number_at_rest},
 };
@@ -258,7 +259,9 @@ async fn buckets_of_several_algorithms_are_taken_from_all_or_none() {
         Limit { name, algorithm, ..crate::generators::limit_of(algorithm, capacity) }
     };
     let limits = Algorithm::ALL.map(|algorithm| named(algorithm.as_str(), algorithm, 5));
-    let keys = limits.each_ref().map(|limit| topup_wire::keyspace::ShardKeys::new(&limit.name, 0));
+    let keys = limits
+        .each_ref()
+        .map(|limit| topup_wire::keyspace::ShardKeys::new(Namespace::default(), &limit.name, 0));
     for (limit, keys) in limits.iter().zip(&keys) {
         publish(&mut redis.connection, keys, limit, None).await.unwrap();
     }

@@ -4,6 +4,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::{Algorithm, Supply},
+    namespace::Namespace,
     reply::Verdict,
     scripts,
 };
@@ -18,7 +19,7 @@ const TAKE: Operation = Operation::Take(1);
 #[tokio::test]
 async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_script_only()) {
         let limit = limit_of(algorithm, 10);
@@ -37,7 +38,7 @@ async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
 #[tokio::test]
 async fn what_a_bare_decr_leaves_of_a_removed_limit_goes_with_the_next_question() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     assert_eq!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap(), -1);
     assert_eq!(

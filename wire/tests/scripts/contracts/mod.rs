@@ -8,5 +8,6 @@ mod leftovers;
 mod listing;
 mod pipeline;
 mod publishing;
+mod schema;
 pub(crate) mod sources;
 mod wrong_types;

@@ -1,6 +1,9 @@
 //! Publishing, migrating and sweeping, and the keys that they leave alone.
 
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::PublishReply, scripts};
+use topup_wire::{
+    bucket::Operation, keyspace::ShardKeys, limit::Algorithm, namespace::Namespace, reply::PublishReply,
+    scripts,
+};
 
 use crate::{
     generators::limit,
@@ -12,7 +15,7 @@ const TAKE: Operation = Operation::Take(3);
 #[tokio::test]
 async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(10, "1/d"), None).await.unwrap();
     scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap();
@@ -40,7 +43,7 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
 #[tokio::test]
 async fn buckets_of_a_published_limit_cannot_be_swept() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let mut limit = limit(10, "1/d");
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit, None).await.unwrap();

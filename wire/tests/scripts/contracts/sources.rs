@@ -52,6 +52,11 @@ pub(crate) fn of(algorithm: Algorithm, packed: bool) -> String {
     with_constants(&text)
 }
 
+/// The text of one file.
+pub(super) fn text_of(name: &str) -> String {
+    all().into_iter().find(|source| source.name == name).unwrap().text
+}
+
 fn all() -> Vec<Source> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -131,6 +136,24 @@ fn every_algorithm_is_one_function_of_its_name() {
         assert!(function.starts_with(&format!("local function {}(", source.name)), "{function}");
         assert!(source.header().contains("\n-- Laws  "), "{}: keeps no law", source.name);
         assert!(!source.text.contains("KEYS["), "{}: takes what others are asked for", source.name);
+    }
+}
+
+/// Or a script would leave its namespace. Each key comes from KEYS, or is one of them with a member added.
+#[test]
+fn no_script_names_a_key_of_its_own() {
+    for source in all() {
+        for (line, code) in source.text.lines().enumerate().filter(|(_, line)| !line.trim().starts_with("--"))
+        {
+            let place = format!("{}.lua:{}: {code}", source.name, line + 1);
+            assert!(!code.contains("topup") && !code.contains(":{") && !code.contains("}:"), "{place}");
+            // The first word behind a command is a key.
+            for key in
+                code.split("call('").skip(1).filter_map(|call| call.split_once("', ")).map(|(_, key)| key)
+            {
+                assert!(!key.starts_with(['\'', '"']), "{place}");
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::Algorithm,
+    namespace::Namespace,
     scripts::{self, Look},
 };
 
@@ -24,7 +25,7 @@ fn assert_wrong_type<T: std::fmt::Debug>(result: RedisResult<T>) {
 #[tokio::test]
 async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let members = ["a".to_owned()];
     for key in [keys.record.clone(), keys.due.clone(), keys.counter("a")] {
         publish(&mut redis.connection, &keys, &limit(5, "1/d"), None).await.unwrap();
@@ -55,7 +56,7 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
 #[tokio::test]
 async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(5, "1/s"), None).await.unwrap();
     for member in ["a", "b"] {
@@ -87,7 +88,7 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
 #[tokio::test]
 async fn a_state_of_a_wrong_type_is_an_error_and_stays() {
     let mut redis = Redis::start().await;
-    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     for algorithm in Algorithm::ALL {
         publish(&mut redis.connection, &keys, &limit_of(algorithm, 5), None).await.unwrap();
         redis.ask::<()>(&["SADD", &keys.state(algorithm, "a"), "not ours"]).await;

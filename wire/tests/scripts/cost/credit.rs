@@ -5,7 +5,9 @@
 //! ```
 
 use redis::Script;
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, reply::Refilled, scripts};
+use topup_wire::{
+    bucket::Operation, keyspace::ShardKeys, limit::Algorithm, namespace::Namespace, reply::Refilled, scripts,
+};
 
 use crate::{
     contracts::sources,
@@ -76,7 +78,7 @@ async fn microseconds_of_a_credit() {
     let mut redis = Redis::start().await;
     let mut pure = limit(1_000_000, "1000/s");
     pure.catch_up = false;
-    let keys = ShardKeys::new(&pure.name, 0);
+    let keys = ShardKeys::new(Namespace::default(), &pure.name, 0);
     publish(&mut redis.connection, &keys, &pure, None).await.unwrap();
     for i in 0..BUCKETS {
         let take = Operation::Take(900_000);

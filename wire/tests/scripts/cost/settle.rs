@@ -5,7 +5,7 @@
 //! ```
 
 use redis::{Cmd, Pipeline, Script, Value};
-use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, scripts};
+use topup_wire::{bucket::Operation, keyspace::ShardKeys, limit::Algorithm, namespace::Namespace, scripts};
 
 use crate::{
     contracts::sources,
@@ -87,7 +87,7 @@ async fn microseconds_of_a_settle() {
     limits.iter_mut().for_each(|limit| limit.keyed = true);
     let mut lazy = None;
     for limit in &limits {
-        let keys = ShardKeys::new(&limit.name, 0);
+        let keys = ShardKeys::new(Namespace::default(), &limit.name, 0);
         publish(&mut redis.connection, &keys, limit, None).await.unwrap();
         if limit.algorithm == Algorithm::LazyTokenBucket {
             scripts::settle(&mut redis.connection, limit.algorithm, &keys, "x", Operation::Peek(1), false, 0)
@@ -103,7 +103,7 @@ async fn microseconds_of_a_settle() {
     let mut samples = ways.map(|_| Vec::new());
     for round in 0..ROUNDS {
         for ((way, limit), samples) in ways.iter().zip(&limits).zip(&mut samples) {
-            let (way, keys) = (*way, ShardKeys::new(&limit.name, 0));
+            let (way, keys) = (*way, ShardKeys::new(Namespace::default(), &limit.name, 0));
             let state = |i: usize| keys.state(limit.algorithm, &format!("user-{i}"));
             let mut calls: Vec<Cmd> = Vec::new();
             for call in 0..CALLS {

@@ -4,6 +4,7 @@ use topup_wire::{
     bucket::{Operation, Pace},
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
+    namespace::Namespace,
     reply::{PublishReply, PutInReply, Refilled, Settled, Verdict},
     scripts::{self, Look, PutIn},
 };
@@ -31,7 +32,13 @@ impl Scene {
     /// `limit`, published in `redis`, which is emptied first.
     pub(crate) async fn set(mut redis: Redis, limit: Limit) -> Self {
         redis.ask::<()>(&["FLUSHALL"]).await;
-        let mut scene = Self { redis, keys: ShardKeys::new(&limit.name, 0), limit, passed: 0, slips: 0 };
+        let mut scene = Self {
+            redis,
+            keys: ShardKeys::new(Namespace::default(), &limit.name, 0),
+            limit,
+            passed: 0,
+            slips: 0,
+        };
         let limit = scene.limit.clone();
         assert_eq!(scene.publish(limit, None).await, PublishReply::Created);
         scene

@@ -8,6 +8,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Rule, Supply, Terms, Windows},
+    namespace::Namespace,
     reply::Verdict,
     scripts,
 };
@@ -121,7 +122,7 @@ async fn bytes_of_a_million_takes_a_minute() {
     const LIMIT: u64 = 1_000_000;
     let mut redis = Redis::start().await;
     let name = "mail".parse().unwrap();
-    let keys = ShardKeys::new(&name, 0);
+    let keys = ShardKeys::new(Namespace::default(), &name, 0);
     for algorithm in Algorithm::ALL {
         let limit = if algorithm.has_windows() {
             // An hour, so that a busy machine can take as much as counts in a minute.

@@ -10,6 +10,7 @@ use redis::{Pipeline, Script};
 use topup_wire::{
     keyspace::ShardKeys,
     limit::{Algorithm, Capacity, Limit, Rule, Supply, Terms, Windows},
+    namespace::Namespace,
     scripts,
 };
 
@@ -143,7 +144,7 @@ async fn publish(redis: &mut Redis, algorithm: Algorithm, level: usize) -> Shard
     };
     let name = format!("level-{level}").parse().unwrap();
     let limit = Limit { name, algorithm, terms: Terms { capacity, supply }, ..limit(1, "1/s") };
-    let keys = ShardKeys::new(&limit.name, 0);
+    let keys = ShardKeys::new(Namespace::default(), &limit.name, 0);
     scripts::publish(&mut redis.connection, &keys, &limit, None, None).await.unwrap();
     keys
 }

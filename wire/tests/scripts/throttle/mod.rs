@@ -11,7 +11,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use redis::{Script, aio::MultiplexedConnection};
-use topup_wire::{keyspace::throttle_state, limit::Throttle, reply::Throttled, scripts};
+use topup_wire::{limit::Throttle, namespace::Namespace, reply::Throttled, scripts};
 
 use crate::server::Redis;
 
@@ -46,7 +46,8 @@ async fn the_script_answers_what_redis_cell_does() {
         let (key, event) = parsed(event);
         // A busy machine takes longer for a call than it took when the record was made.
         let now = redis.time().await;
-        pass(&mut redis.connection, &throttle_state(key), -((now - before) as i64)).await;
+        pass(&mut redis.connection, &Namespace::default().throttle_state(key), -((now - before) as i64))
+            .await;
         let answer = happen(&mut redis.connection, Asked::Script, key, event).await;
         before = redis.time().await;
         let Some(answer) = answer else { continue };
@@ -159,7 +160,11 @@ async fn happen(
             Some(answer.unwrap())
         }
         (Event::Pass(millis), asked) => {
-            let state = if asked == Asked::Script { throttle_state(key) } else { key.to_owned() };
+            let state = if asked == Asked::Script {
+                Namespace::default().throttle_state(key)
+            } else {
+                key.to_owned()
+            };
             pass(connection, &state, millis as i64 * 1_000).await;
             None
         }

@@ -7,6 +7,7 @@ use topup_wire::{
     bucket::Pace,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, Supply},
+    namespace::Namespace,
     reply::PublishReply,
 };
 
@@ -30,7 +31,7 @@ impl Twin {
     /// Publishes `limit` on an emptied Redis.
     pub(crate) async fn new(redis: &mut Redis, limit: Limit) -> Self {
         redis.ask::<()>(&["FLUSHALL"]).await;
-        let keys = ShardKeys::new(&limit.name, 0);
+        let keys = ShardKeys::new(Namespace::default(), &limit.name, 0);
         let published = publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
         assert_eq!(published, PublishReply::Created);
         let since = redis.ask(&["HGET", &keys.record, "since"]).await;

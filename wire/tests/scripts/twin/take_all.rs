@@ -8,6 +8,7 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::{Algorithm, Capacity, Limit, Rule, Supply, Terms, Windows},
+    namespace::Namespace,
     reply::{Settled, Verdict},
     scripts::{self, BucketTake},
 };
@@ -105,7 +106,7 @@ impl Bucket {
         };
         let name = format!("level-{i}").parse().unwrap();
         let limit = Limit { name, algorithm, terms: Terms { capacity, supply }, ..limit(1, "1/s") };
-        let keys = ShardKeys::new(&limit.name, 0);
+        let keys = ShardKeys::new(Namespace::default(), &limit.name, 0);
         scripts::publish(&mut redis.connection, &keys, &limit, None, None).await.unwrap();
         let (since, terms) = redis.ask(&["HMGET", &keys.record, "since", "terms"]).await;
         let record = Record { terms_id: terms, ..Record::new(&limit, since) };
