@@ -159,7 +159,10 @@ impl Error {
     /// The error of reading the record of `limit`.
     pub(crate) fn of_record(limit: &LimitName, error: redis::RedisError) -> Self {
         if error.kind() == redis::ErrorKind::Parse && !connection::is_transient(&error) {
-            return Self::UnreadableLimit { limit: limit.to_string(), problem: error.to_string() };
+            let text = error.to_string();
+            // The redis crate puts the kind of the error first.
+            let problem = text.split_once(" - ").map_or(text.as_str(), |(_, problem)| problem).to_owned();
+            return Self::UnreadableLimit { limit: limit.to_string(), problem };
         }
         Self::redis(error)
     }

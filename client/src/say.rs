@@ -1,14 +1,14 @@
-//! Messages that no operator must miss: in the log, or on standard error without the feature `tracing`.
+//! Messages that no operator must miss: in the log, or on standard error where the process has none.
 
-#[cfg(feature = "tracing")]
+use std::io::Write;
+
+/// Says `message` once, in the log of `tracing` or on standard error.
 pub(crate) fn say(message: &str) {
-    tracing::error!("{message}");
-}
-
-#[cfg(not(feature = "tracing"))]
-pub(crate) fn say(message: &str) {
-    use std::io::Write;
-
+    #[cfg(feature = "tracing")]
+    if tracing::dispatcher::get_default(|log| !log.is::<tracing::subscriber::NoSubscriber>()) {
+        tracing::error!("{message}");
+        return;
+    }
     // A closed standard error is ignored.
     let _ = writeln!(std::io::stderr().lock(), "topup: {message}");
 }

@@ -28,6 +28,7 @@ mod pure;
 mod rollout;
 mod take_all;
 mod trial;
+mod upgrade;
 mod urls;
 mod waiting;
 mod windows;
