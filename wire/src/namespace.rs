@@ -7,8 +7,8 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 
 /// The first part of every key of topup, so that several teams can share a Redis: 1 to 32 of `A-Z a-z 0-9 . _ -`.
 ///
-/// A colon follows it in each key, and no namespace has one. So no key of one namespace begins like a key of another,
-/// and no pattern of one matches a key of another.
+/// A colon follows it in each key, and no namespace has one. Two namespaces therefore have no key in common, and a pattern
+/// of one matches no key of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(ArrayString<LONGEST>);
 

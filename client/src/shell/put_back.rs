@@ -69,7 +69,7 @@ async fn run(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connect
             let _ = tokio::time::timeout(IDLE, put_backs.added.notified()).await;
             continue;
         };
-        // Of another schema, the bucket may no longer be where it was. Its tokens are lost.
+        // A bucket of another schema may no longer be where it was. Its tokens are lost.
         if shared.upgrade().is_some_and(|shared| shared.control.newer_schema().is_some()) {
             continue;
         }

@@ -7,8 +7,8 @@ use topup_wire::{
     namespace::Namespace,
 };
 
-/// A Redis URL that this build can connect to: `redis://`, also of several nodes of a cluster, or `unix://`; and the
-/// namespace of the keys there. Displayed without its password.
+/// A Redis URL that this build can connect to, and the namespace of the keys there. The URL is `redis://`, also of several
+/// nodes of a cluster, or `unix://`. Displayed without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     url: String,

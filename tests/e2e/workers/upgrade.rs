@@ -74,7 +74,7 @@ async fn a_newer_schema_stops_daemons_and_workers_until_it_is_gone() {
     assert!(waited.is_err_and(|error| refused(&error)));
     let before = content(redis).await;
     let commands = [redis.command_calls("decr").await, redis.command_calls("set").await];
-    scripts(redis, 40).await;
+    scripts(redis, 16).await;
     for bucket in [api.clone(), topup.limit("lazy"), topup.limit("queue")] {
         assert!(bucket.take(1).await.is_err_and(|error| refused(&error)));
         assert!(bucket.wait(1, Duration::from_secs(1)).await.is_err_and(|error| refused(&error)));
@@ -109,7 +109,7 @@ async fn a_newer_schema_stops_daemons_and_workers_until_it_is_gone() {
     fixture.daemon.wait_for_line("reloaded: ", SOON).await;
     fixture.daemon.signal(Signal::USR1);
     fixture.daemon.wait_for_line("connected, writes nothing: the keys in Redis", SOON).await;
-    scripts(redis, 20).await;
+    scripts(redis, 8).await;
     assert_eq!(content(redis).await, before, "something was written");
     let after = [redis.command_calls("decr").await, redis.command_calls("set").await];
     assert_eq!(after, [commands[0], commands[1]]);
