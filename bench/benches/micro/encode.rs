@@ -5,7 +5,8 @@ use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
     limit::Algorithm,
-    scripts::{encode_decrement, encode_settle}, namespace::Namespace
+    namespace::Namespace,
+    scripts::{encode_decrement, encode_settle},
 };
 
 fn encoded(bencher: Bencher<'_, '_>, request: impl Fn(&mut Vec<u8>, &ShardKeys, &str)) {
