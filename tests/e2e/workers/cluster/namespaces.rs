@@ -12,7 +12,10 @@ const USERS: u64 = 40;
 async fn a_limit_of_one_namespace_is_changed_and_removed_beside_that_of_another() {
     let cluster = Cluster::start(3).await;
     let redis = &cluster.masters()[1].redis;
-    let url = |namespace: &str| format!("{}?namespace={namespace}", cluster.url());
+    // By two of its nodes.
+    let ports = [2, 0].map(|node| cluster.masters()[node].port());
+    let hosts = ports.map(|port| format!("127.0.0.1:{port}")).join(",");
+    let url = |namespace: &str| format!("redis://{hosts}/?namespace={namespace}");
     let mut shop = Daemon::spawn(&config("shop", 3), redis);
     let mut shop2 = Daemon::spawn(&config("shop2", 5), redis);
     for daemon in [&mut shop, &mut shop2] {
