@@ -18,6 +18,7 @@
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
 //! topup:{topup}:daemon:ID  hash    how one daemon is doing
+//! topup:{topup}:workers    zset    workers alive that may decide by themselves, scored like daemons
 //! ```
 //!
 //! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
@@ -38,6 +39,9 @@ pub const LIMITS: &str = "topup:{topup}:limits";
 pub const GENERATION: &str = "topup:{topup}:generation";
 /// Daemons alive.
 pub const DAEMONS: &str = "topup:{topup}:daemons";
+
+/// Workers alive that may decide by themselves while Redis is away.
+pub const WORKERS: &str = "topup:{topup}:workers";
 
 /// Details of the daemon `id`.
 pub fn daemon_details(id: &str) -> String {

@@ -19,6 +19,7 @@ mod keys;
 mod lazy;
 mod leases;
 mod network;
+mod on_outage;
 mod oracle;
 mod outage;
 mod overload;

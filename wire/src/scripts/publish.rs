@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Shards, Supply, Terms,
-        Windows,
+        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Shards, Supply,
+        Terms, Windows,
     },
     reply::{PublishReply, PublishedLimit},
 };

@@ -1,0 +1,57 @@
+//! What a client says of outages, once for each change.
+//!
+//! With the feature `tracing`, and a subscriber, it says so there. Otherwise it writes a line to stderr.
+
+use std::{
+    fmt::Display,
+    io::{Write, stderr},
+    time::Duration,
+};
+
+use topup_wire::limit::OnOutage;
+
+use super::OutageCounts;
+
+pub(super) fn log_begin(limit: &str, reason: &dyn Display, on_outage: OnOutage) {
+    #[cfg(feature = "tracing")]
+    if is_traced() {
+        let on_outage = on_outage.as_str();
+        return tracing::warn!(limit, error = %reason, on_outage, "a limit cannot be decided");
+    }
+    say(&format!("limit {limit:?} cannot be decided: {reason}: on_outage = {:?}", on_outage.as_str()));
+}
+
+pub(super) fn log_end(limit: &str, OutageCounts { allowed, denied }: OutageCounts) {
+    #[cfg(feature = "tracing")]
+    if is_traced() {
+        return tracing::info!(limit, allowed, denied, "a limit is decided again");
+    }
+    say(&format!(
+        "limit {limit:?} is decided again: without Redis, {allowed} takes were allowed and {denied} denied"
+    ));
+}
+
+/// Redis has begun to be slow, or has ended.
+pub(crate) fn log_slow(is_slow: bool, took: Duration) {
+    #[cfg(feature = "tracing")]
+    if is_traced() {
+        return match is_slow {
+            true => tracing::warn!(?took, "Redis is slow"),
+            false => tracing::info!(?took, "Redis is fast again"),
+        };
+    }
+    say(&match is_slow {
+        true => format!("Redis is slow: a reply took {took:?}"),
+        false => format!("Redis is fast again: a reply took {took:?}"),
+    });
+}
+
+#[cfg(feature = "tracing")]
+fn is_traced() -> bool {
+    tracing::dispatcher::get_default(|dispatch| !dispatch.is::<tracing::subscriber::NoSubscriber>())
+}
+
+/// Writes a line to stderr. A closed stderr is no error.
+fn say(line: &str) {
+    let _ = writeln!(stderr(), "topup: {line}");
+}
