@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 use topup_wire::{
-    connection::{Address, is_transient},
+    connection::{Address, Connection, is_transient},
     keyspace::ShardKeys,
     scripts,
 };
@@ -24,6 +25,10 @@ use crate::{
 
 /// The longest time that a probe waits for a reply, whatever the deadline.
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
+
+/// Most probes that find a Redis without limits. It has lost its data, and a daemon is about to publish. Charges for local
+/// buckets would find no buckets yet.
+const MOST_EMPTY: u32 = 20;
 
 /// A node of a cluster, or the one server.
 type Node = Option<Address>;
@@ -86,18 +91,22 @@ impl Handle {
 
 /// Asks `node` until it replies, one probe at a time. After an open time, charges for what local buckets have spent.
 async fn probe(shared: Weak<Shared>, node: Node, keys: ShardKeys) {
+    let mut empty = 0;
     loop {
         let Some(client) = shared.upgrade() else { return };
         let (mut connection, longest) = (client.connection(), client.deadline.min(LONGEST_PROBE));
+        let was_open = client.breakers.is_open(&node);
         drop(client);
-        let answered = match timeout(longest, scripts::algorithm_of(&mut connection, &keys)).await {
-            Ok(Ok(_)) => true,
+        let reply = timeout(longest, ask(&mut connection, &keys)).await;
+        let is_empty = matches!(reply, Ok(Ok(false)));
+        empty += u32::from(is_empty);
+        let answered = match reply {
+            Ok(Ok(_)) => !is_empty || !was_open || empty > MOST_EMPTY,
             // Calls get an error that does not pass, too: a wrong password, a record of another version.
             Ok(Err(error)) => !is_transient(&error),
             Err(_) => false,
         };
         let Some(client) = shared.upgrade().map(Handle::of) else { return };
-        let was_open = client.shared().breakers.is_open(&node);
         // In a cluster, another node may have the bucket by now.
         let is_back = |entry: &BucketEntry| {
             let owner = client.shared().connection.node_of(entry.shard_keys().hash_slot);
@@ -119,4 +128,10 @@ async fn probe(shared: Weak<Shared>, node: Node, keys: ShardKeys) {
         }
         sleep(Duration::from_micros(PROBE_EVERY)).await;
     }
+}
+
+/// Whether any limit is published.
+async fn ask(connection: &mut Connection, keys: &ShardKeys) -> RedisResult<bool> {
+    let has_record = scripts::algorithm_of(connection, keys).await?.is_some();
+    Ok(has_record || scripts::generation(connection).await?.is_some())
 }

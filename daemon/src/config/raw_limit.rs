@@ -1,6 +1,8 @@
 //! The raw limit: the keys of one `[limit.name]` table, each parsed by itself.
 
-use topup_wire::limit::{Algorithm, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, Windows};
+use topup_wire::limit::{
+    Algorithm, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, Windows,
+};
 
 use super::{
     candidate::{self, Candidate, OwnTerms},
