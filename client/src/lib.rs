@@ -50,6 +50,11 @@
 struct Readme;
 
 /// The page compiles as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/outages.md")]
+struct OutagesPage;
+
+/// The page compiles as it stands.
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../docs/workers.md")]
 struct Workers;

@@ -1,7 +1,6 @@
 //! The circuit breaker of one node of Redis.
 //!
-//! One call without a reply asks for a probe, and the probe decides. So a few late replies among many, as under overload,
-//! open no breaker.
+//! A call without a reply asks for a probe, and the probe decides. Late replies under overload therefore open no breaker.
 
 use crate::machine::Micros;
 

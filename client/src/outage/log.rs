@@ -1,6 +1,6 @@
-//! What a client says of outages, once for each change.
+//! Lines about outages, one for each change.
 //!
-//! With the feature `tracing`, and a subscriber, it says so there. Otherwise it writes a line to stderr.
+//! With the feature `tracing`, and a subscriber, they are events. Otherwise they go to stderr.
 
 use std::{
     fmt::Display,

@@ -2,7 +2,7 @@
 
 use crate::machine::Micros;
 
-/// So many polls in a row, one second of them, begin or end a slow time.
+/// Polls in a row that begin or end a slow time: those of a second.
 const IN_A_ROW: u32 = 4;
 
 /// Whether replies to control polls are slow.
