@@ -1,6 +1,7 @@
 //! The local bucket: a token bucket in memory with one worker's share of a limit.
 //!
-//! The share has a capacity of `max(1, ⌊capacity ÷ workers⌋)` and the rate `rate ÷ workers`. All workers together admit at most `max(capacity, workers) + rate × w` in any window `w` of an outage.
+//! The share has a capacity of `max(1, ⌊capacity ÷ workers⌋)` and the rate `rate ÷ workers`. All workers together admit at
+//! most `max(capacity, workers) + rate × w` in any window `w` of an outage.
 
 use topup_wire::{
     bucket::Pace,

@@ -123,9 +123,10 @@ impl Control {
         self.uses_local.load(Relaxed)
     }
 
-    /// Workers alive, as last heard: the larger of two counts, since a Redis that has lost its data counts anew.
-    pub(crate) fn workers(&self) -> u64 {
-        self.workers.iter().map(|count| count.load(Relaxed)).max().unwrap_or(0).max(1)
+    /// Workers alive, as last heard: the larger of two counts, since a Redis that has lost its data counts anew. `None`
+    /// before the first count.
+    pub(crate) fn workers(&self) -> Option<u64> {
+        self.workers.iter().map(|count| count.load(Relaxed)).max().filter(|count| *count > 0)
     }
 
     fn note_workers(&self, count: u64) {
@@ -213,7 +214,7 @@ async fn run(control: Weak<Control>, polled: Polled) {
                 if let Some(is_slow) = slowness.note(took, micros(deadline) / SLOW) {
                     log_slow(is_slow, Duration::from_micros(took));
                 }
-                if control.uses_local() && polls.is_multiple_of(ALIVE_EVERY) {
+                if control.uses_local() && (!alive.reported || polls.is_multiple_of(ALIVE_EVERY)) {
                     alive.report(&control, deadline).await;
                 }
                 polls = polls.wrapping_add(1);

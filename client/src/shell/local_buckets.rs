@@ -89,6 +89,10 @@ impl Buckets {
             }
         }
         let (_, bucket) = self.by_name.entry(name).or_insert_with(|| (entry.clone(), new()));
+        if bucket.is_full(now) {
+            // One of an earlier time without replies. The worker may know more by now.
+            *bucket = new();
+        }
         Some(bucket)
     }
 }
@@ -97,7 +101,7 @@ impl Buckets {
 
 impl BucketEntry {
     /// Takes `count` tokens of the local bucket. The error is the time until they would be there, if that is known. A worker
-    /// that has never read the limit has no local bucket.
+    /// that has never read the limit, or never heard how many workers there are, has no local bucket.
     pub(crate) fn take_locally(
         self: &Arc<Self>,
         count: u64,
@@ -106,7 +110,8 @@ impl BucketEntry {
         let published = self.limit().last().ok_or(None)?;
         let shared = handle.shared();
         let now = shared.clock.now();
-        let new = || self.local_bucket(&published, now, handle);
+        let workers = shared.control.workers().ok_or(None)?;
+        let new = || self.local_bucket(&published, workers, now, handle);
         let mut buckets = shared.local_buckets.lock();
         shared.local_buckets.any.store(true, Relaxed);
         let bucket = buckets.get(self.local_name(), self, now, new).ok_or(None)?;
@@ -126,22 +131,22 @@ impl BucketEntry {
         if !shared.control.uses_local() || !self.is_known(published, handle) {
             return;
         }
-        let now = shared.clock.now();
+        let (now, Some(workers)) = (shared.clock.now(), shared.control.workers()) else { return };
         let mut buckets = shared.local_buckets.lock();
         shared.local_buckets.any.store(true, Relaxed);
-        buckets.get(self.local_name(), self, now, || self.local_bucket(published, now, handle));
+        buckets.get(self.local_name(), self, now, || self.local_bucket(published, workers, now, handle));
     }
 
     fn local_name(&self) -> Name {
         (*self.name(), self.key().map(SmolStr::new))
     }
 
-    fn local_bucket(&self, published: &Published, now: Micros, handle: &Handle) -> LocalBucket {
+    fn local_bucket(&self, published: &Published, workers: u64, now: Micros, handle: &Handle) -> LocalBucket {
         let (capacity, pace) = (published.terms.capacity, published.terms.pace);
         let headroom = self.full_at(published, handle).saturating_sub(now);
         let missing = (u128::from(headroom) * u128::from(pace.n)).div_ceil(u128::from(pace.p.max(1)));
         let tokens = capacity.saturating_sub(u64::try_from(missing).unwrap_or(u64::MAX));
-        let share = Share::of(&published.limit, handle.shared().control.workers());
+        let share = Share::of(&published.limit, workers);
         LocalBucket::new(share, tokens, capacity, now)
     }
 

@@ -211,6 +211,7 @@ async fn a_local_bucket_charges_redis_for_what_it_gave() {
     for bucket in [&month, &user] {
         eventually(SOON, async || bucket.take(1).await.is_ok()).await;
     }
+    eventually(SOON, async || fixture.redis.ask::<u64>(&["ZCARD", "topup:{topup}:workers"]).await == 1).await;
     let left = |decision: Decision| decision.remaining();
     let before = (left(month.peek().await.unwrap()), left(user.peek().await.unwrap()));
     fixture.redis.server.pause().unwrap();
@@ -231,4 +232,60 @@ async fn a_local_bucket_charges_redis_for_what_it_gave() {
     let lost = before.0 - after.0 - given;
     assert!(lost <= 1, "{before:?} {after:?}, {given} given");
     assert_eq!((before.1 - after.1, user_given), (9, 1), "nine once");
+}
+
+/// Every call there is, each from a client of its own, whose breaker is closed. Returns µs.
+async fn every_call(clients: Vec<Client>) -> Vec<u64> {
+    let mut calls = JoinSet::new();
+    for (call, topup) in clients.into_iter().enumerate() {
+        calls.spawn(async move {
+            let (bucket, other) = (topup.limit("unset"), topup.limit("log").on_outage(OnOutage::Deny));
+            let sent = clock::now();
+            match call {
+                0 => drop(bucket.take(1).await),
+                1 => drop(other.take(1).await),
+                2 => drop(topup.take_all([(bucket, 1), (other, 1)]).await),
+                3 => drop(bucket.peek().await),
+                4 => drop(bucket.refund(1).await),
+                5 => drop(bucket.reset().await),
+                6 => drop(bucket.wait(1, Duration::from_millis(100)).await),
+                7 => drop(topup.throttle("a", 1, 1, 1, 1).await),
+                8 => drop(bucket.reserve(1, Duration::ZERO).await),
+                _ => drop(
+                    topup::Admission::of(&topup)
+                        .take(topup::Take::of("unset"))
+                        .decide_or(OnOutage::Local)
+                        .await,
+                ),
+            }
+            clock::now() - sent
+        });
+    }
+    calls.join_all().await
+}
+
+#[tokio::test]
+async fn no_call_outlives_its_deadline() {
+    let fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let mut known = Vec::new();
+    for _ in 0..10 {
+        let client = Client::connect(fixture.redis.url()).await.unwrap();
+        for limit in ["unset", "log"] {
+            let _ = eventually(SOON, async || client.limit(limit).take(1).await).await;
+        }
+        known.push(client);
+    }
+    // A server that accepts connections and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let strangers = (0..10).map(|_| Client::connect_lazy(&url).unwrap()).collect();
+    fixture.redis.server.pause().unwrap();
+    let stalls = Stalls::watch();
+    // `refund` and `reset` may wait for tokens in hand elsewhere, 10 ms.
+    let bound = |stalls: &Stalls| DEADLINE + 30 * MILLI + stalls.worst();
+    let (known, strangers) = tokio::join!(every_call(known), every_call(strangers));
+    for took in [known, strangers] {
+        assert!(took.iter().all(|took| *took <= bound(&stalls)), "{took:?}");
+    }
+    fixture.redis.server.resume().unwrap();
 }
