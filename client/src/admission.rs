@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
+use topup_wire::limit::OnOutage;
 
 use crate::{
-    client::Client, default::default_client, denied::Denied, error::Error, outage_policy::OnError,
+    bucket::Bucket, client::Client, default::default_client, denied::Denied, error::Error, outage::Policies,
     shell::clock::micros, take::Take, take_all::MultiDecision,
 };
 
@@ -33,6 +34,7 @@ pub struct Admission<'c> {
     client: Option<&'c Client>,
     takes: Vec<Take>,
     longest: Duration,
+    policies: Policies,
 }
 
 // === impl Admission ===
@@ -40,12 +42,17 @@ pub struct Admission<'c> {
 impl<'c> Admission<'c> {
     /// An admission that `client` decides.
     pub const fn of(client: &'c Client) -> Self {
-        Self { client: Some(client), takes: Vec::new(), longest: Duration::ZERO }
+        Self::with(Some(client))
     }
 
     /// An admission that the default client decides: see [`set_default`](crate::set_default).
     pub fn by_default() -> Self {
-        Self { client: default_client(), takes: Vec::new(), longest: Duration::ZERO }
+        Self::with(default_client())
+    }
+
+    const fn with(client: Option<&'c Client>) -> Self {
+        let policies = Policies { call: None, fallback: None };
+        Self { client, takes: Vec::new(), longest: Duration::ZERO, policies }
     }
 
     /// Adds a limit. Several are one decision: tokens are taken from all limits or from none.
@@ -59,6 +66,19 @@ impl<'c> Admission<'c> {
         Self { longest, ..self }
     }
 
+    /// Has `on_outage` decide while Redis gives no decision. It goes before the policies of the limits and of the client.
+    pub fn on_outage(mut self, on_outage: OnOutage) -> Self {
+        self.policies.call = Some(on_outage);
+        self
+    }
+
+    /// Has `on_outage` decide where no other policy is set.
+    #[cfg(feature = "tower")]
+    pub(crate) fn or_else(mut self, on_outage: OnOutage) -> Self {
+        self.policies.fallback = Some(on_outage);
+        self
+    }
+
     /// Takes all tokens or none.
     ///
     /// # Errors
@@ -69,15 +89,21 @@ impl<'c> Admission<'c> {
         Ok(Denied::by(&decided, &self.takes).map_or(Ok(()), Err))
     }
 
-    /// Takes all tokens or none. If Redis does not decide, `on_error` does, and [`Client::undecided`] counts it.
+    /// Takes all tokens or none. If Redis does not decide, `on_outage` does, and [`Client::undecided`] counts it. A limit that
+    /// is not published is denied, too, unless `on_outage` is [`Allow`](OnOutage::Allow).
     ///
     /// # Errors
-    /// A denial. A take that could never be allowed is denied whatever `on_error` says: more tokens than the capacity, or
+    /// A denial. A take that could never be allowed is denied whatever `on_outage` says: more tokens than the capacity, or
     /// an invalid key.
-    pub async fn decide_or(self, on_error: OnError) -> Result<(), Denied> {
+    pub async fn decide_or(self, on_outage: OnOutage) -> Result<(), Denied> {
+        self.on_outage(on_outage).decide_or_deny().await
+    }
+
+    /// [`decide_or`](Self::decide_or) by the policies of this admission.
+    pub(crate) async fn decide_or_deny(self) -> Result<(), Denied> {
         match self.multi_decision().await {
             Ok(decided) => Denied::by(&decided, &self.takes).map_or(Ok(()), Err),
-            Err(error) if self.denies_on(&error, on_error) => Err(Denied::because(error, &self.takes)),
+            Err(error) if self.denies_on(&error) => Err(Denied::because(error, &self.takes)),
             Err(_) => Ok(()),
         }
     }
@@ -85,47 +111,50 @@ impl<'c> Admission<'c> {
     /// The decisions of all limits.
     pub(crate) async fn multi_decision(&self) -> Result<MultiDecision, Error> {
         let client = self.client.ok_or(Error::NoDefault)?;
-        let decided = match &self.takes[..] {
+        match &self.takes[..] {
             [take] if !self.longest.is_zero() => {
-                let bucket = take.bucket(client);
+                let bucket = self.bucket(take, client);
                 let decision = bucket.wait(take.tokens(), self.longest).await?;
-                MultiDecision::of_one(bucket.entry()?, decision)
+                Ok(MultiDecision::of_one(bucket.entry()?, decision))
             }
-            takes => take_all(client, takes, self.longest).await?,
-        };
-        // A cached denial is no sign that Redis is back.
-        if client.shared().control.is_reachable() {
-            client.outages().end(self.limits());
+            _ => self.take_all(client).await,
         }
-        Ok(decided)
     }
 
-    /// Whether `error` is a denial under the outage policy. Records the outage, unless the take itself is at fault.
-    pub(crate) fn denies_on(&self, error: &Error, on_error: OnError) -> bool {
+    /// Whether `error` is a denial: the take is at fault, or the outage policy denies. Records the latter.
+    pub(crate) fn denies_on(&self, error: &Error) -> bool {
         if error.is_of_the_take() {
             return true;
         }
+        let Policies { call, fallback } = self.policies;
+        let of_client = || self.client.and_then(|client| client.shared().on_outage);
+        let by = call.or_else(of_client).or(fallback).unwrap_or(OnOutage::Deny);
+        let is_allowed = by == OnOutage::Allow;
         if let Some(client) = self.client {
-            client.outages().begin(self.limits(), error, on_error);
+            let shared = client.shared();
+            for take in &self.takes {
+                shared.outages.note(take.name().0, is_allowed, by, error, shared.clock.now());
+            }
         }
-        on_error == OnError::Deny
+        !is_allowed
     }
 
-    fn limits(&self) -> impl Iterator<Item = &str> {
-        self.takes.iter().map(|take| take.name().0)
-    }
-}
-
-/// Takes of several buckets. Waits up to `longest` for the slowest of them.
-async fn take_all(client: &Client, takes: &[Take], longest: Duration) -> Result<MultiDecision, Error> {
-    let clock = &client.shared().clock;
-    let until = clock.now().saturating_add(micros(longest));
-    loop {
-        let decided = client.take_all(takes.iter().map(|take| (take.bucket(client), take.tokens()))).await?;
-        match decided.retry_after() {
-            // Takes of several buckets are in no wait queue, so other takes may overtake them.
-            Some(wait) if clock.now().saturating_add(micros(wait)) <= until => sleep(wait).await,
-            _ => return Ok(decided),
+    /// Takes of several buckets. Waits up to `longest` for the slowest of them.
+    async fn take_all(&self, client: &Client) -> Result<MultiDecision, Error> {
+        let clock = &client.shared().clock;
+        let until = clock.now().saturating_add(micros(self.longest));
+        loop {
+            let takes = self.takes.iter().map(|take| (self.bucket(take, client), take.tokens()));
+            let decided = client.take_all(takes).await?;
+            match decided.denied_by().and_then(|by| by.decision().worth_waiting_for()) {
+                // Takes of several buckets are in no wait queue, so other takes may overtake them.
+                Some(wait) if clock.now().saturating_add(micros(wait)) <= until => sleep(wait).await,
+                _ => return Ok(decided),
+            }
         }
+    }
+
+    fn bucket(&self, take: &Take, client: &Client) -> Bucket {
+        take.bucket(client).with_policies(self.policies)
     }
 }

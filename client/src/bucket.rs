@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::sleep;
 use topup_wire::{
     bucket::Operation,
-    limit::{MAX_TOKENS, Mode},
+    limit::{MAX_TOKENS, Mode, OnOutage},
     reply::{Settled, Verdict},
 };
 
@@ -16,6 +17,7 @@ use crate::{
     decision::Decision,
     error::{Answered, Error},
     machine::{Denial, Event, Micros},
+    outage::Policies,
     shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds},
 };
 
@@ -38,6 +40,7 @@ use crate::{
 pub struct Bucket {
     handle: Handle,
     target: Target,
+    policies: Policies,
 }
 
 /// The cache entry of a bucket, or the way to it.
@@ -58,12 +61,12 @@ impl Bucket {
             Ok(name) => Target::Limit(handle.shared().limits.get(name), OnceLock::new()),
             Err(error) => Target::Invalid(Box::new(Error::InvalidName(error))),
         };
-        Self { handle, target }
+        Self { handle, target, policies: Policies::default() }
     }
 
     /// The bucket of `entry`.
     pub(crate) fn of(handle: &Handle, entry: &Arc<BucketEntry>) -> Self {
-        Self { handle: handle.clone(), target: Target::Bucket(entry.clone()) }
+        Self { handle: handle.clone(), target: Target::Bucket(entry.clone()), policies: Policies::default() }
     }
 
     /// The bucket of `key`, any UTF-8 text of 1 to 256 bytes. For keyed limits only.
@@ -80,7 +83,7 @@ impl Bucket {
             Ok(entry) => Target::Bucket(entry),
             Err(error) => Target::Invalid(error.into()),
         };
-        Self { handle, target }
+        Self { handle, target, policies: self.policies }
     }
 
     /// Takes `count` tokens, all or nothing. `count` is 1 to 2^53.
@@ -137,6 +140,24 @@ impl Bucket {
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
         let entry = self.entry()?;
+        let clock = &self.handle.shared().clock;
+        let until = clock.now().saturating_add(micros(longest));
+        let mut left = longest;
+        loop {
+            let decision = self.wait_once(entry, count, left).await?;
+            match decision {
+                // Takes of a local bucket are in no wait queue, so other takes may overtake them.
+                Decision::Degraded { allowed: false, .. } => match decision.worth_waiting_for() {
+                    Some(wait) if clock.now().saturating_add(micros(wait)) <= until => sleep(wait).await,
+                    _ => return Ok(decision),
+                },
+                _ => return Ok(decision),
+            }
+            left = Duration::from_micros(until.saturating_sub(clock.now()));
+        }
+    }
+
+    async fn wait_once(&self, entry: &Arc<BucketEntry>, count: u64, longest: Duration) -> Answered {
         if longest.is_zero() {
             return self.take(count).await;
         }
@@ -208,6 +229,9 @@ impl Bucket {
         let published = match entry.published(&self.handle) {
             Some(published) if published.limit.keyed == entry.key().is_some() => published,
             _ => {
+                if let Err(error) = self.handle.check_circuit(entry) {
+                    return self.conclude(entry, count, Err(error));
+                }
                 began = Some(shared.clock.now());
                 // Boxed, to keep the future of a take small: a process may have very many.
                 match Box::pin(self.handle.within_deadline(entry.read(&self.handle))).await {
@@ -221,6 +245,9 @@ impl Bucket {
         }
         if count > published.terms.capacity {
             return self.conclude(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
+        }
+        if let Err(error) = self.handle.check_circuit(entry) {
+            return self.conclude(entry, count, Err(error));
         }
         let pending = entry.take(count, until, &published, &self.handle);
         drop(published);
@@ -239,7 +266,12 @@ impl Bucket {
     /// Puts `tokens` into the bucket, or fills it. Returns the tokens in the bucket after it.
     async fn put_in(&self, tokens: Option<u64>) -> Result<u64, Error> {
         let entry = self.entry()?;
-        let published = self.handle.within_deadline(entry.read(&self.handle)).await?;
+        self.handle.check_circuit(entry)?;
+        let shared = self.handle.shared();
+        let began = shared.clock.now();
+        let read = self.handle.within_deadline(entry.read(&self.handle)).await;
+        self.handle.note_reply(entry, &read);
+        let published = read?;
         let capacity = published.terms.capacity;
         if published.mode(entry.key()) == Mode::Off && tokens.is_some() {
             return Ok(capacity);
@@ -247,25 +279,43 @@ impl Bucket {
         // Prefetched tokens of this worker go back with them. A bucket that is filled needs none.
         let step = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), &self.handle, None);
         let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
-        let shared = self.handle.shared();
         let (location, mut connection) = (published.locate(entry.key()), shared.connection());
         let longest = shared.deadline.saturating_add(request.in_hand_for);
-        let put = tokio::time::timeout(longest, location.put_in(&mut connection, request)).await;
+        let left = || longest.saturating_sub(Duration::from_micros(shared.clock.now() - began));
+        let put = tokio::time::timeout(left(), location.put_in(&mut connection, request)).await;
         entry.step(Event::Changed, &self.handle, None);
-        let put = put.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })?;
-        let settled = put.map_err(Error::redis)?;
+        let put = match put {
+            Ok(put) => put.map_err(Error::redis),
+            Err(_) => Err(Error::DeadlineExceeded { deadline: shared.deadline }),
+        };
+        self.handle.note_reply(entry, &put);
+        let settled = put?;
         if settled.verdict != Verdict::Unknown {
             return Ok(settled.tokens);
         }
         // Removed, or changed in kind since it was read: sent once more, as the bucket's own record says.
         entry.limit().invalidate();
         let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-        Ok(self.handle.within_deadline(self.settle(operation)).await?.tokens)
+        let settled = tokio::time::timeout(left(), self.settle(operation)).await;
+        Ok(settled.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })??.tokens)
     }
 
     /// Sends `operation` in a command of its own, to the script of the limit's algorithm.
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
-        self.entry()?.settle(operation, false, 0, &self.handle).await
+        let entry = self.entry()?;
+        self.handle.check_circuit(entry)?;
+        entry.settle(operation, false, 0, &self.handle).await
+    }
+
+    pub(crate) const fn policies(&self) -> Policies {
+        self.policies
+    }
+
+    pub(crate) fn with_policies(self, policies: Policies) -> Self {
+        if policies.call == Some(OnOutage::Local) {
+            self.handle.shared().control.use_local();
+        }
+        Self { policies, ..self }
     }
 
     pub(crate) const fn handle(&self) -> &Handle {

@@ -7,7 +7,12 @@ use std::{
 
 use tokio::runtime::Handle as Runtime;
 use topup_wire::{
-    connection::connect_lazily, counts::Counts, namespace::InNamespace, pipeline::Pipelines, scripts,
+    connection::{connect_lazily, is_transient},
+    counts::Counts,
+    limit::OnOutage,
+    namespace::InNamespace,
+    pipeline::Pipelines,
+    scripts,
 };
 
 #[cfg(feature = "tower")]
@@ -15,23 +20,26 @@ use crate::shell::pauses::Pauses;
 use crate::{
     bucket::Bucket,
     error::Error,
-    outage_policy::Outages,
+    outage::OutageCounts,
     shell::{
-        BucketCache, BucketEntry, Handle, Limits, MOST_BUCKETS, Shared,
+        BucketCache, BucketEntry, Handle, MOST_BUCKETS, Shared,
+        breakers::Breakers,
         clock::{Clock, micros},
-        control_poll::{self, Control},
+        control_poll::{self, Control, Polled},
         dispatch::RoundTrip,
+        local_buckets::LocalBuckets,
         module::Module,
         put_back, timers,
     },
     take_all::MultiDecision,
-    trial_metrics::TrialRegistry,
 };
 
 /// The longest time that a call waits for Redis, unless set.
 const DEADLINE: Duration = Duration::from_millis(250);
-/// The longest time to the first reply of Redis, which includes the connection.
-const FIRST_DEADLINE: Duration = Duration::from_secs(2);
+/// The longest time to the first reply of Redis, unless set. It includes the connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// First and longest pause between two attempts to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
 /// Between two looks whether commands of leased buckets have ended, and the most looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -59,8 +67,10 @@ pub struct Client(Handle);
 #[derive(Clone, Debug)]
 pub struct Builder {
     deadline: Duration,
+    connect_timeout: Duration,
     cached_buckets: usize,
     namespace: Option<String>,
+    on_outage: Option<OnOutage>,
 }
 
 // === impl Client ===
@@ -74,14 +84,32 @@ impl Client {
     /// It has 1 to 32 of the characters `A-Z a-z 0-9 . _ -`.
     ///
     /// # Errors
-    /// A `url` of another form or with an unknown parameter, or no reply of Redis within 2 s.
+    /// A `url` of another form or with an unknown parameter, an error that does not pass, or no reply of Redis within 2 s.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder().connect(url).await
     }
 
+    /// A client for the Redis at `url` that connects in the background. While Redis is away, takes are decided by an
+    /// [outage policy](OnOutage), or fail with a transient error.
+    ///
+    /// # Errors
+    /// A `url` of another form or with an unknown parameter.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect_lazy(url: &str) -> Result<Self, Error> {
+        Self::builder().connect_lazy(url)
+    }
+
     /// Settings for a client: namespace, deadline and size of its memory.
     pub fn builder() -> Builder {
-        Builder { deadline: DEADLINE, cached_buckets: MOST_BUCKETS, namespace: None }
+        Builder {
+            deadline: DEADLINE,
+            connect_timeout: CONNECT_TIMEOUT,
+            cached_buckets: MOST_BUCKETS,
+            namespace: None,
+            on_outage: None,
+        }
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Sends nothing to Redis.
@@ -140,10 +168,14 @@ impl Client {
         put_back::put_back_all(self.0.take_prefetched(), &connection, deadline).await;
     }
 
-    /// Admissions and requests so far that Redis did not decide, so that the outage policy did:
-    /// see [`OnError`](crate::OnError).
+    /// Takes so far that Redis did not decide, so that an [outage policy](OnOutage) did.
     pub fn undecided(&self) -> u64 {
         self.shared().outages.undecided()
+    }
+
+    /// Takes of the limit `name` that an outage policy decided.
+    pub fn outage_counts(&self, name: impl AsRef<str>) -> OutageCounts {
+        self.shared().outages.counts(name.as_ref())
     }
 
     /// Trial metrics of the limit `name` since this client was connected. All counts are 0 for a limit that is enforced
@@ -152,8 +184,25 @@ impl Client {
         self.shared().trials.counts(name.as_ref())
     }
 
-    pub(crate) fn outages(&self) -> &Outages {
-        &self.shared().outages
+    async fn first_poll(&self) -> redis::RedisResult<()> {
+        let shared = self.shared();
+        let sent = shared.clock.now();
+        let polled = scripts::poll(&mut shared.connection()).await?;
+        shared.control.note(&polled, sent, shared.clock.now());
+        Ok(())
+    }
+
+    fn start_polls(&self) {
+        let shared = self.shared();
+        let polled = Polled {
+            connection: shared.connection(),
+            deadline: shared.deadline,
+            trials: shared.trials.clone(),
+            outages: shared.outages.clone(),
+            limits: shared.limits.clone(),
+            clock: shared.clock.clone(),
+        };
+        control_poll::start(&shared.control, polled);
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -172,6 +221,23 @@ impl Builder {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// The longest time that [`connect`](Self::connect) tries; 2 s unless set. It tries again with pauses of up to 250 ms.
+    #[must_use]
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
+    /// The outage policy for limits that have none of their own: without `on_outage` in their config, or not read since the
+    /// client began. Unless set, takes of these limits end in a transient error.
+    ///
+    /// Under [`Local`](OnOutage::Local), takes of a limit that was never read are denied: its terms are not known.
+    #[must_use]
+    pub fn on_outage(mut self, on_outage: OnOutage) -> Self {
+        self.on_outage = Some(on_outage);
         self
     }
 
@@ -195,31 +261,67 @@ impl Builder {
     /// # Errors
     /// The same as for [`Client::connect`], and [`Error::InvalidNamespace`].
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
+        let deadline = self.connect_timeout;
+        let client = self.client(url)?;
+        let (mut pause, mut last) = (BACKOFF.0, Error::DeadlineExceeded { deadline });
+        let first = async {
+            loop {
+                let Err(error) = client.first_poll().await else { return Ok(()) };
+                if !is_transient(&error) {
+                    return Err(Error::redis(error));
+                }
+                last = Error::redis(error);
+                tokio::time::sleep(pause).await;
+                pause = (2 * pause).min(BACKOFF.1);
+            }
+        };
+        match tokio::time::timeout(deadline, first).await {
+            Ok(result) => result?,
+            Err(_) => return Err(last),
+        }
+        client.start_polls();
+        Ok(client)
+    }
+
+    /// A client that connects in the background, as [`Client::connect_lazy`] does.
+    ///
+    /// # Errors
+    /// The same as for [`Client::connect_lazy`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
+        let client = self.client(url)?;
+        client.start_polls();
+        Ok(client)
+    }
+
+    fn client(self, url: &str) -> Result<Client, Error> {
         let connection = connect_lazily(url).map_err(Error::redis)?;
         let namespace = self.namespace.map(|namespace| namespace.parse()).transpose()?;
         let namespace = namespace.unwrap_or_else(|| connection.namespace());
         let connection = connection.in_namespace(namespace);
-        let (control, clock) = (Arc::new(Control::default()), Arc::new(Clock::start()));
-        let sent = clock.now();
-        let first = tokio::time::timeout(FIRST_DEADLINE, scripts::poll(&mut connection.clone())).await;
-        let first = first.map_err(|_| Error::DeadlineExceeded { deadline: FIRST_DEADLINE })?;
-        control.note(&first.map_err(Error::redis)?, sent, clock.now());
-        let trials = Arc::new(TrialRegistry::default());
-        control_poll::start(&control, connection.clone(), self.deadline, trials.clone(), clock.clone());
+        let control = Arc::new(Control::default());
+        if self.on_outage == Some(OnOutage::Local) {
+            control.use_local();
+        }
         let shared = Arc::new(Shared {
-            clock,
+            clock: Arc::new(Clock::start()),
             pipelines: Pipelines::beside(&connection),
             connection,
             buckets: BucketCache::new(self.cached_buckets),
-            limits: Limits::default(),
+            limits: Arc::default(),
             control,
             deadline: self.deadline,
             deadline_micros: micros(self.deadline),
             round_trip: RoundTrip::default(),
             timers: Arc::default(),
             put_backs: Arc::default(),
-            outages: Outages::default(),
-            trials,
+            outages: Arc::default(),
+            on_outage: self.on_outage,
+            breakers: Breakers::default(),
+            local_buckets: LocalBuckets::default(),
+            trials: Arc::default(),
             #[cfg(feature = "tower")]
             pauses: Pauses::default(),
             buckets_are_split: AtomicBool::new(false),

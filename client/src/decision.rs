@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use topup_wire::limit::OnOutage;
+
+use crate::outage::OutageReason;
+
 /// The answer to a take. A denial is an answer, not an error.
 ///
 /// # Examples
@@ -42,6 +46,18 @@ pub enum Decision {
         /// Time until the bucket has enough tokens, to the µs, if no other caller takes meanwhile.
         retry_after: Duration,
     },
+    /// Redis did not decide, so the outage policy did. No tokens were taken from the bucket in Redis.
+    #[non_exhaustive]
+    Degraded {
+        /// Whether the caller may go on.
+        allowed: bool,
+        /// The reason why Redis did not decide.
+        reason: OutageReason,
+        /// The outage policy.
+        on_outage: OnOutage,
+        /// Time after which a denied caller tries again: until the local bucket has the tokens, or 1 s.
+        retry_after: Duration,
+    },
 }
 
 // === impl Decision ===
@@ -49,37 +65,54 @@ pub enum Decision {
 impl Decision {
     /// Whether the caller may go on.
     pub const fn is_allowed(&self) -> bool {
-        !matches!(self, Self::Denied { .. })
+        !matches!(self, Self::Denied { .. } | Self::Degraded { allowed: false, .. })
     }
 
     /// Whether the limit denies the take, or would deny it if it were enforced.
     pub const fn would_deny(&self) -> bool {
-        !matches!(self, Self::Allowed { .. })
+        !matches!(self, Self::Allowed { .. } | Self::Degraded { allowed: true, .. })
+    }
+
+    /// Whether the outage policy decided in place of Redis.
+    pub const fn is_degraded(&self) -> bool {
+        matches!(self, Self::Degraded { .. })
     }
 
     /// Time until a denied take would succeed, if no other caller takes meanwhile; `None` when the caller may go on.
     pub const fn retry_after(&self) -> Option<Duration> {
         match *self {
-            Self::Denied { retry_after, .. } => Some(retry_after),
+            Self::Denied { retry_after, .. } | Self::Degraded { allowed: false, retry_after, .. } => {
+                Some(retry_after)
+            }
             _ => None,
         }
     }
 
-    /// Tokens left in the bucket.
+    /// The wait after which a denied take may succeed. A policy that denies everything is not waited for.
+    pub(crate) const fn worth_waiting_for(&self) -> Option<Duration> {
+        match self {
+            Self::Degraded { on_outage: OnOutage::Deny, .. } => None,
+            _ => self.retry_after(),
+        }
+    }
+
+    /// Tokens left in the bucket; 0 if Redis did not decide.
     pub const fn remaining(&self) -> u64 {
         match *self {
             Self::Allowed { remaining, .. }
             | Self::Shadowed { remaining, .. }
             | Self::Denied { remaining, .. } => remaining,
+            Self::Degraded { .. } => 0,
         }
     }
 
-    /// Most tokens in the bucket.
+    /// Most tokens in the bucket; 0 if Redis did not decide.
     pub const fn capacity(&self) -> u64 {
         match *self {
             Self::Allowed { capacity, .. }
             | Self::Shadowed { capacity, .. }
             | Self::Denied { capacity, .. } => capacity,
+            Self::Degraded { .. } => 0,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use crate::{error::Error, take::Take, take_all::MultiDecision};
+use topup_wire::limit::OnOutage;
+
+use crate::{decision::Decision, error::Error, outage::OutageReason, take::Take, take_all::MultiDecision};
 
 /// A denial of an [`Admission`](crate::Admission), and the error that `#[topup::limited]` returns. Nothing was taken.
 #[derive(Clone, Debug)]
@@ -15,6 +17,7 @@ struct Inner {
     retry_after: Option<Duration>,
     message: Cow<'static, str>,
     cause: Option<Error>,
+    degraded: Option<(OutageReason, OnOutage)>,
 }
 
 // === impl Denied ===
@@ -46,6 +49,17 @@ impl Denied {
         self.0.cause.as_ref()
     }
 
+    /// The reason why Redis did not decide, if the outage policy denied.
+    pub fn outage_reason(&self) -> Option<OutageReason> {
+        self.0.degraded.map(|(reason, _)| reason)
+    }
+
+    /// Whether the outage policy denies every take.
+    #[cfg(feature = "tower")]
+    pub(crate) fn is_by_outage(&self) -> bool {
+        self.0.degraded.is_some_and(|(_, by)| by == OnOutage::Deny)
+    }
+
     /// The denial in `decided`, if there is one.
     pub(crate) fn by(decided: &MultiDecision, takes: &[Take]) -> Option<Self> {
         let limit = decided.denied_by()?;
@@ -53,9 +67,18 @@ impl Denied {
         let message = takes.iter().find(|take| take.name() == name).and_then(Take::denial_message).cloned();
         let message = message.unwrap_or_else(|| {
             let wait = whole_millis(wait.unwrap_or_default());
-            format!("limit {:?} denies this: try again in {wait:?}", name.0).into()
+            match limit.decision() {
+                Decision::Degraded { reason, .. } => {
+                    format!("limit {:?} cannot be decided, {reason}: try again in {wait:?}", name.0).into()
+                }
+                _ => format!("limit {:?} denies this: try again in {wait:?}", name.0).into(),
+            }
         });
-        Some(Self::new(name, wait, message, None))
+        let mut denied = Self::new(name, wait, message, None);
+        if let Decision::Degraded { reason, on_outage, .. } = limit.decision() {
+            denied.0.degraded = Some((reason, on_outage));
+        }
+        Some(denied)
     }
 
     /// A denial because of `cause`: Redis did not decide, or one of `takes` could never be allowed.
@@ -85,7 +108,7 @@ impl Denied {
         cause: Option<Error>,
     ) -> Self {
         let (limit, key) = (limit.to_owned(), key.map(str::to_owned));
-        Self(Box::new(Inner { limit, key, retry_after, message, cause }))
+        Self(Box::new(Inner { limit, key, retry_after, message, cause, degraded: None }))
     }
 }
 

@@ -109,6 +109,9 @@ pub enum Error {
         /// The deadline of the call.
         deadline: Duration,
     },
+    /// Redis has left the last calls without a reply, so this call was not sent. A probe asks Redis ten times a second.
+    #[error("Redis does not reply, and was not asked: calls go to it again once it does")]
+    CircuitOpen,
     /// Redis could not be reached, or replied with an error. Unless the connection was refused, a take may have been
     /// carried out.
     #[error("Redis: {0}")]
@@ -128,7 +131,7 @@ impl Error {
     /// A take that failed in this way may have been carried out. Repeating it may take its tokens twice.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::DeadlineExceeded { .. } | Self::NothingPublished { .. } => true,
+            Self::DeadlineExceeded { .. } | Self::CircuitOpen | Self::NothingPublished { .. } => true,
             Self::Redis(error) => error.is_transient(),
             _ => false,
         }
@@ -140,10 +143,22 @@ impl Error {
             self,
             Self::Redis(_)
                 | Self::DeadlineExceeded { .. }
+                | Self::CircuitOpen
                 | Self::NothingPublished { .. }
                 | Self::UnreadableLimit { .. }
                 | Self::NewerSchema(_)
         )
+    }
+
+    /// Whether Redis left the call without a reply.
+    pub(crate) fn has_no_reply(&self) -> bool {
+        match self {
+            Self::DeadlineExceeded { .. } => true,
+            Self::Redis(RedisError(error)) => {
+                error.is_io_error() || error.is_timeout() || error.is_connection_dropped()
+            }
+            _ => false,
+        }
     }
 
     /// Whether no bucket could ever allow this take.

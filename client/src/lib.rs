@@ -30,7 +30,7 @@
 //! # Several limits at once
 //!
 //! [`Client::take_all`] takes from several buckets or from none. An [`Admission`] does so for a piece of work. It may wait for
-//! tokens, and has an outage policy: [`OnError`].
+//! tokens, and has an outage policy: [`OnOutage`].
 //!
 //! # Features
 //!
@@ -42,12 +42,17 @@
 //! | `tower` | the module `http`: `RateLimitLayer` for servers, `WaitLayer` for outgoing requests |
 //! | `axum`, `tonic` | `tower`, with the peer addresses of these servers, and the routes of axum |
 //! | `reqwest` | `tower`, with `WaitLayer` for this client |
-//! | `tracing` | a line in the log when a limit cannot be decided, and one when it can again |
+//! | `tracing` | what is said of outages goes to `tracing`; otherwise, and without a subscriber, to stderr |
 
 /// The page compiles as it stands.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The page compiles as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/outages.md")]
+struct OutagesPage;
 
 /// The page compiles as it stands.
 #[cfg(all(doctest, feature = "macros"))]
@@ -71,7 +76,7 @@ mod decision;
 mod default;
 mod denied;
 mod error;
-mod outage_policy;
+mod outage;
 mod reserve;
 mod rollout;
 mod say;
@@ -89,7 +94,7 @@ pub use decision::Decision;
 pub use default::set_default;
 pub use denied::Denied;
 pub use error::{Error, RedisError};
-pub use outage_policy::OnError;
+pub use outage::{OutageCounts, OutageReason};
 pub use reserve::Reserved;
 pub use take::Take;
 pub use take_all::{LimitDecision, MultiDecision};
@@ -97,6 +102,7 @@ pub use take_all::{LimitDecision, MultiDecision};
 pub use topup_macros::limited;
 pub use topup_wire::{
     counts::{Count, Counts},
+    limit::OnOutage,
     namespace::NamespaceError,
     reply::Throttled,
     schema::NewerSchema,

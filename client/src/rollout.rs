@@ -52,7 +52,7 @@ impl Published {
 impl Bucket {
     /// The answer to a take of `count` tokens: `result` under the limit's mode, recorded if the limit is on trial.
     #[inline]
-    pub(crate) fn conclude(&self, entry: &BucketEntry, count: u64, result: Answered) -> Answered {
+    pub(crate) fn conclude(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
         if result.is_ok() && !entry.limit().is_on_trial() {
             return result;
         }
@@ -60,10 +60,13 @@ impl Bucket {
     }
 
     #[cold]
-    fn conclude_trial(&self, entry: &BucketEntry, count: u64, result: Answered) -> Answered {
-        let Some(published) = self.last_published(entry) else { return result };
+    fn conclude_trial(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
+        self.handle().note_reply(entry, &result);
+        let Some(published) = self.last_published(entry) else {
+            return self.decide_outage(entry, count, result);
+        };
         let is_undecided = result.as_ref().is_err_and(Error::is_of_redis);
-        let answer = published.apply_mode(entry.key(), result);
+        let answer = self.decide_outage(entry, count, published.apply_mode(entry.key(), result));
         let decision = answer.as_ref().ok().copied();
         if is_undecided || decision.is_some() {
             self.record_trial(entry, &published, count, decision.filter(|_| !is_undecided));
@@ -73,6 +76,7 @@ impl Bucket {
 
     /// `result` under the limit's mode; not recorded, since nothing was taken.
     pub(crate) fn apply_mode(&self, entry: &BucketEntry, result: Answered) -> Answered {
+        self.handle().note_reply(entry, &result);
         match self.last_published(entry) {
             Some(published) => published.apply_mode(entry.key(), result),
             None => result,

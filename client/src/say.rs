@@ -1,14 +1,23 @@
-//! Messages that no operator must miss: in the log, or on standard error where the process has none.
+//! Messages that no operator must miss: in the log of `tracing`, or on standard error where the process has none.
 
 use std::io::Write;
 
-/// Says `message` once, in the log of `tracing` or on standard error.
+/// Says `message`.
 pub(crate) fn say(message: &str) {
     #[cfg(feature = "tracing")]
-    if tracing::dispatcher::get_default(|log| !log.is::<tracing::subscriber::NoSubscriber>()) {
-        tracing::error!("{message}");
-        return;
+    if is_traced() {
+        return tracing::error!("{message}");
     }
-    // A closed standard error is ignored.
-    let _ = writeln!(std::io::stderr().lock(), "topup: {message}");
+    print(message);
+}
+
+/// Whether the process has a subscriber of `tracing`.
+#[cfg(feature = "tracing")]
+pub(crate) fn is_traced() -> bool {
+    tracing::dispatcher::get_default(|log| !log.is::<tracing::subscriber::NoSubscriber>())
+}
+
+/// Writes a line to standard error. A closed one is ignored.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "topup: {line}");
 }

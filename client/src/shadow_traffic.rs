@@ -30,8 +30,8 @@ impl Bucket {
         metrics.add(match decision {
             Some(Decision::Allowed { .. }) => Count::Allowed,
             Some(Decision::Denied { .. }) => Count::Denied,
+            Some(Decision::Degraded { .. }) | None => Count::Undecided,
             Some(Decision::Shadowed { .. }) => Count::WouldDeny,
-            None => Count::Undecided,
         });
         let limit = &published.limit;
         if limit.candidate {
@@ -60,6 +60,7 @@ impl Bucket {
         let (bucket, metrics) = (Self::of(self.handle(), &entry), metrics.clone());
         shared.runtime.spawn(async move {
             let shadow = match bucket.take(count).await {
+                Ok(Decision::Degraded { .. }) => return metrics.add(unanswered),
                 Ok(decision) => decision,
                 Err(Error::ExceedsCapacity { capacity, .. }) => {
                     Decision::Denied { remaining: 0, capacity, retry_after: Duration::MAX }

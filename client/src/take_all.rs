@@ -7,7 +7,7 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{LimitName, Mode},
+    limit::{LimitName, Mode, OnOutage},
     reply::Verdict,
     scripts,
 };
@@ -17,6 +17,7 @@ use crate::{
     decision::Decision,
     error::Error,
     machine::Event,
+    outage::{self, OutageReason},
     shell::{BucketEntry, Handle, Published, exceeds, unknown},
 };
 
@@ -70,6 +71,11 @@ impl MultiDecision {
         self.denied_by()?.decision.retry_after()
     }
 
+    /// Whether the outage policy decided for any of the limits.
+    pub fn is_degraded(&self) -> bool {
+        self.limits.iter().any(|limit| limit.decision.is_degraded())
+    }
+
     /// The decision of one bucket.
     pub(crate) fn of_one(entry: &BucketEntry, decision: Decision) -> Self {
         Self { limits: vec![LimitDecision::of(entry, decision)] }
@@ -107,30 +113,55 @@ impl MultiDecision {
         if !limits.is_empty() || takes.is_empty() {
             return Ok(Self { limits });
         }
+        let decided = match takes.iter().try_for_each(|take| client.check_circuit(&take.entry)) {
+            Ok(()) => client.within_deadline(Self::ask(client, takes)).await,
+            Err(error) => Err(error),
+        };
+        for take in takes {
+            client.note_reply(&take.entry, &decided);
+        }
+        decided.or_else(|error| Self::without_redis(client, takes, error))
+    }
+
+    async fn ask(client: &Handle, takes: &[BucketTake]) -> Result<Self, Error> {
         let is_split = &client.shared().buckets_are_split;
         if !is_split.load(Relaxed) || in_one_hash_slot(takes) {
-            match client.within_deadline(Self::by_one_script(client, takes)).await {
+            match Self::by_one_script(client, takes).await {
                 Err(Error::Redis(error)) if scripts::is_cross_slot(error.inner()) => {
                     is_split.store(true, Relaxed);
                 }
                 Ok(None) => {}
                 Ok(Some(decided)) => return Ok(decided),
-                Err(error) => return Self::if_none_is_enforced(takes, &error).ok_or(error),
+                Err(error) => return Err(error),
             }
         }
         Self::in_order(takes).await
     }
 
-    /// The decision in place of `error` if no limit is enforced.
-    fn if_none_is_enforced(takes: &[BucketTake], error: &Error) -> Option<Self> {
-        let decide = |take: &BucketTake| {
-            let published = take.bucket.last_published(&take.entry)?;
-            let key = take.entry.key();
-            let is_enforced = published.mode(key) == Mode::Enforce;
-            let decision = (!is_enforced).then(|| published.apply_mode(key, Err(error.clone())))?;
-            Some(LimitDecision::of(&take.entry, decision.ok()?))
-        };
-        Some(Self { limits: takes.iter().map(decide).collect::<Option<_>>()? })
+    /// The decision in place of `error`: that of the outage policies. A limit that is not enforced allows.
+    fn without_redis(client: &Handle, takes: &[BucketTake], error: Error) -> Result<Self, Error> {
+        let mut decisions = Vec::with_capacity(takes.len());
+        for take in takes {
+            match take.without_redis(&error) {
+                Some(decision) => decisions.push(decision),
+                // The caller gets the error, and tokens of local buckets stay.
+                None => {
+                    give_back(client, takes, &decisions);
+                    return Err(error);
+                }
+            }
+        }
+        if !decisions.iter().all(|(decision, _)| decision.is_allowed()) {
+            give_back(client, takes, &decisions);
+        }
+        for (take, (decision, by)) in takes.iter().zip(&decisions) {
+            if let Some(by) = by {
+                outage::note(client, &take.entry, *decision, *by, &error);
+            }
+        }
+        let decided = takes.iter().zip(decisions);
+        let limits = decided.map(|(take, (decision, _))| LimitDecision::of(&take.entry, decision));
+        Ok(Self { limits: limits.collect() })
     }
 
     /// Decides in one step; `None` when a limit has changed since it was read, and nothing was done.
@@ -241,12 +272,33 @@ impl BucketTake {
         Ok(decision(&settled))
     }
 
+    /// The decision in place of `error`, and the outage policy if that made it.
+    fn without_redis(&self, error: &Error) -> Option<(Decision, Option<OnOutage>)> {
+        let reason = OutageReason::of(error)?;
+        if let Some(published) = self.bucket.last_published(&self.entry) {
+            let key = self.entry.key();
+            if published.mode(key) != Mode::Enforce {
+                return Some((published.apply_mode(key, Err(error.clone())).ok()?, None));
+            }
+        }
+        self.bucket.without_redis(&self.entry, self.count, reason).map(|(decision, by)| (decision, Some(by)))
+    }
+
     /// The denial of this take, if the limit is enforced and the denial is known without Redis.
     fn remembered_denial(&self, client: &Handle) -> Option<LimitDecision> {
         let published = self.entry.published(client)?;
         let denial = self.entry.denial(self.count, &published, client)?;
         let is_enforced = published.mode(self.entry.key()) == Mode::Enforce;
         is_enforced.then(|| LimitDecision::of(&self.entry, denial.into()))
+    }
+}
+
+/// Gives tokens of local buckets back.
+fn give_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Option<OnOutage>)]) {
+    for (take, (decision, by)) in takes.iter().zip(decisions) {
+        if *by == Some(OnOutage::Local) && decision.is_allowed() {
+            take.entry.give_back_locally(take.count, client);
+        }
     }
 }
 
@@ -257,26 +309,39 @@ async fn take_in_order(
     enforced: &[usize],
     decisions: &mut [Option<Decision>],
 ) -> Result<(), Error> {
+    let mut taken = Taken(Vec::new());
     for (done, &i) in enforced.iter().enumerate() {
-        let result = takes[i].settle(Operation::Take(takes[i].count)).await;
-        if let Ok(decision) = result
-            && decision.is_allowed()
-        {
-            decisions[i] = Some(decision);
+        // An error, or the end of the deadline, puts back what was taken before.
+        let decision = takes[i].settle(Operation::Take(takes[i].count)).await?;
+        decisions[i] = Some(decision);
+        if decision.is_allowed() {
+            taken.0.push(takes[i].clone());
             continue;
         }
         for &before in &enforced[..done] {
-            let put_back = takes[before].settle(Operation::Refund(takes[before].count)).await;
-            // After an error, tokens that cannot be put back are lost to the bucket: the first error says more.
-            decisions[before] = if result.is_ok() { Some(put_back?) } else { None };
+            taken.0.remove(0);
+            decisions[before] = Some(takes[before].settle(Operation::Refund(takes[before].count)).await?);
         }
-        decisions[i] = Some(result?);
         for &after in &enforced[done + 1..] {
             decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
         }
         break;
     }
+    taken.0.clear();
     Ok(())
+}
+
+/// Takes whose tokens are put back when this is dropped, in a task of their own. Tokens that cannot be put back are lost to
+/// their buckets.
+struct Taken(Vec<BucketTake>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        for take in self.0.drain(..) {
+            let runtime = take.bucket.handle().shared().runtime.clone();
+            runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
+        }
+    }
 }
 
 /// Whether one node of a cluster has all the buckets, as far as the worker knows.

@@ -25,14 +25,15 @@ pub(crate) struct Arguments {
 pub(crate) struct Shared {
     pub(crate) wait: Option<(Ident, Expr)>,
     pub(crate) client: Option<(Ident, Expr)>,
-    pub(crate) on_error: Option<(Ident, OnError)>,
+    pub(crate) on_outage: Option<(Ident, OnOutage)>,
 }
 
 /// The outage policy.
 #[derive(Clone, Copy)]
-pub(crate) enum OnError {
+pub(crate) enum OnOutage {
     Allow,
     Deny,
+    Local,
 }
 
 /// One `name = value`.
@@ -41,7 +42,7 @@ struct Argument {
     value: Expr,
 }
 
-const KNOWN: &str = "limit, key, count, message, wait, client, on_error";
+const KNOWN: &str = "limit, key, count, message, wait, client, on_outage";
 
 // === impl Arguments ===
 
@@ -58,7 +59,7 @@ impl Parse for Arguments {
                 "message" => once(&mut message, &name, value)?,
                 "wait" => once(&mut shared.wait, &name, (name.clone(), checked_wait(value)?))?,
                 "client" => once(&mut shared.client, &name, (name.clone(), value))?,
-                "on_error" => once(&mut shared.on_error, &name, (name.clone(), on_error(&value)?))?,
+                "on_outage" => once(&mut shared.on_outage, &name, (name.clone(), on_outage(&value)?))?,
                 other => {
                     return Err(Error::new(name.span(), format!("no argument is called `{other}`: {KNOWN}")));
                 }
@@ -134,7 +135,7 @@ fn checked_wait(value: Expr) -> Result<Expr> {
     }
 }
 
-fn on_error(value: &Expr) -> Result<OnError> {
+fn on_outage(value: &Expr) -> Result<OnOutage> {
     let word = match value {
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
         value => literal(value).and_then(|literal| match literal {
@@ -143,11 +144,12 @@ fn on_error(value: &Expr) -> Result<OnError> {
         }),
     };
     match word.as_deref() {
-        Some("allow") => Ok(OnError::Allow),
-        Some("deny") => Ok(OnError::Deny),
+        Some("allow") => Ok(OnOutage::Allow),
+        Some("deny") => Ok(OnOutage::Deny),
+        Some("local") => Ok(OnOutage::Local),
         _ => Err(Error::new(
             value.span(),
-            "on_error is `allow` or `deny`; leave it out to have the error returned",
+            "on_outage is `allow`, `deny` or `local`; leave it out to leave it to the limit and the client",
         )),
     }
 }

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Error, Expr, ExprReference, ItemFn, Result, ReturnType, Token, spanned::Spanned};
 
 use crate::{
-    arguments::{Arguments, OnError},
+    arguments::{Arguments, OnOutage},
     stack::Stack,
 };
 
@@ -39,10 +39,11 @@ fn admission(Stack { limits, shared }: &Stack) -> TokenStream {
     };
     let takes = limits.iter().map(take);
     let wait = shared.wait.iter().map(|(_, longest)| quote_spanned!(longest.span()=> .wait(#longest)));
-    let decide = match &shared.on_error {
+    let decide = match &shared.on_outage {
         None => quote_spanned!(span=> .decide().await??),
-        Some((_, OnError::Allow)) => quote_spanned!(span=> .decide_or(::topup::OnError::Allow).await?),
-        Some((_, OnError::Deny)) => quote_spanned!(span=> .decide_or(::topup::OnError::Deny).await?),
+        Some((_, OnOutage::Allow)) => quote_spanned!(span=> .decide_or(::topup::OnOutage::Allow).await?),
+        Some((_, OnOutage::Deny)) => quote_spanned!(span=> .decide_or(::topup::OnOutage::Deny).await?),
+        Some((_, OnOutage::Local)) => quote_spanned!(span=> .decide_or(::topup::OnOutage::Local).await?),
     };
     quote!(#begin #(#takes)* #(#wait)* #decide;)
 }

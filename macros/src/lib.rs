@@ -8,7 +8,7 @@ mod stack;
 
 /// Takes a token before an `async fn` runs. A denied call returns `Err`.
 ///
-/// The error type of the function implements `From<topup::Denied>`. Without `on_error`, it implements `From<topup::Error>`,
+/// The error type of the function implements `From<topup::Denied>`. Without `on_outage`, it implements `From<topup::Error>`,
 /// too. All arguments but the first are optional:
 ///
 /// | argument | meaning |
@@ -19,10 +19,10 @@ mod stack;
 /// | `message = "…"` | the message of `Denied` |
 /// | `wait = "2s"` | the longest wait for tokens; or an expression, a `Duration` |
 /// | `client = self.topup` | the client; without it, the default client of `topup::set_default` |
-/// | `on_error = allow` | the outage policy, `allow` or `deny`; without it, the error is returned |
+/// | `on_outage = allow` | the outage policy: `allow`, `deny` or `local`; without it, the limit's or the client's, or the error is returned |
 ///
 /// Several of these attributes on one function are one decision: tokens are taken from all limits or from none. `wait`,
-/// `client` and `on_error` are given once, for all of them. The attribute has to be written as `limited` or
+/// `client` and `on_outage` are given once, for all of them. The attribute has to be written as `limited` or
 /// `topup::limited`.
 ///
 /// # Examples

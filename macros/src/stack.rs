@@ -27,10 +27,10 @@ impl Stack {
         }
         let mut shared = Shared::default();
         for limit in &mut limits {
-            let Shared { wait, client, on_error } = std::mem::take(&mut limit.shared);
+            let Shared { wait, client, on_outage } = std::mem::take(&mut limit.shared);
             merge(&mut shared.wait, wait)?;
             merge(&mut shared.client, client)?;
-            merge(&mut shared.on_error, on_error)?;
+            merge(&mut shared.on_outage, on_outage)?;
         }
         Ok(Self { limits, shared })
     }

@@ -221,6 +221,7 @@ impl Promise {
             lease,
             rollout: Rollout::default(),
             candidate: false,
+            on_outage: None,
             compared: Percent::NONE,
         }
     }

@@ -19,6 +19,7 @@
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
 //! topup:{topup}:daemon:ID  hash    how one daemon is doing
 //! topup:{topup}:schema     string  the version of all this
+//! topup:{topup}:workers    zset    workers alive that may decide by themselves, scored like daemons
 //! ```
 //!
 //! Under the namespace `shop`, the first line is `shop:{api:0}:limit`, and the last is `shop:{shop}:schema`.
@@ -95,6 +96,11 @@ impl Namespace {
     /// The [schema](crate::schema) of all these keys.
     pub fn schema(self) -> String {
         self.shared("schema")
+    }
+
+    /// Workers alive that may decide by themselves while Redis is away.
+    pub fn workers(self) -> String {
+        self.shared("workers")
     }
 
     /// Details of the daemon `id`.

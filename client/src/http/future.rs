@@ -112,7 +112,7 @@ impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
 impl Settings {
     /// Adds the outcome to a response: as headers, and as an extension.
     fn mark<B>(&self, outcome: Outcome, response: &mut Response<B>) {
-        if let Outcome::Decided(decided) = &outcome {
+        if let Outcome::Decided(decided) | Outcome::Degraded(decided) = &outcome {
             self.headers.write(decided, &self.client, response.headers_mut());
         }
         let known = response.extensions().get();

@@ -42,7 +42,12 @@ impl Headers {
             return;
         }
         let of = |limit: &LimitDecision| client.shared().supply(limit.limit());
-        let limits: Vec<_> = decided.limits().iter().map(|limit| (limit, of(limit))).collect();
+        // Nothing is known of limits that Redis did not decide.
+        let known = decided.limits().iter().filter(|limit| !limit.decision().is_degraded());
+        let limits: Vec<_> = known.map(|limit| (limit, of(limit))).collect();
+        if limits.is_empty() {
+            return;
+        }
         // Both are lists: the items of inner layers stay.
         append(headers, &RATE_LIMIT_POLICY, limits.iter().map(|(limit, supply)| policy(limit, *supply)));
         // This layer denied, or an inner one.

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use http::{Request, Response, request::Parts};
 use http_body::Body;
 use http_body_util::Full;
+use topup_wire::limit::OnOutage;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{Headers, Rejection, ResponseBody, ResponseFuture, Rule, respond::respond};
 use crate::{
-    admission::Admission, client::Client, denied::Denied, error::Error, outage_policy::OnError, take::Take,
-    take_all::MultiDecision,
+    admission::Admission, client::Client, denied::Denied, error::Error, take::Take, take_all::MultiDecision,
 };
 
 type Respond = dyn Fn(&Parts, &Rejection) -> Response<Full<Bytes>> + Send + Sync;
@@ -37,14 +37,16 @@ pub struct RateLimit<S> {
 
 /// The decision about a request, in the extensions of its response.
 ///
-/// With several layers, the decision of the outermost one that asked any limit counts. [`Undecided`](Self::Undecided) of an
-/// inner layer outweighs it.
+/// With several layers, the decision of the outermost one that asked any limit counts. [`Degraded`](Self::Degraded) and
+/// [`Undecided`](Self::Undecided) of an inner layer outweigh it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
     /// The decisions of the limits.
     Decided(MultiDecision),
-    /// Redis did not decide, so that the outage policy did.
+    /// The decisions of the limits. Redis did not decide them all, so the outage policy did.
+    Degraded(MultiDecision),
+    /// No limit could decide, such as one that is not published. The outage policy did.
     Undecided(Error),
     /// No limit applies to the request, or it has no key.
     NotAsked,
@@ -54,7 +56,7 @@ pub enum Outcome {
 pub(super) struct Settings {
     pub(super) client: Client,
     rules: Vec<Rule>,
-    on_error: OnError,
+    on_outage: Option<OnOutage>,
     pub(super) headers: Headers,
     pub(super) respond: Arc<Respond>,
 }
@@ -67,7 +69,7 @@ impl RateLimitLayer {
         Self(Arc::new(Settings {
             client: client.clone(),
             rules: Vec::new(),
-            on_error: OnError::default(),
+            on_outage: None,
             headers: Headers::default(),
             respond: Arc::new(respond),
         }))
@@ -78,10 +80,11 @@ impl RateLimitLayer {
         self.with(|settings| settings.rules.push(rule.into()))
     }
 
-    /// The outage policy, for requests that Redis does not decide; unless set, they pass. [`Client::undecided`] counts them,
-    /// the log (feature `tracing`) says when an outage begins and ends, and the response's [`Outcome`] names the error.
-    pub fn on_error(self, on_error: OnError) -> Self {
-        self.with(|settings| settings.on_error = on_error)
+    /// The outage policy, for requests that Redis does not decide. It goes before the policies of the limits and of the
+    /// client. Where none is set, requests pass. [`Client::undecided`] counts them, the log says when an outage begins and
+    /// ends, and the response's [`Outcome`] has the reason.
+    pub fn on_outage(self, on_outage: OnOutage) -> Self {
+        self.with(|settings| settings.on_outage = Some(on_outage))
     }
 
     /// The headers of responses; all of them unless set.
@@ -142,7 +145,7 @@ impl Outcome {
     /// Whether this outcome, of an inner layer, stays in place of that of a layer around it.
     pub(super) const fn outweighs(&self, around: &Self) -> bool {
         match self {
-            Self::Undecided(_) => true,
+            Self::Degraded(_) | Self::Undecided(_) => true,
             Self::Decided(_) => matches!(around, Self::NotAsked),
             Self::NotAsked => false,
         }
@@ -159,15 +162,21 @@ impl Settings {
 
     /// Asks the limits. Returns the outcome, and the rejection if there is one.
     pub(super) async fn decide(&self, takes: Vec<Take>) -> (Outcome, Option<Rejection>) {
-        let admission = takes.iter().cloned().fold(Admission::of(&self.client), Admission::take);
+        let admission = Admission::of(&self.client).or_else(OnOutage::Allow);
+        let admission = self.on_outage.into_iter().fold(admission, Admission::on_outage);
+        let admission = takes.iter().cloned().fold(admission, Admission::take);
         match admission.multi_decision().await {
             Ok(decided) => {
                 let rejection = Denied::by(&decided, &takes).map(|denied| Rejection::denied(&denied));
-                (Outcome::Decided(decided), rejection)
+                let outcome = if decided.is_degraded() {
+                    Outcome::Degraded(decided)
+                } else {
+                    Outcome::Decided(decided)
+                };
+                (outcome, rejection)
             }
             Err(error) => {
-                let rejection =
-                    admission.denies_on(&error, self.on_error).then(|| Rejection::because(&error));
+                let rejection = admission.denies_on(&error).then(|| Rejection::because(&error));
                 (Outcome::Undecided(error), rejection)
             }
         }
@@ -178,7 +187,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("rules", &self.rules)
-            .field("on_error", &self.on_error)
+            .field("on_outage", &self.on_outage)
             .field("headers", &self.headers)
             .finish_non_exhaustive()
     }

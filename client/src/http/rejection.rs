@@ -21,6 +21,9 @@ pub struct Rejection {
 impl Rejection {
     /// A rejection by a limit.
     pub(super) fn denied(denied: &Denied) -> Self {
+        if denied.is_by_outage() {
+            return Self { retry_after: denied.retry_after(), ..Self::undecided() };
+        }
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
             message: denied.message().to_owned().into(),
@@ -34,14 +37,23 @@ impl Rejection {
         let (status, message) = match error {
             Error::InvalidKey(_) => (StatusCode::BAD_REQUEST, error.to_string().into()),
             error if error.is_of_the_take() => (StatusCode::TOO_MANY_REQUESTS, error.to_string().into()),
-            // The details are for the log, not for the sender.
-            _ => (StatusCode::SERVICE_UNAVAILABLE, "limits cannot be decided at the moment".into()),
+            _ => return Self::undecided(),
         };
         Self { status, message, limit: None, retry_after: None }
     }
 
+    /// A rejection by the outage policy. The details are for the log, not for the sender.
+    fn undecided() -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            message: "limits cannot be decided at the moment".into(),
+            limit: None,
+            retry_after: None,
+        }
+    }
+
     /// The status: 429 for a denial, or for a cost above the capacity. It is 503 without a decision, under
-    /// [`Deny`](crate::OnError::Deny), and 400, 401 or 500 for a request without a key.
+    /// [`Deny`](crate::OnOutage::Deny), and 400, 401 or 500 for a request without a key.
     pub const fn status(&self) -> StatusCode {
         self.status
     }

@@ -180,6 +180,15 @@ impl Estimate {
         self.below_full_until.saturating_sub(terms.time_of(more).saturating_add(2))
     }
 
+    /// When the bucket is full, if no worker takes any more; 0 if that is unknown.
+    pub(super) fn full_at(&self, cx: &Context<'_>) -> Micros {
+        if self.epoch != cx.epoch || self.capacity == 0 {
+            return 0;
+        }
+        let missing = cx.terms.time_of(self.capacity.saturating_sub(self.tokens));
+        self.below_full_until.max(self.settled_at.saturating_add(missing))
+    }
+
     /// The denial of a take of `count` tokens behind a `pending` demand, if there is one.
     pub(super) fn denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<Denial> {
         let (until, denial) = self.known_denial(count, pending, cx)?;

@@ -128,6 +128,11 @@ impl<W: Waiter> BucketState<W> {
         size_of::<Busy<W>>()
     }
 
+    /// Until when the bucket is below full, by the last reply; 0 if that is unknown.
+    pub fn full_at(&self, cx: &Context<'_>) -> Micros {
+        self.busy.as_ref().map_or(0, |busy| busy.estimate.full_at(cx)).max(self.rest.until)
+    }
+
     /// Whether any waiter has patience.
     pub fn has_waiters(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.queue.has_waiters())

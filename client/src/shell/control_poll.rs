@@ -1,6 +1,7 @@
 //! The control poll: asks Redis for its time, the generation and the daemons that are alive.
 
 use std::{
+    hash::BuildHasher,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -8,12 +9,16 @@ use std::{
     time::Duration,
 };
 
-use topup_wire::{connection::Connection, reply::Polled, schema::NewerSchema, scripts};
+use topup_wire::{connection::Connection, reply, schema::NewerSchema, scripts};
 
-use super::clock::Clock;
+use super::{
+    Limits,
+    clock::{Clock, micros},
+};
 use crate::{
     error::Error,
     machine::{Micros, RedisTime},
+    outage::{Outages, Slowness, log_slow},
     say::say,
     trial_metrics::TrialRegistry,
 };
@@ -22,6 +27,12 @@ use crate::{
 const EVERY: Duration = Duration::from_millis(250);
 /// Polls between two reports of trial metrics.
 const REPORT_EVERY: u32 = 2;
+/// Polls between two reports that this worker is alive, of a worker that may decide by itself.
+const ALIVE_EVERY: u32 = 4;
+/// A worker that reports no more counts for this long.
+const ALIVE: Duration = Duration::from_secs(3);
+/// A reply is slow that takes this part of the deadline.
+const SLOW: Micros = 5;
 /// A worker trusts its knowledge for this long after the sending of the last answered poll, in µs. A change of terms is
 /// announced for longer (`FREEZE` in topup-wire), so that no worker takes by previous terms once it is made.
 const TRUST: Micros = 700_000;
@@ -32,7 +43,7 @@ const REACHABLE: Micros = 750_000;
 const UNREACHABLE: u64 = u64::MAX;
 
 /// The state told by control polls. All tasks of a worker read it, and one writes it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Control {
     generation: AtomicU64,
     epoch: AtomicU64,
@@ -45,9 +56,41 @@ pub(crate) struct Control {
     redis_time: [AtomicU64; 3],
     /// A server before Redis 7.0, which has no `PEXPIREAT … GT`.
     is_too_old: AtomicBool,
+    /// Whether any limit may be decided by a local bucket.
+    uses_local: AtomicBool,
+    /// Workers alive at the last two reports, of those that may decide by themselves.
+    workers: [AtomicU64; 2],
+}
+
+/// The parts of a client that polls look after.
+pub(crate) struct Polled {
+    pub(crate) connection: Connection,
+    pub(crate) deadline: Duration,
+    pub(crate) trials: Arc<TrialRegistry>,
+    pub(crate) outages: Arc<Outages>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) clock: Arc<Clock>,
 }
 
 // === impl Control ===
+
+impl Default for Control {
+    /// Before the first poll, Redis is unreachable.
+    fn default() -> Self {
+        Self {
+            generation: AtomicU64::new(UNREACHABLE),
+            epoch: AtomicU64::default(),
+            daemon_alive: AtomicBool::default(),
+            newer_schema: AtomicU64::default(),
+            trusted_until: AtomicU64::default(),
+            redis_now: AtomicU64::default(),
+            redis_time: Default::default(),
+            is_too_old: AtomicBool::default(),
+            uses_local: AtomicBool::default(),
+            workers: Default::default(),
+        }
+    }
+}
 
 impl Control {
     /// Counts the generations that this worker has seen. Knowledge from another epoch is out of date.
@@ -86,9 +129,25 @@ impl Control {
         self.newer_schema().map_or(Ok(()), |newer| Err(Error::NewerSchema(newer)))
     }
 
-    /// Whether Redis has answered lately.
-    pub(crate) fn is_reachable(&self) -> bool {
-        self.generation.load(Relaxed) != UNREACHABLE
+    /// Has polls count workers from now on.
+    pub(crate) fn use_local(&self) {
+        self.uses_local.store(true, Relaxed);
+    }
+
+    /// Whether any limit may be decided by a local bucket.
+    pub(crate) fn uses_local(&self) -> bool {
+        self.uses_local.load(Relaxed)
+    }
+
+    /// Workers alive, as last heard: the larger of two counts, since a Redis that has lost its data counts anew. `None`
+    /// before the first count.
+    pub(crate) fn workers(&self) -> Option<u64> {
+        self.workers.iter().map(|count| count.load(Relaxed)).max().filter(|count| *count > 0)
+    }
+
+    fn note_workers(&self, count: u64) {
+        let [last, before] = &self.workers;
+        before.store(last.swap(count, Relaxed), Relaxed);
     }
 
     /// Has only scripts take from buckets at rest, until the connection breaks.
@@ -97,7 +156,7 @@ impl Control {
     }
 
     /// Records a poll that was sent at `sent` and answered at `received`.
-    pub(crate) fn note(&self, polled: &Polled, sent: Micros, received: Micros) {
+    pub(crate) fn note(&self, polled: &reply::Polled, sent: Micros, received: Micros) {
         self.note_schema(polled.newer_schema);
         // Generations begin at 1. A Redis without data has none.
         let generation = polled.generation.unwrap_or(0);
@@ -158,34 +217,39 @@ impl Control {
 }
 
 /// Starts the polls, which end with the last client.
-pub(crate) fn start(
-    control: &Arc<Control>,
-    connection: Connection,
-    deadline: Duration,
-    trials: Arc<TrialRegistry>,
-    clock: Arc<Clock>,
-) {
-    tokio::spawn(run(Arc::downgrade(control), connection, deadline, trials, clock));
+pub(crate) fn start(control: &Arc<Control>, polled: Polled) {
+    tokio::spawn(run(Arc::downgrade(control), polled));
 }
 
-async fn run(
-    control: Weak<Control>,
-    mut connection: Connection,
-    deadline: Duration,
-    trials: Arc<TrialRegistry>,
-    clock: Arc<Clock>,
-) {
+async fn run(control: Weak<Control>, polled: Polled) {
+    let Polled { mut connection, deadline, trials, outages, limits, clock } = polled;
+    let (mut alive, mut slowness) = (Alive::new(connection.clone()), Slowness::default());
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut polls = 0_u32;
     loop {
         ticks.tick().await;
-        let Some(control) = control.upgrade() else { return trials.report(&connection, deadline).await };
+        let Some(control) = control.upgrade() else {
+            alive.retire(deadline).await;
+            return trials.report(&connection, deadline).await;
+        };
         clock.compare();
         let sent = clock.now();
         match tokio::time::timeout(deadline, scripts::poll(&mut connection)).await {
             Ok(Ok(polled)) => {
-                control.note(&polled, sent, clock.now());
+                let received = clock.now();
+                control.note(&polled, sent, received);
+                let epoch = control.epoch();
+                outages.end(received, |limit| {
+                    limits.find(limit).is_some_and(|one| one.current(epoch).is_some())
+                });
+                let took = received - sent;
+                if let Some(is_slow) = slowness.note(took, micros(deadline) / SLOW) {
+                    log_slow(is_slow, Duration::from_micros(took));
+                }
+                if control.uses_local() && (!alive.reported || polls.is_multiple_of(ALIVE_EVERY)) {
+                    alive.report(&control, deadline).await;
+                }
                 polls = polls.wrapping_add(1);
                 if polls.is_multiple_of(REPORT_EVERY) && polled.newer_schema.is_none() {
                     trials.report(&connection, deadline).await;
@@ -193,6 +257,39 @@ async fn run(
             }
             Ok(Err(_)) => control.disconnected(),
             Err(_) => control.unanswered(clock.now()),
+        }
+    }
+}
+
+/// Reports that this worker is alive.
+struct Alive {
+    connection: Connection,
+    /// A random number.
+    id: String,
+    reported: bool,
+}
+
+// === impl Alive ===
+
+impl Alive {
+    fn new(connection: Connection) -> Self {
+        let random = std::hash::RandomState::new().hash_one(std::process::id());
+        Self { connection, id: format!("{random:016x}"), reported: false }
+    }
+
+    async fn report(&mut self, control: &Control, deadline: Duration) {
+        self.reported = true;
+        let report = scripts::report_worker(&mut self.connection, &self.id, ALIVE);
+        // Where Redis refuses the report, the last count holds.
+        if let Ok(Ok(workers)) = tokio::time::timeout(deadline, report).await {
+            control.note_workers(workers);
+        }
+    }
+
+    async fn retire(&mut self, deadline: Duration) {
+        if self.reported {
+            let retire = scripts::retire_worker(&mut self.connection, &self.id);
+            let _ = tokio::time::timeout(deadline, retire).await;
         }
     }
 }

@@ -178,6 +178,9 @@ impl Completed {
             Ok(reply) => (Some(reply), None),
             Err(error) => (None, Some(error)),
         };
+        if reply.is_none() {
+            self.entry.keep_warm(&published, &self.client);
+        }
         let event = Event::Completed { number: self.number, command, sent, reply };
         let step = self.entry.step_under(event, &published, &self.client, error.as_ref());
         let shared = self.client.shared();

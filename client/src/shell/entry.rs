@@ -3,7 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smol_str::SmolStr;
-use topup_wire::limit::{LimitName, Mode};
+use topup_wire::{
+    keyspace::ShardKeys,
+    limit::{LimitName, Mode},
+    namespace::InNamespace,
+};
 
 use super::{Handle, LimitHandle, Pending, PipelineRequest, Published, TaskWaiter};
 use crate::{
@@ -108,6 +112,20 @@ impl BucketEntry {
     pub(crate) fn last_denial(&self, count: u64, published: &Published, client: &Handle) -> Option<Denial> {
         let context = self.context(published, client);
         self.lock().machine.last_denial(count, &context)
+    }
+
+    /// Until when the bucket is below full, as far as the worker knows; 0 if it does not.
+    pub(super) fn full_at(&self, published: &Published, client: &Handle) -> Micros {
+        let context = self.context(published, client);
+        self.lock().machine.full_at(&context)
+    }
+
+    /// The keys of the bucket's shard. Of a limit that was never read, the first one's.
+    pub(super) fn shard_keys(&self, client: &Handle) -> ShardKeys {
+        match self.limit.last() {
+            Some(published) => published.locate(self.key()).keys.clone(),
+            None => ShardKeys::new(client.shared().connection().namespace(), self.name(), 0),
+        }
     }
 
     /// Whether a command is in flight.

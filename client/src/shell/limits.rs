@@ -143,7 +143,6 @@ impl Limits {
     }
 
     /// The limit `name`, if it was used before.
-    #[cfg(feature = "tower")]
     pub(crate) fn find(&self, name: &str) -> Option<Arc<LimitHandle>> {
         let name = LimitName::published(name).ok()?;
         self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()

@@ -1,11 +1,13 @@
 //! The shell around the machine: it sends commands, receives replies, reads the clock and wakes tasks.
 
+pub(crate) mod breakers;
 pub(crate) mod bucket_cache;
 pub(crate) mod clock;
 pub(crate) mod control_poll;
 pub(crate) mod dispatch;
 pub(crate) mod entry;
 pub(crate) mod limits;
+pub(crate) mod local_buckets;
 pub(crate) mod module;
 #[cfg(feature = "tower")]
 pub(crate) mod pauses;

@@ -1,11 +1,12 @@
 //! The state that clones of a client share.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
 use tokio::runtime::Handle as Runtime;
+use topup_wire::limit::OnOutage;
 #[cfg(feature = "tower")]
 use topup_wire::limit::Supply;
 use topup_wire::{connection::Connection, namespace::InNamespace, pipeline::Pipelines, scripts};
@@ -14,9 +15,11 @@ use topup_wire::{connection::Connection, namespace::InNamespace, pipeline::Pipel
 use super::pauses::Pauses;
 use super::{
     BucketCache, BucketEntry, LimitHandle, Limits, PipelineRequest, Published,
+    breakers::Breakers,
     clock::Clock,
     control_poll::Control,
     dispatch::RoundTrip,
+    local_buckets::LocalBuckets,
     module::Module,
     put_back::{self, PutBacks},
     timers::BucketTimers,
@@ -24,7 +27,7 @@ use super::{
 use crate::{
     error::Error,
     machine::{Event, Micros, PutBack},
-    outage_policy::Outages,
+    outage::Outages,
     trial_metrics::TrialRegistry,
 };
 
@@ -38,14 +41,17 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<Clock>,
     pub(crate) pipelines: Pipelines<PipelineRequest>,
     pub(crate) buckets: BucketCache,
-    pub(crate) limits: Limits,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) control: Arc<Control>,
     pub(crate) deadline: Duration,
     pub(crate) deadline_micros: Micros,
     pub(crate) round_trip: RoundTrip,
     pub(crate) timers: Arc<BucketTimers>,
     pub(crate) put_backs: Arc<PutBacks>,
-    pub(crate) outages: Outages,
+    pub(crate) outages: Arc<Outages>,
+    pub(crate) on_outage: Option<OnOutage>,
+    pub(crate) breakers: Breakers,
+    pub(crate) local_buckets: LocalBuckets,
     pub(crate) trials: Arc<TrialRegistry>,
     #[cfg(feature = "tower")]
     pub(crate) pauses: Pauses,
@@ -65,6 +71,10 @@ impl Handle {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.0
+    }
+
+    pub(super) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.0)
     }
 
     /// Removes the prefetched tokens of all buckets, to be put back.
@@ -117,6 +127,9 @@ impl Shared {
         self.control.check_schema()?;
         match read {
             Some(read) => {
+                if read.limit.on_outage == Some(OnOutage::Local) {
+                    self.control.use_local();
+                }
                 let trial = self.trials.of(&read.limit);
                 let published = Arc::new(Published::new(read, connection.namespace(), epoch, trial));
                 limit.set(published.clone());

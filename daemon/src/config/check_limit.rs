@@ -57,6 +57,7 @@ pub(super) fn check(
             mode: value(raw.mode.as_ref()).unwrap_or_default(),
             enforced: value(raw.enforce_percent.as_ref()).unwrap_or_default(),
         },
+        on_outage: value(raw.on_outage.as_ref()),
         candidate: raw.candidate.map(|candidate| candidate.value),
         compared: value(raw.compare_percent.as_ref()).unwrap_or(Percent::NONE),
         schedule: raw.schedule.iter().map(|entry| entry.value.clone()).collect(),

@@ -44,6 +44,7 @@ pub(super) const LIMIT: &[ConfigKey] = &[
     key("lease", r#"lease = { max = 100, ttl = "1s" }"#),
     key("mode", r#"mode = "enforce""#),
     key("enforce_percent", "enforce_percent = 100"),
+    key("on_outage", r#"on_outage = "local""#),
     key("compare_percent", "compare_percent = 1"),
     key("candidate", r#"candidate = { rate = "100/s" }"#),
     key("schedule", "[[limit.api.schedule]]"),

@@ -1,7 +1,7 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, LimitName, OnChange, Percent, Rate, Rollout, Shards, Windows,
+    Algorithm, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, Rate, Rollout, Shards, Windows,
 };
 
 use super::candidate::Candidate;
@@ -52,6 +52,8 @@ pub struct LimitConfig {
     pub lease: Option<Lease>,
     /// The keys for which denials hold.
     pub rollout: Rollout,
+    /// The outage policy of workers; `None` leaves it to each worker.
+    pub on_outage: Option<OnOutage>,
     /// Other terms that are tried beside its own.
     pub candidate: Option<Candidate>,
     /// The share of keys for which it is compared with lazy buckets.

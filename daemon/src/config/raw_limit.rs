@@ -1,6 +1,8 @@
 //! The raw limit: the keys of one `[limit.name]` table, each parsed by itself.
 
-use topup_wire::limit::{Algorithm, Capacity, Lease, Mode, OnChange, Percent, Rate, Shards, Windows};
+use topup_wire::limit::{
+    Algorithm, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, Windows,
+};
 
 use super::{
     candidate::{self, Candidate, OwnTerms},
@@ -26,6 +28,7 @@ pub(super) struct RawLimit {
     pub(super) lease: Option<Located<Lease>>,
     pub(super) mode: Option<Located<Mode>>,
     pub(super) enforce_percent: Option<Located<Percent>>,
+    pub(super) on_outage: Option<Located<OnOutage>>,
     pub(super) compare_percent: Option<Located<Percent>>,
     pub(super) candidate: Option<Located<Candidate>>,
     pub(super) schedule: Vec<Located<ScheduleEntry>>,
@@ -64,6 +67,7 @@ impl RawLimit {
             shards: table.whole("shards", Shards::new),
             lease: table.table("lease", keys::LEASE).as_ref().and_then(read_lease),
             mode: table.text("mode"),
+            on_outage: table.text("on_outage"),
             enforce_percent: table.whole("enforce_percent", Percent::new),
             ..limit
         }

@@ -77,7 +77,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 13] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 14] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -94,6 +94,10 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 13] {
         ),
         ("mode", limit.rollout.mode.as_str().to_owned()),
         ("enforce_percent", limit.rollout.enforced.get().to_string()),
+        (
+            "on_outage",
+            limit.on_outage.map_or_else(|| "unset".to_owned(), |policy| policy.as_str().to_owned()),
+        ),
         ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
         ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),

@@ -58,10 +58,16 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         lease: limit.lease,
         rollout: limit.rollout,
         candidate: limit.candidate.is_some(),
+        on_outage: limit.on_outage,
         compared: limit.compared,
     };
-    let without_trials =
-        Limit { rollout: Rollout::default(), candidate: false, compared: Percent::NONE, ..own.clone() };
+    let without_trials = Limit {
+        rollout: Rollout::default(),
+        on_outage: None,
+        candidate: false,
+        compared: Percent::NONE,
+        ..own.clone()
+    };
     let candidate = limit.candidate.as_ref().map(|candidate| {
         let terms = candidate.terms(own.terms);
         // A lease is not larger than a smaller bucket.

@@ -39,7 +39,7 @@ async fn plain() -> Result<(), Failure> {
     Ok(())
 }
 
-#[limited(limit = "user", key = id, count = 2, message = "slowly", wait = "2s", on_error = allow)]
+#[limited(limit = "user", key = id, count = 2, message = "slowly", wait = "2s", on_outage = allow)]
 async fn everything(id: u64) -> Result<u64, Refused> {
     Ok(id)
 }
@@ -53,7 +53,7 @@ async fn stacked(name: String) -> Result<String, Box<dyn std::error::Error + Sen
 
 impl Account {
     /// The key is an expression of lower precedence than `&`, and the client is behind a pointer.
-    #[limited(limit = "account", key = self.id + 1, client = self.topup, wait = Duration::from_secs(1), on_error = "deny")]
+    #[limited(limit = "account", key = self.id + 1, client = self.topup, wait = Duration::from_secs(1), on_outage = "deny")]
     async fn withdraw(&mut self) -> Result<(), Refused> {
         self.id += 1;
         Ok(())

@@ -4,8 +4,8 @@ async fn waits(name: &str) -> Result<(), topup::Denied> {
     Ok(())
 }
 
-#[topup::limited(limit = "api", on_error = allow)]
-#[topup::limited(limit = "user", key = name, on_error = deny)]
+#[topup::limited(limit = "api", on_outage = allow)]
+#[topup::limited(limit = "user", key = name, on_outage = deny)]
 async fn policies(name: &str) -> Result<(), topup::Denied> {
     Ok(())
 }

@@ -18,7 +18,7 @@ async fn a_text() -> Result<(), topup::Denied> {
     Ok(())
 }
 
-#[topup::limited(limit = "api", on_error = retry)]
+#[topup::limited(limit = "api", on_outage = retry)]
 async fn neither() -> Result<(), topup::Denied> {
     Ok(())
 }

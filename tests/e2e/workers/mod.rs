@@ -20,6 +20,7 @@ mod lazy;
 mod leases;
 mod namespaces;
 mod network;
+mod on_outage;
 mod oracle;
 mod outage;
 mod overload;

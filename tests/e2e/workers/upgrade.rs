@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
-use topup::{Admission, Error, OnError, Take};
+use topup::{Admission, Error, OnOutage, Take};
 use topup_tests::{Cli, Daemon, Pace, Redis, SOON, Signal, eventually};
 
 use super::fixture::{Fixture, patient};
@@ -89,8 +89,8 @@ async fn a_newer_schema_stops_daemons_and_workers_until_it_is_gone() {
     // The policy decides, and a limit in shadow stops nothing.
     let undecided = topup.undecided();
     let admission = || Admission::of(&topup).take(Take::of("api"));
-    assert!(admission().decide_or(OnError::Allow).await.is_ok());
-    assert!(admission().decide_or(OnError::Deny).await.is_err());
+    assert!(admission().decide_or(OnOutage::Allow).await.is_ok());
+    assert!(admission().decide_or(OnOutage::Deny).await.is_err());
     assert_eq!(topup.undecided(), undecided + 2);
     assert!(topup.limit("tried").take(1).await.unwrap().is_allowed());
     for word in ["take", "peek", "reset"] {
@@ -173,8 +173,8 @@ async fn a_limit_in_a_form_of_a_newer_version_is_an_error_of_its_own() {
         }
         assert!(!error.is_transient());
         let admission = || Admission::of(&topup).take(Take::of("api"));
-        assert!(admission().decide_or(OnError::Allow).await.is_ok());
-        assert!(admission().decide_or(OnError::Deny).await.is_err());
+        assert!(admission().decide_or(OnOutage::Allow).await.is_ok());
+        assert!(admission().decide_or(OnOutage::Deny).await.is_err());
         assert!(topup.limit("lazy").take(1).await.unwrap().is_allowed(), "of other limits nothing changes");
         // Once, although it takes again and again.
         let line = timeout(SOON, told.next_line()).await.unwrap().unwrap().unwrap();

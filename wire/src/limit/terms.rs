@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
-use super::{Algorithm, Capacity, Lease, LimitName, Percent, Rate, Rollout, Windows};
+use super::{Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Windows};
 use crate::bucket::Pace;
 
 /// The effect of a change of capacity on the tokens in a bucket.
@@ -92,6 +92,8 @@ pub struct Limit {
     pub lease: Option<Lease>,
     /// The keys for which it is enforced.
     pub rollout: Rollout,
+    /// The outage policy of workers; `None` leaves it to each worker.
+    pub on_outage: Option<OnOutage>,
     /// Whether a candidate is tried beside it, as [`LimitName::candidate`].
     pub candidate: bool,
     /// The keys for which it is compared with lazy buckets, as [`LimitName::lazy`]. For an unkeyed limit, any share

@@ -17,6 +17,7 @@ mod settle;
 mod sweep;
 mod take_all;
 mod throttle;
+mod workers;
 
 pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
@@ -38,6 +39,7 @@ pub use sweep::{
 };
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
+pub use workers::{report_worker, retire_worker};
 
 /// Whether Redis needs the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {

@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Lease, Limit, LimitName, Percent, Period, Rollout, Shards, Supply, Terms,
-        Windows,
+        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Shards, Supply,
+        Terms, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -109,7 +109,7 @@ pub async fn algorithm_of(
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-fn fields(limit: &Limit) -> [(&'static str, String); 20] {
+fn fields(limit: &Limit) -> [(&'static str, String); 21] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -136,6 +136,7 @@ fn fields(limit: &Limit) -> [(&'static str, String); 20] {
         ("lease_ttl", limit.lease.map_or(0, |lease| lease.ttl().as_micros()).to_string()),
         ("mode", limit.rollout.mode.as_str().to_owned()),
         ("enforce_percent", limit.rollout.enforced.get().to_string()),
+        ("on_outage", limit.on_outage.map_or("", OnOutage::as_str).to_owned()),
         ("candidate", flag(limit.candidate)),
         ("compare_percent", limit.compared.get().to_string()),
     ]
@@ -175,7 +176,11 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
             enforced: Percent::new(number("enforce_percent")?).map_err(|e| wrong("enforce_percent", &e))?,
         },
     };
-    // Nor does it have a trial.
+    // Nor does it have an outage policy, or a trial.
+    let on_outage = match fields.get("on_outage").map(String::as_str) {
+        None | Some("") => None,
+        Some(word) => Some(word.parse().map_err(|e| wrong("on_outage", &e))?),
+    };
     let (candidate, compared) = match fields.get("candidate") {
         None => (false, Percent::NONE),
         Some(_) => {
@@ -197,6 +202,7 @@ fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, St
         shards: Shards::new(number("shards")?).map_err(|e| wrong("shards", &e))?,
         lease,
         rollout,
+        on_outage,
         candidate,
         compared,
     })
@@ -228,6 +234,7 @@ mod tests {
                 shards: Shards::new(8).unwrap(),
                 lease: Some(Lease::new(100, Duration::from_millis(500)).unwrap()),
                 rollout: Rollout { mode: Mode::Shadow, enforced: Percent::new(7).unwrap() },
+                on_outage: Some(OnOutage::Local),
                 candidate: true,
                 compared: Percent::new(3).unwrap(),
             };
@@ -251,11 +258,12 @@ mod tests {
             shards: Shards::ONE,
             lease: None,
             rollout: Rollout::default(),
+            on_outage: None,
             candidate: false,
             compared: Percent::NONE,
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
-            !["mode", "enforce_percent", "candidate", "compare_percent"].contains(field)
+            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent"].contains(field)
         });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
         assert_eq!(parse(&limit.name, &record), Ok(limit));

@@ -82,6 +82,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         lease: None,
         rollout: Rollout::default(),
         candidate: false,
+        on_outage: None,
         compared: Percent::NONE,
     }
 }

@@ -9,13 +9,13 @@ use std::{
 };
 
 use tokio::time::sleep;
+use topup_wire::limit::OnOutage;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{OutgoingKey, OutgoingResponse, retry_after::pause_of};
 use crate::{
-    admission::Admission, client::Client, denied::Denied, machine::Micros, outage_policy::OnError,
-    shell::clock::micros, take::Take,
+    admission::Admission, client::Client, denied::Denied, machine::Micros, shell::clock::micros, take::Take,
 };
 
 /// The longest wait for a token, unless set.
@@ -51,7 +51,7 @@ pub struct WaitLayer<K = ()> {
     key: Arc<K>,
     longest: Duration,
     longest_pause: Duration,
-    on_error: OnError,
+    on_outage: Option<OnOutage>,
 }
 
 /// A service behind a [`WaitLayer`].
@@ -84,7 +84,7 @@ impl WaitLayer {
             key: Arc::new(()),
             longest: LONGEST_WAIT,
             longest_pause: LONGEST_PAUSE,
-            on_error: OnError::default(),
+            on_outage: None,
         }
     }
 }
@@ -92,8 +92,8 @@ impl WaitLayer {
 impl<K> WaitLayer<K> {
     /// Chooses the bucket of a keyed limit: [`PerHost`](super::PerHost), or a closure over the request.
     pub fn key<Key>(self, key: Key) -> WaitLayer<Key> {
-        let Self { client, limit, key: _, longest, longest_pause, on_error } = self;
-        WaitLayer { client, limit, key: Arc::new(key), longest, longest_pause, on_error }
+        let Self { client, limit, key: _, longest, longest_pause, on_outage } = self;
+        WaitLayer { client, limit, key: Arc::new(key), longest, longest_pause, on_outage }
     }
 
     /// The longest wait of a request; 30 s unless set.
@@ -106,9 +106,10 @@ impl<K> WaitLayer<K> {
         Self { longest_pause, ..self }
     }
 
-    /// The outage policy, for requests that Redis does not decide; unless set, they are sent.
-    pub fn on_error(self, on_error: OnError) -> Self {
-        Self { on_error, ..self }
+    /// The outage policy, for requests that Redis does not decide. It goes before the policies of the limit and of the
+    /// client. Where none is set, requests are sent.
+    pub fn on_outage(self, on_outage: OnOutage) -> Self {
+        Self { on_outage: Some(on_outage), ..self }
     }
 
     /// Waits until a request that takes from the bucket of `key` may be sent.
@@ -122,7 +123,9 @@ impl<K> WaitLayer<K> {
         let name = (self.limit.to_string(), key);
         self.wait_for_pause(&name, &take, until).await?;
         let left = Duration::from_micros(until.saturating_sub(clock.now()));
-        Admission::of(&self.client).take(take.clone()).wait(left).decide_or(self.on_error).await?;
+        let admission = Admission::of(&self.client).or_else(OnOutage::Allow);
+        let admission = self.on_outage.into_iter().fold(admission, Admission::on_outage);
+        admission.take(take.clone()).wait(left).decide_or_deny().await?;
         // A pause may have begun meanwhile.
         self.wait_for_pause(&name, &take, until).await
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use topup::Bucket;
+use topup::{Bucket, Decision, OnOutage, OutageReason};
 use topup_embedded::RedisServer;
-use topup_tests::{Cluster, SOON, clock, eventually};
+use topup_tests::{Cluster, SOON, Stalls, clock, eventually};
 use topup_wire::{
     keyspace::{ShardKeys, shard_of},
     limit::Shards,
@@ -188,4 +188,33 @@ async fn a_worker_that_knows_one_master_only_finds_its_replica() {
     let _ = eventually(SOON, async || topup.limit(&name).take(1).await).await;
     let took_over = &cluster.nodes[3].redis;
     eventually(SOON, async || took_over.ask::<Vec<String>>(&["KEYS", "*}:b:"]).await.is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_breaker_is_that_of_one_master() {
+    let fixture = Fixture::set(CONFIG).await;
+    let topup = topup::Client::connect(fixture.cluster.url()).await.unwrap();
+    let fixture = Fixture { topup, ..fixture };
+    let mut buckets = buckets(&fixture).await;
+    let victim = (fixture.cluster.home(&Namespace::default().generation()).await + 1) % 3;
+    fixture.cluster.nodes[victim].redis.server.pause().unwrap();
+    let [hung, _] = buckets.swap_remove(victim).map(|bucket| bucket.on_outage(OnOutage::Deny));
+    let stalls = Stalls::watch();
+    eventually(SOON, async || {
+        let decision = hung.take(1).await.unwrap();
+        matches!(decision, Decision::Degraded { reason: OutageReason::CircuitOpen, .. })
+    })
+    .await;
+    for _ in 0..20 {
+        let sent = clock::now();
+        assert!(hung.take(1).await.unwrap().is_degraded());
+        let took = clock::now() - sent;
+        assert!(took < 5_000 + stalls.worst(), "{took} µs");
+        for bucket in buckets.iter().flatten() {
+            let answer = bucket.take(1).await;
+            assert!(stalls.worst() > 125_000 || answer.is_ok_and(|decision| !decision.is_degraded()));
+        }
+    }
+    fixture.cluster.nodes[victim].redis.server.resume().unwrap();
+    eventually(SOON, async || !hung.take(1).await.unwrap().is_degraded()).await;
 }

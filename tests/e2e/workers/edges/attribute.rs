@@ -59,17 +59,17 @@ async fn strict(topup: &Client) -> Result<(), NotBegun> {
     Ok(())
 }
 
-#[limited(limit = "api", client = topup, on_error = allow)]
+#[limited(limit = "api", client = topup, on_outage = allow)]
 async fn lenient(topup: &Client) -> Result<(), Denied> {
     Ok(())
 }
 
-#[limited(limit = "api", client = topup, on_error = deny)]
+#[limited(limit = "api", client = topup, on_outage = deny)]
 async fn careful(topup: &Client) -> Result<(), Denied> {
     Ok(())
 }
 
-#[limited(limit = "user", key = name, count = count, client = topup, on_error = allow)]
+#[limited(limit = "user", key = name, count = count, client = topup, on_outage = allow)]
 async fn greedy(topup: &Client, name: &str, count: u64) -> Result<(), Denied> {
     Ok(())
 }
@@ -140,7 +140,7 @@ async fn an_outage_comes_to_what_the_attribute_says() {
     assert_eq!(topup.undecided(), 0, "an error is nothing that was decided without Redis");
     lenient(&topup).await.unwrap();
     let denied = careful(&topup).await.unwrap_err();
-    assert!(denied.cause().is_some_and(Error::is_transient) && denied.retry_after().is_none(), "{denied:?}");
+    assert!(denied.outage_reason().is_some() && denied.retry_after().is_some(), "{denied:?}");
     assert_eq!((denied.limit(), topup.undecided()), ("api", 2));
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use topup::http::{CallError, PerHost, WaitLayer};
-use topup::{Client, OnError};
+use topup::{Client, OnOutage};
 use topup_tests::{Redis, clock};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -111,9 +111,12 @@ async fn an_outage_comes_to_what_the_layer_is_told() {
     fixture.redis.server.kill().unwrap();
     let host = Host::asking_for("0");
     let lenient = WaitLayer::new(&topup, "api");
-    let careful = WaitLayer::new(&topup, "api").on_error(OnError::Deny);
+    let careful = WaitLayer::new(&topup, "api").on_outage(OnOutage::Deny);
     host.send(&lenient).await.unwrap();
     let denied = host.send(&careful).await;
-    assert!(matches!(&denied, Err(CallError::Denied(denied)) if denied.cause().is_some()), "{denied:?}");
+    assert!(
+        matches!(&denied, Err(CallError::Denied(denied)) if denied.outage_reason().is_some()),
+        "{denied:?}"
+    );
     assert_eq!((host.sent(), topup.undecided()), (1, 2));
 }

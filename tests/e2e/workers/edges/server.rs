@@ -11,7 +11,7 @@ use http::{Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
 use http_body_util::{BodyExt, Full};
 use tokio::task::JoinSet;
 use topup::{
-    Client, OnError,
+    Client, OnOutage,
     http::{Headers, Outcome, RateLimitLayer, ResponseBody, Rule, key},
 };
 use topup_tests::{Redis, SOON, eventually};
@@ -78,14 +78,15 @@ async fn an_outage_comes_to_what_the_layer_is_told() {
     let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
     let topup = Client::connect(fixture.redis.url()).await.unwrap();
     let lenient = RateLimitLayer::new(&topup).limit("api");
-    let careful = RateLimitLayer::new(&topup).limit("api").on_error(OnError::Deny);
+    let careful = RateLimitLayer::new(&topup).limit("api").on_outage(OnOutage::Deny);
     fixture.redis.server.kill().unwrap();
     let allowed = send(&lenient, to("/")).await;
     assert_eq!(allowed.status(), StatusCode::OK);
-    assert!(matches!(outcome(&allowed), Outcome::Undecided(error) if error.is_transient()), "{allowed:?}");
+    assert!(matches!(outcome(&allowed), Outcome::Degraded(multi) if multi.is_allowed()), "{allowed:?}");
     assert!(!allowed.headers().contains_key("ratelimit"), "nothing is known");
     let refused = send(&careful, to("/")).await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()[RETRY_AFTER], "1");
     assert_eq!(
         (text(refused).await.as_str(), topup.undecided()),
         ("limits cannot be decided at the moment\n", 2)

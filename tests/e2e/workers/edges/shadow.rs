@@ -16,7 +16,7 @@ use super::super::fixture::Fixture;
 
 const CONFIG: &str = "[limit.new]\ncapacity = 1\nrate = \"1/h\"\nmode = \"shadow\"\n[limit.firm]\ncapacity = 4\nrate = \"1/h\"\n";
 
-#[topup::limited(limit = "firm", client = topup, on_error = "deny")]
+#[topup::limited(limit = "firm", client = topup, on_outage = "deny")]
 #[topup::limited(limit = "new", wait = "2s")]
 async fn called(topup: &Client) -> Result<(), topup::Denied> {
     Ok(())

@@ -121,6 +121,7 @@ impl Twin {
             ("lease_ttl", "0".to_owned()),
             ("mode", "enforce".to_owned()),
             ("enforce_percent", "100".to_owned()),
+            ("on_outage", String::new()),
             ("candidate", "0".to_owned()),
             ("compare_percent", "0".to_owned()),
             ("anchor", record.anchor.to_string()),

@@ -1,0 +1,291 @@
+//! `on_outage`: four workers, and a Redis that hangs or is killed for five seconds.
+
+use std::time::Duration;
+
+use tokio::{
+    task::JoinSet,
+    time::{interval, sleep},
+};
+use topup::{Client, Decision, OnOutage};
+use topup_tests::{Redis, SOON, Stalls, clock, eventually};
+
+use super::{fixture::Fixture, oracle::Oracle};
+
+const CONFIG: &str = "[limit.allow]\ncapacity = 40\nrate = \"100/s\"\non_outage = \"allow\"\n\
+                      [limit.deny]\ncapacity = 40\nrate = \"100/s\"\non_outage = \"deny\"\n\
+                      [limit.local]\ncapacity = 40\nrate = \"100/s\"\non_outage = \"local\"\n\
+                      [limit.unset]\ncapacity = 1000\nrate = \"1000/s\"\n\
+                      [limit.log]\nalgorithm = \"sliding-window\"\nlimit = 40\nwindow = \"1s\"\non_outage = \"local\"\n";
+const LIMITS: [&str; 3] = ["allow", "deny", "local"];
+const WORKERS: usize = 4;
+const OUTAGE: Duration = Duration::from_secs(5);
+const DEADLINE: u64 = 250_000;
+/// Twice the deadline: one for the calls that find it out, one for the probe.
+const NOTICED: u64 = 2 * DEADLINE;
+const MILLI: u64 = 1_000;
+
+/// A take of one limit. Instants and times in µs.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    worker: usize,
+    limit: &'static str,
+    sent: u64,
+    took: u64,
+    decision: Decision,
+}
+
+/// Each worker takes from each limit every 10 ms until the instant `until`.
+async fn work(clients: &[Client], until: u64) -> Vec<Taken> {
+    let mut running = JoinSet::new();
+    for (worker, client) in clients.iter().enumerate() {
+        for limit in LIMITS {
+            let bucket = client.limit(limit);
+            running.spawn(async move {
+                let mut taken = Vec::new();
+                let mut ticks = interval(Duration::from_millis(10));
+                while clock::now() < until {
+                    ticks.tick().await;
+                    let sent = clock::now();
+                    let decision = bucket.take(1).await.expect("a limit with a policy always has a decision");
+                    taken.push(Taken { worker, limit, sent, took: clock::now() - sent, decision });
+                }
+                taken
+            });
+        }
+    }
+    running.join_all().await.into_iter().flatten().collect()
+}
+
+async fn outage(redis: Redis, hangs: bool) {
+    let what = if hangs { "hangs" } else { "killed" };
+    let mut fixture = Fixture::on(redis, CONFIG).await;
+    let mut clients = Vec::new();
+    for _ in 0..WORKERS {
+        let client = Client::connect(fixture.redis.url()).await.unwrap();
+        for limit in LIMITS {
+            let _ = eventually(SOON, async || client.limit(limit).take(1).await).await;
+        }
+        clients.push(client);
+    }
+    eventually(SOON, async || fixture.redis.ask::<u64>(&["ZCARD", "topup:{topup}:workers"]).await == 4).await;
+    // Every worker hears of all others within a second.
+    let (begun, stalls) = (clock::now(), Stalls::watch());
+    let until = begun + 2_800 * MILLI + OUTAGE.as_micros() as u64;
+    let takes = tokio::spawn({
+        let clients = clients.clone();
+        async move { work(&clients, until).await }
+    });
+    sleep(Duration::from_millis(1_300)).await;
+    let down = clock::now();
+    let server = &mut fixture.redis.server;
+    if hangs {
+        server.pause().unwrap()
+    } else {
+        server.kill().unwrap()
+    };
+    sleep(OUTAGE).await;
+    let up = clock::now();
+    if hangs {
+        server.resume().unwrap()
+    } else {
+        server.restart().unwrap()
+    };
+    let taken = takes.await.unwrap();
+
+    let slack = 20 * MILLI + stalls.worst();
+    for take in &taken {
+        assert!(take.took <= DEADLINE + slack, "{what}: {take:?}");
+    }
+    let away = |take: &&Taken| take.sent > down + NOTICED + slack && take.sent < up;
+    let mut fast: Vec<u64> = taken.iter().filter(away).map(|take| take.took).collect();
+    fast.sort_unstable();
+    println!(
+        "{what}: {} takes without Redis, median {} µs, longest {} µs",
+        fast.len(),
+        fast[fast.len() / 2],
+        fast.last().unwrap()
+    );
+    assert!(fast[fast.len() / 2] < MILLI, "{what}: answers from memory");
+    for take in taken.iter().filter(away) {
+        assert!(take.decision.is_degraded(), "{what}: {take:?}");
+        let allowed = take.decision.is_allowed();
+        assert!(take.limit != "allow" || allowed, "{what}: {take:?}");
+        assert!(take.limit != "deny" || !allowed, "{what}: {take:?}");
+        assert_eq!(take.decision.retry_after().is_none(), allowed, "{what}: {take:?}");
+    }
+    for worker in 0..WORKERS {
+        for limit in LIMITS {
+            let own = taken.iter().filter(|take| take.worker == worker && take.limit == limit);
+            let last = own.filter(|take| take.decision.is_degraded()).map(|take| take.sent).max().unwrap();
+            let back = last.saturating_sub(up);
+            assert!(back <= 1_000 * MILLI + stalls.worst(), "{what}: {limit} is back after {back} µs");
+        }
+    }
+    let admitted = |from: u64, to: u64| {
+        let local = taken.iter().filter(|take| take.limit == "local" && take.decision.is_allowed());
+        local.filter(|take| take.sent >= from && take.sent < to).count() as u64
+    };
+    let alone = admitted(down, up);
+    println!("{what}: {alone} of 540 tokens admitted by four local buckets in {} ms", (up - down) / MILLI);
+    assert!(alone <= 40 + (up - down) / 10_000 + 1, "{what}: {alone}");
+    assert!(alone >= (up - down - NOTICED) / 10_000 * 9 / 10, "{what}: {alone} is too little");
+    let attempts: Vec<_> = taken
+        .iter()
+        .filter(|take| take.limit == "local")
+        .map(|take| topup_tests::Attempt {
+            sent: take.sent,
+            received: take.sent + take.took,
+            answer: Ok(take.decision).into(),
+        })
+        .collect();
+    // The bucket in Redis and the local ones hold 40 tokens each.
+    let excess = Oracle::new(40, 100.0).judge(&attempts).excess;
+    println!("{what}: {excess:.1} tokens above law 1 in the worst window");
+    assert!(excess <= 41.0, "{what}: {excess}");
+    let counts = clients[0].outage_counts("deny");
+    assert!(counts.allowed == 0 && counts.denied > 100, "{what}: {counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_hangs_comes_to_what_each_limit_says() {
+    outage(Redis::start().await, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_killed_comes_to_what_each_limit_says() {
+    outage(Redis::tcp().await, false).await;
+}
+
+#[tokio::test]
+async fn a_worker_starts_without_redis_and_finds_it() {
+    let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let url = fixture.redis.url().to_owned();
+    fixture.redis.server.kill().unwrap();
+    // What was never read is decided by the client's policy.
+    let deny = Client::builder().on_outage(OnOutage::Deny).connect_lazy(&url).unwrap();
+    let allow = Client::builder().on_outage(OnOutage::Allow).connect_lazy(&url).unwrap();
+    let local = Client::builder().on_outage(OnOutage::Local).connect_lazy(&url).unwrap();
+    let unset = Client::connect_lazy(&url).unwrap();
+    for (client, allowed) in [(&deny, false), (&allow, true), (&local, false)] {
+        let decision = client.limit("unset").take(1).await.unwrap();
+        assert!(decision.is_degraded() && decision.is_allowed() == allowed, "{decision:?}");
+        let both = client.take_all([(client.limit("unset"), 1), (client.limit("log"), 1)]).await.unwrap();
+        assert!(both.is_degraded() && both.is_allowed() == allowed, "{both:?}");
+    }
+    let bucket = unset.limit("unset");
+    assert!(bucket.take(1).await.is_err_and(|error| error.is_transient()));
+    assert!(bucket.clone().on_outage(OnOutage::Allow).take(1).await.unwrap().is_allowed());
+    assert!(unset.throttle("a", 1, 1, 1, 1).await.is_err_and(|error| error.is_transient()));
+    // A wrong URL is an error at once.
+    assert!(Client::connect_lazy("http://nowhere").is_err());
+    let brief = Client::builder().connect_timeout(Duration::from_millis(50));
+    let sent = clock::now();
+    assert!(brief.connect(&url).await.is_err_and(|error| error.is_transient()));
+    assert!(clock::now() - sent >= 50 * MILLI, "it has tried for as long as it was told");
+    let patient = tokio::spawn({
+        let url = url.clone();
+        async move { Client::builder().connect_timeout(SOON).connect(&url).await }
+    });
+    fixture.redis.server.restart().unwrap();
+    let patient = patient.await.unwrap().unwrap();
+    for client in [&deny, &allow, &local, &unset, &patient] {
+        eventually(SOON, async || {
+            client
+                .limit("unset")
+                .take(1)
+                .await
+                .is_ok_and(|decision| matches!(decision, Decision::Allowed { .. }))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_local_bucket_charges_redis_for_what_it_gave() {
+    let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    let quota = "[limit.month]\ncapacity = 20\nrate = \"1/h\"\non_outage = \"local\"\n\
+                 [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"1/h\"\n";
+    fixture.reload(quota).await;
+    let (month, user) = (topup.limit("month"), topup.limit("user").key("alice").on_outage(OnOutage::Local));
+    for bucket in [&month, &user] {
+        eventually(SOON, async || bucket.take(1).await.is_ok()).await;
+    }
+    eventually(SOON, async || fixture.redis.ask::<u64>(&["ZCARD", "topup:{topup}:workers"]).await == 1).await;
+    let left = |decision: Decision| decision.remaining();
+    let before = (left(month.peek().await.unwrap()), left(user.peek().await.unwrap()));
+    fixture.redis.server.pause().unwrap();
+    eventually(SOON, async || month.take(1).await.is_ok_and(|decision| decision.is_degraded())).await;
+    let mut given = topup.outage_counts("month").allowed;
+    for _ in 0..4 {
+        given += u64::from(month.take(1).await.unwrap().is_allowed());
+        // All or nothing in local buckets, too: nobody has eleven of these tokens.
+        let both = topup.take_all([(month.clone(), 1), (user.clone(), 9)]).await.unwrap();
+        assert!(both.is_degraded());
+        given += u64::from(both.is_allowed());
+    }
+    let user_given = topup.outage_counts("user").allowed;
+    fixture.redis.server.resume().unwrap();
+    eventually(SOON, async || month.peek().await.is_ok()).await;
+    let after = (left(month.peek().await.unwrap()), left(user.peek().await.unwrap()));
+    // The first take hung, and may have been carried out.
+    let lost = before.0 - after.0 - given;
+    assert!(lost <= 1, "{before:?} {after:?}, {given} given");
+    assert_eq!((before.1 - after.1, user_given), (9, 1), "nine once");
+}
+
+/// Every call there is, each from a client of its own, whose breaker is closed. Returns µs.
+async fn every_call(clients: Vec<Client>) -> Vec<u64> {
+    let mut calls = JoinSet::new();
+    for (call, topup) in clients.into_iter().enumerate() {
+        calls.spawn(async move {
+            let (bucket, other) = (topup.limit("unset"), topup.limit("log").on_outage(OnOutage::Deny));
+            let sent = clock::now();
+            match call {
+                0 => drop(bucket.take(1).await),
+                1 => drop(other.take(1).await),
+                2 => drop(topup.take_all([(bucket, 1), (other, 1)]).await),
+                3 => drop(bucket.peek().await),
+                4 => drop(bucket.refund(1).await),
+                5 => drop(bucket.reset().await),
+                6 => drop(bucket.wait(1, Duration::from_millis(100)).await),
+                7 => drop(topup.throttle("a", 1, 1, 1, 1).await),
+                8 => drop(bucket.reserve(1, Duration::ZERO).await),
+                _ => drop(
+                    topup::Admission::of(&topup)
+                        .take(topup::Take::of("unset"))
+                        .decide_or(OnOutage::Local)
+                        .await,
+                ),
+            }
+            clock::now() - sent
+        });
+    }
+    calls.join_all().await
+}
+
+#[tokio::test]
+async fn no_call_outlives_its_deadline() {
+    let fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
+    let mut known = Vec::new();
+    for _ in 0..10 {
+        let client = Client::connect(fixture.redis.url()).await.unwrap();
+        for limit in ["unset", "log"] {
+            let _ = eventually(SOON, async || client.limit(limit).take(1).await).await;
+        }
+        known.push(client);
+    }
+    // A server that accepts connections and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let strangers = (0..10).map(|_| Client::connect_lazy(&url).unwrap()).collect();
+    fixture.redis.server.pause().unwrap();
+    let stalls = Stalls::watch();
+    // `refund` and `reset` may wait for tokens in hand elsewhere, 10 ms.
+    let bound = |stalls: &Stalls| DEADLINE + 30 * MILLI + stalls.worst();
+    let (known, strangers) = tokio::join!(every_call(known), every_call(strangers));
+    for took in [known, strangers] {
+        assert!(took.iter().all(|took| *took <= bound(&stalls)), "{took:?}");
+    }
+    fixture.redis.server.resume().unwrap();
+}
