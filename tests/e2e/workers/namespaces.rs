@@ -50,6 +50,12 @@ async fn ready(redis: &Redis, namespace: &str, capacity: u64) -> Daemon {
     daemon
 }
 
+/// Waits until a daemon has swept once: before it was ready, or after.
+async fn swept(daemon: &Daemon) {
+    let is_told = |line: &String| line.contains("removed 2 stray counters");
+    eventually(SOON, async || daemon.lines().iter().any(is_told)).await;
+}
+
 #[tokio::test]
 async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
     let redis = Redis::start().await;
@@ -60,11 +66,11 @@ async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
         }
     }
     let mut shop = ready(&redis, "shop", 3).await;
-    shop.wait_for_line("removed 2 stray counters", SOON).await;
+    swept(&shop).await;
     assert_eq!(others(&redis).await.map(|keys| keys.len()), [2, 2], "swept by another's daemon");
     let others_alive = [ready(&redis, "shop2", 5).await, ready(&redis, "topup", 7).await];
     for mut daemon in others_alive {
-        daemon.wait_for_line("removed 2 stray counters", SOON).await;
+        swept(&daemon).await;
         daemon.signal(Signal::TERM);
         daemon.wait_exit(SOON).await;
     }
@@ -117,9 +123,12 @@ async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
     assert_eq!(others(&redis).await, before, "after removals");
 
     // A loss of all keys of one namespace is repaired there alone.
+    let generation = async || redis.ask::<u64>(&["GET", "shop:{shop}:generation"]).await;
+    let removed = generation().await;
     shop.rewrite_config(&config("shop", 3));
     shop.signal(Signal::HUP);
-    eventually(SOON, async || clients[0].limit("api").take(1).await.is_ok()).await;
+    // The announcement ends the publication.
+    eventually(SOON, async || generation().await > removed).await;
     let lost: Vec<String> = redis.ask(&["KEYS", "shop:*"]).await;
     let words: Vec<&str> = ["UNLINK"].into_iter().chain(lost.iter().map(String::as_str)).collect();
     redis.ask::<u64>(&words).await;
