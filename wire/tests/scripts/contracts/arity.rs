@@ -27,6 +27,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "heartbeat" => keys == 3 && arguments >= 2 && arguments.is_multiple_of(2),
         "throttle" => (keys, arguments) == (1, 4),
         "poll" => (keys, arguments) == (2, 0),
+        "workers" => (keys, arguments) == (1, 2),
         other => panic!("what does {other} take?"),
     }
 }
