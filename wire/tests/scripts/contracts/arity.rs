@@ -27,6 +27,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "heartbeat" => keys == 4 && arguments >= 3 && !arguments.is_multiple_of(2),
         "throttle" => (keys, arguments) == (1, 4),
         "poll" => (keys, arguments) == (3, 0),
+        "workers" => (keys, arguments) == (1, 2),
         other => panic!("what does {other} take?"),
     }
 }
