@@ -13,6 +13,7 @@ use topup_wire::{
 use super::{
     at_rest::AtRestQueue,
     eviction::warn_of_eviction,
+    healing::{Healing, HealingRound},
     in_flight::{InFlight, finished},
     log_throttle::LogThrottle,
     passes::{EndedPass, Passes},
@@ -70,6 +71,7 @@ pub struct Engine {
     publication: Publication,
     at_rest: AtRestQueue,
     passes: Passes,
+    healing: Healing,
     read_failure_log: LogThrottle,
     status: watch::Sender<EngineStatus>,
 }
@@ -98,6 +100,7 @@ impl Engine {
             time: None,
             publication: Publication::new(settings.config),
             at_rest: AtRestQueue::default(),
+            healing: Healing::new(),
             read_failure_log: LogThrottle::default(),
             status,
         };
@@ -126,6 +129,7 @@ impl Engine {
                 Some(read) = finished(&mut self.reading) => self.reading_ended(read),
                 Some(ended) = self.publication.ended() => self.round_ended(ended),
                 Some(()) = self.at_rest.ended() => self.at_rest.begin(&self.connection),
+                Some(round) = self.healing.next() => self.healing_ended(round),
                 Some(ended) = self.passes.next() => self.pass_ended(ended),
                 () = &mut sweep => {}
             }
@@ -157,16 +161,27 @@ impl Engine {
         if is_up {
             self.publication.begin(&self.connection, now);
         }
+        if is_up && self.healing.is_due() {
+            self.begin_healing(now);
+        }
         if !self.publication.is_at_boundary() {
             self.passes.begin(&self.connection, now, is_up);
         }
+    }
+
+    /// Begins a round of healing. Records are looked at only while they should be as published.
+    fn begin_healing(&mut self, now: u64) {
+        let desired = if self.reading.is_none() { self.publication.settled(now) } else { Vec::new() };
+        let generation = self.status.borrow().generation;
+        self.healing.begin(&self.connection, &self.id, generation, now, desired);
     }
 
     /// Tells Redis that this daemon is alive. The reply has the time and the generation.
     fn send_heartbeat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
         let lag = self.status.borrow().lag;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let health = Health { lag, credited: self.passes.credited(), version };
+        let health =
+            Health { lag, credited: self.passes.credited(), repaired: self.healing.repaired(), version };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
         let sent = self.time.map_or(0, RedisTime::now);
         Box::pin(async move {
@@ -182,6 +197,9 @@ impl Engine {
             Err(error) => {
                 self.redis_health.failed(&error, self.tick);
                 self.status.send_modify(|status| status.connected = false);
+                if scripts::is_corruption(&error) && self.healing.is_idle() {
+                    self.healing.begin(&self.connection, &self.id, 0, sent, Vec::new());
+                }
                 return;
             }
         };
@@ -251,6 +269,20 @@ impl Engine {
                 tracing::warn!("the published limits could not be read ({error}); trying again");
             }
             Err(_) => {}
+        }
+    }
+
+    fn healing_ended(&mut self, mut round: HealingRound) {
+        self.healing.ended(&mut round);
+        let repaired = self.healing.repaired();
+        self.status.send_modify(|status| status.repaired = repaired);
+        for name in &round.foreign {
+            tracing::warn!(
+                "limit {name} is published with other terms, by no daemon alive: publishing again"
+            );
+        }
+        if !round.foreign.is_empty() {
+            self.publication.publish_again();
         }
     }
 

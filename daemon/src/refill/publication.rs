@@ -10,7 +10,11 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use redis::{RedisError, RedisResult};
-use topup_wire::{connection::Connection, limit::LimitName, scripts::FREEZE};
+use topup_wire::{
+    connection::Connection,
+    limit::{Limit, LimitName},
+    scripts::FREEZE,
+};
 
 use super::{
     freezes::{AppliesFrom, Freezes},
@@ -116,6 +120,15 @@ impl Publication {
     /// Whether a round is in flight, or one of everything is to begin.
     pub(super) fn is_under_way(&self) -> bool {
         self.running.is_some() || self.pending.is_some()
+    }
+
+    /// The limits as they should be published at `now`. None while any of them is about to change.
+    pub(super) fn settled(&self, now: u64) -> Vec<Limit> {
+        let is_near = self.next_boundary.is_some_and(|boundary| boundary <= now + 2 * AHEAD);
+        if self.is_under_way() || is_near || !self.freezes.is_empty() {
+            return Vec::new();
+        }
+        desired_limits(&self.config, now, |_| true).into_iter().map(|desired| desired.limit).collect()
     }
 
     /// Whether a round at a boundary is in flight. A refill meanwhile would credit the time after it at the old rate.

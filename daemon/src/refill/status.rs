@@ -15,6 +15,8 @@ pub struct EngineStatus {
     pub shards: usize,
     /// Buckets credited since the start.
     pub credited: u64,
+    /// Corrupt keys repaired since the start.
+    pub repaired: u64,
     /// The time by which the last pass over a shard was late.
     pub lag: Duration,
     /// Turns of the loop since the start. It rises whether Redis answers or not, so it shows that the loop is not

@@ -19,6 +19,8 @@ pub struct Health {
     pub lag: Duration,
     /// Buckets credited since the daemon started.
     pub credited: u64,
+    /// Corrupt keys repaired since the daemon started.
+    pub repaired: u64,
     /// The version of the daemon.
     pub version: String,
 }
@@ -45,6 +47,7 @@ pub async fn heartbeat(
     let mut call = HEARTBEAT.prepare_invoke();
     call.key(DAEMONS).key(GENERATION).key(daemon_details(id)).arg(id).arg(good_for.as_micros() as u64);
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
+    call.arg("repaired").arg(health.repaired);
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
 
@@ -79,6 +82,7 @@ pub async fn daemons(connection: &mut impl ConnectionLike) -> RedisResult<Vec<Da
         let health = Health {
             lag: Duration::from_micros(number("lag")),
             credited: number("credited"),
+            repaired: number("repaired"),
             version: details.get("version").cloned().unwrap_or_default(),
         };
         alive.push(DaemonStatus { id, health });

@@ -18,11 +18,12 @@ static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("a
 pub async fn published_limits(
     connection: &mut impl ConnectionLike,
 ) -> RedisResult<BTreeMap<LimitName, Shards>> {
-    let entries: BTreeMap<String, u64> = Cmd::hgetall(LIMITS).query_async(connection).await?;
-    Ok(entries
-        .into_iter()
-        .filter_map(|(name, shards)| Some((LimitName::published(&name).ok()?, Shards::new(shards).ok()?)))
-        .collect())
+    let entries: BTreeMap<Vec<u8>, Vec<u8>> = Cmd::hgetall(LIMITS).query_async(connection).await?;
+    let read = |(name, shards): (Vec<u8>, Vec<u8>)| {
+        let (name, shards) = (String::from_utf8(name).ok()?, String::from_utf8(shards).ok()?);
+        Some((LimitName::published(&name).ok()?, Shards::new(shards.parse().ok()?).ok()?))
+    };
+    Ok(entries.into_iter().filter_map(read).collect())
 }
 
 /// Notes that `name` has keys in `shards` shards. Comes before the first key, so that an unfinished limit can be

@@ -33,7 +33,7 @@ pub async fn sweep_counters(
 ) -> RedisResult<usize> {
     for index in [&keys.due, &keys.previous] {
         let list = Cmd::zrange(index, 0, most.saturating_sub(1) as isize);
-        let members: Vec<String> = list.query_async(connection).await?;
+        let members: Vec<Vec<u8>> = list.query_async(connection).await?;
         if members.is_empty() {
             continue;
         }
@@ -50,12 +50,12 @@ pub async fn sweep_counters(
 pub async fn sweep_keys(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
-    members: &[String],
+    members: &[impl AsRef<[u8]>],
 ) -> RedisResult<usize> {
     let mut call = SWEEP.prepare_invoke();
     call.key(&keys.record).key(&keys.due).key(&keys.previous);
     for member in members {
-        call.key(keys.counter(member));
+        call.key([keys.counters.as_bytes(), member.as_ref()].concat());
     }
     call.arg(keys.counters.len()).invoke_async(connection).await
 }
@@ -209,6 +209,8 @@ async fn scan_for(
 ) -> RedisResult<(Vec<String>, Option<u64>)> {
     let mut scan = Cmd::new();
     scan.arg("SCAN").arg(from).arg("MATCH").arg(pattern).arg("COUNT").arg(most);
-    let (next, found): (u64, _) = scan.query_async(node).await?;
-    Ok((found, (next > 0).then_some(next)))
+    let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(node).await?;
+    // Keys of topup are text.
+    let found = found.into_iter().filter_map(|key| String::from_utf8(key).ok());
+    Ok((found.collect(), (next > 0).then_some(next)))
 }
