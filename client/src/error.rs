@@ -29,6 +29,13 @@ pub enum Error {
         /// The name as given.
         limit: String,
     },
+    /// The limit is registered, and Redis has no record of it: the record was lost, or it is about to be written. A daemon
+    /// that is alive writes it within seconds.
+    #[error("the record of limit {limit:?} is lost: topupd restores it within seconds if it runs")]
+    LimitLost {
+        /// The name as given.
+        limit: String,
+    },
     /// A text that is not a valid name of a limit.
     #[error(transparent)]
     InvalidName(#[from] NameError),
@@ -105,7 +112,7 @@ impl Error {
     /// A take that failed in this way may have been carried out. Repeating it may take its tokens twice.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::DeadlineExceeded { .. } | Self::NothingPublished { .. } => true,
+            Self::DeadlineExceeded { .. } | Self::NothingPublished { .. } | Self::LimitLost { .. } => true,
             Self::Redis(error) => error.is_transient(),
             _ => false,
         }
@@ -113,7 +120,13 @@ impl Error {
 
     /// Whether Redis gave no decision.
     pub(crate) const fn is_of_redis(&self) -> bool {
-        matches!(self, Self::Redis(_) | Self::DeadlineExceeded { .. } | Self::NothingPublished { .. })
+        matches!(
+            self,
+            Self::Redis(_)
+                | Self::DeadlineExceeded { .. }
+                | Self::NothingPublished { .. }
+                | Self::LimitLost { .. }
+        )
     }
 
     /// Whether no bucket could ever allow this take.

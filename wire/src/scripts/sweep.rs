@@ -60,7 +60,8 @@ pub async fn sweep_keys(
     call.arg(keys.counters.len()).invoke_async(connection).await
 }
 
-/// One step of a scan of `node` for strays: counters of no `published` limit, or in no index.
+/// One step of a scan of `node` for strays: counters of no `published` limit, or in no index, and keys that are no
+/// strings.
 ///
 /// Looks at about `most` keys. Returns members by shard, and the cursor of the next step. [`sweep_keys`] checks each
 /// again.
@@ -79,11 +80,18 @@ pub async fn find_strays(
         .partition(|(_, (name, shard, _))| published.get(name).is_some_and(|shards| *shard < shards.get()));
     // Most buckets are at rest, and expire.
     let asked = own.iter().fold(redis::pipe(), |mut asked, (key, _)| {
-        asked.pttl(*key);
+        asked.pttl(*key).key_type(*key);
         asked
     });
-    let mut expires = all_of::<i64>(node, &asked).await?.into_iter();
-    own.retain(|_| expires.next() == Some(-1));
+    let mut seen = all_of::<String>(node, &asked).await?.into_iter();
+    own.retain(|bucket| {
+        let (expires, kind) = (seen.next(), seen.next());
+        let is_bucket = kind.is_some_and(|kind| kind == "string" || kind == "none");
+        if !is_bucket {
+            strays.push(*bucket);
+        }
+        is_bucket && expires.is_some_and(|expires| expires == "-1")
+    });
     let asked = own.iter().fold(redis::pipe(), |mut asked, (_, (name, shard, member))| {
         let keys = ShardKeys::new(name, *shard);
         asked.zscore(keys.due, *member).zscore(keys.previous, *member);

@@ -334,3 +334,34 @@ async fn shared_keys_are_mended() {
         assert_eq!((again.daemons, again.repaired), (1, Vec::new()), "{words:?}");
     }
 }
+
+/// As a client of something else may leave it, or an attacker.
+#[tokio::test]
+async fn a_state_of_junk_is_replaced_by_the_next_take() {
+    let mut redis = Redis::start().await;
+    let keys = ShardKeys::new(&"mail".parse().unwrap(), 0);
+    for (_seed, mut rng) in seeds(60) {
+        // The log of a sliding window stays as it is, an error, until it expires.
+        let replaced = Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::SlidingWindow);
+        for algorithm in replaced {
+            redis.ask::<()>(&["FLUSHALL"]).await;
+            publish(&mut redis.connection, &keys, &limit_of(algorithm, 50), None).await.unwrap();
+            let state = keys.state(algorithm, "a");
+            let odd = [0.0, -1.0, 0.5, 1e300, f64::INFINITY, 1.8e15, 9e15, 1.0, 5e-324];
+            let junk = match rng.random_range(0..3) {
+                0 => JUNK.choose(&mut rng).unwrap().as_bytes().to_vec(),
+                1 => (0..rng.random_range(0..60)).map(|_| rng.random()).collect(),
+                _ => {
+                    let numbers = (0..rng.random_range(1..6)).map(|_| *odd.choose(&mut rng).unwrap());
+                    numbers.flat_map(f64::to_le_bytes).collect::<Vec<u8>>()
+                }
+            };
+            Cmd::set(&state, &junk).exec_async(&mut redis.connection).await.unwrap();
+            for operation in [Operation::Peek(1), Operation::Take(1), Operation::Take(1), Operation::Reset] {
+                let conn = &mut redis.connection;
+                let settled = scripts::settle(conn, algorithm, &keys, "a", operation, true, 0).await;
+                assert!(settled.is_ok(), "{algorithm}: {junk:?}: {operation:?}: {settled:?}");
+            }
+        }
+    }
+}
