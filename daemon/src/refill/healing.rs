@@ -126,7 +126,7 @@ impl Healing {
         desired: Vec<Limit>,
     ) {
         let mut known = self.known.clone();
-        if known.generation != generation {
+        if known.generation != generation && !desired.is_empty() {
             known = Known { generation, next: known.next, ..Known::default() };
         }
         let (connection, id) = (connection.clone(), id.to_owned());
@@ -178,6 +178,8 @@ impl HealingRound {
         let conn = &mut connection.clone();
         let shared = with_timeout(scripts::mend_shared(conn, id, self.known.generation)).await?;
         self.repairs.extend(shared.repaired);
+        // The records are as verified.
+        self.known.generation = shared.generation.unwrap_or(self.known.generation);
         if desired.is_empty() {
             return Ok(());
         }

@@ -59,6 +59,8 @@ pub enum Mended {
 pub struct SharedMended {
     /// Daemons alive.
     pub daemons: u64,
+    /// The generation, if that was repaired.
+    pub generation: Option<u64>,
     /// Each thing that was repaired.
     pub repaired: Vec<String>,
 }
@@ -186,9 +188,11 @@ pub async fn mend_shared(
     call.key(LIMITS).key(GENERATION).key(DAEMONS).key(daemon_details(id)).arg(generation);
     let mut reply = call.invoke_async::<Vec<Value>>(connection).await?.into_iter();
     let daemons = u64::from_redis_value(reply.next().unwrap_or(Value::Nil))?;
+    let generation =
+        Some(u64::from_redis_value(reply.next().unwrap_or(Value::Nil))?).filter(|mended| *mended > 0);
     let repaired =
         reply.map(|what| Ok(String::from_utf8_lossy(&Vec::<u8>::from_redis_value(what)?).into_owned()));
-    Ok(SharedMended { daemons, repaired: repaired.collect::<RedisResult<_>>()? })
+    Ok(SharedMended { daemons, generation, repaired: repaired.collect::<RedisResult<_>>()? })
 }
 
 /// Whether `error` says that a key holds what no topup has written.

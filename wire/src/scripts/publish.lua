@@ -34,6 +34,10 @@ for i = 3, #ARGV, 2 do
   given[ARGV[i]] = ARGV[i + 1]
 end
 if not is_publishable() then redis.call('UNLINK', record) end
+for i = 2, 3 do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'zset' and kind ~= 'none' then redis.call('UNLINK', KEYS[i]) end
+end
 local held = redis.call('HMGET', record, unpack(names))
 local created, same = redis.call('EXISTS', record) == 0, true
 local before = {}
