@@ -11,7 +11,10 @@ use super::{
     exit::Exit,
     output::{eprint_line, print_error},
 };
-use crate::config_source::{ConfigSource, default_config};
+use crate::{
+    config::Config,
+    config_source::{ConfigSource, default_config},
+};
 
 /// The longest that a person at a terminal waits for one answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,7 +62,7 @@ pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
     let url = match source.override_url().map_err(wrong)? {
         // The config is not needed then, and its reader may not be allowed to read it.
         Some(url) if file.is_none() => url,
-        url => match source.load() {
+        url => match Config::load_without_limits(&source.file) {
             Ok(config) => url.unwrap_or(config.redis_url),
             Err(problems) if file.is_some() || source.file.exists() => {
                 return Err(Failure::Config(problems.to_string()));

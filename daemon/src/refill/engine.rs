@@ -42,6 +42,8 @@ const CLOCK_STEP: u64 = 1_000;
 pub enum EngineCommand {
     /// Publish this config from now on.
     Apply(Arc<Config>),
+    /// Say in each heartbeat that this problem keeps the config on disk from being used; `None` once it is used.
+    Refuse(Option<String>),
     /// Look for due work: a schedule may have reached a boundary.
     Wake,
 }
@@ -55,6 +57,8 @@ pub struct EngineSettings {
     pub url: RedisUrl,
     /// The config to publish.
     pub config: Arc<Config>,
+    /// Whether to publish it. If not, the engine refills what is published until another config comes.
+    pub publishes: bool,
 }
 
 /// The refill engine.
@@ -72,6 +76,7 @@ pub struct Engine {
     at_rest: AtRestQueue,
     passes: Passes,
     healing: Healing,
+    refused: Option<String>,
     read_failure_log: LogThrottle,
     status: watch::Sender<EngineStatus>,
 }
@@ -98,9 +103,10 @@ impl Engine {
             heartbeat: None,
             reading: None,
             time: None,
-            publication: Publication::new(settings.config),
+            publication: Publication::new(settings.config, settings.publishes),
             at_rest: AtRestQueue::default(),
             healing: Healing::new(),
+            refused: None,
             read_failure_log: LogThrottle::default(),
             status,
         };
@@ -120,6 +126,10 @@ impl Engine {
                         self.tick = config.tick;
                         turns_of_loop = turns(self.tick);
                         self.publication.replace(config);
+                    }
+                    EngineCommand::Refuse(problem) => {
+                        self.refused = problem;
+                        self.note_refusal();
                     }
                     EngineCommand::Wake => self.begin_due_work(),
                 },
@@ -180,8 +190,14 @@ impl Engine {
     fn send_heartbeat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
         let lag = self.status.borrow().lag;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let health =
-            Health { lag, credited: self.passes.credited(), repaired: self.healing.repaired(), version };
+        let refused = self.refused.clone().zip(self.status.borrow().refused_since);
+        let health = Health {
+            lag,
+            credited: self.passes.credited(),
+            repaired: self.healing.repaired(),
+            refused,
+            version,
+        };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
         let sent = self.time.map_or(0, RedisTime::now);
         Box::pin(async move {
@@ -216,16 +232,29 @@ impl Engine {
         }
         self.time = Some(RedisTime::heard(beat.now));
         self.status.send_modify(|status| status.connected = true);
+        self.note_refusal();
         if !self.publication.is_under_way() && self.reading.is_none() {
             self.compare_generation(beat.generation);
         }
         self.begin_due_work();
     }
 
+    /// Notes since when the config on disk is refused, once Redis has told the time.
+    fn note_refusal(&self) {
+        let now = self.time.map(RedisTime::now);
+        self.status.send_modify(|status| match &self.refused {
+            Some(_) => status.refused_since = status.refused_since.or(now),
+            None => status.refused_since = None,
+        });
+    }
+
     /// Reads the limits again if another daemon has published, and publishes them again if Redis has lost them.
     fn compare_generation(&mut self, generation: Option<u64>) {
         let known = self.status.borrow().generation;
         match generation {
+            None if !self.publication.publishes() => {
+                self.status.send_modify(|status| status.nothing_published = true);
+            }
             None => {
                 tracing::warn!(
                     "nothing is published any more: Redis was flushed or is new; publishing again"

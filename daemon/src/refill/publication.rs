@@ -69,6 +69,8 @@ pub(super) struct EndedRound {
 /// The config and its way to Redis.
 pub(super) struct Publication {
     config: Arc<Config>,
+    /// Whether there is a config to publish.
+    publishes: bool,
     /// A publication of everything that is to begin.
     pending: Option<AppliesFrom>,
     /// The next boundary of any schedule or quota, in µs of Redis `TIME`.
@@ -86,11 +88,12 @@ pub(super) struct Publication {
 // === impl Publication ===
 
 impl Publication {
-    pub(super) fn new(config: Arc<Config>) -> Self {
+    pub(super) fn new(config: Arc<Config>, publishes: bool) -> Self {
         Self {
             config,
+            publishes,
             // No daemon may have run at the last boundary.
-            pending: Some(AppliesFrom::Boundary),
+            pending: publishes.then_some(AppliesFrom::Boundary),
             next_boundary: None,
             next_freeze: None,
             freezes: Freezes::default(),
@@ -104,12 +107,18 @@ impl Publication {
 
     /// Publishes another config, from now.
     pub(super) fn replace(&mut self, config: Arc<Config>) {
-        (self.config, self.pending, self.failed) = (config, Some(AppliesFrom::Now), None);
+        (self.config, self.publishes) = (config, true);
+        (self.pending, self.failed) = (Some(AppliesFrom::Now), None);
     }
 
     /// Publishes everything again, as at the start, and at once: Redis is back.
     pub(super) fn publish_again(&mut self) {
-        (self.pending, self.failed) = (Some(AppliesFrom::Boundary), None);
+        (self.pending, self.failed) = (self.publishes.then_some(AppliesFrom::Boundary), None);
+    }
+
+    /// Whether there is a config to publish.
+    pub(super) const fn publishes(&self) -> bool {
+        self.publishes
     }
 
     /// Treats the next turn as a boundary: the clock of Redis was set.
@@ -138,7 +147,10 @@ impl Publication {
 
     /// Begins the round that is due at `now`, in µs of Redis `TIME`, unless one is in flight.
     pub(super) fn begin(&mut self, connection: &Connection, now: u64) {
-        if self.running.is_some() || self.failed.is_some_and(|failed| failed.elapsed() < RETRY_PAUSE) {
+        if !self.publishes
+            || self.running.is_some()
+            || self.failed.is_some_and(|failed| failed.elapsed() < RETRY_PAUSE)
+        {
             return;
         }
         let Some((round, desired)) = self.next_round(now) else { return };

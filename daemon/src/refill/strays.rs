@@ -17,7 +17,7 @@ const STEP: usize = 100;
 const STEP_PAUSE: Duration = Duration::from_millis(100);
 /// The pause after a round, so that a small keyspace is not scanned all the time. A key of a wrong type is an error to
 /// every take until then.
-const ROUND_PAUSE: Duration = Duration::from_secs(2);
+const ROUND_PAUSE: Duration = Duration::from_secs(1);
 
 /// Sweeps round after round, without end.
 pub(super) async fn sweep_strays(connection: Connection) {

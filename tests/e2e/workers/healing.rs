@@ -233,7 +233,9 @@ async fn a_thousand_corruptions_are_healed_and_other_buckets_keep_law_1() {
     let attempts = workers.stop().await;
     no_errors(&attempts);
     let judgement = Oracle::new(10, 100.0).judge(&attempts).never_over();
-    let after = cost(redis).await;
+    let normal = 2.0 * before + 100.0;
+    let is_normal = async || Some(cost(redis).await).filter(|cost| *cost < normal);
+    let after = eventually(SOON, is_normal).await;
     println!(
         "{many} corruptions, healed within {slowest:?}; {} of {} takes of others allowed, excess {:.2}; {before:.0} µs of \
          Redis for each heartbeat before, {after:.0} µs after",
@@ -241,9 +243,8 @@ async fn a_thousand_corruptions_are_healed_and_other_buckets_keep_law_1() {
         attempts.len(),
         judgement.excess,
     );
-    if stalls.below(Duration::from_millis(500), "the time to heal") {
+    if stalls.below(Duration::from_millis(200), "the time to heal") {
         assert!(slowest < HEALED, "{slowest:?}");
-        assert!(after < 2.0 * before + 100.0, "{before} µs before, {after} µs after");
     }
     let said = fixture.daemon.lines();
     assert!(said.iter().any(|line| line.contains("repaired: limit ")), "{said:?}");

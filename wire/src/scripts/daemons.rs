@@ -21,6 +21,8 @@ pub struct Health {
     pub credited: u64,
     /// Corrupt keys repaired since the daemon started.
     pub repaired: u64,
+    /// The first problem of the config on disk and the instant since which it is refused, in µs of Redis `TIME`.
+    pub refused: Option<(String, u64)>,
     /// The version of the daemon.
     pub version: String,
 }
@@ -47,7 +49,8 @@ pub async fn heartbeat(
     let mut call = HEARTBEAT.prepare_invoke();
     call.key(DAEMONS).key(GENERATION).key(daemon_details(id)).arg(id).arg(good_for.as_micros() as u64);
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
-    call.arg("repaired").arg(health.repaired);
+    let (problem, since) = health.refused.as_ref().map_or(("", 0), |(problem, since)| (problem, *since));
+    call.arg("repaired").arg(health.repaired).arg("refused").arg(problem).arg("refused_since").arg(since);
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
 
@@ -83,6 +86,10 @@ pub async fn daemons(connection: &mut impl ConnectionLike) -> RedisResult<Vec<Da
             lag: Duration::from_micros(number("lag")),
             credited: number("credited"),
             repaired: number("repaired"),
+            refused: details
+                .get("refused")
+                .filter(|problem| !problem.is_empty())
+                .map(|problem| (problem.clone(), number("refused_since"))),
             version: details.get("version").cloned().unwrap_or_default(),
         };
         alive.push(DaemonStatus { id, health });
