@@ -224,7 +224,7 @@ impl App {
         });
         format!(
             "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",
-            counted(self.config.limits.len(), "limit"),
+            if self.has_config { counted(self.config.limits.len(), "limit") } else { "no config".to_owned() },
             status.generation,
             counted(status.shards, "shard"),
             counted(status.credited as usize, "bucket"),

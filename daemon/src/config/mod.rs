@@ -103,9 +103,8 @@ impl Config {
         let text = fs::read_to_string(path).unwrap_or_default();
         let (entries, syntax_errors) = syntax::parse(&text);
         let diagnostics = Diagnostics::new(&text, "", syntax_errors);
-        let names_redis = entries
-            .get("redis")
-            .is_some_and(|redis| redis.get_ref().as_table().is_some_and(|redis| redis.contains_key("url")));
+        let url = entries.get("redis").and_then(|redis| redis.get_ref().as_table()?.get_key_value("url"));
+        let names_redis = url.is_some_and(|(key, _)| !diagnostics.is_broken_at(key.span().start));
         // A line that is no TOML may be the one with the URL.
         let is_known = names_redis || diagnostics.is_all_toml();
         let is_of_redis = |problem: &&Problem| problem.line.is_none() || problem.key.starts_with("redis");

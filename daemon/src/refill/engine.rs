@@ -181,9 +181,14 @@ impl Engine {
 
     /// Begins a round of healing. Records are looked at only while they should be as published.
     fn begin_healing(&mut self, now: u64) {
-        let desired = if self.reading.is_none() { self.publication.settled(now) } else { Vec::new() };
         let generation = self.status.borrow().generation;
-        self.healing.begin(&self.connection, &self.id, generation, now, desired);
+        let desired = match self.reading.is_none() {
+            true if self.publication.publishes() => self.publication.settled(now),
+            true => self.healing.published(),
+            false => Vec::new(),
+        };
+        let is_own = self.publication.publishes();
+        self.healing.begin(&self.connection, &self.id, generation, now, desired, is_own);
     }
 
     /// Tells Redis that this daemon is alive. The reply has the time and the generation.
@@ -214,7 +219,7 @@ impl Engine {
                 self.redis_health.failed(&error, self.tick);
                 self.status.send_modify(|status| status.connected = false);
                 if scripts::is_corruption(&error) && self.healing.is_idle() {
-                    self.healing.begin(&self.connection, &self.id, 0, sent, Vec::new());
+                    self.healing.begin(&self.connection, &self.id, 0, sent, Vec::new(), true);
                 }
                 return;
             }
@@ -286,7 +291,8 @@ impl Engine {
     /// Refills the shards that were read. After an error, the next heartbeat begins another read.
     fn reading_ended(&mut self, read: RedisResult<PublishedShards>) {
         match read {
-            Ok(PublishedShards { generation, shards }) => {
+            Ok(PublishedShards { generation, registered, limits, shards }) => {
+                self.healing.note_published(&registered, limits);
                 self.passes.replace(shards, self.tick);
                 let (shards, ready) = (self.passes.shards(), self.passes.all_seen());
                 self.status.send_modify(|status| {

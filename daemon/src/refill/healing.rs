@@ -49,6 +49,8 @@ pub(super) struct Healing {
     pause: Duration,
     /// Things repaired since the start.
     repaired: u64,
+    /// The limits as last read, for a daemon without a config.
+    published: Vec<Limit>,
 }
 
 /// The knowledge that rounds hand on.
@@ -97,12 +99,34 @@ struct Healed {
 
 impl Healing {
     pub(super) fn new() -> Self {
-        Self { known: Known::default(), round: None, ended: None, pause: INTERVAL, repaired: 0 }
+        Self {
+            known: Known::default(),
+            round: None,
+            ended: None,
+            pause: INTERVAL,
+            repaired: 0,
+            published: Vec::new(),
+        }
     }
 
     /// Things repaired since the start.
     pub(super) const fn repaired(&self) -> u64 {
         self.repaired
+    }
+
+    /// Notes the limits that are published now. Where the record of a `registered` limit cannot be read, the one that was
+    /// read before counts.
+    pub(super) fn note_published(&mut self, registered: &BTreeSet<LimitName>, limits: Vec<Limit>) {
+        let is_lost = |known: &Limit| {
+            registered.contains(&known.name) && limits.iter().all(|limit| limit.name != known.name)
+        };
+        self.published.retain(is_lost);
+        self.published.extend(limits);
+    }
+
+    /// The limits as last read.
+    pub(super) fn published(&self) -> Vec<Limit> {
+        self.published.clone()
     }
 
     /// Whether no round is in flight.
@@ -116,7 +140,8 @@ impl Healing {
     }
 
     /// Begins a round at `now`, in µs of Redis `TIME`: of the shared keys, and of the `desired` limits, which are published
-    /// under `generation`.
+    /// under `generation`. Limits that are not this daemon's `own` are another's to remove: they are looked at only if no
+    /// other daemon is alive.
     pub(super) fn begin(
         &mut self,
         connection: &Connection,
@@ -124,6 +149,7 @@ impl Healing {
         generation: u64,
         now: u64,
         desired: Vec<Limit>,
+        own: bool,
     ) {
         let mut known = self.known.clone();
         if known.generation != generation && !desired.is_empty() {
@@ -133,7 +159,7 @@ impl Healing {
         self.round = Some(Box::pin(async move {
             let mut round =
                 HealingRound { known, repairs: Vec::new(), error: None, foreign: BTreeSet::new() };
-            if let Err(error) = round.run(&connection, &id, now, &desired).await {
+            if let Err(error) = round.run(&connection, &id, now, &desired, own).await {
                 round.error = Some(error);
             }
             round
@@ -174,13 +200,14 @@ impl HealingRound {
         id: &str,
         now: u64,
         desired: &[Limit],
+        own: bool,
     ) -> RedisResult<()> {
         let conn = &mut connection.clone();
         let shared = with_timeout(scripts::mend_shared(conn, id, self.known.generation)).await?;
         self.repairs.extend(shared.repaired);
         // The records are as verified.
         self.known.generation = shared.generation.unwrap_or(self.known.generation);
-        if desired.is_empty() {
+        if desired.is_empty() || !own && shared.daemons > 1 {
             return Ok(());
         }
         let mut is_mended = self.register(conn, desired).await?;

@@ -105,6 +105,13 @@ else
   target.packed = packed_state_terms(given, terms, target.since, changed)
 end
 
+-- A newer version may have fields that this one does not know. Later ones than those verified are foreign.
+for field, value in pairs(held) do
+  if not is_verified and not target[field] and not string.find(scripts_own, ' ' .. field .. ' ', 1, true) then
+    target[field] = value
+  end
+end
+
 if has_fields then
   local changed = {}
   for field, value in pairs(target) do
