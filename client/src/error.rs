@@ -52,6 +52,13 @@ pub enum Error {
     /// A text that is not a valid namespace.
     #[error(transparent)]
     InvalidNamespace(#[from] NamespaceError),
+    /// The limit is registered, and Redis has no record of it: the record was lost, or it is about to be written. A daemon
+    /// that is alive writes it within seconds.
+    #[error("the record of limit {limit:?} is lost: topupd restores it within seconds if it runs")]
+    LimitLost {
+        /// The name as given.
+        limit: String,
+    },
     /// A text that is not a valid name of a limit.
     #[error(transparent)]
     InvalidName(#[from] NameError),
@@ -131,7 +138,10 @@ impl Error {
     /// A take that failed in this way may have been carried out. Repeating it may take its tokens twice.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::DeadlineExceeded { .. } | Self::CircuitOpen | Self::NothingPublished { .. } => true,
+            Self::DeadlineExceeded { .. }
+            | Self::CircuitOpen
+            | Self::NothingPublished { .. }
+            | Self::LimitLost { .. } => true,
             Self::Redis(error) => error.is_transient(),
             _ => false,
         }
@@ -145,6 +155,7 @@ impl Error {
                 | Self::DeadlineExceeded { .. }
                 | Self::CircuitOpen
                 | Self::NothingPublished { .. }
+                | Self::LimitLost { .. }
                 | Self::UnreadableLimit { .. }
                 | Self::NewerSchema(_)
         )

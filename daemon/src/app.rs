@@ -16,7 +16,7 @@ use crate::{
     refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
     signals::{Request, Requests},
     systemd,
-    text::counted,
+    text::{counted, utc},
     wake_ups::WakeUps,
 };
 
@@ -43,29 +43,48 @@ pub struct App {
     wake_ups: WakeUps,
     /// Whether systemd has been told that the start is over.
     ready: bool,
-    /// The first problem of the file, while the daemon refuses it and runs on with the config before.
-    refused: Option<String>,
+    /// The problems of the file, while the daemon refuses it and runs on with the config before, or without one.
+    refused: Option<Problems>,
+    /// Whether the daemon has had a config since it started.
+    has_config: bool,
 }
+
+/// The end of a daemon that started with a bad config, where nothing is published that it could refill.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "nothing is published that could be refilled without a config: fix the lines above, then start again"
+)]
+pub struct NothingPublished;
 
 // === impl App ===
 
 impl App {
-    /// Starts the engine with `config`, which `source` has loaded. An unreachable Redis does not end the start.
+    /// Starts the engine with `config`, which `source` has loaded. Where the file is `refused`, the engine refills what is
+    /// published. An unreachable Redis does not end the start.
     ///
     /// # Errors
     /// If the Redis URL is malformed, or if the scheduler cannot start.
-    pub async fn start(source: ConfigSource, config: Config, id: String) -> anyhow::Result<Self> {
+    pub async fn start(
+        source: ConfigSource,
+        config: Config,
+        refused: Option<Problems>,
+        id: String,
+    ) -> anyhow::Result<Self> {
         let url = source.redis_url(&config)?;
-        let limits = counted(config.limits.len(), "limit");
+        let has_config = refused.is_none();
+        let limits = match has_config {
+            true => counted(config.limits.len(), "limit"),
+            false => "what is published".to_owned(),
+        };
         tracing::info!("topupd {} serves {limits} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
-        let settings = EngineSettings { id, url: url.clone(), config: config.clone() };
+        let settings = EngineSettings { id, url: url.clone(), config: config.clone(), publishes: has_config };
         let (engine, status) = Engine::new(settings).context("redis.url")?;
         let (commands, received) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(false);
         let wake_ups = WakeUps::schedule(&config, &commands).await?;
         let engine = tokio::spawn(engine.run(received, stopped));
-        Ok(Self {
+        let mut app = Self {
             source,
             url,
             config,
@@ -76,7 +95,12 @@ impl App {
             wake_ups,
             ready: false,
             refused: None,
-        })
+            has_config,
+        };
+        if let Some(problems) = refused {
+            app.refuse(problems).await?;
+        }
+        Ok(app)
     }
 
     /// Serves until a signal ends it.
@@ -104,6 +128,10 @@ impl App {
                 }
                 _ = watchdog.tick() => {
                     anyhow::ensure!(!self.engine.is_finished(), ENGINE_ENDED);
+                    if !self.has_config && !self.ready && self.status.borrow().nothing_published {
+                        self.drain().await;
+                        return Err(NothingPublished.into());
+                    }
                     // Turns of the loop, not answers of Redis: a daemon that waits for Redis is not stuck.
                     let has_turned = mem::replace(&mut turns, self.status.borrow().turns) != turns;
                     if has_turned {
@@ -135,7 +163,7 @@ impl App {
         }
         match self.source.load() {
             Ok(config) => self.apply(config).await?,
-            Err(problems) => self.refuse(&problems),
+            Err(problems) => self.refuse(problems).await?,
         }
         if self.ready {
             systemd::ready(&self.status_line());
@@ -143,19 +171,25 @@ impl App {
         Ok(())
     }
 
-    fn refuse(&mut self, Problems(problems): &Problems) {
-        for problem in problems {
+    /// Logs the problems of the file, unless they are known. The heartbeat carries the first of them.
+    async fn refuse(&mut self, problems: Problems) -> anyhow::Result<()> {
+        let is_known = self.refused.as_ref() == Some(&problems);
+        for problem in problems.0.iter().filter(|_| !is_known) {
             tracing::error!("{problem}");
         }
-        tracing::error!(
-            "the config is refused as a whole, and the running one stays: fix the lines above, then reload"
-        );
-        self.refused = problems.first().map(ToString::to_string);
+        let stays = if self.has_config { "the running one stays" } else { "what is published is refilled" };
+        let lines =
+            if is_known { "with the same mistakes as before" } else { "fix the lines above, then reload" };
+        tracing::error!("the config is refused as a whole, and {stays}: {lines}");
+        let first = problems.0.first().map(ToString::to_string);
+        self.refused = Some(problems);
+        self.commands.send(EngineCommand::Refuse(first)).await.context(ENGINE_ENDED)
     }
 
     /// Logs the changes, schedules the wake-ups anew, and passes the config to the engine.
     async fn apply(&mut self, config: Config) -> anyhow::Result<()> {
-        self.refused = None;
+        (self.refused, self.has_config) = (None, true);
+        self.commands.send(EngineCommand::Refuse(None)).await.context(ENGINE_ENDED)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -188,10 +222,13 @@ impl App {
             _ if status.connected => "connected",
             _ => "Redis is away",
         };
-        let refused = self.refused.as_ref().map(|problem| format!(", config on disk refused: {problem}"));
+        let refused = self.refused.as_ref().and_then(|problems| problems.0.first()).map(|problem| {
+            let since = status.refused_since.map(|since| format!(" (since {})", utc(since)));
+            format!(", config on disk refused: {problem}{}", since.unwrap_or_default())
+        });
         format!(
             "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",
-            counted(self.config.limits.len(), "limit"),
+            if self.has_config { counted(self.config.limits.len(), "limit") } else { "no config".to_owned() },
             status.generation,
             counted(status.shards, "shard"),
             counted(status.credited as usize, "bucket"),

@@ -29,6 +29,17 @@ impl ConfigSource {
         Config::load(&self.file)
     }
 
+    /// Reads what the file says of Redis, whatever it says of limits. A Redis URL that overrides the file's needs no file.
+    ///
+    /// # Errors
+    /// The problems of the file, if they hide which Redis it means.
+    pub fn load_without_limits(&self) -> Result<Config, Problems> {
+        match Config::load_without_limits(&self.file) {
+            Err(_) if self.override_url().is_ok_and(|url| url.is_some()) => Ok(Config::default()),
+            read => read,
+        }
+    }
+
     /// The Redis to use: the first of command line, `TOPUP_REDIS_URL`, systemd credential `redis-url` and config. The
     /// namespace is that of the config, unless the URL names one.
     ///

@@ -1,6 +1,6 @@
 //! The daemon as a service: what it tells systemd, how it obeys signals, which exit codes it has.
 
-use topup_tests::{Daemon, Launch, NotifySocket, Redis, SOON, Signal, eventually};
+use topup_tests::{Cli, Daemon, Launch, NotifySocket, Redis, SOON, Signal, eventually};
 
 const GOOD: &str = "[limit.api]\ncapacity = 10\nrate = \"5/s\"\n";
 const FASTER: &str = "[limit.api]\ncapacity = 10\nrate = \"50/s\"\n";
@@ -47,11 +47,70 @@ async fn a_bad_reload_is_refused_and_the_daemon_goes_on() {
 }
 
 #[tokio::test]
-async fn a_bad_config_ends_with_78_before_redis_is_asked() {
+async fn a_first_start_with_a_bad_config_ends_with_78() {
     let redis = Redis::start().await;
     let mut daemon = Daemon::spawn(BAD, &redis);
     assert_eq!(daemon.wait_exit(SOON).await.code(), Some(EX_CONFIG));
     assert_eq!(redis.dbsize().await, 0);
+    let lines = daemon.lines();
+    assert!(lines.iter().any(|line| line.contains("config.toml:2: limit.api.capacity")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("nothing is published")), "{lines:?}");
+}
+
+/// As after a crash or a reboot with a mistake in the file.
+#[tokio::test]
+async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
+    let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
+    let mut first = Launch::new(GOOD).redis(&redis).run();
+    first.wait_for_line("ready", SOON).await;
+    first.signal(Signal::KILL);
+    first.wait_exit(SOON).await;
+    let mut daemon = Launch::new(BAD).redis(&redis).notify(&systemd).run();
+    daemon.wait_for_line("what is published is refilled: fix the lines above", SOON).await;
+    let status = systemd.wait_for("READY=1", SOON).await;
+    assert!(status.contains("config on disk refused: config.toml:1: limit.api.rate"), "{status}");
+    assert!(status.contains("(since 2"), "{status}");
+    // A bucket that is emptied counts, and is full again by the daemon's hand.
+    let taken = Cli::new(&["take", "api", "--count", "10"]).redis(&redis).run().await;
+    assert_eq!(taken.code, Some(0), "{taken:?}");
+    eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "*}:b:*"]).await.is_empty()).await;
+    let pid = daemon.pid().to_string();
+    let refused = async || {
+        let told = Cli::new(&["status", "--json"]).redis(&redis).run().await;
+        let report: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+        let daemons = report["daemons"].as_array().unwrap().clone();
+        daemons.into_iter().find(|row| row["id"].as_str().unwrap().contains(&pid)).unwrap()
+    };
+    let row =
+        eventually(SOON, async || Some(refused().await).filter(|row| row["config_refused"].is_string()))
+            .await;
+    let since = row["config_refused_since"].as_str().unwrap().to_owned();
+    assert!(since.starts_with("20"), "{row}");
+    // What is published is healed, too.
+    eventually(SOON, async || redis.command_calls("hlen").await > 3).await;
+    redis.ask::<u64>(&["DEL", "topup:{api:0}:limit"]).await;
+    daemon.wait_for_line("repaired: limit api, shard 0: no record", SOON).await;
+    // The same mistake is not listed again, another one is.
+    daemon.signal(Signal::HUP);
+    daemon.wait_for_line("with the same mistakes as before", SOON).await;
+    daemon.rewrite_config("[limit.api]\ncapacity = 1\nrate = \"never\"\n");
+    daemon.signal(Signal::HUP);
+    daemon.wait_for_line("config.toml:3: limit.api.rate", SOON).await;
+    eventually(SOON, async || {
+        let row = refused().await;
+        row["config_refused"].as_str().is_some_and(|problem| problem.contains("rate"))
+            && row["config_refused_since"] == *since
+    })
+    .await;
+    let text = Cli::new(&["status"]).redis(&redis).run().await.stdout;
+    assert!(text.contains(&format!("config on disk refused since {since}: config.toml:3")), "{text}");
+    // A good file ends it.
+    daemon.rewrite_config(FASTER);
+    daemon.signal(Signal::HUP);
+    daemon.wait_for_line("reloaded: limit api", SOON).await;
+    eventually(SOON, async || refused().await["config_refused"].is_null()).await;
+    let rate = async || redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "rate"]).await;
+    eventually(SOON, async || rate().await == "50/s").await;
 }
 
 #[tokio::test]

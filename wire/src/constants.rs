@@ -50,10 +50,17 @@ constants! {
 
     /// Distance between backoff bands in the due index. It is beyond all instants until 2065.
     pub const BAND_WIDTH: i64 = 3_000_000_000_000_000;
+    /// All scores in the due index are from minus this to below this: the bands stand three times their width to each side.
+    pub const LAST_BAND_OFFSET: i64 = 9_000_000_000_000_000;
     /// A bucket is credited so many times less often with each band.
     pub const BAND_STRIDE: u64 = 4;
     /// The last band.
     pub const LAST_BAND: u32 = 5;
+
+    /// Most bytes of a bucket's key.
+    pub const MOST_KEY_BYTES: u64 = 256;
+    /// Most shards of a limit.
+    pub const MOST_SHARDS: u64 = 1_024;
 
     /// From the announcement of a change to the change. A worker trusts an estimate for 700 ms.
     pub const FREEZE_MICROS: u64 = 750_000;

@@ -16,7 +16,7 @@ pub enum OutageReason {
     Refused,
     /// Redis has left the last calls without a reply, so it was not asked. A probe asks it ten times a second.
     CircuitOpen,
-    /// Redis holds no limits: it has lost its data, or no daemon has published any yet.
+    /// Redis holds no limits, or has lost the record of this one, or no daemon has published any yet.
     NothingPublished,
     /// What is published is in a form that this version cannot read: a newer daemon wrote it, or it is corrupt.
     Unreadable,
@@ -30,7 +30,7 @@ impl OutageReason {
         Some(match error {
             Error::DeadlineExceeded { .. } => Self::Timeout,
             Error::CircuitOpen => Self::CircuitOpen,
-            Error::NothingPublished { .. } => Self::NothingPublished,
+            Error::NothingPublished { .. } | Error::LimitLost { .. } => Self::NothingPublished,
             Error::UnreadableLimit { .. } | Error::NewerSchema(_) => Self::Unreadable,
             error if error.has_no_reply() => Self::Unreachable,
             error if error.is_of_redis() => Self::Refused,

@@ -87,7 +87,8 @@ impl BucketEntry {
                 Ok(settled) => return Ok(settled),
             }
         }
-        Err(unknown(self))
+        // Its record was read a moment ago, from another shard or before it was lost.
+        Err(Error::LimitLost { limit: self.name().to_string() })
     }
 
     /// Sends a command that the pipeline did not carry out. `elsewhere`: its bucket is on another node.

@@ -136,6 +136,9 @@ impl Shared {
                 Ok(published)
             }
             None => match scripts::generation(&mut connection).await.map_err(Error::redis)? {
+                Some(_) if self.is_registered(&mut connection, limit).await? => {
+                    Err(Error::LimitLost { limit: name() })
+                }
                 Some(_) => Err(Error::UnknownLimit { limit: name() }),
                 None => {
                     let namespace = connection.namespace().to_string();
@@ -143,6 +146,12 @@ impl Shared {
                 }
             },
         }
+    }
+
+    /// Whether daemons have registered `limit`. A removed limit is not registered.
+    async fn is_registered(&self, connection: &mut Connection, limit: &LimitHandle) -> Result<bool, Error> {
+        let registered = scripts::published_limits(connection).await.map_err(Error::redis)?;
+        Ok(registered.contains_key(&limit.name))
     }
 
     /// The supply of tokens of the limit `name`, if it is known without Redis.

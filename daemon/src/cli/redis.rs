@@ -14,7 +14,10 @@ use super::{
     exit::Exit,
     output::{eprint_line, print_error},
 };
-use crate::config_source::{ConfigSource, default_config};
+use crate::{
+    config::Config,
+    config_source::{ConfigSource, default_config},
+};
 
 /// The longest that a person at a terminal waits for one answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,10 +65,11 @@ pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
     let url = match source.override_url().map_err(wrong)? {
         // The config is not needed then, and its reader may not be allowed to read it.
         Some(url) if file.is_none() => {
-            let config = source.load().map(|config| config.redis_url.named_namespace());
-            url.or_namespace(config.unwrap_or_default())
+            let config = Config::load_without_limits(&source.file);
+            let namespace = config.map(|config| config.redis_url.named_namespace());
+            url.or_namespace(namespace.unwrap_or_default())
         }
-        url => match source.load() {
+        url => match Config::load_without_limits(&source.file) {
             Ok(config) => {
                 let namespace = config.redis_url.named_namespace();
                 url.unwrap_or(config.redis_url).or_namespace(namespace)

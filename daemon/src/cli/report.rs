@@ -22,6 +22,12 @@ pub(super) struct DaemonRow {
     pub(super) version: String,
     pub(super) lag_ms: f64,
     pub(super) credited: u64,
+    /// Corrupt keys that it has repaired.
+    pub(super) repaired: u64,
+    /// The first problem of its config on disk, while it refuses that.
+    pub(super) config_refused: Option<String>,
+    /// The instant since which it does.
+    pub(super) config_refused_since: Option<String>,
 }
 
 #[derive(Debug, Serialize)]

@@ -9,8 +9,8 @@ use super::{
     output::{eprint_line, print_error},
 };
 use crate::{
-    app::{App, daemon_id},
-    config::Config,
+    app::{App, NothingPublished, daemon_id},
+    config::{Config, Problems},
     config_source::{ConfigSource, default_config},
     logging,
     signals::{self, Requests},
@@ -19,9 +19,11 @@ use crate::{
 pub(super) fn main(args: Run) -> Exit {
     let file = args.config.config.unwrap_or_else(default_config);
     let mut source = ConfigSource { file, redis: None };
-    let config = match source.load() {
-        Ok(config) => config,
-        Err(problems) => {
+    let (config, refused) = match (source.load(), source.load_without_limits()) {
+        (Ok(config), _) => (config, None),
+        // What is published is refilled. A private Redis has nothing published.
+        (Err(problems), Ok(config)) if !args.embedded => (config, Some(problems)),
+        (Err(problems), _) => {
             eprint_line(&problems.to_string());
             return Exit::Config;
         }
@@ -34,8 +36,12 @@ pub(super) fn main(args: Run) -> Exit {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    match start(&mut source, config, args.embedded) {
+    match start(&mut source, config, refused, args.embedded) {
         Ok(()) => Exit::Done,
+        Err(error) if error.is::<NothingPublished>() => {
+            print_error(&error);
+            Exit::Config
+        }
         Err(error) => {
             print_error(&error);
             Exit::Undecided
@@ -43,7 +49,12 @@ pub(super) fn main(args: Run) -> Exit {
     }
 }
 
-fn start(source: &mut ConfigSource, config: Config, embedded: bool) -> anyhow::Result<()> {
+fn start(
+    source: &mut ConfigSource,
+    config: Config,
+    refused: Option<Problems>,
+    embedded: bool,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     // Before the embedded Redis starts: a signal during that start is handled after it.
     let requests = {
@@ -60,8 +71,9 @@ fn start(source: &mut ConfigSource, config: Config, embedded: bool) -> anyhow::R
             server.url()
         );
     }
-    let served = runtime
-        .block_on(async { App::start(source.clone(), config, daemon_id()).await?.serve(requests).await });
+    let served = runtime.block_on(async {
+        App::start(source.clone(), config, refused, daemon_id()).await?.serve(requests).await
+    });
     // Leaves requests to a hung Redis behind.
     runtime.shutdown_background();
     served

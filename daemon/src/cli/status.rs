@@ -22,6 +22,7 @@ use super::{
     report::{CandidateRow, DaemonRow, LimitRow, StatusReport},
     status_text::render,
 };
+use crate::text::utc;
 
 pub(super) fn main(args: &Status) -> Exit {
     run(async {
@@ -46,6 +47,9 @@ async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
         version: daemon.health.version,
         lag_ms: daemon.health.lag.as_secs_f64() * 1e3,
         credited: daemon.health.credited,
+        repaired: daemon.health.repaired,
+        config_refused: daemon.health.refused.as_ref().map(|(problem, _)| problem.clone()),
+        config_refused_since: daemon.health.refused.as_ref().map(|(_, since)| utc(*since)),
     });
     let mut limits = Vec::new();
     let published = ask(scripts::published_limits(&mut connection)).await?;

@@ -23,8 +23,15 @@ pub(super) fn render(report: &StatusReport) -> String {
         n => format!("{n} daemons alive"),
     });
     for daemon in &report.daemons {
-        let DaemonRow { id, version, lag_ms, credited } = daemon;
-        lines.push(format!("  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited"));
+        let DaemonRow { id, version, lag_ms, credited, repaired, .. } = daemon;
+        let repaired =
+            if *repaired > 0 { format!("  {repaired} corrupt keys repaired") } else { String::new() };
+        lines.push(format!(
+            "  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited{repaired}"
+        ));
+        if let (Some(problem), Some(since)) = (&daemon.config_refused, &daemon.config_refused_since) {
+            lines.push(format!("    config on disk refused since {since}: {problem}"));
+        }
     }
     let width = report.limits.iter().map(|row| row.name.len()).max().unwrap_or(0).max(5);
     lines.push(String::new());

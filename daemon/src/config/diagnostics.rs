@@ -61,6 +61,11 @@ impl<'t> Diagnostics<'t> {
         self.broken_lines.is_empty()
     }
 
+    /// Whether the line of this offset is no TOML.
+    pub(super) fn is_broken_at(&self, offset: usize) -> bool {
+        self.broken_lines.contains(&self.line(offset))
+    }
+
     /// Adds an error, unless its line is no TOML and has an error already.
     pub(super) fn error(&self, location: &Location, message: impl Into<String>) {
         let problem = self.problem(location, message.into());

@@ -92,6 +92,35 @@ impl Config {
         Self::parse(&text, &name)
     }
 
+    /// The file at `path` as far as it is about Redis: its limits are neither checked nor in the config.
+    ///
+    /// # Errors
+    /// The problems of `[redis]`. All problems of the file if it cannot be told which Redis it means.
+    pub fn load_without_limits(path: &Path) -> Result<Self, Problems> {
+        let Err(Problems(problems)) = Self::load(path) else {
+            return Self::load(path).map(Self::without_limits);
+        };
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let (entries, syntax_errors) = syntax::parse(&text);
+        let diagnostics = Diagnostics::new(&text, "", syntax_errors);
+        let url = entries.get("redis").and_then(|redis| redis.get_ref().as_table()?.get_key_value("url"));
+        let names_redis = url.is_some_and(|(key, _)| !diagnostics.is_broken_at(key.span().start));
+        // A line that is no TOML may be the one with the URL.
+        let is_known = names_redis || diagnostics.is_all_toml();
+        let is_of_redis = |problem: &&Problem| problem.line.is_none() || problem.key.starts_with("redis");
+        if diagnostics.has_unclosed_bracket()
+            || !is_known
+            || problems.iter().any(|problem| is_of_redis(&problem))
+        {
+            return Err(Problems(problems));
+        }
+        Ok(Self::read(&RawTable::root(&entries, &diagnostics)).without_limits())
+    }
+
+    fn without_limits(self) -> Self {
+        Self { limits: BTreeMap::new(), warnings: Vec::new(), ..self }
+    }
+
     fn read(root: &RawTable<'_>) -> Self {
         let redis_url =
             root.table("redis", keys::REDIS).map(|redis| Self::redis_url(&redis)).unwrap_or_default();

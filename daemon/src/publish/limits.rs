@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
-use redis::{ErrorKind, RedisError, RedisResult};
+use redis::{RedisError, RedisResult};
 use tokio::sync::Semaphore;
 use topup_wire::{
     connection::Connection,
@@ -90,9 +90,9 @@ pub async fn publish(
     Ok(outcome)
 }
 
-/// Whether `error` says that a record exists but is not of this version.
+/// Whether `error` says that a record exists but is not of this version, or is no record.
 pub(crate) fn is_unreadable(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Parse
+    scripts::is_corruption(error)
 }
 
 // === impl Publisher ===

@@ -14,6 +14,7 @@ use topup_wire::{
 use super::{
     at_rest::AtRestQueue,
     eviction::warn_of_eviction,
+    healing::{Healing, HealingRound},
     in_flight::{InFlight, finished},
     log_throttle::LogThrottle,
     passes::{EndedPass, Passes},
@@ -42,6 +43,8 @@ const CLOCK_STEP: u64 = 1_000;
 pub enum EngineCommand {
     /// Publish this config from now on.
     Apply(Arc<Config>),
+    /// Say in each heartbeat that this problem keeps the config on disk from being used; `None` once it is used.
+    Refuse(Option<String>),
     /// Look for due work: a schedule may have reached a boundary.
     Wake,
 }
@@ -55,6 +58,8 @@ pub struct EngineSettings {
     pub url: RedisUrl,
     /// The config to publish.
     pub config: Arc<Config>,
+    /// Whether to publish it. If not, the engine refills what is published until another config comes.
+    pub publishes: bool,
 }
 
 /// The refill engine.
@@ -73,6 +78,8 @@ pub struct Engine {
     publication: Publication,
     at_rest: AtRestQueue,
     passes: Passes,
+    healing: Healing,
+    refused: Option<String>,
     read_failure_log: LogThrottle,
     status: watch::Sender<EngineStatus>,
 }
@@ -100,8 +107,10 @@ impl Engine {
             reading: None,
             time: None,
             newer_schema: None,
-            publication: Publication::new(settings.config),
+            publication: Publication::new(settings.config, settings.publishes),
             at_rest: AtRestQueue::default(),
+            healing: Healing::new(),
+            refused: None,
             read_failure_log: LogThrottle::default(),
             status,
         };
@@ -122,6 +131,10 @@ impl Engine {
                         turns_of_loop = turns(self.tick);
                         self.publication.replace(config);
                     }
+                    EngineCommand::Refuse(problem) => {
+                        self.refused = problem;
+                        self.note_refusal();
+                    }
                     EngineCommand::Wake => self.begin_due_work(),
                 },
                 // Before the passes: of many passes, one has always just ended.
@@ -130,6 +143,7 @@ impl Engine {
                 Some(read) = finished(&mut self.reading) => self.reading_ended(read),
                 Some(ended) = self.publication.ended() => self.round_ended(ended),
                 Some(()) = self.at_rest.ended() => self.at_rest.begin(&self.connection),
+                Some(round) = self.healing.next() => self.healing_ended(round),
                 Some(ended) = self.passes.next() => self.pass_ended(ended),
                 () = &mut sweep, if self.time.is_some() && self.may_write() => {}
             }
@@ -162,16 +176,38 @@ impl Engine {
         if is_up {
             self.publication.begin(&self.connection, now);
         }
+        if is_up && self.healing.is_due() {
+            self.begin_healing(now);
+        }
         if !self.publication.is_at_boundary() {
             self.passes.begin(&self.connection, now, is_up);
         }
+    }
+
+    /// Begins a round of healing. Records are looked at only while they should be as published.
+    fn begin_healing(&mut self, now: u64) {
+        let generation = self.status.borrow().generation;
+        let desired = match self.reading.is_none() {
+            true if self.publication.publishes() => self.publication.settled(now),
+            true => self.healing.published(),
+            false => Vec::new(),
+        };
+        let is_own = self.publication.publishes();
+        self.healing.begin(&self.connection, &self.id, generation, now, desired, is_own);
     }
 
     /// Tells Redis that this daemon is alive. The reply has the time and the generation.
     fn send_heartbeat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
         let lag = self.status.borrow().lag;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let health = Health { lag, credited: self.passes.credited(), version };
+        let refused = self.refused.clone().zip(self.status.borrow().refused_since);
+        let health = Health {
+            lag,
+            credited: self.passes.credited(),
+            repaired: self.healing.repaired(),
+            refused,
+            version,
+        };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
         let sent = self.time.map_or(0, RedisTime::now);
         Box::pin(async move {
@@ -187,6 +223,9 @@ impl Engine {
             Err(error) => {
                 self.redis_health.failed(&error, self.tick);
                 self.status.send_modify(|status| status.connected = false);
+                if scripts::is_corruption(&error) && self.healing.is_idle() {
+                    self.healing.begin(&self.connection, &self.id, 0, sent, Vec::new(), true);
+                }
                 return;
             }
         };
@@ -204,6 +243,7 @@ impl Engine {
         self.time = Some(RedisTime::heard(beat.now));
         self.compare_schema(beat.newer_schema);
         self.status.send_modify(|status| status.connected = true);
+        self.note_refusal();
         if self.may_write() && !self.publication.is_under_way() && self.reading.is_none() {
             self.compare_generation(beat.generation);
         }
@@ -238,10 +278,22 @@ impl Engine {
         }
     }
 
+    /// Notes since when the config on disk is refused, once Redis has told the time.
+    fn note_refusal(&self) {
+        let now = self.time.map(RedisTime::now);
+        self.status.send_modify(|status| match &self.refused {
+            Some(_) => status.refused_since = status.refused_since.or(now),
+            None => status.refused_since = None,
+        });
+    }
+
     /// Reads the limits again if another daemon has published, and publishes them again if Redis has lost them.
     fn compare_generation(&mut self, generation: Option<u64>) {
         let known = self.status.borrow().generation;
         match generation {
+            None if !self.publication.publishes() => {
+                self.status.send_modify(|status| status.nothing_published = true);
+            }
             None => {
                 tracing::warn!(
                     "nothing is published any more: Redis was flushed or is new; publishing again"
@@ -273,7 +325,8 @@ impl Engine {
     /// Refills the shards that were read. After an error, the next heartbeat begins another read.
     fn reading_ended(&mut self, read: RedisResult<PublishedShards>) {
         match read {
-            Ok(PublishedShards { generation, shards }) => {
+            Ok(PublishedShards { generation, registered, limits, shards }) => {
+                self.healing.note_published(&registered, limits);
                 self.passes.replace(shards, self.tick);
                 let (shards, ready) = (self.passes.shards(), self.passes.all_seen());
                 self.status.send_modify(|status| {
@@ -285,6 +338,20 @@ impl Engine {
                 tracing::warn!("the published limits could not be read ({error}); trying again");
             }
             Err(_) => {}
+        }
+    }
+
+    fn healing_ended(&mut self, mut round: HealingRound) {
+        self.healing.ended(&mut round);
+        let repaired = self.healing.repaired();
+        self.status.send_modify(|status| status.repaired = repaired);
+        for name in &round.foreign {
+            tracing::warn!(
+                "limit {name} is published with other terms, by no daemon alive: publishing again"
+            );
+        }
+        if !round.foreign.is_empty() {
+            self.publication.publish_again();
         }
     }
 

@@ -35,6 +35,11 @@ struct Freeze {
 // === impl Freezes ===
 
 impl Freezes {
+    /// Whether no shard is frozen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The shards whose freeze all workers know of.
     pub(super) fn known(&self) -> FrozenShards {
         let known = self.0.iter().filter(|(_, freeze)| freeze.is_known());

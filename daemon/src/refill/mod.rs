@@ -7,6 +7,7 @@ mod at_rest;
 mod engine;
 mod eviction;
 mod freezes;
+mod healing;
 mod in_flight;
 mod limiter;
 mod log_throttle;

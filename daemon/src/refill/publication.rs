@@ -10,7 +10,11 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use redis::{RedisError, RedisResult};
-use topup_wire::{connection::Connection, limit::LimitName, scripts::FREEZE};
+use topup_wire::{
+    connection::Connection,
+    limit::{Limit, LimitName},
+    scripts::FREEZE,
+};
 
 use super::{
     freezes::{AppliesFrom, Freezes},
@@ -65,6 +69,8 @@ pub(super) struct EndedRound {
 /// The config and its way to Redis.
 pub(super) struct Publication {
     config: Arc<Config>,
+    /// Whether there is a config to publish.
+    publishes: bool,
     /// A publication of everything that is to begin.
     pending: Option<AppliesFrom>,
     /// The next boundary of any schedule or quota, in µs of Redis `TIME`.
@@ -82,11 +88,12 @@ pub(super) struct Publication {
 // === impl Publication ===
 
 impl Publication {
-    pub(super) fn new(config: Arc<Config>) -> Self {
+    pub(super) fn new(config: Arc<Config>, publishes: bool) -> Self {
         Self {
             config,
+            publishes,
             // No daemon may have run at the last boundary.
-            pending: Some(AppliesFrom::Boundary),
+            pending: publishes.then_some(AppliesFrom::Boundary),
             next_boundary: None,
             next_freeze: None,
             freezes: Freezes::default(),
@@ -100,12 +107,18 @@ impl Publication {
 
     /// Publishes another config, from now.
     pub(super) fn replace(&mut self, config: Arc<Config>) {
-        (self.config, self.pending, self.failed) = (config, Some(AppliesFrom::Now), None);
+        (self.config, self.publishes) = (config, true);
+        (self.pending, self.failed) = (Some(AppliesFrom::Now), None);
     }
 
     /// Publishes everything again, as at the start, and at once: Redis is back.
     pub(super) fn publish_again(&mut self) {
-        (self.pending, self.failed) = (Some(AppliesFrom::Boundary), None);
+        (self.pending, self.failed) = (self.publishes.then_some(AppliesFrom::Boundary), None);
+    }
+
+    /// Whether there is a config to publish.
+    pub(super) const fn publishes(&self) -> bool {
+        self.publishes
     }
 
     /// Gives up the round in flight. The next one publishes everything again.
@@ -124,6 +137,15 @@ impl Publication {
         self.running.is_some() || self.pending.is_some()
     }
 
+    /// The limits as they should be published at `now`. None while any of them is about to change.
+    pub(super) fn settled(&self, now: u64) -> Vec<Limit> {
+        let is_near = self.next_boundary.is_some_and(|boundary| boundary <= now + 2 * AHEAD);
+        if self.is_under_way() || is_near || !self.freezes.is_empty() {
+            return Vec::new();
+        }
+        desired_limits(&self.config, now, |_| true).into_iter().map(|desired| desired.limit).collect()
+    }
+
     /// Whether a round at a boundary is in flight. A refill meanwhile would credit the time after it at the old rate.
     pub(super) fn is_at_boundary(&self) -> bool {
         self.running.as_ref().is_some_and(|running| matches!(running.round, Round::Boundary))
@@ -131,7 +153,10 @@ impl Publication {
 
     /// Begins the round that is due at `now`, in µs of Redis `TIME`, unless one is in flight.
     pub(super) fn begin(&mut self, connection: &Connection, now: u64) {
-        if self.running.is_some() || self.failed.is_some_and(|failed| failed.elapsed() < RETRY_PAUSE) {
+        if !self.publishes
+            || self.running.is_some()
+            || self.failed.is_some_and(|failed| failed.elapsed() < RETRY_PAUSE)
+        {
             return;
         }
         let Some((round, desired)) = self.next_round(now) else { return };

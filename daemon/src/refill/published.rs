@@ -1,5 +1,7 @@
 //! Reads the published limits, by whichever daemon they were published.
 
+use std::collections::BTreeSet;
+
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redis::RedisResult;
 use topup_wire::{
@@ -13,9 +15,12 @@ use topup_wire::{
 use super::shard::Shard;
 use crate::publish::{MAX_CONCURRENT, is_unreadable};
 
-/// The shards to be refilled, and the generation that published them.
+/// The limits and their shards to be refilled, and the generation that published them.
 pub(super) struct PublishedShards {
     pub(super) generation: u64,
+    pub(super) registered: BTreeSet<LimitName>,
+    /// Those of them that can be read.
+    pub(super) limits: Vec<Limit>,
     pub(super) shards: Vec<Shard>,
 }
 
@@ -24,13 +29,19 @@ pub(super) async fn read_published(mut connection: Connection) -> RedisResult<Pu
     // The generation first: limits published meanwhile have a higher one, and are read again.
     let generation = scripts::generation(&mut connection).await?.unwrap_or(0);
     let names = scripts::published_limits(&mut connection).await?;
+    let registered = names.keys().copied().collect();
     let reading = names.into_keys().map(|name| {
         let mut connection = connection.clone();
         async move { readable(&name, scripts::read_limit(&mut connection, &name).await) }
     });
     let limits: Vec<_> = stream::iter(reading).buffered(MAX_CONCURRENT).try_collect().await?;
-    let shards = limits.iter().flatten().flat_map(|limit| Shard::of(connection.namespace(), limit));
-    Ok(PublishedShards { generation, shards: shards.collect() })
+    let limits: Vec<Limit> = limits.into_iter().flatten().collect();
+    Ok(PublishedShards {
+        generation,
+        registered,
+        shards: limits.iter().flat_map(|limit| Shard::of(connection.namespace(), limit)).collect(),
+        limits,
+    })
 }
 
 /// A limit as published; `None` if its record is gone or unreadable. One unreadable record stops no other limit.

@@ -63,7 +63,8 @@ impl ShardPass {
             summary.credited += slice.credited;
             self.credited.fetch_add(slice.credited, Relaxed);
             summary.next_due = slice.again.saturating_sub(slice.now);
-            if slice.again > slice.now {
+            // A slice without a bucket makes no progress: its terms are corrupt, and healing mends them.
+            if slice.again > slice.now || slice.credited == 0 {
                 break;
             }
             if look == Look::All {

@@ -19,8 +19,14 @@ pub struct EngineStatus {
     pub shards: usize,
     /// Buckets credited since the start.
     pub credited: u64,
+    /// Corrupt keys repaired since the start.
+    pub repaired: u64,
     /// The time by which the last pass over a shard was late.
     pub lag: Duration,
+    /// The instant since which the config on disk is refused, in µs of Redis `TIME`.
+    pub refused_since: Option<u64>,
+    /// Whether Redis has said that nothing is published, and this daemon has no config to publish.
+    pub nothing_published: bool,
     /// Turns of the loop since the start. It rises whether Redis answers or not, so it shows that the loop is not
     /// stuck.
     pub turns: u64,

@@ -1,7 +1,7 @@
 //! The sweep for stray counters: a slow scan that removes counters without a bucket.
 //!
 //! A late bare `DECR` creates such a counter, of a bucket that is full by then or of a removed limit. It never expires,
-//! and no index names it. The sweep also removes keys at rest of removed limits.
+//! and no index names it. The sweep also removes keys at rest of removed limits, and keys that are no strings.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use crate::text::counted;
 const STEP: usize = 100;
 /// The pause after a step: 0.3 % of Redis at most, and a million keys in 17 minutes. Several daemons share this load.
 const STEP_PAUSE: Duration = Duration::from_millis(100);
-/// The pause after a round, so that a small keyspace is not scanned all the time.
-const ROUND_PAUSE: Duration = Duration::from_secs(60);
+/// The pause after a round, so that a small keyspace is not scanned all the time. A key of a wrong type is an error to
+/// every take until then.
+const ROUND_PAUSE: Duration = Duration::from_secs(1);
 
 /// Sweeps round after round, without end.
 pub(super) async fn sweep_strays(connection: Connection) {

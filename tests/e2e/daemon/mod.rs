@@ -8,6 +8,7 @@ mod cost;
 mod crash;
 mod embedded;
 mod freeze;
+mod healing;
 mod keys;
 mod notify;
 mod quota;

@@ -75,6 +75,12 @@ pub(super) async fn patient(url: &str) -> Client {
     Client::builder().deadline(SOON).connect(url).await.unwrap()
 }
 
+/// The instant of Redis, in µs.
+pub(super) async fn now(redis: &Redis) -> u64 {
+    let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]).await;
+    seconds * 1_000_000 + micros
+}
+
 pub(super) async fn bucket_keys(redis: &Redis) -> Vec<String> {
     let mut keys = Vec::new();
     for pattern in ["*}:?:*", "*}:due", "*}:former"] {

@@ -15,6 +15,7 @@ mod edges;
 mod errors;
 mod fallback;
 mod fixture;
+mod healing;
 mod keys;
 mod lazy;
 mod leases;

@@ -19,26 +19,35 @@ local function whole(number)
   return format(WHOLE, number)
 end
 
--- The reply where the limit is not published, or not as this algorithm. It leaves no state behind.
+-- The reply where the limit is not published, or not as this algorithm. A counter that a bare DECR has just made is
+-- removed. A key that expires stays: the record may have been lost, and is restored soon.
 local function unknown(state, now)
-  -- Redis may have just lost the limit of a first take. The key stays, or the take could be made again. A number at
-  -- rest may be a first take too (rest.lua).
-  local held = redis.pcall('GET', state)
-  local form = type(held) == 'string' and string.byte(held)
-  if form ~= FIRST_TAKE_FORM and (form ~= NUMBER_FORM or #held ~= NUMBER_LENGTH) then redis.call('DEL', state) end
+  if redis.call('PTTL', state) == -1 then redis.call('DEL', state) end
   return {-1, 0, 0, 0, 0, now, 0, 0}
 end
 
--- The record as a table; nil where there is none, or one of another algorithm.
+-- Whether a number of a record is whole, from `least` to 2^53. Absurd terms would keep a script busy.
+local function is_sound(number, least)
+  return number and number >= least and number <= EXACT and number % 1 == 0
+end
+
+-- The record as a table; nil where there is none, one of another algorithm, or one with absurd numbers.
 local function read_terms(record, algorithm)
   local f = redis.call('HMGET', record, 'algorithm', 'capacity', 'n', 'p', 'catch_up', 'tick', 'anchor', 'anchored',
     'former', 'filled', 'fills', 'terms')
   if f[1] ~= algorithm then return nil end
-  return {
+  local terms = {
     capacity = tonumber(f[2]), n = tonumber(f[3]), p = tonumber(f[4]), catch_up = f[5] == '1', tick = tonumber(f[6]),
     anchor = tonumber(f[7]), anchored = tonumber(f[8]), has_previous = f[9] == '1', filled = tonumber(f[10]),
-    fills = tonumber(f[11]), tag = format('%04d', tonumber(f[12] or 1) % TAGS),
+    fills = tonumber(f[11]),
   }
+  local count = tonumber(f[12] or 1)
+  local sound = is_sound(terms.capacity, 1) and is_sound(terms.n, 0) and is_sound(terms.p, 1)
+    and is_sound(terms.tick, 0) and is_sound(terms.anchor, 0) and is_sound(terms.anchored, -EXACT)
+    and is_sound(terms.filled, -EXACT) and is_sound(terms.fills, -EXACT) and is_sound(count, 0)
+  if not sound then return nil end
+  terms.tag = format('%04d', count % TAGS)
+  return terms
 end
 
 -- The previous terms, the instant of the last change, and its effect on tokens.
@@ -227,6 +236,7 @@ local function read_packed_terms(record)
   if not packed or #packed ~= PACKED_LENGTH then return nil end
   local capacity, n, p, kind, _, _, period = struct.unpack('<ddddc5dd', packed)
   if kind ~= TOKEN_BUCKET_KIND and kind ~= NO_CATCH_UP_KIND then return nil end
+  if not (is_sound(capacity, 1) and is_sound(period, 1) and is_sound(n, 1) and is_sound(p, 1)) then return nil end
   return {
     capacity = capacity, n = n, p = p, catch_up = kind == TOKEN_BUCKET_KIND, tick = period, anchor = capacity,
     anchored = 0, has_previous = false, filled = 0, fills = 0,

@@ -20,6 +20,10 @@ pub struct Health {
     pub lag: Duration,
     /// Buckets credited since the daemon started.
     pub credited: u64,
+    /// Corrupt keys repaired since the daemon started.
+    pub repaired: u64,
+    /// The first problem of the config on disk and the instant since which it is refused, in µs of Redis `TIME`.
+    pub refused: Option<(String, u64)>,
     /// The version of the daemon.
     pub version: String,
 }
@@ -48,6 +52,8 @@ pub async fn heartbeat(
     call.key(namespace.daemons()).key(namespace.generation()).key(namespace.daemon_details(id));
     call.key(namespace.schema()).arg(id).arg(good_for.as_micros() as u64).arg(SCHEMA);
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
+    let (problem, since) = health.refused.as_ref().map_or(("", 0), |(problem, since)| (problem, *since));
+    call.arg("repaired").arg(health.repaired).arg("refused").arg(problem).arg("refused_since").arg(since);
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
 
@@ -88,6 +94,11 @@ pub async fn daemons(connection: &mut impl InNamespace) -> RedisResult<Vec<Daemo
         let health = Health {
             lag: Duration::from_micros(number("lag")),
             credited: number("credited"),
+            repaired: number("repaired"),
+            refused: details
+                .get("refused")
+                .filter(|problem| !problem.is_empty())
+                .map(|problem| (problem.clone(), number("refused_since"))),
             version: details.get("version").cloned().unwrap_or_default(),
         };
         alive.push(DaemonStatus { id, health });

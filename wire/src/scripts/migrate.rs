@@ -14,8 +14,8 @@ static MIGRATE: LazyLock<Script> = script!("rest.lua" "migrate.lua");
 /// # Errors
 /// Errors of Redis.
 pub async fn is_migrating(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
-    let previous: Option<u8> = Cmd::hget(&keys.record, "former").query_async(connection).await?;
-    Ok(previous == Some(1))
+    let previous: Option<Vec<u8>> = Cmd::hget(&keys.record, "former").query_async(connection).await?;
+    Ok(previous.is_some_and(|previous| previous == b"1"))
 }
 
 /// The first `most` buckets that are not migrated over the last change yet.
@@ -26,7 +26,7 @@ pub async fn list_previous(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
     most: usize,
-) -> RedisResult<Vec<String>> {
+) -> RedisResult<Vec<Vec<u8>>> {
     Cmd::zrange(&keys.previous, 0, most.saturating_sub(1) as isize).query_async(connection).await
 }
 
@@ -40,12 +40,12 @@ pub async fn list_previous(
 pub async fn migrate(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
-    members: &[String],
+    members: &[impl AsRef<[u8]>],
 ) -> RedisResult<Migrated> {
     let mut call = MIGRATE.prepare_invoke();
     call.key(&keys.record).key(&keys.due).key(&keys.previous);
     for member in members {
-        call.key(keys.counter(member));
+        call.key([keys.counters.as_bytes(), member.as_ref()].concat());
     }
     call.arg(keys.counters.len()).invoke_async(connection).await
 }

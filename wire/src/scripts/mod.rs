@@ -8,6 +8,7 @@ mod at_rest;
 mod count;
 mod daemons;
 mod first_take;
+mod mend;
 mod migrate;
 mod publish;
 mod put_in;
@@ -27,6 +28,9 @@ pub use count::{clear_counts, count, counts};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
+};
+pub use mend::{
+    Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,
 };
 pub use migrate::{is_migrating, list_previous, migrate};
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};

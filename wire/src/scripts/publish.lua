@@ -1,4 +1,4 @@
--- Publishes one shard of a limit. Runs after time.lua and bucket.lua.
+-- Publishes one shard of a limit. Runs after time.lua, bucket.lua and packed_state.lua.
 -- KEYS  1 record  2 due index  3 previous index
 -- ARGV  1 the instant from which the terms apply (µs; now, unless it lies between the last change and now)
 --       2 the latest instant of a freeze that all workers have been told of (µs; 0 if they have been told of none)
@@ -15,27 +15,16 @@
 assert(#KEYS == 3 and #ARGV >= 4 and #ARGV % 2 == 0, 'publish takes 3 keys, 2 instants and pairs of fields and values')
 local record, due, previous = KEYS[1], KEYS[2], KEYS[3]
 
--- The packed terms of the other algorithms, 40 bytes, for take_packed.lua: the letter of the algorithm in a state's
--- key, capacity, then n, p and since. For windows the last three are their length, 1 where they are aligned, and of a
--- log the instant of this change: earlier expiries were set by other terms. Empty where take_packed.lua would not be
--- exact.
-local function packed_state_terms(given, record, now)
-  local letters = {
-    ['lazy-token-bucket'] = LAZY_LETTER, ['leaky-bucket'] = LEAKY_LETTER, ['fixed-window'] = FIXED_WINDOW_LETTER,
-    ['sliding-counter'] = SLIDING_COUNTER_LETTER, ['sliding-window'] = SLIDING_WINDOW_LETTER,
-  }
-  local letter, form = letters[given.algorithm], '<ddddd'
-  -- Where Redis was built for 32 bits, %d is too short for an instant.
-  if not letter or struct.size('l') < 8 then return '' end
-  if given.rules ~= '' then
-    local tokens, micros = string.match(given.rules, '^(%d+) (%d+)$')
-    if not tokens then return '' end
-    local aligned = letter == FIXED_WINDOW_LETTER and given.aligned or 0
-    return struct.pack(form, letter, tokens, micros, aligned, letter == SLIDING_WINDOW_LETTER and now or 0)
+-- Whether the record is one that can change. Absurd numbers would stop every publication.
+local function is_publishable()
+  if redis.call('TYPE', record).ok ~= 'hash' then return false end
+  local changes = redis.call('HGET', record, 'generation') or '0'
+  if not string.find(changes, '^%d+$') or #changes > 15 then return false end
+  for _, field in ipairs({'since', 'frozen', 'was_capacity', 'was_n', 'was_p', 'was_filled'}) do
+    local text = redis.call('HGET', record, field)
+    if text and not is_sound(tonumber(text), field == 'was_p' and 1 or -EXACT) then return false end
   end
-  local terms, since = read_terms(record, given.algorithm), redis.call('HGET', record, 'since')
-  if not is_exact(terms.n, terms.p) or letter == LAZY_LETTER and terms.anchor < terms.capacity then return '' end
-  return struct.pack(form, letter, terms.capacity, terms.n, terms.p, since)
+  return read_terms(record, redis.call('HGET', record, 'algorithm')) ~= nil
 end
 
 local now = microseconds()
@@ -43,6 +32,11 @@ local given, names = {}, {}
 for i = 3, #ARGV, 2 do
   names[#names + 1] = ARGV[i]
   given[ARGV[i]] = ARGV[i + 1]
+end
+if not is_publishable() then redis.call('UNLINK', record) end
+for i = 2, 3 do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'zset' and kind ~= 'none' then redis.call('UNLINK', KEYS[i]) end
 end
 local held = redis.call('HMGET', record, unpack(names))
 local created, same = redis.call('EXISTS', record) == 0, true
@@ -109,7 +103,9 @@ redis.call('HSET', record, 'packed', '', unpack(ARGV, 3))
 redis.call('HSET', record, 'frozen', 0)
 if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
 local rests = given.algorithm == 'token-bucket' or given.algorithm == 'gcra'
-local packed = rests and packed_terms(given.algorithm, read_terms(record, given.algorithm))
-redis.call('HSET', record, 'packed', packed or packed_state_terms(given, record, now))
+local terms = read_terms(record, given.algorithm)
+local packed = rests and packed_terms(given.algorithm, terms)
+  or packed_state_terms(given, terms, redis.call('HGET', record, 'since'), now)
+redis.call('HSET', record, 'packed', packed)
 redis.call('HINCRBY', record, 'generation', 1)
 return {created and 2 or 1, now}

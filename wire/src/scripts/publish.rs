@@ -19,7 +19,7 @@ use crate::{
 /// From the announcement of a change to the change. A worker trusts an estimate for 700 ms.
 pub const FREEZE: Duration = Duration::from_micros(FREEZE_MICROS);
 
-static PUBLISH: LazyLock<Script> = script!("publish.lua");
+static PUBLISH: LazyLock<Script> = script!("packed_state.lua" "publish.lua");
 static FREEZE_RECORD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("freeze.lua")));
 
 /// Publishes one shard of `limit`, from the instant `at` on (µs of Redis `TIME`; now, when `None`).
@@ -71,14 +71,11 @@ pub async fn read_limit(
     name: &LimitName,
 ) -> RedisResult<Option<PublishedLimit>> {
     let record = ShardKeys::new(connection.namespace(), name, 0).record;
-    let fields: HashMap<String, Vec<u8>> = Cmd::hgetall(record).query_async(connection).await?;
+    let fields: HashMap<Vec<u8>, Vec<u8>> = Cmd::hgetall(record).query_async(connection).await?;
     if fields.is_empty() {
         return Ok(None);
     }
-    // The packed terms are not text, and only scripts read them.
-    let fields =
-        fields.into_iter().filter_map(|(field, value)| Some((field, String::from_utf8(value).ok()?)));
-    let fields: HashMap<String, String> = fields.collect();
+    let fields = text_fields(fields);
     let published = parse(name, &fields).map(|limit| {
         // A missing field means: the terms never changed, the record is not frozen, absent buckets are full.
         let number = |field: &str| fields.get(field).and_then(|text| text.parse::<u64>().ok());
@@ -108,8 +105,14 @@ pub async fn algorithm_of(
     algorithm.map_err(|problem| ParsingError::from(problem.to_string()).into())
 }
 
+/// The fields of a record that are text. The packed terms are not, and only scripts read them.
+pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> HashMap<String, String> {
+    let text = |bytes| String::from_utf8(bytes).ok();
+    fields.into_iter().filter_map(|(field, value)| Some((text(field)?, text(value)?))).collect()
+}
+
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-fn fields(limit: &Limit) -> [(&'static str, String); 21] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 21] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -142,7 +145,7 @@ fn fields(limit: &Limit) -> [(&'static str, String); 21] {
     ]
 }
 
-fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, String> {
+pub(super) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, String> {
     let text = |field: &str| {
         fields
             .get(field)

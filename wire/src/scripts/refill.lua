@@ -109,11 +109,11 @@ local function batch(rows, first, offset, to)
   return i
 end
 
--- From band to band. The first bucket that is not due ends its band.
-local from = '-inf'
+-- From band to band. The first bucket that is not due ends its band. A score of no band is left to clean.lua.
+local from, beyond = whole(-LAST_BAND_OFFSET), '(' .. whole(LAST_BAND_OFFSET)
 while from and credited < most do
   local count = math.min(BATCH, most - credited)
-  local rows = redis.call('ZRANGEBYSCORE', due, from, '+inf', 'WITHSCORES', 'LIMIT', 0, count)
+  local rows = redis.call('ZRANGEBYSCORE', due, from, beyond, 'WITHSCORES', 'LIMIT', 0, count)
   local i = 1
   if #rows < 2 * count then from = nil end
   while i < #rows do
@@ -121,12 +121,12 @@ while from and credited < most do
     local offset = indexed - indexed % BAND_WIDTH
     local bound = math.max(now - due_at(offset), math.min(now, all) - period)
     if n == 0 then bound = math.min(now - period, last_filled(terms, now) - 1) end
-    if all > 0 and indexed > offset + now + LATEST_START then bound = BAND_WIDTH - 1 end
+    if all > 0 and indexed > offset + now + LATEST_START then bound = BAND_WIDTH end
     if indexed > offset + bound then
       if n > 0 then again = math.min(again, due_at(indexed)) end
-      local beyond = offset + (all > 0 and now + LATEST_START or BAND_WIDTH - 1)
-      repeat i = i + 2 until i > #rows or tonumber(rows[i + 1]) > beyond
-      from = from and '(' .. whole(beyond)
+      local skipped = offset + (all > 0 and now + LATEST_START + 1 or BAND_WIDTH)
+      repeat i = i + 2 until i > #rows or tonumber(rows[i + 1]) >= skipped
+      from = from and whole(skipped)
     else
       i = batch(rows, i, offset, offset + bound)
     end

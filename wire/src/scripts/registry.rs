@@ -18,12 +18,13 @@ static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("a
 /// # Errors
 /// Errors of Redis.
 pub async fn published_limits(connection: &mut impl InNamespace) -> RedisResult<BTreeMap<LimitName, Shards>> {
-    let entries: BTreeMap<String, u64> =
-        Cmd::hgetall(connection.namespace().limits()).query_async(connection).await?;
-    Ok(entries
-        .into_iter()
-        .filter_map(|(name, shards)| Some((LimitName::published(&name).ok()?, Shards::new(shards).ok()?)))
-        .collect())
+    let limits = connection.namespace().limits();
+    let entries: BTreeMap<Vec<u8>, Vec<u8>> = Cmd::hgetall(limits).query_async(connection).await?;
+    let read = |(name, shards): (Vec<u8>, Vec<u8>)| {
+        let (name, shards) = (String::from_utf8(name).ok()?, String::from_utf8(shards).ok()?);
+        Some((LimitName::published(&name).ok()?, Shards::new(shards.parse().ok()?).ok()?))
+    };
+    Ok(entries.into_iter().filter_map(read).collect())
 }
 
 /// Notes that `name` has keys in `shards` shards. Comes before the first key, so that an unfinished limit can be

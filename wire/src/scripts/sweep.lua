@@ -2,7 +2,7 @@
 -- KEYS  1 record  2 due index  3 previous index  4... counters, or keys at rest
 -- ARGV  1 bytes before the member in a counter's key
 -- Reply keys removed. While the record is of a token bucket, only strays are removed: keys that neither expire nor
---       stand in an index. A bare DECR that came late has left them.
+--       stand in an index, which a bare DECR that came late has left, and keys that are no strings.
 -- Laws  4, and 6: a limit that another daemon has published again meanwhile keeps its tokens.
 assert(#KEYS >= 4 and #ARGV == 1, 'sweep takes at least 4 keys and 1 argument')
 local record, due, previous, prefix = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
@@ -10,7 +10,9 @@ local published = redis.call('HGET', record, 'algorithm') == 'token-bucket'
 local gone, members = {}, {}
 for i = 4, #KEYS do
   local member = string.sub(KEYS[i], prefix + 1)
-  local stray = not published or redis.call('PTTL', KEYS[i]) == -1 and not redis.call('ZSCORE', due, member)
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  local stray = not published or kind ~= 'string' and kind ~= 'none'
+    or redis.call('PTTL', KEYS[i]) == -1 and not redis.call('ZSCORE', due, member)
     and not redis.call('ZSCORE', previous, member)
   if stray then gone[#gone + 1], members[#members + 1] = KEYS[i], member end
 end

@@ -34,7 +34,7 @@ pub async fn sweep_counters(
 ) -> RedisResult<usize> {
     for index in [&keys.due, &keys.previous] {
         let list = Cmd::zrange(index, 0, most.saturating_sub(1) as isize);
-        let members: Vec<String> = list.query_async(connection).await?;
+        let members: Vec<Vec<u8>> = list.query_async(connection).await?;
         if members.is_empty() {
             continue;
         }
@@ -51,17 +51,18 @@ pub async fn sweep_counters(
 pub async fn sweep_keys(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
-    members: &[String],
+    members: &[impl AsRef<[u8]>],
 ) -> RedisResult<usize> {
     let mut call = SWEEP.prepare_invoke();
     call.key(&keys.record).key(&keys.due).key(&keys.previous);
     for member in members {
-        call.key(keys.counter(member));
+        call.key([keys.counters.as_bytes(), member.as_ref()].concat());
     }
     call.arg(keys.counters.len()).invoke_async(connection).await
 }
 
-/// One step of a scan of `node` for strays: counters of no `published` limit, or in no index.
+/// One step of a scan of `node` for strays: counters of no `published` limit, or in no index, and keys that are no
+/// strings.
 ///
 /// Looks at about `most` keys. Returns members by shard, and the cursor of the next step. [`sweep_keys`] checks each
 /// again.
@@ -81,11 +82,18 @@ pub async fn find_strays(
         .partition(|(_, (name, shard, _))| published.get(name).is_some_and(|shards| *shard < shards.get()));
     // Most buckets are at rest, and expire.
     let asked = own.iter().fold(redis::pipe(), |mut asked, (key, _)| {
-        asked.pttl(*key);
+        asked.pttl(*key).key_type(*key);
         asked
     });
-    let mut expires = all_of::<i64>(node, &asked).await?.into_iter();
-    own.retain(|_| expires.next() == Some(-1));
+    let mut seen = all_of::<String>(node, &asked).await?.into_iter();
+    own.retain(|bucket| {
+        let (expires, kind) = (seen.next(), seen.next());
+        let is_bucket = kind.is_some_and(|kind| kind == "string" || kind == "none");
+        if !is_bucket {
+            strays.push(*bucket);
+        }
+        is_bucket && expires.is_some_and(|expires| expires == "-1")
+    });
     let asked = own.iter().fold(redis::pipe(), |mut asked, (_, (name, shard, member))| {
         let keys = ShardKeys::new(namespace, name, *shard);
         asked.zscore(keys.due, *member).zscore(keys.previous, *member);
@@ -214,6 +222,8 @@ async fn scan_for(
 ) -> RedisResult<(Vec<String>, Option<u64>)> {
     let mut scan = Cmd::new();
     scan.arg("SCAN").arg(from).arg("MATCH").arg(pattern).arg("COUNT").arg(most);
-    let (next, found): (u64, _) = scan.query_async(node).await?;
-    Ok((found, (next > 0).then_some(next)))
+    let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(node).await?;
+    // Keys of topup are text.
+    let found = found.into_iter().filter_map(|key| String::from_utf8(key).ok());
+    Ok((found.collect(), (next > 0).then_some(next)))
 }

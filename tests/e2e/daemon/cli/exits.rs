@@ -106,19 +106,36 @@ async fn wrong_usage_is_64() {
 }
 
 #[tokio::test]
-async fn a_wrong_config_is_78_whatever_was_asked() {
-    let bad = "[limit.api]\ncapacity = 0\nrate = \"5\"\n";
+async fn a_config_that_hides_its_redis_is_78_whatever_was_asked() {
+    let bad = "[limit.api]\ncapacity = 0\nrate = \"5\"\n[redis]\nurl = \"http://there\"\n";
     for args in [&["run"][..], &["check"], &["take", "api"], &["peek", "api"], &["reset", "api"], &["status"]]
     {
         let told = Cli::new(args).file("config.toml", bad).run().await;
         assert_eq!((told.code, told.stdout.as_str()), (CONFIG, ""), "{args:?}: {told:?}");
         let places: Vec<_> =
             told.stderr.lines().map(|line| line.split(": ").next().unwrap_or_default()).collect();
-        assert_eq!(places, ["config.toml:2", "config.toml:3"], "{args:?}");
+        assert_eq!(places, ["config.toml:2", "config.toml:3", "config.toml:5"], "{args:?}");
         let told = Cli::new(args).arg("--config").arg("nowhere.toml").run().await;
         assert_eq!(told.code, CONFIG, "{args:?}: {told:?}");
         complained(&told, "nowhere.toml: cannot be read");
     }
+}
+
+#[tokio::test]
+async fn a_wrong_limit_stops_no_command_that_needs_a_redis_only() {
+    let redis = Redis::start().await;
+    let _daemon = ready(LIMITS, &redis).await;
+    for wrong in ["[limit.other]\ncapacity = 0\n", "[daemon]\ntick = 7\n", "what = \n", "[limt.api]\n"] {
+        let config = format!("[redis]\nurl = \"{}\"\n{wrong}", redis.url());
+        for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["status"]] {
+            let told = Cli::new(args).file("config.toml", &config).run().await;
+            assert_eq!((told.code, told.stderr.as_str()), (DONE, ""), "{args:?} {wrong:?}: {told:?}");
+        }
+        assert_eq!(Cli::new(&["check"]).file("config.toml", &config).run().await.code, CONFIG, "{wrong:?}");
+    }
+    // A line that is no TOML may be the one with the URL.
+    let hidden = "[redis]\nurl = redis://there\n";
+    assert_eq!(Cli::new(&["status"]).file("config.toml", hidden).run().await.code, CONFIG);
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ async fn a_closed_stdout_is_no_panic() {
 
 #[tokio::test]
 async fn a_closed_stderr_is_no_panic() {
-    let bad = "[limit.api]\ncapacity = 0\n";
+    let bad = "[redis]\nurl = \"http://there\"\n[limit.api]\ncapacity = 0\n";
     for args in [&["check"][..], &["run"], &["take", "api"], &["take"], &["fetch"]] {
         let told = Cli::new(args).file("config.toml", bad).stderr(closed()).run().await;
         assert_ne!(told.code, PANICKED, "{args:?}");

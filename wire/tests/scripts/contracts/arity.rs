@@ -19,6 +19,9 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         // Nor is "take" a number.
         "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
         "refill" => (keys, arguments) == (3, 2),
+        "mend" => keys == 3 && arguments >= 3 && !arguments.is_multiple_of(2),
+        "mend_shared" => (keys, arguments) == (4, 1),
+        "clean" => keys >= 3 && arguments == 2,
         "migrate" => keys >= 3 && arguments == 1,
         "sweep" => keys >= 4 && arguments == 1,
         "publish" => keys == 3 && arguments >= 4 && arguments.is_multiple_of(2),

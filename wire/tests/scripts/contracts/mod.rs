@@ -4,6 +4,7 @@ mod arity;
 mod at_rest;
 mod flushed;
 mod forms;
+mod healing;
 mod leftovers;
 mod listing;
 mod pipeline;

@@ -36,7 +36,7 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     );
     // The record says so as soon as a daemon has looked.
     assert!(scripts::is_migrating(conn, &keys).await.unwrap());
-    assert_eq!(scripts::migrate(conn, &keys, &[]).await.unwrap().left, 0);
+    assert_eq!(scripts::migrate(conn, &keys, &[""; 0]).await.unwrap().left, 0);
     assert!(!scripts::is_migrating(conn, &keys).await.unwrap());
 }
 

@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, fs, path::Path};
 use topup_wire::{constants::with_constants, limit::Algorithm};
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
-const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
-     PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
+     PEXPIREAT PTTL RENAME RPUSH SET TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 8] =
-    ["bucket", "lazy", "rest", "settle_packed", "state", "take_packed", "time", "windows"];
+const SHARED: [&str; 9] =
+    ["bucket", "lazy", "packed_state", "rest", "settle_packed", "state", "take_packed", "time", "windows"];
 
 /// The algorithms, each a function that others call.
 const ALGORITHMS: [&str; 6] = [
@@ -85,7 +85,9 @@ impl Source {
             [["take_packed", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS]
                 .concat();
         let upon = match () {
-            () if header.contains("Runs after time.lua and bucket.lua.") => ["time", "bucket"].as_slice(),
+            () if header.contains("Runs after time.lua, bucket.lua and packed_state.lua.") => {
+                ["time", "bucket", "packed_state"].as_slice()
+            }
             () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
                 &["time", "bucket", "rest"]
             }

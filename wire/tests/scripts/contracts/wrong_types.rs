@@ -43,7 +43,6 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
             assert_wrong_type(scripts::refill(conn, &keys, 9, Look::Due).await);
         }
         if key == keys.record {
-            assert_wrong_type(publish(conn, &keys, &limit(6, "1/d"), None).await);
             assert_wrong_type(scripts::read_limit(conn, &"mail".parse().unwrap()).await);
             assert_wrong_type(scripts::migrate(conn, &keys, &members).await);
         }

@@ -1,4 +1,5 @@
 //! Cost of the scripts, as they are and in other ways.
 
 mod credit;
+mod look;
 mod settle;

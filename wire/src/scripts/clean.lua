@@ -1,0 +1,37 @@
+-- Cleans entries of the due index that no script writes. Runs after time.lua, bucket.lua and rest.lua.
+-- KEYS  1 record  2 due index  3... counters of the entries
+-- ARGV  1 bytes before the member in a counter's key  2 1 if the limit is keyed, else 0
+-- Reply entries cleaned. An entry goes if it can be none of a bucket, or if it has neither a score nor a counter.
+--       Another one with a score ahead of the clock, or of no band, counts from now.
+-- Laws  1. A bucket keeps its tokens and gets no time. 5. Of a clock that stepped back, all entries are ahead.
+assert(#KEYS >= 3 and #ARGV == 2, 'clean takes at least 3 keys and 2 arguments')
+local record, due, prefix = KEYS[1], KEYS[2], tonumber(ARGV[1])
+local now = microseconds()
+local terms = read_terms(record, 'token-bucket')
+local cleaned = 0
+for i = 3, #KEYS do
+  local member = string.sub(KEYS[i], prefix + 1)
+  local indexed = tonumber(redis.call('ZSCORE', due, member) or nil)
+  if terms and indexed then
+    local in_bands = indexed >= -LAST_BAND_OFFSET and indexed < LAST_BAND_OFFSET
+    local is_foreign = (member == '') == (ARGV[2] == '1') or #member > MOST_KEY_BYTES
+    local is_ahead = not in_bands or score_in_index(indexed) > now + LATEST_START
+    local text = redis.pcall('GET', KEYS[i])
+    local is_text = type(text) == 'string'
+    if is_foreign or is_ahead and not is_text and not in_bands then
+      redis.call('UNLINK', KEYS[i])
+      redis.call('ZREM', due, member)
+      cleaned = cleaned + 1
+    elseif is_ahead and parse_rest(is_text and text) then
+      redis.call('ZREM', due, member)
+      cleaned = cleaned + 1
+    elseif is_ahead then
+      local tokens = counted(terms, is_text and tonumber(text) or 0)
+      tokens = math.floor(math.min(terms.capacity, tokens))
+      redis.call('SET', KEYS[i], whole(tokens))
+      redis.call('ZADD', due, whole(index_score(terms, tokens, fresh(terms, now))), member)
+      cleaned = cleaned + 1
+    end
+  end
+end
+return cleaned
