@@ -1,6 +1,6 @@
 //! The running daemon: puts the engine, the scheduled wake-ups and the signals together.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use tokio::{
@@ -8,6 +8,7 @@ use tokio::{
     task::JoinHandle,
     time::{interval, timeout},
 };
+use topup_wire::{claims::Owner, limit::LimitName};
 
 use crate::{
     config::{Config, Problems, RedisUrl},
@@ -33,6 +34,8 @@ const ENGINE_ENDED: &str =
 #[derive(Debug)]
 pub struct App {
     source: ConfigSource,
+    /// The name of the config that the engine publishes.
+    owner: Owner,
     /// The Redis that the engine serves.
     url: RedisUrl,
     config: Arc<Config>,
@@ -50,16 +53,23 @@ pub struct App {
 // === impl App ===
 
 impl App {
-    /// Starts the engine with `config`, which `source` has loaded. An unreachable Redis does not end the start.
+    /// Starts the engine with `config`, which `source` has loaded. An unreachable Redis does not end the start. Limits in
+    /// `take_over` may be taken over from configs without a live daemon.
     ///
     /// # Errors
     /// If the Redis URL is malformed, or if the scheduler cannot start.
-    pub async fn start(source: ConfigSource, config: Config, id: String) -> anyhow::Result<Self> {
-        let url = source.redis_url(&config)?;
+    pub async fn start(
+        source: ConfigSource,
+        config: Config,
+        id: String,
+        take_over: BTreeSet<LimitName>,
+    ) -> anyhow::Result<Self> {
+        let (url, owner) = (source.redis_url(&config)?, source.owner(&config));
         let limits = counted(config.limits.len(), "limit");
-        tracing::info!("topupd {} serves {limits} on {url}", env!("CARGO_PKG_VERSION"));
+        tracing::info!("topupd {} serves {limits} of config {owner} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
-        let settings = EngineSettings { id, url: url.clone(), config: config.clone() };
+        let settings =
+            EngineSettings { id, url: url.clone(), config: config.clone(), owner: owner.clone(), take_over };
         let (engine, status) = Engine::new(settings).context("redis.url")?;
         let (commands, received) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(false);
@@ -67,6 +77,7 @@ impl App {
         let engine = tokio::spawn(engine.run(received, stopped));
         Ok(Self {
             source,
+            owner,
             url,
             config,
             commands,
@@ -166,6 +177,12 @@ impl App {
                 self.url
             );
         }
+        if self.source.owner(&config) != self.owner {
+            tracing::warn!(
+                "name has changed: that takes a restart; until then this is config {}",
+                self.owner
+            );
+        }
         let changes = changes(&self.config, &config);
         if changes.is_empty() {
             tracing::info!("reloaded: nothing has changed");
@@ -182,17 +199,18 @@ impl App {
 
     /// The status in one line.
     fn status_line(&self) -> String {
-        let status = *self.status.borrow();
+        let status = self.status.borrow().clone();
         let redis = if status.connected { "connected" } else { "Redis is away" };
         let refused = self.refused.as_ref().map(|problem| format!(", config on disk refused: {problem}"));
         format!(
-            "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",
+            "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}{}",
             counted(self.config.limits.len(), "limit"),
             status.generation,
             counted(status.shards, "shard"),
             counted(status.credited as usize, "bucket"),
             status.lag.as_secs_f64() * 1e3,
             refused.unwrap_or_default(),
+            status.notes.iter().map(|note| format!(", {note}")).collect::<String>(),
         )
     }
 }

@@ -17,7 +17,9 @@
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
-//! topup:{topup}:daemon:ID  hash    how one daemon is doing
+//! topup:{topup}:daemon:ID  hash    how one daemon is doing, and the limits of its config
+//! topup:{topup}:claims     hash    which config holds which limit: LIMIT OWNER -> fingerprint of the terms, instant
+//! topup:{topup}:owners     hash    the last heartbeat of each config
 //! ```
 //!
 //! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
@@ -38,6 +40,11 @@ pub const LIMITS: &str = "topup:{topup}:limits";
 pub const GENERATION: &str = "topup:{topup}:generation";
 /// Daemons alive.
 pub const DAEMONS: &str = "topup:{topup}:daemons";
+
+/// Claims of configs to limits.
+pub const CLAIMS: &str = "topup:{topup}:claims";
+/// Last heartbeats of configs.
+pub const OWNERS: &str = "topup:{topup}:owners";
 
 /// Details of the daemon `id`.
 pub fn daemon_details(id: &str) -> String {

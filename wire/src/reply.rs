@@ -4,6 +4,7 @@ use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
 use crate::{
     bucket::{Operation, Pace},
+    claims::Fingerprint,
     constants::FIRST_TAKE_LATE,
     limit::{Capacity, Limit},
 };
@@ -125,12 +126,16 @@ pub enum PublishReply {
 }
 
 /// The reply of `heartbeat.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
     /// The instant of Redis, in µs.
     pub now: u64,
     /// The generation published, `None` when nothing is.
     pub generation: Option<u64>,
+    /// A hash of the live daemons and of all claims. It changes when either does.
+    pub roster: String,
+    /// The hash of the config that Redis has of this daemon; `None` if it has none.
+    pub declared: Option<Fingerprint>,
 }
 
 /// The reply of `poll.lua`.
@@ -272,8 +277,9 @@ impl FromRedisValue for PublishReply {
 
 impl FromRedisValue for Beat {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, gen_] = numbers(value)?;
-        Ok(Self { now: count(now)?, generation: generation(gen_) })
+        let (now, gen_, roster, declared): (i64, i64, String, String) = from_redis_value(value)?;
+        let declared = declared.parse().ok();
+        Ok(Self { now: count(now)?, generation: generation(gen_), roster, declared })
     }
 }
 

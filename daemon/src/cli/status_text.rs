@@ -2,7 +2,7 @@
 
 use topup_wire::counts::Count;
 
-use super::report::{CandidateRow, DaemonRow, LimitRow, StatusReport};
+use super::report::{CandidateRow, ConflictRow, DaemonRow, LimitRow, OwnerRow, StatusReport};
 
 /// The report as text.
 pub(super) fn render(report: &StatusReport) -> String {
@@ -17,8 +17,10 @@ pub(super) fn render(report: &StatusReport) -> String {
         n => format!("{n} daemons alive"),
     });
     for daemon in &report.daemons {
-        let DaemonRow { id, version, lag_ms, credited } = daemon;
-        lines.push(format!("  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited"));
+        let DaemonRow { id, version, lag_ms, credited, config, .. } = daemon;
+        lines.push(format!(
+            "  {id}  version {version}  config {config}  lag {lag_ms:.1} ms  {credited} buckets credited"
+        ));
     }
     let width = report.limits.iter().map(|row| row.name.len()).max().unwrap_or(0).max(5);
     lines.push(String::new());
@@ -35,8 +37,35 @@ pub(super) fn render(report: &StatusReport) -> String {
             row.name, row.algorithm, row.capacity, rate, tokens, active
         ));
     }
+    let findings: Vec<String> =
+        report.limits.iter().filter_map(orphan).chain(report.conflicts.iter().map(conflict)).collect();
+    if !findings.is_empty() {
+        lines.push(String::new());
+        lines.extend(findings);
+    }
     lines.extend(report.limits.iter().flat_map(trial));
     lines.join("\n")
+}
+
+/// The line about a limit whose owner has no live daemon.
+fn orphan(row: &LimitRow) -> Option<String> {
+    let owner = |owner: &OwnerRow| {
+        let since = owner.since.as_ref().map(|since| format!(" since {since}"));
+        format!("config {}, no daemon{}", owner.config, since.unwrap_or_default())
+    };
+    let owners: Vec<String> = row.owners.iter().map(owner).collect();
+    let owners = if owners.is_empty() { "no config holds it".to_owned() } else { owners.join("; ") };
+    row.orphaned
+        .then(|| format!("{}: orphaned, in force until it is removed or taken over: {owners}", row.name))
+}
+
+/// The line about a limit that a live daemon is refused.
+fn conflict(row: &ConflictRow) -> String {
+    let ConflictRow { limit, daemon, config, held_by } = row;
+    let by = held_by.iter().map(|holder| format!("config {holder}")).collect::<Vec<_>>().join(", ");
+    format!(
+        "{limit}: refused to config {config} (daemon {daemon}): {by} holds it with other terms, which stay in force"
+    )
 }
 
 /// The lines about a limit on trial: its own counts, those of its candidate, and the comparison with lazy buckets.

@@ -1,11 +1,13 @@
 //! The loop of the daemon. It owns all state. Other tasks send it commands and watch its status.
 
-use std::{fmt, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 
 use redis::RedisResult;
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
+    claims::Owner,
     connection::{Connection, connect_lazily},
+    limit::LimitName,
     reply::Beat,
     scripts::{self, Health},
 };
@@ -19,6 +21,7 @@ use super::{
     publication::{EndedRound, Publication},
     published::{PublishedShards, read_published},
     redis_health::RedisHealth,
+    standing::Standing,
     status::EngineStatus,
     strays::sweep_strays,
     timeouts::{turns, with_timeout},
@@ -54,6 +57,10 @@ pub struct EngineSettings {
     pub url: RedisUrl,
     /// The config to publish.
     pub config: Arc<Config>,
+    /// Its name among others.
+    pub owner: Owner,
+    /// Limits that it may take over from configs without a live daemon, at its start.
+    pub take_over: BTreeSet<LimitName>,
 }
 
 /// The refill engine.
@@ -87,6 +94,7 @@ impl Engine {
     pub fn new(settings: EngineSettings) -> RedisResult<(Self, watch::Receiver<EngineStatus>)> {
         let (status, watched) = watch::channel(EngineStatus::default());
         let tick = settings.config.tick;
+        let standing = Standing::new(settings.id.clone(), settings.owner, settings.take_over);
         let engine = Self {
             passes: Passes::new(tick),
             connection: connect_lazily(settings.url.as_str())?,
@@ -96,7 +104,7 @@ impl Engine {
             heartbeat: None,
             reading: None,
             time: None,
-            publication: Publication::new(settings.config),
+            publication: Publication::new(settings.config, standing),
             at_rest: AtRestQueue::default(),
             read_failure_log: LogThrottle::default(),
             status,
@@ -166,7 +174,8 @@ impl Engine {
     fn send_heartbeat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
         let lag = self.status.borrow().lag;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let health = Health { lag, credited: self.passes.credited(), version };
+        let (owner, config) = self.publication.identity();
+        let health = Health { lag, credited: self.passes.credited(), version, owner, config };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
         let sent = self.time.map_or(0, RedisTime::now);
         Box::pin(async move {
@@ -196,6 +205,7 @@ impl Engine {
             self.passes.clock_stepped_back();
             self.publication.check_boundary();
         }
+        self.publication.heard(&beat);
         self.time = Some(RedisTime::heard(beat.now));
         self.status.send_modify(|status| status.connected = true);
         if !self.publication.is_under_way() && self.reading.is_none() {
@@ -226,7 +236,14 @@ impl Engine {
     }
 
     fn round_ended(&mut self, ended: EndedRound) {
-        if ended.succeeded {
+        let notes = self.publication.notes().filter(|note| note.is_problem());
+        let notes = notes.map(ToString::to_string).collect();
+        self.status.send_if_modified(|status| {
+            let changed = status.notes != notes;
+            status.notes = notes;
+            changed
+        });
+        if ended.published {
             self.at_rest.add(&self.connection, ended.changed);
             self.reading = Some(self.read_published());
         }

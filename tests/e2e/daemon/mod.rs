@@ -10,6 +10,7 @@ mod embedded;
 mod freeze;
 mod keys;
 mod notify;
+mod owners;
 mod quota;
 mod refill;
 mod refused;

@@ -4,8 +4,10 @@ use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
+use super::claims::declaration;
 use crate::{
-    keyspace::{DAEMONS, GENERATION, daemon_details},
+    claims::{Declaration, Fingerprint, Owner},
+    keyspace::{CLAIMS, DAEMONS, GENERATION, OWNERS, daemon_details},
     reply::{Beat, Polled},
 };
 
@@ -21,6 +23,10 @@ pub struct Health {
     pub credited: u64,
     /// The version of the daemon.
     pub version: String,
+    /// The name of its config; empty for a daemon of an older version.
+    pub owner: Owner,
+    /// The hash of its config.
+    pub config: Fingerprint,
 }
 
 /// A daemon that is alive.
@@ -30,6 +36,8 @@ pub struct DaemonStatus {
     pub id: String,
     /// Its state.
     pub health: Health,
+    /// The limits of its config; `None` until it has claimed them.
+    pub declaration: Option<Declaration>,
 }
 
 /// Reports that the daemon `id` is alive, for the time `good_for`.
@@ -43,7 +51,9 @@ pub async fn heartbeat(
     health: &Health,
 ) -> RedisResult<Beat> {
     let mut call = HEARTBEAT.prepare_invoke();
-    call.key(DAEMONS).key(GENERATION).key(daemon_details(id)).arg(id).arg(good_for.as_micros() as u64);
+    call.key(DAEMONS).key(GENERATION).key(daemon_details(id)).key(CLAIMS).key(OWNERS);
+    call.arg(id).arg(good_for.as_micros() as u64);
+    call.arg("owner").arg(health.owner.as_str()).arg("config").arg(health.config.to_string());
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
@@ -80,8 +90,10 @@ pub async fn daemons(connection: &mut impl ConnectionLike) -> RedisResult<Vec<Da
             lag: Duration::from_micros(number("lag")),
             credited: number("credited"),
             version: details.get("version").cloned().unwrap_or_default(),
+            owner: details.get("owner").map(|owner| Owner::published(owner)).unwrap_or_default(),
+            config: details.get("config").and_then(|hash| hash.parse().ok()).unwrap_or_default(),
         };
-        alive.push(DaemonStatus { id, health });
+        alive.push(DaemonStatus { id, health, declaration: declaration(&details) });
     }
     Ok(alive)
 }
