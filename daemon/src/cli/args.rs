@@ -58,8 +58,8 @@ pub(super) enum Command {
     Throttle(Throttle),
     /// Remove a published limit that no live daemon has in its config
     ///
-    /// The limit goes with all its buckets. Where a live daemon has it in its config, only the claims of configs without
-    /// a live daemon end, and that daemon takes the limit over.
+    /// The limit goes with all its buckets. If a live daemon has the limit in its config, only the claims of configs
+    /// without a live daemon end. The live daemon then takes the limit over.
     Remove(Remove),
     /// Show the published limits, their active buckets, and the live daemons
     Status(Status),

@@ -1,4 +1,4 @@
-//! What `topupd status` tells of the configs that hold limits.
+//! The parts of `topupd status` on the configs that hold limits.
 
 use topup_wire::{
     claims::{Owner, Ownership},

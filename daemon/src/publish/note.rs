@@ -1,4 +1,4 @@
-//! What people are told of the claims to a limit: in the log, the status line and `topupd status`.
+//! Findings on the claims to limits, for the log and the status line.
 
 use std::{
     fmt,

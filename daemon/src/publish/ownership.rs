@@ -1,7 +1,7 @@
 //! Decides which limits of a config are published, kept and removed, by the claims of all configs.
 //!
-//! A limit goes only when its own config drops it and no live daemon has it. Of two configs with different terms for one
-//! limit, the first goes on unchanged. Within one config, the terms that were loaded last are in force.
+//! A limit goes only when its own config drops it and no live daemon has it. If two configs have different terms for
+//! one limit, the first goes on unchanged. Within one config, the terms that were loaded last are in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ pub struct Plan {
     pub remove: BTreeSet<LimitName>,
     /// Published limits that are not of this config, and stay.
     pub foreign: BTreeSet<LimitName>,
-    /// What people are told.
+    /// Findings for people.
     pub notes: BTreeSet<Note>,
     /// The change of claims, before anything is published.
     pub change: ClaimChange,
@@ -158,7 +158,7 @@ impl<'a> Contest<'a> {
         let own = self.own.filter(|own| own.fingerprint == self.wanted);
         let blocking = if own.is_some() { Vec::new() } else { self.blocking() };
         plan.notes.extend(blocking.iter().map(|owner| self.refusal(owner)));
-        // Redis has just lost all claims. Whoever held this limit claims it first.
+        // Redis has just lost all claims. The config that held this limit claims it first.
         let waits = self.seen.version.is_empty() && self.config.refused.contains(self.name);
         if !blocking.is_empty() || waits {
             return;

@@ -142,7 +142,7 @@ impl Publication {
         self.standing.identity()
     }
 
-    /// What people are told of this config's limits.
+    /// Findings on this config's limits.
     pub(super) fn notes(&self) -> impl Iterator<Item = &Note> {
         self.standing.notes()
     }

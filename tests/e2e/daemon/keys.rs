@@ -12,7 +12,8 @@ use topup_wire::{
 
 use super::{bucket::Bucket, ready, reload};
 
-const OTHER: &str = "[daemon]\ntick = \"20ms\"\n[limit.other]\ncapacity = 1\nrate = \"1/s\"\n";
+const OTHER: &str =
+    "name = \"shop\"\n[daemon]\ntick = \"20ms\"\n[limit.other]\ncapacity = 1\nrate = \"1/s\"\n";
 const KEYS: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
 
 /// A limit so slow that no bucket fills during the test.
@@ -146,6 +147,7 @@ async fn a_limit_half_removed_is_removed_by_the_next_daemon() {
     let mut found: Vec<String> = redis.ask(&["KEYS", "*"]).await;
     found.retain(|key| !key.starts_with("topup:{topup}:daemon"));
     found.sort();
-    assert_eq!(found, ["topup:{other:0}:limit", "topup:{topup}:generation", "topup:{topup}:limits"]);
+    let topup = ["claims", "generation", "limits", "owners"].map(|key| format!("topup:{{topup}}:{key}"));
+    assert_eq!(found, [&["topup:{other:0}:limit".to_owned()][..], &topup].concat());
     assert_eq!(redis.ask::<Vec<String>>(&["HKEYS", "topup:{topup}:limits"]).await, ["other"]);
 }

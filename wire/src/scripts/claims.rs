@@ -27,7 +27,7 @@ pub struct ClaimChange {
     pub declare: Option<(String, Fingerprint, Declaration)>,
 }
 
-/// Bytes of a hash as text. Whoever wrote something else into the hash wrote no claim.
+/// The fields of a hash that are text. A claim is.
 struct Fields(BTreeMap<String, String>);
 
 /// The claims, and the configs of live daemons. Claims are read first: a daemon that is not in the list yet will change

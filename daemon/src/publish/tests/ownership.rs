@@ -287,8 +287,7 @@ fn a_limit_that_no_config_holds_is_adopted_and_never_removed() {
     world.publishes("api=2 older=1");
 }
 
-/// Whatever the order: a limit that a live daemon has in its config is published, and a limit of a config that has never
-/// dropped it, too.
+/// A limit is published while a live daemon has it in its config, and while a config has not dropped it.
 #[test]
 fn no_order_of_loads_and_ends_loses_a_limit() {
     let texts = ["api=1 own=1", "api=2", "api=1", ""];

@@ -110,7 +110,7 @@ async fn a_wrong_config_is_78_whatever_was_asked() {
     let bad = "[limit.api]\ncapacity = 0\nrate = \"5\"\n";
     for args in [&["run"][..], &["check"], &["take", "api"], &["peek", "api"], &["reset", "api"], &["status"]]
     {
-        let told = Cli::new(args).file("config.toml", bad).run().await;
+        let told = Cli::new(args).config(bad).run().await;
         assert_eq!((told.code, told.stdout.as_str()), (CONFIG, ""), "{args:?}: {told:?}");
         let places: Vec<_> =
             told.stderr.lines().map(|line| line.split(": ").next().unwrap_or_default()).collect();
@@ -124,11 +124,7 @@ async fn a_wrong_config_is_78_whatever_was_asked() {
 #[tokio::test]
 async fn a_redis_url_that_is_none_is_wrong_config() {
     for args in [&["run"][..], &["take", "api"], &["status"]] {
-        let told = Cli::new(args)
-            .file("config.toml", LIMITS)
-            .env("TOPUP_REDIS_URL", "http://:secret@there")
-            .run()
-            .await;
+        let told = Cli::new(args).config(LIMITS).env("TOPUP_REDIS_URL", "http://:secret@there").run().await;
         assert_eq!(told.code, CONFIG, "{args:?}: {told:?}");
         assert!(told.stderr.contains("TOPUP_REDIS_URL: not a Redis URL"), "{told:?}");
         assert!(!told.stderr.contains("secret"), "{told:?}");
@@ -149,12 +145,12 @@ async fn help_and_version_are_answers() {
 
 #[tokio::test]
 async fn a_good_config_passes_the_check_with_its_warnings() {
-    let told = Cli::new(&["check"]).file("config.toml", LIMITS).run().await;
+    let told = Cli::new(&["check"]).config(LIMITS).run().await;
     assert_eq!(
         (told.code, told.stdout.as_str(), told.stderr.as_str()),
         (DONE, "config.toml: 3 limits, no errors\n", "")
     );
-    let told = Cli::new(&["check"]).file("config.toml", "").run().await;
+    let told = Cli::new(&["check"]).config("").run().await;
     assert_eq!(told.code, DONE);
     assert!(told.stderr.starts_with("warning: config.toml"), "{told:?}");
 }

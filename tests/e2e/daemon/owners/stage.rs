@@ -27,8 +27,8 @@ impl Stage {
         }
     }
 
-    /// Lets one thing happen, and waits for what must come of it: these limits with these rates, and these words of
-    /// daemons, of `topupd status` or of the command.
+    /// Makes one event happen. Waits until exactly these limits are published, with these rates. Then waits for the words
+    /// that daemons, `topupd status` or the command must say.
     pub(super) async fn play(&mut self, event: &str, published: &str, said: &[&str]) {
         write!(self.story, "\n      {event:46} -> {published}").unwrap();
         let marks: BTreeMap<String, usize> =
@@ -64,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// What happened, and who said what.
+    /// The events, with the words that were said.
     pub(super) fn story(self) -> String {
         self.story
     }
