@@ -22,6 +22,7 @@ async fn no_order_of_events_loses_a_limit() {
     LocalSet::new().run_until(play_all()).await;
 }
 
+#[allow(clippy::print_stdout, reason = "the table of scenarios")]
 async fn play_all() {
     let mut stories = BTreeMap::new();
     let (mut playing, mut scenarios) = (JoinSet::new(), SCENARIOS.iter().enumerate());
@@ -130,7 +131,11 @@ async fn lost_and_poisoned_claims_are_made_again() {
     };
     eventually(SOON, claimed).await;
     for key in ["topup:{topup}:claims", "topup:{topup}:owners"] {
-        for poison in [["DEL", key].as_slice(), &["SET", key, "junk"], &["HSET", key, "api", "\u{1}"]] {
+        for poison in [
+            ["DEL", key].as_slice(),
+            &["SET", key, "junk"],
+            &["HSET", key, "version", "1e309", "api one", "\u{1}"],
+        ] {
             if poison[0] == "HSET" {
                 redis.ask::<u64>(&["DEL", key]).await;
             }

@@ -38,8 +38,8 @@ struct Fields(BTreeMap<String, String>);
 pub async fn ownership(connection: &mut impl ConnectionLike) -> RedisResult<Ownership> {
     let (now, Fields(mut claims), Fields(alive)): (u64, Fields, Fields) =
         OWNERSHIP.key(CLAIMS).key(OWNERS).invoke_async(connection).await?;
-    let mut read =
-        Ownership { now, version: claims.remove(VERSION).unwrap_or_default(), ..Ownership::default() };
+    let version = claims.remove(VERSION).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut read = Ownership { now, version: version.unwrap_or_default(), ..Ownership::default() };
     for (field, value) in claims {
         if let Some((name, owner, claim)) = parse_claim(&field, &value) {
             read.claims.entry(name).or_default().insert(owner, claim);

@@ -24,7 +24,10 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "publish" => keys == 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "freeze" => (keys, arguments) == (1, 3),
         "announce" => (keys, arguments) == (1, 0),
-        "heartbeat" => keys == 3 && arguments >= 2 && arguments.is_multiple_of(2),
+        "heartbeat" => keys == 5 && arguments >= 4 && arguments.is_multiple_of(2),
+        "ownership" => (keys, arguments) == (2, 0),
+        // Its fourth argument is a number.
+        "claim" => false,
         "throttle" => (keys, arguments) == (1, 4),
         "poll" => (keys, arguments) == (2, 0),
         other => panic!("what does {other} take?"),

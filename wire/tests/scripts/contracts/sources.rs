@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, fs, path::Path};
 use topup_wire::{constants::with_constants, limit::Algorithm};
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
-const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
-     PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET \
+     PEXPIRE PEXPIREAT PTTL RENAME RPUSH SET TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE \
+     ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
 const SHARED: [&str; 8] =
