@@ -147,13 +147,17 @@ impl Ownership {
         self.alive.contains(owner)
     }
 
-    /// The claims to the limit `name`. The entries of live daemons that hold it count, should Redis have lost the claim.
+    /// The claims to the limit `name`. If Redis has lost them, the declarations of live daemons that hold the limit count.
+    /// They count only then: a daemon that was suspended may still declare a claim that has ended meanwhile.
     pub fn claims_to(&self, name: &LimitName) -> BTreeMap<Owner, Claim> {
-        let mut claims = self.claims.get(name).cloned().unwrap_or_default();
+        if let Some(claims) = self.claims.get(name).filter(|claims| !claims.is_empty()) {
+            return claims.clone();
+        }
+        let mut claims = BTreeMap::new();
         for declared in self.daemons.values() {
             if let Some(limit) = declared.limits.get(name).filter(|limit| limit.held) {
                 let claim = Claim { fingerprint: limit.fingerprint, loaded: declared.loaded };
-                claims.entry(declared.owner.clone()).or_insert(claim);
+                claims.insert(declared.owner.clone(), claim);
             }
         }
         claims

@@ -1,21 +1,23 @@
 //! `topupd remove`: removes a limit by hand.
 
 use anyhow::anyhow;
-use topup_wire::claims::Owner;
+use topup_wire::{claims::Owner, scripts};
 
 use super::{
     args::Remove,
     exit::Exit,
     output::print_line,
-    redis::{Failure, connect, run},
+    redis::{Failure, ask, connect, run},
 };
 use crate::publish::{Removal, remove_by_hand};
 
 pub(super) fn main(args: &Remove) -> Exit {
     run(async {
         let name = &args.limit;
+        let connection = connect(&args.connect)?;
+        ask(scripts::generation(&mut connection.clone())).await?;
         // A limit may have a million buckets: no timeout.
-        let removal = remove_by_hand(&connect(&args.connect)?, name, args.force).await;
+        let removal = remove_by_hand(&connection, name, args.force).await;
         let removal =
             removal.map_err(|error| Failure::Undecided(anyhow::Error::new(error).context("Redis")))?;
         match removal {

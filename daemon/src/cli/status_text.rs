@@ -62,7 +62,11 @@ fn orphan(row: &LimitRow) -> Option<String> {
 /// The line about a limit that a live daemon is refused.
 fn conflict(row: &ConflictRow) -> String {
     let ConflictRow { limit, daemon, config, held_by } = row;
-    let by = held_by.iter().map(|holder| format!("config {holder}")).collect::<Vec<_>>().join(", ");
+    let holder = |holder: &String| match holder == config {
+        true => "a newer version of it".to_owned(),
+        false => format!("config {holder}"),
+    };
+    let by = held_by.iter().map(holder).collect::<Vec<_>>().join(", ");
     format!(
         "{limit}: refused to config {config} (daemon {daemon}): {by} holds it with other terms, which stay in force"
     )

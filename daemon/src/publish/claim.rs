@@ -14,11 +14,14 @@ const ATTEMPTS: usize = 20;
 /// # Errors
 /// Errors of Redis.
 pub async fn review(connection: &Connection, config: &LoadedConfig) -> RedisResult<(Plan, bool)> {
-    let seen = scripts::ownership(&mut connection.clone()).await?;
+    let conn = &mut connection.clone();
+    let seen = scripts::ownership(conn).await?;
     let plan = decide(config, &seen);
+    // A Redis without a generation is flushed or new. The next heartbeat leads to a publication of everything.
+    let is_flushed = scripts::generation(conn).await?.is_none();
     let is_lost = !plan.publish.is_subset(&seen.registered);
     let is_due = plan.change != ClaimChange::default() || !plan.remove.is_empty() || is_lost;
-    Ok((plan, is_due))
+    Ok((plan, is_due && !is_flushed))
 }
 
 /// Claims the limits of `config` that no other config holds. Ends its other claims, but those to limits that are to be

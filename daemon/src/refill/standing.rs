@@ -22,6 +22,8 @@ pub(super) struct Standing {
     config: LoadedConfig,
     /// The hash of its limits.
     hash: Fingerprint,
+    /// Whether a config was loaded. Nothing is decided before: a daemon without a config drops no limit.
+    is_loaded: bool,
     /// `None` before the first decision.
     plan: Option<Plan>,
     /// The live daemons and claims that the last decision knew, as a heartbeat tells them.
@@ -36,14 +38,14 @@ impl Standing {
     /// The standing of a config before it is published. Limits in `take_over` may be taken over by the first decision.
     pub(super) fn new(daemon: String, owner: Owner, take_over: BTreeSet<LimitName>) -> Self {
         let config = LoadedConfig { daemon, owner, take_over, ..LoadedConfig::default() };
-        Self { hash: config.fingerprint(), config, plan: None, known: None, heard: None }
+        Self { hash: config.fingerprint(), config, is_loaded: false, plan: None, known: None, heard: None }
     }
 
     /// Notes that the daemon has loaded `config`.
     pub(super) fn load(&mut self, config: &Config) {
         let limits = config.limits.iter().map(|(name, limit)| (*name, fingerprint(limit, config.tick)));
         (self.config.limits, self.config.loaded) = (limits.collect(), 0);
-        self.hash = self.config.fingerprint();
+        (self.hash, self.is_loaded) = (self.config.fingerprint(), true);
     }
 
     /// The config, for a decision that begins at `now`, in µs of Redis `TIME`.
@@ -70,7 +72,7 @@ impl Standing {
 
     /// Whether claims or live daemons have changed since the last decision began.
     pub(super) fn is_stale(&self) -> bool {
-        self.heard.is_some() && self.known != self.heard
+        self.is_loaded && self.heard.is_some() && self.known != self.heard
     }
 
     /// Plans another decision, after one has failed.

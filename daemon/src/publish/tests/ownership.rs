@@ -68,6 +68,17 @@ impl World {
         self.settle();
     }
 
+    /// A daemon hangs. Its declaration is back with its next heartbeat, which `resume` is.
+    fn suspend(&mut self, id: &'static str) -> impl FnOnce(&mut Self) + use<> {
+        let (config, declared) = (self.daemons[id].clone(), self.seen.daemons[id].clone());
+        self.end(id);
+        move |world| {
+            world.daemons.insert(id, config);
+            world.seen.daemons.insert(id.to_owned(), declared);
+            world.settle();
+        }
+    }
+
     /// All daemons look until none has anything to do.
     fn settle(&mut self) {
         for _ in 0..10 {
@@ -214,6 +225,21 @@ fn a_limit_of_a_dead_config_is_taken_over_with_consent_only() {
     world.load("a2", "api=1 other=1");
     world.publishes("api=2 other=1");
     assert_eq!(world.notes("a2"), ["conflict api b1"]);
+}
+
+#[test]
+fn a_daemon_that_hung_during_a_take_over_gives_way() {
+    let mut world = World::default();
+    world.load("a1", "api=1");
+    let resume = world.suspend("a1");
+    world.load_with("b1", "api=2", &["api"]);
+    world.publishes("api=2");
+    resume(&mut world);
+    world.publishes("api=2");
+    assert_eq!(
+        (world.notes("a1"), world.notes("b1")),
+        (vec!["conflict api b1".into()], vec!["contested api a1".into()])
+    );
 }
 
 #[test]

@@ -78,7 +78,7 @@ async fn a_limit_has_to_be_published() {
 async fn without_redis_there_is_no_decision() {
     let nobody = tempfile::tempdir().unwrap();
     let url = format!("unix://{}/redis.sock", nobody.path().display());
-    for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["status"]] {
+    for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["remove", "api"], &["status"]] {
         let told = Cli::new(args).env("TOPUP_REDIS_URL", &url).run().await;
         assert_eq!(told.code, UNDECIDED, "{args:?}");
         complained(&told, "topupd: Redis: ");

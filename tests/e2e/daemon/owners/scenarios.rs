@@ -168,6 +168,19 @@ pub(super) const SCENARIOS: &[(&str, &[Step])] = &[
         ],
     ),
     (
+        "a limit of a config whose daemon hangs is taken over",
+        &[
+            ("a1: api=1/h", "api=1/h", &[]),
+            ("a1 hangs", "api=1/h", &["status: api: orphaned"]),
+            ("b1 takes over api: api=2/h", "api=2/h", &["b1: limit api taken over from config a"]),
+            (
+                "a1 goes on",
+                "api=2/h",
+                &["a1: limit api refused: config b", "b1: limit api contested: config a"],
+            ),
+        ],
+    ),
+    (
         "a limit of a live config is not taken over",
         &[
             ("a1: api=1/h", "api=1/h", &[]),
@@ -231,7 +244,10 @@ pub(super) const SCENARIOS: &[(&str, &[Step])] = &[
             (
                 "a2: api=2/h new=1/h",
                 "api=2/h new=1/h",
-                &["a1: limit api refused: a newer version of config a"],
+                &[
+                    "a1: limit api refused: a newer version of config a",
+                    "status: api: refused to config a (daemon",
+                ],
             ),
             ("a2 is killed", "api=2/h new=1/h", &[]),
             ("a1: api=1/h mail=1/h", "api=1/h mail=1/h", &[]),

@@ -85,6 +85,12 @@ impl Stage {
         } else if let Some(who) = event.strip_suffix(" dies") {
             // As far as the others know, it is alive for another second.
             self.kill(who).await;
+        } else if let Some(who) = event.strip_suffix(" hangs") {
+            self.daemons[who].signal(Signal::STOP);
+            let alive = self.daemons.len() - 1;
+            eventually(SOON, async || self.alive().await == alive).await;
+        } else if let Some(who) = event.strip_suffix(" goes on") {
+            self.daemons[who].signal(Signal::CONT);
         } else if event == "FLUSHALL" {
             self.taken.clear();
             self.redis.ask::<()>(&["FLUSHALL"]).await;
