@@ -1,6 +1,6 @@
 //! The running daemon: puts the engine, the scheduled wake-ups and the signals together.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use tokio::{
@@ -8,6 +8,7 @@ use tokio::{
     task::JoinHandle,
     time::{interval, timeout},
 };
+use topup_wire::{claims::Owner, limit::LimitName};
 
 use crate::{
     config::{Config, Problems, RedisUrl},
@@ -33,6 +34,8 @@ const ENGINE_ENDED: &str =
 #[derive(Debug)]
 pub struct App {
     source: ConfigSource,
+    /// The name of the config that the engine publishes.
+    owner: Owner,
     /// The Redis that the engine serves.
     url: RedisUrl,
     config: Arc<Config>,
@@ -60,7 +63,8 @@ pub struct NothingPublished;
 
 impl App {
     /// Starts the engine with `config`, which `source` has loaded. Where the file is `refused`, the engine refills what is
-    /// published. An unreachable Redis does not end the start.
+    /// published. An unreachable Redis does not end the start. Limits in `take_over` may be taken over from configs without
+    /// a live daemon.
     ///
     /// # Errors
     /// If the Redis URL is malformed, or if the scheduler cannot start.
@@ -69,16 +73,24 @@ impl App {
         config: Config,
         refused: Option<Problems>,
         id: String,
+        take_over: BTreeSet<LimitName>,
     ) -> anyhow::Result<Self> {
-        let url = source.redis_url(&config)?;
+        let (url, owner) = (source.redis_url(&config)?, source.owner(&config));
         let has_config = refused.is_none();
         let limits = match has_config {
             true => counted(config.limits.len(), "limit"),
             false => "what is published".to_owned(),
         };
-        tracing::info!("topupd {} serves {limits} on {url}", env!("CARGO_PKG_VERSION"));
+        tracing::info!("topupd {} serves {limits} of config {owner} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
-        let settings = EngineSettings { id, url: url.clone(), config: config.clone(), publishes: has_config };
+        let settings = EngineSettings {
+            id,
+            url: url.clone(),
+            config: config.clone(),
+            publishes: has_config,
+            owner: owner.clone(),
+            take_over,
+        };
         let (engine, status) = Engine::new(settings).context("redis.url")?;
         let (commands, received) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(false);
@@ -86,6 +98,7 @@ impl App {
         let engine = tokio::spawn(engine.run(received, stopped));
         let mut app = Self {
             source,
+            owner,
             url,
             config,
             commands,
@@ -200,6 +213,12 @@ impl App {
                 self.url
             );
         }
+        if self.source.owner(&config) != self.owner {
+            tracing::warn!(
+                "name has changed: that takes a restart; until then this is config {}",
+                self.owner
+            );
+        }
         let changes = changes(&self.config, &config);
         if changes.is_empty() {
             tracing::info!("reloaded: nothing has changed");
@@ -216,7 +235,7 @@ impl App {
 
     /// The status in one line.
     fn status_line(&self) -> String {
-        let status = *self.status.borrow();
+        let status = self.status.borrow().clone();
         let redis = match status.newer_schema {
             Some(newer) if status.connected => &format!("connected, writes nothing: {newer}"),
             _ if status.connected => "connected",
@@ -227,13 +246,14 @@ impl App {
             format!(", config on disk refused: {problem}{}", since.unwrap_or_default())
         });
         format!(
-            "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",
+            "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}{}",
             if self.has_config { counted(self.config.limits.len(), "limit") } else { "no config".to_owned() },
             status.generation,
             counted(status.shards, "shard"),
             counted(status.credited as usize, "bucket"),
             status.lag.as_secs_f64() * 1e3,
             refused.unwrap_or_default(),
+            status.notes.iter().map(|note| format!(", {note}")).collect::<String>(),
         )
     }
 }

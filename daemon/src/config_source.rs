@@ -1,8 +1,12 @@
 //! The config file, and the Redis URLs that override the one in it.
 
-use std::{env, fs, path::PathBuf};
+use std::{
+    env, fs,
+    path::{self, PathBuf},
+};
 
 use anyhow::Context;
+use topup_wire::claims::Owner;
 
 use crate::config::{Config, Problems, RedisUrl};
 
@@ -40,6 +44,13 @@ impl ConfigSource {
         }
     }
 
+    /// The name of `config`: the one that it gives, or else the path of the file. Symbolic links stay as they are: where
+    /// each new version of a file gets a folder of its own, only the link keeps its path.
+    pub fn owner(&self, config: &Config) -> Owner {
+        let of_file = || Owner::of_file(&path::absolute(&self.file).unwrap_or_else(|_| self.file.clone()));
+        config.name.clone().unwrap_or_else(of_file)
+    }
+
     /// The Redis to use: the first of command line, `TOPUP_REDIS_URL`, systemd credential `redis-url` and config. The
     /// namespace is that of the config, unless the URL names one.
     ///
@@ -71,8 +82,7 @@ impl ConfigSource {
     }
 }
 
-/// The config file when none is named: `config.toml` in this folder, or else `/etc/topup/config.toml`.
+/// The config file when none is named. A file that happens to lie in the current folder is never used.
 pub fn default_config() -> PathBuf {
-    let here = PathBuf::from("config.toml");
-    if here.exists() { here } else { PathBuf::from("/etc/topup/config.toml") }
+    PathBuf::from("/etc/topup/config.toml")
 }

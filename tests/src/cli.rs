@@ -76,6 +76,11 @@ impl Cli {
         self
     }
 
+    /// Writes `config.toml` into the folder it runs in, and names it with `--config`.
+    pub fn config(self, text: &str) -> Self {
+        self.file("config.toml", text).arg("--config").arg("config.toml")
+    }
+
     /// Lets standard output go elsewhere.
     pub fn stdout(mut self, to: impl Into<Stdio>) -> Self {
         self.command.stdout(to);

@@ -17,7 +17,9 @@
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
 //! topup:{topup}:daemons    zset    daemons alive, scored by the instant their heartbeat is good until
-//! topup:{topup}:daemon:ID  hash    how one daemon is doing
+//! topup:{topup}:daemon:ID  hash    how one daemon is doing, and the limits of its config
+//! topup:{topup}:claims     hash    which config holds which limit: LIMIT OWNER -> fingerprint of the terms, instant
+//! topup:{topup}:owners     hash    the last heartbeat of each config
 //! topup:{topup}:schema     string  the version of all this
 //! topup:{topup}:workers    zset    workers alive that may decide by themselves, scored like daemons
 //! ```
@@ -96,6 +98,16 @@ impl Namespace {
     /// The [schema](crate::schema) of all these keys.
     pub fn schema(self) -> String {
         self.shared("schema")
+    }
+
+    /// Claims of configs to limits.
+    pub fn claims(self) -> String {
+        self.shared("claims")
+    }
+
+    /// Last heartbeats of configs.
+    pub fn owners(self) -> String {
+        self.shared("owners")
     }
 
     /// Workers alive that may decide by themselves while Redis is away.

@@ -2,6 +2,7 @@
 //! beside the code that calls it.
 
 pub mod bucket;
+pub mod claims;
 pub mod connection;
 pub mod constants;
 pub mod counts;

@@ -4,6 +4,7 @@ use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
 use crate::{
     bucket::{Operation, Pace},
+    claims::Fingerprint,
     constants::FIRST_TAKE_LATE,
     limit::{Capacity, Limit},
     schema::NewerSchema,
@@ -126,7 +127,7 @@ pub enum PublishReply {
 }
 
 /// The reply of `heartbeat.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
     /// The instant of Redis, in µs.
     pub now: u64,
@@ -134,6 +135,10 @@ pub struct Beat {
     pub generation: Option<u64>,
     /// The schema in Redis, if this version does not know it. Nothing was written then.
     pub newer_schema: Option<NewerSchema>,
+    /// A hash of the live daemons and of all claims. It changes when either does.
+    pub roster: String,
+    /// The hash of the config that Redis has of this daemon; `None` if it has none.
+    pub declared: Option<Fingerprint>,
 }
 
 /// The reply of `poll.lua`.
@@ -277,9 +282,10 @@ impl FromRedisValue for PublishReply {
 
 impl FromRedisValue for Beat {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, gen_, schema] = numbers(value)?;
+        let (now, gen_, schema, roster, declared): (i64, i64, i64, String, String) = from_redis_value(value)?;
         let newer_schema = NewerSchema::of(count(schema)?);
-        Ok(Self { now: count(now)?, generation: generation(gen_), newer_schema })
+        let declared = declared.parse().ok();
+        Ok(Self { now: count(now)?, generation: generation(gen_), newer_schema, roster, declared })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
-use topup_wire::namespace::Namespace;
+use topup_wire::{limit::LimitName, namespace::Namespace};
 
 use crate::{
     config::{RedisUrl, RedisUrlError},
@@ -30,7 +30,7 @@ Environment:
 Exit codes:
   0   done, or the take was allowed
   1   the take was denied
-  2   no decision: Redis is away, or no such limit is published
+  2   no decision: Redis is away, no such limit is published, or a live daemon has the limit to remove
   64  wrong usage
   78  wrong config";
 
@@ -56,6 +56,11 @@ pub(super) enum Command {
     /// same request is allowed, or -1 if it was. Seconds until the most is left again. The module answers if Redis has
     /// it, or else a script of topup. No limit needs to be published.
     Throttle(Throttle),
+    /// Remove a published limit that no live daemon has in its config
+    ///
+    /// The limit goes with all its buckets. If a live daemon has the limit in its config, only the claims of configs
+    /// without a live daemon end. The live daemon then takes the limit over.
+    Remove(Remove),
     /// Show the published limits, their active buckets, and the live daemons
     Status(Status),
 }
@@ -67,6 +72,11 @@ pub(super) struct Run {
     /// Start a private redis-server for this daemon, and end it with the daemon; it keeps no data
     #[arg(long)]
     pub(crate) embedded: bool,
+    /// Limits to take over from other configs of which no daemon is alive, separated by commas
+    ///
+    /// A limit that another config has published with other terms is refused otherwise, and stays as it is.
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
+    pub(crate) take_over: Vec<LimitName>,
 }
 
 #[derive(Debug, Args)]
@@ -77,7 +87,7 @@ pub(super) struct Check {
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigFile {
-    /// The config file [default: ./config.toml if there is one, else /etc/topup/config.toml]
+    /// The config file [default: /etc/topup/config.toml]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -136,6 +146,17 @@ pub(super) struct Throttle {
     /// The number to take; 0 only looks
     #[arg(default_value_t = 1)]
     pub(crate) quantity: u64,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Remove {
+    /// The limit, as in [limit.NAME] of the config
+    pub(crate) limit: LimitName,
+    /// Remove it even if a live daemon has it in its config; that daemon publishes it again, with full buckets
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }

@@ -9,7 +9,7 @@ pub enum Exit {
     Done,
     /// A take was denied.
     Denied,
-    /// No decision: Redis is away, or no such limit is published.
+    /// No decision: Redis is away, no such limit is published, or a live daemon has the limit to remove.
     Undecided,
     /// Wrong usage.
     Usage,

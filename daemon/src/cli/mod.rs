@@ -5,7 +5,9 @@ mod bucket;
 mod check;
 mod exit;
 mod output;
+mod ownership;
 mod redis;
+mod remove;
 mod report;
 mod run;
 mod status;
@@ -36,6 +38,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Peek(args) => bucket::peek(&args),
         Command::Reset(args) => bucket::reset(&args),
         Command::Throttle(args) => throttle::main(&args),
+        Command::Remove(args) => remove::main(&args),
         Command::Status(args) => status::main(&args),
     }
 }

@@ -1,7 +1,10 @@
 //! `topupd run`: starts the daemon, with a private Redis if asked.
 
+use std::collections::BTreeSet;
+
 use anyhow::Context;
 use topup_embedded::RedisServer;
+use topup_wire::limit::LimitName;
 
 use super::{
     args::Run,
@@ -17,6 +20,7 @@ use crate::{
 };
 
 pub(super) fn main(args: Run) -> Exit {
+    let take_over: BTreeSet<LimitName> = args.take_over.into_iter().collect();
     let file = args.config.config.unwrap_or_else(default_config);
     let mut source = ConfigSource { file, redis: None };
     let (config, refused) = match (source.load(), source.load_without_limits()) {
@@ -28,6 +32,13 @@ pub(super) fn main(args: Run) -> Exit {
             return Exit::Config;
         }
     };
+    if let Some(name) = take_over.iter().find(|name| !config.limits.contains_key(*name)) {
+        eprint_line(&format!(
+            "topupd: --take-over {name}: {} has no limit of that name",
+            source.file.display()
+        ));
+        return Exit::Usage;
+    }
     if let (false, Err(error)) = (args.embedded, source.redis_url(&config)) {
         print_error(&error);
         return Exit::Config;
@@ -36,7 +47,7 @@ pub(super) fn main(args: Run) -> Exit {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    match start(&mut source, config, refused, args.embedded) {
+    match start(&mut source, config, refused, take_over, args.embedded) {
         Ok(()) => Exit::Done,
         Err(error) if error.is::<NothingPublished>() => {
             print_error(&error);
@@ -53,6 +64,7 @@ fn start(
     source: &mut ConfigSource,
     config: Config,
     refused: Option<Problems>,
+    take_over: BTreeSet<LimitName>,
     embedded: bool,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
@@ -72,7 +84,7 @@ fn start(
         );
     }
     let served = runtime.block_on(async {
-        App::start(source.clone(), config, refused, daemon_id()).await?.serve(requests).await
+        App::start(source.clone(), config, refused, daemon_id(), take_over).await?.serve(requests).await
     });
     // Leaves requests to a hung Redis behind.
     runtime.shutdown_background();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use topup_wire::{
     bucket::Operation,
+    claims::Ownership,
     connection::Connection,
     counts::{Count, Counts},
     keyspace::ShardKeys,
@@ -18,6 +19,7 @@ use super::{
     args::Status,
     exit::Exit,
     output::print_line,
+    ownership::{conflicts, owners},
     redis::{Failure, ask, connect, run},
     report::{CandidateRow, DaemonRow, LimitRow, StatusReport},
     status_text::render,
@@ -44,6 +46,8 @@ async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
     let alive = ask(scripts::daemons(&mut connection)).await?;
     let daemons = alive.into_iter().map(|daemon| DaemonRow {
         id: daemon.id,
+        config: daemon.health.owner.to_string(),
+        config_hash: daemon.health.config.to_string(),
         version: daemon.health.version,
         lag_ms: daemon.health.lag.as_secs_f64() * 1e3,
         credited: daemon.health.credited,
@@ -51,12 +55,13 @@ async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
         config_refused: daemon.health.refused.as_ref().map(|(problem, _)| problem.clone()),
         config_refused_since: daemon.health.refused.as_ref().map(|(_, since)| utc(*since)),
     });
+    let seen = ask(scripts::ownership(&mut connection)).await?;
     let mut limits = Vec::new();
     let published = ask(scripts::published_limits(&mut connection)).await?;
     let readable = |name: &&LimitName| newer_schema.is_none() && name.live() == **name;
     for name in published.keys().filter(readable) {
         if let Some(published) = ask(scripts::read_limit(&mut connection, name)).await? {
-            limits.push(row(&mut connection, &published.limit).await?);
+            limits.push(row(&mut connection, &published.limit, &seen).await?);
         }
     }
     Ok(StatusReport {
@@ -65,11 +70,12 @@ async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
         generation,
         daemons: daemons.collect(),
         limits,
+        conflicts: conflicts(&seen),
     })
 }
 
 /// Reads one limit's row.
-async fn row(connection: &mut Connection, limit: &Limit) -> Result<LimitRow, Failure> {
+async fn row(connection: &mut Connection, limit: &Limit, seen: &Ownership) -> Result<LimitRow, Failure> {
     let mut active = (!limit.algorithm.is_script_only()).then_some(0);
     for shard in 0..limit.shards.get() {
         let keys = ShardKeys::new(connection.namespace(), &limit.name, shard);
@@ -93,8 +99,11 @@ async fn row(connection: &mut Connection, limit: &Limit) -> Result<LimitRow, Fai
             .map(|published| published.limit),
         false => None,
     };
+    let owners = owners(&limit.name, seen);
     Ok(LimitRow {
         name: limit.name.to_string(),
+        orphaned: !owners.iter().any(|owner| owner.alive),
+        owners,
         algorithm: limit.algorithm.as_str(),
         keyed: limit.keyed,
         capacity: limit.terms.capacity.get(),

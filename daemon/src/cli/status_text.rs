@@ -2,7 +2,7 @@
 
 use topup_wire::{counts::Count, namespace::Namespace, schema::NewerSchema};
 
-use super::report::{CandidateRow, DaemonRow, LimitRow, StatusReport};
+use super::report::{CandidateRow, ConflictRow, DaemonRow, LimitRow, OwnerRow, StatusReport};
 
 /// The report as text.
 pub(super) fn render(report: &StatusReport) -> String {
@@ -23,11 +23,11 @@ pub(super) fn render(report: &StatusReport) -> String {
         n => format!("{n} daemons alive"),
     });
     for daemon in &report.daemons {
-        let DaemonRow { id, version, lag_ms, credited, repaired, .. } = daemon;
+        let DaemonRow { id, version, lag_ms, credited, repaired, config, .. } = daemon;
         let repaired =
             if *repaired > 0 { format!("  {repaired} corrupt keys repaired") } else { String::new() };
         lines.push(format!(
-            "  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited{repaired}"
+            "  {id}  version {version}  config {config}  lag {lag_ms:.1} ms  {credited} buckets credited{repaired}"
         ));
         if let (Some(problem), Some(since)) = (&daemon.config_refused, &daemon.config_refused_since) {
             lines.push(format!("    config on disk refused since {since}: {problem}"));
@@ -48,8 +48,39 @@ pub(super) fn render(report: &StatusReport) -> String {
             row.name, row.algorithm, row.capacity, rate, tokens, active
         ));
     }
+    let findings: Vec<String> =
+        report.limits.iter().filter_map(orphan).chain(report.conflicts.iter().map(conflict)).collect();
+    if !findings.is_empty() {
+        lines.push(String::new());
+        lines.extend(findings);
+    }
     lines.extend(report.limits.iter().flat_map(trial));
     lines.join("\n")
+}
+
+/// The line about a limit whose owner has no live daemon.
+fn orphan(row: &LimitRow) -> Option<String> {
+    let owner = |owner: &OwnerRow| {
+        let since = owner.since.as_ref().map(|since| format!(" since {since}"));
+        format!("config {}, no daemon{}", owner.config, since.unwrap_or_default())
+    };
+    let owners: Vec<String> = row.owners.iter().map(owner).collect();
+    let owners = if owners.is_empty() { "no config holds it".to_owned() } else { owners.join("; ") };
+    row.orphaned
+        .then(|| format!("{}: orphaned, in force until it is removed or taken over: {owners}", row.name))
+}
+
+/// The line about a limit that a live daemon is refused.
+fn conflict(row: &ConflictRow) -> String {
+    let ConflictRow { limit, daemon, config, held_by } = row;
+    let holder = |holder: &String| match holder == config {
+        true => "a newer version of it".to_owned(),
+        false => format!("config {holder}"),
+    };
+    let by = held_by.iter().map(holder).collect::<Vec<_>>().join(", ");
+    format!(
+        "{limit}: refused to config {config} (daemon {daemon}): {by} holds it with other terms, which stay in force"
+    )
 }
 
 /// The lines about a limit on trial: its own counts, those of its candidate, and the comparison with lazy buckets.

@@ -20,8 +20,12 @@ const fn key(name: &'static str, example: &'static str) -> ConfigKey {
     ConfigKey { name, example }
 }
 
-pub(super) const ROOT: &[ConfigKey] =
-    &[key("redis", "[redis]"), key("daemon", "[daemon]"), key("limit", "[limit.api]")];
+pub(super) const ROOT: &[ConfigKey] = &[
+    key("name", r#"name = "shop""#),
+    key("redis", "[redis]"),
+    key("daemon", "[daemon]"),
+    key("limit", "[limit.api]"),
+];
 
 pub(super) const REDIS: &[ConfigKey] =
     &[key("url", r#"url = "redis://127.0.0.1:6379""#), key("namespace", r#"namespace = "topup""#)];

@@ -25,7 +25,7 @@ mod windows;
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
-use topup_wire::{limit::LimitName, namespace::Namespace};
+use topup_wire::{claims::Owner, limit::LimitName, namespace::Namespace};
 
 pub use candidate::Candidate;
 use diagnostics::Diagnostics;
@@ -40,6 +40,9 @@ pub use times::{MAX_TICK, MIN_TICK};
 /// A checked config.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    /// The name of the config; [`ConfigSource::owner`](crate::config_source::ConfigSource::owner) knows what stands for a
+    /// missing one.
+    pub name: Option<Owner>,
     /// The Redis to serve. [`ConfigSource::redis_url`](crate::config_source::ConfigSource::redis_url) knows what
     /// overrides it.
     pub redis_url: RedisUrl,
@@ -136,7 +139,7 @@ impl Config {
             .into_iter()
             .filter_map(|(name, table)| check_limit::check(RawLimit::read(&table), &table, name, tick));
         let limits = checked.map(|limit| (limit.name, limit)).collect();
-        Self { redis_url, tick, limits, warnings: Vec::new() }
+        Self { name: root.text("name").map(|name| name.value), redis_url, tick, limits, warnings: Vec::new() }
     }
 
     /// The Redis of the table, with its namespace: named beside the URL or in it.
@@ -156,6 +159,7 @@ impl Default for Config {
     /// The config of an empty file, without its warning.
     fn default() -> Self {
         Self {
+            name: None,
             redis_url: RedisUrl::default(),
             tick: times::DEFAULT_TICK,
             limits: BTreeMap::new(),

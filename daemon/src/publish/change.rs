@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use topup_wire::limit::LimitName;
+use topup_wire::{claims::Fingerprint, limit::LimitName};
 
 use crate::config::{Candidate, Config, LimitConfig, ScheduleEntry, SupplyConfig};
 
@@ -27,6 +27,12 @@ pub enum Change {
         /// The new period.
         to: Duration,
     },
+}
+
+/// The fingerprint of all that the config says of `limit`.
+pub fn fingerprint(limit: &LimitConfig, tick: Duration) -> Fingerprint {
+    let keys = described(limit).map(|(key, value)| format!("{key} {value}"));
+    Fingerprint::of(&format!("{}, tick {tick:?}", keys.join(", ")))
 }
 
 /// The changes that turn `old` into `new`, in order of names; empty if the two are equal.

@@ -18,6 +18,7 @@ use super::{
     bounds::MAX_CONCURRENT,
     desired::DesiredLimit,
     freeze::FrozenShards,
+    ownership::Plan,
     remove::{remove, sweep_shard, sweep_states},
     shard::publish_shard,
 };
@@ -25,8 +26,8 @@ use super::{
 /// The mode of a round of publishing.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishOptions<'a> {
-    /// Whether limits that are published but not desired are removed.
-    pub remove_others: bool,
+    /// Which limits are removed, and of which limits the trials are if they are not desired. `None` removes nothing.
+    pub plan: Option<&'a Plan>,
     /// Frozen shards whose freeze all workers know of. Their changes are made; others are frozen first.
     pub known: &'a FrozenShards,
     /// Whether workers read all limits again even if nothing has changed.
@@ -63,9 +64,11 @@ pub async fn publish(
 ) -> RedisResult<PublishOutcome> {
     let registered = scripts::published_limits(&mut connection.clone()).await?;
     let mut outcome = PublishOutcome { changed: options.announce, ..PublishOutcome::default() };
-    if options.remove_others {
+    if let Some(plan) = options.plan {
         let names: BTreeSet<&LimitName> = desired.iter().map(|desired| &desired.limit.name).collect();
-        for (name, shards) in registered.iter().filter(|(name, _)| !names.contains(name)) {
+        let is_own =
+            |name: &LimitName| plan.remove.contains(&name.live()) || plan.publish.contains(&name.live());
+        for (name, shards) in registered.iter().filter(|(name, _)| is_own(name) && !names.contains(name)) {
             remove(connection, name, *shards).await?;
             outcome.changed = true;
         }

@@ -2,10 +2,14 @@
 
 mod at_rest;
 mod bounds;
+mod by_hand;
 mod change;
+mod claim;
 mod desired;
 mod freeze;
 mod limits;
+mod note;
+mod ownership;
 mod remove;
 mod shard;
 #[cfg(test)]
@@ -13,9 +17,13 @@ mod tests;
 
 pub use at_rest::settle_at_rest;
 pub(crate) use bounds::MAX_CONCURRENT;
-pub use change::{Change, changes};
+pub use by_hand::{Removal, remove_by_hand};
+pub use change::{Change, changes, fingerprint};
+pub use claim::{claim, release, review};
 pub use desired::{DesiredLimit, desired_limits, has_calendar, needs_freeze, next_boundary, next_freeze};
 pub use freeze::{FrozenShards, ShardId, freeze_ahead};
 pub(crate) use limits::is_unreadable;
 pub use limits::{PublishOptions, PublishOutcome, publish};
+pub use note::{Note, instant};
+pub use ownership::{LoadedConfig, Plan, decide};
 pub(crate) use shard::migrate_all;

@@ -1,11 +1,13 @@
 //! The loop of the daemon. It owns all state. Other tasks send it commands and watch its status.
 
-use std::{fmt, mem, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, mem, pin::pin, sync::Arc, time::Duration};
 
 use redis::RedisResult;
 use tokio::sync::{mpsc, watch};
 use topup_wire::{
+    claims::Owner,
     connection::{Connection, connect_lazily},
+    limit::LimitName,
     reply::Beat,
     schema::NewerSchema,
     scripts::{self, Health},
@@ -21,6 +23,7 @@ use super::{
     publication::{EndedRound, Publication},
     published::{PublishedShards, read_published},
     redis_health::RedisHealth,
+    standing::Standing,
     status::EngineStatus,
     strays::sweep_strays,
     timeouts::{turns, with_timeout},
@@ -60,6 +63,10 @@ pub struct EngineSettings {
     pub config: Arc<Config>,
     /// Whether to publish it. If not, the engine refills what is published until another config comes.
     pub publishes: bool,
+    /// Its name among others.
+    pub owner: Owner,
+    /// Limits that it may take over from configs without a live daemon, at its start.
+    pub take_over: BTreeSet<LimitName>,
 }
 
 /// The refill engine.
@@ -97,6 +104,7 @@ impl Engine {
     pub fn new(settings: EngineSettings) -> RedisResult<(Self, watch::Receiver<EngineStatus>)> {
         let (status, watched) = watch::channel(EngineStatus::default());
         let tick = settings.config.tick;
+        let standing = Standing::new(settings.id.clone(), settings.owner, settings.take_over);
         let engine = Self {
             passes: Passes::new(tick),
             connection: connect_lazily(settings.url.as_str())?.in_namespace(settings.url.namespace()),
@@ -107,7 +115,7 @@ impl Engine {
             reading: None,
             time: None,
             newer_schema: None,
-            publication: Publication::new(settings.config, settings.publishes),
+            publication: Publication::new(settings.config, standing, settings.publishes),
             at_rest: AtRestQueue::default(),
             healing: Healing::new(),
             refused: None,
@@ -201,12 +209,15 @@ impl Engine {
         let lag = self.status.borrow().lag;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let refused = self.refused.clone().zip(self.status.borrow().refused_since);
+        let (owner, config) = self.publication.identity();
         let health = Health {
             lag,
             credited: self.passes.credited(),
             repaired: self.healing.repaired(),
             refused,
             version,
+            owner,
+            config,
         };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
         let sent = self.time.map_or(0, RedisTime::now);
@@ -240,6 +251,7 @@ impl Engine {
             self.passes.clock_stepped_back();
             self.publication.check_boundary();
         }
+        self.publication.heard(&beat);
         self.time = Some(RedisTime::heard(beat.now));
         self.compare_schema(beat.newer_schema);
         self.status.send_modify(|status| status.connected = true);
@@ -312,7 +324,14 @@ impl Engine {
     }
 
     fn round_ended(&mut self, ended: EndedRound) {
-        if ended.succeeded {
+        let notes = self.publication.notes().filter(|note| note.is_problem());
+        let notes = notes.map(ToString::to_string).collect();
+        self.status.send_if_modified(|status| {
+            let changed = status.notes != notes;
+            status.notes = notes;
+            changed
+        });
+        if ended.published {
             self.at_rest.add(&self.connection, ended.changed);
             self.reading = Some(self.read_published());
         }

@@ -17,6 +17,7 @@ mod published;
 mod redis_health;
 mod shard;
 mod shard_pass;
+mod standing;
 mod status;
 mod strays;
 mod timeouts;

@@ -11,8 +11,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use redis::{RedisError, RedisResult};
 use topup_wire::{
+    claims::{Fingerprint, Owner},
     connection::Connection,
     limit::{Limit, LimitName},
+    reply::Beat,
     scripts::FREEZE,
 };
 
@@ -20,14 +22,16 @@ use super::{
     freezes::{AppliesFrom, Freezes},
     in_flight::InFlight,
     log_throttle::LogThrottle,
+    standing::Standing,
     timeouts::RETRY_PAUSE,
 };
 use crate::{
     clock::Moment,
     config::{Config, LimitConfig},
     publish::{
-        DesiredLimit, FrozenShards, PublishOptions, PublishOutcome, desired_limits, freeze_ahead,
-        has_calendar, needs_freeze, next_boundary, next_freeze, publish,
+        DesiredLimit, FrozenShards, LoadedConfig, Note, Plan, PublishOptions, PublishOutcome, claim,
+        desired_limits, freeze_ahead, has_calendar, needs_freeze, next_boundary, next_freeze, publish,
+        release, review,
     },
 };
 
@@ -39,7 +43,7 @@ const AHEAD: u64 = FREEZE.as_micros() as u64 + 200_000;
 /// One round of publishing.
 #[derive(Clone, Copy, Debug)]
 enum Round {
-    /// All limits; others are removed.
+    /// All limits; those that the config has dropped are removed.
     Everything(AppliesFrom),
     /// The limits with a schedule or quota, at a boundary.
     Boundary,
@@ -47,6 +51,17 @@ enum Round {
     AfterFreeze(AppliesFrom),
     /// Freezes the limits that change at this boundary, in µs of Redis `TIME`.
     FreezeAhead(u64),
+    /// Decides anew on the limits: claims or live daemons have changed.
+    Review,
+}
+
+/// The result of a round.
+enum RoundOutcome {
+    Published(PublishOutcome),
+    /// Limits were claimed before they were published.
+    Claimed(Plan, PublishOutcome),
+    /// A decision, and whether it asks for publishing.
+    Reviewed(Plan, bool),
 }
 
 /// A round in flight.
@@ -56,12 +71,13 @@ struct Running {
     names: BTreeSet<LimitName>,
     /// The freezes that all workers knew of when the round began.
     known: FrozenShards,
-    task: InFlight<RedisResult<PublishOutcome>>,
+    task: InFlight<RedisResult<RoundOutcome>>,
 }
 
 /// A round that has ended.
 pub(super) struct EndedRound {
-    pub(super) succeeded: bool,
+    /// Whether limits were published.
+    pub(super) published: bool,
     /// Limits whose terms have changed. Their buckets at rest still have the old ones.
     pub(super) changed: BTreeSet<LimitName>,
 }
@@ -71,6 +87,7 @@ pub(super) struct Publication {
     config: Arc<Config>,
     /// Whether there is a config to publish.
     publishes: bool,
+    standing: Standing,
     /// A publication of everything that is to begin.
     pending: Option<AppliesFrom>,
     /// The next boundary of any schedule or quota, in µs of Redis `TIME`.
@@ -88,10 +105,15 @@ pub(super) struct Publication {
 // === impl Publication ===
 
 impl Publication {
-    pub(super) fn new(config: Arc<Config>, publishes: bool) -> Self {
+    pub(super) fn new(config: Arc<Config>, mut standing: Standing, publishes: bool) -> Self {
+        // Without a config, it decides nothing: its limits stay as they are.
+        if publishes {
+            standing.load(&config);
+        }
         Self {
             config,
             publishes,
+            standing,
             // No daemon may have run at the last boundary.
             pending: publishes.then_some(AppliesFrom::Boundary),
             next_boundary: None,
@@ -107,6 +129,7 @@ impl Publication {
 
     /// Publishes another config, from now.
     pub(super) fn replace(&mut self, config: Arc<Config>) {
+        self.standing.load(&config);
         (self.config, self.publishes) = (config, true);
         (self.pending, self.failed) = (Some(AppliesFrom::Now), None);
     }
@@ -127,6 +150,21 @@ impl Publication {
         self.publish_again();
     }
 
+    /// Learns of live daemons and of claims to limits.
+    pub(super) fn heard(&mut self, beat: &Beat) {
+        self.standing.heard(beat);
+    }
+
+    /// The name and the hash of the config.
+    pub(super) fn identity(&self) -> (Owner, Fingerprint) {
+        self.standing.identity()
+    }
+
+    /// Findings on this config's limits.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.standing.notes()
+    }
+
     /// Treats the next turn as a boundary: the clock of Redis was set.
     pub(super) fn check_boundary(&mut self) {
         self.next_boundary = Some(0);
@@ -143,7 +181,8 @@ impl Publication {
         if self.is_under_way() || is_near || !self.freezes.is_empty() {
             return Vec::new();
         }
-        desired_limits(&self.config, now, |_| true).into_iter().map(|desired| desired.limit).collect()
+        let desired = desired_limits(&self.config, now, |_| true).into_iter().map(|desired| desired.limit);
+        desired.filter(|limit| self.standing.publishes(&limit.name)).collect()
     }
 
     /// Whether a round at a boundary is in flight. A refill meanwhile would credit the time after it at the old rate.
@@ -159,18 +198,29 @@ impl Publication {
         {
             return;
         }
-        let Some((round, desired)) = self.next_round(now) else { return };
+        let Some((round, mut desired)) = self.next_round(now) else { return };
+        if !matches!(round, Round::Everything(_)) {
+            desired.retain(|desired| self.standing.publishes(&desired.limit.name));
+        }
+        // Everything that a decision does not know yet has changed the claims, and leads to another.
+        let config = matches!(round, Round::Everything(_) | Round::Review).then(|| self.standing.begin(now));
         let names = desired.iter().map(|desired| desired.limit.name).collect();
         let (known, announce) = (self.freezes.known(), self.must_announce);
         let (connection, round_known) = (connection.clone(), known.clone());
         let task: InFlight<_> = Box::pin(async move {
-            if let Round::FreezeAhead(_) = round {
-                let frozen = freeze_ahead(&connection, &desired).await?;
-                return Ok(PublishOutcome { changed: !frozen.is_empty(), frozen });
+            let options = PublishOptions { plan: None, known: &round_known, announce };
+            match (round, config) {
+                (Round::FreezeAhead(_), _) => {
+                    let frozen = freeze_ahead(&connection, &desired).await?;
+                    Ok(RoundOutcome::Published(PublishOutcome { changed: !frozen.is_empty(), frozen }))
+                }
+                (Round::Review, Some(config)) => {
+                    let (plan, is_due) = review(&connection, &config).await?;
+                    Ok(RoundOutcome::Reviewed(plan, is_due))
+                }
+                (_, Some(config)) => claim_and_publish(&connection, &config, desired, options).await,
+                (_, None) => publish(&connection, &desired, options).await.map(RoundOutcome::Published),
             }
-            let remove_others = matches!(round, Round::Everything(_));
-            publish(&connection, &desired, PublishOptions { remove_others, known: &round_known, announce })
-                .await
         });
         self.running = Some(Running { round, names, known, task });
     }
@@ -189,7 +239,10 @@ impl Publication {
         if crossed {
             return Some((Round::Boundary, self.desired(AppliesFrom::Boundary, now, has_calendar)));
         }
-        self.round_after_freeze(now).or_else(|| self.round_ahead(now))
+        if let Some(round) = self.round_after_freeze(now).or_else(|| self.round_ahead(now)) {
+            return Some(round);
+        }
+        self.standing.is_stale().then(|| (Round::Review, Vec::new()))
     }
 
     /// The limits at `now` that `which` selects.
@@ -235,21 +288,36 @@ impl Publication {
     }
 
     /// Records the freezes of a round, and finds the limits whose change it made.
-    fn succeeded(&mut self, running: &Running, outcome: PublishOutcome) -> EndedRound {
-        (self.failed, self.must_announce) = (None, false);
+    fn succeeded(&mut self, running: &Running, outcome: RoundOutcome) -> EndedRound {
+        self.failed = None;
         let Running { round, names, known, .. } = running;
-        let PublishOutcome { frozen, .. } = outcome;
+        let PublishOutcome { frozen, .. } = match outcome {
+            RoundOutcome::Reviewed(plan, is_due) => {
+                if is_due {
+                    self.pending = self.pending.or(Some(AppliesFrom::Boundary));
+                } else {
+                    self.standing.decided(plan);
+                }
+                return EndedRound { published: false, changed: BTreeSet::new() };
+            }
+            RoundOutcome::Claimed(plan, outcome) => {
+                self.standing.decided(plan);
+                outcome
+            }
+            RoundOutcome::Published(outcome) => outcome,
+        };
+        self.must_announce = false;
         let applies = match *round {
             Round::Everything(applies) | Round::AfterFreeze(applies) => Some(applies),
             Round::Boundary => Some(AppliesFrom::Boundary),
-            Round::FreezeAhead(_) => None,
+            Round::FreezeAhead(_) | Round::Review => None,
         };
         let made = known.keys().filter(|shard| names.contains(&shard.0) && !frozen.contains_key(shard));
         let changed = made.map(|(name, _)| *name).collect();
         let is_of_round = |name: &LimitName| matches!(round, Round::Everything(_)) || names.contains(name);
         self.freezes.retain(|shard| frozen.contains_key(shard) || !is_of_round(&shard.0));
         self.freezes.record(frozen, known, applies);
-        EndedRound { succeeded: true, changed }
+        EndedRound { published: true, changed }
     }
 
     /// Plans the round again.
@@ -265,7 +333,24 @@ impl Publication {
             Round::FreezeAhead(at) => self.next_freeze = self.next_freeze.or(Some(at)),
             // The freezes are still due.
             Round::AfterFreeze(_) => {}
+            Round::Review => self.standing.forget(),
         }
-        EndedRound { succeeded: false, changed: BTreeSet::new() }
+        EndedRound { published: false, changed: BTreeSet::new() }
     }
+}
+
+/// Claims the limits of `config`, publishes those that it holds, and removes those that nobody has any more.
+async fn claim_and_publish(
+    connection: &Connection,
+    config: &LoadedConfig,
+    mut desired: Vec<DesiredLimit>,
+    options: PublishOptions<'_>,
+) -> RedisResult<RoundOutcome> {
+    let plan = claim(connection, config).await?;
+    desired.retain(|desired| plan.publish.contains(&desired.limit.name.live()));
+    let outcome = publish(connection, &desired, PublishOptions { plan: Some(&plan), ..options }).await?;
+    if !plan.remove.is_empty() {
+        release(connection, config, &plan).await?;
+    }
+    Ok(RoundOutcome::Claimed(plan, outcome))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use topup_wire::schema::NewerSchema;
 
 /// The engine's status at one instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
     /// Whether a pass over every published shard has ended once.
     pub ready: bool,
@@ -30,4 +30,6 @@ pub struct EngineStatus {
     /// Turns of the loop since the start. It rises whether Redis answers or not, so it shows that the loop is not
     /// stuck.
     pub turns: u64,
+    /// Limits that are refused or contested, and other daemons with another version of the config: a line each.
+    pub notes: Vec<String>,
 }

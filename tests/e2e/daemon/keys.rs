@@ -13,7 +13,8 @@ use topup_wire::{
 
 use super::{bucket::Bucket, ready, reload};
 
-const OTHER: &str = "[daemon]\ntick = \"20ms\"\n[limit.other]\ncapacity = 1\nrate = \"1/s\"\n";
+const OTHER: &str =
+    "name = \"shop\"\n[daemon]\ntick = \"20ms\"\n[limit.other]\ncapacity = 1\nrate = \"1/s\"\n";
 const KEYS: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
 
 /// A limit so slow that no bucket fills during the test.
@@ -148,7 +149,8 @@ async fn a_limit_half_removed_is_removed_by_the_next_daemon() {
     let mut found: Vec<String> = redis.ask(&["KEYS", "*"]).await;
     found.retain(|key| !key.starts_with("topup:{topup}:daemon"));
     found.sort();
-    let shared = ["generation", "limits", "schema"].map(|what| format!("topup:{{topup}}:{what}"));
+    let shared = ["claims", "generation", "limits", "owners", "schema"];
+    let shared = shared.map(|what| format!("topup:{{topup}}:{what}"));
     assert_eq!(found[0], "topup:{other:0}:limit");
     assert_eq!(found[1..], shared);
     assert_eq!(redis.ask::<Vec<String>>(&["HKEYS", "topup:{topup}:limits"]).await, ["other"]);

@@ -11,6 +11,7 @@ mod freeze;
 mod healing;
 mod keys;
 mod notify;
+mod owners;
 mod quota;
 mod refill;
 mod refused;

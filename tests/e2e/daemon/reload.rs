@@ -26,11 +26,12 @@ async fn record(redis: &Redis, field: &str) -> String {
     redis.ask(&["HGET", "topup:{api:0}:limit", field]).await
 }
 
-/// Every key but those by which a daemon says that it is alive.
+/// Every key but those by which a daemon says that it is alive, and since when it has its config.
 async fn published(redis: &Redis) -> BTreeMap<String, Vec<u8>> {
     let mut dump = BTreeMap::new();
     for key in redis.ask::<Vec<String>>(&["KEYS", "*"]).await {
-        if !key.starts_with("topup:{topup}:daemon") {
+        let of_daemons = ["topup:{topup}:daemon", "topup:{topup}:owners", "topup:{topup}:claims"];
+        if !of_daemons.iter().any(|start| key.starts_with(start)) {
             dump.insert(key.clone(), redis.ask(&["DUMP", &key]).await);
         }
     }

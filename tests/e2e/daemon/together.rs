@@ -5,7 +5,7 @@ use topup_tests::{Cli, Daemon, Redis, SOON, Signal, eventually};
 
 use super::{ready, traffic::Traffic};
 
-const LIMITS: &str = "[daemon]\ntick = \"5ms\"\n[limit.exact]\ncapacity = 100000\nrate = \"200/s\"\n\
+const LIMITS: &str = "name = \"shop\"\n[daemon]\ntick = \"5ms\"\n[limit.exact]\ncapacity = 100000\nrate = \"200/s\"\n\
                       [limit.pure]\ncapacity = 500000\nrate = \"200/s\"\ncatch_up = false\n";
 const TICK: u64 = 5_000;
 const RATE: u64 = 200;

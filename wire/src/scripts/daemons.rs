@@ -4,7 +4,9 @@ use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
+use super::claims::declaration;
 use crate::{
+    claims::{Declaration, Fingerprint, Owner},
     namespace::InNamespace,
     reply::{Beat, Polled},
     schema::SCHEMA,
@@ -26,6 +28,10 @@ pub struct Health {
     pub refused: Option<(String, u64)>,
     /// The version of the daemon.
     pub version: String,
+    /// The name of its config; empty for a daemon of an older version.
+    pub owner: Owner,
+    /// The hash of its config.
+    pub config: Fingerprint,
 }
 
 /// A daemon that is alive.
@@ -35,6 +41,8 @@ pub struct DaemonStatus {
     pub id: String,
     /// Its state.
     pub health: Health,
+    /// The limits of its config; `None` until it has claimed them.
+    pub declaration: Option<Declaration>,
 }
 
 /// Reports that the daemon `id` is alive, for the time `good_for`. Writes nothing if Redis has a
@@ -50,7 +58,9 @@ pub async fn heartbeat(
 ) -> RedisResult<Beat> {
     let (mut call, namespace) = (HEARTBEAT.prepare_invoke(), connection.namespace());
     call.key(namespace.daemons()).key(namespace.generation()).key(namespace.daemon_details(id));
-    call.key(namespace.schema()).arg(id).arg(good_for.as_micros() as u64).arg(SCHEMA);
+    call.key(namespace.schema()).key(namespace.claims()).key(namespace.owners());
+    call.arg(id).arg(good_for.as_micros() as u64).arg(SCHEMA);
+    call.arg("owner").arg(health.owner.as_str()).arg("config").arg(health.config.to_string());
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
     let (problem, since) = health.refused.as_ref().map_or(("", 0), |(problem, since)| (problem, *since));
     call.arg("repaired").arg(health.repaired).arg("refused").arg(problem).arg("refused_since").arg(since);
@@ -100,8 +110,10 @@ pub async fn daemons(connection: &mut impl InNamespace) -> RedisResult<Vec<Daemo
                 .filter(|problem| !problem.is_empty())
                 .map(|problem| (problem.clone(), number("refused_since"))),
             version: details.get("version").cloned().unwrap_or_default(),
+            owner: details.get("owner").map(|owner| Owner::published(owner)).unwrap_or_default(),
+            config: details.get("config").and_then(|hash| hash.parse().ok()).unwrap_or_default(),
         };
-        alive.push(DaemonStatus { id, health });
+        alive.push(DaemonStatus { id, health, declaration: declaration(&details) });
     }
     Ok(alive)
 }

@@ -5,6 +5,7 @@
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 mod at_rest;
+mod claims;
 mod count;
 mod daemons;
 mod first_take;
@@ -24,6 +25,7 @@ pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
     number_at_rest, read_counter, read_number_at_rest, rests_as_number,
 };
+pub use claims::{ClaimChange, claim, ownership};
 pub use count::{clear_counts, count, counts};
 pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
 pub use first_take::{

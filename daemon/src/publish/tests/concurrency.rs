@@ -20,7 +20,7 @@ fn config(limits: usize) -> Config {
 async fn publishing_many_limits_blocks_no_other_request() {
     let Fixture { _server, connection } = Fixture::start();
     let (limits, none) = (desired_limits(&config(500), 1, |_| true), FrozenShards::new());
-    let options = PublishOptions { remove_others: true, known: &none, announce: true };
+    let options = PublishOptions { plan: None, known: &none, announce: true };
     let mut publishing = pin!(publish(&connection, &limits, options));
     let mut others = connection.clone();
     // Polls publishing for a little, then lets it rest during another request, as the daemon's loop does.

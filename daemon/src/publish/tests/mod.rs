@@ -2,13 +2,19 @@
 
 mod concurrency;
 mod freeze;
+mod ownership;
 mod sweep;
+
+use std::collections::BTreeSet;
 
 use redis::{Cmd, FromRedisValue};
 use topup_embedded::RedisServer;
-use topup_wire::connection::{Connection, connect_lazily};
+use topup_wire::{
+    connection::{Connection, connect_lazily},
+    scripts,
+};
 
-use super::{DesiredLimit, FrozenShards, PublishOptions, PublishOutcome, desired_limits, publish};
+use super::{DesiredLimit, FrozenShards, Plan, PublishOptions, PublishOutcome, desired_limits, publish};
 use crate::config::Config;
 
 /// A Redis server and a connection to it.
@@ -40,7 +46,12 @@ impl Fixture {
     }
 
     async fn publish_limits(&self, desired: &[DesiredLimit], known: &FrozenShards) -> PublishOutcome {
-        let options = PublishOptions { remove_others: true, known, announce: false };
+        let registered = scripts::published_limits(&mut self.connection.clone()).await.unwrap();
+        let publish_names: BTreeSet<_> = desired.iter().map(|desired| desired.limit.name.live()).collect();
+        let remove =
+            registered.into_keys().map(|name| name.live()).filter(|name| !publish_names.contains(name));
+        let plan = Plan { remove: remove.collect(), publish: publish_names, ..Plan::default() };
+        let options = PublishOptions { plan: Some(&plan), known, announce: false };
         publish(&self.connection, desired, options).await.unwrap()
     }
 }

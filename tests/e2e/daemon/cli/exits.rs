@@ -78,7 +78,7 @@ async fn a_limit_has_to_be_published() {
 async fn without_redis_there_is_no_decision() {
     let nobody = tempfile::tempdir().unwrap();
     let url = format!("unix://{}/redis.sock", nobody.path().display());
-    for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["status"]] {
+    for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["remove", "api"], &["status"]] {
         let told = Cli::new(args).env("TOPUP_REDIS_URL", &url).run().await;
         assert_eq!(told.code, UNDECIDED, "{args:?}");
         complained(&told, "topupd: Redis: ");
@@ -110,7 +110,7 @@ async fn a_config_that_hides_its_redis_is_78_whatever_was_asked() {
     let bad = "[limit.api]\ncapacity = 0\nrate = \"5\"\n[redis]\nurl = \"http://there\"\n";
     for args in [&["run"][..], &["check"], &["take", "api"], &["peek", "api"], &["reset", "api"], &["status"]]
     {
-        let told = Cli::new(args).file("config.toml", bad).run().await;
+        let told = Cli::new(args).config(bad).run().await;
         assert_eq!((told.code, told.stdout.as_str()), (CONFIG, ""), "{args:?}: {told:?}");
         let places: Vec<_> =
             told.stderr.lines().map(|line| line.split(": ").next().unwrap_or_default()).collect();
@@ -141,11 +141,7 @@ async fn a_wrong_limit_stops_no_command_that_needs_a_redis_only() {
 #[tokio::test]
 async fn a_redis_url_that_is_none_is_wrong_config() {
     for args in [&["run"][..], &["take", "api"], &["status"]] {
-        let told = Cli::new(args)
-            .file("config.toml", LIMITS)
-            .env("TOPUP_REDIS_URL", "http://:secret@there")
-            .run()
-            .await;
+        let told = Cli::new(args).config(LIMITS).env("TOPUP_REDIS_URL", "http://:secret@there").run().await;
         assert_eq!(told.code, CONFIG, "{args:?}: {told:?}");
         assert!(told.stderr.contains("TOPUP_REDIS_URL: not a Redis URL"), "{told:?}");
         assert!(!told.stderr.contains("secret"), "{told:?}");
@@ -166,12 +162,12 @@ async fn help_and_version_are_answers() {
 
 #[tokio::test]
 async fn a_good_config_passes_the_check_with_its_warnings() {
-    let told = Cli::new(&["check"]).file("config.toml", LIMITS).run().await;
+    let told = Cli::new(&["check"]).config(LIMITS).run().await;
     assert_eq!(
         (told.code, told.stdout.as_str(), told.stderr.as_str()),
         (DONE, "config.toml: 3 limits, no errors\n", "")
     );
-    let told = Cli::new(&["check"]).file("config.toml", "").run().await;
+    let told = Cli::new(&["check"]).config("").run().await;
     assert_eq!(told.code, DONE);
     assert!(told.stderr.starts_with("warning: config.toml"), "{told:?}");
 }

@@ -36,7 +36,10 @@ async fn status_has_one_shape() {
     let redis = Redis::start().await;
     assert_eq!(
         told(&redis, &["status"]).await,
-        json!({"namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": []})
+        json!({
+            "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [],
+            "conflicts": []
+        })
     );
     let daemon = ready(LIMITS, &redis).await;
     told(&redis, &["take", "api"]).await;
@@ -44,10 +47,11 @@ async fn status_has_one_shape() {
     told(&redis, &["take", "user", "--key", "bob"]).await;
     told(&redis, &["take", "lazy"]).await;
     let status = told(&redis, &["status"]).await;
+    let owner = daemon.config().display().to_string();
     let row = |name: &str, algorithm: &str, keyed: bool, tokens: Option<u64>, active: Option<u64>| {
         json!({
             "name": name, "algorithm": algorithm, "keyed": keyed, "capacity": 3, "rate": "1/h", "tokens": tokens,
-            "active": active, "mode": "enforce", "enforce_percent": 100, "candidate": null, "counts": null,
+            "active": active, "orphaned": false, "owners": [{ "config": owner, "alive": true, "since": null }], "mode": "enforce", "enforce_percent": 100, "candidate": null, "counts": null,
         })
     };
     let rows = [
@@ -61,6 +65,8 @@ async fn status_has_one_shape() {
     assert_eq!(status["generation"], json!(generation));
     let [alive] = status["daemons"].as_array().unwrap().as_slice() else { panic!("{status}") };
     assert!(alive["id"].as_str().unwrap().ends_with(&format!(":{}", daemon.pid())), "{alive}");
+    assert_eq!((alive["config"].as_str(), &status["conflicts"]), (Some(&*owner), &json!([])));
+    assert_eq!(alive["config_hash"].as_str().map(str::len), Some(16));
     assert_eq!(alive["version"], env!("CARGO_PKG_VERSION"));
     assert!(alive["lag_ms"].is_f64() && alive["credited"].is_u64(), "{alive}");
 }

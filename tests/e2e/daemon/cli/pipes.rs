@@ -28,7 +28,7 @@ async fn a_closed_stdout_is_no_panic() {
         let told = Cli::new(args).redis(&redis).stdout(closed()).run().await;
         assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""), "{args:?}");
     }
-    let told = Cli::new(&["check"]).file("config.toml", LIMITS).stdout(closed()).run().await;
+    let told = Cli::new(&["check"]).config(LIMITS).stdout(closed()).run().await;
     assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""));
 }
 
@@ -36,11 +36,11 @@ async fn a_closed_stdout_is_no_panic() {
 async fn a_closed_stderr_is_no_panic() {
     let bad = "[redis]\nurl = \"http://there\"\n[limit.api]\ncapacity = 0\n";
     for args in [&["check"][..], &["run"], &["take", "api"], &["take"], &["fetch"]] {
-        let told = Cli::new(args).file("config.toml", bad).stderr(closed()).run().await;
+        let told = Cli::new(args).config(bad).stderr(closed()).run().await;
         assert_ne!(told.code, PANICKED, "{args:?}");
     }
     // A warning, and a complaint about something else than the config.
-    let told = Cli::new(&["check"]).file("config.toml", "").stderr(closed()).run().await;
+    let told = Cli::new(&["check"]).config("").stderr(closed()).run().await;
     assert_eq!(told.code, Some(0));
     let told = Cli::new(&["take", "api", "--redis", "unix:///nowhere"]).stderr(closed()).run().await;
     assert_eq!(told.code, Some(2));

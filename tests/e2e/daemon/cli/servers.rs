@@ -16,7 +16,7 @@ async fn the_config_names_it() {
     let redis = Redis::start().await;
     let _daemon = ready(LIMITS, &redis).await;
     let config = format!("[redis]\nurl = \"{}\"\n", redis.url());
-    answered(&Cli::new(&["peek", "api"]).file("config.toml", &config).run().await);
+    answered(&Cli::new(&["peek", "api"]).config(&config).run().await);
     answered(&Cli::new(&["peek", "api", "--config", "other.toml"]).file("other.toml", &config).run().await);
 }
 
@@ -25,7 +25,7 @@ async fn the_environment_comes_before_the_config() {
     let redis = Redis::start().await;
     let _daemon = ready(LIMITS, &redis).await;
     let config = format!("[redis]\nurl = \"{NOWHERE}\"\n");
-    answered(&Cli::new(&["peek", "api"]).file("config.toml", &config).redis(&redis).run().await);
+    answered(&Cli::new(&["peek", "api"]).config(&config).redis(&redis).run().await);
 }
 
 #[tokio::test]

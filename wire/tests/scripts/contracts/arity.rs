@@ -27,7 +27,10 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "publish" => keys == 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "freeze" => (keys, arguments) == (1, 3),
         "announce" => (keys, arguments) == (1, 0),
-        "heartbeat" => keys == 4 && arguments >= 3 && !arguments.is_multiple_of(2),
+        "heartbeat" => keys == 6 && arguments >= 5 && !arguments.is_multiple_of(2),
+        "ownership" => (keys, arguments) == (2, 0),
+        // Its fourth argument is a number.
+        "claim" => false,
         "throttle" => (keys, arguments) == (1, 4),
         "poll" => (keys, arguments) == (3, 0),
         "workers" => (keys, arguments) == (1, 2),

@@ -1,0 +1,81 @@
+//! Removal of a limit by hand.
+
+use redis::RedisResult;
+use topup_wire::{
+    claims::{Owner, Ownership},
+    connection::Connection,
+    limit::{LimitName, Shards},
+    scripts,
+    scripts::ClaimChange,
+};
+
+use super::{claim::change_claims, remove::remove};
+
+/// The result of a removal by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The limit is gone, with all its buckets. These configs held it.
+    Removed(Vec<Owner>),
+    /// The limit stays, since a live daemon has it in its config. The claims of these configs without one have ended.
+    Released {
+        /// The live daemon.
+        daemon: String,
+        /// The configs.
+        from: Vec<Owner>,
+    },
+    /// Nothing was done: a live daemon has the limit in its config, and no other config holds it.
+    InUse {
+        /// The live daemon.
+        daemon: String,
+        /// Its config.
+        owner: Owner,
+    },
+    /// No such limit is published or claimed.
+    Unknown,
+}
+
+/// Removes the limit `name`. With `force`, even if a live daemon has it.
+///
+/// # Errors
+/// Errors of Redis. May be called again: a second call removes what is left.
+pub async fn remove_by_hand(connection: &Connection, name: &LimitName, force: bool) -> RedisResult<Removal> {
+    let removal = change_claims(connection, |seen| {
+        let removal = decide(name, seen, force);
+        let from = match &removal {
+            Removal::Removed(from) | Removal::Released { from, .. } => from.clone(),
+            Removal::InUse { .. } | Removal::Unknown => Vec::new(),
+        };
+        let release = from.into_iter().map(|owner| (*name, owner)).collect();
+        (ClaimChange { release, ..ClaimChange::default() }, removal)
+    })
+    .await?;
+    if let Removal::Removed(_) = removal {
+        let conn = &mut connection.clone();
+        let registered = scripts::published_limits(conn).await?;
+        for limit in [name.candidate(), name.lazy(), *name] {
+            remove(connection, &limit, registered.get(&limit).copied().unwrap_or(Shards::ONE)).await?;
+        }
+        // Workers drop the limit. Live daemons look whether it was theirs.
+        scripts::announce(conn).await?;
+        change_claims(connection, |_| (ClaimChange::default(), ())).await?;
+    }
+    Ok(removal)
+}
+
+fn decide(name: &LimitName, seen: &Ownership, force: bool) -> Removal {
+    let holders: Vec<Owner> = seen.claims_to(name).into_keys().collect();
+    let mut having = seen.daemons.iter().filter(|(_, declared)| declared.limits.contains_key(name));
+    match having.next() {
+        _ if holders.is_empty() && !seen.registered.contains(name) => Removal::Unknown,
+        None => Removal::Removed(holders),
+        Some(_) if force => Removal::Removed(holders),
+        Some((daemon, declared)) => {
+            let daemon = daemon.clone();
+            let from: Vec<Owner> = holders.into_iter().filter(|owner| !seen.is_alive(owner)).collect();
+            match from.is_empty() {
+                true => Removal::InUse { daemon, owner: declared.owner.clone() },
+                false => Removal::Released { daemon, from },
+            }
+        }
+    }
+}
