@@ -98,7 +98,7 @@ async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
     daemon.wait_for_line("config.toml:3: limit.api.rate", SOON).await;
     eventually(SOON, async || {
         let row = refused().await;
-        row["config_refused"].as_str().is_some_and(|problem| problem.contains("rate"))
+        row["config_refused"].as_str().is_some_and(|problem| problem.contains("config.toml:3"))
             && row["config_refused_since"] == *since
     })
     .await;

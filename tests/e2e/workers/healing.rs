@@ -165,7 +165,7 @@ impl Target {
 async fn healed(redis: &Redis, targets: &[Target]) -> Result<(), String> {
     let conn = &mut redis.connection();
     let registered = scripts::published_limits(conn).await.map_err(|error| error.to_string())?;
-    let names: BTreeSet<&str> = registered.keys().map(|name| name.as_str()).collect();
+    let names: BTreeSet<&str> = registered.keys().map(topup_wire::limit::LimitName::as_str).collect();
     if !TARGETS.iter().all(|name| names.contains(name)) {
         return Err(format!("registered: {names:?}"));
     }

@@ -84,7 +84,7 @@ pub async fn look_at_shard(
         for (from, to) in [
             ("-inf".to_owned(), format!("(-{LAST_BAND_OFFSET}")),
             (LAST_BAND_OFFSET.to_string(), "+inf".to_owned()),
-            (ahead, format!("({}", BAND_WIDTH)),
+            (ahead, format!("({BAND_WIDTH}")),
         ] {
             asked.add_command(Cmd::zrangebyscore_limit(&keys.due, from, to, 0, MOST_ENTRIES));
         }

@@ -128,10 +128,11 @@ async fn a_master_that_gives_all_its_slots_away_is_left_without_an_error() {
         }
     }
     let tasks = Tasks::start((0..4).map(|_| fixture.bucket("stock")), Duration::from_millis(4));
-    fixture.cluster.move_all(home, (home + 1) % 3).await;
     let old = &fixture.cluster.masters()[home].redis;
     let clients = async || old.ask::<String>(&["CLIENT", "LIST", "TYPE", "normal"]).await.lines().count();
+    // On a busy machine, the worker and the daemon may have left when the last hash slot has moved.
     let before = clients().await;
+    fixture.cluster.move_all(home, (home + 1) % 3).await;
     // The first of these takes finds out that the master has no slot any more. The worker then leaves it.
     for bucket in there {
         assert!(bucket.take(1).await.unwrap().is_allowed());
