@@ -1,6 +1,11 @@
 //! The running daemon: puts the engine, the scheduled wake-ups and the signals together.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use tokio::{
@@ -17,6 +22,7 @@ use crate::{
     signals::{Request, Requests},
     systemd,
     text::counted,
+    trouble,
     wake_ups::WakeUps,
 };
 
@@ -183,7 +189,12 @@ impl App {
     /// The status in one line.
     fn status_line(&self) -> String {
         let status = *self.status.borrow();
-        let redis = if status.connected { "connected" } else { "Redis is away" };
+        let redis = match (status.connected, status.cause, status.slow) {
+            (true, _, Some(latency)) => format!("connected, Redis is slow ({latency:.0?})"),
+            (true, ..) => "connected".to_owned(),
+            (false, Some(cause), _) => trouble::what(cause).to_owned(),
+            (false, None, _) => "Redis is away".to_owned(),
+        };
         let refused = self.refused.as_ref().map(|problem| format!(", config on disk refused: {problem}"));
         format!(
             "{redis}, {}, generation {}, {}, {} credited, lag {:.1} ms{}",
@@ -197,8 +208,10 @@ impl App {
     }
 }
 
-/// The name of this daemon among others: host and process.
+/// The name of this daemon among others: host, process and a random token. Containers on one host may share the first
+/// two.
 pub fn daemon_id() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}", host.trim(), std::process::id())
+    let host = rustix::system::uname();
+    let token = RandomState::new().hash_one(()) as u32;
+    format!("{}:{}:{token:08x}", host.nodename().to_string_lossy(), std::process::id())
 }

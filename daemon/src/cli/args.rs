@@ -27,9 +27,12 @@ Environment:
   NO_COLOR         No colours, even on a terminal
 
 Exit codes:
-  0   done, or the take was allowed
+  0   done, or the take was allowed; of status: all is well
   1   the take was denied
-  2   no decision: Redis is away, or no such limit is published
+  2   no decision: Redis is away or refuses, or no such limit is published
+  3   of status: nothing is published
+  4   of status: no daemon is alive, and workers go on without
+  5   of status: something needs a look
   64  wrong usage
   78  wrong config";
 
@@ -55,7 +58,10 @@ pub(super) enum Command {
     /// same request is allowed, or -1 if it was. Seconds until the most is left again. The module answers if Redis has
     /// it, or else a script of topup. No limit needs to be published.
     Throttle(Throttle),
-    /// Show the published limits, their active buckets, and the live daemons
+    /// Show whether all is well, the live daemons, and the published limits with their active buckets
+    ///
+    /// The answer comes within 2 s whatever state Redis is in. It names each problem and what to do about it, and the
+    /// exit code tells the worst one.
     Status(Status),
 }
 

@@ -1,6 +1,6 @@
 //! Shared by the commands that ask Redis: the connection, timeouts, and failures as exit codes.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, anyhow};
 use tokio::time::timeout;
@@ -11,7 +11,10 @@ use super::{
     exit::Exit,
     output::{eprint_line, print_error},
 };
-use crate::config_source::{ConfigSource, default_config};
+use crate::{
+    config::{Config, RedisUrl},
+    config_source::{ConfigSource, INSTALLED_CONFIG, credential_of_service, default_config},
+};
 
 /// The longest that a person at a terminal waits for one answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,24 +53,41 @@ pub(super) fn run(command: impl Future<Output = Result<Exit, Failure>>) -> Exit 
     }
 }
 
-/// A connection to the Redis of the command line, the environment or the config.
+/// A connection to the Redis of the command line, the environment, the service or the config.
 pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
+    let url = server(args)?;
+    connect_lazily(url.as_str()).context("the Redis URL").map_err(wrong)
+}
+
+/// The URL of that Redis. Mistakes in limits of the config do not matter.
+pub(super) fn server(args: &Connect) -> Result<RedisUrl, Failure> {
     let file = args.config.config.clone();
     let source =
         ConfigSource { file: file.clone().unwrap_or_else(default_config), redis: args.redis.clone() };
-    let wrong = |error: anyhow::Error| Failure::Config(format!("topupd: {error:#}"));
     let url = match source.override_url().map_err(wrong)? {
-        // The config is not needed then, and its reader may not be allowed to read it.
-        Some(url) if file.is_none() => url,
-        url => match source.load() {
-            Ok(config) => url.unwrap_or(config.redis_url),
-            Err(problems) if file.is_some() || source.file.exists() => {
-                return Err(Failure::Config(problems.to_string()));
-            }
-            Err(_) => url.unwrap_or_default(),
-        },
+        Some(url) => Some(url),
+        // The daemon of this config has the credential.
+        None if source.file == Path::new(INSTALLED_CONFIG) => {
+            credential_of_service(Path::new("/")).map_err(wrong)?
+        }
+        None => None,
     };
-    connect_lazily(url.as_str()).context("the Redis URL").map_err(wrong)
+    match url {
+        // The config is not needed then, and its reader may not be allowed to read it.
+        Some(url) if file.is_none() => Ok(url),
+        url => match Config::load_redis_url(&source.file) {
+            Ok(in_file) => Ok(url.unwrap_or(in_file)),
+            Err(problems) if file.is_some() || source.file.exists() => {
+                Err(Failure::Config(problems.to_string()))
+            }
+            Err(_) => Ok(url.unwrap_or_default()),
+        },
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn wrong(error: anyhow::Error) -> Failure {
+    Failure::Config(format!("topupd: {error:#}"))
 }
 
 /// The answer of Redis, or a failure after 5 s.

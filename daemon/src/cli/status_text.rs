@@ -2,20 +2,25 @@
 
 use topup_wire::counts::Count;
 
-use super::report::{CandidateRow, DaemonRow, LimitRow, StatusReport};
+use super::report::{CandidateRow, DaemonRow, LimitRow, Problem, StatusReport};
+use crate::text::counted;
 
 /// The report as text.
 pub(super) fn render(report: &StatusReport) -> String {
-    let mut lines = Vec::new();
-    match report.generation {
-        Some(generation) => lines.push(format!("generation {generation}")),
-        None => lines.push("nothing is published: is topupd running?".to_owned()),
+    let mut lines = vec![match report.latency_ms {
+        Some(latency) => format!("Redis {}, answers in {latency:.1} ms", report.redis),
+        None => format!("Redis {}, no answer", report.redis),
+    }];
+    for Problem { what, action, .. } in &report.problems {
+        lines.push(format!("problem: {what}"));
+        lines.push(format!("  to do: {action}"));
     }
-    lines.push(match report.daemons.len() {
-        0 => "no daemon alive: workers take by script".to_owned(),
-        1 => "1 daemon alive".to_owned(),
-        n => format!("{n} daemons alive"),
-    });
+    if report.problems.is_empty() {
+        lines.push("healthy".to_owned());
+    }
+    let Some(generation) = report.generation else { return lines.join("\n") };
+    lines.push(format!("generation {generation}"));
+    lines.push(format!("{} alive", counted(report.daemons.len(), "daemon")));
     for daemon in &report.daemons {
         let DaemonRow { id, version, lag_ms, credited } = daemon;
         lines.push(format!("  {id}  version {version}  lag {lag_ms:.1} ms  {credited} buckets credited"));

@@ -92,6 +92,29 @@ impl Config {
         Self::parse(&text, &name)
     }
 
+    /// Reads the Redis URL of the file at `path`, whatever mistakes other keys have.
+    ///
+    /// # Errors
+    /// Problems of the file, if the URL cannot be read for them.
+    pub fn load_redis_url(path: &Path) -> Result<RedisUrl, Problems> {
+        let text =
+            fs::read_to_string(path).map_err(|error| Problems(vec![Problem::unreadable(path, &error)]))?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let (entries, syntax_errors) = syntax::parse(&text);
+        let diagnostics = Diagnostics::new(&text, &name, syntax_errors);
+        let redis = RawTable::root(&entries, &diagnostics).table("redis", keys::REDIS);
+        let url = redis.and_then(|redis| redis.text::<RedisUrl>("url"));
+        let is_all_toml = diagnostics.is_all_toml();
+        let (errors, _) = diagnostics.finish();
+        match url {
+            Some(url) => Ok(url.value),
+            None if is_all_toml && !errors.iter().any(|problem| problem.key.starts_with("redis")) => {
+                Ok(RedisUrl::default())
+            }
+            None => Err(Problems(errors)),
+        }
+    }
+
     fn read(root: &RawTable<'_>) -> Self {
         let redis = root.table("redis", keys::REDIS);
         let redis_url = redis.and_then(|redis| redis.text::<RedisUrl>("url"));

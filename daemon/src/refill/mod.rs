@@ -8,6 +8,7 @@ mod engine;
 mod eviction;
 mod freezes;
 mod in_flight;
+mod latency;
 mod limiter;
 mod log_throttle;
 mod passes;
@@ -21,4 +22,5 @@ mod strays;
 mod timeouts;
 
 pub use engine::{Engine, EngineCommand, EngineSettings};
+pub(crate) use latency::SLOW;
 pub use status::EngineStatus;

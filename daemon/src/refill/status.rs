@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use topup_wire::connection::Cause;
+
 /// The engine's status at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
@@ -9,6 +11,10 @@ pub struct EngineStatus {
     pub ready: bool,
     /// Whether Redis answers.
     pub connected: bool,
+    /// The reason why it does not.
+    pub cause: Option<Cause>,
+    /// The latency of the last heartbeat while Redis is slow.
+    pub slow: Option<Duration>,
     /// The generation this daemon refills.
     pub generation: u64,
     /// Token bucket shards being refilled.

@@ -1,6 +1,7 @@
 //! Connections to Redis: to one server, or to the node of a cluster that has the keys.
 
 mod address;
+mod cause;
 mod cluster_router;
 mod node;
 mod redirect;
@@ -14,6 +15,7 @@ use redis::{
 use tokio::time::sleep;
 
 pub use address::{Address, check};
+pub use cause::Cause;
 pub(crate) use cluster_router::{ClusterRouter, SLOW, node_replaced};
 use node::Commands;
 pub(crate) use node::Node;
@@ -83,6 +85,12 @@ impl Connection {
         }
         let nodes = self.router.nodes().into_iter();
         Ok(nodes.map(|node| Self { router: self.router.clone(), last: Some(node) }).collect())
+    }
+
+    /// The cause of `error`, which the last command had. Asks the server on a new connection, for at most a second, if
+    /// the error alone does not tell.
+    pub async fn diagnose(&self, error: &RedisError) -> Cause {
+        cause::diagnose(error, self.last.as_ref().unwrap_or(self.router.first()).info()).await
     }
 
     pub(crate) fn router(&self) -> &Arc<ClusterRouter> {

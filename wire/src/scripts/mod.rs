@@ -23,7 +23,7 @@ pub use at_rest::{
     number_at_rest, read_counter, read_number_at_rest, rests_as_number,
 };
 pub use count::{clear_counts, count, counts};
-pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
+pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
 };
