@@ -20,6 +20,7 @@ pub fn what(cause: Cause) -> &'static str {
         Cause::Replicas => "Redis refuses: it has too few replicas",
         Cause::Clients => "Redis refuses: it has too many clients",
         Cause::Cluster => "Redis refuses: a part of the cluster is down",
+        Cause::Sentinel => "Redis is away: the sentinels tell no master",
         Cause::Other => "Redis refuses",
     }
 }
@@ -44,6 +45,9 @@ pub fn action(cause: Cause) -> &'static str {
         Cause::Replicas => "bring replicas back, or lower min-replicas-to-write",
         Cause::Clients => "raise maxclients, or end idle connections",
         Cause::Cluster => "mend the cluster: redis-cli --cluster check",
+        Cause::Sentinel => {
+            "check the sentinels in the URL, the name of the master behind them, and sentinel_password"
+        }
         Cause::Other => "see the error, and the log of Redis",
     }
 }

@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr};
 
 use topup_wire::connection;
 
-/// A Redis URL that this build can connect to: `redis://`, also of several nodes of a cluster, or `unix://`. Displayed
-/// without its password.
+/// A Redis URL that this build can connect to: `redis://`, also of several nodes of a cluster, `redis+sentinel://`, or
+/// `unix://`. Displayed without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(String);
 
@@ -50,8 +50,8 @@ impl FromStr for RedisUrl {
 
     fn from_str(text: &str) -> Result<Self, RedisUrlError> {
         match text.split_once("://") {
-            Some(("redis" | "unix" | "redis+unix", _)) => {}
-            Some(("rediss" | "valkeys", _)) => return Err(RedisUrlError::Tls),
+            Some(("redis" | "unix" | "redis+unix" | "redis+sentinel", _)) => {}
+            Some(("rediss" | "rediss+sentinel" | "valkeys", _)) => return Err(RedisUrlError::Tls),
             _ => return Err(RedisUrlError::Scheme),
         }
         match connection::check(text) {
@@ -69,7 +69,7 @@ impl fmt::Display for RedisUrl {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
         // A password stands before the last @, or for unix:// in the query.
         let address = rest.split_once('?').map_or(rest, |(address, _)| address);
-        match address.rsplit_once('@').filter(|_| scheme == "redis") {
+        match address.rsplit_once('@').filter(|_| !scheme.contains("unix")) {
             Some((_, host)) => f.pad(&format!("{scheme}://***@{host}")),
             None => f.pad(&format!("{scheme}://{address}")),
         }

@@ -9,6 +9,7 @@ use tokio::{
     time::timeout,
 };
 
+use super::sentinel::NO_MASTER;
 use crate::pipeline::socket::connect;
 
 /// The longest time of one step of a diagnosis. Redis needs a round trip for each.
@@ -64,6 +65,8 @@ pub enum Cause {
     Clients,
     /// A cluster has hash slots without a master.
     Cluster,
+    /// No sentinel tells the master.
+    Sentinel,
     /// Anything else.
     Other,
 }
@@ -84,6 +87,7 @@ impl Cause {
             Some("MISCONF") => return Self::Disk,
             Some("NOREPLICAS") => return Self::Replicas,
             Some("CLUSTERDOWN") => return Self::Cluster,
+            _ if text.starts_with(NO_MASTER) => return Self::Sentinel,
             _ if text.contains("max number of clients") => return Self::Clients,
             // Without the password, Redis refuses a command of more than ten arguments with this word and no NOAUTH.
             _ if text.contains("unauthenticated") => return Self::Password,
@@ -121,6 +125,7 @@ impl Cause {
             Self::Replicas => "replicas",
             Self::Clients => "clients",
             Self::Cluster => "cluster",
+            Self::Sentinel => "sentinel",
             Self::Other => "other",
         }
     }
