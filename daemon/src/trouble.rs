@@ -1,8 +1,8 @@
-//! Trouble with Redis in an operator's words: what is wrong, and what to do.
+//! Trouble with Redis in an operator's words: the cause and its remedy.
 
 use topup_wire::connection::Cause;
 
-/// What is wrong with a Redis for this `cause`.
+/// The `cause` in words.
 pub fn what(cause: Cause) -> &'static str {
     match cause {
         Cause::Refused => "Redis is away: nothing listens at its address",
@@ -25,7 +25,7 @@ pub fn what(cause: Cause) -> &'static str {
     }
 }
 
-/// What to do about it.
+/// The remedy for a `cause`.
 pub fn action(cause: Cause) -> &'static str {
     match cause {
         Cause::Refused => "start Redis, or correct the URL",

@@ -48,7 +48,7 @@ impl Sentinels {
         let mut redis = Vec::new();
         for _ in 0..3 {
             let server = Redis::tcp().await;
-            set_passwords(&server).await;
+            configure(&server).await;
             redis.push(server);
         }
         let port = port_of(&redis[0]);
@@ -61,7 +61,7 @@ impl Sentinels {
         started
     }
 
-    /// Waits until each sentinel knows all others and both replicas, of whichever master.
+    /// Waits until each sentinel knows all others and both replicas, and these have the data of the master.
     pub async fn agree(&self) {
         for sentinel in &self.sentinels {
             let agreed = async || {
@@ -72,6 +72,16 @@ impl Sentinels {
                 if all { Ok(()) } else { Err(format!("{told:?}")) }
             };
             eventually(SOON, agreed).await;
+        }
+        for redis in &self.redis {
+            let linked = async || {
+                // Sentinels cut the connections of a server whose role they change.
+                let info = ask::<String>(PASSWORD, port_of(redis), &["INFO", "replication"]).await;
+                let info = info.map_err(|error| error.to_string())?;
+                let is_linked = info.contains("role:master") || info.contains("master_link_status:up");
+                if is_linked { Ok(()) } else { Err(info) }
+            };
+            eventually(SOON, linked).await;
         }
     }
 
@@ -112,7 +122,7 @@ impl Sentinels {
             self.redis.iter_mut().find(|redis| redis.server.pid().is_none()).expect("one was killed");
         killed.server.restart().expect("a server that ran before starts");
         killed.reconnect().await;
-        set_passwords(killed).await;
+        configure(killed).await;
     }
 
     /// Has the sentinels make a replica the master, while the master is well.
@@ -166,16 +176,23 @@ impl Sentinel {
     }
 
     async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
-        let client =
-            redis::Client::open(format!("redis://:{SENTINEL_PASSWORD}@127.0.0.1:{}", self.port.number()))?;
-        let mut connection = client.get_multiplexed_async_connection().await?;
-        Cmd::new().arg(words).query_async(&mut connection).await
+        ask(SENTINEL_PASSWORD, self.port.number(), words).await
     }
 }
 
-async fn set_passwords(redis: &Redis) {
-    for option in ["masterauth", "requirepass"] {
-        redis.ask::<()>(&["CONFIG", "SET", option, PASSWORD]).await;
+/// Asks the server at `port` on a connection of its own.
+async fn ask<T: redis::FromRedisValue>(password: &str, port: u16, words: &[&str]) -> redis::RedisResult<T> {
+    let client = redis::Client::open(format!("redis://:{password}@127.0.0.1:{port}"))?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    Cmd::new().arg(words).query_async(&mut connection).await
+}
+
+/// Sets the passwords, and sends replicas their data without a wait for more replicas.
+async fn configure(redis: &Redis) {
+    for (option, value) in
+        [("masterauth", PASSWORD), ("requirepass", PASSWORD), ("repl-diskless-sync-delay", "0")]
+    {
+        redis.ask::<()>(&["CONFIG", "SET", option, value]).await;
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn main(args: &Status) -> Exit {
     })
 }
 
-/// What is read, side by side.
+/// The report while several reads fill it.
 #[derive(Debug, Default)]
 struct Reading {
     report: StatusReport,
@@ -87,7 +87,7 @@ async fn gather(redis: String, connection: &Connection) -> StatusReport {
     report
 }
 
-/// Reads the published state. What has been read before an error stays in `reading`.
+/// Reads the published state. An error leaves earlier answers in `reading`.
 async fn read(reading: &RefCell<Reading>, connection: &Connection) -> RedisResult<()> {
     let (basics, daemons, limits) = (
         basics(reading, connection.clone()),

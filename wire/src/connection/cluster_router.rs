@@ -102,8 +102,11 @@ impl ClusterRouter {
         self.sentinels.is_some()
     }
 
-    /// Makes sure that commands may go to `node`. Behind sentinels, the first server of the URL only stands for the
-    /// master: this finds the master, and its error then says that nothing was done.
+    /// Makes sure that commands may go to `node`.
+    ///
+    /// # Errors
+    /// Behind sentinels, the first server of the URL only stands for the master. Its commands get an error that sends
+    /// them to the master, or the reason why the master is unknown.
     pub(crate) async fn check_node(&self, node: &Arc<Node>) -> RedisResult<()> {
         if !self.has_sentinels() || !Arc::ptr_eq(node, self.first()) {
             return Ok(());

@@ -22,7 +22,7 @@ pub(super) struct SentinelUrl {
     /// The name under which they know the master.
     name: String,
     sentinels: Vec<ConnectionInfo>,
-    /// How to connect to the master; its address is that of a sentinel.
+    /// Settings of a connection to the master, except for its address.
     master: ConnectionInfo,
 }
 
