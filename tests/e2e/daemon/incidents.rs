@@ -46,7 +46,7 @@ async fn status(url: &str) -> Told {
         (json.code, "", ""),
         "{text:?}, {json:?}"
     );
-    let json = serde_json::from_str(&json.stdout).unwrap_or_else(|error| panic!("{error}: {json:?}"));
+    let json = serde_json::from_str(&json.stdout).unwrap();
     Told { code: text.code, text: text.stdout, json }
 }
 
