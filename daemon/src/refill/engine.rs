@@ -205,7 +205,7 @@ impl Engine {
         let beat = match result {
             Ok(beat) => beat,
             Err(failure) => {
-                self.redis_health.failed(failure, self.tick);
+                self.redis_health.failed(failure, began, self.tick);
                 let cause = self.redis_health.cause();
                 self.status.send_modify(|status| (status.connected, status.cause) = (false, cause));
                 return;

@@ -61,14 +61,14 @@ impl RedisHealth {
         self.0.as_ref().is_some_and(|outage| outage.last_attempt.elapsed() < outage.pause)
     }
 
-    /// Records a failed attempt. Pauses double from `first_pause` up to 100 ms.
-    pub(super) fn failed(&mut self, failure: Failure, first_pause: Duration) {
+    /// Records an attempt that began at `began` and failed. Pauses double from `first_pause` up to 100 ms.
+    pub(super) fn failed(&mut self, failure: Failure, began: Moment, first_pause: Duration) {
         let (now, cause) = (Moment::now(), failure.cause);
         let Some(outage) = &mut self.0 else {
             tracing::warn!("{failure}; trying again");
             self.0 = Some(Outage {
                 last: failure,
-                began: now,
+                began,
                 logged: now,
                 logged_cause: cause,
                 attempts: 1,
