@@ -41,8 +41,8 @@ const ASKED_AT_ONCE: usize = 3;
 /// The servers are a cluster if the URL names several, or if one redirects, or if it says so in reply to one
 /// question after the first command. The question is needed where the first server has all keys that are used.
 ///
-/// Behind sentinels, the map has one node, their master. It is refreshed as that of a cluster is, and every second: a
-/// master that was cut off from its sentinels may still answer.
+/// Behind sentinels, the map has one node, their master. It is refreshed as that of a cluster is, and four times a
+/// second: a master that was demoted or cut off may still answer.
 pub(crate) struct ClusterRouter {
     /// The servers of the URL, or one that stands for the master before the sentinels have told it.
     named: Vec<Arc<Node>>,
@@ -337,10 +337,11 @@ impl fmt::Debug for ClusterRouter {
     }
 }
 
-/// Asks the sentinels every second for their master, from the first command on.
+/// Asks the sentinels again and again for their master, from the first command on. In a failover by hand, the old master
+/// goes on for some seconds: so long, no two workers may disagree.
 async fn follow_master(router: Weak<ClusterRouter>) {
     loop {
-        sleep(SLOW).await;
+        sleep(REFRESH_EVERY).await;
         let Some(router) = router.upgrade() else { return };
         if router.is_cluster.load(Relaxed) {
             // Without sentinels, the last master stays.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
-use redis::{Cmd, ConnectionInfo, ErrorKind, RedisError, RedisResult, from_redis_value_ref};
+use redis::{Cmd, ConnectionInfo, ErrorKind, Pipeline, RedisError, RedisResult, Value, from_redis_value_ref};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
@@ -120,18 +120,36 @@ impl Sentinels {
 
 /// Asks `node`, a sentinel, for the master: the number of its last failover, and its address.
 async fn told(node: Arc<Node>, name: String) -> RedisResult<(u64, Address)> {
-    let mut command = Cmd::new();
-    command.arg("SENTINEL").arg("MASTER").arg(&name);
-    let answer = ask(&node, &command).await;
+    // During a failover, only the first of the two has the new address, and only the second has its number.
+    let mut commands = Pipeline::new();
+    commands
+        .cmd("SENTINEL")
+        .arg("GET-MASTER-ADDR-BY-NAME")
+        .arg(&name)
+        .cmd("SENTINEL")
+        .arg("MASTER")
+        .arg(&name);
     let place = node.address().map(ToString::to_string).unwrap_or_default();
-    // Which sentinel it was is worth telling.
-    let answer = answer.map_err(|error| RedisError::from(io::Error::other(format!("{place}: {error}"))))?;
-    let fields: HashMap<String, String> = from_redis_value_ref(&answer)?;
-    let number = |field: &str| fields.get(field).and_then(|value| value.parse::<u64>().ok());
-    let (host, port) = (fields.get("ip"), number("port").and_then(|port| port.try_into().ok()));
-    let address = host.zip(port).map(|(host, port)| Address::new(host, port));
-    let strange = || RedisError::from((ErrorKind::Parse, "a sentinel's answer has no address of a master"));
-    Ok((number("config-epoch").unwrap_or(0), address.ok_or_else(strange)?))
+    // The error names its sentinel.
+    let error = |error: RedisError| RedisError::from(io::Error::other(format!("{place}: {error}")));
+    let answers = ask(&node, Commands::Many(&commands, 0, 2)).await.map_err(error)?;
+    let [address, master] = &answers[..] else { return Err(error(strange())) };
+    let address: Option<(String, u16)> = address
+        .clone()
+        .extract_error()
+        .and_then(|address| Ok(from_redis_value_ref(&address)?))
+        .map_err(error)?;
+    let fields = master.clone().extract_error().and_then(|master| Ok(from_redis_value_ref(&master)?));
+    let Some((host, port)) = address else {
+        return Err(error(fields.err().unwrap_or_else(strange)));
+    };
+    let fields: HashMap<String, String> = fields.unwrap_or_default();
+    let epoch = fields.get("config-epoch").and_then(|epoch| epoch.parse().ok());
+    Ok((epoch.unwrap_or(0), Address::new(&host, port)))
+}
+
+fn strange() -> RedisError {
+    RedisError::from((ErrorKind::Parse, "a sentinel's answer has no address of a master"))
 }
 
 /// Makes sure that the server of `node`, which the sentinels call the master, says so too.
@@ -141,8 +159,8 @@ async fn told(node: Arc<Node>, name: String) -> RedisResult<(u64, Address)> {
 pub(super) async fn verify(node: &Node) -> RedisResult<()> {
     let mut command = Cmd::new();
     command.arg("ROLE");
-    let answer = ask(node, &command).await?;
-    let role: Vec<redis::Value> = from_redis_value_ref(&answer)?;
+    let answer = ask(node, Commands::One(&command)).await?.pop().unwrap_or(Value::Nil).extract_error()?;
+    let role: Vec<Value> = from_redis_value_ref(&answer)?;
     let role: String = role.first().map(from_redis_value_ref).transpose()?.unwrap_or_default();
     if role == "master" {
         return Ok(());
@@ -152,10 +170,9 @@ pub(super) async fn verify(node: &Node) -> RedisResult<()> {
     Err(redis::make_extension_error("READONLY".to_owned(), Some(detail)))
 }
 
-async fn ask(node: &Node, command: &Cmd) -> RedisResult<redis::Value> {
+async fn ask(node: &Node, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
     let late = || RedisError::from((ErrorKind::Io, "no answer", format!("within {ANSWER_WITHIN:?}")));
-    let answer = timeout(ANSWER_WITHIN, node.ask(Commands::One(command))).await;
-    answer.unwrap_or_else(|_| Err(late()))?.pop().unwrap_or(redis::Value::Nil).extract_error()
+    timeout(ANSWER_WITHIN, node.ask(commands)).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn with_port(host: &str) -> String {
