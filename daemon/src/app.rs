@@ -1,6 +1,12 @@
 //! The running daemon: puts the engine, the scheduled wake-ups and the signals together.
 
-use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    hash::{BuildHasher, RandomState},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use tokio::{
@@ -18,6 +24,7 @@ use crate::{
     signals::{Request, Requests},
     systemd,
     text::{counted, utc},
+    trouble,
     wake_ups::WakeUps,
 };
 
@@ -236,10 +243,12 @@ impl App {
     /// The status in one line.
     fn status_line(&self) -> String {
         let status = self.status.borrow().clone();
-        let redis = match status.newer_schema {
-            Some(newer) if status.connected => &format!("connected, writes nothing: {newer}"),
-            _ if status.connected => "connected",
-            _ => "Redis is away",
+        let redis = match (status.connected, status.cause, status.slow, status.newer_schema) {
+            (true, _, _, Some(newer)) => format!("connected, writes nothing: {newer}"),
+            (true, _, Some(latency), _) => format!("connected, Redis is slow ({latency:.0?})"),
+            (true, ..) => "connected".to_owned(),
+            (false, Some(cause), ..) => trouble::what(cause).to_owned(),
+            (false, None, ..) => "Redis is away".to_owned(),
         };
         let refused = self.refused.as_ref().and_then(|problems| problems.0.first()).map(|problem| {
             let since = status.refused_since.map(|since| format!(" (since {})", utc(since)));
@@ -258,8 +267,24 @@ impl App {
     }
 }
 
-/// The name of this daemon among others: host and process.
+/// The name of this daemon among others: host, process and a random token. Containers on one host may share the first
+/// two.
 pub fn daemon_id() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}", host.trim(), std::process::id())
+    let host = rustix::system::uname();
+    let token = RandomState::new().hash_one(()) as u32;
+    format!("{}:{}:{token:08x}", host.nodename().to_string_lossy(), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As two containers on one host may be.
+    #[test]
+    fn two_daemons_of_one_host_and_process_id_have_two_names() {
+        let [one, other] = [daemon_id(), daemon_id()];
+        let process = |id: &str| id.rsplit_once(':').map(|(process, _)| process.to_owned());
+        assert_eq!(process(&one), process(&other));
+        assert_ne!(one, other);
+    }
 }

@@ -1,8 +1,9 @@
 //! The config file, and the Redis URLs that override the one in it.
 
 use std::{
-    env, fs,
-    path::{self, PathBuf},
+    env,
+    fs::{self, File},
+    path::{self, Path, PathBuf},
 };
 
 use anyhow::Context;
@@ -12,6 +13,15 @@ use crate::config::{Config, Problems, RedisUrl};
 
 /// The environment variable that names the Redis.
 pub const URL_VARIABLE: &str = "TOPUP_REDIS_URL";
+/// The config file of the installed service.
+pub const INSTALLED_CONFIG: &str = "/etc/topup/config.toml";
+/// The credential of the installed service, as it has it and as systemd finds it. `systemd/topupd.service` names it.
+const CREDENTIAL_FILES: [&str; 4] = [
+    "run/credentials/topupd.service/redis-url",
+    "etc/credstore/topup.redis-url",
+    "run/credstore/topup.redis-url",
+    "usr/lib/credstore/topup.redis-url",
+];
 
 /// The config file, and a Redis URL that overrides all others.
 #[derive(Clone, Debug)]
@@ -74,15 +84,52 @@ impl ConfigSource {
         }
         let credential =
             env::var_os("CREDENTIALS_DIRECTORY").map(|folder| PathBuf::from(folder).join("redis-url"));
-        if let Some(path) = credential.filter(|path| path.exists()) {
-            let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
-            return text.trim().parse().map(Some).context("the credential redis-url");
-        }
-        Ok(None)
+        credential.filter(|path| path.exists()).map(|path| read_credential(&path)).transpose()
     }
+}
+
+/// The Redis URL in the credential of the installed service, below the folder `root`; `None` if there is none that this
+/// user may read.
+///
+/// # Errors
+/// If the credential is not the URL of a Redis.
+pub fn credential_of_service(root: &Path) -> anyhow::Result<Option<RedisUrl>> {
+    let paths = CREDENTIAL_FILES.map(|file| root.join(file));
+    let path = paths.iter().find(|path| File::open(path).is_ok());
+    path.map(|path| read_credential(path)).transpose()
+}
+
+fn read_credential(path: &Path) -> anyhow::Result<RedisUrl> {
+    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    text.trim().parse().context("the credential redis-url")
 }
 
 /// The config file when none is named. A file that happens to lie in the current folder is never used.
 pub fn default_config() -> PathBuf {
-    PathBuf::from("/etc/topup/config.toml")
+    INSTALLED_CONFIG.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_credential_of_the_service_is_found_where_systemd_keeps_it() {
+        let root = tempfile::tempdir().unwrap();
+        let found = || credential_of_service(root.path()).map(|url| url.map(|url| url.as_str().to_owned()));
+        assert_eq!(found().unwrap(), None);
+        // Each place goes before the ones behind it.
+        for (number, file) in CREDENTIAL_FILES.iter().enumerate().rev() {
+            let (path, url) = (root.path().join(file), format!("redis://:secret@host{number}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, format!("{url}\n")).unwrap();
+            assert_eq!(found().unwrap(), Some(url));
+        }
+        fs::write(root.path().join(CREDENTIAL_FILES[0]), "http://:secret@there").unwrap();
+        let error = format!("{:#}", found().unwrap_err());
+        assert!(
+            error.contains("the credential redis-url: not a Redis URL") && !error.contains("secret"),
+            "{error}"
+        );
+    }
 }

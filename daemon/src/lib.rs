@@ -12,4 +12,5 @@ pub mod refill;
 pub mod signals;
 pub mod systemd;
 pub mod text;
+pub mod trouble;
 pub mod wake_ups;

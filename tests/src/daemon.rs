@@ -1,12 +1,16 @@
 //! The daemon as a child process.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -31,6 +35,7 @@ pub struct Launch {
     command: Command,
     args: Vec<OsString>,
     dir: TempDir,
+    is_journal: bool,
 }
 
 /// A running `topupd run`; killed on drop.
@@ -58,7 +63,7 @@ impl Launch {
             command.env_remove(name);
         }
         command.env("NO_COLOR", "1").stdin(Stdio::null()).kill_on_drop(true);
-        Self { command, args: Vec::new(), dir }
+        Self { command, args: Vec::new(), dir, is_journal: false }
     }
 
     /// Uses this Redis, by `TOPUP_REDIS_URL`, which wins over the configuration.
@@ -74,6 +79,12 @@ impl Launch {
     /// Sets a variable of its environment.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) -> Self {
         self.command.env(name, value.into());
+        self
+    }
+
+    /// Tells the daemon that its stderr is the journal of systemd.
+    pub fn journal(mut self) -> Self {
+        self.is_journal = true;
         self
     }
 
@@ -97,9 +108,18 @@ impl Launch {
     #[must_use]
     pub fn run(mut self) -> Daemon {
         self.say("run");
-        self.command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("topupd cannot be run: {error}"));
-        let stderr = Lines::of(child.stderr.take().expect("its stderr is piped"));
+        let (stderr, writer) = std::io::pipe().expect("a pipe");
+        if self.is_journal {
+            let stream = File::from(OwnedFd::from(writer.try_clone().expect("a second end")));
+            let stream = stream.metadata().expect("a pipe has an inode");
+            self.command.env("JOURNAL_STREAM", format!("{}:{}", stream.dev(), stream.ino()));
+        }
+        self.command.stdout(Stdio::null()).stderr(writer);
+        let child = self.command.spawn().unwrap_or_else(|error| panic!("topupd cannot be run: {error}"));
+        // The command holds the writing end, and would keep the pipe open.
+        drop(self.command);
+        let stderr = Receiver::from_owned_fd(stderr.into()).expect("a pipe is read without blocking");
+        let stderr = Lines::of(stderr);
         Daemon { child, stderr, dir: self.dir }
     }
 

@@ -16,6 +16,7 @@ pub mod notify;
 pub mod proxy;
 pub mod redis;
 pub mod seed;
+pub mod sentinel;
 pub mod stalls;
 pub mod workers;
 

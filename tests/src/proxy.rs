@@ -40,6 +40,8 @@ enum Mode {
     Hang,
     /// Requests arrive, answers do not.
     LoseAnswers,
+    /// Instants in answers, whole numbers of 16 digits, are later by so many µs.
+    StepClock(u64),
     /// Every so manieth piece of data, either way, is the last of its connection and comes through by half.
     Tear(u64),
 }
@@ -102,6 +104,11 @@ impl Proxy {
         self.set(Mode::LoseAnswers);
     }
 
+    /// Sets the clock of Redis forward by so many µs: every instant in its answers.
+    pub fn step_clock(&self, micros: u64) {
+        self.set(Mode::StepClock(micros));
+    }
+
     /// Cuts connections in the middle of every `nth` piece of data.
     pub fn tear(&self, nth: u64) {
         self.set(Mode::Tear(nth));
@@ -158,7 +165,7 @@ impl Pipe {
         loop {
             let length = from.read(&mut piece).await?;
             let mode = self.passable().await;
-            let data = &piece[..length];
+            let data = &mut piece[..length];
             if length == 0 {
                 return Ok(());
             }
@@ -170,6 +177,7 @@ impl Pipe {
                 // The fault itself.
                 Mode::Delay(delay) => sleep(delay).await,
                 Mode::LoseAnswers if self.answers => continue,
+                Mode::StepClock(micros) if self.answers => step_instants(data, micros),
                 Mode::Tear(nth) if (self.pieces.fetch_add(1, Relaxed) + 1).is_multiple_of(nth) => {
                     return to.write_all(&data[..length / 2]).await;
                 }
@@ -183,6 +191,21 @@ impl Pipe {
     async fn passable(&mut self) -> Mode {
         // A proxy that is gone lets nothing through: its connections are just being cut.
         self.way.wait_for(|way| way.mode != Mode::Hang).await.map_or(Mode::Pass, |way| way.mode)
+    }
+}
+
+/// Adds `micros` to each whole number of 16 digits, as it stands in an answer: `:1700000000000000\r\n`.
+fn step_instants(data: &mut [u8], micros: u64) {
+    for at in 0..data.len().saturating_sub(17) {
+        if data[at] != b':' || data[at + 17] != b'\r' {
+            continue;
+        }
+        let digits = &mut data[at + 1..at + 17];
+        let instant = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+        let stepped = instant.map(|instant| (instant + micros).to_string());
+        if let Some(stepped) = stepped.filter(|stepped| stepped.len() == 16) {
+            digits.copy_from_slice(stepped.as_bytes());
+        }
     }
 }
 

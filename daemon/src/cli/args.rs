@@ -28,9 +28,12 @@ Environment:
   NO_COLOR         No colours, even on a terminal
 
 Exit codes:
-  0   done, or the take was allowed
+  0   done, or the take was allowed; of status: all is well
   1   the take was denied
-  2   no decision: Redis is away, no such limit is published, or a live daemon has the limit to remove
+  2   no decision: Redis is away or refuses, no such limit is published, or a live daemon has the limit to remove
+  3   of status: nothing is published
+  4   of status: no daemon is alive, and workers go on without
+  5   of status: something needs a look
   64  wrong usage
   78  wrong config";
 
@@ -61,7 +64,10 @@ pub(super) enum Command {
     /// The limit goes with all its buckets. If a live daemon has the limit in its config, only the claims of configs
     /// without a live daemon end. The live daemon then takes the limit over.
     Remove(Remove),
-    /// Show the published limits, their active buckets, and the live daemons
+    /// Show whether all is well, the live daemons, and the published limits with their active buckets
+    ///
+    /// The answer comes within 2 s whatever state Redis is in. It names each problem and what to do about it, and the
+    /// exit code tells the worst one.
     Status(Status),
 }
 

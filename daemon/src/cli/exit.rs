@@ -9,8 +9,14 @@ pub enum Exit {
     Done,
     /// A take was denied.
     Denied,
-    /// No decision: Redis is away, no such limit is published, or a live daemon has the limit to remove.
+    /// No decision: Redis is away or refuses, no such limit is published, or a live daemon has the limit to remove.
     Undecided,
+    /// Of `status`: nothing is published.
+    Unpublished,
+    /// Of `status`: no daemon is alive.
+    NoDaemon,
+    /// Of `status`: takes are decided, but something needs a look.
+    Degraded,
     /// Wrong usage.
     Usage,
     /// Wrong config.
@@ -24,6 +30,9 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Denied => 1,
             Exit::Undecided => 2,
+            Exit::Unpublished => 3,
+            Exit::NoDaemon => 4,
+            Exit::Degraded => 5,
             Exit::Usage => 64,
             Exit::Config => 78,
         })

@@ -2,14 +2,19 @@
 
 use std::io::Write;
 
+use tracing::Level;
+
+use crate::logging::prioritized;
+
 /// Prints an error with its causes on standard error.
 pub(super) fn print_error(error: &anyhow::Error) {
     eprint_line(&format!("topupd: {error:#}"));
 }
 
-/// Prints a line on standard error.
+/// Prints an error, or a text that begins with `warning: `, on standard error.
 pub(super) fn eprint_line(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let level = if text.starts_with("warning: ") { Level::WARN } else { Level::ERROR };
+    let _ = writeln!(std::io::stderr().lock(), "{}", prioritized(text, level));
 }
 
 /// Prints a line on standard output.

@@ -1,6 +1,6 @@
 //! Shared by the commands that ask Redis: the connection, timeouts, and failures as exit codes.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, anyhow};
 use tokio::time::timeout;
@@ -15,8 +15,8 @@ use super::{
     output::{eprint_line, print_error},
 };
 use crate::{
-    config::Config,
-    config_source::{ConfigSource, default_config},
+    config::{Config, RedisUrl},
+    config_source::{ConfigSource, INSTALLED_CONFIG, credential_of_service, default_config},
 };
 
 /// The longest that a person at a terminal waits for one answer.
@@ -56,13 +56,31 @@ pub(super) fn run(command: impl Future<Output = Result<Exit, Failure>>) -> Exit 
     }
 }
 
-/// A connection to the Redis of the command line, the environment or the config.
+/// A connection to the Redis of the command line, the environment, the service or the config.
 pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
+    open(&server(args)?)
+}
+
+/// A connection to the Redis at `url`, for the keys of its namespace.
+pub(super) fn open(url: &RedisUrl) -> Result<Connection, Failure> {
+    let connection = connect_lazily(url.as_str()).context("the Redis URL").map_err(wrong)?;
+    Ok(connection.in_namespace(url.namespace()))
+}
+
+/// The URL of that Redis. Mistakes in limits of the config do not matter.
+pub(super) fn server(args: &Connect) -> Result<RedisUrl, Failure> {
     let file = args.config.config.clone();
     let source =
         ConfigSource { file: file.clone().unwrap_or_else(default_config), redis: args.redis.clone() };
-    let wrong = |error: anyhow::Error| Failure::Config(format!("topupd: {error:#}"));
     let url = match source.override_url().map_err(wrong)? {
+        Some(url) => Some(url),
+        // The daemon of this config has the credential.
+        None if source.file == Path::new(INSTALLED_CONFIG) => {
+            credential_of_service(Path::new("/")).map_err(wrong)?
+        }
+        None => None,
+    };
+    let url = match url {
         // The config is not needed then, and its reader may not be allowed to read it.
         Some(url) if file.is_none() => {
             let config = Config::load_without_limits(&source.file);
@@ -80,9 +98,12 @@ pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
             Err(_) => url.unwrap_or_default(),
         },
     };
-    let url = url.with_namespace(args.namespace);
-    let connection = connect_lazily(url.as_str()).context("the Redis URL").map_err(wrong)?;
-    Ok(connection.in_namespace(url.namespace()))
+    Ok(url.with_namespace(args.namespace))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn wrong(error: anyhow::Error) -> Failure {
+    Failure::Config(format!("topupd: {error:#}"))
 }
 
 /// Refuses to decide or write where Redis has a schema that this version does not know.

@@ -2,11 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use redis::RedisError;
 use serde::Serialize;
+use topup_wire::{connection::Cause, scripts::DaemonStatus};
+
+use super::exit::Exit;
+use crate::{text::utc, trouble};
 
 /// The published state.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct StatusReport {
+    /// The URL of the Redis, without its password.
+    pub(super) redis: String,
+    /// Time of an answer of Redis; absent if it gave none.
+    pub(super) latency_ms: Option<f64>,
+    pub(super) health: Health,
+    pub(super) problems: Vec<Problem>,
     pub(super) namespace: String,
     /// The schema in Redis, if this version does not know it. Limits are not shown then.
     pub(super) newer_schema: Option<u64>,
@@ -18,7 +29,33 @@ pub(super) struct StatusReport {
     pub(super) conflicts: Vec<ConflictRow>,
 }
 
+/// The worst of all problems, or none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Health {
+    /// No problem.
+    #[default]
+    Healthy,
+    /// Takes are decided, but something needs a look.
+    Degraded,
+    /// No daemon is alive. Workers go on without.
+    NoDaemon,
+    /// No limit is published, so workers find none.
+    Unpublished,
+    /// Redis is away or refuses.
+    Undecided,
+}
+
+/// Something that is not as it should be.
 #[derive(Debug, Serialize)]
+pub(super) struct Problem {
+    /// A word for machines.
+    pub(super) cause: &'static str,
+    pub(super) what: String,
+    pub(super) action: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct DaemonRow {
     pub(super) id: String,
     /// The name of its config, and the hash of the limits in it.
@@ -82,4 +119,93 @@ pub(super) struct ConflictRow {
 pub(super) struct CandidateRow {
     pub(super) capacity: u64,
     pub(super) rate: Option<String>,
+}
+
+// === impl StatusReport ===
+
+impl StatusReport {
+    /// Adds a problem, which makes the health `health` or worse.
+    pub(super) fn add_problem(
+        &mut self,
+        health: Health,
+        cause: &'static str,
+        what: impl Into<String>,
+        action: impl Into<String>,
+    ) {
+        self.health = self.health.max(health);
+        self.problems.push(Problem { cause, what: what.into(), action: action.into() });
+    }
+
+    /// Adds the limits that two configs want with different terms.
+    pub(super) fn add_conflicts(&mut self, conflicts: Vec<ConflictRow>) {
+        for ConflictRow { limit, daemon, config, held_by } in &conflicts {
+            let holder = |holder: &String| match holder == config {
+                true => "a newer version of it".to_owned(),
+                false => format!("config {holder}"),
+            };
+            let by = held_by.iter().map(holder).collect::<Vec<_>>().join(", ");
+            let what = format!(
+                "limit {limit} is refused to config {config} (daemon {daemon}): {by} holds it with other terms, which \
+                 stay in force"
+            );
+            let action = "write the same terms in both configs or choose another name, then reload";
+            self.add_problem(Health::Degraded, "conflict", what, action);
+        }
+        self.conflicts = conflicts;
+    }
+
+    /// Adds the live daemons, and the configs on disk that they refuse.
+    pub(super) fn add_daemons(&mut self, daemons: impl Iterator<Item = DaemonRow>) {
+        self.daemons = daemons.collect();
+        for daemon in self.daemons.clone() {
+            let Some(problem) = daemon.config_refused else { continue };
+            let what = format!("daemon {} refuses its config on disk: {problem}", daemon.id);
+            let action = "correct the file (`topupd check` names every problem), and reload";
+            self.add_problem(Health::Degraded, "config-refused", what, action);
+        }
+    }
+
+    /// Adds the problem that Redis gives no decisions.
+    pub(super) fn add_refusal(&mut self, cause: Cause, error: &RedisError) {
+        let what = format!("{} ({error})", trouble::what(cause));
+        let for_root = match cause {
+            Cause::Password => "; root can read the credential of the service: try sudo",
+            _ => "",
+        };
+        let action = format!("{}{for_root}", trouble::action(cause));
+        self.add_problem(Health::Undecided, cause.as_str(), what, action);
+    }
+}
+
+// === impl Health ===
+
+impl From<Health> for Exit {
+    fn from(health: Health) -> Self {
+        match health {
+            Health::Healthy => Self::Done,
+            Health::Degraded => Self::Degraded,
+            Health::NoDaemon => Self::NoDaemon,
+            Health::Unpublished => Self::Unpublished,
+            Health::Undecided => Self::Undecided,
+        }
+    }
+}
+
+// === impl DaemonRow ===
+
+impl From<DaemonStatus> for DaemonRow {
+    fn from(DaemonStatus { id, health, .. }: DaemonStatus) -> Self {
+        let (config_refused, since) = health.refused.unzip();
+        Self {
+            id,
+            config: health.owner.to_string(),
+            config_hash: health.config.to_string(),
+            version: health.version,
+            lag_ms: health.lag.as_secs_f64() * 1e3,
+            credited: health.credited,
+            repaired: health.repaired,
+            config_refused,
+            config_refused_since: since.map(utc),
+        }
+    }
 }

@@ -1,17 +1,19 @@
-//! `topupd status`: reads the published limits, their counts and the live daemons.
+//! `topupd status`: reads the published limits, their counts and the live daemons, whatever state Redis is in.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
+use futures_util::future::join_all;
+use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::time::timeout;
 use topup_wire::{
     bucket::Operation,
     claims::Ownership,
-    connection::Connection,
+    connection::{Cause, Connection},
     counts::{Count, Counts},
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Supply},
     namespace::InNamespace,
     reply::Verdict,
-    schema::NewerSchema,
     scripts,
 };
 
@@ -20,87 +22,168 @@ use super::{
     exit::Exit,
     output::print_line,
     ownership::{conflicts, owners},
-    redis::{Failure, ask, connect, run},
-    report::{CandidateRow, DaemonRow, LimitRow, StatusReport},
+    redis::{Failure, open, run, server},
+    report::{CandidateRow, DaemonRow, Health, LimitRow, StatusReport},
     status_text::render,
 };
-use crate::text::utc;
+use crate::{clock::Moment, refill::SLOW};
+
+/// The longest time for all questions. With a diagnosis behind them, the report takes less than 2 s.
+const BUDGET: Duration = Duration::from_millis(1_200);
+/// The longest time for the diagnosis of a failure.
+const DIAGNOSIS: Duration = Duration::from_millis(600);
+
+const SLOW_ACTION: &str = "see SLOWLOG, the machine of Redis and the network";
 
 pub(super) fn main(args: &Status) -> Exit {
     run(async {
-        let report = gather(connect(&args.connect)?).await?;
+        let url = server(&args.connect)?;
+        let connection = open(&url)?;
+        let report = gather(url.to_string(), &connection).await;
         if args.json {
             let text = serde_json::to_string_pretty(&report);
             print_line(&text.map_err(|error| Failure::Undecided(error.into()))?);
         } else {
             print_line(&render(&report));
         }
-        Ok(Exit::Done)
+        Ok(report.health.into())
     })
 }
 
-/// Reads the published state.
-async fn gather(mut connection: Connection) -> Result<StatusReport, Failure> {
-    let newer_schema = ask(scripts::newer_schema(&mut connection)).await?;
-    let generation = ask(scripts::generation(&mut connection)).await?;
-    let alive = ask(scripts::daemons(&mut connection)).await?;
-    let daemons = alive.into_iter().map(|daemon| DaemonRow {
-        id: daemon.id,
-        config: daemon.health.owner.to_string(),
-        config_hash: daemon.health.config.to_string(),
-        version: daemon.health.version,
-        lag_ms: daemon.health.lag.as_secs_f64() * 1e3,
-        credited: daemon.health.credited,
-        repaired: daemon.health.repaired,
-        config_refused: daemon.health.refused.as_ref().map(|(problem, _)| problem.clone()),
-        config_refused_since: daemon.health.refused.as_ref().map(|(_, since)| utc(*since)),
+/// The report while several reads fill it.
+#[derive(Debug, Default)]
+struct Reading {
+    report: StatusReport,
+    /// Whether the live daemons have been read.
+    knows_daemons: bool,
+}
+
+/// Reads what there is within 2 s, and says what is wrong.
+async fn gather(redis: String, connection: &Connection) -> StatusReport {
+    let reading = RefCell::new(Reading::default());
+    let result = timeout(BUDGET, read(&reading, connection)).await;
+    let Reading { mut report, knows_daemons } = reading.into_inner();
+    (report.redis, report.namespace) = (redis, connection.namespace().to_string());
+    report.limits.sort_by(|one, other| one.name.cmp(&other.name));
+    let error = match result {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error),
+        Err(_) if report.latency_ms.is_some() => {
+            let what = format!("Redis is slow: not all answers came within {BUDGET:?}");
+            report.add_problem(Health::Degraded, "slow", what, SLOW_ACTION);
+            None
+        }
+        Err(_) => Some(RedisError::from((ErrorKind::Io, "no answer", format!("within {BUDGET:?}")))),
+    };
+    if let Some(error) = error {
+        let cause = timeout(DIAGNOSIS, connection.diagnose(&error)).await;
+        report.add_refusal(cause.unwrap_or(Cause::of(&error)), &error);
+    }
+    // A Redis that refuses to write refuses heartbeats and publications, too.
+    if report.health < Health::Undecided && report.generation.is_none() {
+        let action = "start topupd, or see its log: it publishes the limits of its config";
+        report.add_problem(Health::Unpublished, "unpublished", "nothing is published", action);
+    } else if report.health < Health::Undecided && knows_daemons && report.daemons.is_empty() {
+        let action = "start topupd; until then workers take by script, exactly, and schedules stand still";
+        report.add_problem(Health::NoDaemon, "no-daemon", "no daemon is alive", action);
+    }
+    report
+}
+
+/// Reads the published state. An error leaves earlier answers in `reading`.
+async fn read(reading: &RefCell<Reading>, connection: &Connection) -> RedisResult<()> {
+    let (basics, daemons, limits) = (
+        basics(reading, connection.clone()),
+        daemons(reading, connection.clone()),
+        limits(reading, connection),
+    );
+    tokio::try_join!(basics, daemons, limits).map(drop)
+}
+
+/// Reads the generation and the latency, and whether Redis would write.
+async fn basics(reading: &RefCell<Reading>, mut connection: Connection) -> RedisResult<()> {
+    let generation = scripts::generation(&mut connection).await?;
+    // The first command had to connect, too.
+    let began = Moment::now();
+    let written = scripts::check_writes(&mut connection).await;
+    let (report, latency) = (&mut reading.borrow_mut().report, began.elapsed());
+    (report.generation, report.latency_ms) = (generation, Some(latency.as_secs_f64() * 1e3));
+    if latency > SLOW {
+        let what = format!("Redis is slow: an answer takes {latency:.0?}");
+        report.add_problem(Health::Degraded, "slow", what, SLOW_ACTION);
+    }
+    match written {
+        // A user that may only look.
+        Err(error) if Cause::of(&error) != Cause::Rights => report.add_refusal(Cause::of(&error), &error),
+        _ => {}
+    }
+    Ok(())
+}
+
+async fn daemons(reading: &RefCell<Reading>, mut connection: Connection) -> RedisResult<()> {
+    let alive = scripts::daemons(&mut connection).await?;
+    let reading = &mut *reading.borrow_mut();
+    reading.report.add_daemons(alive.into_iter().map(DaemonRow::from));
+    reading.knows_daemons = true;
+    Ok(())
+}
+
+async fn limits(reading: &RefCell<Reading>, connection: &Connection) -> RedisResult<()> {
+    let mut asked = connection.clone();
+    if let Some(newer) = scripts::newer_schema(&mut asked).await? {
+        let report = &mut reading.borrow_mut().report;
+        report.newer_schema = Some(newer.number());
+        let action = "see the limits with the topupd of the daemons below";
+        report.add_problem(Health::Degraded, "newer-schema", newer.to_string(), action);
+        return Ok(());
+    }
+    let seen = &scripts::ownership(&mut asked).await?;
+    reading.borrow_mut().report.add_conflicts(conflicts(seen));
+    let published = scripts::published_limits(&mut asked).await?;
+    let rows = published.keys().filter(|name| name.live() == **name).map(|name| async move {
+        let row = row(connection.clone(), name, seen).await;
+        let report = &mut reading.borrow_mut().report;
+        match row {
+            Ok(row) => report.limits.extend(row),
+            Err(error) => {
+                let what = format!("limit {name} cannot be read ({error})");
+                let action = "reload topupd: it publishes the limit anew";
+                report.add_problem(Health::Degraded, "unreadable", what, action);
+            }
+        }
     });
-    let seen = ask(scripts::ownership(&mut connection)).await?;
-    let mut limits = Vec::new();
-    let published = ask(scripts::published_limits(&mut connection)).await?;
-    let readable = |name: &&LimitName| newer_schema.is_none() && name.live() == **name;
-    for name in published.keys().filter(readable) {
-        if let Some(published) = ask(scripts::read_limit(&mut connection, name)).await? {
-            limits.push(row(&mut connection, &published.limit, &seen).await?);
-        }
-    }
-    Ok(StatusReport {
-        namespace: connection.namespace().to_string(),
-        newer_schema: newer_schema.map(NewerSchema::number),
-        generation,
-        daemons: daemons.collect(),
-        limits,
-        conflicts: conflicts(&seen),
-    })
+    join_all(rows).await;
+    Ok(())
 }
 
-/// Reads one limit's row.
-async fn row(connection: &mut Connection, limit: &Limit, seen: &Ownership) -> Result<LimitRow, Failure> {
-    let mut active = (!limit.algorithm.is_script_only()).then_some(0);
-    for shard in 0..limit.shards.get() {
-        let keys = ShardKeys::new(connection.namespace(), &limit.name, shard);
-        if let Some(active) = &mut active {
-            *active += ask(scripts::count_active(connection, &keys)).await?;
-        }
-    }
-    let mut tokens = None;
-    if !limit.keyed {
-        let (keys, peek) = (ShardKeys::new(connection.namespace(), &limit.name, 0), Operation::Peek(1));
-        let settled = ask(scripts::settle(connection, limit.algorithm, &keys, "", peek, false, 0)).await?;
-        tokens = (settled.verdict != Verdict::Unknown).then_some(settled.tokens);
-    }
-    let counts = match limit.has_trial() {
-        true => Some(named(&ask(scripts::counts(connection, &limit.name)).await?)),
-        false => None,
-    };
-    let candidate = match limit.candidate {
-        true => ask(scripts::read_limit(connection, &limit.name.candidate()))
-            .await?
-            .map(|published| published.limit),
-        false => None,
-    };
-    let owners = owners(&limit.name, seen);
-    Ok(LimitRow {
+/// Reads one limit's row; `None` if it was removed meanwhile. Values that Redis refuses to tell are absent.
+async fn row(
+    mut connection: Connection,
+    name: &LimitName,
+    seen: &Ownership,
+) -> RedisResult<Option<LimitRow>> {
+    let connection = &mut connection;
+    let Some(published) = scripts::read_limit(connection, name).await? else { return Ok(None) };
+    let limit = &published.limit;
+    let [mut of_bucket, mut of_counts, mut of_candidate] = [0; 3].map(|_| connection.clone());
+    let (active, tokens, counts, candidate) = tokio::join!(
+        active(connection, limit),
+        tokens(&mut of_bucket, limit),
+        async {
+            match limit.has_trial() {
+                true => scripts::counts(&mut of_counts, &limit.name).await.ok().map(|counts| named(&counts)),
+                false => None,
+            }
+        },
+        async {
+            match limit.candidate {
+                true => scripts::read_limit(&mut of_candidate, &limit.name.candidate()).await.ok().flatten(),
+                false => None,
+            }
+        },
+    );
+    let owners = owners(name, seen);
+    Ok(Some(LimitRow {
         name: limit.name.to_string(),
         orphaned: !owners.iter().any(|owner| owner.alive),
         owners,
@@ -112,10 +195,35 @@ async fn row(connection: &mut Connection, limit: &Limit, seen: &Ownership) -> Re
         active,
         mode: limit.rollout.mode.as_str(),
         enforce_percent: limit.rollout.enforced.get(),
-        candidate: candidate
-            .map(|limit| CandidateRow { capacity: limit.terms.capacity.get(), rate: rate(&limit) }),
+        candidate: candidate.map(|candidate| CandidateRow {
+            capacity: candidate.limit.terms.capacity.get(),
+            rate: rate(&candidate.limit),
+        }),
         counts,
-    })
+    }))
+}
+
+/// The number of counting buckets of all shards.
+async fn active(connection: &Connection, limit: &Limit) -> Option<u64> {
+    if limit.algorithm.is_script_only() {
+        return None;
+    }
+    let shards = (0..limit.shards.get()).map(|shard| {
+        let (mut connection, keys) =
+            (connection.clone(), ShardKeys::new(connection.namespace(), &limit.name, shard));
+        async move { scripts::count_active(&mut connection, &keys).await.ok() }
+    });
+    join_all(shards).await.into_iter().sum()
+}
+
+/// The tokens in the bucket of an unkeyed limit.
+async fn tokens(connection: &mut Connection, limit: &Limit) -> Option<u64> {
+    if limit.keyed {
+        return None;
+    }
+    let (keys, peek) = (ShardKeys::new(connection.namespace(), &limit.name, 0), Operation::Peek(1));
+    let settled = scripts::settle(connection, limit.algorithm, &keys, "", peek, false, 0).await.ok()?;
+    (settled.verdict != Verdict::Unknown).then_some(settled.tokens)
 }
 
 fn rate(limit: &Limit) -> Option<String> {

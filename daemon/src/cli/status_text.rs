@@ -1,27 +1,29 @@
 //! The report of `topupd status` as text.
 
-use topup_wire::{counts::Count, namespace::Namespace, schema::NewerSchema};
+use topup_wire::{counts::Count, namespace::Namespace};
 
-use super::report::{CandidateRow, ConflictRow, DaemonRow, LimitRow, OwnerRow, StatusReport};
+use super::report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, Problem, StatusReport};
+use crate::text::counted;
 
 /// The report as text.
 pub(super) fn render(report: &StatusReport) -> String {
-    let mut lines = Vec::new();
+    let mut lines = vec![match report.latency_ms {
+        Some(latency) => format!("Redis {}, answers in {latency:.1} ms", report.redis),
+        None => format!("Redis {}, no answer", report.redis),
+    }];
     if report.namespace != Namespace::default().as_str() {
         lines.push(format!("namespace {}", report.namespace));
     }
-    if let Some(newer) = report.newer_schema.and_then(NewerSchema::of) {
-        lines.push(format!("{newer}: use the topupd of the daemons below to see the limits"));
+    for Problem { what, action, .. } in &report.problems {
+        lines.push(format!("problem: {what}"));
+        lines.push(format!("  to do: {action}"));
     }
-    match report.generation {
-        Some(generation) => lines.push(format!("generation {generation}")),
-        None => lines.push("nothing is published: is topupd running?".to_owned()),
+    if report.problems.is_empty() {
+        lines.push("healthy".to_owned());
     }
-    lines.push(match report.daemons.len() {
-        0 => "no daemon alive: workers take by script".to_owned(),
-        1 => "1 daemon alive".to_owned(),
-        n => format!("{n} daemons alive"),
-    });
+    let Some(generation) = report.generation else { return lines.join("\n") };
+    lines.push(format!("generation {generation}"));
+    lines.push(format!("{} alive", counted(report.daemons.len(), "daemon")));
     for daemon in &report.daemons {
         let DaemonRow { id, version, lag_ms, credited, repaired, config, .. } = daemon;
         let repaired =
@@ -48,8 +50,7 @@ pub(super) fn render(report: &StatusReport) -> String {
             row.name, row.algorithm, row.capacity, rate, tokens, active
         ));
     }
-    let findings: Vec<String> =
-        report.limits.iter().filter_map(orphan).chain(report.conflicts.iter().map(conflict)).collect();
+    let findings: Vec<String> = report.limits.iter().filter_map(orphan).collect();
     if !findings.is_empty() {
         lines.push(String::new());
         lines.extend(findings);
@@ -68,19 +69,6 @@ fn orphan(row: &LimitRow) -> Option<String> {
     let owners = if owners.is_empty() { "no config holds it".to_owned() } else { owners.join("; ") };
     row.orphaned
         .then(|| format!("{}: orphaned, in force until it is removed or taken over: {owners}", row.name))
-}
-
-/// The line about a limit that a live daemon is refused.
-fn conflict(row: &ConflictRow) -> String {
-    let ConflictRow { limit, daemon, config, held_by } = row;
-    let holder = |holder: &String| match holder == config {
-        true => "a newer version of it".to_owned(),
-        false => format!("config {holder}"),
-    };
-    let by = held_by.iter().map(holder).collect::<Vec<_>>().join(", ");
-    format!(
-        "{limit}: refused to config {config} (daemon {daemon}): {by} holds it with other terms, which stay in force"
-    )
 }
 
 /// The lines about a limit on trial: its own counts, those of its candidate, and the comparison with lazy buckets.

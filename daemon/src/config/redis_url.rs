@@ -8,7 +8,7 @@ use topup_wire::{
 };
 
 /// A Redis URL that this build can connect to, and the namespace of the keys there. The URL is `redis://`, also of several
-/// nodes of a cluster, or `unix://`. Displayed without its password.
+/// nodes of a cluster, `redis+sentinel://`, or `unix://`. Displayed without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     url: String,
@@ -81,8 +81,8 @@ impl FromStr for RedisUrl {
 
     fn from_str(text: &str) -> Result<Self, RedisUrlError> {
         match text.split_once("://") {
-            Some(("redis" | "unix" | "redis+unix", _)) => {}
-            Some(("rediss" | "valkeys", _)) => return Err(RedisUrlError::Tls),
+            Some(("redis" | "unix" | "redis+unix" | "redis+sentinel", _)) => {}
+            Some(("rediss" | "rediss+sentinel" | "valkeys", _)) => return Err(RedisUrlError::Tls),
             _ => return Err(RedisUrlError::Scheme),
         }
         let (_, namespace) = connection::split_namespace(text)?;
@@ -103,7 +103,7 @@ impl fmt::Display for RedisUrl {
         let address = rest.split_once('?').map_or(rest, |(address, _)| address);
         let namespace = Some(self.namespace()).filter(|namespace| !namespace.is_default());
         let namespace = namespace.map(|namespace| format!("?namespace={namespace}")).unwrap_or_default();
-        match address.rsplit_once('@').filter(|_| scheme == "redis") {
+        match address.rsplit_once('@').filter(|_| !scheme.contains("unix")) {
             Some((_, host)) => f.pad(&format!("{scheme}://***@{host}{namespace}")),
             None => f.pad(&format!("{scheme}://{address}{namespace}")),
         }

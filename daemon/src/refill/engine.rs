@@ -18,18 +18,19 @@ use super::{
     eviction::warn_of_eviction,
     healing::{Healing, HealingRound},
     in_flight::{InFlight, finished},
+    latency::{Latency, SLOW},
     log_throttle::LogThrottle,
     passes::{EndedPass, Passes},
     publication::{EndedRound, Publication},
     published::{PublishedShards, read_published},
-    redis_health::RedisHealth,
+    redis_health::{Failure, RedisHealth},
     standing::Standing,
     status::EngineStatus,
     strays::sweep_strays,
     timeouts::{turns, with_timeout},
 };
 use crate::{
-    clock::RedisTime,
+    clock::{Moment, RedisTime},
     config::{Config, RedisUrl},
 };
 
@@ -40,6 +41,8 @@ const HEARTBEAT_LIFE: Duration = Duration::from_secs(1);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(50);
 /// The most µs that two clocks may drift apart between two heartbeats. A larger difference means that one was set.
 const CLOCK_STEP: u64 = 1_000;
+/// One µs in so many is the most by which two clocks that are not set drift apart: 500 ppm each, as NTP slews them.
+const CLOCK_DRIFT: u64 = 1_000;
 
 /// A command to the engine.
 #[derive(Debug)]
@@ -75,13 +78,16 @@ pub struct Engine {
     id: String,
     tick: Duration,
     redis_health: RedisHealth,
-    /// The heartbeat in flight, with Redis `TIME` in µs when it was sent.
-    heartbeat: Option<InFlight<(u64, RedisResult<Beat>)>>,
+    latency: Latency,
+    started: Moment,
+    heartbeat: Option<InFlight<EndedHeartbeat>>,
     /// The read of published limits in flight.
     reading: Option<InFlight<RedisResult<PublishedShards>>>,
     time: Option<RedisTime>,
     /// The schema in Redis, if this version does not know it.
     newer_schema: Option<NewerSchema>,
+    /// The most by which `time` is behind: the time of the heartbeat that told it.
+    behind: Duration,
     publication: Publication,
     at_rest: AtRestQueue,
     passes: Passes,
@@ -89,6 +95,15 @@ pub struct Engine {
     refused: Option<String>,
     read_failure_log: LogThrottle,
     status: watch::Sender<EngineStatus>,
+}
+
+/// A heartbeat that has ended.
+struct EndedHeartbeat {
+    /// Redis `TIME` in µs when it was sent; 0 if that was not known.
+    sent: u64,
+    began: Moment,
+    latency: Duration,
+    result: Result<Beat, Failure>,
 }
 
 // === impl Engine ===
@@ -111,10 +126,13 @@ impl Engine {
             id: settings.id,
             tick,
             redis_health: RedisHealth::default(),
+            latency: Latency::default(),
+            started: Moment::now(),
             heartbeat: None,
             reading: None,
             time: None,
             newer_schema: None,
+            behind: Duration::ZERO,
             publication: Publication::new(settings.config, standing, settings.publishes),
             at_rest: AtRestQueue::default(),
             healing: Healing::new(),
@@ -147,7 +165,7 @@ impl Engine {
                 },
                 // Before the passes: of many passes, one has always just ended.
                 _ = turns_of_loop.tick() => self.turn(),
-                Some((sent, reply)) = finished(&mut self.heartbeat) => self.heartbeat_ended(sent, reply),
+                Some(ended) = finished(&mut self.heartbeat) => self.heartbeat_ended(ended),
                 Some(read) = finished(&mut self.reading) => self.reading_ended(read),
                 Some(ended) = self.publication.ended() => self.round_ended(ended),
                 Some(()) = self.at_rest.ended() => self.at_rest.begin(&self.connection),
@@ -205,7 +223,7 @@ impl Engine {
     }
 
     /// Tells Redis that this daemon is alive. The reply has the time and the generation.
-    fn send_heartbeat(&self) -> InFlight<(u64, RedisResult<Beat>)> {
+    fn send_heartbeat(&self) -> InFlight<EndedHeartbeat> {
         let lag = self.status.borrow().lag;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let refused = self.refused.clone().zip(self.status.borrow().refused_since);
@@ -220,46 +238,88 @@ impl Engine {
             config,
         };
         let (mut connection, id) = (self.connection.clone(), self.id.clone());
-        let sent = self.time.map_or(0, RedisTime::now);
+        let (sent, last_failure) =
+            (self.time.map_or(0, RedisTime::now), self.redis_health.last_failure().cloned());
         Box::pin(async move {
+            let began = Moment::now();
             let request = scripts::heartbeat(&mut connection, &id, HEARTBEAT_LIFE, &health);
-            (sent, with_timeout(request).await)
+            let (reply, latency) = (with_timeout(request).await, began.elapsed());
+            let result = match reply {
+                Ok(beat) => Ok(beat),
+                Err(error) => Err(Failure::diagnose(error, &connection, last_failure).await),
+            };
+            EndedHeartbeat { sent, began, latency, result }
         })
     }
 
     /// Learns the health, the time and the generation of Redis.
-    fn heartbeat_ended(&mut self, sent: u64, reply: RedisResult<Beat>) {
-        let beat = match reply {
+    fn heartbeat_ended(&mut self, EndedHeartbeat { sent, began, latency, result }: EndedHeartbeat) {
+        let beat = match result {
             Ok(beat) => beat,
-            Err(error) => {
-                self.redis_health.failed(&error, self.tick);
-                self.status.send_modify(|status| status.connected = false);
-                if scripts::is_corruption(&error) && self.healing.is_idle() {
+            Err(failure) => {
+                let is_corrupt = failure.is_corruption();
+                self.redis_health.failed(failure, began, self.tick);
+                let cause = self.redis_health.cause();
+                self.status.send_modify(|status| (status.connected, status.cause) = (false, cause));
+                if is_corrupt && self.healing.is_idle() {
                     self.healing.begin(&self.connection, &self.id, 0, sent, Vec::new(), true);
                 }
                 return;
             }
         };
-        if self.redis_health.answered() || self.time.is_none() {
+        let is_back = self.redis_health.answered();
+        if is_back || self.time.is_none() {
+            self.passes.excuse(beat.now);
             warn_of_eviction(self.connection.clone());
         }
-        if beat.now + CLOCK_STEP < sent {
-            let back = Duration::from_micros(sent - beat.now);
+        self.note_latency(latency);
+        self.note_clock_step(sent, beat.now);
+        (self.time, self.behind) = (Some(RedisTime::heard(beat.now)), began.elapsed());
+        self.publication.heard(&beat);
+        self.compare_schema(beat.newer_schema);
+        self.status.send_modify(|status| (status.connected, status.cause) = (true, None));
+        self.note_refusal();
+        if self.may_write() && !self.publication.is_under_way() && self.reading.is_none() {
+            self.compare_generation(beat.generation);
+        }
+        self.begin_due_work();
+    }
+
+    /// Says that Redis is slow, and that it is so no longer.
+    fn note_latency(&mut self, latency: Duration) {
+        match self.latency.observe(latency, self.started.elapsed()) {
+            Some(true) => tracing::warn!(
+                "Redis is slow: for a second, every answer has taken more than {SLOW:?}, the last one {latency:.0?}; \
+                 see SLOWLOG, its machine and the network"
+            ),
+            Some(false) => tracing::info!("Redis is no longer slow: the last answer took {latency:.1?}"),
+            None => {}
+        }
+        let slow = self.latency.is_slow().then_some(latency);
+        self.status.send_if_modified(|status| mem::replace(&mut status.slow, slow) != slow);
+    }
+
+    /// Compares Redis `TIME`, now `now`, with the clock of this machine since the heartbeat before. One was `sent` then.
+    fn note_clock_step(&mut self, sent: u64, now: u64) {
+        let Some(time) = self.time else { return };
+        if now + CLOCK_STEP < sent {
+            let back = Duration::from_micros(sent - now);
             tracing::warn!(
                 "Redis's clock stepped back by {back:?}: buckets are credited from the new time on"
             );
             self.passes.clock_stepped_back();
             self.publication.check_boundary();
         }
-        self.publication.heard(&beat);
-        self.time = Some(RedisTime::heard(beat.now));
-        self.compare_schema(beat.newer_schema);
-        self.status.send_modify(|status| status.connected = true);
-        self.note_refusal();
-        if self.may_write() && !self.publication.is_under_way() && self.reading.is_none() {
-            self.compare_generation(beat.generation);
+        // No answer is older than its receipt. Over a long outage, two good clocks may drift apart.
+        let drift = time.age().as_micros() as u64 / CLOCK_DRIFT;
+        let latest = time.now() + self.behind.as_micros() as u64 + CLOCK_STEP + drift;
+        if now > latest {
+            let forward = Duration::from_micros(now - time.now());
+            tracing::warn!(
+                "Redis's clock stepped forward by {forward:?}: buckets are credited for that time, up to their capacity"
+            );
+            self.passes.excuse(now);
         }
-        self.begin_due_work();
     }
 
     /// Whether this version knows the schema in Redis, as of the last heartbeat.
@@ -375,7 +435,12 @@ impl Engine {
     }
 
     fn pass_ended(&mut self, ended: EndedPass) {
-        let lag = self.passes.ended(ended, self.time.map_or(0, RedisTime::now));
+        let now = self.time.map_or(0, RedisTime::now);
+        // Redis was away. Its answers to passes may come before its answer to a heartbeat.
+        if !self.redis_health.is_up() || self.time.is_some_and(|time| time.age() > HEARTBEAT_LIFE) {
+            self.passes.excuse(now);
+        }
+        let lag = self.passes.ended(ended, now);
         let ready = self.passes.all_seen() && self.may_write();
         let credited = self.passes.credited();
         self.status.send_modify(|status| {

@@ -9,6 +9,7 @@ mod eviction;
 mod freezes;
 mod healing;
 mod in_flight;
+mod latency;
 mod limiter;
 mod log_throttle;
 mod passes;
@@ -23,4 +24,5 @@ mod strays;
 mod timeouts;
 
 pub use engine::{Engine, EngineCommand, EngineSettings};
+pub(crate) use latency::SLOW;
 pub use status::EngineStatus;

@@ -39,6 +39,8 @@ pub(super) struct Passes {
     /// Shards without a pass since they were published.
     unseen: usize,
     lag_log: LogThrottle,
+    /// Passes that were due earlier, in µs of Redis `TIME`, could not be on time: Redis was away, or its clock stepped.
+    excused: u64,
     failure_log: LogThrottle,
     /// One per node of a cluster: load on one node does not hold up the others.
     limiters: HashMap<Option<Address>, RefillLimiter>,
@@ -66,6 +68,7 @@ impl Passes {
             in_flight: FuturesUnordered::new(),
             unseen: 0,
             lag_log: LogThrottle::default(),
+            excused: 0,
             failure_log: LogThrottle::default(),
             limiters: HashMap::new(),
             credited: Arc::default(),
@@ -106,6 +109,11 @@ impl Passes {
         for shard in &mut self.shards {
             (shard.unknown, shard.next) = (true, 0);
         }
+    }
+
+    /// Measures no lag from before `now`, in µs of Redis `TIME`.
+    pub(super) fn excuse(&mut self, now: u64) {
+        self.excused = now;
     }
 
     /// Begins a pass over each shard that is due at `now`, in µs of Redis `TIME`. If Redis is not `up`, only the nodes
@@ -165,7 +173,7 @@ impl Passes {
                 return Duration::ZERO;
             }
         };
-        let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next) };
+        let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next.max(self.excused)) };
         let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LAG_ALLOWANCE));
         (shard.expected, shard.active) = (summary.credited, summary.next_due < u64::MAX);
         shard.next = shard.next_pass(began, now, summary, idle);

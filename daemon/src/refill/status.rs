@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topup_wire::schema::NewerSchema;
+use topup_wire::{connection::Cause, schema::NewerSchema};
 
 /// The engine's status at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub struct EngineStatus {
     pub connected: bool,
     /// The schema in Redis, if this version does not know it: nothing is published or refilled.
     pub newer_schema: Option<NewerSchema>,
+    /// The reason why it does not.
+    pub cause: Option<Cause>,
+    /// The latency of the last heartbeat while Redis is slow.
+    pub slow: Option<Duration>,
     /// The generation this daemon refills.
     pub generation: u64,
     /// Token bucket shards being refilled.

@@ -3,7 +3,7 @@
 use topup_tests::{Daemon, Launch, NotifySocket, Redis, SOON, eventually};
 use topup_wire::reply::Verdict;
 
-use super::{bucket::Bucket, looked, now, ready};
+use super::{bucket::Bucket, is_late_by_seconds, looked, now, ready};
 
 /// A token every 10 ms, credited at each tick, and room for all of a test's.
 const LIMIT: &str =
@@ -82,6 +82,8 @@ async fn a_redis_that_hung_finds_no_token_doubled() {
     looked(&redis, 5).await;
     credited_once_since(drained, &bucket, now(&redis).await).await;
     assert_eq!(said(&daemon, "Redis is away"), 1, "{:?}", daemon.lines());
+    let lines = daemon.lines();
+    assert!(!lines.iter().any(|line| is_late_by_seconds(line)), "an outage is no overload: {lines:?}");
 }
 
 #[tokio::test]

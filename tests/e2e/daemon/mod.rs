@@ -9,6 +9,7 @@ mod crash;
 mod embedded;
 mod freeze;
 mod healing;
+mod incidents;
 mod keys;
 mod notify;
 mod owners;
@@ -60,4 +61,10 @@ async fn looked(redis: &Redis, times: u64) {
         if looks >= times { Ok(()) } else { Err(looks) }
     })
     .await;
+}
+
+/// Whether a line says that refilling is late by a second or more, which a busy machine hardly is.
+fn is_late_by_seconds(line: &str) -> bool {
+    let late = line.split_once("refilling is ").and_then(|(_, late)| late.split_once(" behind its tick"));
+    late.is_some_and(|(late, _)| !late.ends_with("ms") && !late.ends_with("µs") && !late.ends_with("ns"))
 }

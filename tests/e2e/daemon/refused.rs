@@ -48,6 +48,19 @@ async fn a_missing_password_is_said_and_tried_again() {
 }
 
 #[tokio::test]
+async fn a_password_set_while_it_runs_is_said() {
+    let redis = Redis::tcp().await;
+    let mut daemon = ready(LIMITS, &redis).await;
+    redis.ask::<()>(&["CONFIG", "SET", "requirepass", "some"]).await;
+    // Connections from before stay signed in.
+    redis.ask::<u64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    let line = daemon.wait_for_line("trying again", SOON).await;
+    assert!(line.contains("Redis refuses the password"), "{line}");
+    redis.ask::<()>(&["CONFIG", "SET", "requirepass", ""]).await;
+    daemon.wait_for_line("Redis is back", SOON).await;
+}
+
+#[tokio::test]
 async fn a_redis_made_a_replica_is_said_and_tried_again() {
     let redis = Redis::start().await;
     let mut daemon = ready(LIMITS, &redis).await;

@@ -92,7 +92,7 @@ async fn usr1_says_that_redis_is_away() {
     redis.server.kill().unwrap();
     daemon.wait_for_line("Redis is away", SOON).await;
     daemon.signal(Signal::USR1);
-    daemon.wait_for_line("Redis is away, 1 limit", SOON).await;
+    daemon.wait_for_line("Redis is away: nothing listens at its address, 1 limit", SOON).await;
 }
 
 /// Output that nobody reads any more is no reason to let buckets run dry.

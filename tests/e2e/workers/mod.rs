@@ -28,6 +28,7 @@ mod overload;
 mod processes;
 mod pure;
 mod rollout;
+mod sentinel;
 mod take_all;
 mod trial;
 mod upgrade;

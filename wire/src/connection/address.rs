@@ -106,7 +106,7 @@ fn settled(info: ConnectionInfo) -> ConnectionInfo {
 ///
 /// # Errors
 /// The reason why it does not.
-pub fn check(url: &str) -> RedisResult<()> {
+pub(super) fn check(url: &str) -> RedisResult<()> {
     let servers = servers(url)?;
     if servers.len() > 1 && servers.iter().any(|info| info.redis_settings().db() != 0) {
         return Err(RedisError::from((ErrorKind::InvalidClientConfig, "a cluster has no database but 0")));

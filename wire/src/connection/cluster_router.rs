@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use super::{
     address::{self, Address},
     node::{Commands, Node},
     redirect::Redirect,
+    sentinel::{SentinelUrl, Sentinels, verify},
     topology::Topology,
 };
 use crate::hash_slot::HashSlot;
@@ -39,8 +40,13 @@ const ASKED_AT_ONCE: usize = 3;
 ///
 /// The servers are a cluster if the URL names several, or if one redirects, or if it says so in reply to one
 /// question after the first command. The question is needed where the first server has all keys that are used.
+///
+/// Behind sentinels, the map has one node, their master. It is refreshed as that of a cluster is, and four times a
+/// second: a master that was demoted or cut off may still answer.
 pub(crate) struct ClusterRouter {
+    /// The servers of the URL, or one that stands for the master before the sentinels have told it.
     named: Vec<Arc<Node>>,
+    sentinels: Option<Sentinels>,
     /// The map; `None` until the servers are known to be a cluster.
     topology: watch::Sender<Option<Arc<Topology>>>,
     is_cluster: AtomicBool,
@@ -66,17 +72,47 @@ const REFRESHING_AGAIN: u8 = 2;
 impl ClusterRouter {
     /// The servers that `url` names.
     pub(super) fn open(url: &str) -> RedisResult<Arc<Self>> {
-        address::check(url)?;
-        let named = address::servers(url)?.into_iter().map(|info| Node::new(info).map(Arc::new));
-        Ok(Arc::new(Self {
+        let sentinels = SentinelUrl::parse(url)?.map(Sentinels::open).transpose()?;
+        let named = match &sentinels {
+            Some(sentinels) => vec![sentinels.master().clone()],
+            None => {
+                address::check(url)?;
+                address::servers(url)?
+            }
+        };
+        let named = named.into_iter().map(|info| Node::new(info).map(Arc::new));
+        let router = Arc::new(Self {
             named: named.collect::<RedisResult<_>>()?,
             topology: watch::Sender::new(None),
             is_cluster: AtomicBool::new(false),
-            checked: AtomicBool::new(false),
+            checked: AtomicBool::new(sentinels.is_some()),
+            sentinels,
             refreshing: AtomicU8::new(IDLE),
             turn: AtomicUsize::new(0),
             runtime: Handle::current(),
-        }))
+        });
+        if router.has_sentinels() {
+            router.runtime.spawn(follow_master(Arc::downgrade(&router)));
+        }
+        Ok(router)
+    }
+
+    /// Whether the URL names sentinels.
+    pub(super) fn has_sentinels(&self) -> bool {
+        self.sentinels.is_some()
+    }
+
+    /// Makes sure that commands may go to `node`.
+    ///
+    /// # Errors
+    /// Behind sentinels, the first server of the URL only stands for the master. Its commands get an error that sends
+    /// them to the master, or the reason why the master is unknown.
+    pub(crate) async fn check_node(&self, node: &Arc<Node>) -> RedisResult<()> {
+        if !self.has_sentinels() || !Arc::ptr_eq(node, self.first()) {
+            return Ok(());
+        }
+        self.refresh().await?;
+        Err(redis::make_extension_error("TRYAGAIN".to_owned(), Some("the master is known now".to_owned())))
     }
 
     /// The first server of the URL.
@@ -108,7 +144,7 @@ impl ClusterRouter {
 
     /// The node of `hash_slot`. Reads the map first where the URL names several servers.
     pub(super) async fn node_for(&self, hash_slot: Option<HashSlot>) -> RedisResult<Arc<Node>> {
-        if self.named.len() > 1 && !self.is_cluster.load(Relaxed) {
+        if (self.named.len() > 1 || self.has_sentinels()) && !self.is_cluster.load(Relaxed) {
             self.refresh().await?;
         }
         Ok(self.owner(hash_slot.unwrap_or_default()).unwrap_or_else(|| self.first().clone()))
@@ -157,7 +193,9 @@ impl ClusterRouter {
         match &redirect {
             Some(Redirect::Moved(hash_slot, address)) => self.note_moved(*hash_slot, address),
             Some(_) => {}
-            None if error.is_io_error() || matches!(error.code(), Some("CLUSTERDOWN" | "MASTERDOWN")) => {
+            None if error.is_io_error()
+                || matches!(error.code(), Some("CLUSTERDOWN" | "MASTERDOWN" | "READONLY")) =>
+            {
                 self.refresh_soon();
             }
             None => {}
@@ -168,7 +206,8 @@ impl ClusterRouter {
     /// The node at `address`.
     pub(super) fn node_at(&self, address: &Address) -> RedisResult<Arc<Node>> {
         let known = self.topology.borrow().as_ref().and_then(|topology| topology.find(address).cloned());
-        let known = known.or_else(|| self.named.iter().find(|node| node.address() == Some(address)).cloned());
+        let named = if self.has_sentinels() { &[] } else { &self.named[..] };
+        let known = known.or_else(|| named.iter().find(|node| node.address() == Some(address)).cloned());
         known.map_or_else(|| Node::new(address.like(self.first().info())).map(Arc::new), Ok)
     }
 
@@ -219,8 +258,17 @@ impl ClusterRouter {
         });
     }
 
-    /// Reads the map. Returns whether the servers are a cluster.
+    /// Reads the map. Returns whether the servers have one: they are a cluster, or a master behind sentinels.
     pub(super) async fn refresh(&self) -> RedisResult<bool> {
+        if let Some(sentinels) = &self.sentinels {
+            let master = self.node_at(&sentinels.address().await?)?;
+            if !self.nodes().iter().any(|node| Arc::ptr_eq(node, &master)) {
+                verify(&master).await?;
+                self.topology.send_replace(Some(Arc::new(Topology::whole(master))));
+                self.is_cluster.store(true, Relaxed);
+            }
+            return Ok(true);
+        }
         let mut nodes = self.nodes();
         for node in &self.named {
             if !nodes.iter().any(|known| Arc::ptr_eq(known, node)) {
@@ -289,6 +337,19 @@ impl fmt::Debug for ClusterRouter {
     }
 }
 
+/// Asks the sentinels again and again for their master, from the first command on. In a failover by hand, the old master
+/// goes on for some seconds: so long, no two workers may disagree.
+async fn follow_master(router: Weak<ClusterRouter>) {
+    loop {
+        sleep(REFRESH_EVERY).await;
+        let Some(router) = router.upgrade() else { return };
+        if router.is_cluster.load(Relaxed) {
+            // Without sentinels, the last master stays.
+            let _ = router.refresh().await;
+        }
+    }
+}
+
 /// The map as `node` tells it.
 async fn read_hash_slots(node: Arc<Node>) -> RedisResult<(Value, Arc<Node>)> {
     let mut command = Cmd::new();
@@ -313,5 +374,5 @@ fn not_a_cluster(error: &RedisError) -> RedisError {
 
 /// The error of a command whose node lost its hash slots. The node may have carried it out before.
 pub(crate) fn node_replaced() -> RedisError {
-    RedisError::from((ErrorKind::Io, "another node of the cluster has taken over"))
+    RedisError::from((ErrorKind::Io, "another node has taken over"))
 }

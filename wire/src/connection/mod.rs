@@ -1,10 +1,12 @@
 //! Connections to Redis: to one server, or to the node of a cluster that has the keys.
 
 mod address;
+mod cause;
 mod cluster_router;
 mod node;
 mod parameters;
 mod redirect;
+mod sentinel;
 mod topology;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -14,13 +16,15 @@ use redis::{
 };
 use tokio::time::sleep;
 
-pub use address::{Address, check};
+pub use address::Address;
+pub use cause::Cause;
 pub(crate) use cluster_router::{ClusterRouter, SLOW, node_replaced};
 use node::Commands;
 pub(crate) use node::Node;
 pub use parameters::{ParameterError, split_namespace};
 pub use redirect::is_elsewhere;
 use redirect::{Redirect, error_in};
+use sentinel::SentinelUrl;
 
 use crate::{
     hash_slot::HashSlot,
@@ -58,7 +62,8 @@ pub struct Connection {
 }
 
 /// A connection to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster,
-/// `redis://host:port,host:port`. The URL may name a namespace, `redis://host?namespace=shop`.
+/// `redis://host:port,host:port`, or the sentinels of a master, `redis+sentinel://host:port,host:port/name`. The URL may
+/// name a namespace, `redis://host?namespace=shop`.
 ///
 /// Commands have no time limit. Callers set deadlines of their own.
 ///
@@ -74,6 +79,14 @@ pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
     Ok(Connection { router, last: None, namespace })
 }
 
+/// Whether `url` names Redis servers.
+///
+/// # Errors
+/// The reason why it does not.
+pub fn check(url: &str) -> RedisResult<()> {
+    if SentinelUrl::parse(url)?.is_some() { Ok(()) } else { address::check(url) }
+}
+
 // === impl Connection ===
 
 impl Connection {
@@ -85,6 +98,9 @@ impl Connection {
 
     /// The node of `hash_slot`; `None` unless Redis is known to be a cluster.
     pub fn node_of(&self, hash_slot: HashSlot) -> Option<Address> {
+        if self.router.has_sentinels() {
+            return None;
+        }
         self.router.owner(hash_slot)?.address().cloned()
     }
 
@@ -98,6 +114,13 @@ impl Connection {
         }
         let nodes = self.router.nodes().into_iter();
         Ok(nodes.map(|node| Self { last: Some(node), ..self.clone() }).collect())
+    }
+
+    /// The cause of `error`, which the last command had. Asks the server on a new connection, for at most a second, if
+    /// the error alone does not tell.
+    pub async fn diagnose(&self, error: &RedisError) -> Cause {
+        let node = self.last.clone().or_else(|| self.router.owner(HashSlot::default()));
+        cause::diagnose(error, node.as_ref().unwrap_or(self.router.first()).info()).await
     }
 
     pub(crate) fn router(&self) -> &Arc<ClusterRouter> {

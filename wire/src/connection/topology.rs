@@ -26,6 +26,11 @@ impl Topology {
         Self { nodes: Vec::new(), owners: vec![NOBODY; usize::from(HASH_SLOTS)].into() }
     }
 
+    /// A map with all hash slots on `master`.
+    pub(super) fn whole(master: Arc<Node>) -> Self {
+        Self { nodes: vec![master], owners: vec![0; usize::from(HASH_SLOTS)].into() }
+    }
+
     /// Reads the reply of `asked` to `CLUSTER SLOTS`. `node` finds the node at an address.
     pub(super) fn read(
         answer: &Value,

@@ -11,7 +11,7 @@
 mod pipelines;
 mod redis_command;
 mod reply;
-mod socket;
+pub(crate) mod socket;
 mod task;
 
 use std::{

@@ -12,12 +12,12 @@ use tokio::{
 use crate::connection::VANISHED;
 
 /// The reading half.
-pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 /// The writing half.
-pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Opens a socket to the Redis of `info`, signs in and selects the database.
-pub(super) async fn connect(info: &ConnectionInfo) -> RedisResult<(Reader, Writer)> {
+pub(crate) async fn connect(info: &ConnectionInfo) -> RedisResult<(Reader, Writer)> {
     let (mut reader, mut writer): (Reader, Writer) = match info.addr() {
         ConnectionAddr::Tcp(host, port) => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;

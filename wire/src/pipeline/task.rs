@@ -34,7 +34,11 @@ pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
             Next::NoMore => return,
             Next::Nothing => shared.filled.notified().await,
             Next::Soon | Next::Now => {
-                let connected = timeout(CONNECT_TIMEOUT, connect(shared.node.info())).await;
+                let connected = async {
+                    shared.router.check_node(&shared.node).await?;
+                    connect(shared.node.info()).await
+                };
+                let connected = timeout(CONNECT_TIMEOUT, connected).await;
                 match connected.unwrap_or_else(|_| Err(late())) {
                     Ok((reader, writer)) => {
                         backoff = BACKOFF.0;

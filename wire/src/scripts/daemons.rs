@@ -118,6 +118,17 @@ pub async fn daemons(connection: &mut impl InNamespace) -> RedisResult<Vec<Daemo
     Ok(alive)
 }
 
+/// Asks Redis to write, in a way that changes nothing.
+///
+/// # Errors
+/// The reason why Redis does not write: it is a replica, out of memory, or cannot save.
+pub async fn check_writes(connection: &mut impl InNamespace) -> RedisResult<()> {
+    let (mut write, nobody) = (Cmd::new(), connection.namespace().daemon_details("none"));
+    // No daemon has this id, so there is no key to overwrite.
+    write.arg("SET").arg(nobody).arg("").arg("XX");
+    write.query_async(connection).await
+}
+
 /// The server's `maxmemory-policy` if that may evict keys; `None` if not, or if the server does not tell.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ pub use at_rest::{
 };
 pub use claims::{ClaimChange, claim, ownership};
 pub use count::{clear_counts, count, counts};
-pub use daemons::{DaemonStatus, Health, daemons, eviction_policy, heartbeat, poll, retire};
+pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
 };

@@ -78,7 +78,7 @@ async fn a_limit_has_to_be_published() {
 async fn without_redis_there_is_no_decision() {
     let nobody = tempfile::tempdir().unwrap();
     let url = format!("unix://{}/redis.sock", nobody.path().display());
-    for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["remove", "api"], &["status"]] {
+    for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["remove", "api"]] {
         let told = Cli::new(args).env("TOPUP_REDIS_URL", &url).run().await;
         assert_eq!(told.code, UNDECIDED, "{args:?}");
         complained(&told, "topupd: Redis: ");
@@ -118,6 +118,21 @@ async fn a_config_that_hides_its_redis_is_78_whatever_was_asked() {
         let told = Cli::new(args).arg("--config").arg("nowhere.toml").run().await;
         assert_eq!(told.code, CONFIG, "{args:?}: {told:?}");
         complained(&told, "nowhere.toml: cannot be read");
+    }
+}
+
+/// On call, the file is often the trouble.
+#[tokio::test]
+async fn a_wrong_config_tells_the_redis_all_the_same() {
+    let redis = Redis::start().await;
+    let _daemon = ready(LIMITS, &redis).await;
+    let broken = format!("[redis]\nurl = \"{}\"\n[limit.api]\ncapacity = \nrat = \"5\"\n", redis.url());
+    for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["status"]] {
+        let told = Cli::new(args).file("config.toml", &broken).run().await;
+        assert_eq!((told.code, told.stderr.as_str()), (DONE, ""), "{args:?}: {told:?}");
+        let told = Cli::new(args).file("config.toml", "[redis]\nurl = 5\n").run().await;
+        assert_eq!(told.code, CONFIG, "{args:?}: {told:?}");
+        complained(&told, "config.toml:2: ");
     }
 }
 

@@ -34,9 +34,16 @@ async fn a_decision_has_one_shape() {
 #[tokio::test]
 async fn status_has_one_shape() {
     let redis = Redis::start().await;
+    let mut nothing = told(&redis, &["status"]).await;
+    assert!(nothing["latency_ms"].take().is_f64());
+    let problem = json!({
+        "cause": "unpublished", "what": "nothing is published",
+        "action": "start topupd, or see its log: it publishes the limits of its config",
+    });
     assert_eq!(
-        told(&redis, &["status"]).await,
+        nothing,
         json!({
+            "redis": redis.url(), "latency_ms": null, "health": "unpublished", "problems": [problem],
             "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [],
             "conflicts": []
         })
@@ -64,9 +71,15 @@ async fn status_has_one_shape() {
     let generation: u64 = redis.ask(&["GET", "topup:{topup}:generation"]).await;
     assert_eq!(status["generation"], json!(generation));
     let [alive] = status["daemons"].as_array().unwrap().as_slice() else { panic!("{status}") };
-    assert!(alive["id"].as_str().unwrap().ends_with(&format!(":{}", daemon.pid())), "{alive}");
+    // A host, a process, and a random token.
+    let id: Vec<&str> = alive["id"].as_str().unwrap().split(':').collect();
+    assert!(
+        matches!(id[..], [host, pid, token] if !host.is_empty() && pid == daemon.pid().to_string() && token.len() == 8),
+        "{alive}"
+    );
     assert_eq!((alive["config"].as_str(), &status["conflicts"]), (Some(&*owner), &json!([])));
     assert_eq!(alive["config_hash"].as_str().map(str::len), Some(16));
+    assert_eq!((&status["health"], &status["problems"]), (&json!("healthy"), &json!([])));
     assert_eq!(alive["version"], env!("CARGO_PKG_VERSION"));
     assert!(alive["lag_ms"].is_f64() && alive["credited"].is_u64(), "{alive}");
 }
