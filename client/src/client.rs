@@ -58,6 +58,8 @@ pub struct Client(Handle);
 pub struct Builder {
     deadline: Duration,
     cached_buckets: usize,
+    #[cfg(feature = "tls")]
+    tls_files: Vec<(&'static str, String)>,
 }
 
 // === impl Client ===
@@ -67,6 +69,9 @@ impl Client {
     ///
     /// A Redis Cluster is found by any of its nodes, or by several: `redis://[user:password@]host:port,host:port`.
     ///
+    /// With the feature `tls`, `rediss://` connects by TLS. Its parameters `tls_ca`, `tls_cert` and `tls_key` name files in
+    /// PEM: `rediss://host:port?tls_ca=/etc/topup/ca.pem`. They are read for each connection.
+    ///
     /// # Errors
     /// A `url` of another form, or no reply of Redis within 2 s.
     pub async fn connect(url: &str) -> Result<Self, Error> {
@@ -75,7 +80,12 @@ impl Client {
 
     /// Settings for a client: deadline and size of its memory.
     pub fn builder() -> Builder {
-        Builder { deadline: DEADLINE, cached_buckets: MOST_BUCKETS }
+        Builder {
+            deadline: DEADLINE,
+            cached_buckets: MOST_BUCKETS,
+            #[cfg(feature = "tls")]
+            tls_files: Vec::new(),
+        }
     }
 
     /// The limit `name`, as in `[limit.name]` of the daemon's config. Sends nothing to Redis.
@@ -177,11 +187,32 @@ impl Builder {
         self
     }
 
+    /// The file of the CA certificates, in PEM, that vouch for a server of a `rediss://` URL; those of the system unless
+    /// set.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_ca(mut self, file: impl Into<String>) -> Self {
+        self.tls_files.push(("tls_ca", file.into()));
+        self
+    }
+
+    /// The files of the client's certificate and of its private key, in PEM, for a server that asks for one.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_cert(mut self, cert: impl Into<String>, key: impl Into<String>) -> Self {
+        self.tls_files.extend([("tls_cert", cert.into()), ("tls_key", key.into())]);
+        self
+    }
+
     /// Connects to the Redis at `url`, as [`Client::connect`] does.
     ///
     /// # Errors
     /// The same as for [`Client::connect`].
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
+        #[cfg(feature = "tls")]
+        let url = &self.tls_files.iter().fold(url.to_owned(), |url, (name, path)| {
+            topup_wire::connection::with_tls_file(&url, name, path)
+        });
         let connection = connect_lazily(url).map_err(Error::redis)?;
         let (control, clock) = (Arc::new(Control::default()), Arc::new(Clock::start()));
         let sent = clock.now();

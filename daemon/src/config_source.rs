@@ -34,7 +34,8 @@ impl ConfigSource {
     /// # Errors
     /// If the first of these that is present is not the URL of a Redis.
     pub fn redis_url(&self, config: &Config) -> anyhow::Result<RedisUrl> {
-        Ok(self.override_url()?.unwrap_or_else(|| config.redis_url.clone()))
+        let url = self.override_url()?;
+        Ok(url.as_ref().unwrap_or(&config.redis_url).with_tls_files(&config.tls_files))
     }
 
     /// The Redis URL that overrides the one in the config; `None` if there is none.

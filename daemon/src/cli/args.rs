@@ -84,7 +84,7 @@ pub(super) struct ConfigFile {
 /// The Redis to ask.
 #[derive(Debug, Args)]
 pub(super) struct Connect {
-    /// URL of the Redis: redis://[user:password@]host[:port][/db] or unix:///path
+    /// URL of the Redis: redis://[user:password@]host[:port][/db], rediss:// for TLS, or unix:///path
     ///
     /// For a cluster, one node or several: redis://host:port,host:port
     #[arg(long, value_name = "URL", value_parser = parse_url)]

@@ -60,7 +60,7 @@ pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
         // The config is not needed then, and its reader may not be allowed to read it.
         Some(url) if file.is_none() => url,
         url => match source.load() {
-            Ok(config) => url.unwrap_or(config.redis_url),
+            Ok(config) => url.unwrap_or(config.redis_url).with_tls_files(&config.tls_files),
             Err(problems) if file.is_some() || source.file.exists() => {
                 return Err(Failure::Config(problems.to_string()));
             }

@@ -23,7 +23,12 @@ const fn key(name: &'static str, example: &'static str) -> ConfigKey {
 pub(super) const ROOT: &[ConfigKey] =
     &[key("redis", "[redis]"), key("daemon", "[daemon]"), key("limit", "[limit.api]")];
 
-pub(super) const REDIS: &[ConfigKey] = &[key("url", r#"url = "redis://127.0.0.1:6379""#)];
+pub(super) const REDIS: &[ConfigKey] = &[
+    key("url", r#"url = "redis://127.0.0.1:6379""#),
+    key("tls_ca", r#"tls_ca = "/etc/topup/ca.pem""#),
+    key("tls_cert", r#"tls_cert = "/etc/topup/client.pem""#),
+    key("tls_key", r#"tls_key = "/etc/topup/client.key""#),
+];
 
 pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#)];
 

@@ -43,6 +43,8 @@ pub struct Config {
     /// The Redis to serve. [`ConfigSource::redis_url`](crate::config_source::ConfigSource::redis_url) knows what
     /// overrides it.
     pub redis_url: RedisUrl,
+    /// Files of TLS: parameter of the URL, and path. They count for every `rediss://` URL that does not name its own.
+    pub tls_files: Vec<(&'static str, String)>,
     /// The refill period: [`MIN_TICK`] to [`MAX_TICK`].
     pub tick: Duration,
     /// The limits by name.
@@ -94,7 +96,8 @@ impl Config {
 
     fn read(root: &RawTable<'_>) -> Self {
         let redis = root.table("redis", keys::REDIS);
-        let redis_url = redis.and_then(|redis| redis.text::<RedisUrl>("url"));
+        let redis_url = redis.as_ref().and_then(|redis| redis.text::<RedisUrl>("url"));
+        let tls_files = redis.as_ref().map(tls_files).unwrap_or_default();
         let daemon = root.table("daemon", keys::DAEMON);
         let tick = daemon
             .and_then(|daemon| daemon.text_by("tick", times::tick))
@@ -109,6 +112,7 @@ impl Config {
         let limits = checked.map(|limit| (limit.name, limit)).collect();
         Self {
             redis_url: redis_url.map_or_else(RedisUrl::default, |url| url.value),
+            tls_files,
             tick,
             limits,
             warnings: Vec::new(),
@@ -121,9 +125,21 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             redis_url: RedisUrl::default(),
+            tls_files: Vec::new(),
             tick: times::DEFAULT_TICK,
             limits: BTreeMap::new(),
             warnings: Vec::new(),
         }
     }
+}
+
+/// The files of TLS in `[redis]`.
+fn tls_files(redis: &RawTable<'_>) -> Vec<(&'static str, String)> {
+    let file = |key| Some((key, redis.text::<String>(key)?.value));
+    for (key, other) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
+        if redis.has(key) {
+            redis.require(other, &format!(", which belongs to {key}"));
+        }
+    }
+    ["tls_ca", "tls_cert", "tls_key"].into_iter().filter_map(file).collect()
 }

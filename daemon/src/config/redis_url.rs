@@ -4,19 +4,14 @@ use std::{fmt, str::FromStr};
 
 use topup_wire::connection;
 
-/// A Redis URL that this build can connect to: `redis://`, also of several nodes of a cluster, or `unix://`. Displayed
-/// without its password.
+/// A Redis URL that this build can connect to: `redis://` or `rediss://`, also of several nodes of a cluster, or
+/// `unix://`. Displayed without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(String);
 
 /// A text that is no [`RedisUrl`]. The message does not repeat the text, which may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedisUrlError {
-    /// A scheme that asks for TLS.
-    #[error(
-        "this build has no TLS: write redis:// and let a local TLS proxy (such as stunnel) reach the server, or unix://"
-    )]
-    Tls,
     /// Another scheme, or none.
     #[error("not a Redis URL: write \"redis://127.0.0.1:6379\" or \"unix:///run/redis/redis.sock\"")]
     Scheme,
@@ -37,6 +32,14 @@ impl RedisUrl {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The same URL with those `files` of TLS that it does not name itself: pairs of parameter and path.
+    #[must_use]
+    pub fn with_tls_files(&self, files: &[(&'static str, String)]) -> Self {
+        let missing = |(name, _): &&(&str, String)| !self.0.contains(&format!("{name}="));
+        let files = files.iter().filter(|_| self.0.starts_with("rediss://")).filter(missing);
+        Self(files.fold(self.0.clone(), |url, (name, path)| connection::with_tls_file(&url, name, path)))
+    }
 }
 
 impl Default for RedisUrl {
@@ -50,8 +53,7 @@ impl FromStr for RedisUrl {
 
     fn from_str(text: &str) -> Result<Self, RedisUrlError> {
         match text.split_once("://") {
-            Some(("redis" | "unix" | "redis+unix", _)) => {}
-            Some(("rediss" | "valkeys", _)) => return Err(RedisUrlError::Tls),
+            Some(("redis" | "rediss" | "unix" | "redis+unix", _)) => {}
             _ => return Err(RedisUrlError::Scheme),
         }
         match connection::check(text) {
@@ -66,13 +68,7 @@ impl FromStr for RedisUrl {
 
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
-        // A password stands before the last @, or for unix:// in the query.
-        let address = rest.split_once('?').map_or(rest, |(address, _)| address);
-        match address.rsplit_once('@').filter(|_| scheme == "redis") {
-            Some((_, host)) => f.pad(&format!("{scheme}://***@{host}")),
-            None => f.pad(&format!("{scheme}://{address}")),
-        }
+        f.pad(&connection::redacted(&self.0))
     }
 }
 

@@ -67,9 +67,9 @@ impl ClusterRouter {
     /// The servers that `url` names.
     pub(super) fn open(url: &str) -> RedisResult<Arc<Self>> {
         address::check(url)?;
-        let named = address::servers(url)?.into_iter().map(|info| Node::new(info).map(Arc::new));
+        let named = address::servers(url)?.into_iter().map(|endpoint| Arc::new(Node::new(endpoint)));
         Ok(Arc::new(Self {
-            named: named.collect::<RedisResult<_>>()?,
+            named: named.collect(),
             topology: watch::Sender::new(None),
             is_cluster: AtomicBool::new(false),
             checked: AtomicBool::new(false),
@@ -166,10 +166,10 @@ impl ClusterRouter {
     }
 
     /// The node at `address`.
-    pub(super) fn node_at(&self, address: &Address) -> RedisResult<Arc<Node>> {
+    pub(super) fn node_at(&self, address: &Address) -> Arc<Node> {
         let known = self.topology.borrow().as_ref().and_then(|topology| topology.find(address).cloned());
         let known = known.or_else(|| self.named.iter().find(|node| node.address() == Some(address)).cloned());
-        known.map_or_else(|| Node::new(address.like(self.first().info())).map(Arc::new), Ok)
+        known.unwrap_or_else(|| Arc::new(Node::new(self.first().endpoint().at(address))))
     }
 
     /// Notes that `hash_slot` is at `address`.
@@ -177,7 +177,7 @@ impl ClusterRouter {
         if self.owner(hash_slot).is_some_and(|node| node.address() == Some(address)) {
             return;
         }
-        let Ok(node) = self.node_at(address) else { return };
+        let node = self.node_at(address);
         self.topology.send_modify(|known| {
             let mut topology = known.as_deref().cloned().unwrap_or_else(Topology::unknown);
             topology.learn(hash_slot, node);
@@ -252,7 +252,7 @@ impl ClusterRouter {
             if let Some(node) = found.iter().find(|node| node.address() == Some(&address)) {
                 return Ok(node.clone());
             }
-            let node = self.node_at(&address)?;
+            let node = self.node_at(&address);
             found.push(node.clone());
             Ok(node)
         })?;

@@ -4,6 +4,10 @@ mod address;
 mod cluster_router;
 mod node;
 mod redirect;
+mod socket;
+#[cfg(feature = "tls")]
+mod tls;
+mod tls_files;
 mod topology;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -13,12 +17,14 @@ use redis::{
 };
 use tokio::time::sleep;
 
-pub use address::{Address, check};
+pub use address::{Address, check, redacted};
 pub(crate) use cluster_router::{ClusterRouter, SLOW, node_replaced};
 use node::Commands;
 pub(crate) use node::Node;
 pub use redirect::is_elsewhere;
 use redirect::{Redirect, error_in};
+pub(crate) use socket::{Reader, Writer, open};
+pub use tls_files::with_tls_file;
 
 use crate::hash_slot::HashSlot;
 
@@ -51,7 +57,7 @@ pub struct Connection {
     last: Option<Arc<Node>>,
 }
 
-/// A connection to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster,
+/// A connection to the Redis at `url`: `redis://`, `rediss://` by TLS, `unix://`, or several nodes of a cluster,
 /// `redis://host:port,host:port`.
 ///
 /// Commands have no time limit. Callers set deadlines of their own.
@@ -104,10 +110,10 @@ impl Connection {
             };
             match self.router.note_error(&error, &node) {
                 Some(Redirect::Moved(_, address)) if redirects < MOST_REDIRECTS => {
-                    (node, asking) = (self.router.node_at(&address)?, false);
+                    (node, asking) = (self.router.node_at(&address), false);
                 }
                 Some(Redirect::Ask(address)) if redirects < MOST_REDIRECTS => {
-                    (node, asking) = (self.router.node_at(&address)?, true);
+                    (node, asking) = (self.router.node_at(&address), true);
                 }
                 Some(Redirect::Later) if pause <= PAUSE.1 => {
                     sleep(pause).await;

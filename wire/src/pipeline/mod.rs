@@ -11,7 +11,6 @@
 mod pipelines;
 mod redis_command;
 mod reply;
-mod socket;
 mod task;
 
 use std::{

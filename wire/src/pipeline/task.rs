@@ -5,15 +5,14 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    time::{Sleep, sleep, timeout},
+    time::{Sleep, sleep},
 };
 
 use super::{
     MOST_UNANSWERED, Next, Request, SOON, Shared,
     reply::{Reply, parse},
-    socket::{Reader, Writer, connect},
 };
-use crate::connection::{CONNECT_TIMEOUT, SLOW};
+use crate::connection::{Reader, SLOW, Writer, open};
 
 /// First and longest pause after a failed attempt to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
@@ -33,23 +32,20 @@ pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
         match shared.next() {
             Next::NoMore => return,
             Next::Nothing => shared.filled.notified().await,
-            Next::Soon | Next::Now => {
-                let connected = timeout(CONNECT_TIMEOUT, connect(shared.node.info())).await;
-                match connected.unwrap_or_else(|_| Err(late())) {
-                    Ok((reader, writer)) => {
-                        backoff = BACKOFF.0;
-                        match serve(&shared, reader, writer).await {
-                            Ok(()) => return,
-                            Err(error) => shared.fail(&error),
-                        }
-                    }
-                    Err(error) => {
-                        shared.fail(&error);
-                        sleep(backoff).await;
-                        backoff = (2 * backoff).min(BACKOFF.1);
+            Next::Soon | Next::Now => match open(shared.node.endpoint()).await {
+                Ok((reader, writer)) => {
+                    backoff = BACKOFF.0;
+                    match serve(&shared, reader, writer).await {
+                        Ok(()) => return,
+                        Err(error) => shared.fail(&error),
                     }
                 }
-            }
+                Err(error) => {
+                    shared.fail(&error);
+                    sleep(backoff).await;
+                    backoff = (2 * backoff).min(BACKOFF.1);
+                }
+            },
         }
     }
 }
@@ -98,6 +94,7 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
                 soon = SoonTimer::default();
                 shared.encode(&mut batch);
                 writer.write_all(&batch).await?;
+                writer.flush().await?;
                 batch.clear();
                 if batch.capacity() > KEEP {
                     batch = Vec::new();
@@ -184,8 +181,4 @@ fn complete_answered<R: Request>(
     }
     // The server has become a replica. A new connection to the same name may reach its master.
     demoted.map_or(Ok(()), Err)
-}
-
-fn late() -> RedisError {
-    RedisError::from((ErrorKind::Io, "no connection", format!("within {CONNECT_TIMEOUT:?}")))
 }

@@ -1,0 +1,4 @@
+//! TLS, rights of users, and secrets.
+
+mod secrets;
+mod tls;
