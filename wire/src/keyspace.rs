@@ -32,6 +32,8 @@ use crate::{
     limit::{Algorithm, LimitName, Shards},
 };
 
+/// Beginning of every key, before the first colon.
+pub const PREFIX: &str = "topup";
 /// Published limits and their shards.
 pub const LIMITS: &str = "topup:{topup}:limits";
 /// Counts publications; workers compare it.
@@ -72,7 +74,7 @@ pub struct ShardKeys {
 }
 
 /// The letter of an algorithm in the keys of its states.
-const fn letter(algorithm: Algorithm) -> char {
+pub(crate) const fn letter(algorithm: Algorithm) -> char {
     match algorithm {
         Algorithm::TokenBucket => 'b',
         Algorithm::LazyTokenBucket => LAZY_LETTER as char,
@@ -125,6 +127,17 @@ impl ShardKeys {
     pub fn member<'s>(&self, state: &'s str) -> &'s str {
         state.get(self.counters.len()..).unwrap_or_default()
     }
+}
+
+/// Whether only daemons write `key`: a record, or a key about all limits.
+pub(crate) fn is_published(key: &[u8]) -> bool {
+    let parts = || {
+        let (prefix, rest) = std::str::from_utf8(key).ok()?.split_once(":{")?;
+        let (tag, end) = rest.split_once("}:")?;
+        Some((prefix, tag, end))
+    };
+    // The key of a throttle has a longer prefix. A bucket's key may hold anything, but begins with a letter.
+    parts().is_some_and(|(prefix, tag, end)| !prefix.contains(':') && (tag == "topup" || end == "limit"))
 }
 
 /// Pattern of `SCAN` for the keys of a limit's states. Other keys may match it too, see [`state_of`].
@@ -186,6 +199,22 @@ mod tests {
         }
         let odd = "topup:{user:4}:l:}:g:a";
         assert_eq!(state_of(&name, Algorithm::LazyTokenBucket, odd), Some((4, "}:g:a")));
+    }
+
+    #[test]
+    fn a_key_of_daemons_is_told_from_buckets_that_look_like_one() {
+        for key in ["topup:{user:4}:limit", LIMITS, GENERATION, DAEMONS, "topup:{topup}:daemon:x"] {
+            assert!(is_published(key.as_bytes()), "{key}");
+        }
+        for member in ["}:limit", "limit", ":{topup}:limits", "topup:{a:0}:limit", ""] {
+            let keys = ShardKeys::new(&"user".parse().unwrap(), 4);
+            assert!(!is_published(keys.counter(member).as_bytes()), "{member}");
+            assert!(!is_published(throttle_state(member).as_bytes()), "{member}");
+        }
+        for member in ["topup}:limits", "a}:limit", "{topup}:x"] {
+            assert!(!is_published(throttle_state(member).as_bytes()), "{member}");
+        }
+        assert!(!is_published(b"topup:{user:4}:due") && !is_published(b"\xff:{topup}:x"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Types and code that topup's daemon and client share: limits, the keyspace in Redis, connections, and each script
 //! beside the code that calls it.
 
+pub mod acl;
 pub mod bucket;
 pub mod connection;
 pub mod constants;
@@ -8,6 +9,7 @@ pub mod counts;
 mod fnv;
 pub mod hash_slot;
 pub mod keyspace;
+mod least_rights;
 pub mod limit;
 pub mod pipeline;
 pub mod reply;

@@ -57,6 +57,11 @@ pub(super) enum Command {
     Throttle(Throttle),
     /// Show the published limits, their active buckets, and the live daemons
     Status(Status),
+    /// Print the Redis users of workers, daemons and viewers, each with the rights it needs
+    ///
+    /// One command on each line, for redis-cli. A user has no password yet, so nobody can sign in as it:
+    /// ACL SETUSER topup-worker '>PASSWORD'. Redis 7.0 or newer.
+    Acl,
 }
 
 #[derive(Debug, Args)]

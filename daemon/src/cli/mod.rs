@@ -1,5 +1,6 @@
 //! The command line of `topupd`: parses the arguments and runs one command.
 
+mod acl;
 mod args;
 mod bucket;
 mod check;
@@ -42,6 +43,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Peek(args) => bucket::peek(&args),
         Command::Reset(args) => bucket::reset(&args),
         Command::Throttle(args) => throttle::main(&args),
+        Command::Acl => acl::main(),
         Command::Status(args) => status::main(&args),
     }
 }

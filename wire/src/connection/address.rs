@@ -61,7 +61,6 @@ impl Endpoint {
     }
 
     /// The files of TLS; `None` without TLS.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "no URL asks for TLS then"))]
     pub(super) fn tls(&self) -> Option<&TlsFiles> {
         self.tls.as_deref()
     }

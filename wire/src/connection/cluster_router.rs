@@ -46,6 +46,8 @@ pub(crate) struct ClusterRouter {
     is_cluster: AtomicBool,
     /// Whether the servers have been asked if they are a cluster.
     checked: AtomicBool,
+    /// The user may not write what daemons publish.
+    least_rights: AtomicBool,
     refreshing: AtomicU8,
     turn: AtomicUsize,
     runtime: Handle,
@@ -73,6 +75,7 @@ impl ClusterRouter {
             topology: watch::Sender::new(None),
             is_cluster: AtomicBool::new(false),
             checked: AtomicBool::new(false),
+            least_rights: AtomicBool::new(false),
             refreshing: AtomicU8::new(IDLE),
             turn: AtomicUsize::new(0),
             runtime: Handle::current(),
@@ -94,6 +97,16 @@ impl ClusterRouter {
         let topology = topology.as_ref()?;
         // Any node redirects to the right one.
         Some(topology.owner(hash_slot).or(topology.nodes().first())?.clone())
+    }
+
+    /// Whether the user may not write what daemons publish, as far as is known.
+    pub(crate) fn has_least_rights(&self) -> bool {
+        self.least_rights.load(Relaxed)
+    }
+
+    /// Notes that the user may not write what daemons publish.
+    pub(super) fn note_least_rights(&self) {
+        self.least_rights.store(true, Relaxed);
     }
 
     /// The nodes of the map; none unless the servers are known to be a cluster.

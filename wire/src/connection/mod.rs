@@ -26,7 +26,10 @@ use redirect::{Redirect, error_in};
 pub(crate) use socket::{Reader, Writer, open};
 pub use tls_files::with_tls_file;
 
-use crate::hash_slot::HashSlot;
+use crate::{
+    hash_slot::HashSlot,
+    least_rights::{is_not_permitted, permitted},
+};
 
 /// The longest time for one attempt to connect. A host needs a few round trips; a second also covers a lost packet.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -95,6 +98,29 @@ impl Connection {
         &self.router
     }
 
+    /// Sends a command as the user may send it. A command that is not permitted has done nothing.
+    async fn ask_permitted(&mut self, command: &Cmd, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
+        if !self.router.has_least_rights() {
+            let answer = self.ask(Commands::One(command), hash_slot).await;
+            if !first_error(&answer).is_some_and(|error| is_not_permitted(&error)) {
+                return answer;
+            }
+        }
+        let Some((call, load)) = permitted(command) else {
+            return self.ask(Commands::One(command), hash_slot).await;
+        };
+        self.router.note_least_rights();
+        let answer = self.ask(Commands::One(&call), hash_slot).await;
+        let is_not_loaded = |error: RedisError| error.code() == Some("NOSCRIPT");
+        match load.filter(|_| first_error(&answer).is_some_and(is_not_loaded)) {
+            Some(load) => {
+                self.ask(Commands::One(&load), None).await?;
+                self.ask(Commands::One(&call), hash_slot).await
+            }
+            None => answer,
+        }
+    }
+
     async fn ask(&mut self, commands: Commands<'_>, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
         let mut node = match (hash_slot, &self.last) {
             (None, Some(last)) => last.clone(),
@@ -132,7 +158,7 @@ impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
             let hash_slot = key_of(cmd).map(HashSlot::of);
-            let mut answers = self.ask(Commands::One(cmd), hash_slot).await?;
+            let mut answers = self.ask_permitted(cmd, hash_slot).await?;
             answers.pop().ok_or_else(|| RedisError::from((ErrorKind::Client, "no answer to a command")))
         })
     }
@@ -173,6 +199,14 @@ fn key_of(command: &Cmd) -> Option<&[u8]> {
         b"SCAN" | b"SCRIPT" | b"CLUSTER" | b"COMMAND" | b"CONFIG" | b"INFO" | b"TIME" | b"PING"
         | b"DBSIZE" => None,
         _ => words.next(),
+    }
+}
+
+/// The error of the first reply, if it is one.
+fn first_error(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
+    match answer {
+        Err(error) => Some(error.clone()),
+        Ok(answers) => answers.first().and_then(error_in).map(Into::into),
     }
 }
 

@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 
 use redis::{ErrorKind, RedisError, RedisResult};
-#[cfg(feature = "tls")]
 use tokio::net::TcpStream;
 
+use super::socket::{Reader, Writer};
 #[cfg(feature = "tls")]
-use super::{
-    socket::{Reader, Writer},
-    tls,
-};
+use super::tls;
 
 /// Files of a TLS connection, in PEM. They are read for each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +44,7 @@ impl TlsFiles {
             _ => return Ok((url.to_owned(), None)),
         }
         if cfg!(not(feature = "tls")) {
-            return Err(wrong("this build has no TLS: build it with the feature tls, or write redis://"));
+            return Err(wrong(NO_TLS));
         }
         if fragment.is_some() {
             return Err(wrong("rediss:// takes no #: name a CA that is not the system's with tls_ca"));
@@ -68,6 +65,13 @@ impl TlsFiles {
         tls::handshake(self, host, stream).await
     }
 
+    /// No URL asks for it without the feature.
+    #[cfg(not(feature = "tls"))]
+    #[allow(clippy::unused_async, reason = "as with the feature")]
+    pub(super) async fn handshake(&self, _: &str, _: TcpStream) -> RedisResult<(Reader, Writer)> {
+        Err(wrong(NO_TLS))
+    }
+
     /// Words for an error of a TLS connection.
     #[cfg(feature = "tls")]
     pub(super) fn explain(&self, error: std::io::Error) -> RedisError {
@@ -75,6 +79,7 @@ impl TlsFiles {
     }
 }
 
+const NO_TLS: &str = "this build has no TLS: build it with the feature tls, or write redis://";
 /// The parameters of a URL that name files.
 const NAMES: [&str; 3] = ["tls_ca", "tls_cert", "tls_key"];
 

@@ -7,10 +7,11 @@ use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 use crate::{
     counts::{Count, Counts},
     keyspace::{ShardKeys, counts_of},
+    least_rights::script,
     limit::LimitName,
 };
 
-static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("count.lua")));
+static COUNT: LazyLock<Script> = LazyLock::new(|| script(include_str!("count.lua")));
 
 /// Adds `more` to the trial metrics of the limit `name`, if it is still published.
 ///

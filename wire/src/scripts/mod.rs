@@ -39,6 +39,8 @@ pub use sweep::{
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 
+pub use crate::least_rights::is_not_permitted;
+
 /// Whether Redis needs the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
@@ -53,7 +55,7 @@ macro_rules! script {
                 $(include_str!($packed),)?
                 concat!(include_str!("time.lua"), include_str!("bucket.lua"), $(include_str!($file)),+),
             ];
-            redis::Script::new(&parts.map(crate::constants::with_constants).concat())
+            crate::least_rights::script(&parts.map(crate::constants::with_constants).concat())
         })
     };
 }

@@ -9,8 +9,17 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HINCRBY HMGET HSET INCRB
      PEXPIREAT PTTL RENAME RPUSH SET TIME UNLINK ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 8] =
-    ["bucket", "lazy", "rest", "settle_packed", "state", "take_packed", "time", "windows"];
+const SHARED: [&str; 9] = [
+    "bucket",
+    "lazy",
+    "records_as_arguments",
+    "rest",
+    "settle_packed",
+    "state",
+    "take_packed",
+    "time",
+    "windows",
+];
 
 /// The algorithms, each a function that others call.
 const ALGORITHMS: [&str; 6] = [
