@@ -76,7 +76,10 @@ impl<'a> Call<'a> {
 /// `command`, a call of a script, as such a user may send it, and the command that loads its text. `None` for other
 /// commands.
 pub(crate) fn permitted(command: &Cmd) -> Option<(Cmd, Option<Cmd>)> {
-    let words: Vec<&[u8]> = command.args_iter().filter_map(simple).collect();
+    let words: Vec<&[u8]> = command
+        .args_iter()
+        .filter_map(|arg| if let redis::Arg::Simple(word) = arg { Some(word) } else { None })
+        .collect();
     let [b"EVALSHA", hash, count, rest @ ..] = words.as_slice() else { return None };
     let (keys, args) = rest.split_at_checked(text(count).parse().ok()?)?;
     let mut call = Cmd::new();
@@ -91,10 +94,6 @@ pub(crate) fn permitted(command: &Cmd) -> Option<(Cmd, Option<Cmd>)> {
     let mut load = Cmd::new();
     load.arg("SCRIPT").arg("LOAD").arg(&moved.form.text);
     Some((call, Some(load)))
-}
-
-fn simple<'a>(arg: redis::Arg<&'a [u8]>) -> Option<&'a [u8]> {
-    if let redis::Arg::Simple(word) = arg { Some(word) } else { None }
 }
 
 fn text<'a>(word: &&'a [u8]) -> &'a str {
