@@ -7,6 +7,9 @@ pub mod connection;
 pub mod constants;
 pub mod counts;
 mod fnv;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hash_slot;
 pub mod keyspace;
 mod least_rights;

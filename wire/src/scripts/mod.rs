@@ -28,6 +28,8 @@ pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
 };
 pub use migrate::{is_migrating, list_previous, migrate};
+#[cfg(feature = "fuzzing")]
+pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};

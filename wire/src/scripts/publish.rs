@@ -140,7 +140,7 @@ fn fields(limit: &Limit) -> [(&'static str, String); 20] {
     ]
 }
 
-fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, String> {
+pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, String> {
     let text = |field: &str| {
         fields
             .get(field)
