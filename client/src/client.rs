@@ -71,6 +71,8 @@ pub struct Builder {
     cached_buckets: usize,
     namespace: Option<String>,
     on_outage: Option<OnOutage>,
+    #[cfg(feature = "tls")]
+    tls_files: Vec<(&'static str, String)>,
 }
 
 // === impl Client ===
@@ -82,6 +84,9 @@ impl Client {
     ///
     /// Teams that share a Redis have a namespace each, `topup` unless the URL names one: `redis://host?namespace=shop`.
     /// It has 1 to 32 of the characters `A-Z a-z 0-9 . _ -`.
+    ///
+    /// With the feature `tls`, `rediss://` connects by TLS. Its parameters `tls_ca`, `tls_cert` and `tls_key` name files in
+    /// PEM: `rediss://host:port?tls_ca=/etc/topup/ca.pem`. They are read for each connection.
     ///
     /// # Errors
     /// A `url` of another form or with an unknown parameter, an error that does not pass, or no reply of Redis within 2 s.
@@ -109,6 +114,8 @@ impl Client {
             cached_buckets: MOST_BUCKETS,
             namespace: None,
             on_outage: None,
+            #[cfg(feature = "tls")]
+            tls_files: Vec::new(),
         }
     }
 
@@ -256,6 +263,23 @@ impl Builder {
         self
     }
 
+    /// The file of the CA certificates, in PEM, that vouch for a server of a `rediss://` URL; those of the system unless
+    /// set.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_ca(mut self, file: impl Into<String>) -> Self {
+        self.tls_files.push(("tls_ca", file.into()));
+        self
+    }
+
+    /// The files of the client's certificate and of its private key, in PEM, for a server that asks for one.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_cert(mut self, cert: impl Into<String>, key: impl Into<String>) -> Self {
+        self.tls_files.extend([("tls_cert", cert.into()), ("tls_key", key.into())]);
+        self
+    }
+
     /// Connects to the Redis at `url`, as [`Client::connect`] does.
     ///
     /// # Errors
@@ -297,6 +321,10 @@ impl Builder {
     }
 
     fn client(self, url: &str) -> Result<Client, Error> {
+        #[cfg(feature = "tls")]
+        let url = &self.tls_files.iter().fold(url.to_owned(), |url, (name, path)| {
+            topup_wire::connection::with_tls_file(&url, name, path)
+        });
         let connection = connect_lazily(url).map_err(Error::redis)?;
         let namespace = self.namespace.map(|namespace| namespace.parse()).transpose()?;
         let namespace = namespace.unwrap_or_else(|| connection.namespace());

@@ -68,7 +68,7 @@ impl ConfigSource {
     /// If the first of these that is present is not the URL of a Redis.
     pub fn redis_url(&self, config: &Config) -> anyhow::Result<RedisUrl> {
         let url = self.override_url()?.unwrap_or_else(|| config.redis_url.clone());
-        Ok(url.or_namespace(config.redis_url.named_namespace()))
+        Ok(url.or_settings_of(config))
     }
 
     /// The Redis URL that overrides the one in the config; `None` if there is none.

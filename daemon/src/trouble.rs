@@ -11,7 +11,7 @@ pub fn what(cause: Cause) -> &'static str {
         Cause::Closed => "Redis is away: connections to it break",
         Cause::Password => "Redis refuses the password",
         Cause::Rights => "Redis refuses: the user has too few rights",
-        Cause::Tls => "Redis refuses: its port speaks TLS, and the URL asks for a plain connection",
+        Cause::Tls => "Redis refuses: TLS on one side only, or a certificate that does not fit",
         Cause::Loading => "Redis is loading its data",
         Cause::Busy => "Redis is busy with a script of another user",
         Cause::Replica => "Redis refuses: it is a read-only replica",
@@ -36,7 +36,9 @@ pub fn action(cause: Cause) -> &'static str {
             "the password in redis.url, TOPUP_REDIS_URL or the credential redis-url is missing or wrong"
         }
         Cause::Rights => "give the user the commands and keys of topup: ACL SETUSER",
-        Cause::Tls => "name the plain port of Redis, or ask for TLS",
+        Cause::Tls => {
+            "write rediss:// for a port with TLS and redis:// for one without, and see tls_ca and tls_cert"
+        }
         Cause::Loading => "wait: Redis answers when it has read its data",
         Cause::Busy => "wait, or end the script: SCRIPT KILL",
         Cause::Replica => "name the master in the URL, or promote the replica: REPLICAOF NO ONE",

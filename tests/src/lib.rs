@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a harness fails the test it serves")]
 
 pub mod attempt;
+pub mod certificates;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -24,6 +25,7 @@ mod cargo;
 mod lines;
 
 pub use crate::attempt::{Answer, Attempt, Pace, work};
+pub use crate::certificates::{Authority, Certificate};
 pub use crate::cli::{Cli, Ended};
 pub use crate::cluster::Cluster;
 pub use crate::daemon::{Daemon, Launch};

@@ -57,7 +57,7 @@ pub struct ShardKeys {
 }
 
 /// The letter of an algorithm in the keys of its states.
-const fn letter(algorithm: Algorithm) -> char {
+pub(crate) const fn letter(algorithm: Algorithm) -> char {
     match algorithm {
         Algorithm::TokenBucket => 'b',
         Algorithm::LazyTokenBucket => LAZY_LETTER as char,
@@ -214,6 +214,20 @@ impl ShardKeys {
     }
 }
 
+/// Whether only daemons write `key`: a record, or a key about all limits.
+pub(crate) fn is_published(key: &[u8]) -> bool {
+    let parts = || {
+        let (namespace, rest) = std::str::from_utf8(key).ok()?.split_once(":{")?;
+        let (tag, end) = rest.split_once("}:")?;
+        Some((namespace, tag, end))
+    };
+    // The key of a throttle has a longer prefix. A bucket's key may hold anything, but begins with a letter. Workers
+    // write their own index.
+    parts().is_some_and(|(namespace, tag, end)| {
+        !namespace.contains(':') && (tag == namespace && end != "workers" || end == "limit")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,6 +311,34 @@ mod tests {
         }
         let odd = "topup:{user:4}:l:}:g:a";
         assert_eq!(topup.state_of(&name, Algorithm::LazyTokenBucket, odd), Some((4, "}:g:a")));
+    }
+
+    #[test]
+    fn a_key_of_daemons_is_told_from_buckets_that_look_like_one() {
+        let topup = Namespace::default();
+        let record = "topup:{user:4}:limit".to_owned();
+        let shop: Namespace = "shop".parse().unwrap();
+        for key in [
+            record,
+            topup.limits(),
+            topup.generation(),
+            topup.daemons(),
+            topup.schema(),
+            topup.daemon_details("x"),
+            shop.limits(),
+        ] {
+            assert!(is_published(key.as_bytes()), "{key}");
+        }
+        assert!(!is_published(topup.workers().as_bytes()), "workers write it");
+        for member in ["}:limit", "limit", ":{topup}:limits", "topup:{a:0}:limit", ""] {
+            let keys = ShardKeys::new(topup, &"user".parse().unwrap(), 4);
+            assert!(!is_published(keys.counter(member).as_bytes()), "{member}");
+            assert!(!is_published(topup.throttle_state(member).as_bytes()), "{member}");
+        }
+        for member in ["topup}:limits", "a}:limit", "{topup}:x"] {
+            assert!(!is_published(topup.throttle_state(member).as_bytes()), "{member}");
+        }
+        assert!(!is_published(b"topup:{user:4}:due") && !is_published(b"\xff:{topup}:x"));
     }
 
     #[test]

@@ -86,7 +86,8 @@ impl pipeline::Request for PipelineRequest {
                     Completed { client, entry, number: *number, written }.end(Err(Error::NewerSchema(newer)));
                     return 0;
                 }
-                let replies = location.encode(out, command);
+                let least_rights = self.client.shared().pipelines.has_least_rights();
+                let replies = location.encode(out, command, least_rights);
                 *written = Some(Written { command, sent: step.at, published });
                 replies
             }
@@ -136,7 +137,9 @@ impl Completed {
     fn complete(self, answer: RedisResult<pipeline::Reply>) {
         let reply = match answer {
             Ok(reply) => read(reply, self.written.command, &self.written.published),
-            Err(error) if scripts::is_not_loaded(&error) => return self.again(false),
+            Err(error) if scripts::is_not_loaded(&error) || scripts::is_not_permitted(&error) => {
+                return self.again(false);
+            }
             Err(error) if is_elsewhere(&error) => return self.again(true),
             Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
             Err(error) => Err(Error::redis(error)),
@@ -151,8 +154,8 @@ impl Completed {
         }
     }
 
-    /// Sends a command once more, outside the pipeline. Nothing was done: Redis had no script, the bucket is on another node
-    /// (`elsewhere`), or the limit has changed.
+    /// Sends a command once more, outside the pipeline. Nothing was done: Redis had no script, the user may not write
+    /// the record, the bucket is on another node (`elsewhere`), or the limit has changed.
     fn again(self, elsewhere: bool) {
         let runtime = self.client.shared().runtime.clone();
         runtime.spawn(async move {

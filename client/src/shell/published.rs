@@ -95,7 +95,7 @@ impl BucketLocation<'_> {
     }
 
     /// Appends `command`. Returns its number of replies.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, command: Command) -> usize {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, command: Command, least_rights: bool) -> usize {
         let state = self.state();
         let Published { terms_id, terms, .. } = self.published;
         match command {
@@ -115,6 +115,7 @@ impl BucketLocation<'_> {
                     operation,
                     may_count,
                     in_doubt,
+                    least_rights,
                 );
             }
         }

@@ -2,7 +2,7 @@
 
 mod outcome;
 pub mod results;
-mod trace;
+pub mod trace;
 
 use std::path::Path;
 

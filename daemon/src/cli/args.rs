@@ -69,6 +69,18 @@ pub(super) enum Command {
     /// The answer comes within 2 s whatever state Redis is in. It names each problem and what to do about it, and the
     /// exit code tells the worst one.
     Status(Status),
+    /// Print the Redis users of workers, daemons and viewers, each with the rights it needs
+    ///
+    /// One command on each line, for redis-cli. A user has no password yet, so nobody can sign in as it:
+    /// ACL SETUSER topup-worker '>PASSWORD'. Redis 7.0 or newer.
+    Acl(Acl),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Acl {
+    /// Namespace of the keys [default: topup]
+    #[arg(long)]
+    pub(super) namespace: Option<Namespace>,
 }
 
 #[derive(Debug, Args)]
@@ -101,7 +113,7 @@ pub(super) struct ConfigFile {
 /// The Redis to ask.
 #[derive(Debug, Args)]
 pub(super) struct Connect {
-    /// URL of the Redis: redis://[user:password@]host[:port][/db] or unix:///path
+    /// URL of the Redis: redis://[user:password@]host[:port][/db], rediss:// for TLS, or unix:///path
     ///
     /// For a cluster, one node or several: redis://host:port,host:port
     #[arg(long, value_name = "URL", value_parser = parse_url)]

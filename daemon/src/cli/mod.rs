@@ -1,5 +1,6 @@
 //! The command line of `topupd`: parses the arguments and runs one command.
 
+mod acl;
 mod args;
 mod bucket;
 mod check;
@@ -18,16 +19,22 @@ use std::ffi::OsString;
 
 use args::{Cli, Command};
 use clap::{Parser, error::ErrorKind};
+use output::eprint_line;
+use topup_wire::connection;
 
 pub use exit::Exit;
 
 /// Runs the command line `args`, and returns the exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => {
             let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let _ = error.print();
+            match without_urls(&error.to_string(), &args) {
+                Some(text) => eprint_line(text.trim_end()),
+                None => drop(error.print()),
+            }
             return if is_help { Exit::Done } else { Exit::Usage };
         }
     };
@@ -39,6 +46,22 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Reset(args) => bucket::reset(&args),
         Command::Throttle(args) => throttle::main(&args),
         Command::Remove(args) => remove::main(&args),
+        Command::Acl(args) => acl::main(&args),
         Command::Status(args) => status::main(&args),
     }
+}
+
+/// `text` with each URL of `args` redacted; `None` if it repeats none. A URL may hold a password.
+fn without_urls(text: &str, args: &[OsString]) -> Option<String> {
+    let mut is_url = false;
+    let mut shown = text.to_owned();
+    for arg in args.iter().map(|arg| arg.to_string_lossy()) {
+        let value =
+            arg.strip_prefix("--").and_then(|arg| arg.split_once('=')).map_or(&*arg, |(_, value)| value);
+        if (is_url || arg.starts_with("--redis=") || value.contains([':', '@'])) && !value.is_empty() {
+            shown = shown.replace(value, &connection::redacted(value));
+        }
+        is_url = arg == "--redis";
+    }
+    (shown != text).then_some(shown)
 }

@@ -83,15 +83,11 @@ pub(super) fn server(args: &Connect) -> Result<RedisUrl, Failure> {
     let url = match url {
         // The config is not needed then, and its reader may not be allowed to read it.
         Some(url) if file.is_none() => {
-            let config = Config::load_without_limits(&source.file);
-            let namespace = config.map(|config| config.redis_url.named_namespace());
-            url.or_namespace(namespace.unwrap_or_default())
+            let config = Config::load_without_limits(&source.file).unwrap_or_default();
+            url.or_settings_of(&config)
         }
         url => match Config::load_without_limits(&source.file) {
-            Ok(config) => {
-                let namespace = config.redis_url.named_namespace();
-                url.unwrap_or(config.redis_url).or_namespace(namespace)
-            }
+            Ok(config) => url.unwrap_or_else(|| config.redis_url.clone()).or_settings_of(&config),
             Err(problems) if file.is_some() || source.file.exists() => {
                 return Err(Failure::Config(problems.to_string()));
             }

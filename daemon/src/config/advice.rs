@@ -2,6 +2,8 @@
 
 use toml::de::DeValue;
 
+use topup_wire::connection;
+
 use super::keys::ConfigKey;
 
 /// The least likeness (0 to 1) at which a known key is suggested for an unknown one.
@@ -10,7 +12,8 @@ const LIKENESS: f64 = 0.6;
 /// The path of `key` in the table at `parent`, quoted where TOML needs quotes.
 pub(super) fn path(parent: &str, key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let key = if !key.is_empty() && key.chars().all(bare) { key.to_owned() } else { format!("{key:?}") };
+    let key =
+        if !key.is_empty() && key.chars().all(bare) { key.to_owned() } else { format!("{:?}", shown(key)) };
     if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 
@@ -37,7 +40,7 @@ pub(super) fn unknown(near: Option<&str>, known: &[ConfigKey]) -> String {
 /// A value in words, such as `the number 5`.
 pub(super) fn described(value: &DeValue<'_>) -> String {
     match value {
-        DeValue::String(text) => format!("the text {:?}", text.chars().take(80).collect::<String>()),
+        DeValue::String(text) => format!("the text {:?}", shown(text).chars().take(80).collect::<String>()),
         DeValue::Integer(number) => format!("the number {number}"),
         DeValue::Float(number) => format!("the number {number}"),
         DeValue::Boolean(flag) => format!("{flag}"),
@@ -45,4 +48,9 @@ pub(super) fn described(value: &DeValue<'_>) -> String {
         DeValue::Array(_) => "a list".to_owned(),
         DeValue::Table(_) => "a table".to_owned(),
     }
+}
+
+/// A text of the config as a message may repeat it. A text with a colon or an @ may be a URL with a password.
+pub(super) fn shown(text: &str) -> String {
+    if text.contains([':', '@']) { connection::redacted(text) } else { text.to_owned() }
 }

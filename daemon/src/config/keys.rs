@@ -27,8 +27,13 @@ pub(super) const ROOT: &[ConfigKey] = &[
     key("limit", "[limit.api]"),
 ];
 
-pub(super) const REDIS: &[ConfigKey] =
-    &[key("url", r#"url = "redis://127.0.0.1:6379""#), key("namespace", r#"namespace = "topup""#)];
+pub(super) const REDIS: &[ConfigKey] = &[
+    key("url", r#"url = "redis://127.0.0.1:6379""#),
+    key("namespace", r#"namespace = "topup""#),
+    key("tls_ca", r#"tls_ca = "/etc/topup/ca.pem""#),
+    key("tls_cert", r#"tls_cert = "/etc/topup/client.pem""#),
+    key("tls_key", r#"tls_key = "/etc/topup/client.key""#),
+];
 
 pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#)];
 

@@ -46,6 +46,8 @@ pub struct Config {
     /// The Redis to serve. [`ConfigSource::redis_url`](crate::config_source::ConfigSource::redis_url) knows what
     /// overrides it.
     pub redis_url: RedisUrl,
+    /// Files of TLS: parameter of the URL, and path. They count for every `rediss://` URL that does not name its own.
+    pub tls_files: Vec<(&'static str, String)>,
     /// The refill period: [`MIN_TICK`] to [`MAX_TICK`].
     pub tick: Duration,
     /// The limits by name.
@@ -125,8 +127,9 @@ impl Config {
     }
 
     fn read(root: &RawTable<'_>) -> Self {
-        let redis_url =
-            root.table("redis", keys::REDIS).map(|redis| Self::redis_url(&redis)).unwrap_or_default();
+        let redis = root.table("redis", keys::REDIS);
+        let redis_url = redis.as_ref().map(Self::redis_url).unwrap_or_default();
+        let tls_files = redis.as_ref().map(tls_files).unwrap_or_default();
         let daemon = root.table("daemon", keys::DAEMON);
         let tick = daemon
             .and_then(|daemon| daemon.text_by("tick", times::tick))
@@ -139,7 +142,8 @@ impl Config {
             .into_iter()
             .filter_map(|(name, table)| check_limit::check(RawLimit::read(&table), &table, name, tick));
         let limits = checked.map(|limit| (limit.name, limit)).collect();
-        Self { name: root.text("name").map(|name| name.value), redis_url, tick, limits, warnings: Vec::new() }
+        let name = root.text("name").map(|name| name.value);
+        Self { name, redis_url, tls_files, tick, limits, warnings: Vec::new() }
     }
 
     /// The Redis of the table, with its namespace: named beside the URL or in it.
@@ -161,9 +165,21 @@ impl Default for Config {
         Self {
             name: None,
             redis_url: RedisUrl::default(),
+            tls_files: Vec::new(),
             tick: times::DEFAULT_TICK,
             limits: BTreeMap::new(),
             warnings: Vec::new(),
         }
     }
+}
+
+/// The files of TLS in `[redis]`.
+fn tls_files(redis: &RawTable<'_>) -> Vec<(&'static str, String)> {
+    let file = |key| Some((key, redis.text::<String>(key)?.value));
+    for (key, other) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
+        if redis.has(key) {
+            redis.require(other, &format!(", which belongs to {key}"));
+        }
+    }
+    ["tls_ca", "tls_cert", "tls_key"].into_iter().filter_map(file).collect()
 }

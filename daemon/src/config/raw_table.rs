@@ -118,7 +118,13 @@ impl<'t> RawTable<'t> {
         let Some(text) = value.as_str() else {
             return self.wrong_type(&location, value, "a text", &self.example(key));
         };
-        self.locate_value(location, parse(text))
+        let parsed = parse(text).map_err(|error| error.to_string());
+        // The error of any other key may repeat the text.
+        let parsed = parsed.map_err(|error| match text.contains("://") && key != "url" {
+            true => format!("a URL where no URL belongs: write {}", self.example(key)),
+            false => error,
+        });
+        self.locate_value(location, parsed)
     }
 
     /// A whole number that `make` accepts.

@@ -2,13 +2,15 @@
 
 use std::{fmt, str::FromStr};
 
+use super::Config;
 use topup_wire::{
     connection::{self, ParameterError},
     namespace::Namespace,
 };
 
-/// A Redis URL that this build can connect to, and the namespace of the keys there. The URL is `redis://`, also of several
-/// nodes of a cluster, `redis+sentinel://`, or `unix://`. Displayed without its password.
+/// A Redis URL that this build can connect to, and the namespace of the keys there. The URL is `redis://` or `rediss://`,
+/// also of several nodes of a cluster, `redis+sentinel://`, `rediss+sentinel://`, or `unix://`. Displayed without its
+/// password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     url: String,
@@ -18,11 +20,6 @@ pub struct RedisUrl {
 /// A text that is no [`RedisUrl`]. The message does not repeat the text, which may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedisUrlError {
-    /// A scheme that asks for TLS.
-    #[error(
-        "this build has no TLS: write redis:// and let a local TLS proxy (such as stunnel) reach the server, or unix://"
-    )]
-    Tls,
     /// Another scheme, or none.
     #[error("not a Redis URL: write \"redis://127.0.0.1:6379\" or \"unix:///run/redis/redis.sock\"")]
     Scheme,
@@ -68,6 +65,16 @@ impl RedisUrl {
     pub fn with_namespace(self, namespace: Option<Namespace>) -> Self {
         Self { namespace: namespace.or(self.namespace), ..self }
     }
+
+    /// The same Redis, with the namespace and the files of TLS that `config` names and the URL does not.
+    #[must_use]
+    pub fn or_settings_of(self, config: &Config) -> Self {
+        let missing = |(name, _): &&(&str, String)| !self.url.contains(&format!("{name}="));
+        let files = config.tls_files.iter().filter(|_| self.url.starts_with("rediss")).filter(missing);
+        let url =
+            files.fold(self.url.clone(), |url, (name, path)| connection::with_tls_file(&url, name, path));
+        Self { url, ..self }.or_namespace(config.redis_url.named_namespace())
+    }
 }
 
 impl Default for RedisUrl {
@@ -81,8 +88,7 @@ impl FromStr for RedisUrl {
 
     fn from_str(text: &str) -> Result<Self, RedisUrlError> {
         match text.split_once("://") {
-            Some(("redis" | "unix" | "redis+unix" | "redis+sentinel", _)) => {}
-            Some(("rediss" | "rediss+sentinel" | "valkeys", _)) => return Err(RedisUrlError::Tls),
+            Some(("redis" | "rediss" | "unix" | "redis+unix" | "redis+sentinel" | "rediss+sentinel", _)) => {}
             _ => return Err(RedisUrlError::Scheme),
         }
         let (_, namespace) = connection::split_namespace(text)?;
@@ -98,15 +104,9 @@ impl FromStr for RedisUrl {
 
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = self.url.split_once("://").unwrap_or(("redis", &self.url));
-        // A password stands before the last @, or for unix:// in the query.
-        let address = rest.split_once('?').map_or(rest, |(address, _)| address);
         let namespace = Some(self.namespace()).filter(|namespace| !namespace.is_default());
         let namespace = namespace.map(|namespace| format!("?namespace={namespace}")).unwrap_or_default();
-        match address.rsplit_once('@').filter(|_| !scheme.contains("unix")) {
-            Some((_, host)) => f.pad(&format!("{scheme}://***@{host}{namespace}")),
-            None => f.pad(&format!("{scheme}://{address}{namespace}")),
-        }
+        f.pad(&format!("{}{namespace}", connection::redacted(&self.url)))
     }
 }
 

@@ -1,13 +1,10 @@
 //! Addresses of servers, as a URL or a cluster names them.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
-use redis::{
-    ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, RedisResult,
-    io::tcp::TcpSettings,
-};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, RedisResult};
 
-use super::parameters::split_namespace;
+use super::{parameters::split_namespace, tls_files::TlsFiles};
 
 /// Where a node of a cluster listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,27 +37,6 @@ impl Address {
         };
         Some(Self { host, port })
     }
-
-    /// The address in `info`; `None` on a unix socket.
-    pub(super) fn of(info: &ConnectionInfo) -> Option<Self> {
-        match info.addr() {
-            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                Some(Self::new(host, *port))
-            }
-            _ => None,
-        }
-    }
-
-    /// Settings of a connection to this address, otherwise those of `other`.
-    pub(super) fn like(&self, other: &ConnectionInfo) -> ConnectionInfo {
-        let addr = match other.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host: self.host.to_string(), port: self.port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(self.host.to_string(), self.port),
-        };
-        settled(other.clone().set_addr(addr))
-    }
 }
 
 impl fmt::Display for Address {
@@ -69,12 +45,83 @@ impl fmt::Display for Address {
     }
 }
 
+/// A server, and how to connect to it.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    info: ConnectionInfo,
+    tls: Option<Arc<TlsFiles>>,
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// The server's address, and how to sign in.
+    pub(crate) const fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// The files of TLS; `None` without TLS.
+    pub(super) fn tls(&self) -> Option<&TlsFiles> {
+        self.tls.as_deref()
+    }
+
+    /// Its address; `None` on a unix socket.
+    pub(super) fn address(&self) -> Option<Address> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => Some(Address::new(host, *port)),
+            _ => None,
+        }
+    }
+
+    /// The server at `address`, otherwise like this one.
+    pub(super) fn at(&self, address: &Address) -> Self {
+        let addr = ConnectionAddr::Tcp(address.host.to_string(), address.port);
+        Self { info: self.info.clone().set_addr(addr), tls: self.tls.clone() }
+    }
+
+    /// An error of the handshake in words that say what to do.
+    pub(super) fn explain(&self, error: io::Error) -> RedisError {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            return tls.explain(error);
+        }
+        // A TLS port closes the connection without a word.
+        let ended = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset);
+        if ended && self.address().is_some() {
+            let hint = "before its first reply: does this port speak TLS? then write rediss://".to_owned();
+            return RedisError::from((ErrorKind::Io, "Redis closed the connection", hint));
+        }
+        error.into()
+    }
+}
+
 /// The servers that `url` names: one, or several nodes of a cluster, `redis://user:password@host:port,host:port`.
-pub(super) fn servers(url: &str) -> RedisResult<Vec<ConnectionInfo>> {
+pub(super) fn servers(url: &str) -> RedisResult<Vec<Endpoint>> {
+    if !is_unix(url) && behind_authority(url).contains('@') {
+        return Err(RedisError::from((
+            ErrorKind::InvalidClientConfig,
+            "an @ behind the host: in a password, write / as %2F, ? as %3F, # as %23 and % as %25",
+        )));
+    }
     let (url, _) = split_namespace(url).map_err(|error| {
         RedisError::from((ErrorKind::InvalidClientConfig, "wrong Redis URL", error.to_string()))
     })?;
-    each(&url).iter().map(|url| url.as_str().into_connection_info().map(settled)).collect()
+    let (plain, tls) = TlsFiles::split(&url)?;
+    let tls = tls.map(Arc::new);
+    let endpoint =
+        |url: &String| Ok(Endpoint { info: url.as_str().into_connection_info()?, tls: tls.clone() });
+    each(&plain).iter().map(endpoint).collect()
+}
+
+pub(super) fn is_unix(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| scheme.contains("unix"))
+}
+
+/// Path, query and fragment of `url`.
+fn behind_authority(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    &url[end..]
 }
 
 /// `url`, once for each address that it names.
@@ -93,22 +140,13 @@ fn each(url: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
 }
 
-/// Adds the settings that all connections share.
-fn settled(info: ConnectionInfo) -> ConnectionInfo {
-    // Without nodelay, a small command waits for the acknowledgement of the previous one.
-    let tcp = TcpSettings::default().set_nodelay(true);
-    #[cfg(target_os = "linux")]
-    let tcp = tcp.set_user_timeout(super::VANISHED);
-    info.set_tcp_settings(tcp)
-}
-
 /// Whether `url` names Redis servers.
 ///
 /// # Errors
 /// The reason why it does not.
 pub(super) fn check(url: &str) -> RedisResult<()> {
     let servers = servers(url)?;
-    if servers.len() > 1 && servers.iter().any(|info| info.redis_settings().db() != 0) {
+    if servers.len() > 1 && servers.iter().any(|one| one.info.redis_settings().db() != 0) {
         return Err(RedisError::from((ErrorKind::InvalidClientConfig, "a cluster has no database but 0")));
     }
     Ok(())
@@ -120,7 +158,7 @@ mod tests {
 
     fn named(url: &str) -> Vec<String> {
         let servers = servers(url).unwrap();
-        servers.iter().map(|info| Address::of(info).unwrap().to_string()).collect()
+        servers.iter().map(|one| one.address().unwrap().to_string()).collect()
     }
 
     #[test]
@@ -129,8 +167,8 @@ mod tests {
         assert_eq!(named("redis://u:a,b@10.0.0.1:7000/0"), ["10.0.0.1:7000"]);
         let url = "redis://u:a,b@10.0.0.1:7000,[::1]:7001,host/?protocol=3";
         assert_eq!(named(url), ["10.0.0.1:7000", "::1:7001", "host:6379"]);
-        for info in servers(url).unwrap() {
-            let settings = info.redis_settings();
+        for one in servers(url).unwrap() {
+            let settings = one.info.redis_settings();
             assert_eq!((settings.username(), settings.password()), (Some("u"), Some("a,b")));
         }
         assert_eq!(servers("unix:///run/a,b.sock").unwrap().len(), 1);
@@ -145,12 +183,12 @@ mod tests {
     #[test]
     fn a_node_is_reached_as_the_one_the_url_names() {
         let url = servers("redis://u:p@10.0.0.1:7000").unwrap().remove(0);
-        let asked = Address::of(&url);
+        let asked = url.address();
         let node = Address::parse(":7001", asked.as_ref()).unwrap();
         assert_eq!(node, Address::new("10.0.0.1", 7001));
-        let info = node.like(&url);
-        assert_eq!(info.redis_settings().password(), Some("p"));
-        assert_eq!(Address::of(&info), Some(node));
+        let other = url.at(&node);
+        assert_eq!(other.info.redis_settings().password(), Some("p"));
+        assert_eq!(other.address(), Some(node));
         assert_eq!(Address::parse("fe80::1:7002", None), Some(Address::new("fe80::1", 7002)));
         for unknown in [":7001", "?:7001", "host", "host:port"] {
             assert_eq!(Address::parse(unknown, None), None, "{unknown}");

@@ -9,8 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::sentinel::NO_MASTER;
-use crate::pipeline::socket::connect;
+use super::{address::Endpoint, sentinel::NO_MASTER, socket::open};
 
 /// The longest time of one step of a diagnosis. Redis needs a round trip for each.
 const STEP: Duration = Duration::from_millis(300);
@@ -47,7 +46,7 @@ pub enum Cause {
     Password,
     /// The user may not run the command.
     Rights,
-    /// The port speaks TLS, and the URL asks for a plain connection.
+    /// One side of the port speaks TLS and the other does not, or a certificate does not fit.
     Tls,
     /// The server reads its data set.
     Loading,
@@ -87,10 +86,14 @@ impl Cause {
             Some("MISCONF") => return Self::Disk,
             Some("NOREPLICAS") => return Self::Replicas,
             Some("CLUSTERDOWN") => return Self::Cluster,
+            Some("TLS") => return Self::Tls,
             _ if text.starts_with(NO_MASTER) => return Self::Sentinel,
             _ if text.contains("max number of clients") => return Self::Clients,
             // Without the password, Redis refuses a command of more than ten arguments with this word and no NOAUTH.
             _ if text.contains("unauthenticated") => return Self::Password,
+            _ if text.contains("the host does not answer") => return Self::Unreachable,
+            _ if text.contains("no TLS at this port") => return Self::Tls,
+            _ if text.contains("Redis closed the connection") => return Self::Closed,
             _ if error.kind() == ErrorKind::AuthenticationFailed => return Self::Password,
             _ => {}
         }
@@ -144,17 +147,18 @@ fn io_error(error: &RedisError) -> Option<&io::Error> {
 
 /// The cause of `error` of the server of `info`. If the error alone does not tell, the server is asked on a new
 /// connection.
-pub(super) async fn diagnose(error: &RedisError, info: &ConnectionInfo) -> Cause {
+pub(super) async fn diagnose(error: &RedisError, endpoint: &Endpoint) -> Cause {
     let cause = Cause::of(error);
     if !cause.is_vague() {
         return cause;
     }
     // A server that answers now had another trouble before.
-    probe(info).await.unwrap_or(cause)
+    probe(endpoint).await.unwrap_or(cause)
 }
 
 /// The cause why the server of `info` does not answer a `PING`; `None` if it does.
-async fn probe(info: &ConnectionInfo) -> Option<Cause> {
+async fn probe(endpoint: &Endpoint) -> Option<Cause> {
+    let info = endpoint.info();
     if let ConnectionAddr::Tcp(host, port) = info.addr() {
         match timeout(STEP, TcpStream::connect((host.as_str(), *port))).await {
             Ok(Ok(_)) => {}
@@ -163,7 +167,7 @@ async fn probe(info: &ConnectionInfo) -> Option<Cause> {
         }
     }
     let ping = async {
-        let (mut reader, mut writer) = connect(info).await?;
+        let (mut reader, mut writer) = open(endpoint).await?;
         writer.write_all(b"PING\r\n").await?;
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {

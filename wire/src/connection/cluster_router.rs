@@ -52,6 +52,8 @@ pub(crate) struct ClusterRouter {
     is_cluster: AtomicBool,
     /// Whether the servers have been asked if they are a cluster.
     checked: AtomicBool,
+    /// The user may not write what daemons publish.
+    least_rights: AtomicBool,
     refreshing: AtomicU8,
     turn: AtomicUsize,
     runtime: Handle,
@@ -72,7 +74,7 @@ const REFRESHING_AGAIN: u8 = 2;
 impl ClusterRouter {
     /// The servers that `url` names.
     pub(super) fn open(url: &str) -> RedisResult<Arc<Self>> {
-        let sentinels = SentinelUrl::parse(url)?.map(Sentinels::open).transpose()?;
+        let sentinels = SentinelUrl::parse(url)?.map(Sentinels::open);
         let named = match &sentinels {
             Some(sentinels) => vec![sentinels.master().clone()],
             None => {
@@ -80,13 +82,13 @@ impl ClusterRouter {
                 address::servers(url)?
             }
         };
-        let named = named.into_iter().map(|info| Node::new(info).map(Arc::new));
         let router = Arc::new(Self {
-            named: named.collect::<RedisResult<_>>()?,
+            named: named.into_iter().map(|endpoint| Arc::new(Node::new(endpoint))).collect(),
             topology: watch::Sender::new(None),
             is_cluster: AtomicBool::new(false),
             checked: AtomicBool::new(sentinels.is_some()),
             sentinels,
+            least_rights: AtomicBool::new(false),
             refreshing: AtomicU8::new(IDLE),
             turn: AtomicUsize::new(0),
             runtime: Handle::current(),
@@ -130,6 +132,16 @@ impl ClusterRouter {
         let topology = topology.as_ref()?;
         // Any node redirects to the right one.
         Some(topology.owner(hash_slot).or(topology.nodes().first())?.clone())
+    }
+
+    /// Whether the user may not write what daemons publish, as far as is known.
+    pub(crate) fn has_least_rights(&self) -> bool {
+        self.least_rights.load(Relaxed)
+    }
+
+    /// Notes that the user may not write what daemons publish.
+    pub(super) fn note_least_rights(&self) {
+        self.least_rights.store(true, Relaxed);
     }
 
     /// The nodes of the map; none unless the servers are known to be a cluster.
@@ -204,11 +216,11 @@ impl ClusterRouter {
     }
 
     /// The node at `address`.
-    pub(super) fn node_at(&self, address: &Address) -> RedisResult<Arc<Node>> {
+    pub(super) fn node_at(&self, address: &Address) -> Arc<Node> {
         let known = self.topology.borrow().as_ref().and_then(|topology| topology.find(address).cloned());
         let named = if self.has_sentinels() { &[] } else { &self.named[..] };
         let known = known.or_else(|| named.iter().find(|node| node.address() == Some(address)).cloned());
-        known.map_or_else(|| Node::new(address.like(self.first().info())).map(Arc::new), Ok)
+        known.unwrap_or_else(|| Arc::new(Node::new(self.first().endpoint().at(address))))
     }
 
     /// Notes that `hash_slot` is at `address`.
@@ -216,7 +228,7 @@ impl ClusterRouter {
         if self.owner(hash_slot).is_some_and(|node| node.address() == Some(address)) {
             return;
         }
-        let Ok(node) = self.node_at(address) else { return };
+        let node = self.node_at(address);
         self.topology.send_modify(|known| {
             let mut topology = known.as_deref().cloned().unwrap_or_else(Topology::unknown);
             topology.learn(hash_slot, node);
@@ -261,7 +273,7 @@ impl ClusterRouter {
     /// Reads the map. Returns whether the servers have one: they are a cluster, or a master behind sentinels.
     pub(super) async fn refresh(&self) -> RedisResult<bool> {
         if let Some(sentinels) = &self.sentinels {
-            let master = self.node_at(&sentinels.address().await?)?;
+            let master = self.node_at(&sentinels.address().await?);
             if !self.nodes().iter().any(|node| Arc::ptr_eq(node, &master)) {
                 verify(&master).await?;
                 self.topology.send_replace(Some(Arc::new(Topology::whole(master))));
@@ -300,7 +312,7 @@ impl ClusterRouter {
             if let Some(node) = found.iter().find(|node| node.address() == Some(&address)) {
                 return Ok(node.clone());
             }
-            let node = self.node_at(&address)?;
+            let node = self.node_at(&address);
             found.push(node.clone());
             Ok(node)
         })?;

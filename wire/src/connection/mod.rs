@@ -7,6 +7,10 @@ mod node;
 mod parameters;
 mod redirect;
 mod sentinel;
+mod socket;
+#[cfg(feature = "tls")]
+mod tls;
+mod tls_files;
 mod topology;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -25,9 +29,12 @@ pub use parameters::{ParameterError, split_namespace};
 pub use redirect::is_elsewhere;
 use redirect::{Redirect, error_in};
 use sentinel::SentinelUrl;
+pub(crate) use socket::{Reader, Writer, open};
+pub use tls_files::with_tls_file;
 
 use crate::{
     hash_slot::HashSlot,
+    least_rights::{is_not_permitted, permitted},
     namespace::{InNamespace, Namespace},
 };
 
@@ -61,7 +68,7 @@ pub struct Connection {
     namespace: Namespace,
 }
 
-/// A connection to the Redis at `url`: `redis://`, `unix://`, or several nodes of a cluster,
+/// A connection to the Redis at `url`: `redis://`, `rediss://` by TLS, `unix://`, or several nodes of a cluster,
 /// `redis://host:port,host:port`, or the sentinels of a master, `redis+sentinel://host:port,host:port/name`. The URL may
 /// name a namespace, `redis://host?namespace=shop`.
 ///
@@ -85,6 +92,23 @@ pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
 /// The reason why it does not.
 pub fn check(url: &str) -> RedisResult<()> {
     if SentinelUrl::parse(url)?.is_some() { Ok(()) } else { address::check(url) }
+}
+
+/// `url` without what may be secret, for messages. Only of a URL that [`check`] accepts, more than the scheme is left.
+pub fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
+    if check(url).is_err() {
+        return if scheme.chars().all(|c| c.is_ascii_lowercase() || c == '+') {
+            format!("{scheme}://***")
+        } else {
+            "***".to_owned()
+        };
+    }
+    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    match rest[..end].rsplit_once('@').filter(|_| !address::is_unix(url)) {
+        Some((_, hosts)) => format!("{scheme}://***@{hosts}"),
+        None => format!("{scheme}://{}", &rest[..end]),
+    }
 }
 
 // === impl Connection ===
@@ -120,11 +144,34 @@ impl Connection {
     /// the error alone does not tell.
     pub async fn diagnose(&self, error: &RedisError) -> Cause {
         let node = self.last.clone().or_else(|| self.router.owner(HashSlot::default()));
-        cause::diagnose(error, node.as_ref().unwrap_or(self.router.first()).info()).await
+        cause::diagnose(error, node.as_ref().unwrap_or(self.router.first()).endpoint()).await
     }
 
     pub(crate) fn router(&self) -> &Arc<ClusterRouter> {
         &self.router
+    }
+
+    /// Sends a command as the user may send it. A command that is not permitted has done nothing.
+    async fn ask_permitted(&mut self, command: &Cmd, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
+        if !self.router.has_least_rights() {
+            let answer = self.ask(Commands::One(command), hash_slot).await;
+            if !first_error(&answer).is_some_and(|error| is_not_permitted(&error)) {
+                return answer;
+            }
+        }
+        let Some((call, load)) = permitted(command) else {
+            return self.ask(Commands::One(command), hash_slot).await;
+        };
+        self.router.note_least_rights();
+        let answer = self.ask(Commands::One(&call), hash_slot).await;
+        let is_not_loaded = |error: RedisError| error.code() == Some("NOSCRIPT");
+        match load.filter(|_| first_error(&answer).is_some_and(is_not_loaded)) {
+            Some(load) => {
+                self.ask(Commands::One(&load), None).await?;
+                self.ask(Commands::One(&call), hash_slot).await
+            }
+            None => answer,
+        }
     }
 
     async fn ask(&mut self, commands: Commands<'_>, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
@@ -142,10 +189,10 @@ impl Connection {
             };
             match self.router.note_error(&error, &node) {
                 Some(Redirect::Moved(_, address)) if redirects < MOST_REDIRECTS => {
-                    (node, asking) = (self.router.node_at(&address)?, false);
+                    (node, asking) = (self.router.node_at(&address), false);
                 }
                 Some(Redirect::Ask(address)) if redirects < MOST_REDIRECTS => {
-                    (node, asking) = (self.router.node_at(&address)?, true);
+                    (node, asking) = (self.router.node_at(&address), true);
                 }
                 Some(Redirect::Later) if pause <= PAUSE.1 => {
                     sleep(pause).await;
@@ -164,7 +211,7 @@ impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
             let hash_slot = key_of(cmd).map(HashSlot::of);
-            let mut answers = self.ask(Commands::One(cmd), hash_slot).await?;
+            let mut answers = self.ask_permitted(cmd, hash_slot).await?;
             answers.pop().ok_or_else(|| RedisError::from((ErrorKind::Client, "no answer to a command")))
         })
     }
@@ -214,6 +261,14 @@ fn key_of(command: &Cmd) -> Option<&[u8]> {
     }
 }
 
+/// The error of the first reply, if it is one.
+fn first_error(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
+    match answer {
+        Err(error) => Some(error.clone()),
+        Ok(answers) => answers.first().and_then(error_in).map(Into::into),
+    }
+}
+
 /// The first error, if all replies are errors that say that nothing was done.
 fn refusal(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
     match answer {
@@ -254,4 +309,27 @@ pub fn is_transient(error: &RedisError) -> bool {
 /// Whether a connection ended in the middle of a reply. The redis crate reports that by a message of its parser only.
 fn is_cut_off(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Parse && error.to_string().contains("Unexpected end of input")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_holds_no_part_of_a_password() {
+        for (url, shown) in [
+            ("redis://u:hunter2@host:1/3", "redis://***@host:1/3"),
+            ("redis://:hun@ter2@a,b", "redis://***@a,b"),
+            ("unix:///run/a@b.sock?pass=hunter2@x", "unix:///run/a@b.sock"),
+            ("redis://u:hun/ter2@host", "redis://***"),
+            ("redis://u:1234?ter2@host", "redis://***"),
+            ("redis://hunter2#x@host", "redis://***"),
+            ("Hunter2://x", "***"),
+            ("hunter2", "***"),
+        ] {
+            assert_eq!(redacted(url), shown);
+            let error = check(url).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(!["hunter2", "ter2", "1234"].iter().any(|part| error.contains(part)), "{error}");
+        }
+    }
 }

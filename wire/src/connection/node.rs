@@ -2,16 +2,24 @@
 
 use std::sync::{PoisonError, RwLock};
 
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use redis::{
-    Client, Cmd, ConnectionInfo, Pipeline, RedisError, RedisResult, Value,
-    aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig},
+    AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
 };
 
-use super::{CONNECT_TIMEOUT, address::Address, redirect::error_in};
+use super::{
+    address::{Address, Endpoint},
+    redirect::error_in,
+    socket::open,
+};
 
 /// A server, with one pipelined connection that all callers share.
 pub(crate) struct Node {
-    info: ConnectionInfo,
+    endpoint: Endpoint,
     address: Option<Address>,
     current: RwLock<Current>,
 }
@@ -21,7 +29,8 @@ pub(crate) struct Node {
 struct Current {
     /// Number of connections before this one.
     number: u64,
-    connection: ConnectionManager,
+    /// Opened by the first command. All commands that come meanwhile share the attempt.
+    connection: Shared<BoxFuture<'static, RedisResult<MultiplexedConnection>>>,
 }
 
 /// Commands to send at once.
@@ -35,15 +44,15 @@ pub(super) enum Commands<'a> {
 // === impl Node ===
 
 impl Node {
-    /// The server of `info`. The first command connects to it.
-    pub(super) fn new(info: ConnectionInfo) -> RedisResult<Self> {
-        let current = RwLock::new(Current { number: 0, connection: connect(&info)? });
-        Ok(Self { address: Address::of(&info), info, current })
+    /// The server at `endpoint`. The first command connects to it.
+    pub(super) fn new(endpoint: Endpoint) -> Self {
+        let current = RwLock::new(Current { number: 0, connection: connect(&endpoint) });
+        Self { address: endpoint.address(), endpoint, current }
     }
 
     /// Settings of the connection.
-    pub(crate) fn info(&self) -> &ConnectionInfo {
-        &self.info
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Address of the server; `None` on a unix socket.
@@ -52,18 +61,21 @@ impl Node {
     }
 
     pub(super) fn db(&self) -> i64 {
-        self.info.redis_settings().db()
+        self.endpoint.info().redis_settings().db()
     }
 
     /// Sends commands and returns the replies.
     pub(super) async fn ask(&self, commands: Commands<'_>) -> RedisResult<Vec<Value>> {
-        let Current { number, mut connection } =
+        let Current { number, connection } =
             self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let answer = match commands {
-            Commands::One(command) => connection.req_packed_command(command).await.map(|answer| vec![answer]),
-            Commands::Many(commands, offset, count) => {
+        let answer = match (connection.await, commands) {
+            (Ok(mut connection), Commands::One(command)) => {
+                connection.req_packed_command(command).await.map(|answer| vec![answer])
+            }
+            (Ok(mut connection), Commands::Many(commands, offset, count)) => {
                 connection.req_packed_commands(commands, offset, count).await
             }
+            (Err(error), _) => Err(error),
         };
         if is_lost(&answer) {
             self.replace(number);
@@ -90,28 +102,42 @@ impl Node {
     /// Replaces connection `number`, unless it has been replaced already.
     fn replace(&self, number: u64) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if let (true, Ok(connection)) = (current.number == number, connect(&self.info)) {
-            *current = Current { number: number + 1, connection };
+        if current.number == number {
+            *current = Current { number: number + 1, connection: connect(&self.endpoint) };
         }
     }
 }
 
-/// Whether a reply says that the connection is of no more use. The redis crate reopens a broken connection, but neither
-/// one that was refused (a wrong password, too many clients), nor one to a server that has become a replica.
+/// Whether a reply says that the connection is of no more use: it is broken or was refused (a wrong password, too many
+/// clients), or the server has become a replica.
 fn is_lost(answer: &RedisResult<Vec<Value>>) -> bool {
     match answer {
-        Err(error) => !error.is_io_error(),
+        Err(_) => true,
         Ok(answers) => answers.iter().filter_map(error_in).any(|error| {
             matches!(RedisError::from(error).code(), Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS"))
         }),
     }
 }
 
-fn connect(info: &ConnectionInfo) -> RedisResult<ConnectionManager> {
-    // One attempt for each command without a connection. Callers decide when to try again.
-    let config = ConnectionManagerConfig::new()
-        .set_number_of_retries(0)
-        .set_connection_timeout(Some(CONNECT_TIMEOUT))
-        .set_response_timeout(None);
-    ConnectionManager::new_lazy_with_config(Client::open(info.clone())?, config)
+/// One attempt for each command without a connection. Callers decide when to try again.
+fn connect(endpoint: &Endpoint) -> Shared<BoxFuture<'static, RedisResult<MultiplexedConnection>>> {
+    let endpoint = endpoint.clone();
+    let attempt = async move {
+        let (reader, writer) = open(&endpoint).await?;
+        let settings = endpoint.info().redis_settings();
+        // Signed in already.
+        let settings =
+            RedisConnectionInfo::default().set_protocol(settings.protocol()).set_skip_set_lib_name();
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let stream = tokio::io::join(reader, writer);
+        let (connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
+        tokio::spawn(driver);
+        Ok(connection)
+    };
+    // A task of its own: the first caller may leave before the attempt ends.
+    let spawned = async move {
+        let ended = tokio::spawn(attempt).await;
+        ended.unwrap_or_else(|_| Err(RedisError::from((ErrorKind::Io, "the runtime has ended"))))
+    };
+    spawned.boxed().shared()
 }

@@ -2,8 +2,11 @@
 
 use crate::namespace::{Namespace, NamespaceError};
 
-/// Parameters of `redis://` that the redis crate knows.
-const ON_TCP: &[&str] = &["protocol"];
+/// Parameters of `redis://` and `rediss://`.
+const ON_TCP: &[&str] = &["protocol", "tls_ca", "tls_cert", "tls_key"];
+/// Parameters of the URL of sentinels.
+const OF_SENTINELS: &[&str] =
+    &["protocol", "tls_ca", "tls_cert", "tls_key", "sentinel_username", "sentinel_password"];
 /// Parameters of `unix://` that the redis crate knows.
 const ON_A_SOCKET: &[&str] = &["db", "user", "pass", "protocol"];
 
@@ -33,8 +36,12 @@ pub enum ParameterError {
 pub fn split_namespace(url: &str) -> Result<(String, Option<Namespace>), ParameterError> {
     let (whole, fragment) = url.find('#').map_or((url, ""), |at| url.split_at(at));
     let Some((address, query)) = whole.split_once('?') else { return Ok((url.to_owned(), None)) };
-    let is_socket = address.split_once("://").is_some_and(|(scheme, _)| scheme.contains("unix"));
-    let known = if is_socket { ON_A_SOCKET } else { ON_TCP };
+    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
+    let known = match scheme {
+        _ if scheme.contains("unix") => ON_A_SOCKET,
+        _ if scheme.contains("sentinel") => OF_SENTINELS,
+        _ => ON_TCP,
+    };
     let (mut namespace, mut others) = (None, Vec::new());
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         match parameter.split_once('=').unwrap_or((parameter, "")) {

@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
-use redis::{Cmd, ConnectionInfo, ErrorKind, Pipeline, RedisError, RedisResult, Value, from_redis_value_ref};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value, from_redis_value_ref};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    address::{Address, servers},
+    address::{Address, Endpoint, servers},
     node::{Commands, Node},
 };
 
@@ -21,9 +21,9 @@ pub(super) const NO_MASTER: &str = "no sentinel tells the master";
 pub(super) struct SentinelUrl {
     /// The name under which they know the master.
     name: String,
-    sentinels: Vec<ConnectionInfo>,
+    sentinels: Vec<Endpoint>,
     /// Settings of a connection to the master, except for its address.
-    master: ConnectionInfo,
+    master: Endpoint,
 }
 
 /// The sentinels of a master.
@@ -75,13 +75,13 @@ impl SentinelUrl {
 
 impl Sentinels {
     /// The sentinels of `url`. The first question connects.
-    pub(super) fn open(url: SentinelUrl) -> RedisResult<Self> {
-        let nodes = url.sentinels.iter().map(|info| Node::new(info.clone()).map(Arc::new));
-        Ok(Self { nodes: nodes.collect::<RedisResult<_>>()?, url })
+    pub(super) fn open(url: SentinelUrl) -> Self {
+        let nodes = url.sentinels.iter().map(|endpoint| Arc::new(Node::new(endpoint.clone())));
+        Self { nodes: nodes.collect(), url }
     }
 
     /// Settings of a connection to the master, at another address.
-    pub(super) fn master(&self) -> &ConnectionInfo {
+    pub(super) fn master(&self) -> &Endpoint {
         &self.url.master
     }
 
@@ -192,10 +192,10 @@ mod tests {
         let parsed = SentinelUrl::parse(url).unwrap().unwrap();
         assert_eq!(parsed.name, "my.master");
         let sentinels: Vec<String> =
-            parsed.sentinels.iter().map(|info| Address::of(info).unwrap().to_string()).collect();
+            parsed.sentinels.iter().map(|one| one.address().unwrap().to_string()).collect();
         assert_eq!(sentinels, ["10.0.0.1:26379", "::1:7001", "host:26379"]);
-        let signs_in = |info: &ConnectionInfo| {
-            let settings = info.redis_settings();
+        let signs_in = |one: &Endpoint| {
+            let settings = one.info().redis_settings();
             (settings.username().map(str::to_owned), settings.password().map(str::to_owned), settings.db())
         };
         let text = |text: &str| Some(text.to_owned());

@@ -114,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn each_slot_is_on_the_master_that_is_named() {
         let url = servers("redis://10.0.0.1:7000").unwrap().remove(0);
-        let asked = Address::of(&url);
+        let asked = url.address();
         let answer = Value::Array(vec![
             range(0, 99, text("10.0.0.2"), 7000),
             range(100, 199, text(""), 7001),
@@ -125,7 +125,7 @@ mod tests {
         let mut known: Vec<Arc<Node>> = Vec::new();
         let node = |address: Address| {
             let same = known.iter().find(|node| node.address() == Some(&address)).cloned();
-            let node = same.map_or_else(|| Node::new(address.like(&url)).map(Arc::new), Ok)?;
+            let node = same.unwrap_or_else(|| Arc::new(Node::new(url.at(&address))));
             known.push(node.clone());
             Ok(node)
         };

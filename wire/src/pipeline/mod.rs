@@ -11,7 +11,6 @@
 mod pipelines;
 mod redis_command;
 mod reply;
-pub(crate) mod socket;
 mod task;
 
 use std::{
@@ -27,6 +26,8 @@ use crate::connection::{ClusterRouter, Node};
 pub use pipelines::Pipelines;
 pub use redis_command::{Expiry, RedisCommand};
 pub use reply::Reply;
+#[cfg(feature = "fuzzing")]
+pub(crate) use reply::parse;
 
 /// Most requests without a reply on one connection. More of them make no server faster. They wait here, and cost Redis
 /// nothing if their callers have left by their turn.

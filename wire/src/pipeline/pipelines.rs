@@ -41,6 +41,11 @@ impl<R: Request> Pipelines<R> {
         Self { router, first, others, runtime }
     }
 
+    /// Whether the user may not write what daemons publish, as far as is known: scripts then take records as arguments.
+    pub fn has_least_rights(&self) -> bool {
+        self.router.has_least_rights()
+    }
+
     /// Sends a request to the node of `hash_slot` with the next write.
     pub fn send(&self, hash_slot: HashSlot, request: R) {
         self.with(hash_slot, |pipeline| pipeline.send(request));

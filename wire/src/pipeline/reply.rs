@@ -26,7 +26,7 @@ const LONGEST_MESSAGE: usize = 4096;
 ///
 /// # Errors
 /// When the bytes are no reply to such a command. Later bytes cannot be read then.
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<(RedisResult<Reply>, usize)>, RedisError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(RedisResult<Reply>, usize)>, RedisError> {
     let Some((kind, text, mut at)) = line(bytes)? else { return Ok(None) };
     match kind {
         b':' => Ok(Some((Ok(Reply::Number(number(text)?)), at))),

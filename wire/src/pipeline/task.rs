@@ -5,15 +5,14 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    time::{Sleep, sleep, timeout},
+    time::{Sleep, sleep},
 };
 
 use super::{
     MOST_UNANSWERED, Next, Request, SOON, Shared,
     reply::{Reply, parse},
-    socket::{Reader, Writer, connect},
 };
-use crate::connection::{CONNECT_TIMEOUT, SLOW};
+use crate::connection::{Reader, SLOW, Writer, open};
 
 /// First and longest pause after a failed attempt to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
@@ -36,10 +35,9 @@ pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
             Next::Soon | Next::Now => {
                 let connected = async {
                     shared.router.check_node(&shared.node).await?;
-                    connect(shared.node.info()).await
+                    open(shared.node.endpoint()).await
                 };
-                let connected = timeout(CONNECT_TIMEOUT, connected).await;
-                match connected.unwrap_or_else(|_| Err(late())) {
+                match connected.await {
                     Ok((reader, writer)) => {
                         backoff = BACKOFF.0;
                         match serve(&shared, reader, writer).await {
@@ -102,6 +100,7 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
                 soon = SoonTimer::default();
                 shared.encode(&mut batch);
                 writer.write_all(&batch).await?;
+                writer.flush().await?;
                 batch.clear();
                 if batch.capacity() > KEEP {
                     batch = Vec::new();
@@ -188,8 +187,4 @@ fn complete_answered<R: Request>(
     }
     // The server has become a replica. A new connection to the same name may reach its master.
     demoted.map_or(Ok(()), Err)
-}
-
-fn late() -> RedisError {
-    RedisError::from((ErrorKind::Io, "no connection", format!("within {CONNECT_TIMEOUT:?}")))
 }

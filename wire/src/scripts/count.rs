@@ -7,11 +7,12 @@ use redis::{Cmd, RedisResult, Script};
 use crate::{
     counts::{Count, Counts},
     keyspace::ShardKeys,
+    least_rights::script,
     limit::LimitName,
     namespace::InNamespace,
 };
 
-static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("count.lua")));
+static COUNT: LazyLock<Script> = LazyLock::new(|| script(include_str!("count.lua")));
 
 /// Adds `more` to the trial metrics of the limit `name`, if it is still published.
 ///

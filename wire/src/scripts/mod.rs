@@ -35,6 +35,8 @@ pub use mend::{
     Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,
 };
 pub use migrate::{is_migrating, list_previous, migrate};
+#[cfg(feature = "fuzzing")]
+pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};
@@ -46,6 +48,8 @@ pub use sweep::{
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 pub use workers::{report_worker, retire_worker};
+
+pub use crate::least_rights::is_not_permitted;
 
 /// Whether Redis needs the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {
@@ -61,7 +65,7 @@ macro_rules! script {
                 $(include_str!($packed),)?
                 concat!(include_str!("time.lua"), include_str!("bucket.lua"), $(include_str!($file)),+),
             ];
-            redis::Script::new(&parts.map(crate::constants::with_constants).concat())
+            crate::least_rights::script(&parts.map(crate::constants::with_constants).concat())
         })
     };
 }

@@ -145,7 +145,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 21] {
     ]
 }
 
-pub(super) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, String> {
+pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Result<Limit, String> {
     let text = |field: &str| {
         fields
             .get(field)

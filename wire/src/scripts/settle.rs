@@ -6,7 +6,8 @@ use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
 use super::script;
 use crate::{
-    bucket::Operation, keyspace::ShardKeys, limit::Algorithm, pipeline::RedisCommand, reply::Settled,
+    bucket::Operation, keyspace::ShardKeys, least_rights::Call, limit::Algorithm, pipeline::RedisCommand,
+    reply::Settled,
 };
 
 static SETTLE: LazyLock<Script> =
@@ -70,6 +71,10 @@ pub async fn settle(
 /// A token bucket or GCRA that grants all of a take or a share replies with one
 /// [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_headroom`]. Other replies are
 /// [`Numbers`](crate::pipeline::Reply::Numbers).
+///
+/// With `least_rights`, the record is an argument of the script: the user may not write it, see
+/// [`Pipelines::has_least_rights`](crate::pipeline::Pipelines::has_least_rights).
+#[allow(clippy::too_many_arguments, reason = "all of them are words of one command")]
 pub fn encode_settle(
     out: &mut Vec<u8>,
     algorithm: Algorithm,
@@ -78,6 +83,7 @@ pub fn encode_settle(
     operation: Operation,
     may_count: bool,
     doubt: u64,
+    least_rights: bool,
 ) {
     let (word, count) = operation.as_args();
     let count = count.to_string();
@@ -98,7 +104,14 @@ pub fn encode_settle(
     };
     let (keys, count) = keys_of(algorithm, keys, state);
     let keys = keys.map(str::as_bytes);
-    RedisCommand::Script { hash: script_of(algorithm).get_hash(), keys: &keys[..count], args }.encode(out);
+    let (hash, keys) = (script_of(algorithm).get_hash(), &keys[..count]);
+    match least_rights.then(|| Call::new(hash.as_bytes(), keys, args)).flatten() {
+        Some(call) => {
+            let args: Vec<&[u8]> = call.args.iter().map(|arg| &arg[..]).collect();
+            RedisCommand::Script { hash: call.hash(), keys: &call.keys, args: &args }.encode(out);
+        }
+        None => RedisCommand::Script { hash, keys, args }.encode(out),
+    }
 }
 
 /// A call for the bucket `member`, its arguments still to come.

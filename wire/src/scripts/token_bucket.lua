@@ -139,9 +139,10 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     local full = absent(terms, now) >= terms.capacity
     if full and terms.n > 0 and terms.anchor < terms.capacity then
-      -- An absent bucket has grown to its new capacity, so the terms can be packed again.
+      -- An absent bucket has grown to its new capacity, so the terms can be packed again. A worker may not be
+      -- allowed to.
       terms.anchor = terms.capacity
-      redis.call('HSET', record, 'anchor', whole(terms.anchor), 'packed', packed_terms(algorithm, terms))
+      redis.pcall('HSET', record, 'anchor', whole(terms.anchor), 'packed', packed_terms(algorithm, terms))
     end
     local vanishes = tokens >= terms.capacity and hold <= now and full
     if counts and not vanishes then

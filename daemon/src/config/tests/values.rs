@@ -107,7 +107,7 @@ fn a_password_is_never_shown() {
         assert!(!format!("{url:?}").contains("s3c"));
     }
     for wrong in
-        ["redis://user:s3cret@host:port", "rediss://:s3cret@host", "http://s3cret", "redis://:s3cret@h/x"]
+        ["redis://user:s3cret@host:port", "rediss://:s3cret@host#", "http://s3cret", "redis://:s3cret@h/x"]
     {
         let error = wrong.parse::<RedisUrl>().expect_err(wrong).to_string();
         assert!(!error.contains("s3c"), "{error}");

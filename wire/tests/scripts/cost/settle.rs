@@ -94,7 +94,16 @@ async fn microseconds_of_a_settle() {
                 .await
                 .unwrap();
             let mut out = Vec::new();
-            scripts::encode_settle(&mut out, limit.algorithm, &keys, "x", Operation::Peek(1), false, 0);
+            scripts::encode_settle(
+                &mut out,
+                limit.algorithm,
+                &keys,
+                "x",
+                Operation::Peek(1),
+                false,
+                0,
+                false,
+            );
             let text = String::from_utf8(out).unwrap();
             lazy = Some(text.split("\r\n").find(|word| word.len() == 40).unwrap().to_owned());
         }

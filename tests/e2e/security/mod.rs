@@ -1,0 +1,5 @@
+//! TLS, rights of users, and secrets.
+
+mod acl;
+mod secrets;
+mod tls;
