@@ -51,7 +51,9 @@ async fn a_first_start_with_a_bad_config_ends_with_78() {
     let redis = Redis::start().await;
     let mut daemon = Daemon::spawn(BAD, &redis);
     assert_eq!(daemon.wait_exit(SOON).await.code(), Some(EX_CONFIG));
-    assert_eq!(redis.dbsize().await, 0);
+    let keys: Vec<String> = redis.ask(&["KEYS", "*"]).await;
+    let of_heartbeats = ["topup:{topup}:schema", "topup:{topup}:owners"];
+    assert!(keys.iter().all(|key| of_heartbeats.contains(&key.as_str())), "{keys:?}");
     let lines = daemon.lines();
     assert!(lines.iter().any(|line| line.contains("config.toml:2: limit.api.capacity")), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("nothing is published")), "{lines:?}");
@@ -60,15 +62,17 @@ async fn a_first_start_with_a_bad_config_ends_with_78() {
 /// As after a crash or a reboot with a mistake in the file.
 #[tokio::test]
 async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
+    // Both daemons are of one config.
+    let [good, bad, faster] = [GOOD, BAD, FASTER].map(|limits| format!("name = \"shop\"\n{limits}"));
     let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
-    let mut first = Launch::new(GOOD).redis(&redis).run();
+    let mut first = Launch::new(&good).redis(&redis).run();
     first.wait_for_line("ready", SOON).await;
     first.signal(Signal::KILL);
     first.wait_exit(SOON).await;
-    let mut daemon = Launch::new(BAD).redis(&redis).notify(&systemd).run();
+    let mut daemon = Launch::new(&bad).redis(&redis).notify(&systemd).run();
     daemon.wait_for_line("what is published is refilled: fix the lines above", SOON).await;
     let status = systemd.wait_for("READY=1", SOON).await;
-    assert!(status.contains("config on disk refused: config.toml:1: limit.api.rate"), "{status}");
+    assert!(status.contains("config on disk refused: config.toml:2: limit.api.rate"), "{status}");
     assert!(status.contains("(since 2"), "{status}");
     // A bucket that is emptied counts, and is full again by the daemon's hand.
     let taken = Cli::new(&["take", "api", "--count", "10"]).redis(&redis).run().await;
@@ -93,19 +97,19 @@ async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
     // The same mistake is not listed again, another one is.
     daemon.signal(Signal::HUP);
     daemon.wait_for_line("with the same mistakes as before", SOON).await;
-    daemon.rewrite_config("[limit.api]\ncapacity = 1\nrate = \"never\"\n");
+    daemon.rewrite_config("name = \"shop\"\n[limit.api]\ncapacity = 1\nrate = \"never\"\n");
     daemon.signal(Signal::HUP);
-    daemon.wait_for_line("config.toml:3: limit.api.rate", SOON).await;
+    daemon.wait_for_line("config.toml:4: limit.api.rate", SOON).await;
     eventually(SOON, async || {
         let row = refused().await;
-        row["config_refused"].as_str().is_some_and(|problem| problem.contains("config.toml:3"))
+        row["config_refused"].as_str().is_some_and(|problem| problem.contains("config.toml:4"))
             && row["config_refused_since"] == *since
     })
     .await;
     let text = Cli::new(&["status"]).redis(&redis).run().await.stdout;
-    assert!(text.contains(&format!("config on disk refused since {since}: config.toml:3")), "{text}");
+    assert!(text.contains(&format!("config on disk refused since {since}: config.toml:4")), "{text}");
     // A good file ends it.
-    daemon.rewrite_config(FASTER);
+    daemon.rewrite_config(&faster);
     daemon.signal(Signal::HUP);
     daemon.wait_for_line("reloaded: limit api", SOON).await;
     eventually(SOON, async || refused().await["config_refused"].is_null()).await;

@@ -7,7 +7,6 @@ use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
 use topup_wire::{
     bucket::Operation,
-    claims::Ownership,
     connection::{Cause, Connection},
     counts::{Count, Counts},
     keyspace::ShardKeys,
@@ -133,15 +132,13 @@ async fn limits(reading: &RefCell<Reading>, connection: &Connection) -> RedisRes
     if let Some(newer) = scripts::newer_schema(&mut asked).await? {
         let report = &mut reading.borrow_mut().report;
         report.newer_schema = Some(newer.number());
-        let action = "see the limits with the topupd of the daemons below";
+        let action = "use the topupd of that version";
         report.add_problem(Health::Degraded, "newer-schema", newer.to_string(), action);
         return Ok(());
     }
-    let seen = &scripts::ownership(&mut asked).await?;
-    reading.borrow_mut().report.add_conflicts(conflicts(seen));
     let published = scripts::published_limits(&mut asked).await?;
     let rows = published.keys().filter(|name| name.live() == **name).map(|name| async move {
-        let row = row(connection.clone(), name, seen).await;
+        let row = row(connection.clone(), name).await;
         let report = &mut reading.borrow_mut().report;
         match row {
             Ok(row) => report.limits.extend(row),
@@ -152,16 +149,18 @@ async fn limits(reading: &RefCell<Reading>, connection: &Connection) -> RedisRes
             }
         }
     });
-    join_all(rows).await;
+    let (_, seen) = tokio::join!(join_all(rows), scripts::ownership(&mut asked));
+    let (seen, report) = (seen?, &mut reading.borrow_mut().report);
+    for row in &mut report.limits {
+        row.owners = row.name.parse().map(|name| owners(&name, &seen)).unwrap_or_default();
+        row.orphaned = !row.owners.iter().any(|owner| owner.alive);
+    }
+    report.add_conflicts(conflicts(&seen));
     Ok(())
 }
 
 /// Reads one limit's row; `None` if it was removed meanwhile. Values that Redis refuses to tell are absent.
-async fn row(
-    mut connection: Connection,
-    name: &LimitName,
-    seen: &Ownership,
-) -> RedisResult<Option<LimitRow>> {
+async fn row(mut connection: Connection, name: &LimitName) -> RedisResult<Option<LimitRow>> {
     let connection = &mut connection;
     let Some(published) = scripts::read_limit(connection, name).await? else { return Ok(None) };
     let limit = &published.limit;
@@ -182,11 +181,11 @@ async fn row(
             }
         },
     );
-    let owners = owners(name, seen);
     Ok(Some(LimitRow {
         name: limit.name.to_string(),
-        orphaned: !owners.iter().any(|owner| owner.alive),
-        owners,
+        // As long as the configs have not been read.
+        orphaned: false,
+        owners: Vec::new(),
         algorithm: limit.algorithm.as_str(),
         keyed: limit.keyed,
         capacity: limit.terms.capacity.get(),

@@ -1,6 +1,6 @@
 //! The loop of the daemon. It owns all state. Other tasks send it commands and watch its status.
 
-use std::{collections::BTreeSet, fmt, mem, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, pin::pin, sync::Arc, time::Duration};
 
 use redis::RedisResult;
 use tokio::sync::{mpsc, watch};
@@ -8,22 +8,21 @@ use topup_wire::{
     claims::Owner,
     connection::{Connection, connect_lazily},
     limit::LimitName,
-    reply::Beat,
     schema::NewerSchema,
-    scripts::{self, Health},
+    scripts,
 };
 
 use super::{
     at_rest::AtRestQueue,
-    eviction::warn_of_eviction,
     healing::{Healing, HealingRound},
+    heartbeat::EndedHeartbeat,
     in_flight::{InFlight, finished},
-    latency::{Latency, SLOW},
+    latency::Latency,
     log_throttle::LogThrottle,
     passes::{EndedPass, Passes},
     publication::{EndedRound, Publication},
     published::{PublishedShards, read_published},
-    redis_health::{Failure, RedisHealth},
+    redis_health::RedisHealth,
     standing::Standing,
     status::EngineStatus,
     strays::sweep_strays,
@@ -36,14 +35,9 @@ use crate::{
 
 /// The life of a heartbeat, some turns of the loop long. With a shorter one, a hiccup of a busy machine would send all
 /// workers to the scripts. With a longer one, workers would trust a dead daemon.
-const HEARTBEAT_LIFE: Duration = Duration::from_secs(1);
+pub(super) const HEARTBEAT_LIFE: Duration = Duration::from_secs(1);
 /// The time between two heartbeats, unless the tick is shorter.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(50);
-/// The most µs that two clocks may drift apart between two heartbeats. A larger difference means that one was set.
-const CLOCK_STEP: u64 = 1_000;
-/// One µs in so many is the most by which two clocks that are not set drift apart: 500 ppm each, as NTP slews them.
-const CLOCK_DRIFT: u64 = 1_000;
-
 /// A command to the engine.
 #[derive(Debug)]
 pub enum EngineCommand {
@@ -74,36 +68,27 @@ pub struct EngineSettings {
 
 /// The refill engine.
 pub struct Engine {
-    connection: Connection,
-    id: String,
-    tick: Duration,
-    redis_health: RedisHealth,
-    latency: Latency,
-    started: Moment,
-    heartbeat: Option<InFlight<EndedHeartbeat>>,
+    pub(super) connection: Connection,
+    pub(super) id: String,
+    pub(super) tick: Duration,
+    pub(super) redis_health: RedisHealth,
+    pub(super) latency: Latency,
+    pub(super) started: Moment,
+    pub(super) heartbeat: Option<InFlight<EndedHeartbeat>>,
     /// The read of published limits in flight.
-    reading: Option<InFlight<RedisResult<PublishedShards>>>,
-    time: Option<RedisTime>,
+    pub(super) reading: Option<InFlight<RedisResult<PublishedShards>>>,
+    pub(super) time: Option<RedisTime>,
     /// The schema in Redis, if this version does not know it.
-    newer_schema: Option<NewerSchema>,
+    pub(super) newer_schema: Option<NewerSchema>,
     /// The most by which `time` is behind: the time of the heartbeat that told it.
-    behind: Duration,
-    publication: Publication,
-    at_rest: AtRestQueue,
-    passes: Passes,
-    healing: Healing,
-    refused: Option<String>,
-    read_failure_log: LogThrottle,
-    status: watch::Sender<EngineStatus>,
-}
-
-/// A heartbeat that has ended.
-struct EndedHeartbeat {
-    /// Redis `TIME` in µs when it was sent; 0 if that was not known.
-    sent: u64,
-    began: Moment,
-    latency: Duration,
-    result: Result<Beat, Failure>,
+    pub(super) behind: Duration,
+    pub(super) publication: Publication,
+    pub(super) at_rest: AtRestQueue,
+    pub(super) passes: Passes,
+    pub(super) healing: Healing,
+    pub(super) refused: Option<String>,
+    pub(super) read_failure_log: LogThrottle,
+    pub(super) status: watch::Sender<EngineStatus>,
 }
 
 // === impl Engine ===
@@ -196,7 +181,7 @@ impl Engine {
     }
 
     /// Begins the round of publishing and the passes that are due.
-    fn begin_due_work(&mut self) {
+    pub(super) fn begin_due_work(&mut self) {
         let Some(now) = self.time.map(RedisTime::now).filter(|_| self.may_write()) else { return };
         let is_up = self.redis_health.is_up();
         if is_up {
@@ -222,167 +207,6 @@ impl Engine {
         self.healing.begin(&self.connection, &self.id, generation, now, desired, is_own);
     }
 
-    /// Tells Redis that this daemon is alive. The reply has the time and the generation.
-    fn send_heartbeat(&self) -> InFlight<EndedHeartbeat> {
-        let lag = self.status.borrow().lag;
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        let refused = self.refused.clone().zip(self.status.borrow().refused_since);
-        let (owner, config) = self.publication.identity();
-        let health = Health {
-            lag,
-            credited: self.passes.credited(),
-            repaired: self.healing.repaired(),
-            refused,
-            version,
-            owner,
-            config,
-        };
-        let (mut connection, id) = (self.connection.clone(), self.id.clone());
-        let (sent, last_failure) =
-            (self.time.map_or(0, RedisTime::now), self.redis_health.last_failure().cloned());
-        Box::pin(async move {
-            let began = Moment::now();
-            let request = scripts::heartbeat(&mut connection, &id, HEARTBEAT_LIFE, &health);
-            let (reply, latency) = (with_timeout(request).await, began.elapsed());
-            let result = match reply {
-                Ok(beat) => Ok(beat),
-                Err(error) => Err(Failure::diagnose(error, &connection, last_failure).await),
-            };
-            EndedHeartbeat { sent, began, latency, result }
-        })
-    }
-
-    /// Learns the health, the time and the generation of Redis.
-    fn heartbeat_ended(&mut self, EndedHeartbeat { sent, began, latency, result }: EndedHeartbeat) {
-        let beat = match result {
-            Ok(beat) => beat,
-            Err(failure) => {
-                let is_corrupt = failure.is_corruption();
-                self.redis_health.failed(failure, began, self.tick);
-                let cause = self.redis_health.cause();
-                self.status.send_modify(|status| (status.connected, status.cause) = (false, cause));
-                if is_corrupt && self.healing.is_idle() {
-                    self.healing.begin(&self.connection, &self.id, 0, sent, Vec::new(), true);
-                }
-                return;
-            }
-        };
-        let is_back = self.redis_health.answered();
-        if is_back || self.time.is_none() {
-            self.passes.excuse(beat.now);
-            warn_of_eviction(self.connection.clone());
-        }
-        self.note_latency(latency);
-        self.note_clock_step(sent, beat.now);
-        (self.time, self.behind) = (Some(RedisTime::heard(beat.now)), began.elapsed());
-        self.publication.heard(&beat);
-        self.compare_schema(beat.newer_schema);
-        self.status.send_modify(|status| (status.connected, status.cause) = (true, None));
-        self.note_refusal();
-        if self.may_write() && !self.publication.is_under_way() && self.reading.is_none() {
-            self.compare_generation(beat.generation);
-        }
-        self.begin_due_work();
-    }
-
-    /// Says that Redis is slow, and that it is so no longer.
-    fn note_latency(&mut self, latency: Duration) {
-        match self.latency.observe(latency, self.started.elapsed()) {
-            Some(true) => tracing::warn!(
-                "Redis is slow: for a second, every answer has taken more than {SLOW:?}, the last one {latency:.0?}; \
-                 see SLOWLOG, its machine and the network"
-            ),
-            Some(false) => tracing::info!("Redis is no longer slow: the last answer took {latency:.1?}"),
-            None => {}
-        }
-        let slow = self.latency.is_slow().then_some(latency);
-        self.status.send_if_modified(|status| mem::replace(&mut status.slow, slow) != slow);
-    }
-
-    /// Compares Redis `TIME`, now `now`, with the clock of this machine since the heartbeat before. One was `sent` then.
-    fn note_clock_step(&mut self, sent: u64, now: u64) {
-        let Some(time) = self.time else { return };
-        if now + CLOCK_STEP < sent {
-            let back = Duration::from_micros(sent - now);
-            tracing::warn!(
-                "Redis's clock stepped back by {back:?}: buckets are credited from the new time on"
-            );
-            self.passes.clock_stepped_back();
-            self.publication.check_boundary();
-        }
-        // No answer is older than its receipt. Over a long outage, two good clocks may drift apart.
-        let drift = time.age().as_micros() as u64 / CLOCK_DRIFT;
-        let latest = time.now() + self.behind.as_micros() as u64 + CLOCK_STEP + drift;
-        if now > latest {
-            let forward = Duration::from_micros(now - time.now());
-            tracing::warn!(
-                "Redis's clock stepped forward by {forward:?}: buckets are credited for that time, up to their capacity"
-            );
-            self.passes.excuse(now);
-        }
-    }
-
-    /// Whether this version knows the schema in Redis, as of the last heartbeat.
-    fn may_write(&self) -> bool {
-        self.newer_schema.is_none()
-    }
-
-    /// Ends all work when the schema in Redis is `newer` than this version knows. Publishes everything when it no longer
-    /// is.
-    fn compare_schema(&mut self, newer: Option<NewerSchema>) {
-        if mem::replace(&mut self.newer_schema, newer) == newer {
-            return;
-        }
-        self.status.send_modify(|status| status.newer_schema = newer);
-        match newer {
-            Some(newer) => {
-                tracing::error!(
-                    "{newer}: this daemon neither publishes nor refills; upgrade it, see docs/upgrading.md"
-                );
-                self.passes.halt();
-                self.publication.halt();
-                (self.at_rest, self.reading) = (AtRestQueue::default(), None);
-            }
-            None => {
-                tracing::warn!("the schema in Redis is known again: publishing again");
-                self.publication.publish_again();
-            }
-        }
-    }
-
-    /// Notes since when the config on disk is refused, once Redis has told the time.
-    fn note_refusal(&self) {
-        let now = self.time.map(RedisTime::now);
-        self.status.send_modify(|status| match &self.refused {
-            Some(_) => status.refused_since = status.refused_since.or(now),
-            None => status.refused_since = None,
-        });
-    }
-
-    /// Reads the limits again if another daemon has published, and publishes them again if Redis has lost them.
-    fn compare_generation(&mut self, generation: Option<u64>) {
-        let known = self.status.borrow().generation;
-        match generation {
-            None if !self.publication.publishes() => {
-                self.status.send_modify(|status| status.nothing_published = true);
-            }
-            None => {
-                tracing::warn!(
-                    "nothing is published any more: Redis was flushed or is new; publishing again"
-                );
-                self.publication.publish_again();
-            }
-            Some(generation) if generation < known => {
-                tracing::warn!(
-                    "Redis has an older generation, {generation} instead of {known}: publishing again"
-                );
-                self.publication.publish_again();
-            }
-            Some(generation) if generation != known => self.reading = Some(self.read_published()),
-            Some(_) => {}
-        }
-    }
-
     fn round_ended(&mut self, ended: EndedRound) {
         let notes = self.publication.notes().filter(|note| note.is_problem());
         let notes = notes.map(ToString::to_string).collect();
@@ -397,7 +221,7 @@ impl Engine {
         }
     }
 
-    fn read_published(&self) -> InFlight<RedisResult<PublishedShards>> {
+    pub(super) fn read_published(&self) -> InFlight<RedisResult<PublishedShards>> {
         Box::pin(with_timeout(read_published(self.connection.clone())))
     }
 

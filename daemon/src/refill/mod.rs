@@ -8,6 +8,7 @@ mod engine;
 mod eviction;
 mod freezes;
 mod healing;
+mod heartbeat;
 mod in_flight;
 mod latency;
 mod limiter;

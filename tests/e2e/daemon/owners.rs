@@ -91,7 +91,7 @@ async fn a_conflict_is_in_the_status_line_of_both() {
         while !systemd.wait_for("STATUS=", SOON).await.contains(words) {}
     }
     let told = Cli::new(&["status"]).redis(&redis).run().await;
-    assert!(told.stdout.contains("api: refused to config other"), "{}", told.stdout);
+    assert!(told.stdout.contains("limit api is refused to config other"), "{}", told.stdout);
 }
 
 /// A file in the current folder is for whoever names it.

@@ -73,7 +73,7 @@ async fn daemon_and_workers_take_by_mutual_tls() {
         assert_eq!(api.take(1).await.unwrap().remaining(), left);
     }
     assert!(!api.take(1).await.unwrap().is_allowed());
-    let told = Cli::new(&["peek", "api"]).file("config.toml", &config).run().await;
+    let told = Cli::new(&["peek", "api"]).config(&config).run().await;
     assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""), "{told:?}");
 
     // A broken connection is opened again, by TLS.
@@ -118,7 +118,7 @@ async fn a_wrong_certificate_is_told_by_its_fault() {
     let told = refusal(&url).await;
     assert!(told.contains("the server's certificate has expired"), "{told}");
     let told = Cli::new(&["status", "--redis", &url]).run().await;
-    assert!(told.code == Some(2) && told.stderr.contains("has expired"), "{told:?}");
+    assert!(told.code == Some(2) && told.stdout.contains("has expired"), "{told:?}");
     let mut daemon = Launch::new(CONFIG).env("TOPUP_REDIS_URL", &url).run();
     daemon.wait_for_line("the server's certificate has expired", SOON).await;
 }

@@ -1,7 +1,7 @@
 -- A daemon says that it is alive, until when that may be believed, and how it is doing.
 -- KEYS  1 index of daemons  2 generation  3 details of this daemon  4 schema  5 claims  6 last heartbeats of configs
--- ARGV  1 this daemon's id  2 µs for which the heartbeat is good  3 the schema that it writes  4 'owner'  5 the name of its
---       config  6... more details, fields and values
+-- ARGV  1 this daemon's id  2 µs for which the heartbeat is good  3 the schema that it writes  4 'owner'
+--       5 the name of its config  6... more details, fields and values
 -- Reply {now, generation, schema, roster, declared}: generation -1 when nothing is published (a flushed or new Redis), a
 --       hash that changes with the live daemons and with the claims, and the hash of the config that this daemon has
 --       declared. If the schema in Redis is higher than that of the daemon, nothing was written.
@@ -26,4 +26,5 @@ local version = redis.pcall('HGET', KEYS[5], 'version')
 local roster = redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf')
 table.sort(roster)
 roster[#roster + 1] = type(version) == 'string' and version or ''
-return {now, generation, own, redis.sha1hex(table.concat(roster, '\n')), redis.call('HGET', KEYS[3], 'declared') or ''}
+return {now, generation, own, redis.sha1hex(table.concat(roster, '\n')),
+  redis.call('HGET', KEYS[3], 'declared') or ''}

@@ -128,9 +128,9 @@ async fn a_wrong_config_tells_the_redis_all_the_same() {
     let _daemon = ready(LIMITS, &redis).await;
     let broken = format!("[redis]\nurl = \"{}\"\n[limit.api]\ncapacity = \nrat = \"5\"\n", redis.url());
     for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["status"]] {
-        let told = Cli::new(args).file("config.toml", &broken).run().await;
+        let told = Cli::new(args).config(&broken).run().await;
         assert_eq!((told.code, told.stderr.as_str()), (DONE, ""), "{args:?}: {told:?}");
-        let told = Cli::new(args).file("config.toml", "[redis]\nurl = 5\n").run().await;
+        let told = Cli::new(args).config("[redis]\nurl = 5\n").run().await;
         assert_eq!(told.code, CONFIG, "{args:?}: {told:?}");
         complained(&told, "config.toml:2: ");
     }
@@ -143,14 +143,14 @@ async fn a_wrong_limit_stops_no_command_that_needs_a_redis_only() {
     for wrong in ["[limit.other]\ncapacity = 0\n", "[daemon]\ntick = 7\n", "what = \n", "[limt.api]\n"] {
         let config = format!("[redis]\nurl = \"{}\"\n{wrong}", redis.url());
         for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["status"]] {
-            let told = Cli::new(args).file("config.toml", &config).run().await;
+            let told = Cli::new(args).config(&config).run().await;
             assert_eq!((told.code, told.stderr.as_str()), (DONE, ""), "{args:?} {wrong:?}: {told:?}");
         }
-        assert_eq!(Cli::new(&["check"]).file("config.toml", &config).run().await.code, CONFIG, "{wrong:?}");
+        assert_eq!(Cli::new(&["check"]).config(&config).run().await.code, CONFIG, "{wrong:?}");
     }
     // A line that is no TOML may be the one with the URL.
     let hidden = "[redis]\nurl = redis://there\n";
-    assert_eq!(Cli::new(&["status"]).file("config.toml", hidden).run().await.code, CONFIG);
+    assert_eq!(Cli::new(&["status"]).config(hidden).run().await.code, CONFIG);
 }
 
 #[tokio::test]

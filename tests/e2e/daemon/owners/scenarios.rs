@@ -47,7 +47,7 @@ pub(super) const SCENARIOS: &[(&str, &[Step])] = &[
                 &[
                     "b1: limit api refused: config a",
                     "a1: limit api contested: config b",
-                    "status: api: refused to config b",
+                    "status: limit api is refused to config b",
                 ],
             ),
             ("b1: own=1/h", "api=1/h own=1/h", &["a1: settled: limit api contested"]),
@@ -246,7 +246,7 @@ pub(super) const SCENARIOS: &[(&str, &[Step])] = &[
                 "api=2/h new=1/h",
                 &[
                     "a1: limit api refused: a newer version of config a",
-                    "status: api: refused to config a (daemon",
+                    "status: limit api is refused to config a (daemon",
                 ],
             ),
             ("a2 is killed", "api=2/h new=1/h", &[]),

@@ -24,13 +24,15 @@ async fn beat(redis: &mut Redis, id: &str) -> Option<NewerSchema> {
 }
 
 /// The heartbeat of a version with this schema. Its script has another text.
-async fn beat_of(redis: &mut Redis, id: &str, schema: u64) -> Vec<i64> {
+async fn beat_of(redis: &mut Redis, id: &str, schema: u64) -> [i64; 3] {
     let namespace = Namespace::default();
     let script = Script::new(&(sources::text_of("heartbeat") + "-- of another version\n"));
     let mut call = script.key(namespace.daemons());
     call.key(namespace.generation()).key(namespace.daemon_details(id)).key(namespace.schema());
-    call.arg(id).arg(60_000_000).arg(schema);
-    redis.call(&call).await
+    call.key(namespace.claims()).key(namespace.owners());
+    call.arg(id).arg(60_000_000).arg(schema).arg("owner").arg("another");
+    let (now, generation, schema, _, _): (i64, i64, i64, String, String) = redis.call(&call).await;
+    [now, generation, schema]
 }
 
 async fn schema(redis: &mut Redis) -> Option<String> {
