@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use redis::{Cmd, RedisResult};
 use tokio::net::TcpSocket;
 use topup_embedded::RedisServer;
 
@@ -133,8 +134,15 @@ impl Cluster {
     /// Begins to move `slot` from one master to another: its keys are still where they were.
     pub async fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
         let (slot, [from, to]) = (slot.to_string(), [&self.nodes[from], &self.nodes[to]]);
-        to.redis.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id]).await;
-        from.redis.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id]).await;
+        // Word of an earlier move may still be on its way between the masters.
+        let accepts = async |node: &Node, state: &str, other: &Node| {
+            let mut command = Cmd::new();
+            command.arg(&["CLUSTER", "SETSLOT", &slot, state, &other.id]);
+            let told: RedisResult<()> = command.query_async(&mut node.redis.connection()).await;
+            told.map_err(|error| error.to_string())
+        };
+        eventually(SOON, async || accepts(to, "IMPORTING", from).await).await;
+        eventually(SOON, async || accepts(from, "MIGRATING", to).await).await;
     }
 
     /// Moves these keys, whose hash slot is on its way.
