@@ -164,8 +164,8 @@ impl World {
             }
             reply => reply == Some(Reply::OtherTerms),
         };
-        if let Some((at, order, Executed { granted: tokens @ 1.., .. })) = executed.filter(|_| !refused) {
-            self.workers[worker].entries[bucket].untold.push_back((at, order, tokens));
+        if let Some((_, order, Executed { granted: tokens @ 1.., .. })) = executed.filter(|_| !refused) {
+            self.workers[worker].entries[bucket].untold.push_back((order, tokens));
         }
         if self.fault == Some(Fault::FreshIgnored) && matches!(command, Command::Decrement { .. }) {
             when += 10_000_000;

@@ -53,8 +53,8 @@ pub(crate) struct Entry {
     pub(crate) armed_at: Micros,
     /// Doubts of the judge for which no settle has been written.
     pub(crate) doubts: Vec<u64>,
-    /// Tokens that no caller was told of yet, the oldest first: when they were taken, the order, and how many.
-    pub(crate) untold: VecDeque<(u64, u64, u64)>,
+    /// Tokens that no caller was told of yet, the oldest first: the order of their command, and how many.
+    pub(crate) untold: VecDeque<(u64, u64)>,
 }
 
 /// A clock that is a little off.
@@ -92,7 +92,7 @@ impl Entry {
     /// Takes out so many of the tokens that no caller was told of, those of the command with the order `of` first.
     pub(crate) fn tell_of(&mut self, count: u64, of: Option<u64>) {
         let mut rest = count;
-        if let Some((.., tokens)) = self.untold.iter_mut().find(|(_, order, _)| Some(*order) == of) {
+        if let Some((_, tokens)) = self.untold.iter_mut().find(|(order, _)| Some(*order) == of) {
             let some = rest.min(*tokens);
             (*tokens, rest) = (*tokens - some, rest - some);
         }
@@ -103,7 +103,7 @@ impl Entry {
     pub(crate) fn take_untold(&mut self, count: u64) -> u64 {
         let mut rest = count;
         while rest > 0
-            && let Some((.., tokens)) = self.untold.front_mut()
+            && let Some((_, tokens)) = self.untold.front_mut()
         {
             let some = rest.min(*tokens);
             (*tokens, rest) = (*tokens - some, rest - some);

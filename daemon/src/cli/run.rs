@@ -23,14 +23,16 @@ pub(super) fn main(args: Run) -> Exit {
     let take_over: BTreeSet<LimitName> = args.take_over.into_iter().collect();
     let file = args.config.config.unwrap_or_else(default_config);
     let mut source = ConfigSource { file, redis: None };
-    let (config, refused) = match (source.load(), source.load_without_limits()) {
-        (Ok(config), _) => (config, None),
-        // What is published is refilled. A private Redis has nothing published.
-        (Err(problems), Ok(config)) if !args.embedded => (config, Some(problems)),
-        (Err(problems), _) => {
-            eprint_line(&problems.to_string());
-            return Exit::Config;
-        }
+    let (config, refused) = match source.load() {
+        Ok(config) => (config, None),
+        Err(problems) => match source.load_without_limits() {
+            // What is published is refilled. A private Redis has nothing published.
+            Ok(config) if !args.embedded => (config, Some(problems)),
+            _ => {
+                eprint_line(&problems.to_string());
+                return Exit::Config;
+            }
+        },
     };
     if let Some(name) = take_over.iter().find(|name| !config.limits.contains_key(*name)) {
         eprint_line(&format!(

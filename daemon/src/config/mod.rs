@@ -102,8 +102,9 @@ impl Config {
     /// # Errors
     /// The problems of `[redis]`. All problems of the file if it cannot be told which Redis it means.
     pub fn load_without_limits(path: &Path) -> Result<Self, Problems> {
-        let Err(Problems(problems)) = Self::load(path) else {
-            return Self::load(path).map(Self::without_limits);
+        let problems = match Self::load(path) {
+            Ok(config) => return Ok(config.without_limits()),
+            Err(Problems(problems)) => problems,
         };
         let text = fs::read_to_string(path).unwrap_or_default();
         let (entries, syntax_errors) = syntax::parse(&text);
