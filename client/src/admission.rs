@@ -145,11 +145,17 @@ impl<'c> Admission<'c> {
         let until = clock.now().saturating_add(micros(self.longest));
         loop {
             let takes = self.takes.iter().map(|take| (self.bucket(take, client), take.tokens()));
-            let decided = client.take_all(takes).await?;
-            match decided.denied_by().and_then(|by| by.decision().worth_waiting_for()) {
+            let mut wait = None;
+            let is_last = |decided: &MultiDecision| {
+                let in_time = |wait: &Duration| clock.now().saturating_add(micros(*wait)) <= until;
+                wait = decided.denied_by().and_then(|by| by.decision().worth_waiting_for()).filter(in_time);
+                wait.is_none()
+            };
+            let decided = MultiDecision::take(client.handle(), takes, is_last).await?;
+            match wait {
                 // Takes of several buckets are in no wait queue, so other takes may overtake them.
-                Some(wait) if clock.now().saturating_add(micros(wait)) <= until => sleep(wait).await,
-                _ => return Ok(decided),
+                Some(wait) => sleep(wait).await,
+                None => return Ok(decided),
             }
         }
     }

@@ -19,6 +19,7 @@ use topup_wire::{
 use crate::shell::pauses::Pauses;
 use crate::{
     bucket::Bucket,
+    counts,
     error::Error,
     outage::OutageCounts,
     shell::{
@@ -150,7 +151,7 @@ impl Client {
         &self,
         takes: impl IntoIterator<Item = (Bucket, u64)>,
     ) -> Result<MultiDecision, Error> {
-        MultiDecision::take(&self.0, takes).await
+        MultiDecision::take(&self.0, takes, |_| true).await
     }
 
     /// Tokens that this client has prefetched and may still spend. Redis has counted them as taken.
@@ -160,7 +161,10 @@ impl Client {
         self.shared().buckets.all().iter().map(|entry| entry.prefetched(&self.0)).sum()
     }
 
-    /// Puts prefetched tokens back, for an orderly end. The drop of the last clone does so too, but does not wait.
+    /// Puts prefetched tokens back and hands counts over, for an orderly end.
+    ///
+    /// The drop of the last clone puts tokens back too, but does not wait for that. It hands the last counts over, and waits
+    /// for Redis until the deadline if there are any. A process that ends by `exit` drops nothing: it calls this before.
     ///
     /// Tokens go back only if no other worker has taken from the bucket meanwhile, or if the limit is slow. Otherwise the
     /// bucket loses them, one lease at most.
@@ -173,6 +177,11 @@ impl Client {
         }
         let (connection, deadline) = (self.shared().connection(), self.shared().deadline);
         put_back::put_back_all(self.0.take_prefetched(), &connection, deadline).await;
+        #[cfg(feature = "metrics")]
+        counts::emit(&self.shared().limits);
+        if self.shared().control.newer_schema().is_none() {
+            counts::hand_over(&self.shared().limits, &connection, deadline).await;
+        }
     }
 
     /// Takes so far that Redis did not decide, so that an [outage policy](OnOutage) did.
@@ -185,10 +194,13 @@ impl Client {
         self.shared().outages.counts(name.as_ref())
     }
 
-    /// Trial metrics of the limit `name` since this client was connected. All counts are 0 for a limit that is enforced
-    /// for all keys, has no candidate and is not compared.
+    /// Counts of the takes of the limit `name` since this client was connected. Trial metrics are 0 for a limit that has no
+    /// candidate and is not compared.
+    ///
+    /// The client hands its counts over to Redis once a second, in [`put_back`](Self::put_back), and when its last clone is
+    /// dropped. `topupd status` shows the sums of all workers.
     pub fn counts(&self, name: impl AsRef<str>) -> Counts {
-        self.shared().trials.counts(name.as_ref())
+        self.shared().limits.find(name.as_ref()).map(|limit| limit.counts.counts()).unwrap_or_default()
     }
 
     async fn first_poll(&self) -> redis::RedisResult<()> {
@@ -204,7 +216,6 @@ impl Client {
         let polled = Polled {
             connection: shared.connection(),
             deadline: shared.deadline,
-            trials: shared.trials.clone(),
             outages: shared.outages.clone(),
             limits: shared.limits.clone(),
             clock: shared.clock.clone(),
@@ -329,6 +340,8 @@ impl Builder {
         let namespace = self.namespace.map(|namespace| namespace.parse()).transpose()?;
         let namespace = namespace.unwrap_or_else(|| connection.namespace());
         let connection = connection.in_namespace(namespace);
+        #[cfg(feature = "metrics")]
+        counts::describe();
         let control = Arc::new(Control::default());
         if self.on_outage == Some(OnOutage::Local) {
             control.use_local();
@@ -349,7 +362,7 @@ impl Builder {
             on_outage: self.on_outage,
             breakers: Breakers::default(),
             local_buckets: LocalBuckets::default(),
-            trials: Arc::default(),
+            url: url.to_owned(),
             #[cfg(feature = "tower")]
             pauses: Pauses::default(),
             buckets_are_split: AtomicBool::new(false),

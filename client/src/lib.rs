@@ -42,6 +42,7 @@
 //! | `tower` | the module `http`: `RateLimitLayer` for servers, `WaitLayer` for outgoing requests |
 //! | `axum`, `tonic` | `tower`, with the peer addresses of these servers, and the routes of axum |
 //! | `reqwest` | `tower`, with `WaitLayer` for this client |
+//! | `metrics` | counts of takes and times of polls for the recorder of the facade `metrics` |
 //! | `tracing` | what is said of outages goes to `tracing`; otherwise, and without a subscriber, to stderr |
 
 /// The page compiles as it stands.
@@ -72,6 +73,7 @@ mod machine;
 mod admission;
 mod bucket;
 mod client;
+mod counts;
 mod decision;
 mod default;
 mod denied;
@@ -85,7 +87,6 @@ mod shell;
 mod take;
 mod take_all;
 mod throttle;
-mod trial_metrics;
 
 pub use admission::Admission;
 pub use bucket::Bucket;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use topup_wire::{bucket::Operation, limit::Mode, reply::Settled};
+use topup_wire::{bucket::Operation, counts::Count, limit::Mode, reply::Settled};
 
 use crate::{
     bucket::Bucket,
@@ -50,26 +50,33 @@ impl Published {
 // === impl Bucket ===
 
 impl Bucket {
-    /// The answer to a take of `count` tokens: `result` under the limit's mode, recorded if the limit is on trial.
+    /// The answer to a take of `count` tokens, counted: `result` under the limit's mode.
     #[inline]
     pub(crate) fn conclude(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
-        if result.is_ok() && !entry.limit().is_on_trial() {
+        let limit = entry.limit();
+        if let Ok(decision) = &result
+            && !limit.is_on_trial()
+        {
+            limit.counts.add_decision(decision);
             return result;
         }
-        self.conclude_trial(entry, count, result)
+        self.conclude_slowly(entry, count, result)
     }
 
     #[cold]
-    fn conclude_trial(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
+    fn conclude_slowly(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
         self.handle().note_reply(entry, &result);
-        let Some(published) = self.last_published(entry) else {
-            return self.decide_outage(entry, count, result);
-        };
         let is_undecided = result.as_ref().is_err_and(Error::is_of_redis);
-        let answer = self.decide_outage(entry, count, published.apply_mode(entry.key(), result));
-        let decision = answer.as_ref().ok().copied();
-        if is_undecided || decision.is_some() {
-            self.record_trial(entry, &published, count, decision.filter(|_| !is_undecided));
+        let published = self.last_published(entry);
+        let result = match &published {
+            Some(published) => published.apply_mode(entry.key(), result),
+            None => result,
+        };
+        let answer = self.decide_outage(entry, count, result);
+        let decision = answer.as_ref().ok();
+        count_answer(entry, decision, is_undecided);
+        if let Some(published) = published.filter(|_| is_undecided || decision.is_some()) {
+            self.repeat_in_shadow(entry, &published, count, decision.copied().filter(|_| !is_undecided));
         }
         answer
     }
@@ -86,5 +93,15 @@ impl Bucket {
     /// The limit as last read, if it has such a bucket: keyed or not.
     pub(crate) fn last_published(&self, entry: &BucketEntry) -> Option<Arc<Published>> {
         entry.limit().last().filter(|published| published.limit.keyed == entry.key().is_some())
+    }
+}
+
+/// Counts the answer to a take that Redis may not have decided. A wrong call is not counted.
+pub(crate) fn count_answer(entry: &BucketEntry, decision: Option<&Decision>, is_undecided: bool) {
+    let counts = &entry.limit().counts;
+    match decision {
+        Some(decision) if !is_undecided || decision.is_degraded() => counts.add_decision(decision),
+        _ if is_undecided => counts.add(Count::Undecided),
+        _ => {}
     }
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 pub(crate) fn say(message: &str) {
     #[cfg(feature = "tracing")]
     if is_traced() {
-        return tracing::error!("{message}");
+        return tracing::error!(target: "topup", "{message}");
     }
     print(message);
 }

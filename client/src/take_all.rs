@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     machine::Event,
     outage::{self, OutageReason},
+    rollout::count_answer,
     shell::{BucketEntry, Handle, Published, exceeds, unknown},
 };
 
@@ -82,28 +83,44 @@ impl MultiDecision {
     }
 
     /// Takes all of `takes`, or nothing. Several takes of one bucket are added up.
+    /// Counts them, unless `is_last` says that this was not the last attempt.
     pub(crate) async fn take(
         client: &Handle,
         takes: impl IntoIterator<Item = (Bucket, u64)>,
+        is_last: impl FnOnce(&Self) -> bool,
     ) -> Result<Self, Error> {
         let takes = merged(takes)?;
         if let [take] = &takes[..] {
             let decision = take.bucket.take(take.count).await?;
-            return Ok(Self::of_one(&take.entry, decision));
+            let decided = Self::of_one(&take.entry, decision);
+            is_last(&decided);
+            return Ok(decided);
         }
-        let decided = Self::decide(client, &takes).await?;
-        decided.record_trials(&takes);
-        Ok(decided)
+        let decided = Self::decide(client, &takes).await;
+        match &decided {
+            Ok(decided) => {
+                if is_last(decided) {
+                    decided.count(&takes);
+                }
+            }
+            Err(error) => {
+                takes.iter().for_each(|take| count_answer(&take.entry, None, error.is_of_redis()));
+            }
+        }
+        decided
     }
 
-    /// Records the takes of limits on trial. If a limit denies, the takes that it stopped are not counted.
-    fn record_trials(&self, takes: &[BucketTake]) {
-        for take in takes.iter().filter(|take| take.entry.limit().is_on_trial()) {
+    /// Counts the takes. If a limit denies, the takes that it stopped are not counted.
+    fn count(&self, takes: &[BucketTake]) {
+        for take in takes {
             let limit = self.limits.iter().find(|limit| take.entry.is_of(&limit.limit, limit.key()));
             let decision = limit.map(LimitDecision::decision);
-            let decision = decision.filter(|decision| decision.would_deny() || self.is_allowed());
-            if let (Some(published), Some(_)) = (take.entry.limit().last(), decision) {
-                take.bucket.record_trial(&take.entry, &published, take.count, decision);
+            let counts = |decision: &Decision| decision.would_deny() || self.is_allowed();
+            let Some(decision) = decision.filter(counts) else { continue };
+            let limit = take.entry.limit();
+            limit.counts.add_decision(&decision);
+            if let Some(published) = limit.last().filter(|_| limit.is_on_trial()) {
+                take.bucket.repeat_in_shadow(&take.entry, &published, take.count, Some(decision));
             }
         }
     }

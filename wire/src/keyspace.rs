@@ -12,7 +12,7 @@
 //! topup:{user:3}:f:alice   string  under fixed-window
 //! topup:{user:3}:s:alice   list    under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
-//! topup:{api:0}:counts     hash    what workers count of limit "api" while it is being tried out
+//! topup:{api:0}:counts     hash    takes of limit "api", as workers count them
 //! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications

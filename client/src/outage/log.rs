@@ -15,7 +15,7 @@ pub(super) fn log_begin(limit: &str, reason: &dyn Display, on_outage: OnOutage) 
     #[cfg(feature = "tracing")]
     if is_traced() {
         let on_outage = on_outage.as_str();
-        return tracing::warn!(limit, error = %reason, on_outage, "a limit cannot be decided");
+        return tracing::warn!(target: "topup", limit, error = %reason, on_outage, "a limit cannot be decided");
     }
     print(&format!("limit {limit:?} cannot be decided: {reason}: on_outage = {:?}", on_outage.as_str()));
 }
@@ -23,7 +23,7 @@ pub(super) fn log_begin(limit: &str, reason: &dyn Display, on_outage: OnOutage) 
 pub(super) fn log_end(limit: &str, OutageCounts { allowed, denied }: OutageCounts) {
     #[cfg(feature = "tracing")]
     if is_traced() {
-        return tracing::info!(limit, allowed, denied, "a limit is decided again");
+        return tracing::info!(target: "topup", limit, allowed, denied, "a limit is decided again");
     }
     print(&format!(
         "limit {limit:?} is decided again: without Redis, {allowed} takes were allowed and {denied} denied"
@@ -35,8 +35,8 @@ pub(crate) fn log_slow(is_slow: bool, took: Duration) {
     #[cfg(feature = "tracing")]
     if is_traced() {
         return match is_slow {
-            true => tracing::warn!(?took, "Redis is slow"),
-            false => tracing::info!(?took, "Redis is fast again"),
+            true => tracing::warn!(target: "topup", ?took, "Redis is slow"),
+            false => tracing::info!(target: "topup", ?took, "Redis is fast again"),
         };
     }
     print(&match is_slow {

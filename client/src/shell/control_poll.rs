@@ -16,17 +16,17 @@ use super::{
     clock::{Clock, micros},
 };
 use crate::{
+    counts,
     error::Error,
     machine::{Micros, RedisTime},
     outage::{Outages, Slowness, log_slow},
     say::say,
-    trial_metrics::TrialRegistry,
 };
 
 /// Time between two polls. Two polls fit into [`TRUST`], so that a slow one ends no trust.
 const EVERY: Duration = Duration::from_millis(250);
-/// Polls between two reports of trial metrics.
-const REPORT_EVERY: u32 = 2;
+/// Polls between two hand-overs of counts.
+const HAND_OVER_EVERY: u32 = 4;
 /// Polls between two reports that this worker is alive, of a worker that may decide by itself.
 const ALIVE_EVERY: u32 = 4;
 /// A worker that reports no more counts for this long.
@@ -66,7 +66,6 @@ pub(crate) struct Control {
 pub(crate) struct Polled {
     pub(crate) connection: Connection,
     pub(crate) deadline: Duration,
-    pub(crate) trials: Arc<TrialRegistry>,
     pub(crate) outages: Arc<Outages>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: Arc<Clock>,
@@ -222,7 +221,7 @@ pub(crate) fn start(control: &Arc<Control>, polled: Polled) {
 }
 
 async fn run(control: Weak<Control>, polled: Polled) {
-    let Polled { mut connection, deadline, trials, outages, limits, clock } = polled;
+    let Polled { mut connection, deadline, outages, limits, clock } = polled;
     let (mut alive, mut slowness) = (Alive::new(connection.clone()), Slowness::default());
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -230,8 +229,7 @@ async fn run(control: Weak<Control>, polled: Polled) {
     loop {
         ticks.tick().await;
         let Some(control) = control.upgrade() else {
-            alive.retire(deadline).await;
-            return trials.report(&connection, deadline).await;
+            return alive.retire(deadline).await;
         };
         clock.compare();
         let sent = clock.now();
@@ -251,13 +249,23 @@ async fn run(control: Weak<Control>, polled: Polled) {
                     alive.report(&control, deadline).await;
                 }
                 polls = polls.wrapping_add(1);
-                if polls.is_multiple_of(REPORT_EVERY) && polled.newer_schema.is_none() {
-                    trials.report(&connection, deadline).await;
+                #[cfg(feature = "metrics")]
+                counts::emit_poll(Some(Duration::from_micros(took)));
+                if polls.is_multiple_of(HAND_OVER_EVERY) && polled.newer_schema.is_none() {
+                    counts::hand_over(&limits, &connection, deadline).await;
                 }
             }
-            Ok(Err(_)) => control.disconnected(),
-            Err(_) => control.unanswered(clock.now()),
+            unanswered => {
+                #[cfg(feature = "metrics")]
+                counts::emit_poll(None);
+                match unanswered {
+                    Ok(_) => control.disconnected(),
+                    Err(_) => control.unanswered(clock.now()),
+                }
+            }
         }
+        #[cfg(feature = "metrics")]
+        counts::emit(&limits);
     }
 }
 

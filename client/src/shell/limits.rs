@@ -17,7 +17,7 @@ use foldhash::quality::RandomState;
 use topup_wire::limit::LimitName;
 
 use super::Published;
-use crate::{error::Error, machine::FirstTakes, say::say};
+use crate::{counts::LimitCounts, error::Error, machine::FirstTakes, say::say};
 
 /// A limit by its name, shared by all its buckets.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct LimitHandle {
     outdated: AtomicBool,
     /// Held by the task that reads the limit.
     pub(crate) reading: tokio::sync::Mutex<()>,
+    /// The counts of its takes.
+    pub(crate) counts: LimitCounts,
     on_trial: AtomicBool,
     /// It has been said that the record cannot be read.
     said_unreadable: AtomicBool,
@@ -72,7 +74,7 @@ impl LimitHandle {
     }
 
     pub(crate) fn set(&self, published: Arc<Published>) {
-        self.on_trial.store(published.trial.is_some(), Relaxed);
+        self.on_trial.store(published.limit.has_trial(), Relaxed);
         self.published.store(Some(published));
         self.outdated.store(false, Release);
         self.said_unreadable.store(false, Relaxed);
@@ -92,7 +94,7 @@ impl LimitHandle {
         self.outdated.store(true, Release);
     }
 
-    /// Whether the limit has trial metrics, as last read.
+    /// Whether the limit is on trial, as last read.
     pub(crate) fn is_on_trial(&self) -> bool {
         self.on_trial.load(Relaxed)
     }
@@ -133,6 +135,7 @@ impl Limits {
                 published: ArcSwapOption::empty(),
                 outdated: AtomicBool::default(),
                 reading: tokio::sync::Mutex::default(),
+                counts: LimitCounts::default(),
                 on_trial: AtomicBool::default(),
                 said_unreadable: AtomicBool::default(),
                 failed: AtomicU32::default(),
@@ -146,6 +149,11 @@ impl Limits {
     pub(crate) fn find(&self, name: &str) -> Option<Arc<LimitHandle>> {
         let name = LimitName::published(name).ok()?;
         self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
+    }
+
+    /// All limits.
+    pub(crate) fn all(&self) -> Vec<Arc<LimitHandle>> {
+        self.by_name.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// The hasher for names of buckets.

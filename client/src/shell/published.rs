@@ -1,7 +1,5 @@
 //! A limit as published, and the locations of its buckets.
 
-use std::sync::Arc;
-
 use redis::RedisResult;
 use topup_wire::{
     connection::Connection,
@@ -15,7 +13,6 @@ use topup_wire::{
 use crate::{
     machine::{Command, Correction, Kind, LeaseTerms, Terms},
     shell::clock::micros,
-    trial_metrics::TrialMetrics,
 };
 
 /// A limit as published.
@@ -32,8 +29,6 @@ pub(crate) struct Published {
     pub(crate) absent_full_at: u64,
     /// The epoch in which it was read.
     pub(crate) epoch: u64,
-    /// The metrics of a limit on trial.
-    pub(crate) trial: Option<Arc<TrialMetrics>>,
     shards: Box<[ShardKeys]>,
 }
 
@@ -48,12 +43,7 @@ pub(crate) struct BucketLocation<'p> {
 // === impl Published ===
 
 impl Published {
-    pub(crate) fn new(
-        published: PublishedLimit,
-        namespace: Namespace,
-        epoch: u64,
-        trial: Option<Arc<TrialMetrics>>,
-    ) -> Self {
+    pub(crate) fn new(published: PublishedLimit, namespace: Namespace, epoch: u64) -> Self {
         let PublishedLimit { limit, terms_id, frozen, absent_full_at } = published;
         let pace = limit.terms.supply.pace();
         let kind = match limit.algorithm {
@@ -71,7 +61,7 @@ impl Published {
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();
-        Self { terms, terms_id, frozen, absent_full_at, trial, shards, limit, epoch }
+        Self { terms, terms_id, frozen, absent_full_at, shards, limit, epoch }
     }
 
     /// The location of the bucket of `key`.

@@ -25,10 +25,10 @@ use super::{
     timers::BucketTimers,
 };
 use crate::{
+    counts,
     error::Error,
     machine::{Event, Micros, PutBack},
     outage::Outages,
-    trial_metrics::TrialRegistry,
 };
 
 /// A clone of a client. The drop of the last one puts prefetched tokens back.
@@ -52,7 +52,8 @@ pub(crate) struct Shared {
     pub(crate) on_outage: Option<OnOutage>,
     pub(crate) breakers: Breakers,
     pub(crate) local_buckets: LocalBuckets,
-    pub(crate) trials: Arc<TrialRegistry>,
+    /// The URL of the Redis, with its password.
+    pub(crate) url: String,
     #[cfg(feature = "tower")]
     pub(crate) pauses: Pauses,
     /// Redis is a cluster, and decides no buckets of several hash slots in one script.
@@ -130,8 +131,7 @@ impl Shared {
                 if read.limit.on_outage == Some(OnOutage::Local) {
                     self.control.use_local();
                 }
-                let trial = self.trials.of(&read.limit);
-                let published = Arc::new(Published::new(read, connection.namespace(), epoch, trial));
+                let published = Arc::new(Published::new(read, connection.namespace(), epoch));
                 limit.set(published.clone());
                 Ok(published)
             }
@@ -159,6 +159,17 @@ impl Shared {
     pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
         let published = self.limits.find(name)?.current(self.control.epoch())?;
         Some(published.limit.terms.supply)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        #[cfg(feature = "metrics")]
+        counts::emit(&self.limits);
+        if self.control.newer_schema().is_none() {
+            let (connection, namespace) = (&self.connection, self.connection.namespace());
+            counts::hand_over_at_end(&self.limits, connection, &self.url, namespace, self.deadline);
+        }
     }
 }
 

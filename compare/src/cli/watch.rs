@@ -66,7 +66,7 @@ async fn watch(args: &Watch) -> anyhow::Result<()> {
 async fn look(connection: &mut Connection, name: &LimitName) -> anyhow::Result<Counts> {
     let both = async {
         let limit = scripts::read_limit(connection, name).await?.map(|published| published.limit);
-        Ok::<_, redis::RedisError>((limit, scripts::counts(connection, name).await?))
+        Ok::<_, redis::RedisError>((limit, scripts::counts(connection, name).await?.0))
     };
     let asked = timeout(PATIENCE, both).await;
     let (limit, counts) =

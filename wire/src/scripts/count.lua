@@ -1,15 +1,45 @@
--- Adds to the trial metrics of a limit.
--- KEYS  1 record  2 counts
--- ARGV  1 and on, in pairs: a field and its increase; for largest_difference, a lower bound
--- Reply 1; 0 if there is no such limit, and nothing was done.
+-- Adds to the counts of limits.
+-- KEYS  1 and on, in pairs: the record of a limit, and its counts. All in one hash slot where Redis is a cluster.
+-- ARGV  1 and on, for each pair of keys: a number n, then n pairs of a field and its increase; for largest_difference,
+--       a lower bound
+-- Reply the number of limits that were counted. Of a limit without a record, nothing was done.
 -- Laws  4. A limit that was removed meanwhile gets no key back.
-assert(#KEYS == 2 and #ARGV >= 2 and #ARGV % 2 == 0, 'count takes 2 keys and pairs of fields and numbers')
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-for i = 1, #ARGV, 2 do
-  if ARGV[i] ~= 'largest_difference' then
-    redis.call('HINCRBY', KEYS[2], ARGV[i], ARGV[i + 1])
-  elseif tonumber(ARGV[i + 1]) > tonumber(redis.call('HGET', KEYS[2], ARGV[i]) or 0) then
-    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+assert(#KEYS >= 2 and #KEYS % 2 == 0, 'count takes pairs of keys')
+local starts, at = {}, 1
+for i = 1, #KEYS, 2 do
+  starts[i] = at
+  at = at + 1 + 2 * (tonumber(ARGV[at]) or #ARGV)
+end
+assert(at == #ARGV + 1, 'count takes for each pair of keys a number of fields, then fields and numbers')
+-- A key or a field that is broken begins anew.
+local function add(counts, field, more)
+  if type(redis.pcall('HINCRBY', counts, field, more)) == 'table' then redis.call('HSET', counts, field, more) end
+end
+local t = redis.call('TIME')
+local window = math.floor((t[1] * 1000000 + t[2]) / COUNT_WINDOW)
+local counted = 0
+for i = 1, #KEYS, 2 do
+  local counts, start = KEYS[i + 1], starts[i]
+  if redis.call('EXISTS', KEYS[i]) == 1 then
+    counted = counted + 1
+    local known = redis.pcall('HGET', counts, 'window')
+    if type(known) == 'table' then redis.call('DEL', counts) end
+    known = tonumber(known) or 0
+    if known ~= window then
+      local before = {0, 0}
+      if known == window - 1 then before = redis.call('HMGET', counts, 'window_allowed', 'window_denied') end
+      redis.call('HSET', counts, 'window', window, 'window_allowed', 0, 'window_denied', 0,
+        'before_allowed', before[1] or 0, 'before_denied', before[2] or 0)
+    end
+    for j = start + 1, start + 2 * ARGV[start], 2 do
+      local field, more = ARGV[j], ARGV[j + 1]
+      if field ~= 'largest_difference' then
+        add(counts, field, more)
+        if field == 'allowed' or field == 'denied' then add(counts, 'window_' .. field, more) end
+      elseif tonumber(more) > (tonumber(redis.call('HGET', counts, field)) or 0) then
+        redis.call('HSET', counts, field, more)
+      end
+    end
   end
 end
-return 1
+return counted

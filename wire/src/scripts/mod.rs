@@ -26,7 +26,7 @@ pub use at_rest::{
     number_at_rest, read_counter, read_number_at_rest, rests_as_number,
 };
 pub use claims::{ClaimChange, claim, ownership};
-pub use count::{clear_counts, count, counts};
+pub use count::{clear_counts, count, counts, is_uncounted};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
@@ -40,7 +40,7 @@ pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};
-pub use registry::{announce, forget, generation, newer_schema, published_limits, register};
+pub use registry::{announce, forget, generation, newer_schema, now, published_limits, register};
 pub use settle::{decrement, encode_decrement, encode_settle, settle};
 pub use sweep::{
     drop_record, find_at_rest, find_strays, sweep_counters, sweep_keys, sweep_states, touch_states,

@@ -73,3 +73,11 @@ pub async fn generation(connection: &mut impl InNamespace) -> RedisResult<Option
 pub async fn newer_schema(connection: &mut impl InNamespace) -> RedisResult<Option<NewerSchema>> {
     Ok(poll(connection).await?.newer_schema)
 }
+
+/// Redis `TIME`, in µs.
+///
+/// # Errors
+/// Errors of Redis.
+pub async fn now(connection: &mut impl InNamespace) -> RedisResult<u64> {
+    Ok(poll(connection).await?.now)
+}

@@ -16,8 +16,8 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "script_only" => (keys, arguments) == (2, 2),
         // One text begins both, and tells them apart by the arguments. No algorithm is called "take".
         "take_all" => (keys, arguments) == (2, 2),
-        // Nor is "take" a number.
-        "count" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
+        // Its first argument is a number.
+        "count" => false,
         "refill" => (keys, arguments) == (3, 2),
         "mend" => keys == 3 && arguments >= 3 && !arguments.is_multiple_of(2),
         "mend_shared" => (keys, arguments) == (4, 1),

@@ -1,0 +1,69 @@
+//! A number for each thread, so that it has counters which no other thread writes.
+
+use std::{
+    cell::Cell,
+    sync::{Mutex, PoisonError},
+};
+
+/// Threads with an index of their own. Further ones share counters.
+pub(super) const MOST_THREADS: usize = 32;
+/// The index of a thread that has none of its own.
+pub(super) const SHARED: usize = MOST_THREADS;
+/// Stands for an index that is not known yet.
+const UNKNOWN: usize = usize::MAX;
+
+/// Indexes that no thread has. A thread that begins sees all writes of the one that had its index before.
+static FREE: Mutex<Free> = Mutex::new(Free { returned: Vec::new(), next: 0 });
+
+struct Free {
+    returned: Vec<usize>,
+    next: usize,
+}
+
+/// An index, returned when its thread ends.
+struct Owned(usize);
+
+thread_local! {
+    static INDEX: Cell<usize> = const { Cell::new(UNKNOWN) };
+    static OWNED: Owned = Owned::take();
+}
+
+// === impl Owned ===
+
+impl Owned {
+    fn take() -> Self {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = free.returned.pop() {
+            return Self(index);
+        }
+        let index = free.next.min(SHARED);
+        free.next = free.next.saturating_add(1);
+        Self(index)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // What this thread counts from here on, it counts with others.
+        INDEX.set(SHARED);
+        if self.0 < SHARED {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).returned.push(self.0);
+        }
+    }
+}
+
+/// The index of this thread: below [`MOST_THREADS`] if it is its own, else [`SHARED`].
+#[inline]
+pub(super) fn thread_index() -> usize {
+    match INDEX.get() {
+        UNKNOWN => find(),
+        index => index,
+    }
+}
+
+#[cold]
+fn find() -> usize {
+    let index = OWNED.try_with(|owned| owned.0).unwrap_or(SHARED);
+    INDEX.set(index);
+    index
+}
