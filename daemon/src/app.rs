@@ -17,8 +17,10 @@ use tokio::{
 use topup_wire::{claims::Owner, limit::LimitName};
 
 use crate::{
+    admin::{self, AdminState},
     config::{Config, Problems, RedisUrl},
     config_source::ConfigSource,
+    metrics::Metrics,
     publish::changes,
     refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
     signals::{Request, Requests},
@@ -51,6 +53,9 @@ pub struct App {
     stop: watch::Sender<bool>,
     engine: JoinHandle<()>,
     wake_ups: WakeUps,
+    metrics: Metrics,
+    /// The admin server, if there is one.
+    admin: Option<JoinHandle<()>>,
     /// Whether systemd has been told that the start is over.
     ready: bool,
     /// The problems of the file, while the daemon refuses it and runs on with the config before, or without one.
@@ -90,6 +95,7 @@ impl App {
         };
         tracing::info!("topupd {} serves {limits} of config {owner} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
+        let metrics = Metrics::default();
         let settings = EngineSettings {
             id,
             url: url.clone(),
@@ -97,13 +103,19 @@ impl App {
             publishes: has_config,
             owner: owner.clone(),
             take_over,
+            metrics: metrics.clone(),
         };
         let (engine, status) = Engine::new(settings).context("redis.url")?;
         let (commands, received) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(false);
         let wake_ups = WakeUps::schedule(&config, &commands).await?;
         let engine = tokio::spawn(engine.run(received, stopped));
+        let admin = config.admin.as_ref().map(|admin| {
+            tokio::spawn(admin::run(admin.clone(), AdminState::new(&url, status.clone(), metrics.clone())))
+        });
         let mut app = Self {
+            metrics,
+            admin,
             source,
             owner,
             url,
@@ -168,6 +180,8 @@ impl App {
     async fn drain(self) {
         tracing::info!("stopping");
         systemd::stopping();
+        // Its socket goes with it.
+        self.admin.iter().for_each(JoinHandle::abort);
         let _ = self.stop.send(true);
         if timeout(GRACE, self.engine).await.is_err() {
             tracing::warn!("Redis did not answer in time: stopping without its replies");
@@ -193,6 +207,7 @@ impl App {
 
     /// Logs the problems of the file, unless they are known. The heartbeat carries the first of them.
     async fn refuse(&mut self, problems: Problems) -> anyhow::Result<()> {
+        self.metrics.reloaded(false);
         let is_known = self.refused.as_ref() == Some(&problems);
         for problem in problems.0.iter().filter(|_| !is_known) {
             tracing::error!("{problem}");
@@ -208,6 +223,7 @@ impl App {
 
     /// Logs the changes, schedules the wake-ups anew, and passes the config to the engine.
     async fn apply(&mut self, config: Config) -> anyhow::Result<()> {
+        self.metrics.reloaded(true);
         (self.refused, self.has_config) = (None, true);
         self.commands.send(EngineCommand::Refuse(None)).await.context(ENGINE_ENDED)?;
         for warning in &config.warnings {
@@ -225,6 +241,9 @@ impl App {
                 "name has changed: that takes a restart; until then this is config {}",
                 self.owner
             );
+        }
+        if config.admin != self.config.admin {
+            tracing::warn!("[admin] has changed: that takes a restart");
         }
         let changes = changes(&self.config, &config);
         if changes.is_empty() {

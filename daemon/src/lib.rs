@@ -1,5 +1,6 @@
 //! The topup daemon: publishes the limits of a config to Redis and keeps their buckets topped up.
 
+mod admin;
 pub mod app;
 pub mod calendar;
 pub mod cli;
@@ -7,8 +8,10 @@ pub mod clock;
 pub mod config;
 pub mod config_source;
 pub mod logging;
+pub mod metrics;
 pub mod publish;
 pub mod refill;
+mod report;
 pub mod signals;
 pub mod systemd;
 pub mod text;

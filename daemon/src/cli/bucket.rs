@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use topup_wire::{
     bucket::Operation,
     connection::Connection,
+    counts::{Count, Counts},
     keyspace::{ShardKeys, shard_of},
     limit::{Key, Limit, LimitName, Mode},
     namespace::InNamespace,
@@ -37,6 +38,7 @@ pub(super) fn take(args: &Take) -> Exit {
             let proceeds = settled.verdict == Verdict::Allowed || location.mode != Mode::Enforce;
             if proceeds || began.elapsed() + wait > longest {
                 print_line(&describe(&settled, location.mode, args.bucket.json));
+                location.count(&settled).await;
                 return Ok(if proceeds { Exit::Done } else { Exit::Denied });
             }
             sleep(wait.min(LONGEST_PAUSE)).await;
@@ -105,6 +107,18 @@ impl BucketLocation {
         let mode = limit.rollout.mode_for(limit.keyed.then_some(&*member));
         let keys = ShardKeys::new(namespace, &name, shard);
         Ok(Self { connection, keys, mode, limit, member })
+    }
+
+    /// Counts a take, as a worker does. A take that is not counted is decided all the same.
+    async fn count(&self, settled: &Settled) {
+        let mut counts = Counts::default();
+        let count = match (settled.verdict, self.mode) {
+            (Verdict::Allowed, _) | (_, Mode::Off) => Count::Allowed,
+            (_, Mode::Shadow) => Count::WouldDeny,
+            (_, Mode::Enforce) => Count::Denied,
+        };
+        counts.set(count, 1);
+        let _ = ask(scripts::count(&mut self.connection.clone(), &[(self.limit.name, counts)])).await;
     }
 
     async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {

@@ -2,8 +2,10 @@
 
 use topup_wire::{counts::Count, namespace::Namespace};
 
-use super::report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, Problem, StatusReport};
-use crate::text::counted;
+use crate::{
+    report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, Problem, StatusReport},
+    text::counted,
+};
 
 /// The report as text.
 pub(super) fn render(report: &StatusReport) -> String {
@@ -38,16 +40,18 @@ pub(super) fn render(report: &StatusReport) -> String {
     let width = report.limits.iter().map(|row| row.name.len()).max().unwrap_or(0).max(5);
     lines.push(String::new());
     lines.push(format!(
-        "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}",
-        "limit", "algorithm", "capacity", "rate", "tokens", "active"
+        "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
+        "limit", "algorithm", "capacity", "rate", "tokens", "active", "allowed/s", "denied/s"
     ));
     for row in &report.limits {
         let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let rate = row.rate.as_deref().unwrap_or("calendar");
         let (tokens, active) = (number(row.tokens), number(row.active));
+        let pace = |pace: Option<f64>| pace.map_or_else(|| "-".to_owned(), |pace| format!("{pace:.1}"));
+        let (allowed, denied) = (pace(row.allowed_per_second), pace(row.denied_per_second));
         lines.push(format!(
-            "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}",
-            row.name, row.algorithm, row.capacity, rate, tokens, active
+            "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
+            row.name, row.algorithm, row.capacity, rate, tokens, active, allowed, denied
         ));
     }
     let findings: Vec<String> = report.limits.iter().filter_map(orphan).collect();
@@ -73,7 +77,7 @@ fn orphan(row: &LimitRow) -> Option<String> {
 
 /// The lines about a limit on trial: its own counts, those of its candidate, and the comparison with lazy buckets.
 fn trial(row: &LimitRow) -> Vec<String> {
-    let Some(counts) = &row.counts else { return Vec::new() };
+    let Some(counts) = row.counts.as_ref().filter(|_| row.on_trial) else { return Vec::new() };
     let count = |count: Count| counts.get(count.as_str()).copied().unwrap_or(0);
     let share = if row.enforce_percent < 100 {
         format!(" for {} of 100 keys", row.enforce_percent)
@@ -83,12 +87,13 @@ fn trial(row: &LimitRow) -> Vec<String> {
     let mut lines = vec![
         String::new(),
         format!(
-            "{}: {}{share}: {} allowed, {} denied, {} would be denied, {} undecided",
+            "{}: {}{share}: {} allowed, {} denied, {} would be denied, {} degraded, {} undecided",
             row.name,
             row.mode,
             count(Count::Allowed),
             count(Count::Denied),
             count(Count::WouldDeny),
+            count(Count::Degraded),
             count(Count::Undecided),
         ),
     ];

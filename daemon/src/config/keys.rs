@@ -24,6 +24,7 @@ pub(super) const ROOT: &[ConfigKey] = &[
     key("name", r#"name = "shop""#),
     key("redis", "[redis]"),
     key("daemon", "[daemon]"),
+    key("admin", "[admin]"),
     key("limit", "[limit.api]"),
 ];
 
@@ -36,6 +37,11 @@ pub(super) const REDIS: &[ConfigKey] = &[
 ];
 
 pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#)];
+
+pub(super) const ADMIN: &[ConfigKey] = &[
+    key("listen", r#"listen = "127.0.0.1:9187""#),
+    key("token_file", r#"token_file = "/etc/topup/admin-token""#),
+];
 
 pub(super) const LIMIT: &[ConfigKey] = &[
     key("capacity", "capacity = 100"),
@@ -81,4 +87,4 @@ const TIMEZONE: ConfigKey = key("timezone", r#"timezone = "Europe/Berlin""#);
 /// All tables, for tests that keep documents and examples complete.
 #[cfg(test)]
 pub(super) const TABLES: &[&[ConfigKey]] =
-    &[ROOT, REDIS, DAEMON, LIMIT, CANDIDATE, RULE, REFILL, LEASE, SCHEDULE];
+    &[ROOT, REDIS, DAEMON, ADMIN, LIMIT, CANDIDATE, RULE, REFILL, LEASE, SCHEDULE];

@@ -5,6 +5,7 @@
 //!
 //! `syntax` parses the text, `raw_table` and `raw_limit` read its keys, `check_limit` applies the rules between keys.
 
+mod admin;
 mod advice;
 mod candidate;
 mod check_limit;
@@ -27,6 +28,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use topup_wire::{claims::Owner, limit::LimitName, namespace::Namespace};
 
+pub use admin::{AdminConfig, Listen};
 pub use candidate::Candidate;
 use diagnostics::Diagnostics;
 pub use effective::EffectiveTerms;
@@ -50,6 +52,8 @@ pub struct Config {
     pub tls_files: Vec<(&'static str, String)>,
     /// The refill period: [`MIN_TICK`] to [`MAX_TICK`].
     pub tick: Duration,
+    /// The admin server; none unless configured.
+    pub admin: Option<AdminConfig>,
     /// The limits by name.
     pub limits: BTreeMap<LimitName, LimitConfig>,
     /// Keys that are legal but probably not meant, in order of lines.
@@ -135,6 +139,7 @@ impl Config {
         let tick = daemon
             .and_then(|daemon| daemon.text_by("tick", times::tick))
             .map_or(times::DEFAULT_TICK, |tick| tick.value);
+        let admin = admin::read(root);
         let tables = root.children::<LimitName>("limit", keys::LIMIT);
         if tables.is_empty() {
             root.warn("no limit is defined, so there is nothing to top up: add a table such as [limit.api]");
@@ -144,7 +149,7 @@ impl Config {
             .filter_map(|(name, table)| check_limit::check(RawLimit::read(&table), &table, name, tick));
         let limits = checked.map(|limit| (limit.name, limit)).collect();
         let name = root.text("name").map(|name| name.value);
-        Self { name, redis_url, tls_files, tick, limits, warnings: Vec::new() }
+        Self { name, redis_url, tls_files, tick, admin, limits, warnings: Vec::new() }
     }
 
     /// The Redis of the table, with its namespace: named beside the URL or in it.
@@ -168,6 +173,7 @@ impl Default for Config {
             redis_url: RedisUrl::default(),
             tls_files: Vec::new(),
             tick: times::DEFAULT_TICK,
+            admin: None,
             limits: BTreeMap::new(),
             warnings: Vec::new(),
         }

@@ -31,6 +31,7 @@ use super::{
 use crate::{
     clock::{Moment, RedisTime},
     config::{Config, RedisUrl},
+    metrics::Metrics,
 };
 
 /// The life of a heartbeat, some turns of the loop long. With a shorter one, a hiccup of a busy machine would send all
@@ -64,6 +65,8 @@ pub struct EngineSettings {
     pub owner: Owner,
     /// Limits that it may take over from configs without a live daemon, at its start.
     pub take_over: BTreeSet<LimitName>,
+    /// The metrics that it writes.
+    pub metrics: Metrics,
 }
 
 /// The refill engine.
@@ -88,6 +91,7 @@ pub struct Engine {
     pub(super) healing: Healing,
     pub(super) refused: Option<String>,
     pub(super) read_failure_log: LogThrottle,
+    pub(super) metrics: Metrics,
     pub(super) status: watch::Sender<EngineStatus>,
 }
 
@@ -106,7 +110,8 @@ impl Engine {
         let tick = settings.config.tick;
         let standing = Standing::new(settings.id.clone(), settings.owner, settings.take_over);
         let engine = Self {
-            passes: Passes::new(tick),
+            passes: Passes::new(tick, settings.metrics.clone()),
+            metrics: settings.metrics,
             connection: connect_lazily(settings.url.as_str())?.in_namespace(settings.url.namespace()),
             id: settings.id,
             tick,

@@ -75,6 +75,7 @@ impl Engine {
             Ok(beat) => beat,
             Err(failure) => {
                 let is_corrupt = failure.is_corruption();
+                self.metrics.failed(failure.cause());
                 self.redis_health.failed(failure, began, self.tick);
                 let cause = self.redis_health.cause();
                 self.status.send_modify(|status| (status.connected, status.cause) = (false, cause));

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::sync::Semaphore;
 
-use crate::clock::Moment;
+use crate::{clock::Moment, metrics::Metrics};
 
 /// Buckets in all slices in flight: about 0.1 ms of Redis. With fewer, a slice would cost more than its buckets. With
 /// more, takes would wait longer than they do for each other.
@@ -32,13 +32,18 @@ pub(super) struct RefillLimiter {
     permits: Arc<Semaphore>,
     /// The size of the next slice, in buckets.
     size: Arc<AtomicUsize>,
+    metrics: Metrics,
 }
 
 // === impl RefillLimiter ===
 
 impl RefillLimiter {
-    pub(super) fn new() -> Self {
-        Self { permits: Arc::new(Semaphore::new(MAX_BUCKETS)), size: Arc::new(AtomicUsize::new(MAX_BUCKETS)) }
+    pub(super) fn new(metrics: Metrics) -> Self {
+        Self {
+            metrics,
+            permits: Arc::new(Semaphore::new(MAX_BUCKETS)),
+            size: Arc::new(AtomicUsize::new(MAX_BUCKETS)),
+        }
     }
 
     /// Runs `slice` with its size when permits are free. `expected` is the number of buckets it will probably credit.
@@ -50,7 +55,9 @@ impl RefillLimiter {
         let sized = async {
             let (size, began) = (self.size.load(Relaxed), Moment::now());
             let reply = slice(size).await;
-            let next = if began.elapsed() > SLOW_SLICE { size / 2 } else { size + 1 };
+            let took = began.elapsed();
+            self.metrics.refilled(took);
+            let next = if took > SLOW_SLICE { size / 2 } else { size + 1 };
             self.size.store(next.clamp(MIN_SLICE, MAX_BUCKETS), Relaxed);
             reply
         };
@@ -93,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_slow_slice_is_followed_by_smaller_ones_and_these_by_larger_ones_again() {
-        let limiter = RefillLimiter::new();
+        let limiter = RefillLimiter::new(Metrics::default());
         for expected in [MAX_BUCKETS, MAX_BUCKETS / 2, MIN_SLICE, MIN_SLICE] {
             assert_eq!(size(&limiter, 2 * SLOW_SLICE).await, expected);
         }
@@ -107,7 +114,8 @@ mod tests {
 
     #[tokio::test]
     async fn work_in_flight_is_bounded_and_a_large_slice_is_alone() {
-        let (limiter, in_flight, most) = (RefillLimiter::new(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (limiter, in_flight, most) =
+            (RefillLimiter::new(Metrics::default()), AtomicUsize::new(0), AtomicUsize::new(0));
         let counted = |width: usize| {
             let (in_flight, most) = (&in_flight, &most);
             async move {

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{RedisError, RedisResult};
-use topup_wire::connection::{Address, Connection};
+use topup_wire::connection::{Address, Cause, Connection};
 
 use super::{
     in_flight::InFlight,
@@ -22,6 +22,7 @@ use super::{
     shard_pass::{PassSummary, ShardPass},
     timeouts::RETRY_PAUSE,
 };
+use crate::metrics::Metrics;
 
 /// Passes per tick over shards without a due bucket. With more idle shards, each has its pass less often, so that their
 /// cost stays the same.
@@ -47,6 +48,7 @@ pub(super) struct Passes {
     /// Buckets credited so far. Each slice adds its own, since a pass over many buckets may last.
     credited: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
+    metrics: Metrics,
 }
 
 /// A pass over one shard that has ended.
@@ -60,8 +62,9 @@ pub(super) struct EndedPass {
 // === impl Passes ===
 
 impl Passes {
-    pub(super) fn new(tick: Duration) -> Self {
+    pub(super) fn new(tick: Duration, metrics: Metrics) -> Self {
         Self {
+            metrics,
             tick,
             shards: Vec::new(),
             version: 0,
@@ -138,7 +141,11 @@ impl Passes {
                 active: shard.active,
                 expected: shard.expected,
                 unknown: mem::take(&mut shard.unknown),
-                limiter: self.limiters.entry(node).or_insert_with(RefillLimiter::new).clone(),
+                limiter: self
+                    .limiters
+                    .entry(node)
+                    .or_insert_with(|| RefillLimiter::new(self.metrics.clone()))
+                    .clone(),
                 credited: self.credited.clone(),
                 stop: self.stop.clone(),
             };
@@ -169,6 +176,7 @@ impl Passes {
                 // Other shards go on. This one is tried again as one of which nothing is known.
                 shard.unknown = true;
                 shard.next = now + self.tick.max(RETRY_PAUSE).as_micros() as u64;
+                self.metrics.failed(Cause::of(&error));
                 self.log_failure(index, &error);
                 return Duration::ZERO;
             }
@@ -181,6 +189,7 @@ impl Passes {
             self.unseen -= 1;
         }
         self.log_lag(lag);
+        self.metrics.lagged(lag);
         lag
     }
 

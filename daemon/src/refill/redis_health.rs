@@ -103,6 +103,10 @@ impl RedisHealth {
 // === impl Failure ===
 
 impl Failure {
+    pub(super) const fn cause(&self) -> Cause {
+        self.cause
+    }
+
     /// The failure by `error`. Redis is asked for the cause unless `last`, the failure before, had the same error.
     pub(super) async fn diagnose(error: RedisError, connection: &Connection, last: Option<Self>) -> Self {
         let same = last.filter(|last| last.error.to_string() == error.to_string());

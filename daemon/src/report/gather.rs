@@ -1,8 +1,15 @@
-//! `topupd status`: reads the published limits, their counts and the live daemons, whatever state Redis is in.
+//! Reads the published limits, their counts and the live daemons, whatever state Redis is in.
 
-use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use futures_util::future::join_all;
+use futures_util::{
+    future::{BoxFuture, FutureExt, join_all},
+    stream::{self, StreamExt},
+};
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
 use topup_wire::{
@@ -17,36 +24,32 @@ use topup_wire::{
 };
 
 use super::{
-    args::Status,
-    exit::Exit,
-    output::print_line,
+    CandidateRow, DaemonRow, Health, LimitRow, StatusReport,
     ownership::{conflicts, owners},
-    redis::{Failure, open, run, server},
-    report::{CandidateRow, DaemonRow, Health, LimitRow, StatusReport},
-    status_text::render,
 };
 use crate::{clock::Moment, refill::SLOW};
 
-/// The longest time for all questions. With a diagnosis behind them, the report takes less than 2 s.
-const BUDGET: Duration = Duration::from_millis(1_200);
 /// The longest time for the diagnosis of a failure.
 const DIAGNOSIS: Duration = Duration::from_millis(600);
 
 const SLOW_ACTION: &str = "see SLOWLOG, the machine of Redis and the network";
 
-pub(super) fn main(args: &Status) -> Exit {
-    run(async {
-        let url = server(&args.connect)?;
-        let connection = open(&url)?;
-        let report = gather(url.to_string(), &connection).await;
-        if args.json {
-            let text = serde_json::to_string_pretty(&report);
-            print_line(&text.map_err(|error| Failure::Undecided(error.into()))?);
-        } else {
-            print_line(&render(&report));
-        }
-        Ok(report.health.into())
-    })
+/// How hard a report may press Redis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// The longest time for all questions.
+    budget: Duration,
+    /// Limits that are asked about side by side.
+    limits: usize,
+}
+
+// === impl Pace ===
+
+impl Pace {
+    /// For a person who waits. With a diagnosis behind it, the report takes less than 2 s.
+    pub(crate) const AT_ONCE: Self = Self { budget: Duration::from_millis(1_200), limits: 1_000 };
+    /// For a server that is asked again and again. Takes and refill wait for a few short commands at most.
+    pub(crate) const GENTLE: Self = Self { budget: Duration::from_secs(5), limits: 8 };
 }
 
 /// The report while several reads fill it.
@@ -57,22 +60,22 @@ struct Reading {
     knows_daemons: bool,
 }
 
-/// Reads what there is within 2 s, and says what is wrong.
-async fn gather(redis: String, connection: &Connection) -> StatusReport {
-    let reading = RefCell::new(Reading::default());
-    let result = timeout(BUDGET, read(&reading, connection)).await;
-    let Reading { mut report, knows_daemons } = reading.into_inner();
+/// Reads what there is within the budget of `pace`, and says what is wrong. `redis` names the server.
+pub(crate) async fn gather(redis: String, connection: &Connection, pace: Pace) -> StatusReport {
+    let reading = Mutex::new(Reading::default());
+    let result = timeout(pace.budget, read(&reading, connection, pace)).await;
+    let Reading { mut report, knows_daemons } = reading.into_inner().unwrap_or_else(PoisonError::into_inner);
     (report.redis, report.namespace) = (redis, connection.namespace().to_string());
     report.limits.sort_by(|one, other| one.name.cmp(&other.name));
     let error = match result {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error),
         Err(_) if report.latency_ms.is_some() => {
-            let what = format!("Redis is slow: not all answers came within {BUDGET:?}");
+            let what = format!("Redis is slow: not all answers came within {:?}", pace.budget);
             report.add_problem(Health::Degraded, "slow", what, SLOW_ACTION);
             None
         }
-        Err(_) => Some(RedisError::from((ErrorKind::Io, "no answer", format!("within {BUDGET:?}")))),
+        Err(_) => Some(RedisError::from((ErrorKind::Io, "no answer", format!("within {:?}", pace.budget)))),
     };
     if let Some(error) = error {
         let cause = timeout(DIAGNOSIS, connection.diagnose(&error)).await;
@@ -89,23 +92,27 @@ async fn gather(redis: String, connection: &Connection) -> StatusReport {
     report
 }
 
+fn lock(reading: &Mutex<Reading>) -> MutexGuard<'_, Reading> {
+    reading.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Reads the published state. An error leaves earlier answers in `reading`.
-async fn read(reading: &RefCell<Reading>, connection: &Connection) -> RedisResult<()> {
+async fn read(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -> RedisResult<()> {
     let (basics, daemons, limits) = (
         basics(reading, connection.clone()),
         daemons(reading, connection.clone()),
-        limits(reading, connection),
+        limits(reading, connection, pace),
     );
     tokio::try_join!(basics, daemons, limits).map(drop)
 }
 
 /// Reads the generation and the latency, and whether Redis would write.
-async fn basics(reading: &RefCell<Reading>, mut connection: Connection) -> RedisResult<()> {
+async fn basics(reading: &Mutex<Reading>, mut connection: Connection) -> RedisResult<()> {
     let generation = scripts::generation(&mut connection).await?;
     // The first command had to connect, too.
     let began = Moment::now();
     let written = scripts::check_writes(&mut connection).await;
-    let (report, latency) = (&mut reading.borrow_mut().report, began.elapsed());
+    let (report, latency) = (&mut lock(reading).report, began.elapsed());
     (report.generation, report.latency_ms) = (generation, Some(latency.as_secs_f64() * 1e3));
     if latency > SLOW {
         let what = format!("Redis is slow: an answer takes {latency:.0?}");
@@ -119,38 +126,31 @@ async fn basics(reading: &RefCell<Reading>, mut connection: Connection) -> Redis
     Ok(())
 }
 
-async fn daemons(reading: &RefCell<Reading>, mut connection: Connection) -> RedisResult<()> {
+async fn daemons(reading: &Mutex<Reading>, mut connection: Connection) -> RedisResult<()> {
     let alive = scripts::daemons(&mut connection).await?;
-    let reading = &mut *reading.borrow_mut();
+    let reading = &mut *lock(reading);
     reading.report.add_daemons(alive.into_iter().map(DaemonRow::from));
     reading.knows_daemons = true;
     Ok(())
 }
 
-async fn limits(reading: &RefCell<Reading>, connection: &Connection) -> RedisResult<()> {
+async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -> RedisResult<()> {
     let mut asked = connection.clone();
     if let Some(newer) = scripts::newer_schema(&mut asked).await? {
-        let report = &mut reading.borrow_mut().report;
+        let report = &mut lock(reading).report;
         report.newer_schema = Some(newer.number());
         let action = "use the topupd of that version";
         report.add_problem(Health::Degraded, "newer-schema", newer.to_string(), action);
         return Ok(());
     }
+    let now = scripts::now(&mut asked).await?;
     let published = scripts::published_limits(&mut asked).await?;
-    let rows = published.keys().filter(|name| name.live() == **name).map(|name| async move {
-        let row = row(connection.clone(), name).await;
-        let report = &mut reading.borrow_mut().report;
-        match row {
-            Ok(row) => report.limits.extend(row),
-            Err(error) => {
-                let what = format!("limit {name} cannot be read ({error})");
-                let action = "reload topupd: it publishes the limit anew";
-                report.add_problem(Health::Degraded, "unreadable", what, action);
-            }
-        }
-    });
-    let (_, seen) = tokio::join!(join_all(rows), scripts::ownership(&mut asked));
-    let (seen, report) = (seen?, &mut reading.borrow_mut().report);
+    let names: Vec<LimitName> = published.into_keys().filter(|name| name.live() == *name).collect();
+    let rows: Vec<BoxFuture<'_, ()>> =
+        names.into_iter().map(|name| add_row(reading, connection, name, now).boxed()).collect();
+    let rows = stream::iter(rows).buffer_unordered(pace.limits).collect::<()>();
+    let ((), seen) = tokio::join!(rows, scripts::ownership(&mut asked));
+    let (seen, report) = (seen?, &mut lock(reading).report);
     for row in &mut report.limits {
         row.owners = row.name.parse().map(|name| owners(&name, &seen)).unwrap_or_default();
         row.orphaned = !row.owners.iter().any(|owner| owner.alive);
@@ -159,8 +159,22 @@ async fn limits(reading: &RefCell<Reading>, connection: &Connection) -> RedisRes
     Ok(())
 }
 
+/// Adds the row of one limit, or the problem with it.
+async fn add_row(reading: &Mutex<Reading>, connection: &Connection, name: LimitName, now: u64) {
+    let row = row(connection.clone(), &name, now).await;
+    let report = &mut lock(reading).report;
+    match row {
+        Ok(row) => report.limits.extend(row),
+        Err(error) => {
+            let what = format!("limit {name} cannot be read ({error})");
+            let action = "reload topupd: it publishes the limit anew";
+            report.add_problem(Health::Degraded, "unreadable", what, action);
+        }
+    }
+}
+
 /// Reads one limit's row; `None` if it was removed meanwhile. Values that Redis refuses to tell are absent.
-async fn row(mut connection: Connection, name: &LimitName) -> RedisResult<Option<LimitRow>> {
+async fn row(mut connection: Connection, name: &LimitName, now: u64) -> RedisResult<Option<LimitRow>> {
     let connection = &mut connection;
     let Some(published) = scripts::read_limit(connection, name).await? else { return Ok(None) };
     let limit = &published.limit;
@@ -168,12 +182,7 @@ async fn row(mut connection: Connection, name: &LimitName) -> RedisResult<Option
     let (active, tokens, counts, candidate) = tokio::join!(
         active(connection, limit),
         tokens(&mut of_bucket, limit),
-        async {
-            match limit.has_trial() {
-                true => scripts::counts(&mut of_counts, &limit.name).await.ok().map(|counts| named(&counts)),
-                false => None,
-            }
-        },
+        async { scripts::counts(&mut of_counts, &limit.name).await.ok() },
         async {
             match limit.candidate {
                 true => scripts::read_limit(&mut of_candidate, &limit.name.candidate()).await.ok().flatten(),
@@ -181,6 +190,7 @@ async fn row(mut connection: Connection, name: &LimitName) -> RedisResult<Option
             }
         },
     );
+    let per_second = counts.map(|(_, lately)| lately.per_second(now));
     Ok(Some(LimitRow {
         name: limit.name.to_string(),
         // As long as the configs have not been read.
@@ -190,6 +200,7 @@ async fn row(mut connection: Connection, name: &LimitName) -> RedisResult<Option
         keyed: limit.keyed,
         capacity: limit.terms.capacity.get(),
         rate: rate(limit),
+        tokens_per_second: tokens_per_second(limit),
         tokens,
         active,
         mode: limit.rollout.mode.as_str(),
@@ -198,7 +209,10 @@ async fn row(mut connection: Connection, name: &LimitName) -> RedisResult<Option
             capacity: candidate.limit.terms.capacity.get(),
             rate: rate(&candidate.limit),
         }),
-        counts,
+        counts: counts.map(|(counts, _)| named(&counts)),
+        allowed_per_second: per_second.map(|[allowed, _]| allowed),
+        denied_per_second: per_second.map(|[_, denied]| denied),
+        on_trial: limit.has_trial(),
     }))
 }
 
@@ -231,6 +245,11 @@ fn rate(limit: &Limit) -> Option<String> {
         Supply::Windows(windows) => Some(windows.to_string()),
         Supply::Period(_) => None,
     }
+}
+
+fn tokens_per_second(limit: &Limit) -> Option<f64> {
+    let (tokens, micros) = limit.terms.supply.lowest_terms();
+    (tokens > 0).then(|| tokens as f64 * 1e6 / micros as f64)
 }
 
 fn named(counts: &Counts) -> BTreeMap<&'static str, u64> {

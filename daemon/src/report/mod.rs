@@ -1,4 +1,7 @@
-//! The report of `topupd status`. Its fields are those of the JSON.
+//! The report of the published state, for `topupd status` and the admin server. Its fields are those of the JSON.
+
+mod gather;
+mod ownership;
 
 use std::collections::BTreeMap;
 
@@ -6,33 +9,34 @@ use redis::RedisError;
 use serde::Serialize;
 use topup_wire::{connection::Cause, scripts::DaemonStatus};
 
-use super::exit::Exit;
+pub(crate) use gather::{Pace, gather};
+
 use crate::{text::utc, trouble};
 
 /// The published state.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct StatusReport {
+pub(crate) struct StatusReport {
     /// The URL of the Redis, without its password.
-    pub(super) redis: String,
+    pub(crate) redis: String,
     /// Time of an answer of Redis; absent if it gave none.
-    pub(super) latency_ms: Option<f64>,
-    pub(super) health: Health,
-    pub(super) problems: Vec<Problem>,
-    pub(super) namespace: String,
+    pub(crate) latency_ms: Option<f64>,
+    pub(crate) health: Health,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) namespace: String,
     /// The schema in Redis, if this version does not know it. Limits are not shown then.
-    pub(super) newer_schema: Option<u64>,
+    pub(crate) newer_schema: Option<u64>,
     /// The number of the last publication; absent if nothing is published.
-    pub(super) generation: Option<u64>,
-    pub(super) daemons: Vec<DaemonRow>,
-    pub(super) limits: Vec<LimitRow>,
+    pub(crate) generation: Option<u64>,
+    pub(crate) daemons: Vec<DaemonRow>,
+    pub(crate) limits: Vec<LimitRow>,
     /// Limits of live daemons that are refused, and by which config.
-    pub(super) conflicts: Vec<ConflictRow>,
+    pub(crate) conflicts: Vec<ConflictRow>,
 }
 
 /// The worst of all problems, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Health {
+pub(crate) enum Health {
     /// No problem.
     #[default]
     Healthy,
@@ -48,84 +52,92 @@ pub(super) enum Health {
 
 /// Something that is not as it should be.
 #[derive(Debug, Serialize)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// A word for machines.
-    pub(super) cause: &'static str,
-    pub(super) what: String,
-    pub(super) action: String,
+    pub(crate) cause: &'static str,
+    pub(crate) what: String,
+    pub(crate) action: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct DaemonRow {
-    pub(super) id: String,
+pub(crate) struct DaemonRow {
+    pub(crate) id: String,
     /// The name of its config, and the hash of the limits in it.
-    pub(super) config: String,
-    pub(super) config_hash: String,
-    pub(super) version: String,
-    pub(super) lag_ms: f64,
-    pub(super) credited: u64,
+    pub(crate) config: String,
+    pub(crate) config_hash: String,
+    pub(crate) version: String,
+    pub(crate) lag_ms: f64,
+    pub(crate) credited: u64,
     /// Corrupt keys that it has repaired.
-    pub(super) repaired: u64,
+    pub(crate) repaired: u64,
     /// The first problem of its config on disk, while it refuses that.
-    pub(super) config_refused: Option<String>,
+    pub(crate) config_refused: Option<String>,
     /// The instant since which it does.
-    pub(super) config_refused_since: Option<String>,
+    pub(crate) config_refused_since: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct LimitRow {
-    pub(super) name: String,
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct LimitRow {
+    pub(crate) name: String,
     /// The configs that hold it; none if an older version published it.
-    pub(super) owners: Vec<OwnerRow>,
+    pub(crate) owners: Vec<OwnerRow>,
     /// Whether no owner has a live daemon: the limit is in force, and stays until it is removed or taken over.
-    pub(super) orphaned: bool,
-    pub(super) algorithm: &'static str,
-    pub(super) keyed: bool,
-    pub(super) capacity: u64,
+    pub(crate) orphaned: bool,
+    pub(crate) algorithm: &'static str,
+    pub(crate) keyed: bool,
+    pub(crate) capacity: u64,
     /// Tokens per interval, or per window; absent for a calendar quota.
-    pub(super) rate: Option<String>,
+    pub(crate) rate: Option<String>,
     /// Tokens in the bucket of an unkeyed limit.
-    pub(super) tokens: Option<u64>,
+    pub(crate) tokens: Option<u64>,
     /// Buckets that have a counter; absent for scripted limits, whose buckets only a scan would find.
-    pub(super) active: Option<u64>,
-    pub(super) mode: &'static str,
-    pub(super) enforce_percent: u8,
+    pub(crate) active: Option<u64>,
+    pub(crate) mode: &'static str,
+    pub(crate) enforce_percent: u8,
     /// Other terms that are tried beside the limit.
-    pub(super) candidate: Option<CandidateRow>,
-    /// Trial metrics of workers since the limit last changed; absent without a trial.
-    pub(super) counts: Option<BTreeMap<&'static str, u64>>,
+    pub(crate) candidate: Option<CandidateRow>,
+    /// Tokens per second in the long run; absent for a calendar quota and for windows.
+    pub(crate) tokens_per_second: Option<f64>,
+    /// Counts of workers since the limit last changed; absent if Redis does not tell.
+    pub(crate) counts: Option<BTreeMap<&'static str, u64>>,
+    /// Allowed and denied takes per second, over the last 10 seconds.
+    pub(crate) allowed_per_second: Option<f64>,
+    pub(crate) denied_per_second: Option<f64>,
+    /// Whether trial metrics are counted.
+    #[serde(skip)]
+    pub(crate) on_trial: bool,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct OwnerRow {
-    pub(super) config: String,
+pub(crate) struct OwnerRow {
+    pub(crate) config: String,
     /// Whether a daemon of it is alive.
-    pub(super) alive: bool,
+    pub(crate) alive: bool,
     /// The instant of the last heartbeat, if none is.
-    pub(super) since: Option<String>,
+    pub(crate) since: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct ConflictRow {
-    pub(super) limit: String,
+pub(crate) struct ConflictRow {
+    pub(crate) limit: String,
     /// The daemon whose config is refused, and that config.
-    pub(super) daemon: String,
-    pub(super) config: String,
+    pub(crate) daemon: String,
+    pub(crate) config: String,
     /// The configs that hold the limit with other terms.
-    pub(super) held_by: Vec<String>,
+    pub(crate) held_by: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct CandidateRow {
-    pub(super) capacity: u64,
-    pub(super) rate: Option<String>,
+pub(crate) struct CandidateRow {
+    pub(crate) capacity: u64,
+    pub(crate) rate: Option<String>,
 }
 
 // === impl StatusReport ===
 
 impl StatusReport {
     /// Adds a problem, which makes the health `health` or worse.
-    pub(super) fn add_problem(
+    pub(crate) fn add_problem(
         &mut self,
         health: Health,
         cause: &'static str,
@@ -137,7 +149,7 @@ impl StatusReport {
     }
 
     /// Adds the limits that two configs want with different terms.
-    pub(super) fn add_conflicts(&mut self, conflicts: Vec<ConflictRow>) {
+    pub(crate) fn add_conflicts(&mut self, conflicts: Vec<ConflictRow>) {
         for ConflictRow { limit, daemon, config, held_by } in &conflicts {
             let holder = |holder: &String| match holder == config {
                 true => "a newer version of it".to_owned(),
@@ -155,7 +167,7 @@ impl StatusReport {
     }
 
     /// Adds the live daemons, and the configs on disk that they refuse.
-    pub(super) fn add_daemons(&mut self, daemons: impl Iterator<Item = DaemonRow>) {
+    pub(crate) fn add_daemons(&mut self, daemons: impl Iterator<Item = DaemonRow>) {
         self.daemons = daemons.collect();
         for daemon in self.daemons.clone() {
             let Some(problem) = daemon.config_refused else { continue };
@@ -166,7 +178,7 @@ impl StatusReport {
     }
 
     /// Adds the problem that Redis gives no decisions.
-    pub(super) fn add_refusal(&mut self, cause: Cause, error: &RedisError) {
+    pub(crate) fn add_refusal(&mut self, cause: Cause, error: &RedisError) {
         let what = format!("{} ({error})", trouble::what(cause));
         let for_root = match cause {
             Cause::Password => "; root can read the credential of the service: try sudo",
@@ -174,20 +186,6 @@ impl StatusReport {
         };
         let action = format!("{}{for_root}", trouble::action(cause));
         self.add_problem(Health::Undecided, cause.as_str(), what, action);
-    }
-}
-
-// === impl Health ===
-
-impl From<Health> for Exit {
-    fn from(health: Health) -> Self {
-        match health {
-            Health::Healthy => Self::Done,
-            Health::Degraded => Self::Degraded,
-            Health::NoDaemon => Self::NoDaemon,
-            Health::Unpublished => Self::Unpublished,
-            Health::Undecided => Self::Undecided,
-        }
     }
 }
 

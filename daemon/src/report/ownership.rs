@@ -5,7 +5,7 @@ use topup_wire::{
     limit::LimitName,
 };
 
-use super::report::{ConflictRow, OwnerRow};
+use super::{ConflictRow, OwnerRow};
 use crate::publish::instant;
 
 /// The configs that hold the limit `name`.

@@ -1,5 +1,6 @@
 //! The daemon as a process on a real Redis: signals, reloads, faults, crashes, the calendar and the command line.
 
+mod admin;
 mod away;
 mod bucket;
 mod changes;

@@ -10,6 +10,7 @@ mod cluster;
 mod combined;
 mod commands;
 mod contract;
+mod counts;
 mod data_loss;
 mod edges;
 mod errors;

@@ -53,12 +53,20 @@ async fn status_has_one_shape() {
     told(&redis, &["take", "user", "--key", "alice"]).await;
     told(&redis, &["take", "user", "--key", "bob"]).await;
     told(&redis, &["take", "lazy"]).await;
-    let status = told(&redis, &["status"]).await;
+    let mut status = told(&redis, &["status"]).await;
+    for row in status["limits"].as_array_mut().unwrap() {
+        let takes = if row["name"] == "user" { 2 } else { 1 };
+        assert_eq!((&row["counts"]["allowed"], &row["counts"]["denied"]), (&json!(takes), &json!(0)));
+        // Of ten seconds, or of ten that have just ended.
+        let pace = row["allowed_per_second"].take().as_f64().unwrap();
+        assert!((0.0..=0.2).contains(&pace) && row["denied_per_second"] == 0.0, "{row}");
+        row["counts"].take();
+    }
     let owner = daemon.config().display().to_string();
     let row = |name: &str, algorithm: &str, keyed: bool, tokens: Option<u64>, active: Option<u64>| {
         json!({
             "name": name, "algorithm": algorithm, "keyed": keyed, "capacity": 3, "rate": "1/h", "tokens": tokens,
-            "active": active, "orphaned": false, "owners": [{ "config": owner, "alive": true, "since": null }], "mode": "enforce", "enforce_percent": 100, "candidate": null, "counts": null,
+            "active": active, "orphaned": false, "owners": [{ "config": owner, "alive": true, "since": null }], "mode": "enforce", "enforce_percent": 100, "candidate": null, "counts": null, "tokens_per_second": 1.0 / 3600.0, "allowed_per_second": null, "denied_per_second": 0.0,
         })
     };
     let rows = [
