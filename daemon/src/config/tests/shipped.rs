@@ -6,11 +6,11 @@ use topup_wire::limit::Algorithm;
 
 use crate::config::{Config, SupplyConfig, keys};
 
-const TEXT: &str = include_str!("../../../../config.toml");
+const TEXT: &str = include_str!("../../../config.toml");
 
 #[test]
 fn the_shipped_config_is_accepted_without_a_warning() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml");
     let config = Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(config.warnings, []);
     assert!(["api", "user", "sms"].iter().all(|name| config.limits.contains_key(*name)));
