@@ -21,6 +21,15 @@ fn the_shipped_config_is_accepted_without_a_warning() {
 }
 
 #[test]
+fn the_configs_of_containers_are_accepted_without_a_warning() {
+    for name in ["consumer/config.toml", "docker/config/config.toml", "kubernetes/config.toml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging").join(name);
+        let config = Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!((config.warnings.len(), config.limits.len()), (0, 2), "{name}");
+    }
+}
+
+#[test]
 fn the_shipped_config_mentions_every_key() {
     for key in keys::TABLES.iter().copied().flatten() {
         let (value, table, inner) =
