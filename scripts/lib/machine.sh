@@ -1,6 +1,6 @@
 # Sourced after say.sh: a Debian 12 that systemd has booted in a container, and checks of it.
 
-machine='' init='' checks=0
+machine="" init="" checks=0
 
 # boot BASE FOLDER - boots a machine whose files are those of BASE, which debootstrap makes if it is missing. What the machine
 # writes is in memory. It sees FOLDER as /packages.
