@@ -9,7 +9,7 @@ use topup_tests::Daemon;
 
 /// The exposure systemd-analyze may give the unit at most: 0 is sealed, 10 is bare.
 const MOST_EXPOSURE: f64 = 1.5;
-const INSTALLED: &str = "/usr/local/bin/topupd";
+const INSTALLED: &str = "/usr/bin/topupd";
 const DROP_INS: [&str; 2] = ["redis-on-localhost.conf", "redis-on-socket.conf"];
 
 /// The unit in a folder of its own, with the `topupd` just built as its program: verify wants that to exist.

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use topup_wire::{limit::LimitName, namespace::Namespace};
 
 use crate::{
@@ -74,6 +75,12 @@ pub(super) enum Command {
     /// One command on each line, for redis-cli. A user has no password yet, so nobody can sign in as it:
     /// ACL SETUSER topup-worker '>PASSWORD'. Redis 7.0 or newer.
     Acl(Acl),
+    /// Print the manual page, for man(1)
+    Man(Man),
+    /// Print the completions of a shell
+    ///
+    /// For bash: topupd completions bash > ~/.local/share/bash-completion/completions/topupd
+    Completions(Completions),
 }
 
 #[derive(Debug, Args)]
@@ -186,6 +193,19 @@ pub(super) struct Status {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Man {
+    /// Write a page for each command into this folder instead
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Completions {
+    /// The shell
+    pub(super) shell: Shell,
 }
 
 fn parse_url(text: &str) -> Result<RedisUrl, String> {

@@ -4,7 +4,9 @@ mod acl;
 mod args;
 mod bucket;
 mod check;
+mod completions;
 mod exit;
+mod man;
 mod output;
 mod redis;
 mod remove;
@@ -46,6 +48,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Remove(args) => remove::main(&args),
         Command::Acl(args) => acl::main(&args),
         Command::Status(args) => status::main(&args),
+        Command::Man(args) => man::main(&args),
+        Command::Completions(args) => completions::main(&args),
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::config::Config;
 
-const SHIPPED: &str = include_str!("../../../../config.toml");
+const SHIPPED: &str = include_str!("../../../config.toml");
 
 /// The shipped config with some of its characters replaced.
 fn damaged() -> impl Strategy<Value = String> {

@@ -6,11 +6,11 @@ use topup_wire::limit::Algorithm;
 
 use crate::config::{Config, SupplyConfig, keys};
 
-const TEXT: &str = include_str!("../../../../config.toml");
+const TEXT: &str = include_str!("../../../config.toml");
 
 #[test]
 fn the_shipped_config_is_accepted_without_a_warning() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml");
     let config = Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(config.warnings, []);
     assert!(["api", "user", "sms"].iter().all(|name| config.limits.contains_key(*name)));
@@ -18,6 +18,15 @@ fn the_shipped_config_is_accepted_without_a_warning() {
     assert!(limits().any(|limit| limit.algorithm == Algorithm::LazyTokenBucket));
     assert!(limits().any(|limit| matches!(limit.supply, SupplyConfig::Calendar(_))));
     assert!(limits().any(|limit| limit.schedule.len() > 1));
+}
+
+#[test]
+fn the_configs_of_containers_are_accepted_without_a_warning() {
+    for name in ["consumer/config.toml", "docker/config/config.toml", "kubernetes/config.toml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging").join(name);
+        let config = Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!((config.warnings.len(), config.limits.len()), (0, 2), "{name}");
+    }
 }
 
 #[test]

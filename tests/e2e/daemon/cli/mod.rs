@@ -1,6 +1,7 @@
 //! The command line: what it answers, and how it ends.
 
 mod exits;
+mod generated;
 mod json;
 mod pipes;
 mod servers;
