@@ -114,20 +114,23 @@ impl Bucket {
     /// If the limit has a lease and no leased token is left, this call requests the next lease.
     pub fn try_take(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
-        let published = entry.published(&self.handle);
-        let decision = entry.at_once(&self.handle).or_else(|| {
-            let published = published.as_ref()?;
-            let denial = || entry.denial(1, published, &self.handle).map(Decision::from);
-            published.decision_if_off(entry.key()).or_else(denial)
-        });
-        match (&decision, &published) {
-            (None, Some(published)) if published.limit.lease.is_some() => {
-                entry.step(Event::TakeAhead, &self.handle, None);
-            }
-            (None, None) => entry.search(&self.handle),
-            _ => {}
+        let decision = entry.at_once(&self.handle).or_else(|| self.try_without_token(entry))?;
+        self.conclude(entry, 1, Ok(decision)).ok()
+    }
+
+    /// A decision that needs neither a token in hand nor Redis. Without one, makes the next call likely to have one.
+    #[cold]
+    fn try_without_token(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
+        let Some(published) = entry.published(&self.handle) else {
+            entry.search(&self.handle);
+            return None;
+        };
+        let denial = || entry.denial(1, &published, &self.handle).map(Decision::from);
+        let decision = published.decision_if_off(entry.key()).or_else(denial);
+        if decision.is_none() && published.limit.lease.is_some() {
+            entry.step(Event::TakeAhead, &self.handle, None);
         }
-        self.conclude(entry, 1, Ok(decision?)).ok()
+        decision
     }
 
     /// Takes `count` tokens, and waits up to `longest` for them.

@@ -60,6 +60,16 @@ struct OutagesPage;
 #[doc = include_str!("../../docs/workers.md")]
 struct Workers;
 
+/// The page compiles as it stands.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../../docs/tutorial.md")]
+struct TutorialPage;
+
+/// The page compiles as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/migrating.md")]
+struct MigratingPage;
+
 #[cfg(feature = "tower")]
 pub mod http;
 

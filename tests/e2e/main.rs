@@ -4,6 +4,7 @@
 
 mod daemon;
 mod harness;
+mod pages;
 mod security;
 mod service;
 mod systemd;

@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod eventually;
 pub mod log;
 pub mod notify;
+pub mod page;
 pub mod proxy;
 pub mod redis;
 pub mod seed;
