@@ -135,7 +135,7 @@ async fn a_cluster_has_the_counts_of_each_limit_where_its_buckets_are() {
             let _: Decision = topup.limit(format!("api{limit}")).take(1).await.unwrap();
         }
     }
-    drop(topup);
+    topup.put_back().await;
     let ended = Cli::new(&["status", "--json"]).env("TOPUP_REDIS_URL", cluster.url()).run().await;
     let status: Value = serde_json::from_str(&ended.stdout).unwrap();
     for row in status["limits"].as_array().unwrap() {
