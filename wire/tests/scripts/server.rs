@@ -88,9 +88,12 @@ impl Redis {
         error.is_some_and(|error| scripts::is_too_old(&error))
     }
 
-    /// The instant at which a key expires, in ms, as `PEXPIRETIME` tells it on Redis 7.0 and newer; below 0 if there is
-    /// no key, or no expiry.
+    /// The instant at which a key expires, in ms; below 0 if there is no key, or no expiry. Redis 6.2 has no
+    /// `PEXPIRETIME`, and tells `PTTL` by a clock that does not stand still.
     pub(crate) async fn expiry(&mut self, key: &str) -> i64 {
+        if let Ok(exact) = self.try_ask(&["PEXPIRETIME", key]).await {
+            return exact;
+        }
         loop {
             let mut asked = redis::pipe();
             asked.cmd("TIME").cmd("PTTL").arg(key).cmd("TIME");

@@ -21,8 +21,10 @@ if packed and #packed == 40 and struct.unpack('<d', packed, 33) > 0 then
   redis.call('HSET', KEYS[1], 'packed', string.sub(packed, 1, 32) .. struct.pack('<d', instant - by))
 end
 
--- PEXPIRETIME, which Redis 6.2 does not have.
+-- Redis 6.2 has no PEXPIRETIME, and tells PTTL by a clock that does not stand still.
 local function expiry(key)
+  local exact = redis.pcall('PEXPIRETIME', key)
+  if type(exact) == 'number' then return exact end
   local before, left, after
   repeat
     before, left, after = redis.call('TIME'), redis.call('PTTL', key), redis.call('TIME')
