@@ -35,7 +35,7 @@ pub fn action(cause: Cause) -> &'static str {
         Cause::Password => {
             "the password in redis.url, TOPUP_REDIS_URL or the credential redis-url is missing or wrong"
         }
-        Cause::Rights => "give the user the commands and keys of topup: ACL SETUSER",
+        Cause::Rights => "give the user its rights: topupd acl prints the commands for Redis",
         Cause::Tls => {
             "write rediss:// for a port with TLS and redis:// for one without, and see tls_ca and tls_cert"
         }

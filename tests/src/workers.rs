@@ -68,6 +68,20 @@ impl Workers {
         timeout(SOON, self.readers.join_all()).await.expect("a worker that is told to stop ends");
         self.log.take()
     }
+
+    /// Kills them: all attempts that they have printed.
+    ///
+    /// # Panics
+    ///
+    /// When one cannot be killed.
+    pub async fn kill(&mut self) -> Vec<Attempt> {
+        for child in &mut self.children {
+            child.kill().await.expect("a child can be killed");
+        }
+        let readers = std::mem::take(&mut self.readers);
+        timeout(SOON, readers.join_all()).await.expect("the output of a killed worker ends");
+        self.log.take()
+    }
 }
 
 /// Logs the attempts of one worker, to the end of its output.

@@ -152,6 +152,8 @@ pub struct Polled {
     pub daemons: u64,
     /// The schema in Redis, if this version does not know it.
     pub newer_schema: Option<NewerSchema>,
+    /// Whether the server knows `PEXPIREAT … GT`, which takes at rest need.
+    pub extends: bool,
 }
 
 impl Settled {
@@ -291,8 +293,9 @@ impl FromRedisValue for Beat {
 
 impl FromRedisValue for Polled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, gen_, daemons, schema] = numbers(value)?;
+        let [now, gen_, daemons, schema, extends] = numbers(value)?;
+        let (now, generation, daemons) = (count(now)?, generation(gen_), count(daemons)?);
         let newer_schema = NewerSchema::of(count(schema)?);
-        Ok(Self { now: count(now)?, generation: generation(gen_), daemons: count(daemons)?, newer_schema })
+        Ok(Self { now, generation, daemons, newer_schema, extends: extends == 1 })
     }
 }

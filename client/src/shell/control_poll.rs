@@ -54,7 +54,7 @@ pub(crate) struct Control {
     redis_now: AtomicU64,
     /// The parts of a [`RedisTime`]. Each is right by itself.
     redis_time: [AtomicU64; 3],
-    /// A server before Redis 7.0, which has no `PEXPIREAT … GT`.
+    /// A server without `PEXPIREAT … GT`, or one that refuses it.
     is_too_old: AtomicBool,
     /// Whether any limit may be decided by a local bucket.
     uses_local: AtomicBool,
@@ -163,6 +163,9 @@ impl Control {
             self.epoch.fetch_add(1, Relaxed);
         }
         self.daemon_alive.store(polled.daemons > 0, Relaxed);
+        if !polled.extends {
+            self.forbid_takes_at_rest();
+        }
         self.redis_now.store(polled.now, Relaxed);
         self.store_time(self.stored_time().heard(polled.now, sent, received));
         self.trusted_until.store(sent.saturating_add(TRUST), Relaxed);

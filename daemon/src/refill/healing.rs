@@ -35,8 +35,10 @@ const INTERVAL: Duration = Duration::from_millis(1_500);
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 /// The most shards of one round: 20 ms of Redis. More shards take several rounds.
 const MOST_SHARDS: usize = 3_000;
-/// The most calls per round and shard that clean a due index: 10,000 entries, and 30 ms of Redis.
-const MOST_CLEANS: usize = 100;
+/// The same while entries of a due index are left to clean: a million take about 15 s, and a fifth of Redis.
+const NEXT_CLEANS: Duration = Duration::from_millis(100);
+/// The most calls per round and shard that clean a due index: 10,000 entries of one kind, and 30 ms of Redis.
+const MOST_CLEANS: usize = 20;
 /// Looks at a record that another daemon seems to publish, before it is repaired: 10 s.
 const PATIENT_LOOKS: u32 = 20;
 /// The most repairs that one round logs one by one.
@@ -176,8 +178,11 @@ impl Healing {
     pub(super) fn ended(&mut self, round: &mut HealingRound) {
         self.known = std::mem::take(&mut round.known);
         self.ended = Some(Moment::now());
-        let is_done = self.known.suspects.is_empty() && self.known.cleaned.is_empty();
-        self.pause = if is_done { INTERVAL } else { SECOND_LOOK };
+        self.pause = match (self.known.suspects.is_empty(), self.known.cleaned.is_empty()) {
+            (true, true) => INTERVAL,
+            (true, false) => NEXT_CLEANS,
+            (false, _) => SECOND_LOOK,
+        };
         self.repaired += round.repairs.len() as u64;
         for repair in round.repairs.iter().take(MOST_LINES) {
             tracing::warn!("repaired: {repair}");
@@ -308,7 +313,10 @@ async fn heal(
         healed.suspect = Some(Suspect { record: look.record, looks: looks + 1 });
         return Ok(healed);
     }
-    if !is_right {
+    // A worker under least rights cannot pack the terms again once a raised bucket has grown.
+    let is_unpacked =
+        is_right && !desired.algorithm.has_windows() && look.record.as_ref().is_some_and(Record::is_unpacked);
+    if !is_right || is_unpacked {
         let record = look.record.as_ref();
         let published = verified.or(record).and_then(|record| record.limit(&desired.name).ok());
         let limit = published.as_ref().unwrap_or(desired);
@@ -318,6 +326,7 @@ async fn heal(
         }
         match scripts::mend(conn, &keys, limit, record, verified).await? {
             Mended::Sound(record) => healed.verified = Some(record).filter(|record| !record.is_frozen()),
+            Mended::Repaired(record, _) if is_unpacked => healed.verified = Some(record),
             Mended::Repaired(record, what) => {
                 healed.repairs.push(format!("limit {}, shard {shard}: {what}", desired.name));
                 (healed.verified, healed.is_mended) = (Some(record), true);

@@ -113,7 +113,7 @@ async fn each_incident_is_told_from_the_others() {
     status(&url).await.is(UNDECIDED, "disk", "cannot save");
     set("save", "").await;
 
-    set("busy-reply-threshold", "1").await;
+    set("lua-time-limit", "1").await;
     // Redis does not read from the connection of a script that runs.
     let other = redis::Client::open(url.as_str()).unwrap();
     let mut other = other.get_multiplexed_async_connection().await.unwrap();

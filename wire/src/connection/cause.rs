@@ -9,7 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{address::Endpoint, sentinel::NO_MASTER, socket::open};
+use super::{address::Endpoint, sentinel::NO_MASTER, socket::open, transient::code};
 
 /// The longest time of one step of a diagnosis. Redis needs a round trip for each.
 const STEP: Duration = Duration::from_millis(300);
@@ -76,7 +76,7 @@ impl Cause {
     /// The cause of `error`, as far as the error alone tells.
     pub fn of(error: &RedisError) -> Self {
         let text = error.to_string();
-        match error.code() {
+        match code(error).as_deref() {
             Some("NOAUTH" | "WRONGPASS") => return Self::Password,
             Some("NOPERM") => return Self::Rights,
             Some("LOADING") => return Self::Loading,

@@ -12,6 +12,7 @@ mod socket;
 mod tls;
 mod tls_files;
 mod topology;
+mod transient;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -31,6 +32,8 @@ use redirect::{Redirect, error_in};
 use sentinel::SentinelUrl;
 pub(crate) use socket::{Reader, Writer, open};
 pub use tls_files::with_tls_file;
+pub(crate) use transient::code;
+pub use transient::is_transient;
 
 use crate::{
     hash_slot::HashSlot,
@@ -279,36 +282,6 @@ fn refusal(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
             errors.all(|error| error.is_some_and(|error| is_elsewhere(&error.into()))).then_some(first)
         }
     }
-}
-
-/// Whether the same request may succeed later: Redis was away, starting, failing over or out of memory.
-pub fn is_transient(error: &RedisError) -> bool {
-    let passing = |code: &str| {
-        matches!(
-            code,
-            "LOADING"
-                | "BUSY"
-                | "MASTERDOWN"
-                | "READONLY"
-                | "CLUSTERDOWN"
-                | "OOM"
-                | "NOREPLICAS"
-                | "MISCONF"
-                | "UNBLOCKED"
-                | "NOSCRIPT"
-        )
-    };
-    error.is_io_error()
-        || error.is_timeout()
-        || error.is_connection_dropped()
-        || error.code().is_some_and(passing)
-        || is_elsewhere(error)
-        || is_cut_off(error)
-}
-
-/// Whether a connection ended in the middle of a reply. The redis crate reports that by a message of its parser only.
-fn is_cut_off(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Parse && error.to_string().contains("Unexpected end of input")
 }
 
 #[cfg(test)]

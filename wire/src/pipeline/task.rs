@@ -12,7 +12,7 @@ use super::{
     MOST_UNANSWERED, Next, Request, SOON, Shared,
     reply::{Reply, parse},
 };
-use crate::connection::{Reader, SLOW, Writer, open};
+use crate::connection::{Reader, SLOW, Writer, code, open};
 
 /// First and longest pause after a failed attempt to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
@@ -179,7 +179,7 @@ fn complete_answered<R: Request>(
     for (request, answer) in answered {
         if let Err(error) = &answer {
             shared.router.note_error(error, &shared.node);
-            if error.code() == Some("READONLY") {
+            if code(error).as_deref() == Some("READONLY") {
                 demoted = Some(error.clone());
             }
         }

@@ -106,8 +106,8 @@ pub fn encode_take_at_rest(
 /// `give` above 0 gives back so many tokens that the bucket did not have. `later` above 0 makes the bucket full so many
 /// µs later. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer. The last reply
 /// is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, or
-/// [`Nothing`](crate::pipeline::Reply::Nothing). An error for which [`is_too_old`] holds comes
-/// from a Redis before 7.0, where takes at rest are not possible.
+/// [`Nothing`](crate::pipeline::Reply::Nothing). After an error for which [`is_too_old`] holds, takes at rest are not
+/// possible.
 pub fn encode_correction(
     out: &mut Vec<u8>,
     state: &str,
@@ -130,9 +130,13 @@ pub fn encode_correction(
     usize::from(give > 0) + usize::from(later > 0) + if full_at > 0 { 2 } else { 0 }
 }
 
-/// Whether `error` says that Redis is too old for `PEXPIREAT … GT`.
+/// Whether `error` says that there is no `PEXPIREAT … GT`: before Redis 7.0, where the command was renamed, or where the
+/// user may not run it.
 pub fn is_too_old(error: &RedisError) -> bool {
-    error.to_string().contains("wrong number of arguments")
+    let text = error.to_string();
+    error.code() == Some("NOPERM")
+        || text.contains("unknown command")
+        || text.contains("wrong number of arguments")
 }
 
 #[cfg(test)]
@@ -140,6 +144,22 @@ mod tests {
     use super::*;
 
     const PACE: Pace = Pace { n: 1, p: 100_000 };
+
+    #[test]
+    fn a_server_without_the_command_is_told_from_one_in_trouble() {
+        let error = |code: &str, text: &str| redis::make_extension_error(code.into(), Some(text.into()));
+        for (code, text, is_old) in [
+            // Redis 6.2 and older.
+            ("ERR", "wrong number of arguments for 'pexpireat' command", true),
+            ("ERR", "unknown command 'PEXPIREAT', with args beginning with: 'a'", true),
+            ("NOPERM", "User u has no permissions to run the 'pexpireat' command", true),
+            ("ERR", "value is not an integer or out of range", false),
+            ("OOM", "command not allowed when used memory > 'maxmemory'.", false),
+            ("READONLY", "You can't write against a read only replica.", false),
+        ] {
+            assert_eq!(is_too_old(&error(code, text)), is_old, "{text}");
+        }
+    }
 
     #[test]
     fn a_take_moves_the_full_instant_and_says_it() {

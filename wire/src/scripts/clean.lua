@@ -8,30 +8,32 @@ assert(#KEYS >= 3 and #ARGV == 2, 'clean takes at least 3 keys and 2 arguments')
 local record, due, prefix = KEYS[1], KEYS[2], tonumber(ARGV[1])
 local now = microseconds()
 local terms = read_terms(record, 'token-bucket')
-local cleaned = 0
-for i = 3, #KEYS do
-  local member = string.sub(KEYS[i], prefix + 1)
-  local indexed = tonumber(redis.call('ZSCORE', due, member) or nil)
+local members = {}
+for i = 3, #KEYS do members[i - 2] = string.sub(KEYS[i], prefix + 1) end
+local scores, texts = redis.call('ZMSCORE', due, unpack(members)), redis.call('MGET', unpack(KEYS, 3))
+local cleaned, done, leaving, gone = 0, {}, {}, {}
+for i, member in ipairs(members) do
+  local indexed = not done[member] and tonumber(scores[i] or nil)
   if terms and indexed then
     local in_bands = indexed >= -LAST_BAND_OFFSET and indexed < LAST_BAND_OFFSET
     local is_foreign = (member == '') == (ARGV[2] == '1') or #member > MOST_KEY_BYTES
     local is_ahead = not in_bands or score_in_index(indexed) > now + LATEST_START
-    local text = redis.pcall('GET', KEYS[i])
-    local is_text = type(text) == 'string'
-    if is_foreign or is_ahead and not is_text and not in_bands then
-      redis.call('UNLINK', KEYS[i])
-      redis.call('ZREM', due, member)
-      cleaned = cleaned + 1
-    elseif is_ahead and parse_rest(is_text and text) then
-      redis.call('ZREM', due, member)
-      cleaned = cleaned + 1
+    local text = texts[i]
+    done[member], cleaned = true, cleaned + 1
+    if is_foreign or is_ahead and not text and not in_bands then
+      leaving[#leaving + 1], gone[#gone + 1] = member, KEYS[i + 2]
+    elseif is_ahead and parse_rest(text) then
+      leaving[#leaving + 1] = member
     elseif is_ahead then
-      local tokens = counted(terms, is_text and tonumber(text) or 0)
+      local tokens = counted(terms, tonumber(text or 0) or 0)
       tokens = math.floor(math.min(terms.capacity, tokens))
-      redis.call('SET', KEYS[i], whole(tokens))
+      redis.call('SET', KEYS[i + 2], whole(tokens))
       redis.call('ZADD', due, whole(index_score(terms, tokens, fresh(terms, now))), member)
-      cleaned = cleaned + 1
+    else
+      cleaned = cleaned - 1
     end
   end
 end
+if #gone > 0 then redis.call('UNLINK', unpack(gone)) end
+if #leaving > 0 then redis.call('ZREM', due, unpack(leaving)) end
 return cleaned

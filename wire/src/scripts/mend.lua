@@ -92,9 +92,9 @@ local terms = {
   has_previous = target.former == '1', filled = tonumber(given.filled), fills = tonumber(given.fills),
   tag = format('%04d', tonumber(target.terms) % TAGS),
 }
--- A script may have seen that absent buckets have grown to a raised capacity.
-if held.anchor == given.capacity and given.rules == '' and absent_full(terms) <= now then
-  terms.anchor, target.anchor = capacity, held.anchor
+-- Absent buckets may have grown to a raised capacity. A worker that may not write the record leaves that to be written.
+if given.rules == '' and terms.n > 0 and terms.anchor < capacity and absent_full(terms) <= now then
+  terms.anchor, target.anchor = capacity, whole(capacity)
 end
 if given.algorithm == 'token-bucket' or given.algorithm == 'gcra' then
   target.packed = packed_terms(given.algorithm, terms)

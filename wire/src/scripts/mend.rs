@@ -24,8 +24,8 @@ static MEND_SHARED: LazyLock<Script> =
 
 /// Most fields of a hash that may be a record.
 const MOST_FIELDS: i64 = 64;
-/// Most entries of a due index that one look tells, or one call cleans.
-const MOST_ENTRIES: isize = 100;
+/// Most entries of one kind in a due index that one look tells. One call cleans three kinds at most.
+const MOST_ENTRIES: isize = 500;
 /// A score so many µs ahead of the caller's clock is ahead of the server's.
 const CLOCK_SLACK: u64 = 2_000_000;
 
@@ -217,6 +217,11 @@ impl Record {
     pub fn generation(&self) -> u64 {
         let text = self.0.get(b"generation".as_slice()).and_then(|text| str::from_utf8(text).ok());
         text.and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether the terms are not packed, so that a settle costs twice as much.
+    pub fn is_unpacked(&self) -> bool {
+        self.0.get(b"packed".as_slice()).is_some_and(Vec::is_empty)
     }
 
     /// Whether a change of terms is announced in it.

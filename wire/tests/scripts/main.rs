@@ -2,7 +2,7 @@
 //!
 //! Time is real and cannot be waited for, so it is made to pass by moving every instant kept in Redis: see `travel`.
 //! A failing seed prints itself; `TOPUP_TEST_SEED=7` runs that one again, `TOPUP_TEST_SEED=0..9999` a long night of
-//! them. `TOPUP_TEST_REDIS_SERVER` names another program to run than the `redis-server` on the PATH.
+//! them. The server is the `redis-server` on the PATH; `scripts/engines` puts others there.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails where it unwraps")]
 

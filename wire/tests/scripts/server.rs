@@ -35,16 +35,15 @@ pub(crate) type Keyspace = BTreeMap<String, Content>;
 // === impl Redis ===
 
 impl Redis {
-    /// The `redis-server` on the PATH, or the program that TOPUP_TEST_REDIS_SERVER names.
+    /// The `redis-server` on the PATH.
     pub(crate) async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
     /// The same with these options.
     pub(crate) async fn start_with(options: &[(&str, &str)]) -> Self {
-        let program = std::env::var_os("TOPUP_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-        let builder = RedisServer::builder().program(program);
-        let builder = options.iter().fold(builder, |builder, (name, value)| builder.arg(name, value));
+        let builder =
+            options.iter().fold(RedisServer::builder(), |builder, (name, value)| builder.arg(name, value));
         let server = builder.start().unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         // A busy machine may take its time.
@@ -81,6 +80,33 @@ impl Redis {
     pub(crate) async fn ask_bare(&mut self, out: &[u8], many: usize) -> Vec<RedisResult<Value>> {
         let answers = self.connection.req_packed_commands(&pipeline(out), 0, many).await.unwrap();
         answers.into_iter().map(Value::extract_error).collect()
+    }
+
+    /// Whether `PEXPIREAT` has no option `GT`: before Redis 7.0.
+    pub(crate) async fn is_too_old(&mut self) -> bool {
+        let error = self.try_ask::<Value>(&["PEXPIREAT", "none", "1", "GT"]).await.err();
+        error.is_some_and(|error| scripts::is_too_old(&error))
+    }
+
+    /// The instant at which a key expires, in ms; below 0 if there is no key, or no expiry. Redis 6.2 has no
+    /// `PEXPIRETIME`, and tells `PTTL` by a clock that does not stand still.
+    pub(crate) async fn expiry(&mut self, key: &str) -> i64 {
+        if let Ok(exact) = self.try_ask(&["PEXPIRETIME", key]).await {
+            return exact;
+        }
+        loop {
+            let mut asked = redis::pipe();
+            asked.cmd("TIME").cmd("PTTL").arg(key).cmd("TIME");
+            let (before, left, after): ((u64, u64), i64, (u64, u64)) =
+                asked.query_async(&mut self.connection).await.unwrap();
+            let [before, after] = [before, after].map(|time| instant(time) / 1_000);
+            if left < 0 {
+                return left;
+            }
+            if before == after {
+                return before as i64 + left;
+            }
+        }
     }
 
     /// The instant, in µs of Redis `TIME`.

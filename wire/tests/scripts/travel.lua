@@ -21,13 +21,24 @@ if packed and #packed == 40 and struct.unpack('<d', packed, 33) > 0 then
   redis.call('HSET', KEYS[1], 'packed', string.sub(packed, 1, 32) .. struct.pack('<d', instant - by))
 end
 
+-- Redis 6.2 has no PEXPIRETIME, and tells PTTL by a clock that does not stand still.
+local function expiry(key)
+  local exact = redis.pcall('PEXPIRETIME', key)
+  if type(exact) == 'number' then return exact end
+  local before, left, after
+  repeat
+    before, left, after = redis.call('TIME'), redis.call('PTTL', key), redis.call('TIME')
+  until before[1] == after[1] and math.floor(before[2] / 1000) == math.floor(after[2] / 1000)
+  return before[1] * 1000 + math.floor(before[2] / 1000) + left
+end
+
 -- Keys expire by the ms, and none too early.
 for _, key in ipairs(redis.call('KEYS', KEYS[4] .. '*')) do
   local text = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) or ''
   local form, tag, digits = string.match(text, '^([frh])(%d%d%d%d)(%d+)$')
   local integer = #text == 20 and string.byte(text) == 45
   if form or integer then
-    local expires = redis.call('PEXPIRETIME', key) - math.floor(by / 1000)
+    local expires = expiry(key) - math.floor(by / 1000)
     local changed = integer and string.sub(text, 1, 2) .. earlier(string.sub(text, 3, 18)) .. string.sub(text, 19)
       or 'f' .. tag .. digits
     if form == 'r' then changed = 'r' .. tag .. earlier(digits) end

@@ -106,6 +106,9 @@ async fn what_is_given_back_at_once_is_there_for_the_next() {
 #[tokio::test]
 async fn a_key_lives_until_its_bucket_is_full() {
     let mut scene = scene().await;
+    if scene.redis.is_too_old().await {
+        return eprintln!("void: PEXPIREAT … GT needs Redis 7.0");
+    }
     take(&mut scene, 1).await;
     let AtRestNumber::Full(full_at) = take(&mut scene, 3).await else { panic!("no number") };
     for until in [full_at, full_at - 1_000_000] {
@@ -113,7 +116,7 @@ async fn a_key_lives_until_its_bucket_is_full() {
         let number = scripts::number_at_rest(1, full_at).to_string();
         assert_eq!(value.unwrap(), Value::BulkString(number.into_bytes()));
         let counter = scene.keys.counter("a");
-        assert_eq!(scene.redis.ask::<u64>(&["PEXPIRETIME", &counter]).await, full_at.div_ceil(1_000));
+        assert_eq!(scene.redis.expiry(&counter).await, full_at.div_ceil(1_000) as i64);
     }
 }
 

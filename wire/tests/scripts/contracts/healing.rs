@@ -42,12 +42,17 @@ const JUNK: [&str; 16] = [
     "gcra",
 ];
 
-async fn look(redis: &mut Redis, keys: &ShardKeys, limit: &Limit) -> scripts::ShardLook {
+pub(super) async fn look(redis: &mut Redis, keys: &ShardKeys, limit: &Limit) -> scripts::ShardLook {
     let now = redis.time().await;
     scripts::look_at_shard(&mut redis.connection, keys, limit, now).await.unwrap()
 }
 
-async fn mend(redis: &mut Redis, keys: &ShardKeys, limit: &Limit, verified: Option<&Record>) -> Mended {
+pub(super) async fn mend(
+    redis: &mut Redis,
+    keys: &ShardKeys,
+    limit: &Limit,
+    verified: Option<&Record>,
+) -> Mended {
     let seen = look(redis, keys, limit).await.record;
     scripts::mend(&mut redis.connection, keys, limit, seen.as_ref(), verified).await.unwrap()
 }

@@ -7,6 +7,7 @@ mod forms;
 mod healing;
 mod leftovers;
 mod listing;
+mod mending;
 mod pipeline;
 mod publishing;
 mod schema;

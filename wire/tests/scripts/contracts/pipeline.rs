@@ -53,6 +53,10 @@ async fn several_commands_have_one_answer_and_what_may_wait_has_its_own() {
     // Alone, it goes all the same.
     let (soon, answer) = asking(|out| scripts::encode_correction(out, KEY, PACE, 0, 0, 1 << 50));
     pipelines.send_soon(hash_slot, soon);
+    if redis.is_too_old().await {
+        assert!(scripts::is_too_old(&answer.await.unwrap_err()));
+        return;
+    }
     assert_eq!(answer.await.unwrap(), Reply::Nothing);
     // Sent before, it is done before.
     let (soon, given) = asking(|out| scripts::encode_correction(out, KEY, PACE, 2, 0, 0));

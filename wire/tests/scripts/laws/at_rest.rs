@@ -63,6 +63,10 @@ struct Run {
 #[tokio::test]
 async fn takes_at_rest_admit_at_most_capacity_and_rate() {
     let (mut redis, mut taken) = (Redis::start().await, [0; 2]);
+    // A worker settles for its tokens in doubt there, and sends no such take again.
+    if redis.is_too_old().await {
+        return eprintln!("void: takes at rest need Redis 7.0");
+    }
     for (_seed, mut rng) in seeds(RUNS) {
         let mut run = Run::new(redis, any_limit(&mut rng), rng.random_bool(0.5)).await;
         for _ in 0..STEPS {

@@ -87,7 +87,7 @@ impl World {
         let tag = (self.twin.record.terms_id % 10_000) as u16;
         self.buckets[i] = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
         let state = self.twin.keys.counter(MEMBERS[i]);
-        let seen: i64 = self.redis.ask(&["PEXPIRETIME", &state]).await;
+        let seen = self.redis.expiry(&state).await;
         // It may be gone already.
         assert!(seen == -2 || seen as u64 == expires, "{seen} is not {expires}");
         (self.expiries[i], self.noise[i]) = (expires, Some(0));

@@ -175,7 +175,7 @@ impl World {
         let expected = self.strays[i] == 0 && topup_twin::first_take(&record, bucket, count, now);
         assert_eq!(taken, expected, "of {before:?}");
         if let (true, Bucket::AtRest(AtRest::FirstTake { expires, .. })) = (taken, bucket) {
-            let seen: i64 = self.redis.ask(&["PEXPIRETIME", &state]).await;
+            let seen = self.redis.expiry(&state).await;
             // It may be gone already.
             if let Ok(seen) = u64::try_from(seen) {
                 assert!(seen <= *expires && seen + LATE > *expires, "{seen} is not {expires}");
@@ -329,7 +329,7 @@ impl World {
         assert_eq!(seen, self.keyspace());
         for (i, member) in MEMBERS.iter().enumerate() {
             let Bucket::AtRest(_) = self.buckets[i] else { continue };
-            let expires: i64 = self.redis.ask(&["PEXPIRETIME", &self.twin.keys.counter(member)]).await;
+            let expires = self.redis.expiry(&self.twin.keys.counter(member)).await;
             let Ok(expires) = u64::try_from(expires) else { continue };
             assert_eq!(expires, self.expiries[i], "of {:?}", self.buckets[i]);
         }
