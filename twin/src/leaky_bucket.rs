@@ -31,7 +31,7 @@ impl LeakyBucket {
     /// The same under the present terms; `None` when it says nothing of these.
     fn present(self, stages: &Stages) -> Option<Self> {
         let wrote = stages.known(|stage| stage.since == self.since)?;
-        stages.after(wrote).iter().try_fold(self, |bucket, later| bucket.migrated(later))
+        stages.after(wrote).iter().try_fold(self, Self::migrated)
     }
 
     /// The same under the terms of `record`, from those before.
