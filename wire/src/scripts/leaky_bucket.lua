@@ -20,7 +20,9 @@ local function leaky_bucket(record, state, now, operation, count, longest)
     if level > 0 and leaked < before.since then part = math.min(1, (before.since - leaked) * before.n / before.p) end
     if before.change == 'reset' then level = 0 end
     -- Reservations above a lower capacity may add up to more than 2^53.
-    if before.change == 'proportional' then level = math.min(EXACT, math.ceil(level * later.capacity / before.capacity)) end
+    if before.change == 'proportional' then
+      level = math.min(EXACT, math.ceil(level * later.capacity / before.capacity))
+    end
     local from = math.max(at, before.since) - math.floor(part * later.p / later.n)
     return level, start(from, later.n, later.p)
   end
