@@ -246,7 +246,7 @@ impl Bucket {
         if let Some(decision) = published.decision_if_off(entry.key()) {
             return self.conclude(entry, count, Ok(decision));
         }
-        if count > published.terms.capacity {
+        if published.refuses(count, self.handle.shared().control.redis_now()) {
             return self.conclude(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
         }
         if let Err(error) = self.handle.check_circuit(entry) {

@@ -155,7 +155,7 @@ impl Server {
         let shifted = adjust.shift() != (0, 0) && self.shift(at, adjust, written);
         let key = &mut self.keys[at];
         if adjust.lives_until() > 0 {
-            let until = adjust.lives_until().div_ceil(1_000);
+            let until = written.terms.lives_until(adjust.lives_until()).div_ceil(1_000);
             let later = matches!(key.bucket, Bucket::AtRest(_)) && until > key.expires;
             if later && self.fault != Some(Fault::ExpiryStays) {
                 key.expires = until;

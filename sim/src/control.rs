@@ -1,6 +1,7 @@
 //! Control polls, and the reading of the limit.
 
 use crate::{
+    fault::Fault,
     in_flight::{Poll, PollFate},
     read_limit::ReadLimit,
     worker::DEADLINE,
@@ -25,7 +26,11 @@ impl World {
     /// The limit as its record says it now.
     fn limit(&self, epoch: u64) -> Option<ReadLimit> {
         let record = self.server.record.as_ref()?;
-        Some(ReadLimit::new(record, self.server.frozen > 0, &self.plan, epoch))
+        let mut limit = ReadLimit::new(record, self.server.frozen > 0, &self.plan, epoch);
+        if self.fault == Some(Fault::ChangeAheadUnseen) {
+            limit.terms.change = None;
+        }
+        Some(limit)
     }
 
     pub(crate) fn poll(&mut self, worker: usize) {

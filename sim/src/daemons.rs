@@ -93,7 +93,8 @@ impl World {
     /// Publishes the desired terms: announces the change, and makes it once no worker uses the previous terms.
     pub(crate) fn publishes(&mut self) {
         let Publisher { desired, published, from, .. } = self.publisher;
-        if desired == published {
+        let is_overdue = self.overdue().is_some();
+        if desired == published && !is_overdue {
             return;
         }
         let again = self.now + self.dice.of(5_000..=200_000);
@@ -114,6 +115,9 @@ impl World {
         }
         if busy {
             return self.push(again, Happening::Publishes);
+        }
+        if let Some(change) = self.overdue() {
+            return self.makes(&record, change);
         }
         let limit = desired.limit(self.plan.lease, self.plan.on_change);
         let since = from.map_or(now, |from| self.server.time(from));

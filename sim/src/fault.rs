@@ -51,13 +51,19 @@ pub enum Fault {
     OffsetWrong,
     /// A first take that was late is not corrected.
     LateFirstTake,
+    /// Scripts ignore the schedule until a daemon publishes.
+    ScheduleIgnored,
+    /// Workers do not see a change ahead.
+    ChangeAheadUnseen,
+    /// A key at rest expires when its bucket is full without the changes ahead.
+    ChangeAheadForgotten,
 }
 
 // === impl Fault ===
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -82,5 +88,8 @@ impl Fault {
         Self::OtherTermsUnseen,
         Self::OffsetWrong,
         Self::LateFirstTake,
+        Self::ScheduleIgnored,
+        Self::ChangeAheadUnseen,
+        Self::ChangeAheadForgotten,
     ];
 }

@@ -45,6 +45,7 @@
 
 mod adjust;
 mod at_rest;
+mod boundary;
 mod callers;
 mod commands;
 mod control;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Pace,
-    limit::{Algorithm, Capacity, Lease, Limit, OnChange, Percent, Rate, Rollout, Shards, Supply, Terms},
+    limit::{
+        Algorithm, Capacity, Lease, Limit, OnChange, Percent, Rate, Rollout, Schedule, Shards, Supply, Terms,
+    },
 };
 
 /// µs of a second.
@@ -37,6 +39,8 @@ pub struct Plan {
     pub daemons: Daemons,
     /// Mishaps and their instants.
     pub mishaps: Vec<(u64, Mishap)>,
+    /// Changes of terms that the record tells ahead, and their instants in order.
+    pub schedule: Vec<(u64, Promise)>,
     /// Whether callers leave before they are answered.
     pub restless: bool,
     /// Whether one bucket is asked above its rate all the time and nothing disturbs: then law 2 is held.
@@ -223,6 +227,7 @@ impl Promise {
             candidate: false,
             on_outage: None,
             compared: Percent::NONE,
+            schedule: Schedule::NONE,
         }
     }
 }
@@ -267,6 +272,7 @@ impl Plan {
             drift: 0,
             daemons: Daemons::one(),
             mishaps: Vec::new(),
+            schedule: Vec::new(),
             restless: false,
             steady: false,
         }
@@ -278,6 +284,7 @@ impl Plan {
             Mishap::Change(terms, _) => Some(*terms),
             _ => None,
         });
-        std::iter::once(self.terms).chain(changed)
+        let scheduled = self.schedule.iter().map(|(_, terms)| *terms);
+        std::iter::once(self.terms).chain(changed).chain(scheduled)
     }
 }

@@ -1,6 +1,6 @@
 //! The limit as a worker has read it.
 
-use topup::machine::{Kind, LeaseTerms, Terms};
+use topup::machine::{ChangeAhead, Kind, LeaseTerms, Terms};
 use topup_twin::Record;
 use topup_wire::limit::Capacity;
 
@@ -28,6 +28,10 @@ impl ReadLimit {
             kind: Kind::TwoForms,
             foreseen: true,
             lease,
+            change: record
+                .schedule
+                .first_at()
+                .map(|at| ChangeAhead { at, full_by: record.schedule.full_by() }),
         };
         let grown = record.pace.instant(record.anchored, record.capacity.saturating_sub(record.anchor));
         let absent_full_at = if record.anchor >= record.capacity { 0 } else { grown };
@@ -36,6 +40,6 @@ impl ReadLimit {
     }
 
     pub(crate) const fn written(&self) -> Written {
-        Written { tag: self.tag, pace: self.terms.pace, capacity: self.capacity }
+        Written { tag: self.tag, pace: self.terms.pace, capacity: self.capacity, terms: self.terms }
     }
 }

@@ -5,6 +5,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use topup_wire::limit::OnChange;
+
 use crate::{
     fault::Fault,
     oracle::{self, Broken, Law, Note},
@@ -45,10 +47,13 @@ fn judged(plan: &Plan, fault: Option<Fault>) -> RunResult {
     let mut outcome = RunResult { counts: world.counts, ..RunResult::default() };
     let mut broken = std::mem::take(&mut world.broken);
     let promises: Vec<Promise> = plan.promises().collect();
+    // The judge rounds a proportional change up, by a token of the old capacity.
+    let rounds = !plan.schedule.is_empty() && plan.on_change == OnChange::Proportional;
+    let vanishing = plan.mishaps.is_empty() && !rounds;
     for (bucket, books) in world.books.iter_mut().enumerate() {
         books.notes.sort_by_key(|(at, order, _)| (*at, *order));
         let notes: Vec<(u64, Note)> = books.notes.iter().map(|(at, _, note)| (*at, *note)).collect();
-        let (first, worst) = oracle::judge(bucket, &promises, &notes, plan.mishaps.is_empty());
+        let (first, worst) = oracle::judge(bucket, &promises, &notes, vanishing);
         broken.extend(first);
         outcome.worst = outcome.worst.max(worst);
         outcome.counts.admitted += books.told;

@@ -1,6 +1,6 @@
 //! Redis, as far as buckets go: the twin of the scripts, the expiry of keys, and bare commands.
 
-use topup::machine::{Command, Reply};
+use topup::machine::{Command, Reply, Terms};
 use topup_twin::{AtRest, Bucket, Counter, Credit, Record};
 use topup_wire::{
     bucket::{Operation, Pace},
@@ -34,6 +34,7 @@ pub(crate) struct Written {
     pub(crate) tag: u64,
     pub(crate) pace: Pace,
     pub(crate) capacity: Capacity,
+    pub(crate) terms: Terms,
 }
 
 /// The result of a command.
@@ -80,7 +81,10 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(plan: &Plan, fault: Option<Fault>) -> Self {
         let begins = BEGINS + plan.seed % 1_000_003;
-        let record = Record::new(&plan.terms.limit(plan.lease, plan.on_change), begins);
+        let mut record = Record::new(&plan.terms.limit(plan.lease, plan.on_change), begins);
+        if fault != Some(Fault::ScheduleIgnored) {
+            record.schedule = plan.record_schedule(begins);
+        }
         let keys = vec![Key::default(); plan.buckets];
         let stepped = (begins - BEGINS) as i64;
         Self {
@@ -224,6 +228,11 @@ impl Server {
         let writes = before != key.bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
         if writes && !matches!(operation, Operation::Peek(_)) {
             key.written(record, now);
+            if let (Some(Fault::ChangeAheadForgotten), Bucket::AtRest(AtRest::Until { full_at, .. })) =
+                (self.fault, key.bucket)
+            {
+                key.expires = full_at.div_ceil(1_000);
+            }
         }
         settled
     }

@@ -207,12 +207,17 @@ impl Worker {
             false => FirstTakes::Unlikely,
         };
         let trusted = published.epoch == self.control.epoch && !published.frozen;
+        let trusted_until = if trusted {
+            published.terms.trusted_until(self.control.trusted_until, self.control.redis)
+        } else {
+            0
+        };
         let Entry { machine, hot, .. } = &mut self.entries[bucket];
         let context = Context {
             now,
             terms: &published.terms,
             epoch: self.control.epoch,
-            trusted_until: if trusted { self.control.trusted_until } else { 0 },
+            trusted_until,
             deadline: DEADLINE,
             round_trip: self.round_trip,
             daemon_alive: self.control.daemon_alive,

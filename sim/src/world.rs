@@ -67,6 +67,8 @@ pub(crate) enum Happening {
     Replicates,
     /// A mishap of the plan.
     Mishap(usize),
+    /// A scheduled change of terms.
+    Boundary(usize),
 }
 
 /// A happening at its instant.
@@ -229,6 +231,9 @@ impl World {
         for i in 0..self.plan.mishaps.len() {
             self.plan_mishap(i);
         }
+        for i in 0..self.plan.schedule.len() {
+            self.push(self.plan.schedule[i].0, Happening::Boundary(i));
+        }
     }
 
     /// When the traffic is over and every bucket has been full for seconds.
@@ -305,6 +310,7 @@ impl World {
             Happening::Touch(bucket) => self.touch(bucket),
             Happening::Replicates => self.replicates(),
             Happening::Mishap(i) => self.mishap(i),
+            Happening::Boundary(i) => self.boundary(i),
         }
     }
 

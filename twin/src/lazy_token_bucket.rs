@@ -4,8 +4,8 @@ use topup_wire::{bucket::Operation, limit::Algorithm, reply::Settled};
 
 use crate::{
     apply::{State, apply, writes},
-    counter::Counter,
     record::Record,
+    stages::Stages,
 };
 
 /// A lazy bucket as written.
@@ -26,25 +26,21 @@ impl State for LazyBucket {
 
     fn settle(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled {
         let record = &Record { catch_up: true, ..*record };
-        let is_previous = |held: &Self| held.since != record.since;
-        let held = state.filter(|held| !is_previous(held) || record.previous.is_some());
-        let (tokens, at) = match held.map(|held| Counter {
-            tokens: held.tokens as i64,
-            score: held.at,
-            band: 0,
-            is_previous: is_previous(&held),
-        }) {
+        let stages = Stages::new(record, now);
+        let record = stages.present();
+        let wrote = state.and_then(|held| Some((held, stages.known(|stage| stage.since == held.since)?)));
+        let (tokens, at) = match wrote {
             None => record.absent(now),
-            Some(held) => {
-                let (tokens, at) = record.migrated(held);
+            Some((held, wrote)) => {
+                let (tokens, at) = stages.carried(wrote, held.tokens, held.at);
                 record.credit(tokens, at, now)
             }
         };
         let mut settled = apply(record.capacity, tokens, operation, now);
         if settled.missing > 0 {
-            settled.wait = record.time_to(at, settled.missing, now);
+            settled.wait = record.wait_for(settled.tokens, at, settled.missing, now);
         }
-        let moved = state.is_none_or(|held| held.at != at || is_previous(&held));
+        let moved = state.is_none_or(|held| held.at != at || held.since != record.since);
         if writes(operation, settled.verdict, moved) {
             let (tokens, since) = (settled.tokens, record.since);
             *state = (!record.vanishes(tokens, now)).then_some(Self { tokens, at, since });
@@ -53,7 +49,8 @@ impl State for LazyBucket {
     }
 
     fn expiry(&self, record: &Record) -> u64 {
-        let full = record.pace.instant(self.at, record.capacity - self.tokens);
+        let record = record.after_changes(|record| record.since == self.since);
+        let full = record.reached(self.tokens, self.at, None);
         full.max(record.absent_full()).div_ceil(1_000)
     }
 }

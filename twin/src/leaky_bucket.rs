@@ -10,6 +10,7 @@ use topup_wire::{
 use crate::{
     apply::{State, apply, writes},
     record::Record,
+    stages::Stages,
     time::Credit,
 };
 
@@ -28,10 +29,13 @@ pub struct LeakyBucket {
 
 impl LeakyBucket {
     /// The same under the present terms; `None` when it says nothing of these.
+    fn present(self, stages: &Stages) -> Option<Self> {
+        let wrote = stages.known(|stage| stage.since == self.since)?;
+        stages.after(wrote).iter().try_fold(self, Self::migrated)
+    }
+
+    /// The same under the terms of `record`, from those before.
     fn migrated(self, record: &Record) -> Option<Self> {
-        if self.since == record.since {
-            return Some(self);
-        }
         let before = record.previous?;
         let (k, leaked) = before.pace.owed(self.at, record.since);
         let level = u128::from(self.level).saturating_sub(k) as u64;
@@ -53,6 +57,18 @@ impl LeakyBucket {
         Some(Self { level, at, since: record.since })
     }
 
+    /// The instant at which it is empty.
+    fn empty_at(self, record: &Record) -> u64 {
+        let (mut bucket, mut record) = (self, *record);
+        let mut at = record.pace.instant(bucket.at, bucket.level);
+        while let Some(change) = record.change_before(at) {
+            record = record.changed_by(change);
+            bucket = bucket.migrated(&record).unwrap_or(bucket);
+            at = if bucket.level > 0 { record.pace.instant(bucket.at, bucket.level) } else { change.at };
+        }
+        at
+    }
+
     /// The same at `now`.
     fn leaked(self, record: &Record, now: u64) -> Self {
         if self.at > now + LATEST_START {
@@ -67,12 +83,15 @@ impl State for LeakyBucket {
     const ALGORITHM: Algorithm = Algorithm::LeakyBucket;
 
     fn settle(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled {
-        let migrated = state.and_then(|held| held.migrated(record)).map(|held| held.leaked(record, now));
+        let stages = Stages::new(record, now);
+        let record = stages.present();
+        let migrated = state.and_then(|held| held.present(&stages)).map(|held| held.leaked(record, now));
         let empty = Self { level: 0, at: record.pace.start(now), since: record.since };
         let mut bucket = migrated.filter(|held| held.level > 0).unwrap_or(empty);
         let moved = state.is_some_and(|held| (held.at, held.since) != (bucket.at, bucket.since));
 
-        let until_leaked = |tokens: u64| record.pace.instant(bucket.at, tokens).saturating_sub(now);
+        let Self { at, since, .. } = bucket;
+        let until_leaked = |level: u64| Self { level, at, since }.empty_at(record).saturating_sub(now);
         let free = |level: u64| record.capacity.saturating_sub(level);
         let ahead = if bucket.level > 0 { until_leaked(bucket.level) } else { 0 };
         let mut settled = apply(record.capacity, free(bucket.level), operation, now);
@@ -107,6 +126,6 @@ impl State for LeakyBucket {
     }
 
     fn expiry(&self, record: &Record) -> u64 {
-        record.pace.instant(self.at, self.level).div_ceil(1_000)
+        self.empty_at(&record.after_changes(|record| record.since == self.since)).div_ceil(1_000)
     }
 }

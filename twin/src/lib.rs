@@ -14,6 +14,7 @@ mod refill;
 mod rest;
 mod sliding_counter;
 mod sliding_window;
+mod stages;
 mod time;
 mod token_bucket;
 

@@ -3,11 +3,11 @@
 use topup_wire::{
     bucket::{Pace, refill_period},
     constants::{BAND_STRIDE, LAST_BAND, LATEST_START, QUOTA_RETRY, TAGS},
-    limit::{Limit, OnChange, Supply, Windows},
+    limit::{Limit, OnChange, Schedule, Supply, Windows},
     scripts::{is_clean_counter, read_counter, rests_as_number},
 };
 
-use crate::{counter::Counter, time::Credit};
+use crate::{counter::Counter, stages::Stages, time::Credit};
 
 /// The previous terms, and the effect of the last change on tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct Record {
     pub previous: Option<PreviousTerms>,
     /// Rules about windows, of a limit that has them.
     pub windows: Option<Windows>,
+    /// The changes that a schedule makes next.
+    pub schedule: Schedule,
 }
 
 // === impl Record ===
@@ -78,6 +80,7 @@ impl Record {
             anchored: now,
             previous: None,
             windows: if let Supply::Windows(windows) = limit.terms.supply { Some(windows) } else { None },
+            schedule: limit.schedule,
         }
     }
 
@@ -150,7 +153,10 @@ impl Record {
 
     /// Whether a bucket at rest of a token bucket that is written at `now`, and not held, is an integer.
     pub fn rests_as_number(&self, now: u64) -> bool {
-        self.may_rest_as_number() && self.absent(now).0 >= self.capacity
+        let stages = Stages::new(self, now);
+        let present = stages.present();
+        let absent = if stages.is_ahead() { present.anchor } else { present.absent(now).0 };
+        present.may_rest_as_number() && absent >= present.capacity
     }
 
     /// The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.
@@ -207,6 +213,14 @@ impl Record {
             return self.pace.instant(score, k).saturating_sub(now);
         }
         if self.fills > now { self.fills - now } else { QUOTA_RETRY }
+    }
+
+    /// µs from `now` until a bucket of `tokens` has `missing` more.
+    pub(crate) fn wait_for(&self, tokens: u64, score: u64, missing: u64, now: u64) -> u64 {
+        if self.schedule.is_empty() {
+            return self.time_to(score, missing, now);
+        }
+        self.reached(tokens, score, Some(tokens + missing)).saturating_sub(now)
     }
 
     pub(crate) fn headroom(&self, score: u64, tokens: u64, now: u64) -> u64 {

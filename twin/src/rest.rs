@@ -2,7 +2,11 @@
 
 use topup_wire::bucket::Pace;
 
-use crate::{record::Record, time::Credit};
+use crate::{
+    record::{PreviousTerms, Record},
+    stages::Stages,
+    time::Credit,
+};
 
 /// The value of a bucket at rest. Its key expires when the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,20 +57,21 @@ impl AtRest {
     pub fn expiry(&self, record: &Record) -> u64 {
         match *self {
             Self::FirstTake { expires, .. } => expires,
-            Self::Until { full_at, hold, .. } => full_at.max(hold).max(record.absent_full()).div_ceil(1_000),
+            Self::Until { tag, full_at, hold } => {
+                let record = record.after_changes(|record| record.tag() == tag);
+                let full_at = full_at.max(record.full_in_the_end(full_at));
+                full_at.max(hold).max(record.absent_full()).div_ceil(1_000)
+            }
         }
     }
 
     /// As of `now`, under the present terms; `None` when it says nothing of them.
-    pub(crate) fn standing(&self, record: &Record, now: u64) -> Option<Snapshot> {
+    pub(crate) fn standing(&self, stages: &Stages, now: u64) -> Option<Snapshot> {
         let (Self::FirstTake { tag, .. } | Self::Until { tag, .. }) = *self;
-        let present = tag == record.tag();
-        let before = record.previous.filter(|_| !present);
-        let (capacity, pace, at) = match before {
-            // A shard that is younger than others counts its terms from its own beginning.
-            None => (record.capacity, record.pace, now),
-            Some(before) => (before.capacity, before.pace, record.since),
-        };
+        // A shard that is younger than others counts its terms from its own beginning.
+        let wrote = stages.wrote(|stage| stage.tag() == tag);
+        let (under, PreviousTerms { capacity, pace, .. }, ended) = stages.terms_of(wrote);
+        let at = ended.unwrap_or(now);
         if pace.n == 0 {
             return None;
         }
@@ -77,22 +82,22 @@ impl AtRest {
                 let taken = expires.saturating_sub(pace.first_take_ms(count)) * 1_000;
                 let taken_by = now.min(taken + 999);
                 (tokens, score) =
-                    if before.is_none() { record.absent(taken_by) } else { (capacity, pace.start(taken_by)) };
+                    under.map_or((capacity, pace.start(taken_by)), |under| under.absent(taken_by));
                 (tokens, moved) = (tokens.saturating_sub(count), taken > now);
             }
             Self::Until { full_at, .. } => (tokens, score, stepped) = arrived(capacity, pace, full_at, at),
         }
-        if let Some(before) = before {
-            (tokens, score) = record.migrate(before, tokens, score);
+        if ended.is_some() {
+            (tokens, score) = stages.carried(wrote, tokens, score);
             moved = true;
         }
-        (tokens, score) = record.credit(tokens, score, now);
+        (tokens, score) = stages.present().credit(tokens, score, now);
         Some(Snapshot { tokens, score, moved: moved || stepped, stepped })
     }
 }
 
 /// Tokens and score as of `at` of a bucket that is full at `full_at`, and whether the clock stepped back.
-fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (u64, u64, bool) {
+pub(crate) fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (u64, u64, bool) {
     if full_at <= at {
         return (capacity, full_at, false);
     }

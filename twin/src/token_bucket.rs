@@ -16,6 +16,7 @@ use crate::{
     bucket::Bucket,
     record::Record,
     rest::{AtRest, Snapshot},
+    stages::{Stages, Wrote},
 };
 
 /// The arguments of a script.
@@ -95,9 +96,11 @@ fn owing(record: &Record, bucket: &Bucket, now: u64) -> Option<u64> {
 
 /// `token_bucket.lua`: the reply, and whether tokens have to be put in again after its wait.
 fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settled, bool) {
+    let stages = Stages::new(record, now);
+    let record = stages.present();
     let rests = record.rests();
     let doubt = if rests { asked.doubt } else { 0 };
-    let (mut found, mut hold) = find(record, bucket, doubt, now);
+    let (mut found, mut hold) = find(&stages, bucket, doubt, now);
     if found.stepped && asked.indexed && record.may_rest_as_number() {
         hold = hold.max(now + GIVING_BACK);
         if let Some(score) = owing(record, bucket, now) {
@@ -131,7 +134,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
 
     let Applied { verdict, tokens, granted, missing, .. } = apply(record.capacity, before, operation, now);
     if missing > 0 {
-        wait = record.time_to(score, missing, now);
+        wait = record.wait_for(tokens, score, missing, now);
         if !record.catch_up {
             let soon = (record.tick / 4).clamp(SHORTEST_TICK_WAIT, LONGEST_TICK_WAIT);
             wait = wait.max((score + record.tick).saturating_sub(now)).max(soon);
@@ -151,6 +154,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         counts = asked.indexed && asked.may_count && granted > 0 && hold <= now && pays;
         counts |= asked.indexed && now + headroom >= EXACT;
     }
+    counts &= !stages.is_ahead();
 
     if writes(operation, verdict, moved) {
         let vanishes = hold <= now && record.vanishes(tokens, now);
@@ -159,7 +163,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         } else if counts {
             Bucket::Counting(record.counter(tokens, score))
         } else {
-            let full_at = if gap == 0 { now } else { now + headroom };
+            let full_at = if gap == 0 { now } else { (now + headroom).min(EXACT - 1) };
             let hold = if hold > now { hold } else { 0 };
             Bucket::AtRest(AtRest::Until { tag: record.tag(), full_at, hold })
         };
@@ -170,20 +174,22 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
 }
 
 /// A bucket as of now, and the instant until which it must not count. Tokens in `doubt` are not taken off.
-fn find(record: &Record, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u64) {
+fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u64) {
+    let record = stages.present();
     let absent = || {
         let (tokens, score) = record.absent(now);
         Snapshot { tokens, score, moved: false, stepped: false }
     };
     match *bucket {
         Bucket::Absent => (absent(), 0),
-        Bucket::AtRest(at_rest) => match at_rest.standing(record, now) {
+        Bucket::AtRest(at_rest) => match at_rest.standing(stages, now) {
             None => (absent(), 0),
             Some(standing) if record.rests() => (standing, at_rest.hold().min(now + LONGEST_HOLD)),
             Some(standing) => (standing, 0),
         },
         Bucket::Counting(held) => {
-            let (mut tokens, mut score, met) = record.migrated_counter(held);
+            let (tokens, score, met) = stages.own().migrated_counter(held);
+            let (mut tokens, mut score) = stages.carried(Wrote::Stage(0), tokens, score);
             if record.catch_up || tokens >= record.capacity {
                 (tokens, score) = record.credit(tokens + doubt, score, now);
             }

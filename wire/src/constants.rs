@@ -43,6 +43,10 @@ constants! {
     pub const UNHURRIED: u64 = 1_600_000;
     /// The wait for a calendar quota whose next filling no daemon has announced yet.
     pub const QUOTA_RETRY: u64 = 1_000_000;
+    /// A pass looks again after this at a shard whose scheduled change no daemon has made yet.
+    pub const OVERDUE_RETRY: u64 = 250_000;
+    /// Most changes in a record's schedule: numbers at rest tell them, the record's own terms and the previous ones apart.
+    pub const MOST_CHANGES: u64 = NUMBER_TERMS - 2;
     /// The shortest wait for tokens that only a daemon's tick brings.
     pub const SHORTEST_TICK_WAIT: u64 = 1_000;
     /// The longest wait for a tick that is overdue.

@@ -101,6 +101,7 @@ impl<W: Waiter> Busy<W> {
             && cx.first_takes != FirstTakes::Unlikely
             && cx.now >= rest.until
             && can_take_first(cx.terms.capacity, cx.terms.pace, count)
+            && cx.terms.is_full_before_change(count, cx.redis.latest(cx.now))
             && !self.estimate.may_be_counting(cx)
     }
 

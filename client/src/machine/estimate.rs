@@ -84,7 +84,9 @@ impl Estimate {
                 estimate.taken_alone = granted;
             }
         }
-        let wait = settled.wait.max(if tokens == 0 { cx.terms.time_to_one(headroom, capacity) } else { 0 });
+        // Without trust, the reply is long and tells the wait. Its terms may be later ones than the worker knows.
+        let is_short = tokens == 0 && cx.is_trusted();
+        let wait = settled.wait.max(if is_short { cx.terms.time_to_one(headroom, capacity) } else { 0 });
         if wait > 0 && settled.verdict != Verdict::Unknown {
             estimate.denied_until = sent.saturating_add(wait.min(DENIAL_TRUST));
             estimate.promised_at = cx.now.saturating_add(wait);
@@ -203,6 +205,9 @@ impl Estimate {
     /// The denial of a take of `count` tokens, with its earliest end.
     fn known_denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<(Micros, Denial)> {
         if self.denied_until == 0 || self.epoch != cx.epoch {
+            return None;
+        }
+        if cx.is_past_change() && count.saturating_add(pending) != self.denied_count {
             return None;
         }
         let (until, promised_at) = self.denied(count, pending, cx.terms)?;

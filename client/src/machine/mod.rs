@@ -32,7 +32,7 @@ pub use hot::{HotCell, Spent};
 pub use queue::Waiter;
 pub use redis_time::RedisTime;
 pub use state::BucketState;
-pub use terms::{Context, FirstTakes, Kind, LeaseTerms, Terms};
+pub use terms::{ChangeAhead, Context, FirstTakes, Kind, LeaseTerms, Terms};
 pub use timers::Timers;
 
 /// An instant of the worker's clock, or a duration, in µs.

@@ -60,6 +60,11 @@ impl RedisTime {
         time.saturating_sub(self.least)
     }
 
+    /// Earliest reading of the worker's clock at the instant `time` of Redis.
+    pub(super) const fn earliest_local(self, time: u64) -> Micros {
+        time.saturating_sub(self.most)
+    }
+
     /// µs between the bounds.
     pub(super) const fn width(self) -> u64 {
         self.most - self.least

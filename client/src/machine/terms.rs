@@ -1,8 +1,11 @@
 //! The input of a step beside its event: the limit's terms, and the worker's surroundings.
 
-use topup_wire::bucket::Pace;
+use topup_wire::{bucket::Pace, constants::FREEZE_MICROS};
 
 use super::{HotCell, Micros, RedisTime, prefetch::BURST_TTL};
+
+/// The key of a first take outlives its bucket by up to this, in µs.
+const KEY_OUTLIVES: Micros = 4_000;
 
 /// The prospect of a first take, by recent ones of the same limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,17 @@ pub struct Terms {
     pub foreseen: bool,
     /// The limit's lease, if it has one.
     pub lease: Option<LeaseTerms>,
+    /// The change of terms by the limit's schedule, if one is ahead.
+    pub change: Option<ChangeAhead>,
+}
+
+/// A change of terms ahead. Instants are in µs of Redis `TIME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeAhead {
+    /// The instant of the change.
+    pub at: u64,
+    /// The instant by which every bucket is full, whatever was taken before the change.
+    pub full_by: u64,
 }
 
 /// A lease: bounds of the tokens that a worker may prefetch.
@@ -80,6 +94,25 @@ pub struct Context<'a> {
 // === impl Terms ===
 
 impl Terms {
+    /// End of the trust in an estimate, by the worker's clock. It ends a freeze before a change ahead: then only
+    /// scripts take, until the record is read again.
+    pub fn trusted_until(&self, trusted_until: Micros, redis: RedisTime) -> Micros {
+        let freezes = |change: ChangeAhead| redis.earliest_local(change.at.saturating_sub(FREEZE_MICROS));
+        self.change.map_or(trusted_until, |change| trusted_until.min(freezes(change)))
+    }
+
+    /// The expiry of a bucket at rest that is full at `full_at` under these terms. A change ahead may make it full
+    /// later.
+    pub fn lives_until(&self, full_at: u64) -> u64 {
+        self.change.filter(|change| full_at > change.at).map_or(full_at, |change| full_at.max(change.full_by))
+    }
+
+    /// Whether the key of a first take of `count` tokens expires before a change ahead.
+    pub(super) fn is_full_before_change(&self, count: u64, now: u64) -> bool {
+        let full_at = now.saturating_add(self.time_of(count)).saturating_add(KEY_OUTLIVES);
+        self.change.is_none_or(|change| full_at <= change.at)
+    }
+
     /// µs in which `tokens` come, rounded down; 0 if tokens do not come with time.
     pub(super) fn time_of(&self, tokens: u64) -> Micros {
         let Pace { n, p } = self.pace;
@@ -108,6 +141,11 @@ impl Terms {
 }
 
 impl Context<'_> {
+    /// Whether the terms may have been changed by their schedule.
+    pub(super) fn is_past_change(&self) -> bool {
+        self.terms.change.is_some_and(|change| self.redis.latest(self.now) >= change.at)
+    }
+
     /// Whether bare commands are allowed now.
     pub(super) fn is_trusted(&self) -> bool {
         self.now < self.trusted_until

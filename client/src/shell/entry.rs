@@ -239,6 +239,9 @@ impl BucketEntry {
         let control = &shared.control;
         let epoch = control.epoch();
         let trusted = published.epoch == epoch && !published.frozen;
+        let redis = control.redis_time();
+        let trusted_until =
+            if trusted { published.terms.trusted_until(control.trusted_until(), redis) } else { 0 };
         let first_takes = match control.redis_now() >= published.absent_full_at {
             true => self.limit.first_takes(published.terms.rests_as_number()),
             false => FirstTakes::Unlikely,
@@ -247,12 +250,12 @@ impl BucketEntry {
             now: shared.clock.now(),
             terms: &published.terms,
             epoch,
-            trusted_until: if trusted { control.trusted_until() } else { 0 },
+            trusted_until,
             deadline: shared.deadline_micros,
             round_trip: shared.round_trip.get(),
             daemon_alive: control.daemon_alive(),
             first_takes,
-            redis: control.redis_time(),
+            redis,
             enforced: published.mode(self.key()) == Mode::Enforce,
             hot: &self.hot,
         }

@@ -11,7 +11,7 @@ use topup_wire::{
 };
 
 use crate::{
-    machine::{Command, Correction, Kind, LeaseTerms, Terms},
+    machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Terms},
     shell::clock::micros,
 };
 
@@ -58,6 +58,7 @@ impl Published {
             // Neither in windows nor by ticks.
             foreseen: !limit.algorithm.has_windows() && (limit.catch_up || pace.n == 0),
             lease: limit.lease.map(|lease| LeaseTerms { max: lease.max(), ttl: micros(lease.ttl()) }),
+            change: limit.schedule.first_at().map(|at| ChangeAhead { at, full_by: limit.schedule.full_by() }),
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();
@@ -69,6 +70,12 @@ impl Published {
         let member = key.unwrap_or_default();
         let shard = if self.shards.len() > 1 { shard_of(member, self.limit.shards).into() } else { 0 };
         BucketLocation { published: self, keys: &self.shards[shard], member }
+    }
+
+    /// Whether a bucket never holds `count` tokens. The schedule may have raised the capacity by `now` of Redis, in µs.
+    pub(crate) fn refuses(&self, count: u64, now: u64) -> bool {
+        let mut raised = self.limit.schedule.changes().take_while(|change| change.at <= now);
+        count > self.terms.capacity && !raised.any(|change| count <= change.capacity.get())
     }
 
     /// The limit's mode for `key`.
@@ -114,8 +121,10 @@ impl BucketLocation<'_> {
 
     /// Appends a correction. Returns its number of replies.
     pub(crate) fn encode_correction(&self, out: &mut Vec<u8>, correction: &Correction) -> usize {
-        let (pace, (put_back, later)) = (self.published.terms.pace, correction.shift());
-        scripts::encode_correction(out, &self.state(), pace, put_back, later, correction.lives_until())
+        let Terms { pace, .. } = self.published.terms;
+        let (put_back, later) = correction.shift();
+        let lives_until = self.published.terms.lives_until(correction.lives_until());
+        scripts::encode_correction(out, &self.state(), pace, put_back, later, lives_until)
     }
 
     /// Puts tokens into the bucket.

@@ -5,6 +5,9 @@ use topup_wire::limit::{Period, Supply, Terms};
 use super::limit::{LimitConfig, ScheduleEntry, SupplyConfig};
 use crate::calendar::NEVER;
 
+/// Most firings of a schedule that are looked at for the next changes. Many a firing changes nothing.
+const MOST_FIRINGS: usize = 24;
+
 /// The terms at an instant. Instants are in µs since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectiveTerms {
@@ -42,5 +45,31 @@ impl LimitConfig {
             since: fired.map(|(at, _)| at),
             until: self.calendars().filter_map(|calendar| calendar.next(now)).min(),
         }
+    }
+
+    /// The next changes of terms after `now` by the schedule of a limit with a rate: instants and terms, in order. The
+    /// answer is the same until the next firing.
+    pub fn changes_after(&self, now: u64) -> Vec<(u64, Terms)> {
+        let mut terms = self.effective_at(now).terms;
+        let mut changes = Vec::new();
+        let SupplyConfig::Rate(own) = self.supply else { return changes };
+        let mut next: Vec<Option<u64>> = self.schedule.iter().map(|entry| entry.calendar.next(now)).collect();
+        for _ in 0..MOST_FIRINGS {
+            let Some(at) = next.iter().flatten().min().copied() else { break };
+            let mut fired = None;
+            for (entry, next) in self.schedule.iter().zip(&mut next).filter(|(_, next)| **next == Some(at)) {
+                fired = Some(entry);
+                *next = entry.calendar.next(at);
+            }
+            let later = Terms {
+                capacity: fired.and_then(|entry| entry.capacity).unwrap_or(self.capacity),
+                supply: Supply::Rate(fired.and_then(|entry| entry.rate).unwrap_or(own)),
+            };
+            if later != terms {
+                changes.push((at, later));
+            }
+            terms = later;
+        }
+        changes
     }
 }

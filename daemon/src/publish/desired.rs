@@ -1,6 +1,8 @@
 //! The desired limits: those of a config, as they are to be published at an instant.
 
-use topup_wire::limit::{Algorithm, Lease, Limit, Percent, Rollout};
+use topup_wire::limit::{
+    Algorithm, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms,
+};
 
 use crate::config::{Config, LimitConfig, SupplyConfig};
 
@@ -45,7 +47,7 @@ pub fn has_calendar(limit: &LimitConfig) -> bool {
 /// A limit, after the limits that it tries. In this order, a worker that reads of a trial in the limit's record finds
 /// the trial's record, too.
 fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLimit> {
-    let effective = limit.effective_at(now);
+    let (effective, ahead) = (limit.effective_at(now), limit.changes_after(now));
     let own = Limit {
         name: limit.name,
         keyed: limit.keyed,
@@ -60,6 +62,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         candidate: limit.candidate.is_some(),
         on_outage: limit.on_outage,
         compared: limit.compared,
+        schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
     };
     let without_trials = Limit {
         rollout: Rollout::default(),
@@ -75,6 +78,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         Limit {
             name: own.name.candidate(),
             terms,
+            schedule: schedule_of(own.algorithm, own.catch_up, terms, &ahead, |later| candidate.terms(later)),
             lease: own.lease.and_then(smaller),
             ..without_trials.clone()
         }
@@ -83,9 +87,31 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         name: own.name.lazy(),
         algorithm: Algorithm::LazyTokenBucket,
         catch_up: true,
+        schedule: schedule_of(Algorithm::LazyTokenBucket, true, effective.terms, &ahead, |terms| terms),
         lease: None,
         ..without_trials
     });
     let limits = [candidate, lazy, Some(own)].into_iter().flatten();
     limits.map(|limit| DesiredLimit { limit, since: effective.since }).collect()
+}
+
+/// The changes `ahead` of a limit with `terms`, where scripts can obey them without a daemon. Without catch-up, only a
+/// daemon brings tokens.
+fn schedule_of(
+    algorithm: Algorithm,
+    catch_up: bool,
+    mut terms: Terms,
+    ahead: &[(u64, Terms)],
+    of: impl Fn(Terms) -> Terms,
+) -> Schedule {
+    if algorithm == Algorithm::TokenBucket && !catch_up {
+        return Schedule::NONE;
+    }
+    let changes = ahead.iter().filter_map(|(at, later)| {
+        let later = of(*later);
+        let Supply::Rate(rate) = later.supply else { return None };
+        let changes = std::mem::replace(&mut terms, later) != later;
+        changes.then_some(ScheduledChange { at: *at, capacity: later.capacity, rate })
+    });
+    Schedule::new(changes)
 }

@@ -38,6 +38,8 @@ fn falling(boundary: u64) -> String {
     config(boundary).replace(&slow, swap).replace(&fast, &slow).replace(swap, &fast)
 }
 
+const RECORD: &str = "topup:{api:0}:limit";
+
 /// Longest time in µs from the boundary to the higher rate, beside stalls of the machine.
 const LATE: u64 = 300_000;
 
@@ -88,27 +90,29 @@ async fn the_rate_changes_at_its_boundary() {
     credited(&redis, &bucket, drained, since, [SLOW, FAST], &stalls).await;
 }
 
-/// Until then a lower rate was effective, and no more is owed.
 #[tokio::test]
-async fn a_raise_that_no_daemon_saw_counts_from_when_it_is_published() {
+async fn a_raise_holds_without_a_daemon() {
     let (redis, stalls) = (Redis::start().await, Stalls::watch());
     let boundary = boundary_in(&redis, 2).await;
-    let (bucket, drained) = missed(&redis, &config(boundary), boundary).await;
-    let back = now(&redis).await;
-    let _daemon = ready(&config(boundary), &redis).await;
-    let since = switched(&redis, FAST).await;
-    assert!(since >= back);
-    credited(&redis, &bucket, drained, since, [SLOW, FAST], &stalls).await;
+    holds_alone(&redis, &config(boundary), boundary, [SLOW, FAST], &stalls).await;
 }
 
 #[tokio::test]
-async fn a_cut_that_no_daemon_saw_counts_from_its_boundary() {
-    let redis = Redis::start().await;
+async fn a_cut_holds_without_a_daemon() {
+    let (redis, stalls) = (Redis::start().await, Stalls::watch());
     let boundary = boundary_in(&redis, 2).await;
-    let config = falling(boundary);
-    missed(&redis, &config, boundary).await;
-    let _daemon = ready(&config, &redis).await;
-    assert_eq!(switched(&redis, SLOW).await, boundary);
+    holds_alone(&redis, &falling(boundary), boundary, [FAST, SLOW], &stalls).await;
+}
+
+/// Scripts obey a change that no daemon saw. The daemon that comes later makes it as of its boundary, and credits no
+/// time twice.
+async fn holds_alone(redis: &Redis, config: &str, boundary: u64, rates: [u64; 2], stalls: &Stalls) {
+    let (bucket, drained) = missed(redis, config, boundary).await;
+    credited(redis, &bucket, drained, boundary, rates, stalls).await;
+    assert_eq!(redis.ask::<String>(&["HGET", RECORD, "rate"]).await, format!("{}/s", rates[0]));
+    let _daemon = ready(config, redis).await;
+    assert_eq!(switched(redis, rates[1]).await, boundary);
+    credited(redis, &bucket, drained, boundary, rates, stalls).await;
 }
 
 /// A bucket drained while a daemon ran that went before the boundary and that nobody has replaced when it has passed.

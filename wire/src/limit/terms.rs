@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
-use super::{Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Windows};
+use super::{Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Schedule, Windows};
 use crate::bucket::Pace;
 
 /// The effect of a change of capacity on the tokens in a bucket.
@@ -99,6 +99,9 @@ pub struct Limit {
     /// The keys for which it is compared with lazy buckets, as [`LimitName::lazy`]. For an unkeyed limit, any share
     /// above 0 means its one bucket.
     pub compared: Percent,
+    /// The next changes of its schedule. Empty where only a daemon makes them: of calendar quotas, windows, and token
+    /// buckets without catch-up.
+    pub schedule: Schedule,
 }
 
 // === impl OnChange ===

@@ -34,20 +34,26 @@ end
 -- The record as a table; nil where there is none, one of another algorithm, or one with absurd numbers.
 local function read_terms(record, algorithm)
   local f = redis.call('HMGET', record, 'algorithm', 'capacity', 'n', 'p', 'catch_up', 'tick', 'anchor', 'anchored',
-    'former', 'filled', 'fills', 'terms')
+    'former', 'filled', 'fills', 'terms', 'schedule')
   if f[1] ~= algorithm then return nil end
   local terms = {
     capacity = tonumber(f[2]), n = tonumber(f[3]), p = tonumber(f[4]), catch_up = f[5] == '1', tick = tonumber(f[6]),
     anchor = tonumber(f[7]), anchored = tonumber(f[8]), has_previous = f[9] == '1', filled = tonumber(f[10]),
-    fills = tonumber(f[11]),
+    fills = tonumber(f[11]), schedule = f[13] or '',
   }
   local count = tonumber(f[12] or 1)
   local sound = is_sound(terms.capacity, 1) and is_sound(terms.n, 0) and is_sound(terms.p, 1)
     and is_sound(terms.tick, 0) and is_sound(terms.anchor, 0) and is_sound(terms.anchored, -EXACT)
     and is_sound(terms.filled, -EXACT) and is_sound(terms.fills, -EXACT) and is_sound(count, 0)
   if not sound then return nil end
-  terms.tag = format('%04d', count % TAGS)
+  terms.count, terms.tag = count, format('%04d', count % TAGS)
   return terms
+end
+
+-- The instant of the first change of the schedule that no daemon has made, if its instant has come.
+local function overdue(terms, now)
+  local at = tonumber(string.match(terms.schedule or '', '^%d+'))
+  if at and at <= now then return at end
 end
 
 -- The previous terms, the instant of the last change, and its effect on tokens.
@@ -211,7 +217,8 @@ local function is_exact(n, p)
 end
 
 -- The packed terms of a token bucket or GCRA, 53 bytes, for settle_packed.lua, take_packed.lua and refill.lua. All are
--- doubles but the fifth. Empty where these scripts would not be exact, or an absent bucket is not full.
+-- doubles but the fifth. Empty where these scripts would not be exact, an absent bucket is not full, or a schedule
+-- changes the terms.
 --   capacity, n, p
 --   the kind: a token bucket, GCRA, or a token bucket without catch-up
 --   the beginning of a value at rest under these terms: r and the tag
@@ -219,7 +226,7 @@ end
 --   the period
 local function packed_terms(algorithm, terms)
   local near, period, kind = 0, 0, GCRA_KIND
-  if not is_exact(terms.n, terms.p) or terms.anchor < terms.capacity then return '' end
+  if not is_exact(terms.n, terms.p) or terms.anchor < terms.capacity or terms.schedule ~= '' then return '' end
   if algorithm == 'token-bucket' then
     near, period, kind = near_of(terms), period_of(terms), terms.catch_up and TOKEN_BUCKET_KIND or NO_CATCH_UP_KIND
     if terms.has_previous or terms.catch_up and near >= EXACT then return '' end

@@ -1,11 +1,11 @@
--- Functions for buckets that fill at a rate and that no daemon credits. Prepended after bucket.lua to their scripts.
+-- Functions for buckets that fill at a rate and that no daemon credits. Prepended after schedule.lua to their scripts.
 
 -- The reply to an operation on a bucket of `tokens`, credited up to `at`. Then whether the bucket is to be written, and
 -- whether it needs a key. `moved`: its score or terms are not those of the stored state.
 local function answer(terms, tokens, at, moved, operation, count, now)
   local verdict, granted, missing
   tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
-  local wait = missing > 0 and time_to(terms, at, missing, now) or 0
+  local wait = missing > 0 and wait_for(terms, tokens, at, missing, now) or 0
   -- A denial that credited nothing writes nothing.
   local written = operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved)
   local held = tokens < terms.capacity or absent(terms, now) < terms.capacity

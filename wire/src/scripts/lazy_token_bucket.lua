@@ -1,17 +1,21 @@
 -- The lazy token bucket: the script of each operation credits it, and it needs no daemon. Written upon time.lua,
--- bucket.lua, state.lua and lazy.lua. State is {tokens, at, since}: tokens, the instant up to which the bucket has been
--- credited, and the instant since which the terms of that credit apply. A full bucket has no key.
+-- bucket.lua, schedule.lua, state.lua and lazy.lua. State is {tokens, at, since}: tokens, the instant up
+-- to which the bucket has been credited, and the instant since which the terms of that credit apply. A full bucket has
+-- no key.
 -- Laws  1 (with no tick) 2 3 4 5 6 7.
 local function lazy_token_bucket(record, state, now, operation, count)
-  local terms = read_terms(record, 'lazy-token-bucket')
+  local terms, own = with_changes(read_terms(record, 'lazy-token-bucket'), record, now)
   if not terms then return unknown(state, now) end
 
-  local since = tonumber(redis.call('HGET', record, 'since'))
+  local begun = tonumber(redis.call('HGET', record, 'since'))
+  local since = terms.from or begun
   local tokens, written, under = numbers(state, '<ddd')
   local at = written
-  local before = tokens and under ~= since and read_previous_terms(record)
-  if tokens and (not before or before.capacity) then
-    if before then tokens, at = migrate(before, terms, tokens, at) end
+  local wrote = tokens and terms
+  while wrote and wrote ~= own and under ~= wrote.from do wrote = wrote.before end
+  if wrote == own and under ~= begun then wrote = before_own(own, record) end
+  if wrote then
+    tokens, at = carried(terms, wrote, tokens, at)
     tokens, at = credit(terms, tokens, at, now)
   else
     -- There is no state, or a removed limit of the same name has left it.
@@ -21,7 +25,7 @@ local function lazy_token_bucket(record, state, now, operation, count)
   local moved = at ~= written or since ~= under
   local reply, written, kept = answer(terms, tokens, at, moved, operation, count, now)
   if written and kept then
-    local full = instant(at, terms.capacity - reply[2], terms.n, terms.p)
+    local full = reached(terms, reply[2], at)
     redis.call('SET', state, struct.pack('<ddd', reply[2], at, since), 'PXAT', expiry(terms, full))
   elseif written then
     redis.call('DEL', state)

@@ -1,17 +1,18 @@
 -- The leaky bucket: taken tokens are poured in and leak at the rate. A take that does not fit is denied. As a queue,
 -- the bucket tells how long earlier tokens take to leak; takers that wait for that proceed at the rate. Written upon
--- time.lua, bucket.lua and state.lua. State is {level, at, since}: tokens in the bucket, the instant up to which it has
--- leaked, and the instant since which the terms of that leak apply. An empty bucket has no key.
+-- time.lua, bucket.lua, schedule.lua and state.lua. State is {level, at, since}: tokens in the bucket,
+-- the instant up to which it has leaked, and the instant since which the terms of that leak apply. An empty bucket has
+-- no key.
 -- Operation  besides those of script_only.lua, reserve: a take that is also denied if its delay is longer than
 --       `longest` µs. `wait` of an allowed one is its delay; of a denied one, the time until it would be allowed.
 -- Laws  1 (with no tick) 2 3 4 5 7, and 6: the level stays, also above a lower capacity, so that reservations hold.
 local function leaky_bucket(record, state, now, operation, count, longest)
-  local terms = read_terms(record, 'leaky-bucket')
+  local terms, own = with_changes(read_terms(record, 'leaky-bucket'), record, now)
   if not terms then return unknown(state, now) end
   local capacity, n, p = terms.capacity, terms.n, terms.p
 
-  -- Level under the present terms, and the instant up to which it leaked.
-  local function migrated(before, level, at)
+  -- Level under `later` terms, and the instant up to which it leaked.
+  local function migrated(before, later, level, at)
     local k, leaked = owed(at, before.since, before.n, before.p)
     local part = 0
     level = math.max(0, level - k)
@@ -19,17 +20,29 @@ local function leaky_bucket(record, state, now, operation, count, longest)
     if level > 0 and leaked < before.since then part = math.min(1, (before.since - leaked) * before.n / before.p) end
     if before.change == 'reset' then level = 0 end
     -- Reservations above a lower capacity may add up to more than 2^53.
-    if before.change == 'proportional' then level = math.min(EXACT, math.ceil(level * capacity / before.capacity)) end
-    return level, start(math.max(at, before.since) - math.floor(part * p / n), n, p)
+    if before.change == 'proportional' then
+      level = math.min(EXACT, math.ceil(level * later.capacity / before.capacity))
+    end
+    local from = math.max(at, before.since) - math.floor(part * later.p / later.n)
+    return level, start(from, later.n, later.p)
+  end
+  -- The same under the present terms, of a bucket under any earlier ones.
+  local function carried(later, before, level, at)
+    if later == before then return level, at end
+    level, at = carried(later.before, before, level, at)
+    return migrated(later.before, later, level, at)
   end
 
-  local since = tonumber(redis.call('HGET', record, 'since'))
+  local begun = tonumber(redis.call('HGET', record, 'since'))
+  local since = terms.from or begun
   local held, written, under = numbers(state, '<ddd')
   local level, at = held or 0, written
   if held and under ~= since then
-    local before = read_previous_terms(record)
-    if before.capacity then
-      level, at = migrated(before, level, at)
+    local wrote = terms
+    while wrote ~= own and under ~= wrote.from do wrote = wrote.before end
+    if wrote == own and under ~= begun then wrote = before_own(own, record) end
+    if wrote then
+      level, at = carried(terms, wrote, level, at)
     else
       -- A removed limit of the same name has left this state.
       level = 0
@@ -46,7 +59,15 @@ local function leaky_bucket(record, state, now, operation, count, longest)
   if level == 0 then at = start(now, n, p) end
 
   local moved = held and (at ~= written or since ~= under)
-  local function until_leaked(tokens) return math.max(0, instant(at, tokens, n, p) - now) end
+  local function until_leaked(tokens)
+    local gone, level, at, later = instant(at, tokens, n, p), tokens, at, terms
+    while later.ahead and gone > later.since do
+      level, at = migrated(later, later.ahead, level, at)
+      later = later.ahead
+      gone = level > 0 and instant(at, level, later.n, later.p) or later.from
+    end
+    return math.max(0, gone - now)
+  end
   local delay = operation == 'reserve' and level > 0 and until_leaked(level) or 0
   local tokens, verdict, granted, missing = math.max(0, capacity - level)
   if delay > (longest or EXACT) and count <= tokens then
@@ -71,7 +92,7 @@ local function leaky_bucket(record, state, now, operation, count, longest)
 
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     if level > 0 then
-      keep(state, instant(at, level, n, p), '<ddd', level, at, since)
+      keep(state, now + until_leaked(level), '<ddd', level, at, since)
     else
       redis.call('DEL', state)
     end

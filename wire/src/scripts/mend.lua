@@ -9,7 +9,7 @@
 --       the one before.
 assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'mend takes 3 keys, a generation and pairs of fields and values')
 local record, due, previous = KEYS[1], KEYS[2], KEYS[3]
--- A record has 33 fields at most.
+-- A record has 34 fields at most.
 local MOST_FIELDS = 64
 -- An instant so far ahead of the clock is none of a clock that stepped back.
 local AHEAD = 86400000000
@@ -90,7 +90,7 @@ local terms = {
   capacity = capacity, n = tonumber(given.n), p = tonumber(given.p), catch_up = given.catch_up == '1',
   tick = tonumber(given.tick), anchor = tonumber(target.anchor), anchored = tonumber(target.anchored),
   has_previous = target.former == '1', filled = tonumber(given.filled), fills = tonumber(given.fills),
-  tag = format('%04d', tonumber(target.terms) % TAGS),
+  tag = format('%04d', tonumber(target.terms) % TAGS), schedule = given.schedule or '',
 }
 -- Absent buckets may have grown to a raised capacity. A worker that may not write the record leaves that to be written.
 if given.rules == '' and terms.n > 0 and terms.anchor < capacity and absent_full(terms) <= now then

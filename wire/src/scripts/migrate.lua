@@ -13,7 +13,10 @@ local terms = read_terms(record, 'token-bucket')
 local migrated = 0
 if terms and terms.has_previous then
   local before = read_previous_terms(record)
-  local may_vanish = absent(terms, now) >= terms.capacity
+  -- A change that is overdue ends the time of these terms.
+  local due_change = overdue(terms, now)
+  local till = due_change or now
+  local may_vanish = not due_change and absent(terms, now) >= terms.capacity
   for i = 4, #KEYS do
     local member = string.sub(KEYS[i], prefix + 1)
     local indexed = redis.call('ZSCORE', previous, member)
@@ -22,7 +25,7 @@ if terms and terms.has_previous then
       -- The counter of a bucket at rest was evicted, and a worker took the bucket for full. It belongs in no index.
       if not parse_rest(text) then
         local tokens, at = migrate_counter(before, terms, tonumber(text) or 0, score_in_index(indexed))
-        if terms.catch_up then tokens, at = credit(terms, tokens, at, now) end
+        if terms.catch_up then tokens, at = credit(terms, tokens, at, till) end
         if tokens >= terms.capacity and may_vanish then
           redis.call('UNLINK', KEYS[i])
         else

@@ -3,7 +3,7 @@
 -- The packed terms of such an algorithm, 40 bytes, for take_packed.lua: the letter of the algorithm in a state's key,
 -- capacity, then n, p and since. For windows the last three are their length, 1 where they are aligned, and of a log
 -- the instant `changed` of the last change: earlier expiries were set by other terms. Empty where take_packed.lua would
--- not be exact. `given`: the fields of the limit.
+-- not be exact, or a schedule changes the terms. `given`: the fields of the limit.
 local function packed_state_terms(given, terms, since, changed)
   local letters = {
     ['lazy-token-bucket'] = LAZY_LETTER, ['leaky-bucket'] = LEAKY_LETTER, ['fixed-window'] = FIXED_WINDOW_LETTER,
@@ -11,7 +11,7 @@ local function packed_state_terms(given, terms, since, changed)
   }
   local letter, form = letters[given.algorithm], '<ddddd'
   -- Where Redis was built for 32 bits, %d is too short for an instant.
-  if not letter or struct.size('l') < 8 then return '' end
+  if not letter or struct.size('l') < 8 or terms.schedule ~= '' then return '' end
   if given.rules ~= '' then
     local tokens, micros = string.match(given.rules, '^(%d+) (%d+)$')
     if not tokens then return '' end

@@ -83,20 +83,46 @@ if created or before.algorithm ~= given.algorithm then
 elseif given.rules ~= '' then
   -- Taken tokens stay taken, and count under the new windows.
   if before.rules ~= given.rules or before.aligned ~= given.aligned then anew = {'since', whole(at)} end
-elseif before.capacity ~= given.capacity or before.n ~= given.n or before.p ~= given.p then
+else
   local terms = read_terms(record, before.algorithm)
-  -- Workers may have migrated the last buckets of the previous index themselves.
-  if terms.has_previous and redis.call('EXISTS', previous) == 1 then return {3, now} end
-  if given.algorithm == 'token-bucket' and (before.n ~= '0' or given.n ~= '0') and is_to_wait() then return {4, now} end
-  terms.since, terms.change, terms.filled = at, given.on_change, last_filled(terms, at)
   local changed = {capacity = capacity, n = tonumber(given.n), p = tonumber(given.p)}
-  -- All absent buckets are migrated here, at once.
-  local anchor, anchored = migrate(terms, changed, terms.anchor, terms.anchored)
-  local active = redis.call('EXISTS', due)
-  if active == 1 then redis.call('RENAME', due, previous) end
-  anew = {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(at), 'was_capacity',
-    before.capacity, 'was_n', before.n, 'was_p', before.p, 'was_filled', whole(terms.filled), 'change', given.on_change,
-    'terms', whole(counted)}
+  local is_overdue = overdue(terms, now)
+  local function differs()
+    return terms.capacity ~= changed.capacity or terms.n ~= changed.n or terms.p ~= changed.p
+  end
+  if is_overdue or differs() then
+    -- Workers may have migrated the last buckets of the previous index themselves.
+    if terms.has_previous and redis.call('EXISTS', previous) == 1 then return {3, now} end
+    if given.algorithm == 'token-bucket' and (before.n ~= '0' or given.n ~= '0') and is_to_wait() then
+      return {4, now}
+    end
+  end
+  -- The fields of a change of `terms` to `later` ones at an instant.
+  local function change_to(later, from, change)
+    terms.since, terms.change, terms.filled = from, change, last_filled(terms, from)
+    -- All absent buckets are migrated here, at once.
+    local anchor, anchored = migrate(terms, later, terms.anchor, terms.anchored)
+    local active = redis.call('EXISTS', due)
+    if active == 1 then redis.call('RENAME', due, previous) end
+    return {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(from),
+      'was_capacity', whole(terms.capacity), 'was_n', whole(terms.n), 'was_p', whole(terms.p), 'was_filled',
+      whole(terms.filled), 'change', change, 'terms', whole(terms.count + 1)}
+  end
+  -- Changes of the schedule that no daemon has made: scripts have obeyed them, each from its own instant on.
+  while is_overdue do
+    local from, most, rate, n, p, rest = string.match(terms.schedule, '^(%d+) (%d+) ([^ ]+) (%d+) (%d+),?(.*)$')
+    local later = {capacity = tonumber(most), n = tonumber(n), p = tonumber(p)}
+    local sound = is_sound(later.capacity, 1) and is_sound(later.n, 1) and is_sound(later.p, 1)
+    if not sound or terms.n == 0 then break end
+    from = tonumber(from)
+    redis.call('HSET', record, 'packed', '', 'capacity', most, 'n', n, 'p', p, 'rate', rate, 'schedule', rest,
+      unpack(change_to(later, from, before.on_change)))
+    terms = read_terms(record, before.algorithm)
+    if at <= from then at = now end
+    is_overdue = overdue(terms, now)
+    if terms.has_previous and (is_overdue or differs()) then return {3, now} end
+  end
+  if differs() then anew = change_to(changed, at, given.on_change) end
 end
 -- Redis searches a small hash from its beginning, so the field that every take reads is written first.
 redis.call('HSET', record, 'packed', '', unpack(ARGV, 3))

@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Shards, Supply,
-        Terms, Windows,
+        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule, Shards,
+        Supply, Terms, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -112,7 +112,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 21] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 22] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -142,6 +142,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 21] {
         ("on_outage", limit.on_outage.map_or("", OnOutage::as_str).to_owned()),
         ("candidate", flag(limit.candidate)),
         ("compare_percent", limit.compared.get().to_string()),
+        ("schedule", limit.schedule.to_string()),
     ]
 }
 
@@ -191,6 +192,9 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
             (number("candidate")? == 1, compared.map_err(|e| wrong("compare_percent", &e))?)
         }
     };
+    // Nor a schedule.
+    let schedule = Schedule::from_text(fields.get("schedule").map_or("", String::as_str));
+    let schedule = schedule.map_err(|e| wrong("schedule", &e))?;
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -208,13 +212,14 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         on_outage,
         candidate,
         compared,
+        schedule,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::{Mode, Rule};
+    use crate::limit::{Mode, Rule, ScheduledChange};
 
     #[test]
     fn a_limit_is_read_as_it_was_published() {
@@ -240,6 +245,11 @@ mod tests {
                 on_outage: Some(OnOutage::Local),
                 candidate: true,
                 compared: Percent::new(3).unwrap(),
+                schedule: Schedule::new([ScheduledChange {
+                    at: 9,
+                    capacity: Capacity::new(3).unwrap(),
+                    rate: "9/m".parse().unwrap(),
+                }]),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -264,9 +274,11 @@ mod tests {
             on_outage: None,
             candidate: false,
             compared: Percent::NONE,
+            schedule: Schedule::NONE,
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
-            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent"].contains(field)
+            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent", "schedule"]
+                .contains(field)
         });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
         assert_eq!(parse(&limit.name, &record), Ok(limit));

@@ -16,6 +16,8 @@ local most, all = tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = microseconds()
 local terms = read_packed_terms(record) or read_terms(record, 'token-bucket')
 if not terms then return {0, 0, 0, now, EXACT} end
+-- Until a change that is overdue is made, settles credit.
+if overdue(terms, now) then return {0, 0, 0, now, now + OVERDUE_RETRY} end
 
 -- Buckets of one batch: a command takes no more arguments than Lua's stack has room for.
 local BATCH = 1000

@@ -72,8 +72,9 @@ local function arrived(under, full, at)
   return under.capacity - missing, at - rest, false
 end
 
--- Writes a bucket at rest, as a number if it may be one.
-local function keep_at_rest(terms, state, full, hold, now, as_number)
+-- Writes a bucket at rest, as a number if it may be one. `last`: the instant at which it is full with the changes ahead
+-- of a schedule.
+local function keep_at_rest(terms, state, full, hold, now, as_number, last)
   local text
   local absent_till = absent_full(terms)
   if hold > now then
@@ -83,6 +84,6 @@ local function keep_at_rest(terms, state, full, hold, now, as_number)
   else
     text = string.format('r%s%016.0f', terms.tag, full)
   end
-  local till = math.max(full, hold, absent_till)
+  local till = math.max(full, hold, absent_till, last or 0)
   redis.call('SET', state, text, 'PXAT', whole(math.ceil(till / 1000)))
 end

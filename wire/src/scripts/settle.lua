@@ -1,5 +1,6 @@
 -- Settles one bucket: every operation on it but the native commands. A worker settles a bucket that it has seen empty,
--- or does not know to be below full. Runs after settle_packed.lua, time.lua, bucket.lua, rest.lua and token_bucket.lua.
+-- or does not know to be below full. Runs after settle_packed.lua, time.lua, bucket.lua, schedule.lua, rest.lua and
+-- token_bucket.lua.
 -- KEYS  1 state  2 record  3 due index  4 previous index; under gcra only the first two
 -- ARGV  1 operation: take, peek, share, refund or reset. Besides, put-in and fill: refund and reset of a bucket that
 --       other workers take from too

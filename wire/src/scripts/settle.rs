@@ -11,11 +11,10 @@ use crate::{
 };
 
 static SETTLE: LazyLock<Script> =
-    script!("rest.lua" "token_bucket.lua" "settle.lua", after "settle_packed.lua");
-static LAZY_TOKEN_BUCKET: LazyLock<Script> =
-    script!("state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "take_packed.lua");
+    script!("schedule.lua" "rest.lua" "token_bucket.lua" "settle.lua", after "settle_packed.lua");
+static LAZY_TOKEN_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "take_packed.lua");
 static LEAKY_BUCKET: LazyLock<Script> =
-    script!("state.lua" "leaky_bucket.lua" "script_only.lua", after "take_packed.lua");
+    script!("schedule.lua" "state.lua" "leaky_bucket.lua" "script_only.lua", after "take_packed.lua");
 static FIXED_WINDOW: LazyLock<Script> =
     script!("state.lua" "windows.lua" "fixed_window.lua" "script_only.lua", after "take_packed.lua");
 static SLIDING_WINDOW: LazyLock<Script> =

@@ -1,5 +1,5 @@
 -- Takes from several buckets, of any algorithms, all or nothing. Runs after take_packed.lua, time.lua, bucket.lua,
--- rest.lua, state.lua, lazy.lua, windows.lua and the files of all algorithms.
+-- schedule.lua, rest.lua, state.lua, lazy.lua, windows.lua and the files of all algorithms.
 -- KEYS  1 and on, of each bucket in turn: state, record, due index and previous index of a token bucket; state and
 --       record under gcra; else record and state
 -- ARGV  1 and on, of each bucket in turn: algorithm; count, up to 2^53; 1, or 0 for a bucket in shadow, whose denial

@@ -8,7 +8,7 @@ use super::script;
 use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
 static TAKE_ALL: LazyLock<Script> = script!(
-    "rest.lua" "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
+    "schedule.lua" "rest.lua" "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
     "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "take_all.lua", after "take_packed.lua"
 );
 

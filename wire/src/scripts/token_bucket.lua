@@ -1,17 +1,18 @@
--- The token bucket: every operation on it but the native commands. Written upon time.lua, bucket.lua and rest.lua. GCRA
--- is the same without a due index, always at rest. State is one of
+-- The token bucket: every operation on it but the native commands. Written upon time.lua, bucket.lua, schedule.lua and
+-- rest.lua. GCRA is the same without a due index, always at rest. State is one of
 --   a counter of the tokens left, in the due index or the previous one: a daemon credits it
 --   a value at rest, see rest.lua: it fills by itself
 --   none: the bucket is full. A counter in no index counts as none; a bare DECR that came late has left it.
 -- Without catch-up, and where tokens come at calendar instants, no bucket is at rest.
 -- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even a bare DECR's.
 -- The arguments from `operation` on are those of settle.lua. Returns the reply of settle.lua, always as all numbers,
--- and whether the bucket may be at rest.
+-- and whether the bucket may be at rest under terms that a worker has read.
 local function token_bucket(algorithm, state, record, due, previous, now, operation, count, may_count, last,
   in_hand_for, spare)
-  local terms = read_terms(record, algorithm)
-  if not terms then return unknown(state, now), false end
-  if not due then terms.catch_up = true end
+  local own = read_terms(record, algorithm)
+  if not own then return unknown(state, now), false end
+  if not due then own.catch_up = true end
+  local terms = with_changes(own, record, now)
   local rests = terms.n > 0 and terms.catch_up
   local as_number = due and rests_as_number(terms)
   local puts = operation == 'put-in' or operation == 'fill'
@@ -20,20 +21,24 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   -- As last written ...
   local member = due and string.sub(state, #due)
   local text = redis.call('GET', state)
+  local under = terms
   local form, tag, said, hold = parse_rest(text, terms.tag)
+  while form and tag ~= under.tag and under ~= own do
+    under = under.before
+    form, tag, said, hold = parse_rest(text, under.tag)
+  end
   local tokens, score, found, indexed, stepped, moved = nil, nil, 'absent', nil, false, doubt > 0
   if form then
-    local under = tag == terms.tag and terms or read_previous_terms(record)
     -- A shard that was published later than others counts its terms from 1 as well, and has no previous ones.
-    if not under.capacity then under = terms end
+    if tag ~= under.tag then under = before_own(own, record) or terms end
     -- A value that was written under a quota tells nothing under a rate.
     if under.n > 0 then
       found = 'rest'
       if form == 'f' then
         local taken = first_taken(under, state, said)
         local at = math.min(taken + 999, now)
-        if under == terms then
-          tokens, score = absent(terms, at)
+        if under.anchor then
+          tokens, score = absent(under, at)
         else
           tokens, score = under.capacity, start(at, under.n, under.p)
         end
@@ -47,14 +52,14 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
         moved = moved or stepped and not owes
       end
       if under ~= terms then
-        tokens, score = migrate(under, terms, tokens, score)
+        tokens, score = carried(terms, under, tokens, score)
         moved = true
       end
       tokens, score = credit(terms, tokens, score, now)
     end
   elseif due then
     indexed, found = redis.call('ZSCORE', due, member), 'due'
-    if not indexed and terms.has_previous then
+    if not indexed and own.has_previous then
       indexed, found = redis.call('ZSCORE', previous, member), 'previous'
     end
     if not indexed then
@@ -65,10 +70,11 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
       score = score_in_index(indexed)
       local written = score
       if found == 'previous' then
-        tokens, score = migrate_counter(read_previous_terms(record), terms, number, score)
+        tokens, score = migrate_counter(read_previous_terms(record), own, number, score)
       else
-        tokens, met = counted(terms, number)
+        tokens, met = counted(own, number)
       end
+      tokens, score = carried(terms, own, tokens, score)
       -- The tokens in doubt are added before the credit, and taken off again after it. A credit up to the capacity then
       -- does not forget them. A full bucket that still has a key counts from now, as an absent one does.
       if terms.catch_up or tokens >= terms.capacity then
@@ -111,7 +117,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local verdict, granted, missing
   tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   if missing > 0 then
-    wait = time_to(terms, score, missing, now)
+    wait = wait_for(terms, tokens, score, missing, now)
     -- Without catch-up, only the daemon's ticks bring tokens. A tick that is due comes soon, or never if no daemon is
     -- alive, so the caller asks again after a quarter of one.
     if not terms.catch_up then
@@ -134,11 +140,13 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
     counts = counts or due and now + ahead >= EXACT
   end
+  -- Terms that no daemon has published have no due index.
+  if terms.from then counts = false end
 
   -- A denied operation that credits nothing writes nothing. The next credit clamps debt.
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     local full = absent(terms, now) >= terms.capacity
-    if full and terms.n > 0 and terms.anchor < terms.capacity then
+    if full and terms.n > 0 and terms.anchor < terms.capacity and not terms.from then
       -- An absent bucket has grown to its new capacity, so the terms can be packed again. A worker may not be
       -- allowed to.
       terms.anchor = terms.capacity
@@ -154,11 +162,13 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
       if vanishes then
         redis.call('DEL', state)
       else
-        keep_at_rest(terms, state, gap == 0 and now or now + ahead, hold, now, as_number)
+        local full_at = gap == 0 and now or math.min(now + ahead, EXACT - 1)
+        keep_at_rest(terms, state, full_at, hold, now, as_number, terms.ahead and reached(terms, tokens, score))
       end
       if counting then redis.call('ZREM', found == 'due' and due or previous, member) end
     end
     counting = counts and not vanishes
   end
-  return {ended and 2 or verdict, tokens, terms.capacity, wait, ahead, now, granted, counting and 1 or 0}, rests
+  return {ended and 2 or verdict, tokens, terms.capacity, wait, ahead, now, granted, counting and 1 or 0},
+    rests and not terms.from
 end

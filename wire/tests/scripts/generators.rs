@@ -7,8 +7,8 @@ use topup_twin::Record;
 use topup_wire::{
     bucket::Pace,
     limit::{
-        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Percent, Period, Rate, Rollout, Rule, Shards,
-        Supply, Terms, Windows,
+        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Percent, Period, Rate, Rollout, Rule, Schedule,
+        Shards, Supply, Terms, Windows,
     },
     scripts::rests_as_number,
 };
@@ -84,6 +84,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         candidate: false,
         on_outage: None,
         compared: Percent::NONE,
+        schedule: Schedule::NONE,
     }
 }
 

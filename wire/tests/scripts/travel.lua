@@ -14,6 +14,12 @@ for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) d
   -- 0 is none, and 2^53 never.
   if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, score(instant)) end
 end
+local schedule = redis.call('HGET', KEYS[1], 'schedule')
+if schedule and schedule ~= '' then
+  local changes = {}
+  for at, rest in string.gmatch(schedule, '(%d+)( [^,]+)') do changes[#changes + 1] = score(at) .. rest end
+  redis.call('HSET', KEYS[1], 'schedule', table.concat(changes, ','))
+end
 -- The last number of the packed terms of other algorithms is an instant.
 local packed = redis.call('HGET', KEYS[1], 'packed')
 if packed and #packed == 40 and struct.unpack('<d', packed, 33) > 0 then

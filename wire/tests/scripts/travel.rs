@@ -4,7 +4,7 @@ use redis::Script;
 use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::{
     keyspace::ShardKeys,
-    limit::{Limit, Supply},
+    limit::{Limit, Schedule, ScheduledChange, Supply},
 };
 
 use crate::server::Redis;
@@ -52,6 +52,12 @@ pub(crate) fn travel_record(limit: &mut Limit, record: &mut Record, by: i64) {
     for instant in [&mut record.filled, &mut record.fills, &mut record.since, &mut record.anchored] {
         earlier(instant, by);
     }
+    let moved = |mut change: ScheduledChange| {
+        earlier(&mut change.at, by);
+        change
+    };
+    record.schedule = Schedule::new(record.schedule.changes().map(moved));
+    limit.schedule = record.schedule;
     if let Some(before) = &mut record.previous {
         earlier(&mut before.filled, by);
     }

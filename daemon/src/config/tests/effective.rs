@@ -49,6 +49,26 @@ fn the_entry_that_fired_last_sets_what_it_names_and_the_rest_is_the_limits_own()
 }
 
 #[test]
+fn the_next_changes_are_those_that_the_boundaries_will_make() {
+    let limit = limit(NIGHTS);
+    let now = utc("2026-06-01T23:00:00Z");
+    let changes = limit.changes_after(now);
+    assert_eq!(changes.len(), 24);
+    let mut expected = limit.effective_at(now);
+    for (at, terms) in changes {
+        expected = limit.effective_at(expected.until.unwrap());
+        assert_eq!((Some(at), terms), (expected.since, expected.terms));
+    }
+}
+
+#[test]
+fn a_firing_that_changes_nothing_is_no_change() {
+    let limit =
+        limit("capacity = 1\nrate = \"1/s\"\n[[limit.x.schedule]]\ncron = \"0 0 * * * *\"\nrate = \"2/s\"");
+    assert_eq!(limit.changes_after(utc("2026-06-01T23:00:00Z")), []);
+}
+
+#[test]
 fn entries_apply_on_the_days_the_clocks_change() {
     let limit = limit(NIGHTS);
     // The skipped time does not exist, so the entry applies from 03:00 CEST on.

@@ -9,12 +9,13 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMG
      PEXPIREAT PTTL RENAME RPUSH SET TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 10] = [
+const SHARED: [&str; 11] = [
     "bucket",
     "lazy",
     "packed_state",
     "records_as_arguments",
     "rest",
+    "schedule",
     "settle_packed",
     "state",
     "take_packed",
@@ -91,9 +92,11 @@ impl Source {
     pub(crate) fn whole(&self) -> String {
         // A header's lines are broken anywhere.
         let header = self.header().replace("\n--", "");
-        let every =
-            [["take_packed", "time", "bucket", "rest", "state", "lazy", "windows"].as_slice(), &ALGORITHMS]
-                .concat();
+        let every = [
+            ["take_packed", "time", "bucket", "schedule", "rest", "state", "lazy", "windows"].as_slice(),
+            &ALGORITHMS,
+        ]
+        .concat();
         let upon = match () {
             () if header.contains("Runs after time.lua, bucket.lua and packed_state.lua.") => {
                 ["time", "bucket", "packed_state"].as_slice()
@@ -101,14 +104,14 @@ impl Source {
             () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
                 &["time", "bucket", "rest"]
             }
-            () if header.contains("bucket.lua, rest.lua and token_bucket.lua.") => {
-                &["settle_packed", "time", "bucket", "rest", "token_bucket"]
+            () if header.contains("bucket.lua, schedule.lua, rest.lua and token_bucket.lua.") => {
+                &["settle_packed", "time", "bucket", "schedule", "rest", "token_bucket"]
             }
             () if header.contains(
                 "Runs after take_packed.lua, time.lua, bucket.lua and the file of the algorithm",
             ) =>
             {
-                &["take_packed", "time", "bucket", "state", "lazy", "lazy_token_bucket"]
+                &["take_packed", "time", "bucket", "schedule", "state", "lazy", "lazy_token_bucket"]
             }
             () if header.contains("and the files of all algorithms") => &every,
             () => &[],

@@ -6,6 +6,7 @@ mod counters;
 mod promised;
 mod rated;
 mod record;
+mod schedule;
 mod script_only;
 mod settle_packed;
 mod take_all;

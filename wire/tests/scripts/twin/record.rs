@@ -6,7 +6,7 @@ use topup_twin::Record;
 use topup_wire::{
     bucket::Pace,
     keyspace::ShardKeys,
-    limit::{Algorithm, Limit, Supply},
+    limit::{Algorithm, Limit, Schedule, Supply, Terms},
     namespace::Namespace,
     reply::PublishReply,
 };
@@ -82,6 +82,38 @@ impl Twin {
         changed
     }
 
+    /// Publishes what the schedule has made of the limit by now, as a daemon that comes late does: until all changes
+    /// are made, the buckets have to be migrated after each. Returns whether there are buckets to migrate.
+    pub(crate) async fn catch_up_with_schedule(&mut self, redis: &mut Redis, active: bool) -> bool {
+        let now = redis.time().await;
+        let due: Vec<_> = self.record.schedule.changes().take_while(|change| change.at <= now).collect();
+        let Some(last) = due.last() else { return false };
+        let mut limit = self.limit.clone();
+        limit.terms = Terms { capacity: last.capacity, supply: Supply::Rate(last.rate) };
+        let left = self.record.schedule.changes().filter(|change| change.at > now);
+        limit.schedule = Schedule::new(left);
+        let reply = publish(&mut redis.connection, &self.keys, &limit, Some(last.at)).await.unwrap();
+        let mut made = 0;
+        for change in due.iter().take(if active { 1 } else { due.len() }) {
+            self.record = self.record.changed_by(*change);
+            made += 1;
+        }
+        self.has_previous = active;
+        if self.record.schedule == limit.schedule {
+            assert_eq!(reply, PublishReply::Changed);
+            self.limit = limit;
+            self.generation += 1;
+        } else {
+            assert_eq!(reply, PublishReply::Busy);
+            let terms = self.record;
+            let made = self.limit.schedule.changes().nth(made - 1).unwrap();
+            self.limit.terms = Terms { capacity: made.capacity, supply: Supply::Rate(made.rate) };
+            self.limit.schedule = terms.schedule;
+            redis.ask::<()>(&["HSET", &self.keys.record, "frozen", "0"]).await;
+        }
+        true
+    }
+
     /// An absent bucket that has grown to a raised capacity by `now` is full for good, once a script has seen it.
     pub(crate) async fn grow(&mut self, redis: &mut Redis, now: u64) {
         if self.record.anchor < self.record.capacity {
@@ -124,6 +156,7 @@ impl Twin {
             ("on_outage", String::new()),
             ("candidate", "0".to_owned()),
             ("compare_percent", "0".to_owned()),
+            ("schedule", record.schedule.to_string()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.has_previous).to_string()),
@@ -147,7 +180,10 @@ impl Twin {
             self.record;
         let one = windows.filter(|windows| windows.rules().len() == 1);
         let (length, aligned) = one.map_or((0, 0), |one| (one.longest(), one.aligned().into()));
-        let exact = n > 0 && (n <= p || p == 1) && u128::from(n) * u128::from(p) < 1 << 53;
+        let exact = n > 0
+            && self.record.schedule.is_empty()
+            && (n <= p || p == 1)
+            && u128::from(n) * u128::from(p) < 1 << 53;
         let plain = exact && anchor >= capacity;
         let period = self.record.period();
         let near = 5.0 * (period as f64 * n as f64 / p as f64).ceil();

@@ -9,7 +9,7 @@ use topup_wire::{
     scripts,
 };
 
-use super::record::Twin;
+use super::{record::Twin, schedule::schedule};
 use crate::{
     generators::{FAR, any_size, count, limit, on_change, seeds, some_time},
     server::{Content, Keyspace, Redis, instant},
@@ -58,6 +58,15 @@ struct World<S> {
 
 /// Random worlds in which the script and its twin see the same.
 pub(super) async fn agree<S: Kept>() {
+    agree_with::<S>(false).await;
+}
+
+/// The same under changes that a schedule makes, and no daemon.
+pub(super) async fn agree_under_schedules<S: Kept>() {
+    agree_with::<S>(true).await;
+}
+
+async fn agree_with<S: Kept>(scheduled: bool) {
     let (mut redis, mut steps, mut replies) = (Redis::start().await, 0, 0);
     for (_seed, mut rng) in seeds(WORLDS) {
         let mut first = limit(1, "1/s");
@@ -65,6 +74,9 @@ pub(super) async fn agree<S: Kept>() {
         first.algorithm = S::ALGORITHM;
         first.catch_up = rng.random_bool(0.5);
         first.on_change = on_change(&mut rng);
+        if scheduled {
+            first.schedule = schedule(&mut rng, redis.time().await, S::terms);
+        }
         let twin = Twin::new(&mut redis, first).await;
         let buckets = [const { None::<S> }; 2];
         let mut world = World { redis, twin, buckets, expiries: [0; 2], travelled: 0, replies: 0 };
@@ -98,7 +110,7 @@ impl<S: Kept> World<S> {
                 self.settle(i, operation).await;
             }
             7 if rng.random_bool(0.3) => self.settle(i, Operation::Reset).await,
-            7 if rng.random_bool(0.5) => self.change(rng).await,
+            7 if rng.random_bool(0.5) && self.twin.record.schedule.is_empty() => self.change(rng).await,
             _ => {
                 // Keys expire by the ms, so time passes by the ms.
                 let by = S::some_time(&self.twin.record, rng) / 1_000 * 1_000;

@@ -284,6 +284,21 @@ impl World {
         }
     }
 
+    /// A daemon comes late, and publishes what the schedule has changed by now.
+    pub(crate) async fn catch_up_with_schedule(&mut self) {
+        if self.counting().any(|(_, held)| held.is_previous) {
+            return;
+        }
+        let active = self.counting().next().is_some();
+        if self.twin.catch_up_with_schedule(&mut self.redis, active).await {
+            for bucket in &mut self.buckets {
+                if let Bucket::Counting(held) = bucket {
+                    held.is_previous = true;
+                }
+            }
+        }
+    }
+
     /// Redis drops a counter, as it may when memory runs out.
     pub(crate) async fn evict(&mut self, i: usize) {
         let counter = self.twin.keys.counter(MEMBERS[i]);

@@ -1,0 +1,51 @@
+//! Scheduled changes of terms hold without a daemon.
+
+use topup_sim::{Ask, Fault, Law, Plan, Promise, SECOND, Stream, run, story};
+
+#[test]
+fn scheduled_changes_hold_without_a_daemon() {
+    for (workers, seeds) in [(1, 80), (4, 80), (16, 40), (64, 8)] {
+        for seed in 0..seeds {
+            let plan = Plan::over_boundaries(seed, workers);
+            if let Some(broken) = run(&plan, None).broken {
+                panic!("{workers} workers: {}", story(&plan, None, &broken));
+            }
+        }
+    }
+}
+
+#[test]
+fn each_planted_fault_of_schedules_is_found() {
+    for fault in [Fault::ScheduleIgnored, Fault::ChangeAheadUnseen] {
+        let law = |seed| Some(run(&Plan::over_boundaries(seed, 4), Some(fault)).broken?.law);
+        println!("{fault:?}: {:?}", (0..100).find_map(law).expect("some seed finds it"));
+    }
+    // The bucket is empty before a cut, and nobody asks until it would have been full without the cut.
+    let mut plan = Plan::calm(1, 1, Promise::new(100, 100, SECOND));
+    plan.daemons.many = 0;
+    plan.lasts = 6 * SECOND;
+    plan.schedule = vec![(3 * SECOND, Promise::new(100, 5, SECOND))];
+    let at_once = |at, tokens| Stream::Once { at, worker: 0, ask: Ask::Take(tokens, 0) };
+    plan.traffic = vec![at_once(5 * SECOND / 2, 100), at_once(4 * SECOND, 100)];
+    assert_eq!(run(&plan, None).broken, None);
+    let broken = run(&plan, Some(Fault::ChangeAheadForgotten)).broken.expect("the fault is found");
+    assert!(matches!(broken.law, Law::Over(_)), "{broken:?}");
+}
+
+#[test]
+fn the_rate_changes_at_the_boundary_for_all_workers() {
+    let (fast, slow) = (Promise::new(10, 100, SECOND), Promise::new(10, 10, SECOND));
+    for (before, after, workers, most) in
+        [(fast, slow, 1, 1), (slow, fast, 4, 1), (fast, slow, 16, 2), (slow, fast, 64, 2)]
+    {
+        let mut plan = Plan::calm(7, workers, before);
+        plan.daemons.many = 0;
+        plan.lasts = 6 * SECOND;
+        plan.schedule = vec![(3 * SECOND, after)];
+        plan.traffic = vec![Stream::Takes { gap: 1_000, most }];
+        let admitted = run(&plan, None).counts.admitted;
+        assert!((335..=341).contains(&admitted), "{admitted} of 340, {workers} workers");
+        let ignored = run(&plan, Some(Fault::ScheduleIgnored)).counts.admitted;
+        println!("{workers} workers: {admitted} of 340; {ignored} without the schedule");
+    }
+}
