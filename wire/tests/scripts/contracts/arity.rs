@@ -43,7 +43,7 @@ async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
     let mut redis = Redis::start().await;
     let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
-    publish(conn, &keys, &limit(3, "1/s"), None).await.unwrap();
+    publish(conn, &keys, &limit(3, "1/h"), None).await.unwrap();
     scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(1), true, 0).await.unwrap();
     let before = redis.keyspace().await;
     for source in sources::scripts() {
