@@ -109,6 +109,23 @@ pub use outage::{OutageCounts, OutageReason};
 pub use reserve::Reserved;
 pub use take::Take;
 pub use take_all::{LimitDecision, MultiDecision};
+/// # Examples
+/// ```no_run
+/// #[derive(Debug)]
+/// enum Failure {
+///     TooMany(topup::Denied),
+///     Limiter(topup::Error),
+/// }
+/// # impl From<topup::Denied> for Failure { fn from(denied: topup::Denied) -> Self { Self::TooMany(denied) } }
+/// # impl From<topup::Error> for Failure { fn from(error: topup::Error) -> Self { Self::Limiter(error) } }
+///
+/// #[topup::limited(limit = "api", wait = "2s")]
+/// #[topup::limited(limit = "sms", key = number, message = "one text message a minute")]
+/// async fn send(number: &str, text: &str) -> Result<(), Failure> {
+///     // runs only if both limits allow it
+///     Ok(())
+/// }
+/// ```
 #[cfg(feature = "macros")]
 pub use topup_macros::limited;
 pub use topup_wire::{

@@ -163,13 +163,13 @@ impl MultiDecision {
                 Some(decision) => decisions.push(decision),
                 // The caller gets the error, and tokens of local buckets stay.
                 None => {
-                    give_back(client, takes, &decisions);
+                    put_back(client, takes, &decisions);
                     return Err(error);
                 }
             }
         }
         if !decisions.iter().all(|(decision, _)| decision.is_allowed()) {
-            give_back(client, takes, &decisions);
+            put_back(client, takes, &decisions);
         }
         for (take, (decision, by)) in takes.iter().zip(&decisions) {
             if let Some(by) = by {
@@ -311,10 +311,10 @@ impl BucketTake {
 }
 
 /// Gives tokens of local buckets back.
-fn give_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Option<OnOutage>)]) {
+fn put_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Option<OnOutage>)]) {
     for (take, (decision, by)) in takes.iter().zip(decisions) {
         if *by == Some(OnOutage::Local) && decision.is_allowed() {
-            take.entry.give_back_locally(take.count, client);
+            take.entry.put_back_locally(take.count, client);
         }
     }
 }

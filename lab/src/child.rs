@@ -84,6 +84,11 @@ impl ChildProcess {
         self.tell_line(&serde_json::to_string(message)?).await
     }
 
+    /// Whether its standard input is open.
+    pub fn listens(&self) -> bool {
+        self.input.is_some()
+    }
+
     /// Closes its standard input.
     pub fn close_input(&mut self) {
         self.input = None;

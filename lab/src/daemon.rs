@@ -15,13 +15,14 @@ use crate::ChildProcess;
 /// The daemon promises to end within a second.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// Variables of the user's environment that would make a daemon another than its config says.
-const NOT_INHERITED: [&str; 6] = [
+const NOT_INHERITED: [&str; 7] = [
     "TOPUP_REDIS_URL",
     "TOPUP_LOG",
     "CREDENTIALS_DIRECTORY",
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",
+    "JOURNAL_STREAM",
 ];
 /// Lines of the log that an error shows.
 const LAST_LINES: usize = 8;

@@ -1,4 +1,4 @@
-//! Shared tools of the demo, the comparison and the benchmarks.
+//! Shared tools of the demo, the comparison, the benchmarks and the tests end to end.
 //!
 //! | to do | use |
 //! |---|---|

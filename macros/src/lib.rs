@@ -24,24 +24,6 @@ mod stack;
 /// Several of these attributes on one function are one decision: tokens are taken from all limits or from none. `wait`,
 /// `client` and `on_outage` are given once, for all of them. The attribute has to be written as `limited` or
 /// `topup::limited`.
-///
-/// # Examples
-/// ```no_run
-/// #[derive(Debug)]
-/// enum Failure {
-///     TooMany(topup::Denied),
-///     Limiter(topup::Error),
-/// }
-/// # impl From<topup::Denied> for Failure { fn from(denied: topup::Denied) -> Self { Self::TooMany(denied) } }
-/// # impl From<topup::Error> for Failure { fn from(error: topup::Error) -> Self { Self::Limiter(error) } }
-///
-/// #[topup::limited(limit = "api", wait = "2s")]
-/// #[topup::limited(limit = "sms", key = number, message = "one text message a minute")]
-/// async fn send(number: &str, text: &str) -> Result<(), Failure> {
-///     // runs only if both limits allow it
-///     Ok(())
-/// }
-/// ```
 #[proc_macro_attribute]
 pub fn limited(arguments: TokenStream, function: TokenStream) -> TokenStream {
     expand::expand(arguments.into(), function.into()).unwrap_or_else(syn::Error::into_compile_error).into()

@@ -165,13 +165,16 @@ impl Server {
             }
         }
         let (mut reply, mut debt) = (AtRestNumber::NotAtRest, 0);
-        if let Bucket::AtRest(AtRest::Until { tag, full_at, .. }) = key.bucket
-            && key.number
+        if let Bucket::AtRest(AtRest::Until { tag, full_at, hold }) = key.bucket
+            && (key.number || hold > 0)
         {
             let missing = written.tokens_in(full_at.saturating_sub(now));
             debt = missing.saturating_sub(written.capacity.get());
             let tag = if self.fault == Some(Fault::OtherTermsUnseen) { written.tag } else { tag.into() };
-            reply = read_number_at_rest(number_at_rest(tag, full_at), written.tag);
+            reply = match read_number_at_rest(number_at_rest(tag, full_at), written.tag) {
+                AtRestNumber::Full(full_at) if !key.number => AtRestNumber::Held(full_at),
+                reply => reply,
+            };
         }
         Corrected { reply, is_another, shifted, debt }
     }

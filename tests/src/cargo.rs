@@ -1,38 +1,34 @@
-//! The daemon's program, built once, as the tests themselves were.
+//! The daemon's program, built by cargo as the tests themselves were.
 
 use std::env;
-use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
-/// The path of `topupd`, which is built first: with the profile of this test, into the same target folder.
+/// The path of `topupd`.
 ///
-/// Cargo names a package's binaries to the tests of that package only, and these tests are a package of their own.
+/// Cargo builds the programs of a package for the tests of that package only. Each package that tests the daemon
+/// therefore has it among its own programs, under the package's name.
 pub(crate) fn topupd() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(build)
+    PROGRAM.get_or_init(find)
 }
 
-fn build() -> PathBuf {
+fn find() -> PathBuf {
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "topup-tests".to_owned());
     // <target>/<profile>/deps/e2e-<hash>
     let test = env::current_exe().expect("a test has a path");
-    let profile_dir = test.ancestors().nth(2).expect("a test is in <target>/<profile>/deps");
-    let target = profile_dir.parent().expect("a profile is in <target>");
-    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
-        Some("debug") => "dev",
-        Some(name) => name,
-        None => panic!("{} names no profile", profile_dir.display()),
-    };
-    // The whole workspace decides the features of the packages below, as in `cargo build --workspace`: so what
-    // that has built is used again.
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
-        .args(["build", "--quiet", "--locked", "--workspace", "--bin", "topupd", "--profile", profile])
-        .arg("--target-dir")
-        .arg(target)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap_or_else(|error| panic!("cargo cannot be run: {error}"));
-    assert!(output.status.success(), "topupd does not build:\n{}", String::from_utf8_lossy(&output.stderr));
-    profile_dir.join("topupd")
+    let profile = test.ancestors().nth(2).expect("a test is in <target>/<profile>/deps");
+    let program = profile.join(format!("topupd-of-{package}"));
+    assert!(program.exists(), "{} is missing: `cargo test -p {package}` builds it", program.display());
+    // Under its own name, which it repeats in its messages.
+    let folder = profile.join(format!("of-{package}"));
+    fs::create_dir_all(&folder).expect("a folder in <target>");
+    let topupd = folder.join("topupd");
+    match symlink(&program, &topupd) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{}: {error}", topupd.display()),
+        _ => topupd,
+    }
 }

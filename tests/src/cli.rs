@@ -8,8 +8,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::daemon::NOT_INHERITED;
-use crate::{Redis, SOON, cargo};
+use crate::{Redis, SOON, daemon};
 
 /// A command line of `topupd`, run in an empty folder and without the caller's environment.
 #[derive(Debug)]
@@ -37,14 +36,11 @@ impl Cli {
     ///
     /// # Panics
     ///
-    /// When `topupd` does not build.
+    /// When `topupd` is not built.
     pub fn new(args: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temp folder");
-        let mut command = Command::new(cargo::topupd());
-        for name in NOT_INHERITED {
-            command.env_remove(name);
-        }
-        command.args(args).env("NO_COLOR", "1").current_dir(dir.path()).kill_on_drop(true);
+        let mut command = Command::from(daemon::command());
+        command.args(args).current_dir(dir.path()).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { command, dir }
     }

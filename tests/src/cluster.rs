@@ -65,11 +65,6 @@ impl Cluster {
             let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
             node.redis.ask::<()>(&words.collect::<Vec<_>>()).await;
         }
-        let (first, others) = cluster.nodes.split_first().expect("a cluster has a node");
-        for other in others {
-            let (port, bus) = (other.port().to_string(), other.bus.to_string());
-            first.redis.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
-        }
         cluster.agree().await;
         for (replica, of) in cluster.nodes[masters..].iter().zip(of) {
             replica.redis.ask::<()>(&["CLUSTER", "REPLICATE", &cluster.nodes[*of].id]).await;
@@ -85,6 +80,16 @@ impl Cluster {
         cluster
     }
 
+    /// Has `node` meet those that it does not know. A meeting that takes longer than the timeout of a node is forgotten,
+    /// perhaps on one side only.
+    async fn meet(&self, node: &Node) {
+        let known = node.redis.ask::<String>(&["CLUSTER", "NODES"]).await;
+        for other in self.nodes.iter().filter(|other| !known.contains(&other.id)) {
+            let (port, bus) = (other.port().to_string(), other.bus.to_string());
+            node.redis.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
+        }
+    }
+
     /// Waits until every node knows all others, and that all hash slots are served.
     async fn agree(&self) {
         let known = format!("cluster_known_nodes:{}\r", self.nodes.len());
@@ -92,7 +97,13 @@ impl Cluster {
             let agreed = async || {
                 let info = node.redis.ask::<String>(&["CLUSTER", "INFO"]).await;
                 let well = ["cluster_state:ok", "cluster_slots_ok:16384", &known];
-                if well.iter().all(|line| info.contains(line)) { Ok(()) } else { Err(info) }
+                if well.iter().all(|line| info.contains(line)) {
+                    return Ok(());
+                }
+                if !info.contains(&known) {
+                    self.meet(node).await;
+                }
+                Err(info)
             };
             eventually(SOON, agreed).await;
         }

@@ -5,28 +5,17 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::net::unix::pipe::Receiver;
-use tokio::process::{Child, Command};
 use tokio::time::timeout;
+use topup_lab::ChildProcess;
 
 use crate::lines::Lines;
 use crate::{NotifySocket, Redis, cargo};
-
-/// Variables that a test must not inherit.
-pub(crate) const NOT_INHERITED: [&str; 7] = [
-    "TOPUP_REDIS_URL",
-    "TOPUP_LOG",
-    "CREDENTIALS_DIRECTORY",
-    "NOTIFY_SOCKET",
-    "WATCHDOG_USEC",
-    "WATCHDOG_PID",
-    "JOURNAL_STREAM",
-];
 
 /// The start of a daemon, with a `config.toml` in a temp folder of its own.
 #[derive(Debug)]
@@ -41,7 +30,7 @@ pub struct Launch {
 /// A running `topupd run`; killed on drop.
 #[derive(Debug)]
 pub struct Daemon {
-    child: Child,
+    child: ChildProcess,
     stderr: Lines,
     dir: TempDir,
 }
@@ -54,15 +43,12 @@ impl Launch {
     ///
     /// # Panics
     ///
-    /// When `topupd` does not build or the file cannot be written.
+    /// When `topupd` is not built, or the file cannot be written.
     pub fn new(config: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temp folder");
         write(&config_path(&dir), config);
-        let mut command = Command::new(cargo::topupd());
-        for name in NOT_INHERITED {
-            command.env_remove(name);
-        }
-        command.env("NO_COLOR", "1").stdin(Stdio::null()).kill_on_drop(true);
+        let mut command = command();
+        command.stdin(Stdio::null());
         Self { command, args: Vec::new(), dir, is_journal: false }
     }
 
@@ -115,9 +101,7 @@ impl Launch {
             self.command.env("JOURNAL_STREAM", format!("{}:{}", stream.dev(), stream.ino()));
         }
         self.command.stdout(Stdio::null()).stderr(writer);
-        let child = self.command.spawn().unwrap_or_else(|error| panic!("topupd cannot be run: {error}"));
-        // The command holds the writing end, and would keep the pipe open.
-        drop(self.command);
+        let child = ChildProcess::start(self.command).unwrap_or_else(|error| panic!("{error:#}"));
         let stderr = Receiver::from_owned_fd(stderr.into()).expect("a pipe is read without blocking");
         let stderr = Lines::of(stderr);
         Daemon { child, stderr, dir: self.dir }
@@ -130,7 +114,8 @@ impl Launch {
     /// When it cannot be started, or does not end within `deadline`.
     pub async fn check(mut self, deadline: Duration) -> Output {
         self.say("check");
-        let output = timeout(deadline, self.command.output()).await;
+        let mut command = tokio::process::Command::from(self.command);
+        let output = timeout(deadline, command.kill_on_drop(true).output()).await;
         output
             .unwrap_or_else(|_| panic!("`topupd check` did not end within {deadline:?}"))
             .unwrap_or_else(|error| panic!("topupd cannot be run: {error}"))
@@ -150,7 +135,7 @@ impl Daemon {
         Launch::new(config).redis(redis).run()
     }
 
-    /// The program itself, built when it is not yet.
+    /// The program itself.
     #[must_use]
     pub fn program() -> &'static Path {
         cargo::topupd()
@@ -190,9 +175,7 @@ impl Daemon {
     ///
     /// When it has been awaited already.
     pub fn signal(&self, signal: Signal) {
-        let pid = self.pid().cast_signed();
-        let pid = Pid::from_raw(pid).expect("a child has a pid");
-        kill_process(pid, signal).unwrap_or_else(|error| panic!("{signal:?} not sent: {error}"));
+        self.child.signal(signal).unwrap_or_else(|error| panic!("{signal:?} not sent: {error:#}"));
     }
 
     /// Its process id.
@@ -211,10 +194,10 @@ impl Daemon {
     ///
     /// When `deadline` passes first; the message holds its whole output.
     pub async fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
-        match timeout(deadline, self.child.wait()).await {
-            Ok(status) => status.expect("a child can be awaited"),
-            Err(_) => panic!("it runs still after {deadline:?}; its output:\n{}", self.lines().join("\n")),
-        }
+        let ended = self.child.exit(deadline).await;
+        ended.unwrap_or_else(|error| {
+            panic!("{error} ({deadline:?}); its output:\n{}", self.lines().join("\n"))
+        })
     }
 
     /// The path of its configuration.
@@ -233,6 +216,11 @@ impl Daemon {
         write(&new, text);
         std::fs::rename(&new, self.config()).unwrap_or_else(|error| panic!("{}: {error}", new.display()));
     }
+}
+
+/// A command that runs `topupd`, without the caller's environment for daemons.
+pub(crate) fn command() -> Command {
+    topup_lab::Daemon::command(cargo::topupd()).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn config_path(dir: &TempDir) -> PathBuf {

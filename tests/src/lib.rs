@@ -8,7 +8,6 @@
 pub mod attempt;
 pub mod certificates;
 pub mod cli;
-pub mod clock;
 pub mod cluster;
 pub mod daemon;
 pub mod eventually;
@@ -39,6 +38,7 @@ pub use crate::seed::Seed;
 pub use crate::stalls::Stalls;
 pub use crate::workers::Workers;
 pub use rustix::process::Signal;
+pub use topup_lab::clock;
 
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue};
 use topup_embedded::{Builder, RedisServer};
+use topup_lab::RedisCounters;
 
 use crate::SOON;
 
@@ -33,6 +34,7 @@ impl Redis {
     ///
     /// When it does not start.
     pub async fn with(builder: Builder) -> Self {
+        let builder = builder.start_within(SOON);
         let start = tokio::task::spawn_blocking(|| builder.start());
         let server = start.await.expect("a start does not panic").unwrap_or_else(|error| panic!("{error}"));
         let connection = connect(server.url()).await;
@@ -90,12 +92,12 @@ impl Redis {
 
     /// Calls of `command` (`decr`, `evalsha`) since the start or the last reset.
     pub async fn command_calls(&self, command: &str) -> u64 {
-        self.command_stat(command, "calls").await.map_or(0, whole)
+        self.command_stat(command).await.0
     }
 
     /// Time that Redis spent on those calls, in µs.
     pub async fn command_usec(&self, command: &str) -> u64 {
-        self.command_stat(command, "usec").await.map_or(0, whole)
+        self.command_stat(command).await.1
     }
 
     /// Starts counting commands anew.
@@ -103,18 +105,11 @@ impl Redis {
         self.ask::<()>(&["CONFIG", "RESETSTAT"]).await;
     }
 
-    async fn command_stat(&self, command: &str, field: &str) -> Option<String> {
-        let info: String = self.ask(&["INFO", "commandstats"]).await;
-        // cmdstat_decr:calls=3,usec=5,usec_per_call=1.67,rejected_calls=0,failed_calls=0
-        let start = format!("cmdstat_{command}:");
-        let stats = info.lines().find_map(|line| line.strip_prefix(&start))?;
-        stats.split(',').find_map(|stat| stat.strip_prefix(field)?.strip_prefix('=')).map(str::to_owned)
+    async fn command_stat(&self, command: &str) -> (u64, u64) {
+        let counters = RedisCounters::read(&mut self.connection()).await;
+        let (calls, micros) = counters.unwrap_or_else(|error| panic!("{error:#}")).of(&[command]);
+        (calls as u64, micros as u64)
     }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for map_or")]
-fn whole(number: String) -> u64 {
-    number.parse().expect("Redis counts in whole numbers")
 }
 
 async fn connect(url: &str) -> MultiplexedConnection {

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use redis::Cmd;
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
-use topup_embedded::ReservedPort;
+use topup_lab::{ChildProcess, ReservedPort};
 
 use crate::{Redis, SOON, eventually};
 
@@ -32,7 +31,7 @@ pub struct Sentinels {
 #[derive(Debug)]
 struct Sentinel {
     port: ReservedPort,
-    child: Child,
+    child: Option<ChildProcess>,
     _folder: TempDir,
 }
 
@@ -137,13 +136,9 @@ impl Sentinels {
     }
 
     /// Kills all sentinels.
-    ///
-    /// # Panics
-    ///
-    /// When one cannot be killed.
-    pub async fn kill_sentinels(&mut self) {
+    pub fn kill_sentinels(&mut self) {
         for sentinel in &mut self.sentinels {
-            sentinel.child.kill().await.expect("a child can be killed");
+            drop(sentinel.child.take());
         }
     }
 }
@@ -165,10 +160,10 @@ impl Sentinel {
         let file = folder.path().join("sentinel.conf");
         fs::write(&file, config).expect("a file in a temp folder");
         let mut command = Command::new("redis-server");
-        command.arg(file).arg("--sentinel").kill_on_drop(true);
+        command.arg(file).arg("--sentinel");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("redis-server should be on the PATH");
-        Self { port, child, _folder: folder }
+        let child = ChildProcess::start(command).expect("redis-server should be on the PATH");
+        Self { port, child: Some(child), _folder: folder }
     }
 
     async fn master(&self) -> redis::RedisResult<HashMap<String, String>> {

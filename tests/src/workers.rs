@@ -1,17 +1,14 @@
 //! Worker processes: each has a client of its own and takes tokens until it is told to stop.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::Command;
 
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use topup_lab::ChildProcess;
 
 use crate::{Attempt, AttemptLog, Pace, SOON};
-
-/// The line with which a worker says that it has connected.
-pub const READY: &str = "ready";
 
 /// Running worker processes; killed on drop.
 #[derive(Debug)]
@@ -19,8 +16,8 @@ pub const READY: &str = "ready";
 pub struct Workers {
     /// The attempts of all of them.
     pub log: AttemptLog,
-    children: Vec<Child>,
-    readers: JoinSet<()>,
+    running: JoinSet<()>,
+    stop: watch::Sender<bool>,
 }
 
 // === impl Workers ===
@@ -33,27 +30,18 @@ impl Workers {
     ///
     /// When one does not start or connect.
     pub async fn start(program: &str, count: usize, url: &str, limit: &str, pace: Pace) -> Self {
-        let mut children = Vec::new();
-        let mut outputs = Vec::new();
+        let mut workers = Vec::new();
         for _ in 0..count {
             let mut command = Command::new(Path::new(program));
             command.args([url, limit, &pace.to_string()]);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-            let mut child =
-                command.spawn().unwrap_or_else(|error| panic!("{program} cannot be run: {error}"));
-            outputs.push(BufReader::new(child.stdout.take().expect("its stdout is piped")).lines());
-            children.push(child);
+            workers.push(ChildProcess::start_piped(command).unwrap_or_else(|error| panic!("{error:#}")));
         }
-        let (log, mut readers) = (AttemptLog::default(), JoinSet::new());
-        for mut output in outputs {
-            let line = timeout(SOON, output.next_line()).await;
-            assert!(
-                matches!(&line, Ok(Ok(Some(line))) if line == READY),
-                "a worker should be ready, it says {line:?}"
-            );
-            readers.spawn(read(output, log.clone()));
+        for worker in &mut workers {
+            worker.ready(SOON).await.unwrap_or_else(|error| panic!("a worker: {error:#}"));
         }
-        Self { log, children, readers }
+        let (log, (stop, told)) = (AttemptLog::default(), watch::channel(false));
+        let running = workers.into_iter().map(|worker| read(worker, log.clone(), told.clone())).collect();
+        Self { log, running, stop }
     }
 
     /// Stops them: all attempts, in the order of their answers.
@@ -61,11 +49,9 @@ impl Workers {
     /// # Panics
     ///
     /// When one does not end, or prints something else than attempts.
-    pub async fn stop(mut self) -> Vec<Attempt> {
-        for child in &mut self.children {
-            drop(child.stdin.take());
-        }
-        timeout(SOON, self.readers.join_all()).await.expect("a worker that is told to stop ends");
+    pub async fn stop(self) -> Vec<Attempt> {
+        self.stop.send_replace(true);
+        timeout(SOON, self.running.join_all()).await.expect("a worker that is told to stop ends");
         self.log.take()
     }
 
@@ -84,9 +70,18 @@ impl Workers {
     }
 }
 
-/// Logs the attempts of one worker, to the end of its output.
-async fn read(mut output: Lines<BufReader<ChildStdout>>, log: AttemptLog) {
-    while let Some(line) = output.next_line().await.expect("the output of a worker is text") {
-        log.push(line.parse().expect("a worker prints attempts"));
+/// Logs the attempts of one worker, to the end of its output. It is told to stop by the end of its input.
+async fn read(mut worker: ChildProcess, log: AttemptLog, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            line = worker.next_line() => match line.expect("the output of a worker is text") {
+                Some(line) => log.push(line.parse().expect("a worker prints attempts")),
+                None => return,
+            },
+            told = stop.wait_for(|stop| *stop), if worker.listens() => {
+                drop(told);
+                worker.close_input();
+            }
+        }
     }
 }

@@ -5,7 +5,8 @@
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a program of the tests: they read its stdout")]
 
 use tokio::io::{AsyncReadExt, stdin};
-use topup_tests::{SOON, work, workers::READY};
+use topup_lab::worker::READY;
+use topup_tests::{SOON, work};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {

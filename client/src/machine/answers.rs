@@ -139,6 +139,12 @@ impl Correction {
         match (self, reply) {
             // Takes move the full instant by whole tokens. A bucket made anew begins at any µs.
             (_, Some(AtRestNumber::Full(full_at))) if full_at.abs_diff(known) % pace.p == 0 => None,
+            // A put-back has overtaken the correction, and has written an expiry of its own.
+            (Self::Extend { .. }, Some(AtRestNumber::Held(full_at)))
+                if full_at.abs_diff(known) % pace.p == 0 =>
+            {
+                None
+            }
             // A counter ignores the put-back. An absent bucket became a stray number, which a settle removes.
             (Self::PutBack { .. }, Some(AtRestNumber::NotAtRest)) => Some(0),
             // Refused or lost: the tokens are missing from the bucket, and no worker has them.

@@ -4,7 +4,7 @@ use super::Micros;
 
 /// µs of a slot.
 const SLOT: Micros = 1_000;
-/// Slots of the wheel. An entry beyond its end comes at the end, and is armed again.
+/// Places of the wheel. An entry beyond its end comes at the end, and is armed again.
 const SLOTS: usize = 512;
 
 /// Entries by the ms at which they are due.

@@ -86,7 +86,7 @@ impl LocalBucket {
     }
 
     /// Gives `count` tokens back.
-    pub(crate) fn give_back(&mut self, count: u64) {
+    pub(crate) fn put_back(&mut self, count: u64) {
         self.missing = self.missing.saturating_sub(u128::from(count) * self.share.token);
     }
 
@@ -192,7 +192,7 @@ mod tests {
         let mut bucket = LocalBucket::new(share(40, 1, 10_000, 4), 40, 40, 0);
         assert_eq!(bucket.take(11, 0), Err(None));
         bucket.take(10, 0).unwrap();
-        bucket.give_back(4);
+        bucket.put_back(4);
         assert_eq!((bucket.take(4, 0), bucket.take(1, 0)), (Ok(()), Err(Some(40_000))));
         let mut quota = LocalBucket::new(share(40, 0, 1, 4), 40, 40, 0);
         quota.take(10, 0).unwrap();

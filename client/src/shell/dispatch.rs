@@ -117,6 +117,7 @@ fn complete_correction(
         Ok(pipeline::Reply::Number(number)) => {
             Some(scripts::read_number_at_rest(*number, published.terms_id))
         }
+        Ok(pipeline::Reply::Text(text)) => Some(scripts::read_text_at_rest(text, published.terms_id)),
         Ok(_) => Some(AtRestNumber::NotAtRest),
         Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
         Err(error) => {
@@ -210,9 +211,8 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
     let Terms { capacity, pace, .. } = published.terms;
     Ok(match (reply, command) {
         (pipeline::Reply::Done, _) => Reply::First(true),
-        (pipeline::Reply::Nothing, _) | (pipeline::Reply::Number(_), Command::FirstTake { .. }) => {
-            Reply::First(false)
-        }
+        (pipeline::Reply::Nothing | pipeline::Reply::Text(_), _)
+        | (pipeline::Reply::Number(_), Command::FirstTake { .. }) => Reply::First(false),
         (pipeline::Reply::Number(left), Command::Decrement { .. }) => {
             let is_counter = !is_at_rest(left)
                 && (!published.terms.rests_as_number() || scripts::is_clean_counter(left, capacity, pace));
@@ -222,7 +222,7 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
             match scripts::read_number_at_rest(number, published.terms_id) {
                 AtRestNumber::Full(full_at) => Reply::AtRest(full_at),
                 AtRestNumber::OtherTerms => Reply::OtherTerms,
-                AtRestNumber::NotAtRest => Reply::NotAtRest,
+                AtRestNumber::Held(_) | AtRestNumber::NotAtRest => Reply::NotAtRest,
             }
         }
         (pipeline::Reply::Number(number), Command::Settle { .. }) => {

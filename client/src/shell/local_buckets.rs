@@ -119,9 +119,9 @@ impl BucketEntry {
     }
 
     /// Gives tokens back to the local bucket.
-    pub(crate) fn give_back_locally(&self, count: u64, handle: &Handle) {
+    pub(crate) fn put_back_locally(&self, count: u64, handle: &Handle) {
         if let Some((_, bucket)) = handle.shared().local_buckets.lock().by_name.get_mut(&self.local_name()) {
-            bucket.give_back(count);
+            bucket.put_back(count);
         }
     }
 

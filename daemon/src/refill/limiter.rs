@@ -91,6 +91,7 @@ mod tests {
     async fn size(limiter: &RefillLimiter, time: Duration) -> usize {
         let slice = |size| async move {
             if time > Duration::ZERO {
+                // The slice itself, which takes a while: nothing is waited for.
                 sleep(time).await;
             }
             size

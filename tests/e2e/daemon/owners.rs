@@ -1,8 +1,8 @@
 //! Several configs on one Redis, in every order of start, reload, stop and crash: no limit is lost, and each conflict is
 //! said by both. `--nocapture` prints the table.
 
+mod fixture;
 mod scenarios;
-mod stage;
 
 use std::{collections::BTreeMap, panic::resume_unwind};
 
@@ -10,8 +10,8 @@ use tokio::task::{JoinSet, LocalSet};
 use topup_tests::{Cli, Daemon, Launch, NotifySocket, Redis, SOON, eventually};
 
 use self::{
+    fixture::Fixture,
     scenarios::{SCENARIOS, Step},
-    stage::Stage,
 };
 
 /// Scenarios that run at once, each on a Redis of its own.
@@ -44,11 +44,11 @@ async fn play_all() {
 }
 
 async fn play(name: &str, steps: &[Step]) -> String {
-    let mut stage = Stage::open(name).await;
+    let mut fixture = Fixture::open(name).await;
     for (event, published, said) in steps {
-        stage.play(event, published, said).await;
+        fixture.play(event, published, said).await;
     }
-    stage.story()
+    fixture.story()
 }
 
 /// Waits until the daemon has said so, before or after it was ready.

@@ -13,9 +13,12 @@ const SECOND: u64 = 1_000_000;
 const CAPACITY: u64 = 7;
 
 fn config(at: u64) -> String {
+    filled_at(&cron(at))
+}
+
+fn filled_at(cron: &str) -> String {
     format!(
-        "[daemon]\ntick = \"20ms\"\n[limit.export]\nkeyed = true\ncapacity = {CAPACITY}\nrefill = {{ cron = \"{}\" }}\n",
-        cron(at)
+        "[daemon]\ntick = \"20ms\"\n[limit.export]\nkeyed = true\ncapacity = {CAPACITY}\nrefill = {{ cron = \"{cron}\" }}\n"
     )
 }
 
@@ -31,7 +34,7 @@ async fn take_all(bucket: &Bucket) -> u64 {
 #[tokio::test]
 async fn two_daemons_fill_it_once_at_its_instant() {
     let redis = Redis::start().await;
-    let instant = boundary_in(&redis, 2).await;
+    let instant = boundary_in(&redis, 3).await;
     let config = config(instant);
     let (_one, _other) = (ready(&config, &redis).await, ready(&config, &redis).await);
     let bucket = Bucket::keyed(&redis, "export", "alice", 8);
@@ -61,11 +64,16 @@ async fn two_daemons_fill_it_once_at_its_instant() {
 #[tokio::test]
 async fn a_quota_is_filled_without_a_take() {
     let redis = Redis::start().await;
-    let instant = boundary_in(&redis, 2).await;
-    let _daemon = ready(&config(instant), &redis).await;
+    let _daemon = ready(&filled_at("*/3 * * * * *"), &redis).await;
     let keys = redis.dbsize().await;
     let bucket = Bucket::keyed(&redis, "export", "alice", 8);
-    assert_eq!(take_all(&bucket).await, CAPACITY);
+    let denied = eventually(SOON, async || {
+        let taken = bucket.take(1).await;
+        (taken.verdict == Verdict::Denied).then_some(taken)
+    })
+    .await;
+    let instant = denied.now + denied.wait;
+    assert_eq!(instant % (3 * SECOND), 0, "the denial says when");
     looked(&redis, 20).await;
     let stored = bucket.stored().await;
     assert!(now(&redis).await >= instant || stored.is_some_and(|stored| stored.tokens == 0), "{stored:?}");

@@ -9,6 +9,7 @@ use std::{collections::BTreeSet, env, time::Duration};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use redis::Cmd;
 use topup_tests::{Redis, SOON, Seed, Stalls, clock, eventually};
+use topup_twin::JUNK;
 use topup_wire::{
     keyspace::ShardKeys,
     limit::{Algorithm, Limit},
@@ -33,22 +34,6 @@ const CORRUPTIONS: usize = 1_000;
 const BATCH: usize = 250;
 /// The promise: healed within so long of the last corruption.
 const HEALED: Duration = Duration::from_secs(5);
-
-/// Values that no topup writes.
-const JUNK: [&str; 12] = [
-    "",
-    "x",
-    "inf",
-    "-inf",
-    "nan",
-    "1.5",
-    "-1",
-    "0",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "1e300",
-    "18446744073709551616",
-];
 const KEYS: [&str; 6] = ["alice", "bob", "carol", "dave", "eve", "fred"];
 
 /// A shard of a limit that is corrupted.

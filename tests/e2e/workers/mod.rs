@@ -29,6 +29,7 @@ mod outage;
 mod overload;
 mod processes;
 mod pure;
+mod refund;
 mod rollout;
 mod sentinel;
 mod take_all;

@@ -45,6 +45,13 @@ impl Far {
         clock::now()
     }
 
+    /// The way to Redis is whole again: all of `tasks` go on as if nothing had been.
+    async fn recovers(&self, tasks: Tasks) {
+        let back = self.back().await;
+        tasks.log.allowed(40).await;
+        self.assert_orderly(&tasks.stop().await, back);
+    }
+
     /// All answers in time, no error that would not pass, and law 1; since `back` no error at all, and tokens.
     #[track_caller]
     fn assert_orderly(&self, attempts: &[Attempt], back: u64) {
@@ -84,10 +91,7 @@ async fn cut_connections_are_made_again() {
         tasks.log.answered(16).await;
         far.proxy.cut();
     }
-    let back = far.back().await;
-    tasks.log.allowed(40).await;
-    let attempts = tasks.stop().await;
-    far.assert_orderly(&attempts, back);
+    far.recovers(tasks).await;
 }
 
 #[tokio::test]
@@ -97,10 +101,7 @@ async fn commands_torn_in_the_middle_give_no_token_twice() {
     let tasks = far.busy();
     tasks.log.failed(20).await;
     far.proxy.pass();
-    let back = far.back().await;
-    tasks.log.allowed(40).await;
-    let attempts = tasks.stop().await;
-    far.assert_orderly(&attempts, back);
+    far.recovers(tasks).await;
 }
 
 #[tokio::test]
@@ -112,10 +113,7 @@ async fn a_hung_network_holds_no_caller_up() {
     // Each task gives up twice.
     tasks.log.failed(8).await;
     far.proxy.pass();
-    let back = far.back().await;
-    tasks.log.allowed(40).await;
-    let attempts = tasks.stop().await;
-    far.assert_orderly(&attempts, back);
+    far.recovers(tasks).await;
 }
 
 #[tokio::test]
@@ -128,9 +126,6 @@ async fn lost_answers_cost_tokens_and_give_none() {
     // Lost answers stay lost: only a new connection can be understood again.
     far.proxy.cut();
     far.proxy.pass();
-    let back = far.back().await;
-    tasks.log.allowed(40).await;
-    let attempts = tasks.stop().await;
-    far.assert_orderly(&attempts, back);
+    far.recovers(tasks).await;
     assert!(far.fixture.bucket("api").peek().await.is_ok());
 }

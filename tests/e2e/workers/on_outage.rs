@@ -6,7 +6,7 @@ use tokio::{
     task::JoinSet,
     time::{interval, sleep},
 };
-use topup::{Client, Decision, OnOutage};
+use topup::{Client, Decision, OnOutage, OutageReason};
 use topup_tests::{Redis, SOON, Stalls, clock, eventually};
 
 use super::{fixture::Fixture, oracle::Oracle};
@@ -75,6 +75,7 @@ async fn outage(redis: Redis, hangs: bool) {
         let clients = clients.clone();
         async move { work(&clients, until).await }
     });
+    // Traffic runs through both phases. Their lengths are the case: nothing is waited for.
     sleep(Duration::from_millis(1_300)).await;
     let down = clock::now();
     let server = &mut fixture.redis.server;
@@ -215,7 +216,15 @@ async fn a_local_bucket_charges_redis_for_what_it_gave() {
     let left = |decision: Decision| decision.remaining();
     let before = (left(month.peek().await.unwrap()), left(user.peek().await.unwrap()));
     fixture.redis.server.pause().unwrap();
-    eventually(SOON, async || month.take(1).await.is_ok_and(|decision| decision.is_degraded())).await;
+    // Takes hang until a probe has opened the circuit. Redis may carry them out when it goes on.
+    let mut hung = 0;
+    eventually(SOON, async || {
+        let decision = month.take(1).await.unwrap();
+        let is_open = matches!(decision, Decision::Degraded { reason: OutageReason::CircuitOpen, .. });
+        hung += u64::from(!is_open);
+        is_open
+    })
+    .await;
     let mut given = topup.outage_counts("month").allowed;
     for _ in 0..4 {
         given += u64::from(month.take(1).await.unwrap().is_allowed());
@@ -228,9 +237,8 @@ async fn a_local_bucket_charges_redis_for_what_it_gave() {
     fixture.redis.server.resume().unwrap();
     eventually(SOON, async || month.peek().await.is_ok()).await;
     let after = (left(month.peek().await.unwrap()), left(user.peek().await.unwrap()));
-    // The first take hung, and may have been carried out.
     let lost = before.0 - after.0 - given;
-    assert!(lost <= 1, "{before:?} {after:?}, {given} given");
+    assert!(lost <= hung, "{before:?} {after:?}, {given} given, {hung} hung");
     assert_eq!((before.1 - after.1, user_given), (9, 1), "nine once");
 }
 

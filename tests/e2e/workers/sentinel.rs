@@ -89,7 +89,7 @@ async fn workers_and_daemon_follow_the_master() {
 
     workers.log.allowed(10).await;
     let gone = clock::now();
-    sentinels.kill_sentinels().await;
+    sentinels.kill_sentinels();
     workers.log.allowed(50).await;
     let attempts = workers.stop().await;
     judge(&attempts, gone, 0, Duration::ZERO, "the sentinels are killed");

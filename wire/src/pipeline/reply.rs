@@ -11,7 +11,9 @@ pub enum Reply {
     Numbers(Vec<i64>),
     /// `OK`: a `SET` was carried out.
     Done,
-    /// Nil: a `SET … NX` found a key, and changed nothing. The reply to a `GET` is also this if the text is no number.
+    /// The reply to a `GET` of a text that is no number.
+    Text(Box<[u8]>),
+    /// Nil: a `SET … NX` found a key, and changed nothing. Or a `GET` found none.
     Nothing,
 }
 
@@ -37,7 +39,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(RedisResult<Reply>, usize)>,
             let length = usize::try_from(number(text)?).ok().filter(|length| *length <= LONGEST_TEXT);
             let end = at + length.ok_or_else(nonsense)?;
             let Some(line_end) = bytes.get(end..end + 2) else { return Ok(None) };
-            let value = number(&bytes[at..end]).map_or(Reply::Nothing, Reply::Number);
+            let text = &bytes[at..end];
+            let value = number(text).map_or_else(|_| Reply::Text(text.into()), Reply::Number);
             if line_end == b"\r\n" { Ok(Some((Ok(value), end + 2))) } else { Err(nonsense()) }
         }
         b'_' if text.is_empty() => Ok(Some((Ok(Reply::Nothing), at))),
@@ -119,7 +122,7 @@ mod tests {
             (b"$-1\r\n", Reply::Nothing),
             (b"_\r\n", Reply::Nothing),
             (b"$20\r\n-3179534395775448100\r\n", Reply::Number(-3_179_534_395_775_448_100)),
-            (b"$8\r\nf0001\r\n2\r\n", Reply::Nothing),
+            (b"$8\r\nf0001\r\n2\r\n", Reply::Text((*b"f0001\r\n2").into())),
         ];
         for (bytes, reply) in answers {
             let (read, length) = parse(bytes).unwrap().unwrap();

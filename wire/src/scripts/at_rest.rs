@@ -10,16 +10,21 @@ use crate::{
     bucket::Pace,
     constants::{
         AT_REST_UNIT, EXACT, NUMBER_BASE, NUMBER_LEAST_CAPACITY, NUMBER_LEAST_TOKEN_TIME,
-        NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_TERMS,
+        NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_TERMS, TAGS,
     },
     pipeline::{Expiry, RedisCommand},
 };
 
-/// The meaning of an integer in the place of a bucket.
+/// Digits of a value of form h: a tag of four, two instants of 16.
+const HELD_DIGITS: usize = 36;
+
+/// The meaning of a value in the place of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtRestNumber {
     /// At rest under these terms. The bucket is full at this instant, in µs of Redis `TIME`.
     Full(u64),
+    /// The same, since tokens were put back: no native command changes it for a while.
+    Held(u64),
     /// At rest under other terms.
     OtherTerms,
     /// A counter, or a value without effect.
@@ -49,6 +54,21 @@ pub const fn read_number_at_rest(number: i64, terms_id: u64) -> AtRestNumber {
         return AtRestNumber::OtherTerms;
     }
     AtRestNumber::Full(digits % NUMBER_BASE as u64 / AT_REST_UNIT)
+}
+
+/// Reads a text in the place of a bucket, under the terms of `terms_id`: `h TAG full hold` of rest.lua.
+pub fn read_text_at_rest(text: &[u8], terms_id: u64) -> AtRestNumber {
+    let held = || {
+        let digits =
+            str::from_utf8(text).ok()?.strip_prefix('h').filter(|digits| digits.len() == HELD_DIGITS)?;
+        let number = |part| digits.get(part).and_then(|digits: &str| digits.parse::<u64>().ok());
+        Some((number(0..4)?, number(4..20)?))
+    };
+    match held() {
+        Some((tag, full_at)) if tag == terms_id % TAGS => AtRestNumber::Held(full_at),
+        Some(_) => AtRestNumber::OtherTerms,
+        None => AtRestNumber::NotAtRest,
+    }
 }
 
 /// Whether `number` is a bucket at rest, under any terms.
@@ -105,7 +125,8 @@ pub fn encode_take_at_rest(
 ///
 /// `give` above 0 gives back so many tokens that the bucket did not have. `later` above 0 makes the bucket full so many
 /// µs later. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer. The last reply
-/// is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, or
+/// is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, a
+/// [`Text`](crate::pipeline::Reply::Text), which [`read_text_at_rest`] reads, or
 /// [`Nothing`](crate::pipeline::Reply::Nothing). After an error for which [`is_too_old`] holds, takes at rest are not
 /// possible.
 pub fn encode_correction(
@@ -171,6 +192,17 @@ mod tests {
             assert_eq!(read_number_at_rest(taken - 99, terms_id), AtRestNumber::Full(1_795_343_958_054_481));
             assert_eq!(read_number_at_rest(taken, terms_id + 1), AtRestNumber::OtherTerms);
         }
+    }
+
+    #[test]
+    fn a_bucket_to_which_tokens_were_put_back_tells_its_full_instant() {
+        let read = |text: &str| read_text_at_rest(text.as_bytes(), 30_012);
+        assert_eq!(read("h001217953439577544811795343958754481"), AtRestNumber::Held(1_795_343_957_754_481));
+        assert_eq!(read("h001317953439577544811795343958754481"), AtRestNumber::OtherTerms);
+        for text in ["", "h0012", "r00121795343957754481", "h00121795343957754481179534395875448", "x"] {
+            assert_eq!(read(text), AtRestNumber::NotAtRest, "{text}");
+        }
+        assert_eq!(read("h00é217953439577544811795343958754481"), AtRestNumber::NotAtRest);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Slots that move from node to node while their buckets are taken from.
+//! Hash slots that move from node to node while their buckets are taken from.
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use redis::Cmd;
+use topup_twin::JUNK;
 use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
@@ -22,25 +23,6 @@ use crate::{
 const LIMITS: &str = "topup:{topup}:limits";
 const GENERATION: &str = "topup:{topup}:generation";
 const DAEMONS: &str = "topup:{topup}:daemons";
-/// Values that no script writes.
-const JUNK: [&str; 16] = [
-    "",
-    "x",
-    "inf",
-    "-inf",
-    "nan",
-    "1.5",
-    "-1",
-    "0",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "1e300",
-    "0x10",
-    "99999999999999999999",
-    "\u{0}\u{1}",
-    "token-bucket",
-    "gcra",
-];
 
 pub(super) async fn look(redis: &mut Redis, keys: &ShardKeys, limit: &Limit) -> scripts::ShardLook {
     let now = redis.time().await;

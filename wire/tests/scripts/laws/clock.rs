@@ -50,15 +50,21 @@ fn any_limit(rng: &mut StdRng) -> Limit {
     limit(rng.random_range(1..30), rate)
 }
 
+/// A limit at random with its oracle, and its capacity.
+async fn any_scene(redis: Redis, rng: &mut StdRng) -> (Scene, Oracle, u64) {
+    let limit = any_limit(rng);
+    let capacity = limit.terms.capacity.get();
+    let scene = Scene::set(redis, limit).await;
+    let oracle = Oracle::new(capacity, scene.pace());
+    (scene, oracle, capacity)
+}
+
 #[tokio::test]
 async fn a_step_back_stalls_no_bucket_for_longer_than_a_token_and_gives_nothing() {
     let mut redis = Redis::start().await;
     for (_seed, mut rng) in seeds(RUNS) {
-        let limit = any_limit(&mut rng);
-        let capacity = limit.terms.capacity.get();
-        let mut scene = Scene::set(redis, limit).await;
+        let (mut scene, mut oracle, capacity) = any_scene(redis, &mut rng).await;
         let (n, p) = scene.pace();
-        let mut oracle = Oracle::new(capacity, (n, p));
         let mut worker = Worker::default();
         for _ in 0..25 {
             // Mostly a little, as when another Redis takes over; now and then by a year.
@@ -87,11 +93,8 @@ async fn a_step_back_stalls_no_bucket_for_longer_than_a_token_and_gives_nothing(
 async fn a_step_ahead_gives_the_capacity_at_most() {
     let mut redis = Redis::start().await;
     for (_seed, mut rng) in seeds(RUNS) {
-        let limit = any_limit(&mut rng);
-        let capacity = limit.terms.capacity.get();
-        let mut scene = Scene::set(redis, limit).await;
+        let (mut scene, mut oracle, capacity) = any_scene(redis, &mut rng).await;
         let (n, p) = scene.pace();
-        let mut oracle = Oracle::new(capacity, (n, p));
         let mut workers: [Worker; 2] = Default::default();
         let steps = 30;
         let ahead = rng.random_range(0..steps);

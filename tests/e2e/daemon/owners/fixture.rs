@@ -7,7 +7,7 @@ use topup_tests::{Cli, Daemon, Launch, Redis, SOON, Signal, eventually};
 use super::super::bucket::Bucket;
 
 /// A scenario under way.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     redis: Redis,
     daemons: BTreeMap<String, Daemon>,
     /// Limits of which a token has been taken. It must never come back: no limit is published anew.
@@ -15,9 +15,9 @@ pub(super) struct Stage {
     story: String,
 }
 
-// === impl Stage ===
+// === impl Fixture ===
 
-impl Stage {
+impl Fixture {
     pub(super) async fn open(name: &str) -> Self {
         Self {
             redis: Redis::start().await,
