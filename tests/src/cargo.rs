@@ -15,9 +15,13 @@ pub(crate) fn topupd() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    // <target>/<profile>/deps/e2e-<hash>
+    // A test is <target>/<profile>/deps/e2e-<hash>. A program has the daemon beside it.
     let test = env::current_exe().expect("a test has a path");
-    let profile_dir = test.ancestors().nth(2).expect("a test is in <target>/<profile>/deps");
+    let folder = test.parent().expect("it is in a folder");
+    if !folder.ends_with("deps") {
+        return folder.join("topupd");
+    }
+    let profile_dir = folder.parent().expect("a test is in <target>/<profile>/deps");
     let target = profile_dir.parent().expect("a profile is in <target>");
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",

@@ -115,6 +115,7 @@ impl Launch {
             self.command.env("JOURNAL_STREAM", format!("{}:{}", stream.dev(), stream.ino()));
         }
         self.command.stdout(Stdio::null()).stderr(writer);
+        topup_embedded::die_with_parent(self.command.as_std_mut());
         let child = self.command.spawn().unwrap_or_else(|error| panic!("topupd cannot be run: {error}"));
         // The command holds the writing end, and would keep the pipe open.
         drop(self.command);
