@@ -80,6 +80,10 @@ async fn play(plan: &Plan, program: &Path) -> anyhow::Result<Judgement> {
         anyhow::ensure!(bucket.take(limit.capacity as u64).await?.is_allowed(), "a full bucket gives all");
         audits.push(Audit { bucket: number, began: (sent, clock::now()), ended: (0, 0), drained: 0 });
     }
+    if plan.loses_data() {
+        // A bucket that is full again has more tokens than one by one can be taken.
+        audits.clear();
+    }
     world.start_workers().await?;
     let begin = clock::now();
     // Connections are made by now, and no fault has begun.
