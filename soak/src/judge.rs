@@ -19,6 +19,8 @@ const TWICE: u64 = 1_400_000;
 const REPAID: u64 = 2_000_000;
 /// A machine that stands still for so many µs makes faults of its own.
 const STANDS_STILL: u64 = 125_000;
+/// Part of the tokens that a bucket may lose that rests as a number, while its workers wait long for replies.
+const LOST_AT_REST: f64 = 0.05;
 /// Most tokens of one take.
 const MOST: f64 = 2.0;
 
@@ -35,7 +37,7 @@ pub struct Case<'c> {
     pub happened: &'c [(u64, u64, Fault)],
     /// Ledgers; none if Redis loses its data.
     pub audits: &'c [Audit],
-    /// The longest time for which the machine stood still.
+    /// The longest time for which the machine stood still, or kept a worker waiting for a CPU within one call.
     pub stalled: u64,
     /// The instant at which the workers began.
     pub begin: u64,
@@ -52,10 +54,12 @@ pub struct Audit {
     pub bucket: usize,
     /// Before and after the call that emptied it.
     pub began: (u64, u64),
-    /// Before and after the denial that showed that it is empty again.
+    /// Before and after the denial that showed that it is nearly empty again.
     pub ended: (u64, u64),
-    /// Tokens that were left.
+    /// Tokens that were left, and taken then.
     pub drained: u64,
+    /// More tokens than were left after that.
+    pub left: u64,
 }
 
 /// The outcome of a run.
@@ -65,6 +69,8 @@ pub struct Judgement {
     pub broken: Vec<String>,
     /// Logs of daemons.
     pub logs: Vec<String>,
+    /// Whether the machine stood still, so that promises of time cannot be judged.
+    pub is_void: bool,
     /// Calls.
     pub calls: usize,
     /// Tokens admitted.
@@ -87,6 +93,7 @@ pub struct Judgement {
 pub fn judge(case: &Case<'_>) -> Judgement {
     let mut judgement = Judgement {
         calls: case.calls.len(),
+        is_void: case.stalled >= STANDS_STILL,
         faults: case.happened.len(),
         slowest: i64::MIN,
         off_ledger: f64::NEG_INFINITY,
@@ -138,7 +145,7 @@ impl Case<'_> {
         let late = (call.received - call.sent) as i64 - (allowed + call.stalled) as i64;
         if !was_stopped {
             judgement.slowest = judgement.slowest.max(late);
-            if late > LATE as i64 {
+            if late > LATE as i64 && !judgement.is_void {
                 judgement
                     .broken
                     .push(format!("hung: {late} µs over its deadline at {}: {call:?}", self.ms(call.sent)));
@@ -165,7 +172,7 @@ impl Case<'_> {
         instants.sort_unstable();
         let gap = instants.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         judgement.recovery = judgement.recovery.max(gap);
-        if gap > RECOVERY + 2 * self.stalled {
+        if gap > RECOVERY && !judgement.is_void {
             judgement.broken.push(format!("worker {worker} had no decision for {gap} µs after all faults"));
         }
     }
@@ -224,7 +231,7 @@ impl Case<'_> {
     fn never_starved(&self, bucket: usize, limit: &Limit, judgement: &mut Judgement) {
         let is_changed = limit.form == Form::Changing
             && self.happened.iter().any(|(_, _, fault)| fault.kind == Kind::Reload);
-        if is_changed || limit.form == Form::Window {
+        if is_changed || limit.form == Form::Window || judgement.is_void {
             return;
         }
         let tail =
@@ -266,14 +273,13 @@ impl Case<'_> {
         let killed = |(_, _, fault): &&(u64, u64, Fault)| matches!(fault.kind, Kind::Kill(Target::Worker(_)));
         let killed = self.happened.iter().filter(killed).count() as f64 * CALLERS as f64 * MOST;
         let is_ticking = limit.form == Form::Ticking;
-        // A first take of a bucket that rests as a number may cost a token more if its reply is late.
-        let is_late = seconds(audit.began.1 - audit.began.0) > 0.25 / limit.rate;
-        let first = if limit.form == Form::Resting && is_late { 1.0 } else { 0.0 };
-        let least = limit.rate * seconds(audit.ended.0 - audit.began.1) - 1.0;
+        let least = limit.rate * seconds(audit.ended.0 - audit.began.1) - audit.left as f64;
+        // A bucket that rests as a number loses parts of tokens while round trips are longer than a token time.
+        let at_rest = if limit.form == Form::Resting { 2.0 + least * LOST_AT_REST } else { 0.0 };
         let slack = if is_ticking { limit.rate * (2.0 * TICK + seconds(self.stalled)) } else { 0.0 };
         let most = limit.rate * seconds(audit.ended.1 - audit.began.0) + 1.0 + limit.terms().capacity
             - limit.capacity;
-        let missing = least - admitted - unanswered as f64 - killed - slack - first;
+        let missing = least - admitted - unanswered as f64 - killed - slack - at_rest;
         let spare = admitted - most;
         judgement.off_ledger = judgement.off_ledger.max(missing).max(spare);
         if missing > 0.0 || spare > 0.0 {

@@ -6,6 +6,7 @@
 //! | [`limits`] | the limits: their configs, and the terms that bound them |
 //! | [`worker`] | calls topup, in a thread or a process, and tells each call |
 //! | [`world`] | starts the processes and carries out the faults |
+//! | [`heard`] | what the workers have told |
 //! | [`oracle`] | laws 1 and 2 on instants and counts |
 //! | [`judge`] | all laws of a run, with the bounds that docs/reliability.md states |
 //! | [`run`] | one run from its start to its judgement |
@@ -15,6 +16,7 @@
 #![allow(clippy::expect_used, reason = "a harness fails the run it serves")]
 
 pub mod cluster;
+pub mod heard;
 pub mod judge;
 pub mod limits;
 pub mod oracle;

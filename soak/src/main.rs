@@ -148,7 +148,11 @@ async fn chaos(args: &Args, stop: watch::Receiver<bool>) -> anyhow::Result<ExitC
 /// A judgement in one line.
 fn line(judgement: &Judgement) -> String {
     let Judgement { broken, calls, admitted, undecided, faults, slowest, recovery, .. } = judgement;
-    let verdict = if broken.is_empty() { "ok" } else { "BROKEN" };
+    let verdict = match (broken.is_empty(), judgement.is_void) {
+        (true, false) => "ok",
+        (true, true) => "ok, but for times: the machine stood still",
+        (false, _) => "BROKEN",
+    };
     format!(
         "{verdict}; {faults} faults, {calls} calls, {admitted} tokens, {undecided} undecided; the slowest call {} ms \
          against its deadline; {} ms without a decision after the faults",
@@ -177,6 +181,7 @@ fn story(plan: &Plan, judgement: &Judgement, args: &Args) -> String {
 #[derive(Debug, Default)]
 struct Totals {
     runs: usize,
+    void: usize,
     faults: usize,
     calls: usize,
     admitted: u64,
@@ -189,13 +194,17 @@ struct Totals {
 impl Totals {
     fn add(&mut self, run: &Judgement) {
         self.runs += 1;
+        self.void += usize::from(run.is_void);
         self.faults += run.faults;
         self.calls += run.calls;
         self.admitted += run.admitted;
         self.undecided += run.undecided;
-        let worst = self.worst.get_or_insert_with(|| run.clone());
-        worst.slowest = worst.slowest.max(run.slowest);
-        worst.recovery = worst.recovery.max(run.recovery);
+        let worst =
+            self.worst.get_or_insert_with(|| Judgement { slowest: i64::MIN, recovery: 0, ..run.clone() });
+        if !run.is_void {
+            worst.slowest = worst.slowest.max(run.slowest);
+            worst.recovery = worst.recovery.max(run.recovery);
+        }
         worst.off_ledger = worst.off_ledger.max(run.off_ledger);
         if let (Some(worst), Some(excess)) = (&mut worst.excess, run.excess) {
             *worst = (worst.0.max(excess.0), worst.1.max(excess.1));
@@ -206,11 +215,12 @@ impl Totals {
         let Some(worst) = &self.worst else { return "no runs".to_owned() };
         let excess = worst.excess.unwrap_or_default();
         format!(
-            "{} runs, {} faults, {} calls, {} tokens admitted, {} calls undecided\n\
+            "{} runs ({} without a judgement of times), {} faults, {} calls, {} tokens admitted, {} calls undecided\n\
              fullest window: {} tokens against law 1, {} against the bounds for faults\n\
              ledgers: {} tokens beyond what calls explain\n\
              slowest call: {} ms against its deadline; longest time without a decision after the faults: {} ms\n",
             self.runs,
+            self.void,
             self.faults,
             count(self.calls as f64),
             count(self.admitted as f64),
@@ -218,7 +228,7 @@ impl Totals {
             short(excess.0),
             short(excess.1),
             short(worst.off_ledger),
-            short(worst.slowest as f64 / 1e3),
+            if worst.slowest == i64::MIN { "–".to_owned() } else { short(worst.slowest as f64 / 1e3) },
             short(seconds(worst.recovery) * 1e3),
         )
         .trim_end()

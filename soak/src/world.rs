@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
 };
@@ -16,9 +16,10 @@ use topup_embedded::{RedisServer, die_with_parent};
 use topup_tests::{Daemon, Launch, Proxy, Redis, SOON, clock, eventually};
 
 use crate::{
+    heard::{Heard, lock},
     limits,
     plan::{Fault, Kind, Network, Plan, Target},
-    worker::{self, Call, Crew, Order, Told},
+    worker::{self, Crew, Order},
 };
 
 /// A config that does not parse.
@@ -48,17 +49,6 @@ pub struct World {
     ways: Vec<Proxy>,
     /// The Redis.
     pub redis: Redis,
-}
-
-/// What workers have told.
-#[derive(Debug, Default)]
-pub struct Heard {
-    /// All calls.
-    pub calls: Vec<Call>,
-    /// Starts of workers.
-    pub ready: usize,
-    /// Workers that have ended in order, and the tasks that they left.
-    pub ended: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -311,7 +301,10 @@ impl World {
         if number == 0 {
             let (stop, told) = watch::channel(false);
             let thread = thread::Builder::new().name(format!("worker of seed {}", self.plan.seed));
-            thread.spawn(move || worker::run(&order, &told, move |told| lock(&heard).note(told)))?;
+            // The worker never waits for a lock of this process: that would look like a call that hangs.
+            let (sender, receiver) = mpsc::channel();
+            thread.spawn(move || worker::run(&order, &told, move |told| drop(sender.send(told))))?;
+            thread::spawn(move || receiver.into_iter().for_each(|told| lock(&heard).note(told)));
             return Ok(Worker::Thread(stop));
         }
         let mut command = Command::new(&self.program);
@@ -386,23 +379,6 @@ impl Running {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.daemon.pid())).unwrap_or_default();
         stat.contains(") Z ")
     }
-}
-
-// === impl Heard ===
-
-impl Heard {
-    fn note(&mut self, told: Told) {
-        match told {
-            Told::Ready(_) => self.ready += 1,
-            Told::Call(call) => self.calls.push(call),
-            Told::Ended(tasks) => self.ended.push(tasks),
-        }
-    }
-}
-
-/// What is heard so far.
-pub fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Sleeps until this instant of the machine's clock.
