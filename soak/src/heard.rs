@@ -18,7 +18,8 @@ pub struct Heard {
 // === impl Heard ===
 
 impl Heard {
-    fn note(&mut self, told: Told) {
+    /// Notes what a worker tells.
+    pub fn note(&mut self, told: Told) {
         match told {
             Told::Ready(_) => self.ready += 1,
             Told::Call(call) => self.calls.push(call),
