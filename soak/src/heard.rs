@@ -1,10 +1,10 @@
-//! What the workers of a run have told.
+//! Reports of the workers of a run.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::worker::{Call, Told};
 
-/// What workers have told.
+/// Reports of workers.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// All calls.
@@ -28,7 +28,7 @@ impl Heard {
     }
 }
 
-/// What is heard so far.
+/// The reports so far.
 pub fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,7 +24,7 @@ const LOST_AT_REST: f64 = 0.05;
 /// Most tokens of one take.
 const MOST: f64 = 2.0;
 
-/// What happened in a run. Instants are µs of the machine's clock.
+/// The events of a run. Instants are µs of the machine's clock.
 #[derive(Debug)]
 pub struct Case<'c> {
     /// Its plan.

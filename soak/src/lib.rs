@@ -6,7 +6,7 @@
 //! | [`limits`] | the limits: their configs, and the terms that bound them |
 //! | [`worker`] | calls topup, in a thread or a process, and tells each call |
 //! | [`world`] | starts the processes and carries out the faults |
-//! | [`heard`] | what the workers have told |
+//! | [`heard`] | reports of the workers |
 //! | [`oracle`] | laws 1 and 2 on instants and counts |
 //! | [`judge`] | all laws of a run, with the bounds that docs/reliability.md states |
 //! | [`run`] | one run from its start to its judgement |

@@ -15,11 +15,11 @@ pub struct Limit {
     pub rate: f64,
     /// Further settings.
     settings: &'static str,
-    /// The form of a bucket.
+    /// The form of its buckets.
     pub form: Form,
 }
 
-/// What the bounds of a limit depend on.
+/// The form of a bucket, which decides its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A token bucket that counts, or a script alone.

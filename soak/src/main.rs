@@ -161,7 +161,7 @@ fn line(judgement: &Judgement) -> String {
     )
 }
 
-/// What a failed run did, and how to see it again.
+/// The story of a failed run, and the command that replays it.
 fn story(plan: &Plan, judgement: &Judgement, args: &Args) -> String {
     let mut text = format!("\n{plan}");
     for broken in judgement.broken.iter().take(10) {

@@ -43,7 +43,7 @@ pub struct Fault {
     pub kind: Kind,
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The way between a process and Redis; that of all processes for [`Target::Redis`].

@@ -26,7 +26,7 @@ const PARTS: usize = 6;
 const CONFIG: &str = "[limit.user]\nkeyed = true\ncapacity = 20\nrate = \"5/s\"\n[limit.api]\ncapacity = 1000\n\
                       rate = \"2000/s\"\n[limit.leased]\ncapacity = 2000\nrate = \"4000/s\"\nlease = { max = 50 }\n";
 
-/// What a worker counts in a second.
+/// Counts of a worker in a second.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     takes: u64,

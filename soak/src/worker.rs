@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(40);
 /// A caller that leaves does so within so many µs.
 const LEAVES: usize = 3_000;
 
-/// What a worker does.
+/// The work of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
     /// Its number.
@@ -52,7 +52,7 @@ pub struct Crew {
     pub in_hand: u64,
 }
 
-/// What a worker tells.
+/// A report of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Told {
     /// It is connected.

@@ -33,7 +33,7 @@ const DEMAND: f64 = 1.6;
 #[derive(Debug)]
 pub struct World {
     plan: Plan,
-    /// What the workers have told so far.
+    /// Reports of the workers.
     pub heard: Arc<Mutex<Heard>>,
     /// Faults that have happened: from, until, in µs.
     pub happened: Vec<(u64, u64, Fault)>,
@@ -326,7 +326,7 @@ impl World {
         Ok(Worker::Process(child))
     }
 
-    /// What worker processes have written to stderr.
+    /// The file with the stderr of worker processes.
     pub fn words_of_workers(&self) -> std::path::PathBuf {
         self.redis.server.folder().join("workers.log")
     }
