@@ -166,7 +166,7 @@ impl Plan {
             6 => Network::Tear(2 + random.below(10) as u64),
             _ => Network::Drip(1 + random.below(20)),
         };
-        match (random.below(14), is_mild) {
+        match (random.below(15), is_mild) {
             (0..=1, _) => Kind::Kill(daemon),
             (2, _) => Kind::Term(daemon),
             (3, _) => Kind::Stop(daemon),
@@ -176,10 +176,10 @@ impl Plan {
             (8, _) => Kind::BadReload,
             (9, _) if self.keeps_data || !is_mild => Kind::Kill(Target::Redis),
             (_, true) => Kind::Network(worker, Network::Cut),
-            (9, false) => Kind::Stop(Target::Redis),
-            (10, false) => Kind::Kill(process),
-            (11, false) => Kind::Stop(process),
-            (12, false) => Kind::Network(Target::Redis, network),
+            (10, false) => Kind::Stop(Target::Redis),
+            (11, false) => Kind::Kill(process),
+            (12, false) => Kind::Stop(process),
+            (13, false) => Kind::Network(Target::Redis, network),
             (_, false) => Kind::Network(worker, network),
         }
     }
