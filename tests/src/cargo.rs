@@ -20,7 +20,12 @@ fn find() -> PathBuf {
     let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "topup-tests".to_owned());
     // <target>/<profile>/deps/e2e-<hash>
     let test = env::current_exe().expect("a test has a path");
-    let profile = test.ancestors().nth(2).expect("a test is in <target>/<profile>/deps");
+    let deps = test.parent().expect("it is in a folder");
+    if !deps.ends_with("deps") {
+        // A program has the daemon beside it.
+        return deps.join("topupd");
+    }
+    let profile = deps.parent().expect("a test is in <target>/<profile>/deps");
     let program = profile.join(format!("topupd-of-{package}"));
     assert!(program.exists(), "{} is missing: `cargo test -p {package}` builds it", program.display());
     // Under its own name, which it repeats in its messages.

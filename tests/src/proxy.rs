@@ -44,6 +44,12 @@ enum Mode {
     StepClock(u64),
     /// Every so manieth piece of data, either way, is the last of its connection and comes through by half.
     Tear(u64),
+    /// The same for answers only.
+    TearAnswers(u64),
+    /// Answers come through in pieces of so many bytes, this long apart.
+    Drip(usize, Duration),
+    /// Connections that are used meanwhile stay open, and nothing comes through any more.
+    HalfOpen,
 }
 
 /// One direction of one connection.
@@ -114,6 +120,21 @@ impl Proxy {
         self.set(Mode::Tear(nth));
     }
 
+    /// Cuts connections in the middle of every `nth` piece of an answer.
+    pub fn tear_answers(&self, nth: u64) {
+        self.set(Mode::TearAnswers(nth));
+    }
+
+    /// Lets answers through in pieces of so many bytes, with pauses between them.
+    pub fn drip(&self, bytes: usize, pause: Duration) {
+        self.set(Mode::Drip(bytes, pause));
+    }
+
+    /// Makes every connection half open that is used meanwhile: it stays, and nothing comes through, now or later.
+    pub fn half_open(&self) {
+        self.set(Mode::HalfOpen);
+    }
+
     /// Cuts all connections; new ones are served.
     pub fn cut(&self) {
         self.way.send_modify(|way| way.age += 1);
@@ -161,10 +182,11 @@ impl Pipe {
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
     ) -> io::Result<()> {
-        let (mut piece, mut last_byte) = (vec![0; 65_536], b'\n');
+        let (mut piece, mut last_byte, mut is_lost) = (vec![0; 65_536], b'\n', false);
         loop {
             let length = from.read(&mut piece).await?;
             let mode = self.passable().await;
+            is_lost |= mode == Mode::HalfOpen;
             let data = &mut piece[..length];
             if length == 0 {
                 return Ok(());
@@ -173,18 +195,33 @@ impl Pipe {
                 self.requests.fetch_add(commands(last_byte, data), Relaxed);
                 last_byte = data[length - 1];
             }
+            if is_lost {
+                continue;
+            }
             match mode {
                 // The fault itself.
                 Mode::Delay(delay) => sleep(delay).await,
                 Mode::LoseAnswers if self.answers => continue,
                 Mode::StepClock(micros) if self.answers => step_instants(data, micros),
-                Mode::Tear(nth) if (self.pieces.fetch_add(1, Relaxed) + 1).is_multiple_of(nth) => {
+                Mode::Tear(nth) if self.is_every(nth) => return to.write_all(&data[..length / 2]).await,
+                Mode::TearAnswers(nth) if self.answers && self.is_every(nth) => {
                     return to.write_all(&data[..length / 2]).await;
+                }
+                Mode::Drip(bytes, pause) if self.answers => {
+                    for drop in data.chunks(bytes) {
+                        to.write_all(drop).await?;
+                        sleep(pause).await;
+                    }
+                    continue;
                 }
                 _ => {}
             }
             to.write_all(data).await?;
         }
+    }
+
+    fn is_every(&self, nth: u64) -> bool {
+        (self.pieces.fetch_add(1, Relaxed) + 1).is_multiple_of(nth)
     }
 
     /// The way as soon as it does not hang.

@@ -14,6 +14,7 @@ const NAP: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Stalls {
     worst: Arc<AtomicU64>,
+    total: Arc<AtomicU64>,
     done: Arc<AtomicBool>,
 }
 
@@ -23,8 +24,9 @@ impl Stalls {
     /// Begins to measure.
     #[must_use]
     pub fn watch() -> Self {
-        let (worst, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let stalls = Self { worst: worst.clone(), done: done.clone() };
+        let (worst, total) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let done = Arc::new(AtomicBool::new(false));
+        let stalls = Self { worst: worst.clone(), total: total.clone(), done: done.clone() };
         spawn(move || {
             while !done.load(Relaxed) {
                 let slept = clock::now();
@@ -32,6 +34,7 @@ impl Stalls {
                 sleep(NAP);
                 let late = (clock::now() - slept).saturating_sub(NAP.as_micros() as u64);
                 worst.fetch_max(late, Relaxed);
+                total.fetch_add(late, Relaxed);
             }
         });
         stalls
@@ -41,6 +44,12 @@ impl Stalls {
     #[must_use]
     pub fn worst(&self) -> u64 {
         self.worst.load(Relaxed)
+    }
+
+    /// The sum of all such times so far, in µs.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total.load(Relaxed)
     }
 
     /// Whether the machine never stood still for as long as `bound`. If it did, `what` cannot be judged, and stderr

@@ -129,3 +129,18 @@ async fn lost_answers_cost_tokens_and_give_none() {
     far.recovers(tasks).await;
     assert!(far.fixture.bucket("api").peek().await.is_ok());
 }
+
+#[tokio::test]
+async fn a_dead_connection_that_nobody_closes_is_given_up() {
+    let far = Far::set().await;
+    let tasks = far.busy();
+    tasks.log.allowed(30).await;
+    far.proxy.half_open();
+    // The second failures are told by the open breaker: each connection has been used.
+    tasks.log.failed(8).await;
+    far.proxy.pass();
+    let back = far.back().await;
+    tasks.log.allowed(40).await;
+    let attempts = tasks.stop().await;
+    far.assert_orderly(&attempts, back);
+}

@@ -7,6 +7,7 @@ mod node;
 mod parameters;
 mod redirect;
 mod sentinel;
+mod silence;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
@@ -45,8 +46,8 @@ use crate::{
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection on which nothing has been acknowledged for this long is closed and opened again. Some command is sent
-/// at least every second, so a vanished host is noticed within this time.
-#[cfg(target_os = "linux")]
+/// at least every second, so a vanished host is noticed within this time. A server that does not reply, though the network
+/// acknowledges, is noticed within twice this time.
 pub(crate) const VANISHED: Duration = Duration::from_secs(5);
 
 /// Most redirections of one command. After more of them, the nodes do not agree on the owner of its keys.

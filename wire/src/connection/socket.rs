@@ -12,7 +12,7 @@ use tokio::{
 
 #[cfg(target_os = "linux")]
 use super::VANISHED;
-use super::{CONNECT_TIMEOUT, address::Endpoint};
+use super::{CONNECT_TIMEOUT, address::Endpoint, silence::watch};
 
 /// The reading half.
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -36,7 +36,7 @@ enum Stage {
 pub(crate) async fn open(endpoint: &Endpoint) -> RedisResult<(Reader, Writer)> {
     let mut stage = Stage::Socket;
     let opened = timeout(CONNECT_TIMEOUT, open_in_stages(endpoint, &mut stage)).await;
-    opened.unwrap_or_else(|_| Err(late(stage)))
+    opened.unwrap_or_else(|_| Err(late(stage))).map(watch)
 }
 
 async fn open_in_stages(endpoint: &Endpoint, stage: &mut Stage) -> RedisResult<(Reader, Writer)> {

@@ -1,0 +1,103 @@
+//! A cluster of three masters, of which one is killed: takes on the others are as fast as before.
+
+use std::time::Duration;
+
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval},
+};
+use topup::{Bucket, Client};
+use topup_lab::{Quantiles, Table, short};
+use topup_tests::{Cluster, Daemon, SOON, clock};
+use topup_wire::{
+    keyspace::{ShardKeys, shard_of},
+    limit::Shards,
+    namespace::Namespace,
+};
+
+/// Callers of each master, and the time between two takes of one.
+const CALLERS: usize = 16;
+const EVERY: Duration = Duration::from_millis(4);
+const SHARDS: u64 = 16;
+const CONFIG: &str = "[limit.user]\nkeyed = true\nshards = 16\ncapacity = 10000\nrate = \"5000/s\"\n";
+/// The p99 of one part may be so many times that of another one, on a machine where nothing fails.
+const NOISE: f64 = 2.0;
+
+/// Runs three parts of `part` each; before the third one, a master is killed. Returns the report, and whether all is well.
+pub async fn run(part: Duration) -> anyhow::Result<(String, bool)> {
+    let mut cluster = Cluster::start(3).await;
+    let mut daemon = Daemon::spawn(CONFIG, &cluster.masters()[0].redis);
+    daemon.wait_for_line("ready: ", SOON).await;
+    let client = Client::connect(cluster.url()).await?;
+    // Not the master that has the heartbeats.
+    let heartbeats = cluster.home(&Namespace::default().daemons()).await;
+    let victim = (heartbeats + 1) % 3;
+    let mut buckets = Vec::new();
+    for master in (0..3).filter(|master| *master != victim) {
+        buckets.push(bucket_of(&cluster, &client, master).await?);
+    }
+    let doomed = bucket_of(&cluster, &client, victim).await?;
+    let part = part.as_micros() as u64;
+    let begin = clock::now() + part / 10;
+    let mut callers = JoinSet::new();
+    for (bucket, is_doomed) in buckets.iter().map(|bucket| (bucket, false)).chain([(&doomed, true)]) {
+        for _ in 0..if is_doomed { 1 } else { CALLERS } {
+            callers.spawn(calls(bucket.clone(), is_doomed, begin + 3 * part));
+        }
+    }
+    tokio::time::sleep(Duration::from_micros(begin + 2 * part - clock::now())).await;
+    cluster.nodes[victim].redis.server.kill()?;
+    let mut times = vec![Vec::new(); 3];
+    let (mut failed, mut lost) = (0, 0);
+    for (is_doomed, calls) in callers.join_all().await {
+        for (sent, took, is_ok) in calls.into_iter().filter(|(sent, ..)| *sent >= begin) {
+            match (is_doomed, is_ok) {
+                (true, is_ok) => lost += usize::from(!is_ok),
+                (false, false) => failed += 1,
+                (false, true) => times[(((sent - begin) / part) as usize).min(2)].push(took as f64),
+            }
+        }
+    }
+    let mut table =
+        Table::new("Takes on masters that live", ["part", "takes", "p50 µs", "p99 µs", "p99.9 µs"]);
+    let mut p99 = Vec::new();
+    for (name, times) in ["before", "before, again", "one master gone"].into_iter().zip(times) {
+        let takes = times.len();
+        let Some(Quantiles { p50, p99: at_99, p999 }) = Quantiles::of(times) else { continue };
+        p99.push(at_99);
+        table.row(name, [takes.to_string(), short(p50), short(at_99), short(p999)]);
+    }
+    let [first, second, gone] = p99[..] else { anyhow::bail!("a part has no takes") };
+    let (noise, ratio) = (first.max(second) / first.min(second), gone / first.max(second));
+    let report = format!(
+        "{table}p99 of takes on the other masters: {} times that of before, and the two parts before differ by {}; {failed} \
+         of them failed, and {lost} on the master that is gone",
+        short(ratio),
+        short(noise)
+    );
+    Ok((report, ratio <= NOISE.max(noise) && failed == 0))
+}
+
+/// Takes until `end`: when each was sent, how many µs it took, and whether Redis decided it.
+async fn calls(bucket: Bucket, is_doomed: bool, end: u64) -> (bool, Vec<(u64, u64, bool)>) {
+    let (mut calls, mut turns) = (Vec::new(), interval(EVERY));
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while clock::now() < end {
+        turns.tick().await;
+        let sent = clock::now();
+        let is_ok = bucket.take(1).await.is_ok();
+        calls.push((sent, clock::now() - sent, is_ok));
+    }
+    (is_doomed, calls)
+}
+
+async fn bucket_of(cluster: &Cluster, client: &Client, master: usize) -> anyhow::Result<Bucket> {
+    let shards = Shards::new(SHARDS)?;
+    for key in (0..).map(|number: u32| number.to_string()) {
+        let record = ShardKeys::new(Namespace::default(), &"user".parse()?, shard_of(&key, shards)).record;
+        if cluster.home(&record).await == master {
+            return Ok(client.limit("user").key(key));
+        }
+    }
+    anyhow::bail!("a master has no shard")
+}
