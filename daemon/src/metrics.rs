@@ -153,11 +153,13 @@ impl Scrape {
     fn encode_limits(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let tokens = |name: &str| Unit::Other(name.to_owned());
         let help = "Tokens that a bucket gets per second; none for windows and calendar quotas";
-        self.gauges(out, "topup_limit_rate", help, tokens("tokens_per_second"), |row| row.tokens_per_second)?;
+        self.gauges(out, "topup_limit_rate", help, &tokens("tokens_per_second"), |row| {
+            row.tokens_per_second
+        })?;
         let help = "Most tokens in a bucket";
-        self.gauges(out, "topup_limit_capacity", help, tokens("tokens"), |row| Some(row.capacity as f64))?;
+        self.gauges(out, "topup_limit_capacity", help, &tokens("tokens"), |row| Some(row.capacity as f64))?;
         let help = "Buckets that have a counter";
-        self.gauges(out, "topup_limit_active", help, tokens("buckets"), |row| row.active.map(|n| n as f64))?;
+        self.gauges(out, "topup_limit_active", help, &tokens("buckets"), |row| row.active.map(|n| n as f64))?;
         let help = "Takes by limit and decision, of all workers, since the limit last changed";
         let mut family = out.encode_descriptor("topup_takes", help, None, MetricType::Counter)?;
         for row in &self.report.limits {
@@ -177,10 +179,10 @@ impl Scrape {
         out: &mut DescriptorEncoder<'_>,
         name: &str,
         help: &str,
-        unit: Unit,
+        unit: &Unit,
         value: impl Fn(&LimitRow) -> Option<f64>,
     ) -> fmt::Result {
-        let mut family = out.encode_descriptor(name, help, Some(&unit), MetricType::Gauge)?;
+        let mut family = out.encode_descriptor(name, help, Some(unit), MetricType::Gauge)?;
         for row in &self.report.limits {
             if let Some(value) = value(row) {
                 ConstGauge::new(value).encode(family.encode_family(&[("limit", row.name.as_str())])?)?;

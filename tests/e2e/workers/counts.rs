@@ -129,7 +129,7 @@ async fn a_cluster_has_the_counts_of_each_limit_where_its_buckets_are() {
     let limits: String = (0..8).map(|i| format!("[limit.api{i}]\ncapacity = 3\nrate = \"1/h\"\n")).collect();
     let mut daemon = topup_tests::Launch::new(&limits).env("TOPUP_REDIS_URL", cluster.url()).run();
     daemon.wait_for_line("ready", SOON).await;
-    let topup = patient(&cluster.url()).await;
+    let topup = patient(cluster.url()).await;
     for limit in 0..8 {
         for _ in 0..4 {
             let _: Decision = topup.limit(format!("api{limit}")).take(1).await.unwrap();
