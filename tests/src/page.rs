@@ -8,7 +8,6 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::daemon::NOT_INHERITED;
 use crate::{SOON, cargo};
 
 /// What the shell prints after each snippet.
@@ -53,14 +52,10 @@ async fn run_in_shell(snippets: &[Snippet]) -> String {
     let dir = tempfile::tempdir().expect("a temp folder");
     let programs = cargo::topupd().parent().expect("the program is in a folder");
     let paths = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new("bash");
-    for name in NOT_INHERITED {
-        command.env_remove(name);
-    }
-    command
-        .current_dir(dir.path())
-        .env("PATH", format!("{}:{paths}", programs.display()))
-        .env("NO_COLOR", "1");
+    // In the environment of a daemon, since the shell starts one.
+    let command = topup_lab::Daemon::command(Path::new("/bin/bash")).expect("bash is there");
+    let mut command = Command::from(command);
+    command.current_dir(dir.path()).env("PATH", format!("{}:{paths}", programs.display()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
     let mut shell = Shell(command.spawn().expect("bash is there"));
     let mut script = "exec 2>&1\n".to_owned();

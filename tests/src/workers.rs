@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -17,7 +18,14 @@ pub struct Workers {
     /// The attempts of all of them.
     pub log: AttemptLog,
     running: JoinSet<()>,
-    stop: watch::Sender<bool>,
+    end: watch::Sender<Option<End>>,
+}
+
+/// How workers end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Told,
+    Killed,
 }
 
 // === impl Workers ===
@@ -39,9 +47,9 @@ impl Workers {
         for worker in &mut workers {
             worker.ready(SOON).await.unwrap_or_else(|error| panic!("a worker: {error:#}"));
         }
-        let (log, (stop, told)) = (AttemptLog::default(), watch::channel(false));
+        let (log, (end, told)) = (AttemptLog::default(), watch::channel(None));
         let running = workers.into_iter().map(|worker| read(worker, log.clone(), told.clone())).collect();
-        Self { log, running, stop }
+        Self { log, running, end }
     }
 
     /// Stops them: all attempts, in the order of their answers.
@@ -49,10 +57,8 @@ impl Workers {
     /// # Panics
     ///
     /// When one does not end, or prints something else than attempts.
-    pub async fn stop(self) -> Vec<Attempt> {
-        self.stop.send_replace(true);
-        timeout(SOON, self.running.join_all()).await.expect("a worker that is told to stop ends");
-        self.log.take()
+    pub async fn stop(mut self) -> Vec<Attempt> {
+        self.end(End::Told).await
     }
 
     /// Kills them: all attempts that they have printed.
@@ -61,25 +67,29 @@ impl Workers {
     ///
     /// When one cannot be killed.
     pub async fn kill(&mut self) -> Vec<Attempt> {
-        for child in &mut self.children {
-            child.kill().await.expect("a child can be killed");
-        }
-        let readers = std::mem::take(&mut self.readers);
-        timeout(SOON, readers.join_all()).await.expect("the output of a killed worker ends");
+        self.end(End::Killed).await
+    }
+
+    async fn end(&mut self, how: End) -> Vec<Attempt> {
+        self.end.send_replace(Some(how));
+        let running = std::mem::take(&mut self.running);
+        timeout(SOON, running.join_all()).await.expect("a worker that is told to stop, or killed, ends");
         self.log.take()
     }
 }
 
 /// Logs the attempts of one worker, to the end of its output. It is told to stop by the end of its input.
-async fn read(mut worker: ChildProcess, log: AttemptLog, mut stop: watch::Receiver<bool>) {
+async fn read(mut worker: ChildProcess, log: AttemptLog, mut end: watch::Receiver<Option<End>>) {
     loop {
         tokio::select! {
             line = worker.next_line() => match line.expect("the output of a worker is text") {
                 Some(line) => log.push(line.parse().expect("a worker prints attempts")),
                 None => return,
             },
-            told = stop.wait_for(|stop| *stop), if worker.listens() => {
-                drop(told);
+            told = end.wait_for(Option::is_some), if worker.listens() => {
+                if matches!(told.as_deref(), Ok(Some(End::Killed))) {
+                    worker.signal(Signal::KILL).expect("a child can be killed");
+                }
                 worker.close_input();
             }
         }
