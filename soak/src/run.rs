@@ -210,7 +210,10 @@ async fn law_4(
     }
     let left = async || {
         let keys: Vec<String> = world.redis.ask(&["KEYS", "*"]).await;
-        let is_shared = |key: &String| key.starts_with("topup:{topup}:") || key.ends_with("}:limit");
+        let of_limits = ["}:limit", "}:counts"];
+        let is_shared = |key: &String| {
+            key.starts_with("topup:{topup}:") || of_limits.iter().any(|end| key.ends_with(end))
+        };
         let left: Vec<String> = keys.into_iter().filter(|key| !is_shared(key)).collect();
         if left.is_empty() { Ok(()) } else { Err(left) }
     };

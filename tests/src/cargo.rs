@@ -26,13 +26,14 @@ fn find() -> PathBuf {
         return deps.join("topupd");
     }
     let profile = deps.parent().expect("a test is in <target>/<profile>/deps");
-    let program = profile.join(format!("topupd-of-{package}"));
+    let name = format!("topupd-of-{package}");
+    let program = profile.join(&name);
     assert!(program.exists(), "{} is missing: `cargo test -p {package}` builds it", program.display());
-    // Under its own name, which it repeats in its messages.
+    // Under its own name, which it repeats in its messages. The link is relative: it holds where the folder is copied.
     let folder = profile.join(format!("of-{package}"));
     fs::create_dir_all(&folder).expect("a folder in <target>");
     let topupd = folder.join("topupd");
-    match symlink(&program, &topupd) {
+    match symlink(Path::new("..").join(name), &topupd) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{}: {error}", topupd.display()),
         _ => topupd,
     }

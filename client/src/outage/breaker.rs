@@ -24,6 +24,11 @@ impl Breaker {
         self.is_open
     }
 
+    /// Whether the last call or probe had no reply.
+    pub(crate) const fn is_in_doubt(&self) -> bool {
+        self.is_open || self.is_probing
+    }
+
     /// Records a call that had no reply. Returns whether the caller begins to probe.
     pub(crate) fn failed(&mut self, now: Micros) -> bool {
         let begins = !self.is_probing && now >= self.next_probe;
@@ -48,10 +53,10 @@ mod tests {
     #[test]
     fn a_call_and_a_probe_without_a_reply_open_it_and_an_answered_probe_closes_it() {
         let mut breaker = Breaker::default();
-        assert!(breaker.failed(0) && !breaker.is_open(), "the probe decides");
+        assert!(breaker.failed(0) && !breaker.is_open() && breaker.is_in_doubt(), "the probe decides");
         assert!(breaker.probed(false, 10) && breaker.is_open());
         assert!(breaker.probed(false, EVERY + 10) && breaker.is_open());
-        assert!(!breaker.probed(true, 2 * EVERY) && !breaker.is_open());
+        assert!(!breaker.probed(true, 2 * EVERY) && !breaker.is_open() && !breaker.is_in_doubt());
     }
 
     #[test]

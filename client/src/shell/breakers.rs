@@ -47,6 +47,11 @@ impl Breakers {
         self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a node has left the last call to it without a reply.
+    pub(super) fn any_in_doubt(&self) -> bool {
+        self.lock().values().any(Breaker::is_in_doubt)
+    }
+
     fn is_open(&self, node: &Node) -> bool {
         self.lock().get(node).is_some_and(Breaker::is_open)
     }

@@ -102,8 +102,8 @@ async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
     let keys: Vec<String> = redis.ask(&["KEYS", "*"]).await;
     let is_ours = |key: &&String| TEAMS.iter().any(|(team, _)| key.starts_with(&format!("{team}:")));
     assert_eq!(keys.iter().find(|key| !is_ours(key)), None);
-    // Trial metrics are on their way for a moment.
-    eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "*}:counts"]).await.len() == 3).await;
+    // The counts of four limits of each team are on their way for a moment.
+    eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "*}:counts"]).await.len() == 12).await;
     let before = others(&redis).await;
     assert!(before.iter().all(|keys| keys.len() > 12), "{before:?}");
 

@@ -26,6 +26,7 @@ const KEEP: usize = 256 * 1024;
 
 /// Runs until the pipeline is dropped. After a break, the next request opens a new connection.
 pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
+    let _end = End(shared.clone());
     let mut backoff = BACKOFF.0;
     loop {
         // Any request without a connection opens one.
@@ -53,6 +54,18 @@ pub(super) async fn run<R: Request>(shared: Arc<Shared<R>>) {
                 }
             }
         }
+    }
+}
+
+/// Drops all requests when the task ends, also with its runtime. A request may own what owns the pipeline.
+struct End<R: Request>(Arc<Shared<R>>);
+
+impl<R: Request> Drop for End<R> {
+    fn drop(&mut self) {
+        let queue = std::mem::take(&mut *self.0.lock());
+        self.0.lock().closed = queue.closed;
+        // Without the lock: the last request may end the pipeline.
+        drop(queue);
     }
 }
 
