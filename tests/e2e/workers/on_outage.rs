@@ -93,7 +93,8 @@ async fn outage(redis: Redis, hangs: bool) {
     };
     let taken = takes.await.unwrap();
 
-    let slack = 20 * MILLI + stalls.worst();
+    // An answer passes from one thread to another, and each may be kept from running.
+    let slack = 20 * MILLI + 3 * stalls.worst();
     for take in &taken {
         assert!(take.took <= DEADLINE + slack, "{what}: {take:?}");
     }
