@@ -15,8 +15,7 @@ use topup_wire::{
 use super::{
     at_rest::AtRestQueue,
     healing::{Healing, HealingRound},
-    heartbeat::EndedHeartbeat,
-    in_flight::{InFlight, finished},
+    in_flight::{EndedHeartbeat, InFlight, finished},
     latency::Latency,
     log_throttle::LogThrottle,
     passes::{EndedPass, Passes},
@@ -26,7 +25,7 @@ use super::{
     standing::Standing,
     status::EngineStatus,
     strays::sweep_strays,
-    timeouts::{turns, with_timeout},
+    timeouts::{HEARTBEAT_LIFE, turns, with_timeout},
 };
 use crate::{
     clock::{Moment, RedisTime},
@@ -34,9 +33,6 @@ use crate::{
     metrics::Metrics,
 };
 
-/// The life of a heartbeat, some turns of the loop long. With a shorter one, a hiccup of a busy machine would send all
-/// workers to the scripts. With a longer one, workers would trust a dead daemon.
-pub(super) const HEARTBEAT_LIFE: Duration = Duration::from_secs(1);
 /// The time between two heartbeats, unless the tick is shorter.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(50);
 /// A command to the engine.

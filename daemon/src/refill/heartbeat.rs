@@ -3,19 +3,18 @@
 use std::{mem, time::Duration};
 
 use topup_wire::{
-    reply::Beat,
     schema::NewerSchema,
     scripts::{self, Health},
 };
 
 use super::{
     at_rest::AtRestQueue,
-    engine::{Engine, HEARTBEAT_LIFE},
+    engine::Engine,
     eviction::warn_of_eviction,
-    in_flight::InFlight,
+    in_flight::{EndedHeartbeat, InFlight},
     latency::SLOW,
     redis_health::Failure,
-    timeouts::with_timeout,
+    timeouts::{HEARTBEAT_LIFE, with_timeout},
 };
 use crate::clock::{Moment, RedisTime};
 
@@ -23,15 +22,6 @@ use crate::clock::{Moment, RedisTime};
 const CLOCK_STEP: u64 = 1_000;
 /// One µs in so many is the most by which two clocks that are not set drift apart: 500 ppm each, as NTP slews them.
 const CLOCK_DRIFT: u64 = 1_000;
-
-/// A heartbeat that has ended.
-pub(super) struct EndedHeartbeat {
-    /// Redis `TIME` in µs when it was sent; 0 if that was not known.
-    sent: u64,
-    began: Moment,
-    latency: Duration,
-    result: Result<Beat, Failure>,
-}
 
 // === impl Engine ===
 

@@ -7,6 +7,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 /// The longest that one request to Redis may take before it counts as failed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// The life of a heartbeat, some turns of the loop long. With a shorter one, a hiccup of a busy machine would send all
+/// workers to the scripts. With a longer one, workers would trust a dead daemon.
+pub(super) const HEARTBEAT_LIFE: Duration = Duration::from_secs(1);
 /// The shortest time between a failure and the next attempt.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(250);
 

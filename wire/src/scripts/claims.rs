@@ -87,20 +87,6 @@ pub async fn claim(
     call.invoke_async(connection).await
 }
 
-/// The config in the details of a daemon; `None` if it has declared none.
-pub(super) fn declaration(details: &std::collections::HashMap<String, String>) -> Option<Declaration> {
-    let limits = details.get("limits")?.split(' ').filter_map(|word| {
-        let (name, fingerprint) = word.split_once(['=', '!'])?;
-        let limit = DeclaredLimit { fingerprint: fingerprint.parse().ok()?, held: word.contains('=') };
-        Some((name.parse().ok()?, limit))
-    });
-    Some(Declaration {
-        owner: Owner::published(details.get("owner")?),
-        loaded: details.get("loaded")?.parse().ok()?,
-        limits: limits.collect(),
-    })
-}
-
 /// The field that counts the changes of the claims. All others have a space.
 const VERSION: &str = "version";
 
@@ -136,7 +122,7 @@ impl FromRedisValue for Fields {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::daemons::declaration, *};
 
     #[test]
     fn what_is_written_is_read() {

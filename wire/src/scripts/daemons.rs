@@ -4,9 +4,8 @@ use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
-use super::claims::declaration;
 use crate::{
-    claims::{Declaration, Fingerprint, Owner},
+    claims::{Declaration, DeclaredLimit, Fingerprint, Owner},
     namespace::InNamespace,
     reply::{Beat, Polled},
     schema::SCHEMA,
@@ -139,4 +138,18 @@ pub async fn eviction_policy(connection: &mut impl ConnectionLike) -> RedisResul
     let info: String = ask.arg("INFO").arg("memory").query_async(connection).await?;
     let policy = info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
     Ok(policy.filter(|policy| *policy != "noeviction").map(str::to_owned))
+}
+
+/// The config in the details of a daemon; `None` if it has declared none.
+pub(super) fn declaration(details: &HashMap<String, String>) -> Option<Declaration> {
+    let limits = details.get("limits")?.split(' ').filter_map(|word| {
+        let (name, fingerprint) = word.split_once(['=', '!'])?;
+        let limit = DeclaredLimit { fingerprint: fingerprint.parse().ok()?, held: word.contains('=') };
+        Some((name.parse().ok()?, limit))
+    });
+    Some(Declaration {
+        owner: Owner::published(details.get("owner")?),
+        loaded: details.get("loaded")?.parse().ok()?,
+        limits: limits.collect(),
+    })
 }
