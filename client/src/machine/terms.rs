@@ -128,10 +128,15 @@ impl Terms {
 
     /// Whether a bucket hardly fills in `micros`, and in the time for which others have its tokens in hand: by an eighth of
     /// a token at most. So little may come beyond the capacity where a token goes back that no caller got.
+    ///
+    /// A window never fills that way: its tokens come back at instants that depend on the take. Those of a calendar quota
+    /// come at the end of its period.
     pub(super) fn hardly_fills_in(&self, micros: Micros) -> bool {
+        if self.pace.n == 0 {
+            return self.kind == Kind::Counting;
+        }
         let in_hand = self.lease.map_or(BURST_TTL, |lease| lease.ttl);
-        let scripted = self.kind == Kind::Scripted || self.pace.n == 0;
-        scripted || micros.saturating_add(2 * in_hand).saturating_mul(8) <= self.time_of(1)
+        micros.saturating_add(2 * in_hand).saturating_mul(8) <= self.time_of(1)
     }
 
     /// Whether buckets may count.

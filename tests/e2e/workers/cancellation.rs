@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use tokio::time::timeout;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually};
 
 use super::{
@@ -125,4 +128,86 @@ async fn a_waiter_that_gives_up_takes_nothing() {
         assert!(waited.is_err(), "the second token takes a minute");
     }
     assert_eq!(slow.peek().await.unwrap().remaining(), 1);
+}
+
+const SCRIPTED: &str = r#"
+[limit.gcra]
+keyed = true
+algorithm = "gcra"
+capacity = 3
+rate = "5/s"
+
+[limit.lazy]
+keyed = true
+algorithm = "lazy-token-bucket"
+capacity = 3
+rate = "5/s"
+
+[limit.leaky]
+keyed = true
+algorithm = "leaky-bucket"
+capacity = 3
+rate = "5/s"
+
+[limit.window]
+keyed = true
+algorithm = "sliding-window"
+limit = 3
+window = "1s"
+"#;
+
+#[tokio::test]
+async fn a_token_that_no_caller_got_is_not_given_twice_by_a_script() {
+    let fixture = Fixture::set(SCRIPTED).await;
+    let proxy = Proxy::before(&fixture.redis).await;
+    let far = patient(proxy.url()).await;
+    let limits = ["gcra", "lazy", "leaky", "window"];
+    for limit in limits {
+        // The worker reads the record.
+        assert!(far.limit(limit).key("another").take(1).await.unwrap().is_allowed());
+    }
+    let delay = Duration::from_millis(200);
+    proxy.delay(delay);
+    let mut given_up = JoinSet::new();
+    for limit in limits {
+        let bucket = far.limit(limit).key("one");
+        given_up.spawn(async move { timeout(delay / 10, bucket.take(1)).await });
+    }
+    assert!(given_up.join_all().await.iter().all(Result::is_err));
+    eventually(SOON, async || {
+        let keys = fixture.bucket_keys().await;
+        let taken = keys.iter().filter(|key| key.ends_with(":one")).count();
+        if taken == limits.len() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+    // Redis has carried the takes out. A reply comes after one delay, and what the worker puts back after another one.
+    let begun = clock::now();
+    let mut tasks = JoinSet::new();
+    for limit in limits {
+        let bucket = fixture.bucket(limit).key("one");
+        tasks.spawn(async move {
+            // A bucket is full again by then.
+            sleep(if limit == "window" { Duration::ZERO } else { delay * 9 / 5 }).await;
+            let mut attempts = Vec::new();
+            while clock::now() - begun < 1_200_000 {
+                attempts.push(Attempt::make(&bucket).await);
+                sleep(Duration::from_millis(2)).await;
+            }
+            (limit, attempts)
+        });
+    }
+    for (limit, attempts) in tasks.join_all().await {
+        no_errors(&attempts);
+        let allowed: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.is_allowed()).collect();
+        assert!(allowed.len() >= 3, "{limit}: {attempts:?}");
+        if limit == "window" {
+            for four in allowed.windows(4) {
+                let within = four[3].received - four[0].sent;
+                assert!(within >= 999_990, "law 1: four of 3 a second within {within} µs");
+            }
+        } else {
+            println!("{limit}");
+            Oracle { early: 0.0, ..Oracle::new(3, 5.0) }.judge(&attempts).never_over();
+        }
+    }
 }
