@@ -1,6 +1,6 @@
 //! A cluster of three masters, of which one is killed: takes on the others are as fast as before.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::{
     task::JoinSet,
@@ -48,16 +48,17 @@ pub async fn run(part: Duration) -> anyhow::Result<(String, bool)> {
     tokio::time::sleep(Duration::from_micros(begin + 2 * part - clock::now())).await;
     cluster.nodes[victim].redis.server.kill()?;
     let mut times = vec![Vec::new(); 3];
-    let (mut failed, mut lost) = (0, 0);
+    let (mut failures, mut lost) = (BTreeMap::<String, usize>::new(), 0);
     for (is_doomed, calls) in callers.join_all().await {
-        for (sent, took, is_ok) in calls.into_iter().filter(|(sent, ..)| *sent >= begin) {
-            match (is_doomed, is_ok) {
-                (true, is_ok) => lost += usize::from(!is_ok),
-                (false, false) => failed += 1,
-                (false, true) => times[(((sent - begin) / part) as usize).min(2)].push(took as f64),
+        for (sent, took, failure) in calls.into_iter().filter(|(sent, ..)| *sent >= begin) {
+            match (is_doomed, failure) {
+                (true, failure) => lost += usize::from(failure.is_some()),
+                (false, Some(why)) => *failures.entry(why).or_default() += 1,
+                (false, None) => times[(((sent - begin) / part) as usize).min(2)].push(took as f64),
             }
         }
     }
+    let failed: usize = failures.values().sum();
     let mut table =
         Table::new("Takes on masters that live", ["part", "takes", "p50 µs", "p99 µs", "p99.9 µs"]);
     let mut p99 = Vec::new();
@@ -75,18 +76,20 @@ pub async fn run(part: Duration) -> anyhow::Result<(String, bool)> {
         short(ratio),
         short(noise)
     );
+    let report =
+        failures.iter().fold(report, |report, (why, times)| format!("{report}\n{times} failed: {why}"));
     Ok((report, ratio <= NOISE.max(noise) && failed == 0))
 }
 
-/// Takes until `end`: when each was sent, how many µs it took, and whether Redis decided it.
-async fn calls(bucket: Bucket, is_doomed: bool, end: u64) -> (bool, Vec<(u64, u64, bool)>) {
+/// Takes until `end`: when each was sent, how many µs it took, and why Redis did not decide it.
+async fn calls(bucket: Bucket, is_doomed: bool, end: u64) -> (bool, Vec<(u64, u64, Option<String>)>) {
     let (mut calls, mut turns) = (Vec::new(), interval(EVERY));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while clock::now() < end {
         turns.tick().await;
         let sent = clock::now();
-        let is_ok = bucket.take(1).await.is_ok();
-        calls.push((sent, clock::now() - sent, is_ok));
+        let failure = bucket.take(1).await.err().map(|error| error.to_string());
+        calls.push((sent, clock::now() - sent, failure));
     }
     (is_doomed, calls)
 }

@@ -48,7 +48,7 @@ const EARLY: f64 = 0.6;
 const OTHER: (f64, f64) = (40.0, 50.0);
 
 /// All limits. A plan has some of them.
-pub const LIMITS: [Limit; 10] = [
+pub const LIMITS: [Limit; 12] = [
     limit("counting", 20.0, 200.0, Form::Exact),
     Limit { keys: &["a", "b"], ..limit("resting", 5.0, 20.0, Form::Resting) },
     Limit { settings: "catch_up = false\n", ..limit("pure", 10.0, 100.0, Form::Ticking) },
@@ -57,6 +57,8 @@ pub const LIMITS: [Limit; 10] = [
         ..limit("leased", 50.0, 200.0, Form::Leased)
     },
     Limit { settings: "algorithm = \"gcra\"\n", ..limit("gcra", 10.0, 100.0, Form::Exact) },
+    Limit { settings: "algorithm = \"lazy-token-bucket\"\n", ..limit("lazy", 10.0, 100.0, Form::Exact) },
+    Limit { settings: "algorithm = \"leaky-bucket\"\n", ..limit("leaky", 10.0, 100.0, Form::Exact) },
     limit("changing", 20.0, 100.0, Form::Changing),
     limit("window", 50.0, 50.0, Form::Window),
     limit("counting-ledger", LARGE, 200.0, Form::Exact),
