@@ -1,9 +1,6 @@
 //! Very many tasks that ask one bucket at once: what is taken ahead for them is never too much, and nothing of it is lost.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::task::JoinSet;
 use topup::{Bucket, Client};
@@ -154,7 +151,7 @@ async fn a_client_dropped_after_a_burst_gives_its_tokens_back() {
     let taken = sum(burst(&topup.limit("roomy"), |asked, _| asked < 3_000)).await;
     drop(topup);
     let all = async || fixture.bucket("roomy").peek().await.unwrap().remaining() + taken == 1_000_000_000;
-    eventually(Duration::from_secs(5), all).await;
+    eventually(SOON, all).await;
 }
 
 /// On a single thread: a storm that is answered from memory is no reason for anything else to stand still.
