@@ -35,8 +35,8 @@ pub enum Error {
         /// The namespace of the client.
         namespace: String,
     },
-    /// The limit is published in a form that this version cannot read: by a newer daemon, with an algorithm or a mode of
-    /// its own, or by a hand that broke the record.
+    /// This version cannot read the limit's record. A newer daemon has published an algorithm or a mode that this version
+    /// does not know, or the record is corrupt.
     #[error(
         "limit {limit:?} is published in a form that this version cannot read ({problem}): upgrade this worker"
     )]

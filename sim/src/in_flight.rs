@@ -109,7 +109,7 @@ pub(crate) struct SentPutIn {
     pub(crate) request: PutIn,
     /// The tokens among them that no caller was told of.
     pub(crate) untold: u64,
-    /// What a caller puts in, and waits for.
+    /// The tokens that a caller puts in and waits for.
     pub(crate) by_caller: Option<Note>,
     /// Until then.
     pub(crate) until: u64,

@@ -205,8 +205,8 @@ pub(crate) fn judge(
     vanishing: bool,
 ) -> (Option<Broken>, u64) {
     let mut ideal = Ideal::new(promises);
-    // Buckets that rest as numbers keep no instant that is rounded to ms: a key lives 2 ms too long, and a first take may
-    // name an instant that has passed by a quarter of a token.
+    // Buckets that rest as numbers keep exact instants. Only a key may live 2 ms too long, and a first take may name an
+    // instant that has passed by a quarter of a token.
     let exact = vanishing && promises.iter().all(|promise| promise.rests_as_number());
     let allowed = if exact { ideal.token * 3 / 5 } else { ideal.token };
     let mut broken = None;

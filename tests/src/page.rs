@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{SOON, cargo};
 
-/// What the shell prints after each snippet.
+/// The line that the shell prints after each snippet.
 const END: &str = "-- end of the snippet --";
 /// Stands in a page for what differs from run to run.
 const ANYTHING: char = '…';
@@ -47,7 +47,7 @@ pub async fn run(path: &Path) {
     }
 }
 
-/// What the snippets print, one after the other.
+/// The output of the snippets, one after the other.
 async fn run_in_shell(snippets: &[Snippet]) -> String {
     let dir = tempfile::tempdir().expect("a temp folder");
     let programs = cargo::topupd().parent().expect("the program is in a folder");

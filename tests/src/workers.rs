@@ -21,7 +21,7 @@ pub struct Workers {
     end: watch::Sender<Option<End>>,
 }
 
-/// How workers end.
+/// The way in which workers end.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Told,
@@ -78,7 +78,7 @@ impl Workers {
     }
 }
 
-/// Logs the attempts of one worker, to the end of its output. It is told to stop by the end of its input.
+/// Logs the attempts of one worker, to the end of its output. The end of its input tells it to stop.
 async fn read(mut worker: ChildProcess, log: AttemptLog, mut end: watch::Receiver<Option<End>>) {
     loop {
         tokio::select! {

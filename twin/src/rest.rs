@@ -20,8 +20,8 @@ pub enum AtRest {
         /// When the key expires, in ms since the Unix epoch: what says when it was written.
         expires: u64,
     },
-    /// The value that a script writes. Of limits that [`rests_as_number`](topup_wire::scripts::rests_as_number), a
-    /// client's first take writes it, too.
+    /// The value that a script writes. A client's first take writes it, too, for limits that
+    /// [`rests_as_number`](topup_wire::scripts::rests_as_number) names.
     Until {
         /// Under which terms it was written.
         tag: u16,

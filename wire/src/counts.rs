@@ -56,7 +56,7 @@ pub struct Lately {
 // === impl Count ===
 
 impl Count {
-    /// All counts. Those of decisions come first.
+    /// All counts, those of decisions first.
     pub const ALL: [Self; 15] = [
         Self::Allowed,
         Self::Denied,

@@ -173,7 +173,7 @@ impl Namespace {
         Some((name, shard, member))
     }
 
-    /// What follows `topup:{` in `key`.
+    /// The rest of `key` after `topup:{`.
     fn tagged(self, key: &str) -> Option<&str> {
         key.strip_prefix(self.as_str())?.strip_prefix(":{")
     }

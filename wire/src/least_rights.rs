@@ -83,7 +83,7 @@ pub(crate) fn permitted(command: &Cmd) -> Option<(Cmd, Option<Cmd>)> {
     let [b"EVALSHA", hash, count, rest @ ..] = words.as_slice() else { return None };
     let (keys, args) = rest.split_at_checked(text(count).parse().ok()?)?;
     let mut call = Cmd::new();
-    // Of all operations, a peek alone writes nothing.
+    // A peek is the only operation that writes nothing.
     if args.first() == Some(&&b"peek"[..]) || keys.iter().all(|key| is_published(key)) {
         words[1..].iter().fold(call.arg("EVALSHA_RO"), |call, word| call.arg(*word));
         return Some((call, None));

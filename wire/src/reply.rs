@@ -32,8 +32,8 @@ pub struct Settled {
     pub tokens: u64,
     /// The most tokens in it.
     pub capacity: u64,
-    /// µs until a denied take would be allowed. Where no token is left, µs until the next one. Of an allowed
-    /// reservation, µs until its turn. 0 otherwise.
+    /// µs until a denied take would be allowed. Where no token is left, µs until the next one. For an
+    /// allowed reservation, µs until its turn. 0 otherwise.
     pub wait: u64,
     /// µs for which the bucket stays below full if nothing more is taken. A bare `DECR` is right for so long.
     pub headroom: u64,

@@ -1,7 +1,7 @@
 //! The hand-over of counts to Redis: at most once.
 //!
-//! Counts whose hand-over had no answer are not sent again, since Redis may have added them. So the counts in Redis never
-//! exceed the takes, and are less only by hand-overs that were lost.
+//! Counts whose hand-over had no answer are not sent again, since Redis may have added them. Therefore the counts in Redis
+//! never exceed the takes. They lack only the counts of lost hand-overs.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -32,8 +32,8 @@ pub(crate) async fn hand_over(limits: &Limits, connection: &Connection, deadline
     send(batches(limits, connection), connection, deadline).await;
 }
 
-/// Hands the last counts over, before the process may end: on a thread and a connection of its own, since the runtime of
-/// the client may be ending, too. Waits for Redis until the deadline, and not at all if there are no counts.
+/// Hands the last counts over, before the process may end. It has a thread and a connection of its own, since the runtime
+/// of the client may be ending, too. Waits for Redis until the deadline, and not at all if there are no counts.
 pub(crate) fn hand_over_at_end(
     limits: &Limits,
     connection: &Connection,

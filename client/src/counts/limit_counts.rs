@@ -138,7 +138,7 @@ impl LimitCounts {
 fn advance(known: &Mutex<Counts>, counts: &Counts) -> Counts {
     let mut known = lock(known);
     let new = counts.since(&known);
-    // Of two calls at once, one may have read less.
+    // Two calls at once: the later one may have read fewer.
     *known = known.largest(counts);
     new
 }

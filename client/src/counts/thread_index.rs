@@ -44,7 +44,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // What this thread counts from here on, it counts with others.
+        // From here on, this thread counts in the place that threads share.
         INDEX.set(SHARED);
         if self.0 < SHARED {
             FREE.lock().unwrap_or_else(PoisonError::into_inner).returned.push(self.0);

@@ -6,7 +6,7 @@ use super::{Context, Kind, Micros, Terms};
 
 /// With this many takes within its headroom, a bucket is better a counter.
 const OFTEN: Micros = 16;
-/// A key may be met for so many µs after its bucket is full: its expiry is rounded up to a ms, and Redis removes it when
+/// A key may exist for so many µs after its bucket is full. Its expiry is rounded up to a ms, and Redis removes it when
 /// that ms is over.
 const EXPIRY: Micros = 2_000;
 /// Headroom beyond this, in µs, is of no use to a counter.
@@ -57,16 +57,16 @@ impl Terms {
         self.kind == Kind::TwoForms && rests_as_number(self.capacity, self.pace)
     }
 
-    /// Whether a take at rest of `count` tokens got them: the bucket is full at `full_at` after it, and the take was sent when
-    /// Redis `TIME` was `earliest` or later. Both in µs of it.
+    /// Whether a take at rest of `count` tokens got them. `full_at` is the full instant after the take. Redis `TIME` was
+    /// `earliest` or later when the take was sent. Both are µs of Redis `TIME`.
     pub fn grants_at_rest(&self, count: u64, full_at: u64, earliest: u64) -> bool {
         full_at <= earliest.saturating_add(self.time_of(self.capacity))
             && !self.has_outlived(count, full_at, earliest)
     }
 
-    /// Whether the key was still there after the bucket was full: a take of `count` counted from a past instant, and left the
-    /// bucket full at `full_at`. That happens after tokens were given back, since no expiry is ever moved to an earlier
-    /// instant, and after the clock of Redis was set back.
+    /// Whether the key still existed after the bucket was full, so that a take of `count` tokens counted from a past instant.
+    /// `full_at` is the full instant after that take. A put-back causes this, since no expiry is ever moved to an earlier
+    /// instant. So does a step back of the clock of Redis.
     pub(super) fn has_outlived(&self, count: u64, full_at: u64, earliest: u64) -> bool {
         full_at.saturating_sub(self.time_of(count)).saturating_add(EXPIRY) < earliest
     }

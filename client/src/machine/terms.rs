@@ -126,11 +126,11 @@ impl Terms {
         }
     }
 
-    /// Whether a bucket hardly fills in `micros`, and in the time for which others have its tokens in hand: by an eighth of
-    /// a token at most. So little may come beyond the capacity where a token goes back that no caller got.
+    /// Whether a bucket fills by an eighth of a token at most, in `micros` and in the time for which other workers have its
+    /// tokens in hand. A put-back of an unused token then exceeds the capacity by an eighth at most.
     ///
-    /// A window never fills that way: its tokens come back at instants that depend on the take. Those of a calendar quota
-    /// come at the end of its period.
+    /// Always false for a window: the instant at which its tokens come back depends on each take. Always true for a
+    /// calendar quota, which is filled at the end of its period.
     pub(super) fn hardly_fills_in(&self, micros: Micros) -> bool {
         if self.pace.n == 0 {
             return self.kind == Kind::Counting;

@@ -18,7 +18,7 @@ pub enum OutageReason {
     CircuitOpen,
     /// Redis holds no limits, or has lost the record of this one, or no daemon has published any yet.
     NothingPublished,
-    /// What is published is in a form that this version cannot read: a newer daemon wrote it, or it is corrupt.
+    /// This version cannot read the limit's record: a newer daemon wrote it, or it is corrupt.
     Unreadable,
 }
 

@@ -171,8 +171,8 @@ impl Control {
         self.trusted_until.store(sent.saturating_add(TRUST), Relaxed);
     }
 
-    /// Records the schema in Redis. If that has become one that this version does not know, or the reverse, all limits are
-    /// read again: a reader is refused, an ordinary take has nothing to compare.
+    /// Records the schema in Redis. If this version has ceased to know it, or knows it again, all limits are read anew. Only
+    /// a reader compares schemas, an ordinary take does not.
     fn note_schema(&self, newer: Option<NewerSchema>) {
         let number = newer.map_or(0, NewerSchema::number);
         if self.newer_schema.swap(number, Relaxed) == number {

@@ -155,8 +155,8 @@ impl Completed {
         }
     }
 
-    /// Sends a command once more, outside the pipeline. Nothing was done: Redis had no script, the user may not write
-    /// the record, the bucket is on another node (`elsewhere`), or the limit has changed.
+    /// Sends a command once more, outside the pipeline. The first one has done nothing. Redis had no script, the user may
+    /// not write the record, the bucket is on another node (`elsewhere`), or the limit has changed.
     fn again(self, elsewhere: bool) {
         let runtime = self.client.shared().runtime.clone();
         runtime.spawn(async move {

@@ -120,7 +120,7 @@ impl BucketEntry {
         self.lock().machine.full_at(&context)
     }
 
-    /// The keys of the bucket's shard. Of a limit that was never read, the first one's.
+    /// The keys of the bucket's shard; those of the first shard for a limit that was never read.
     pub(super) fn shard_keys(&self, client: &Handle) -> ShardKeys {
         match self.limit.last() {
             Some(published) => published.locate(self.key()).keys.clone(),

@@ -166,7 +166,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         #[cfg(feature = "metrics")]
         counts::emit(&self.limits);
-        // Nobody waits for a Redis that does not reply: its counts are lost.
+        // A Redis that does not reply is not waited for, and its counts are lost.
         if self.control.newer_schema().is_none() && !self.breakers.any_in_doubt() {
             let (connection, namespace) = (&self.connection, self.connection.namespace());
             counts::hand_over_at_end(&self.limits, connection, &self.url, namespace, self.deadline);

@@ -15,7 +15,7 @@ use crate::{limiter::Limiter, worker};
 /// Compares rate limiters on one Redis: which is exact, and what does each cost?
 ///
 /// Worker processes send the same traffic to topup's algorithms and to the usual scripts and commands for rate limiting on
-/// Redis. Of topup, the real daemon and the real client run. An exact oracle, fed with the same instants, finds wrong
+/// Redis. The real daemon and the real client of topup run. An exact oracle, fed with the same instants, finds wrong
 /// decisions. Redis's own counters tell the costs. A private Redis is started, unless --redis names one.
 #[derive(Debug, Parser)]
 #[command(name = "topup-compare", version, after_help = AFTER_HELP, max_term_width = 100)]

@@ -11,11 +11,11 @@ pub enum Exit {
     Denied,
     /// No decision: Redis is away or refuses, no such limit is published, or a live daemon has the limit to remove.
     Undecided,
-    /// Of `status`: nothing is published.
+    /// `status`: nothing is published.
     Unpublished,
-    /// Of `status`: no daemon is alive.
+    /// `status`: no daemon is alive.
     NoDaemon,
-    /// Of `status`: takes are decided, but something needs a look.
+    /// `status`: takes are decided, but something needs a look.
     Degraded,
     /// Wrong usage.
     Usage,

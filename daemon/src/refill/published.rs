@@ -19,7 +19,7 @@ use crate::publish::{MAX_CONCURRENT, is_unreadable};
 pub(super) struct PublishedShards {
     pub(super) generation: u64,
     pub(super) registered: BTreeSet<LimitName>,
-    /// Those of them that can be read.
+    /// The registered limits that this version can read.
     pub(super) limits: Vec<Limit>,
     pub(super) shards: Vec<Shard>,
 }

@@ -34,7 +34,7 @@ const DIAGNOSIS: Duration = Duration::from_millis(600);
 
 const SLOW_ACTION: &str = "see SLOWLOG, the machine of Redis and the network";
 
-/// How hard a report may press Redis.
+/// The load that a report may put on Redis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// The longest time for all questions.

@@ -1,5 +1,5 @@
-//! Incidents, as the person on call meets them: `topupd status` answers within 2 s, says what is wrong and what to do,
-//! and has an exit code for it.
+//! Incidents, as the person on call meets them. `topupd status` answers within 2 s. It says what is wrong and what to do,
+//! and has an exit code for each.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -90,7 +90,7 @@ async fn usr1_says_that_redis_is_away() {
     let mut redis = Redis::start().await;
     let mut daemon = ready(LIMIT, &redis).await;
     redis.server.kill().unwrap();
-    // That its connections break may be noticed first.
+    // A line about broken connections may come first.
     daemon.wait_for_line("Redis is away: nothing listens at its address", SOON).await;
     daemon.signal(Signal::USR1);
     daemon.wait_for_line("Redis is away: nothing listens at its address, 1 limit", SOON).await;

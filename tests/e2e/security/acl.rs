@@ -95,7 +95,7 @@ async fn serve(url: &str, config: &str) -> Daemon {
     daemon
 }
 
-/// What Redis has refused, but for the first call of a script by a worker or a viewer.
+/// The commands that Redis has refused, but for the first call of a script by a worker or a viewer.
 async fn refused(redis: &Redis) -> Vec<String> {
     let log: Vec<Vec<Value>> = redis.ask(&["ACL", "LOG"]).await;
     let text = |value: &Value| redis::from_redis_value_ref::<String>(value).unwrap_or_default();

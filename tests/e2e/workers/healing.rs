@@ -105,7 +105,7 @@ impl Target {
             10 => &["HDEL", "topup:{topup}:limits", own],
             11 => &["HSET", "topup:{topup}:limits", &foreign, junk],
             12 => &["SET", &shared, junk],
-            // Of a wrong type.
+            // A key of a wrong type.
             _ => {
                 redis.ask::<()>(&["DEL", key]).await;
                 &[["SADD", key, junk], ["RPUSH", key, junk]][rng.random_range(0..2)]
@@ -196,7 +196,7 @@ async fn a_thousand_corruptions_are_healed_and_other_buckets_keep_law_1() {
                 } else {
                     bucket
                 };
-                // Of a bucket at rest and of one that counts.
+                // One bucket at rest, and one that counts.
                 let _ = bucket.take(rng.random_range(1..4)).await;
             }
         }

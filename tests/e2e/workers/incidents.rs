@@ -33,7 +33,7 @@ async fn an_incident_passes_and_costs_no_token() {
     let set = async |name: &str, value: &str| redis.ask::<()>(&["CONFIG", "SET", name, value]).await;
     let buckets = LIMITS.map(|limit| fixture.bucket(limit));
     let mut left = 100;
-    // Of a crowd, a bucket counts.
+    // Many takes at once make the bucket count.
     let mut takes: Vec<_> = (0..20).map(|_| fixture.bucket("busy")).collect();
     for bucket in &mut takes {
         assert!(bucket.take(1).await.unwrap().is_allowed());
@@ -162,7 +162,7 @@ async fn a_worker_that_is_killed_takes_its_tokens_in_hand_with_it() {
     while fixture.bucket("api").take(1).await.unwrap().is_allowed() {
         left += 1;
     }
-    // What it had taken and not printed yet may be missing from its attempts.
+    // Tokens that the worker took and has not reported may be missing.
     println!("{taken} taken, {left} left of 400");
     assert!((350..=400).contains(&(taken + left)), "{taken} + {left}");
 }

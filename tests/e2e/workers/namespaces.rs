@@ -59,7 +59,7 @@ async fn swept(daemon: &Daemon) {
 #[tokio::test]
 async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
     let redis = Redis::start().await;
-    // Of each team: two counters that no bucket has, which its own sweep alone removes.
+    // Two stray counters in each namespace. Only a sweep of that namespace removes them.
     for (namespace, _) in TEAMS {
         for key in ["{gone:0}:b:", "{user:0}:b:shop:{user:0}:b:late"] {
             redis.ask::<i64>(&["DECR", &format!("{namespace}:{key}")]).await;

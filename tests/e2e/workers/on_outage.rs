@@ -164,7 +164,7 @@ async fn a_worker_starts_without_redis_and_finds_it() {
     let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
     let url = fixture.redis.url().to_owned();
     fixture.redis.server.kill().unwrap();
-    // What was never read is decided by the client's policy.
+    // A limit that was never read is decided by the client's policy.
     let deny = Client::builder().on_outage(OnOutage::Deny).connect_lazy(&url).unwrap();
     let allow = Client::builder().on_outage(OnOutage::Allow).connect_lazy(&url).unwrap();
     let local = Client::builder().on_outage(OnOutage::Local).connect_lazy(&url).unwrap();

@@ -164,8 +164,8 @@ impl ClusterRouter {
 
     /// Sends commands to `node`, after `ASKING` if `asking` is set. Returns its replies.
     ///
-    /// The wait ends with an error once the node has lost its hash slots: another node has replaced it, and a node that
-    /// hangs may never reply.
+    /// The wait ends with an error once another node has replaced this one and has all its hash slots. A node that hangs may
+    /// never reply.
     pub(super) async fn ask(
         self: &Arc<Self>,
         node: &Arc<Node>,

@@ -72,9 +72,9 @@ pub struct Connection {
     namespace: Namespace,
 }
 
-/// A connection to the Redis at `url`: `redis://`, `rediss://` by TLS, `unix://`, or several nodes of a cluster,
-/// `redis://host:port,host:port`, or the sentinels of a master, `redis+sentinel://host:port,host:port/name`. The URL may
-/// name a namespace, `redis://host?namespace=shop`.
+/// A connection to the Redis at `url`. The schemes are `redis://`, `rediss://` for TLS, and `unix://`. Several nodes of a
+/// cluster are `redis://host:port,host:port`. The sentinels of a master are
+/// `redis+sentinel://host:port,host:port/name`. A URL may name a namespace: `redis://host?namespace=shop`.
 ///
 /// Commands have no time limit. Callers set deadlines of their own.
 ///

@@ -108,7 +108,7 @@ impl Node {
     }
 }
 
-/// Whether a reply says that the connection is of no more use: it is broken or was refused (a wrong password, too many
+/// Whether a reply says that the connection is of no more use. It is broken, or was refused (a wrong password, too many
 /// clients), or the server has become a replica.
 fn is_lost(answer: &RedisResult<Vec<Value>>) -> bool {
     match answer {

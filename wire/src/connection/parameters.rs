@@ -18,7 +18,7 @@ pub enum ParameterError {
     Unknown {
         /// The name, quoted and after a space; empty where it may be a part of a password.
         name: String,
-        /// Those that are known beside `namespace`.
+        /// The parameters that are known beside `namespace`.
         known: &'static [&'static str],
     },
     /// The parameter `namespace` stands there twice.

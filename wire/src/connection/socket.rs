@@ -24,7 +24,7 @@ const LONGEST_LINE: usize = 4096;
 /// First byte of a TLS alert, which a TLS port sends to a client without TLS.
 const TLS_ALERT: u8 = 0x15;
 
-/// What an attempt to connect waits for.
+/// The step of an attempt to connect.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Socket,

@@ -9,7 +9,7 @@ use super::redirect::is_elsewhere;
 /// The mark that Redis 6.2 sets before an error within a script.
 const IN_SCRIPT: &str = "@user_script: ";
 
-/// Whether the same request may succeed later: Redis was away, starting, failing over or out of memory, a script was
+/// Whether the same request may succeed later. Redis was away, starting, failing over or out of memory. Or a script was
 /// killed, or a key has a wrong type until a daemon removes it.
 pub fn is_transient(error: &RedisError) -> bool {
     let passing = |code: Cow<'_, str>| {

@@ -1,8 +1,8 @@
 //! A pipeline: one connection that sends many small commands of many tasks in as few writes as possible.
 //!
-//! Batching saves more than any other measure of a client: a `DECR` costs Redis some µs alone, and a few tenths of that
-//! in a batch. Requests are encoded as soon as the socket can be written to, straight into one buffer. So one command
-//! serves all waiters that have come by then, one write has all commands, and no request waits for a batch to fill.
+//! Batching saves more than any other measure of a client. A `DECR` costs Redis some µs alone, and a few tenths of that
+//! in a batch. Requests are encoded as soon as the socket can be written to, straight into one buffer. Therefore one
+//! command serves all waiters so far, one write has all commands, and no request waits for a batch to fill.
 //! Replies complete their requests on the pipeline's own task, so no other task has to be woken for that.
 //!
 //! Replies are whole numbers, flat arrays of them, or short texts. Other commands use [`crate::connection`]. In a

@@ -157,11 +157,10 @@ local function period_of(terms)
 end
 
 -- Backoff bands. A bucket loses no token before it is full, so one that stays below full for long is credited less
--- often. Band 1 cannot be full for 5 periods and is credited every 4; band 2 not for 20, every 16; and so on, up to
--- every
--- 1024. The index is ordered by score, so each band stands apart: its score there is moved by a multiple of BAND_WIDTH.
--- Doubles are exact up to three times that, so bands above 2 stand below 0. Without catch-up there are no bands, since
--- takers would see the difference.
+-- often. Band 1 cannot be full for 5 periods and is credited every 4 of them. Band 2 cannot be full for 20, and is
+-- credited every 16; the last band every 1024. The index is ordered by score, so each band stands apart: its score
+-- there is moved by a multiple of BAND_WIDTH. Doubles are exact up to three times that, so bands above 2 stand below
+-- 0. Without catch-up there are no bands, since takers would see the difference.
 
 -- The offset of a band's scores in the index.
 local function band_offset(band)
@@ -195,7 +194,7 @@ local function score_in_index(indexed)
 end
 
 -- Applies an operation to a bucket of `tokens`. Returns the tokens after it, the verdict, the tokens taken, and the
--- tokens missing: for the take that was denied, or for one token where none is left.
+-- tokens missing. Those are for the take that was denied, or for one token where none is left.
 local function apply(terms, tokens, operation, count)
   if operation == 'refund' then return math.min(terms.capacity, tokens + count), 1, 0, 0 end
   if operation == 'reset' then return terms.capacity, 1, 0, 0 end

@@ -44,7 +44,7 @@ pub fn is_uncounted(error: &RedisError) -> bool {
         | Cause::Replica
         | Cause::Cluster
         | Cause::Clients => true,
-        // Of a script, Redis refuses the first command that writes, or none.
+        // Redis refuses the first command of a script that writes, or none.
         Cause::Memory | Cause::Disk | Cause::Replicas => true,
         Cause::Rights => is_not_permitted(error),
         _ => is_cross_slot(error),

@@ -6,7 +6,7 @@
 -- Reply {credited, full, tokens, now, again}: buckets credited; those of them that are full and lost their keys; tokens
 --       given (2^53 if more); the instant of Redis; the instant at which the next bucket is due, now if more may be
 --       due.
--- Laws  1 3 4 5. A bucket is due when its period has passed and a token is owed. So any number of daemons may call this
+-- Laws  1 3 4 5. A bucket is due when its period has passed and a token is owed, so any number of daemons may call this
 --       at any time. The counters are not declared as keys, since listing the buckets here saves a third of the cost,
 --       see docs/design/refill.md.
 assert(#KEYS == 3 and #ARGV == 2, 'refill takes 3 keys and 2 arguments')

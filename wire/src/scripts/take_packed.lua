@@ -1,6 +1,6 @@
 -- The common case of script_only.lua and take_all.lua, before which it stands: takes, shares and peeks under packed
 -- terms (`packed_terms` in bucket.lua, `packed_state_terms` in publish.lua). To make the functions of time.lua and
--- bucket.lua would cost more than all of its work. So it has none, and computes for such terms what those do for all.
+-- bucket.lua would cost more than all of its work. It has none therefore, and computes only for packed terms.
 -- It writes nothing before every bucket is decided. All other cases it leaves to the files after it, the keys
 -- unchanged.
 do

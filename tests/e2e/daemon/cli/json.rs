@@ -57,7 +57,7 @@ async fn status_has_one_shape() {
     for row in status["limits"].as_array_mut().unwrap() {
         let takes = if row["name"] == "user" { 2 } else { 1 };
         assert_eq!((&row["counts"]["allowed"], &row["counts"]["denied"]), (&json!(takes), &json!(0)));
-        // Of ten seconds, or of ten that have just ended.
+        // Over the last ten seconds, or the ten before.
         let pace = row["allowed_per_second"].take().as_f64().unwrap();
         assert!((0.0..=0.2).contains(&pace) && row["denied_per_second"] == 0.0, "{row}");
         row["counts"].take();

@@ -1,4 +1,4 @@
-//! What healing keeps: packed terms, fields of scripts, and a bounded time for many odd entries.
+//! Healing keeps packed terms, fields of scripts, and a bounded time for many odd entries.
 
 use topup_wire::{keyspace::ShardKeys, limit::Limit, namespace::Namespace, scripts};
 
@@ -58,7 +58,7 @@ fn fields_that_scripts_write_are_known_to_mend() {
     }
 }
 
-/// Of many such entries, a slice costs Redis little, and all are gone after some slices.
+/// A slice of many such entries costs Redis little, and all are gone after some slices.
 #[tokio::test]
 async fn ten_thousand_entries_of_no_bucket_are_cleaned_in_slices() {
     let mut redis = Redis::start().await;

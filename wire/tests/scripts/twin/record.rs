@@ -82,8 +82,8 @@ impl Twin {
         changed
     }
 
-    /// Publishes what the schedule has made of the limit by now, as a daemon that comes late does: until all changes
-    /// are made, the buckets have to be migrated after each. Returns whether there are buckets to migrate.
+    /// Publishes the changes of the schedule that are overdue, as a late daemon does. The buckets have to be migrated after
+    /// each change. Returns whether there are buckets to migrate.
     pub(crate) async fn catch_up_with_schedule(&mut self, redis: &mut Redis, active: bool) -> bool {
         let now = redis.time().await;
         let due: Vec<_> = self.record.schedule.changes().take_while(|change| change.at <= now).collect();
