@@ -95,6 +95,7 @@ impl LimitHandle {
     }
 
     /// Whether the limit is on trial, as last read.
+    #[inline]
     pub(crate) fn is_on_trial(&self) -> bool {
         self.on_trial.load(Relaxed)
     }
