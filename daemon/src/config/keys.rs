@@ -22,6 +22,7 @@ const fn key(name: &'static str, example: &'static str) -> ConfigKey {
 
 pub(super) const ROOT: &[ConfigKey] = &[
     key("name", r#"name = "shop""#),
+    key("include_dir", r#"include_dir = "conf.d""#),
     key("redis", "[redis]"),
     key("daemon", "[daemon]"),
     key("admin", "[admin]"),
@@ -36,7 +37,7 @@ pub(super) const REDIS: &[ConfigKey] = &[
     key("tls_key", r#"tls_key = "/etc/topup/client.key""#),
 ];
 
-pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#)];
+pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#), key("watch", "watch = true")];
 
 pub(super) const ADMIN: &[ConfigKey] = &[
     key("listen", r#"listen = "127.0.0.1:9187""#),

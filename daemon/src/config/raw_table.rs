@@ -11,6 +11,7 @@ use super::{
     advice::{described, near, path, unknown},
     diagnostics::{Diagnostics, Location},
     keys::{self, ConfigKey},
+    variables::{self, Variables},
 };
 
 /// A value, and where its key stands.
@@ -55,6 +56,11 @@ impl<'t> RawTable<'t> {
             table.misspelt.extend(near);
         }
         table
+    }
+
+    /// File and line of `location`.
+    pub(super) fn place(&self, location: &Location) -> String {
+        self.diagnostics.place(location)
     }
 
     /// Warns about the table itself.
@@ -114,17 +120,39 @@ impl<'t> RawTable<'t> {
         key: &str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Located<T>> {
-        let (location, value) = self.entry(key)?;
-        let Some(text) = value.as_str() else {
-            return self.wrong_type(&location, value, "a text", &self.example(key));
-        };
+        let (location, text) = self.raw_text(key)?;
+        if text.contains(variables::BEGIN) {
+            self.error(&location, variables::MISPLACED);
+            return None;
+        }
         let parsed = parse(text).map_err(|error| error.to_string());
         // The error of any other key may repeat the text.
-        let parsed = parsed.map_err(|error| match text.contains("://") && key != "url" {
+        let parsed = parsed.map_err(|error| match text.contains("://") {
             true => format!("a URL where no URL belongs: write {}", self.example(key)),
             false => error,
         });
         self.locate_value(location, parsed)
+    }
+
+    /// A URL that may have a password in it, and so environment variables.
+    pub(super) fn url<T>(&self, key: &str, variables: Variables<'_>) -> Option<Located<T>>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        let (location, text) = self.raw_text(key)?;
+        let expanded = variables::expand_url(text, variables).map_err(|error| error.to_string());
+        let parsed = expanded.and_then(|url| url.parse().map_err(|error: T::Err| error.to_string()));
+        self.locate_value(location, parsed)
+    }
+
+    /// A text as it is written.
+    fn raw_text(&self, key: &str) -> Option<(Location, &'t str)> {
+        let (location, value) = self.entry(key)?;
+        match value.as_str() {
+            Some(text) => Some((location, text)),
+            None => self.wrong_type(&location, value, "a text", &self.example(key)),
+        }
     }
 
     /// A whole number that `make` accepts.
@@ -238,7 +266,15 @@ impl<'t> RawTable<'t> {
         expected: &str,
         instead: &str,
     ) -> Option<T> {
-        self.error(location, format!("{} where {expected} belongs: write {instead}", described(value)));
+        match value.as_str().is_some_and(|text| text.contains(variables::BEGIN)) {
+            true => self.error(location, variables::MISPLACED),
+            false => {
+                self.error(
+                    location,
+                    format!("{} where {expected} belongs: write {instead}", described(value)),
+                );
+            }
+        }
         None
     }
 
