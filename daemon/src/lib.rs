@@ -17,3 +17,4 @@ pub mod systemd;
 pub mod text;
 pub mod trouble;
 pub mod wake_ups;
+mod watch;
