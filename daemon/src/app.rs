@@ -24,6 +24,7 @@ use crate::{
     metrics::Metrics,
     publish::changes,
     refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
+    restart::{Fixed, needs_restart},
     signals::{Request, Requests},
     systemd,
     text::{counted, utc},
@@ -270,21 +271,11 @@ impl App {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        // A malformed override is reported at that restart.
-        if self.source.redis_url(&config).is_ok_and(|url| url != self.url) {
-            tracing::warn!(
-                "redis.url has changed: that takes a restart; until then the limits go to {}",
-                self.url
-            );
-        }
-        if self.source.owner(&config) != self.owner {
-            tracing::warn!(
-                "name has changed: that takes a restart; until then this is config {}",
-                self.owner
-            );
-        }
-        if config.admin != self.config.admin {
-            tracing::warn!("[admin] has changed: that takes a restart");
+        let (url, owner) = (self.source.redis_url(&config).ok(), self.source.owner(&config));
+        let running = Fixed { url: Some(&self.url), owner: &self.owner, admin: self.config.admin.as_ref() };
+        let new = Fixed { url: url.as_ref(), owner: &owner, admin: config.admin.as_ref() };
+        for change in needs_restart(running, new) {
+            tracing::warn!("{change}");
         }
         let changes = changes(&self.config, &config);
         if changes.is_empty() {

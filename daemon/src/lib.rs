@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod publish;
 pub mod refill;
 mod report;
+pub mod restart;
 pub mod signals;
 pub mod systemd;
 pub mod text;
