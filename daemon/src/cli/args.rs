@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use topup_wire::{limit::LimitName, namespace::Namespace};
 
-use super::plan::Plan;
+use super::{plan::Plan, schema::Schema};
 use crate::{
     config::{RedisUrl, RedisUrlError},
     config_source::URL_VARIABLE,
@@ -55,6 +55,8 @@ pub(super) enum Command {
     /// Only reads from Redis. Compares the file with what is published, whether a daemon runs or not. Exits with 6 if
     /// anything would change or be refused. While Redis is away, it tells what the file alone shows, and exits with 2.
     Plan(Plan),
+    /// Print a JSON Schema of the config, with which editors complete and check
+    Schema(Schema),
     /// Take tokens from a bucket, all or nothing
     Take(Take),
     /// Print the answer that a take of one token would get, and take nothing

@@ -13,6 +13,7 @@ mod plan_text;
 mod redis;
 mod remove;
 mod run;
+mod schema;
 mod status;
 mod status_text;
 mod throttle;
@@ -44,6 +45,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(args) => run::main(args),
         Command::Check(args) => check::main(args),
         Command::Plan(args) => plan::main(&args),
+        Command::Schema(args) => schema::main(&args),
         Command::Take(args) => bucket::take(&args),
         Command::Peek(args) => bucket::peek(&args),
         Command::Reset(args) => bucket::reset(&args),

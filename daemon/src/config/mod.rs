@@ -20,6 +20,8 @@ mod problem;
 mod raw_limit;
 mod raw_table;
 mod redis_url;
+mod reference;
+mod schema;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,8 @@ pub use files::ConfigFiles;
 pub use limit::{LimitConfig, ScheduleEntry, SupplyConfig};
 pub use problem::{Problem, Problems};
 pub use redis_url::{RedisUrl, RedisUrlError};
+pub use reference::reference;
+pub use schema::schema;
 pub use times::{MAX_TICK, MIN_TICK};
 
 /// A checked config.

@@ -10,7 +10,7 @@ use toml::{
 use super::{
     advice::{described, near, path, unknown},
     diagnostics::{Diagnostics, Location},
-    keys::{self, ConfigKey},
+    keys::{self, ConfigKey, Kind},
     variables::{self, Variables},
 };
 
@@ -148,6 +148,7 @@ impl<'t> RawTable<'t> {
 
     /// A text as it is written.
     fn raw_text(&self, key: &str) -> Option<(Location, &'t str)> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Text | Kind::Form(_) | Kind::Words(_)));
         let (location, value) = self.entry(key)?;
         match value.as_str() {
             Some(text) => Some((location, text)),
@@ -161,6 +162,7 @@ impl<'t> RawTable<'t> {
         key: &str,
         make: impl Fn(u64) -> Result<T, E>,
     ) -> Option<Located<T>> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Whole(..)));
         let (location, value) = self.entry(key)?;
         let Some(integer) = value.as_integer() else {
             return self.wrong_type(&location, value, "a whole number", &self.unquoted::<u64>(key, value));
@@ -178,6 +180,7 @@ impl<'t> RawTable<'t> {
 
     /// `true` or `false`.
     pub(super) fn flag(&self, key: &str) -> Option<Located<bool>> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Flag));
         let (location, value) = self.entry(key)?;
         match value.as_bool() {
             Some(value) => Some(Located { value, location }),
@@ -187,6 +190,7 @@ impl<'t> RawTable<'t> {
 
     /// A table inside this one.
     pub(super) fn table(&self, key: &str, known: &'static [ConfigKey]) -> Option<Self> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Table(_)));
         let (location, value) = self.entry(key)?;
         self.open_value(location, value, known, &self.example(key))
     }
@@ -197,6 +201,7 @@ impl<'t> RawTable<'t> {
         N: FromStr,
         N::Err: Display,
     {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Limits(_)));
         let Some((parent, value)) = self.entry(key) else { return Vec::new() };
         let Some(entries) = value.as_table() else {
             return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
@@ -214,6 +219,7 @@ impl<'t> RawTable<'t> {
 
     /// The tables of the list `key`, in order.
     pub(super) fn tables(&self, key: &str, known: &'static [ConfigKey]) -> Vec<Self> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Tables(_)));
         let Some((location, value)) = self.entry(key) else { return Vec::new() };
         let instead = format!("[[{}]]", location.key);
         let Some(list) = value.as_array() else {
@@ -237,6 +243,15 @@ impl<'t> RawTable<'t> {
             Some(entries) => Some(Self::open(entries, location, known, self.diagnostics)),
             None => self.wrong_type(&location, value, "a table", instead),
         }
+    }
+
+    /// Holds the tables of keys, and so the schema, to what is read.
+    fn assert_kind(&self, key: &str, is_read_so: impl Fn(&Kind) -> bool) {
+        let known = self.known.iter().find(|known| known.name == key);
+        debug_assert!(
+            known.is_some_and(|known| is_read_so(&known.kind)),
+            "{key} is of another kind in config::keys"
+        );
     }
 
     fn entry(&self, key: &str) -> Option<(Location, &'t DeValue<'t>)> {

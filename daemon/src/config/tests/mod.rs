@@ -4,5 +4,6 @@ mod effective;
 mod files;
 mod fixtures;
 mod laws;
+mod schema;
 mod shipped;
 mod values;
