@@ -1,6 +1,6 @@
 //! `topup-compare advise`.
 
-use std::process::ExitCode;
+use std::{fs, process::ExitCode};
 
 use anyhow::{Context, bail};
 use topup_daemon::config::{Config, SupplyConfig};
@@ -38,6 +38,14 @@ pub(super) fn main(args: &Advise) -> anyhow::Result<ExitCode> {
         let prices = Prices::measure(fixture, &ALIKE).await?;
         let trace = trace.as_ref().map(|(name, trace)| (*name, trace));
         let advice = advise::advise(&config, trace, &prices);
+        if args.emit {
+            let advice: Vec<_> =
+                advice.into_iter().filter(|advice| Some(&advice.limit) == limit.as_ref()).collect();
+            let file = args.config.display().to_string();
+            let text = fs::read_to_string(&args.config).with_context(|| file.clone())?;
+            answer(advise::patch(&file, &text, &advice)?.trim_end());
+            return Ok(());
+        }
         answer(&if args.json {
             serde_json::to_string_pretty(&advice).context("advice")?
         } else {

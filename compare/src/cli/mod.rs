@@ -1,6 +1,8 @@
 //! The command line of `topup-compare`.
 
 mod advise;
+#[cfg(test)]
+mod help;
 mod replay;
 mod run;
 mod watch;
@@ -131,6 +133,9 @@ struct Advise {
     /// The limit that is asked so, where the config has several
     #[arg(long, value_name = "NAME", requires = "trace")]
     limit: Option<String>,
+    /// Print a patch of the config that does as advised for the limit of the trace; comments stay
+    #[arg(long, requires = "trace", conflicts_with = "json")]
+    emit: bool,
     /// Worker processes, to measure prices with
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
