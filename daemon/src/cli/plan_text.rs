@@ -11,7 +11,7 @@ use crate::{
     text::{counted, grouped},
 };
 
-/// What a reload would do.
+/// The effects of a reload.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct PlanReport {
     /// The config file.
@@ -32,7 +32,7 @@ pub(super) struct PlanReport {
     pub(super) refused: Vec<String>,
     /// Other findings on the claims of configs.
     pub(super) notes: Vec<String>,
-    /// What takes a restart.
+    /// Settings that take a restart.
     pub(super) restart: Vec<String>,
     /// Keys of the file that are legal but probably not meant.
     pub(super) warnings: Vec<String>,

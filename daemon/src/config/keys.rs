@@ -11,7 +11,7 @@ pub(super) struct ConfigKey {
     /// An example of the key with a value, for advice in problems.
     pub(super) example: &'static str,
     pub(super) kind: Kind,
-    /// What it is, for the schema and the reference page.
+    /// Its meaning, for the schema and the reference page.
     pub(super) about: &'static str,
     /// Whether each such table has to have it.
     pub(super) is_needed: bool,

@@ -17,7 +17,7 @@ pub(super) enum EventSource {
     Exhausted,
 }
 
-/// What events tell.
+/// The state of the files, as events tell it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stir {
     /// Whether a program writes into a file that it has open.

@@ -73,7 +73,7 @@ async fn run(file: PathBuf, source: EventSource, tell: mpsc::Sender<ConfigFiles>
     let mut events = Events::new(source, stir);
     let mut last = None;
     loop {
-        // What changes between this look and the first event is seen by the next look.
+        // The next look sees changes between this look and the first event.
         let (_, spots) = look(&file).await;
         let hears_all = events.listen(spots);
         let (files, spots) = settled(&file, &mut stirs).await;

@@ -88,7 +88,7 @@ fn misfits(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// What the schema has against `text`; `None` if it is no TOML.
+/// The reasons why `text` does not fit the schema; `None` if it is no TOML.
 fn against(text: &str) -> Option<Vec<String>> {
     let value: Value = toml::from_str(text).ok()?;
     let mut found = Vec::new();
@@ -130,7 +130,7 @@ fn every_legal_config_fits() {
     assert!(legal > 15, "{legal}");
 }
 
-/// What needs the parser: rules between values, and the forms of URLs, addresses and calendars.
+/// Only the parser knows rules between values, and the forms of URLs and calendars.
 #[test]
 fn broken_configs_do_not_fit_unless_only_the_parser_can_tell() {
     let fitting: BTreeSet<String> = fixtures("invalid")
