@@ -28,6 +28,9 @@ const DAY: f64 = 86_400.0;
 /// Allowed takes a second of one bucket from which on a lease saves much: Redis and network are asked for each otherwise.
 const LEASE_FROM: f64 = 1_000.0;
 
+/// An algorithm, and its CPU seconds of Redis a day.
+type Cost = (Limiter, f64);
+
 /// A key of the limit's table in the config, with another value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -78,8 +81,7 @@ fn about(limit: &LimitConfig, tick: Duration, trace: Option<&Trace>, prices: &Pr
     let usage = trace.map_or_else(|| Usage::at_its_rate(&rule), |trace| Usage::of(trace, &rule));
     advice.says.push(usage.says(limit.keyed, trace.is_some()));
     let cost = |limiter| Some(prices.of(limiter, usage.rate)? * usage.active_per_day / 1e6);
-    let costs: Vec<(Limiter, f64)> =
-        ALIKE.iter().filter_map(|limiter| Some((*limiter, cost(*limiter)?))).collect();
+    let costs: Vec<Cost> = ALIKE.iter().filter_map(|limiter| Some((*limiter, cost(*limiter)?))).collect();
     advice.costs = costs.iter().map(|(limiter, seconds)| (limiter.name(), *seconds)).collect();
     if limit.algorithm == Algorithm::TokenBucket {
         advice.tick_ms = Some(suitable(&rule).as_secs_f64() * 1e3);
@@ -104,7 +106,7 @@ fn about(limit: &LimitConfig, tick: Duration, trace: Option<&Trace>, prices: &Pr
 }
 
 /// Whether another algorithm that decides alike costs less.
-fn cheaper(algorithm: &str, costs: &[(Limiter, f64)]) -> Option<String> {
+fn cheaper(algorithm: &str, costs: &[Cost]) -> Option<String> {
     let ((best, least), (_, now)) = best(algorithm, costs)?;
     if *least >= WORTH * now {
         return Some(format!("{algorithm} suits it: {} s of Redis CPU a day.", fine(*now)));
@@ -118,10 +120,7 @@ fn cheaper(algorithm: &str, costs: &[(Limiter, f64)]) -> Option<String> {
 }
 
 /// The cheapest of those that decide alike, and the one that there is.
-fn best<'c>(
-    algorithm: &str,
-    costs: &'c [(Limiter, f64)],
-) -> Option<(&'c (Limiter, f64), &'c (Limiter, f64))> {
+fn best<'c>(algorithm: &str, costs: &'c [Cost]) -> Option<(&'c Cost, &'c Cost)> {
     let now = costs.iter().find(|(limiter, _)| limiter.name() == algorithm)?;
     Some((costs.iter().min_by(|(_, a), (_, b)| a.total_cmp(b))?, now))
 }

@@ -9,7 +9,10 @@ mod spots;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tokio::{
     sync::{mpsc, watch},
@@ -92,7 +95,7 @@ async fn run(file: PathBuf, source: EventSource, tell: mpsc::Sender<ConfigFiles>
 }
 
 /// The files when they rest. Wrong ones, which may be half written, have rested for longer.
-async fn settled(file: &PathBuf, stirs: &mut watch::Receiver<Stir>) -> (ConfigFiles, Spots) {
+async fn settled(file: &Path, stirs: &mut watch::Receiver<Stir>) -> (ConfigFiles, Spots) {
     loop {
         let before = look(file).await;
         quiet(stirs).await;
@@ -122,9 +125,9 @@ async fn quiet(stirs: &mut watch::Receiver<Stir>) {
 }
 
 /// Reads the files, and finds the places where a change of them shows.
-async fn look(file: &PathBuf) -> (ConfigFiles, Spots) {
+async fn look(file: &Path) -> (ConfigFiles, Spots) {
     loop {
-        let path = file.clone();
+        let path = file.to_owned();
         let looked = spawn_blocking(move || {
             let files = ConfigFiles::read(&path);
             let spots = Spots::of(&path, files.folder());

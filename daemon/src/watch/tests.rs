@@ -8,6 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::time::timeout;
+use topup_wire::limit::LimitName;
 
 use super::*;
 use crate::clock::Moment;
@@ -71,10 +72,7 @@ impl Fixture {
     async fn expect_limits(&mut self, how: &str, names: &[&str]) {
         let files = timeout(SOON, self.watch.changed()).await.unwrap_or_else(|_| panic!("{how}: not seen"));
         let config = files.parse().unwrap_or_else(|problems| panic!("{how}: {problems}"));
-        assert!(
-            config.limits.keys().map(|name| name.as_str()).eq(names.iter().copied()),
-            "{how}: {config:?}"
-        );
+        assert!(config.limits.keys().map(LimitName::as_str).eq(names.iter().copied()), "{how}: {config:?}");
     }
 }
 

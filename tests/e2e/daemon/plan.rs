@@ -22,7 +22,7 @@ async fn plan(redis: &Redis, config: &str, more: &[&str]) -> Ended {
 
 async fn json(redis: &Redis, config: &str, more: &[&str]) -> Value {
     let told = plan(redis, config, &[&["--json"], more].concat()).await;
-    serde_json::from_str(&told.stdout).unwrap_or_else(|error| panic!("{error}: {told:?}"))
+    serde_json::from_str(&told.stdout).expect(&told.stderr)
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ const BROKEN: [(&str, &str); 5] = [
 
 /// A file of `conf.d` with one limit. A quarter of the limits are token buckets, whose changes take a freeze.
 fn limit(number: u64, capacity: u64) -> String {
-    let algorithm = if number % 4 == 0 { "token-bucket" } else { "gcra" };
+    let algorithm = if number.is_multiple_of(4) { "token-bucket" } else { "gcra" };
     format!("[limit.l{number}]\ncapacity = {capacity}\nrate = \"1000/s\"\nalgorithm = \"{algorithm}\"\n")
 }
 

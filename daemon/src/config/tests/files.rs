@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use tempfile::TempDir;
+use topup_wire::limit::LimitName;
 
 use crate::config::{Config, ConfigFiles, Problem};
 
@@ -41,7 +42,7 @@ fn limits_of_all_files_are_one_config() {
         ("conf.d/README", foreign),
     ]);
     let config = Config::load(&folder.path().join("config.toml")).unwrap();
-    let names: Vec<&str> = config.limits.keys().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = config.limits.keys().map(LimitName::as_str).collect();
     assert_eq!((names, config.warnings.len()), (vec!["api", "sms", "user"], 0));
     assert_eq!(
         config,
