@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     os::unix::fs::MetadataExt,
-    path::{Component, Path, PathBuf},
+    path::{self, Component, Path, PathBuf},
 };
 
 /// Most symbolic links on the way to a file, as for the kernel.
@@ -52,7 +52,8 @@ impl Spots {
 
     /// Adds the way to `path`: each link on it, and the file at its end. Returns that end.
     fn follow(&mut self, path: &Path) -> PathBuf {
-        let mut left: VecDeque<OsString> = parts(path);
+        let absolute = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut left = parts(&absolute);
         let (mut here, mut links) = (PathBuf::from("/"), 0);
         while let Some(part) = left.pop_front() {
             if part == ".." {

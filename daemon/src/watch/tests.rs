@@ -76,6 +76,28 @@ impl Fixture {
     }
 }
 
+/// A path of a command line is one from the current folder.
+#[test]
+fn a_relative_path_leads_to_the_same_places() {
+    let here = std::env::current_dir().unwrap();
+    let spots = Spots::of(Path::new("src/../Cargo.toml"), None);
+    assert!(
+        spots.is_complete && spots.folders.contains_key(&here) && spots.concern(&here.join("Cargo.toml"))
+    );
+    assert_eq!(spots, Spots::of(&here.join("Cargo.toml"), None));
+}
+
+/// Links that lead nowhere end the search, and the file is looked for in vain.
+#[test]
+fn a_ring_of_links_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+    symlink(&one, &other).unwrap();
+    symlink(&other, &one).unwrap();
+    let spots = Spots::of(&one, None);
+    assert!(spots.concern(&one) && spots.concern(&other));
+}
+
 /// Every way in which a file gets another content, one after the other.
 async fn every_way(source: EventSource) {
     let mut fixture = Fixture::plain(source).await;
