@@ -1,6 +1,7 @@
 //! Which algorithm and tick suit a limit, and what it will cost Redis.
 
 mod emit;
+mod fit;
 mod prices;
 mod tick;
 mod usage;
