@@ -90,8 +90,8 @@ impl ChangeRow {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("limit {}: {}", self.limit, self.text)];
         let buckets = self.buckets.map(|fate| match self.active {
-            Some(1) => format!("1 bucket in use: buckets {fate}"),
-            Some(active) => format!("{} buckets in use: buckets {fate}", grouped(active)),
+            Some(1) => format!("buckets {fate}; 1 is active"),
+            Some(active) => format!("buckets {fate}; {} are active", grouped(active)),
             None => format!("buckets {fate}"),
         });
         let delay = (self.in_force_after_ms > 0).then(|| {

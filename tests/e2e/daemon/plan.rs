@@ -37,12 +37,12 @@ async fn it_tells_in_words_what_the_reload_then_does() {
     let of_daemon = format!("config.toml as config {} on ", daemon.config().display());
     assert!(lines[0].starts_with(&of_daemon), "{told:?}");
     assert_eq!(lines[1], "limit api: rate 50/s -> 200/s");
-    assert!(lines[2].ends_with(" in use: buckets keep their tokens"), "{told:?}");
+    assert!(lines[2].starts_with("  buckets keep their tokens; "), "{told:?}");
     let rest = [
         "  in force 750 ms after the reload; until then the terms before apply",
         "limit new: new, capacity 10, rate 1/s",
         "limit sms: removed",
-        "  0 buckets in use: buckets go",
+        "  buckets go; 0 are active",
         "unchanged: 1 limit",
     ];
     assert_eq!(lines[3..], rest, "{told:?}");
