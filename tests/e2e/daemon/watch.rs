@@ -56,10 +56,11 @@ async fn records(redis: &Redis, limits: u64) -> Vec<Vec<Option<String>>> {
 }
 
 /// Edits of which it is not known yet that they are in force: the limit, its capacity and the instant of the edit.
-#[derive(Default)]
 struct Edits {
     open: Vec<(u64, Option<u64>, u64)>,
-    slowest: u64,
+    stalls: Stalls,
+    /// The longest time to an effect, in µs: as it was, and without the time for which the machine stood still.
+    slowest: (u64, u64),
 }
 
 // === impl Edits ===
@@ -68,7 +69,12 @@ impl Edits {
     async fn look(&mut self, redis: &Redis) {
         for (number, expected, since) in std::mem::take(&mut self.open) {
             if capacity(redis, number).await == expected {
-                self.slowest = self.slowest.max(clock::now() - since);
+                let now = clock::now();
+                // A change passes through daemon, Redis and this process, and each may be kept from running.
+                let stood = 3 * self.stalls.between(since, now);
+                let (slowest, undisturbed) = self.slowest;
+                self.slowest =
+                    (slowest.max(now - since), undisturbed.max((now - since).saturating_sub(stood)));
             } else {
                 self.open.push((number, expected, since));
             }
@@ -94,8 +100,8 @@ async fn a_hundred_edits_under_load_are_in_force_soon_and_broken_ones_change_not
     let folder = folder(&daemon.config());
     let pace = Pace::steady(Duration::from_millis(5));
     let workers = Workers::start(env!("CARGO_BIN_EXE_worker"), 4, redis.url(), "l0", pace).await;
-    let (stalls, random) = (Stalls::watch(), &mut StdRng::seed_from_u64(4));
-    let mut edits = Edits::default();
+    let random = &mut StdRng::seed_from_u64(4);
+    let mut edits = Edits { open: Vec::new(), stalls: Stalls::watch(), slowest: (0, 0) };
     for edit in 0..EDITS {
         let number = random.random_range(0..LIMITS);
         edits.closed(&redis, Some(number)).await;
@@ -122,13 +128,12 @@ async fn a_hundred_edits_under_load_are_in_force_soon_and_broken_ones_change_not
         edits.look(&redis).await;
     }
     edits.closed(&redis, None).await;
-    let (slowest, stood) = (Duration::from_micros(edits.slowest), Duration::from_micros(stalls.total()));
+    let (slowest, undisturbed) = edits.slowest;
+    let [slowest, undisturbed] = [slowest, undisturbed].map(Duration::from_micros);
     println!(
-        "{EDITS} edits: the slowest was in force after {slowest:?}; the machine stood still for {stood:?}"
+        "{EDITS} edits: in force after {slowest:?} at most; {undisturbed:?} on a machine that never stands still"
     );
-    if stalls.below(IN_FORCE / 3, "edits in force") {
-        assert!(slowest < IN_FORCE, "{slowest:?}");
-    }
+    assert!(undisturbed < IN_FORCE, "{slowest:?}");
 
     fs::write(folder.join("l0.toml"), limit(0, 7)).unwrap();
     eventually(SOON, async || capacity(&redis, 0).await == Some(7)).await;
