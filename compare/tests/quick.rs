@@ -154,6 +154,7 @@ fn what_is_wrong_is_said() {
     refused(&["--traffic", "rush"], 2, "no traffic is called \"rush\"");
     refused(&["--only", "best"], 64, "invalid value 'best'");
     refused(&["--shared"], 64, "--redis <URL>");
+    refused(&["advise", "--config", &config, "--emit"], 64, "--trace <FILE>");
     refused(&["advise", "--config", &config], 78, "config.toml:1: limit.user");
     refused(&["replay", "--trace", &config, "--capacity", "0", "--rate", "1/s"], 64, "a capacity is");
     refused(&["replay", "--trace", &config, "--capacity", "3", "--rate", "1/s"], 2, "config.toml:2");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    future,
     hash::{BuildHasher, RandomState},
     mem,
     sync::Arc,
@@ -18,16 +19,18 @@ use topup_wire::{claims::Owner, limit::LimitName};
 
 use crate::{
     admin::{self, AdminState},
-    config::{Config, Problems, RedisUrl},
-    config_source::ConfigSource,
+    config::{Config, ConfigFiles, Problems, RedisUrl},
+    config_source::{ConfigSource, LoadedFiles},
     metrics::Metrics,
     publish::changes,
     refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
+    restart::{Fixed, needs_restart},
     signals::{Request, Requests},
     systemd,
     text::{counted, utc},
     trouble,
     wake_ups::WakeUps,
+    watch::FileWatch,
 };
 
 /// The time that the engine has to stop, so that the daemon ends within a second even if Redis hangs.
@@ -58,6 +61,10 @@ pub struct App {
     admin: Option<JoinHandle<()>>,
     /// Whether systemd has been told that the start is over.
     ready: bool,
+    /// The files that were loaded last, good or bad.
+    files: ConfigFiles,
+    /// The watch on the files, if the config wants one.
+    watch: Option<FileWatch>,
     /// The problems of the file, while the daemon refuses it and runs on with the config before, or without one.
     refused: Option<Problems>,
     /// Whether the daemon has had a config since it started.
@@ -74,7 +81,7 @@ pub struct NothingPublished;
 // === impl App ===
 
 impl App {
-    /// Starts the engine with `config`, which `source` has loaded. Where the file is `refused`, the engine refills what is
+    /// Starts the engine with the config that `source` has loaded. Where the file is refused, the engine refills what is
     /// published. An unreachable Redis does not end the start. Limits in `take_over` may be taken over from configs without
     /// a live daemon.
     ///
@@ -82,8 +89,7 @@ impl App {
     /// If the Redis URL is malformed, or if the scheduler cannot start.
     pub async fn start(
         source: ConfigSource,
-        config: Config,
-        refused: Option<Problems>,
+        LoadedFiles { files, config, refused }: LoadedFiles,
         id: String,
         take_over: BTreeSet<LimitName>,
     ) -> anyhow::Result<Self> {
@@ -126,12 +132,15 @@ impl App {
             engine,
             wake_ups,
             ready: false,
+            files,
+            watch: None,
             refused: None,
             has_config,
         };
         if let Some(problems) = refused {
             app.refuse(problems).await?;
         }
+        app.watch_files();
         Ok(app)
     }
 
@@ -150,6 +159,7 @@ impl App {
                     Request::Reload => self.reload().await?,
                     Request::LogStatus => tracing::info!("{}", self.status_line()),
                 },
+                files = changed_files(&mut self.watch) => self.files_changed(files).await?,
                 changed = status.changed(), if !self.ready => {
                     changed.context(ENGINE_ENDED)?;
                     if status.borrow().ready {
@@ -189,13 +199,45 @@ impl App {
         tracing::info!("stopped");
     }
 
-    /// Loads the file. A good config replaces the running one; a bad one is logged and changes nothing.
+    /// Starts or ends the watch on the files, as the config wants it.
+    fn watch_files(&mut self) {
+        match (self.config.watch, &self.watch) {
+            (true, None) => {
+                tracing::info!("reloads by itself when {} changes", self.source.file.display());
+                self.watch = Some(FileWatch::start(self.source.file.clone()));
+            }
+            (false, Some(_)) => self.watch = None,
+            _ => {}
+        }
+    }
+
+    /// Reads the file, as HUP asks for.
     async fn reload(&mut self) -> anyhow::Result<()> {
+        let files = self.source.read();
+        let loaded = files.parse();
+        self.load(files, loaded).await
+    }
+
+    /// Loads the files that the watch has found, unless they have the content that is loaded already.
+    async fn files_changed(&mut self, files: ConfigFiles) -> anyhow::Result<()> {
+        if files == self.files {
+            return Ok(());
+        }
+        let loaded = match files.blank() {
+            Some(problem) => Err(Problems(vec![problem])),
+            None => files.parse(),
+        };
+        self.load(files, loaded).await
+    }
+
+    /// A good config replaces the running one; a bad one is logged and changes nothing.
+    async fn load(&mut self, files: ConfigFiles, loaded: Result<Config, Problems>) -> anyhow::Result<()> {
         // To systemd, READY ends a reload and a start alike. During the start, a reload is therefore not told.
         if self.ready {
             systemd::reloading();
         }
-        match self.source.load() {
+        self.files = files;
+        match loaded {
             Ok(config) => self.apply(config).await?,
             Err(problems) => self.refuse(problems).await?,
         }
@@ -229,21 +271,11 @@ impl App {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        // A malformed override is reported at that restart.
-        if self.source.redis_url(&config).is_ok_and(|url| url != self.url) {
-            tracing::warn!(
-                "redis.url has changed: that takes a restart; until then the limits go to {}",
-                self.url
-            );
-        }
-        if self.source.owner(&config) != self.owner {
-            tracing::warn!(
-                "name has changed: that takes a restart; until then this is config {}",
-                self.owner
-            );
-        }
-        if config.admin != self.config.admin {
-            tracing::warn!("[admin] has changed: that takes a restart");
+        let (url, owner) = (self.source.redis_url(&config).ok(), self.source.owner(&config));
+        let running = Fixed { url: Some(&self.url), owner: &self.owner, admin: self.config.admin.as_ref() };
+        let new = Fixed { url: url.as_ref(), owner: &owner, admin: config.admin.as_ref() };
+        for change in needs_restart(running, new) {
+            tracing::warn!("{change}");
         }
         let changes = changes(&self.config, &config);
         if changes.is_empty() {
@@ -253,6 +285,7 @@ impl App {
             tracing::info!("reloaded: {change}");
         }
         self.config = Arc::new(config);
+        self.watch_files();
         let wake_ups = WakeUps::schedule(&self.config, &self.commands).await?;
         mem::replace(&mut self.wake_ups, wake_ups).cancel().await;
         let command = EngineCommand::Apply(self.config.clone());
@@ -283,6 +316,14 @@ impl App {
             refused.unwrap_or_default(),
             status.notes.iter().map(|note| format!(", {note}")).collect::<String>(),
         )
+    }
+}
+
+/// The files of the config after a change; never without a watch.
+async fn changed_files(watch: &mut Option<FileWatch>) -> ConfigFiles {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => future::pending().await,
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use topup_wire::claims::Owner;
 
-use crate::config::{Config, Problems, RedisUrl};
+use crate::config::{Config, ConfigFiles, Problems, RedisUrl};
 
 /// The environment variable that names the Redis.
 pub const URL_VARIABLE: &str = "TOPUP_REDIS_URL";
@@ -32,15 +32,23 @@ pub struct ConfigSource {
     pub redis: Option<RedisUrl>,
 }
 
+/// The config that a daemon starts with.
+#[derive(Clone, Debug)]
+pub struct LoadedFiles {
+    /// The files as they were read.
+    pub files: ConfigFiles,
+    /// Their config, or as much of it as names the Redis.
+    pub config: Config,
+    /// The problems of the files, if they are refused.
+    pub refused: Option<Problems>,
+}
+
 // === impl ConfigSource ===
 
 impl ConfigSource {
-    /// Reads and checks the file.
-    ///
-    /// # Errors
-    /// All problems of the file.
-    pub fn load(&self) -> Result<Config, Problems> {
-        Config::load(&self.file)
+    /// Reads the file, and those that it includes.
+    pub fn read(&self) -> ConfigFiles {
+        ConfigFiles::read(&self.file)
     }
 
     /// Reads what the file says of Redis, whatever it says of limits. A Redis URL that overrides the file's needs no file.

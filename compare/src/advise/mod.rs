@@ -1,16 +1,19 @@
 //! Which algorithm and tick suit a limit, and what it will cost Redis.
 
+mod emit;
+mod fit;
 mod prices;
 mod tick;
 mod usage;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use topup_daemon::config::{Config, LimitConfig, SupplyConfig};
 use topup_lab::fine;
 use topup_wire::limit::Algorithm;
 
+pub use emit::patch;
 pub use prices::Prices;
 pub use tick::{coarsest, suitable};
 pub use usage::Usage;
@@ -26,8 +29,20 @@ const DAY: f64 = 86_400.0;
 /// Allowed takes a second of one bucket from which on a lease saves much: Redis and network are asked for each otherwise.
 const LEASE_FROM: f64 = 1_000.0;
 
+/// An algorithm, and its CPU seconds of Redis a day.
+type Cost = (Limiter, f64);
+
+/// A key of the limit's table in the config, with another value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The key.
+    pub key: &'static str,
+    /// Its value, as TOML.
+    pub value: String,
+}
+
 /// Advice about one limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advice {
     /// Its name.
     pub limit: String,
@@ -41,6 +56,8 @@ pub struct Advice {
     pub tick_ms: Option<f64>,
     /// In words.
     pub says: Vec<String>,
+    /// In the config.
+    pub changes: Vec<Change>,
 }
 
 /// Advice about every limit of `config`; `trace` is how the limit of that name is asked, where it is known.
@@ -53,14 +70,8 @@ pub fn advise(config: &Config, trace: Option<(&str, &Trace)>, prices: &Prices) -
 }
 
 fn about(limit: &LimitConfig, tick: Duration, trace: Option<&Trace>, prices: &Prices) -> Advice {
-    let mut advice = Advice {
-        limit: limit.name.to_string(),
-        algorithm: limit.algorithm.to_string(),
-        usage: None,
-        costs: Vec::new(),
-        tick_ms: None,
-        says: Vec::new(),
-    };
+    let mut advice =
+        Advice { limit: limit.name.to_string(), algorithm: limit.algorithm.to_string(), ..Advice::default() };
     let SupplyConfig::Rate(rate) = limit.supply else {
         advice
             .says
@@ -71,29 +82,33 @@ fn about(limit: &LimitConfig, tick: Duration, trace: Option<&Trace>, prices: &Pr
     let usage = trace.map_or_else(|| Usage::at_its_rate(&rule), |trace| Usage::of(trace, &rule));
     advice.says.push(usage.says(limit.keyed, trace.is_some()));
     let cost = |limiter| Some(prices.of(limiter, usage.rate)? * usage.active_per_day / 1e6);
-    let costs: Vec<(Limiter, f64)> =
-        ALIKE.iter().filter_map(|limiter| Some((*limiter, cost(*limiter)?))).collect();
+    let costs: Vec<Cost> = ALIKE.iter().filter_map(|limiter| Some((*limiter, cost(*limiter)?))).collect();
     advice.costs = costs.iter().map(|(limiter, seconds)| (limiter.name(), *seconds)).collect();
     if limit.algorithm == Algorithm::TokenBucket {
         advice.tick_ms = Some(suitable(&rule).as_secs_f64() * 1e3);
         advice.says.extend(tick::says(&rule, tick, limit.catch_up));
     }
-    advice.says.extend(cheaper(&limit.algorithm.to_string(), &costs));
+    let algorithm = limit.algorithm.to_string();
+    advice.says.extend(cheaper(&algorithm, &costs));
+    let better = best(&algorithm, &costs).filter(|(best, now)| best.1 < WORTH * now.1);
+    advice
+        .changes
+        .extend(better.map(|(best, _)| Change { key: "algorithm", value: format!("{:?}", best.0.name()) }));
     if limit.algorithm == Algorithm::TokenBucket && limit.lease.is_none() && usage.rate >= LEASE_FROM {
+        let lease = format!("{{ max = {} }}", (rule.capacity / 8).max(1));
         advice.says.push(format!(
-            "A lease would answer most of its {} takes a second from memory: lease = {{ max = {} }}.",
-            fine(usage.rate),
-            (rule.capacity / 8).max(1)
+            "A lease would answer most of its {} takes a second from memory: lease = {lease}.",
+            fine(usage.rate)
         ));
+        advice.changes.push(Change { key: "lease", value: lease });
     }
     advice.usage = Some(usage);
     advice
 }
 
 /// Whether another algorithm that decides alike costs less.
-fn cheaper(algorithm: &str, costs: &[(Limiter, f64)]) -> Option<String> {
-    let (_, now) = costs.iter().find(|(limiter, _)| limiter.name() == algorithm)?;
-    let (best, least) = costs.iter().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+fn cheaper(algorithm: &str, costs: &[Cost]) -> Option<String> {
+    let ((best, least), (_, now)) = best(algorithm, costs)?;
     if *least >= WORTH * now {
         return Some(format!("{algorithm} suits it: {} s of Redis CPU a day.", fine(*now)));
     }
@@ -103,6 +118,12 @@ fn cheaper(algorithm: &str, costs: &[(Limiter, f64)]) -> Option<String> {
         fine(*least),
         fine(*now)
     ))
+}
+
+/// The cheapest of those that decide alike, and the one that there is.
+fn best<'c>(algorithm: &str, costs: &'c [Cost]) -> Option<(&'c Cost, &'c Cost)> {
+    let now = costs.iter().find(|(limiter, _)| limiter.name() == algorithm)?;
+    Some((costs.iter().min_by(|(_, a), (_, b)| a.total_cmp(b))?, now))
 }
 
 /// All of it, as text.
@@ -157,8 +178,10 @@ mod tests {
     fn the_cheaper_of_those_that_decide_alike_is_named() {
         let slow = advice("capacity = 10\nrate = \"1/s\"");
         assert!(slow.says.iter().any(|line| line.contains("gcra is the better choice")), "{slow:?}");
+        assert_eq!(slow.changes, [Change { key: "algorithm", value: "\"gcra\"".to_owned() }]);
         let fast = advice("capacity = 500\nrate = \"100/s\"");
         assert!(fast.says.iter().any(|line| line.contains("token-bucket suits it")), "{fast:?}");
+        assert_eq!(fast.changes, []);
         let lazy = advice("capacity = 500\nrate = \"100/s\"\nalgorithm = \"lazy-token-bucket\"");
         assert!(lazy.says.iter().any(|line| line.contains("token-bucket is the better choice")), "{lazy:?}");
     }

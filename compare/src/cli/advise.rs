@@ -1,9 +1,9 @@
 //! `topup-compare advise`.
 
-use std::process::ExitCode;
+use std::{fs, process::ExitCode};
 
 use anyhow::{Context, bail};
-use topup_daemon::config::{Config, SupplyConfig};
+use topup_daemon::config::{Config, LimitConfig, SupplyConfig};
 use topup_wire::limit::Algorithm;
 
 use super::{Advise, run::on_fixture};
@@ -37,7 +37,22 @@ pub(super) fn main(args: &Advise) -> anyhow::Result<ExitCode> {
     on_fixture(&args.place, args.workers, async |fixture| {
         let prices = Prices::measure(fixture, &ALIKE).await?;
         let trace = trace.as_ref().map(|(name, trace)| (*name, trace));
-        let advice = advise::advise(&config, trace, &prices);
+        let mut advice = advise::advise(&config, trace, &prices);
+        if let (Some(percent), Some((name, trace))) = (args.deny, trace)
+            && let Some(LimitConfig { capacity, supply: SupplyConfig::Rate(rate), .. }) =
+                config.limits.get(name)
+        {
+            let advice = advice.iter_mut().filter(|advice| advice.limit == name);
+            advice.for_each(|advice| advice.fit(trace, *capacity, *rate, percent / 100.0));
+        }
+        if args.emit {
+            let advice: Vec<_> =
+                advice.into_iter().filter(|advice| Some(&advice.limit) == limit.as_ref()).collect();
+            let file = args.config.display().to_string();
+            let text = fs::read_to_string(&args.config).with_context(|| file.clone())?;
+            answer(advise::patch(&file, &text, &advice)?.trim_end());
+            return Ok(());
+        }
         answer(&if args.json {
             serde_json::to_string_pretty(&advice).context("advice")?
         } else {

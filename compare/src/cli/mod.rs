@@ -1,6 +1,8 @@
 //! The command line of `topup-compare`.
 
 mod advise;
+#[cfg(test)]
+mod help;
 mod replay;
 mod run;
 mod watch;
@@ -131,6 +133,14 @@ struct Advise {
     /// The limit that is asked so, where the config has several
     #[arg(long, value_name = "NAME", requires = "trace")]
     limit: Option<String>,
+    /// Find the smallest capacity and rate that deny at most so many percent of the takes in the trace
+    ///
+    /// A bucket fills in the same time as now.
+    #[arg(long, value_name = "PERCENT", requires = "trace", value_parser = percent)]
+    deny: Option<f64>,
+    /// Print a patch of the config that does as advised for the limit of the trace; comments stay
+    #[arg(long, requires = "trace", conflicts_with = "json")]
+    emit: bool,
     /// Worker processes, to measure prices with
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
@@ -208,6 +218,11 @@ pub fn main() -> ExitCode {
         Some(Command::Refill) => run::refill(),
         Some(Command::Daemon { args }) => Ok(run::daemon(args)),
     })
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or_else(|| "write a number from 0 to below 100, such as 1 or 0.1".to_owned())
 }
 
 fn every(text: &str) -> Result<Duration, String> {

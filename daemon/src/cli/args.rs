@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use topup_wire::{limit::LimitName, namespace::Namespace};
 
+use super::{plan::Plan, schema::Schema};
 use crate::{
     config::{RedisUrl, RedisUrlError},
     config_source::URL_VARIABLE,
@@ -35,6 +36,7 @@ Exit codes:
   3   of status: nothing is published
   4   of status: no daemon is alive, and workers go on without
   5   of status: something needs a look
+  6   of plan: the reload would change something, or refuse a limit
   64  wrong usage
   78  wrong config";
 
@@ -48,6 +50,13 @@ pub(super) enum Command {
     Run(Run),
     /// Check a config file, and print every problem with its line
     Check(Check),
+    /// Tell what a reload with a config file would change, and change nothing
+    ///
+    /// Only reads from Redis. Compares the file with what is published, whether a daemon runs or not. Exits with 6 if
+    /// anything would change or be refused. While Redis is away, it tells what the file alone shows, and exits with 2.
+    Plan(Plan),
+    /// Print a JSON Schema of the config, with which editors complete and check
+    Schema(Schema),
     /// Take tokens from a bucket, all or nothing
     Take(Take),
     /// Print the answer that a take of one token would get, and take nothing

@@ -17,6 +17,8 @@ pub enum Exit {
     NoDaemon,
     /// `status`: takes are decided, but something needs a look.
     Degraded,
+    /// Of `plan`: the reload would change something, or refuse a limit.
+    Changes,
     /// Wrong usage.
     Usage,
     /// Wrong config.
@@ -33,6 +35,7 @@ impl From<Exit> for ExitCode {
             Exit::Unpublished => 3,
             Exit::NoDaemon => 4,
             Exit::Degraded => 5,
+            Exit::Changes => 6,
             Exit::Usage => 64,
             Exit::Config => 78,
         })

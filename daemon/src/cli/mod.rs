@@ -8,9 +8,12 @@ mod completions;
 mod exit;
 mod man;
 mod output;
+mod plan;
+mod plan_text;
 mod redis;
 mod remove;
 mod run;
+mod schema;
 mod status;
 mod status_text;
 mod throttle;
@@ -41,6 +44,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
     match cli.command {
         Command::Run(args) => run::main(args),
         Command::Check(args) => check::main(args),
+        Command::Plan(args) => plan::main(&args),
+        Command::Schema(args) => schema::main(&args),
         Command::Take(args) => bucket::take(&args),
         Command::Peek(args) => bucket::peek(&args),
         Command::Reset(args) => bucket::reset(&args),

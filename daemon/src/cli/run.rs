@@ -13,8 +13,7 @@ use super::{
 };
 use crate::{
     app::{App, NothingPublished, daemon_id},
-    config::{Config, Problems},
-    config_source::{ConfigSource, default_config},
+    config_source::{ConfigSource, LoadedFiles, default_config},
     logging,
     signals::{self, Requests},
 };
@@ -23,7 +22,8 @@ pub(super) fn main(args: Run) -> Exit {
     let take_over: BTreeSet<LimitName> = args.take_over.into_iter().collect();
     let file = args.config.config.unwrap_or_else(default_config);
     let mut source = ConfigSource { file, redis: None };
-    let (config, refused) = match source.load() {
+    let files = source.read();
+    let (config, refused) = match files.parse() {
         Ok(config) => (config, None),
         Err(problems) => match source.load_without_limits() {
             // What is published is refilled. A private Redis has nothing published.
@@ -49,7 +49,7 @@ pub(super) fn main(args: Run) -> Exit {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    match start(&mut source, config, refused, take_over, args.embedded) {
+    match start(&mut source, LoadedFiles { files, config, refused }, take_over, args.embedded) {
         Ok(()) => Exit::Done,
         Err(error) if error.is::<NothingPublished>() => {
             print_error(&error);
@@ -64,8 +64,7 @@ pub(super) fn main(args: Run) -> Exit {
 
 fn start(
     source: &mut ConfigSource,
-    config: Config,
-    refused: Option<Problems>,
+    loaded: LoadedFiles,
     take_over: BTreeSet<LimitName>,
     embedded: bool,
 ) -> anyhow::Result<()> {
@@ -86,7 +85,7 @@ fn start(
         );
     }
     let served = runtime.block_on(async {
-        App::start(source.clone(), config, refused, daemon_id(), take_over).await?.serve(requests).await
+        App::start(source.clone(), loaded, daemon_id(), take_over).await?.serve(requests).await
     });
     // Leaves requests to a hung Redis behind.
     runtime.shutdown_background();

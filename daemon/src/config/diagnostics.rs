@@ -86,6 +86,11 @@ impl<'t> Diagnostics<'t> {
         (errors, warnings)
     }
 
+    /// File and line of `location`, such as `config.toml:14`.
+    pub(super) fn place(&self, location: &Location) -> String {
+        format!("{}:{}", self.file, self.line(location.offset))
+    }
+
     fn problem(&self, location: &Location, message: String) -> Problem {
         let (file, line) = (self.file.to_owned(), Some(self.line(location.offset)));
         Problem { file, line, key: location.key.clone(), message }

@@ -1,11 +1,43 @@
-//! Every key of a config, and messages that several keys share.
+//! Every key of a config with its kind and meaning, and messages that several keys share.
+//!
+//! The parser reads by these tables, and schema and reference page are made of them.
+
+use topup_wire::limit::{Algorithm, MAX_TOKENS, MAX_WINDOW_TOKENS, Mode, OnChange, OnOutage};
 
 /// A key of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ConfigKey {
     pub(super) name: &'static str,
     /// An example of the key with a value, for advice in problems.
     pub(super) example: &'static str,
+    pub(super) kind: Kind,
+    /// Its meaning, for the schema and the reference page.
+    pub(super) about: &'static str,
+    /// Whether each such table has to have it.
+    pub(super) is_needed: bool,
+    /// The value of an absent key as TOML, if it has one.
+    pub(super) default: Option<&'static str>,
+}
+
+/// The values that a key may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// Any text.
+    Text,
+    /// A text that a pattern matches. Every legal text matches; more may.
+    Form(&'static str),
+    /// One of some words.
+    Words(fn() -> Vec<&'static str>),
+    /// A whole number from the first to the second.
+    Whole(u64, u64),
+    /// `true` or `false`.
+    Flag,
+    /// A table.
+    Table(&'static [ConfigKey]),
+    /// A list of tables.
+    Tables(&'static [ConfigKey]),
+    /// Tables by the names of limits.
+    Limits(&'static [ConfigKey]),
 }
 
 /// The problem of a rate where the limit has none: in a schedule, or in a candidate.
@@ -16,73 +48,301 @@ pub(super) const REFILL_HAS_NO_RATE: &str =
 pub(super) const GCRA_BOUNDS: &str =
     "gcra counts at most 1000000 tokens a second, and a capacity that fills within 50 years";
 
-const fn key(name: &'static str, example: &'static str) -> ConfigKey {
-    ConfigKey { name, example }
+/// The name of a limit, or of a config.
+pub(super) const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
+const NAMESPACE: &str = "^[A-Za-z0-9._-]{1,32}$";
+const RATE: &str = r"^\s*[0-9_]*[0-9][0-9_]*\s*/\s*([0-9_]*[0-9][0-9_]*)?\s*(ms|s|m|min|h|d)\s*$";
+const TIME: &str = r"^\s*[0-9][0-9_]*\s*(ms|s|m|min|h|d)\s*$";
+
+const fn key(name: &'static str, example: &'static str, kind: Kind, about: &'static str) -> ConfigKey {
+    ConfigKey { name, example, kind, about, is_needed: false, default: None }
+}
+
+// === impl ConfigKey ===
+
+impl ConfigKey {
+    /// The same, for a key that each table has to have.
+    const fn needed(self) -> Self {
+        Self { is_needed: true, ..self }
+    }
+
+    /// The key with the value that stands for an absent one.
+    const fn or(self, default: &'static str) -> Self {
+        Self { default: Some(default), ..self }
+    }
 }
 
 pub(super) const ROOT: &[ConfigKey] = &[
-    key("name", r#"name = "shop""#),
-    key("redis", "[redis]"),
-    key("daemon", "[daemon]"),
-    key("admin", "[admin]"),
-    key("limit", "[limit.api]"),
+    key(
+        "name",
+        r#"name = "shop""#,
+        Kind::Form(NAME),
+        "Name of this config among all that publish to one Redis. Without it, the absolute path of the file. A change takes a restart.",
+    ),
+    key(
+        "include_dir",
+        r#"include_dir = "conf.d""#,
+        Kind::Text,
+        "Folder with more limits, beside this file: its `*.toml` have `[limit.*]` tables only, and are read in order of their names. A limit in two files and a missing folder are errors.",
+    ),
+    key("redis", "[redis]", Kind::Table(REDIS), "The server that holds the buckets."),
+    key("daemon", "[daemon]", Kind::Table(DAEMON), "The daemon itself."),
+    key(
+        "admin",
+        "[admin]",
+        Kind::Table(ADMIN),
+        "HTTP server for metrics and health; none without this table. A change takes a restart.",
+    ),
+    key(
+        "limit",
+        "[limit.api]",
+        Kind::Limits(LIMIT),
+        "The limits by name: 1 to 64 of the characters A-Z a-z 0-9 . _ -, in quotes if it has a dot.",
+    ),
 ];
 
 pub(super) const REDIS: &[ConfigKey] = &[
-    key("url", r#"url = "redis://127.0.0.1:6379""#),
-    key("namespace", r#"namespace = "topup""#),
-    key("tls_ca", r#"tls_ca = "/etc/topup/ca.pem""#),
-    key("tls_cert", r#"tls_cert = "/etc/topup/client.pem""#),
-    key("tls_key", r#"tls_key = "/etc/topup/client.key""#),
+    key(
+        "url",
+        r#"url = "redis://127.0.0.1:6379""#,
+        Kind::Text,
+        "URL of the server: `redis://`, `rediss://` for TLS, `unix://`, several hosts of a cluster separated \
+         by commas, or `redis+sentinel://`. `${NAME}` stands for the environment variable `NAME`. \
+         `TOPUP_REDIS_URL` and the credential `redis-url` override it. A change takes a restart.",
+    )
+    .or(r#""redis://127.0.0.1:6379""#),
+    key(
+        "namespace",
+        r#"namespace = "topup""#,
+        Kind::Form(NAMESPACE),
+        "First part of every key: 1 to 32 of the characters A-Z a-z 0-9 . _ -. A change takes a restart.",
+    )
+    .or(r#""topup""#),
+    key(
+        "tls_ca",
+        r#"tls_ca = "/etc/topup/ca.pem""#,
+        Kind::Text,
+        "PEM file of the CAs that may sign the server's certificate. Without it, those of the system.",
+    ),
+    key(
+        "tls_cert",
+        r#"tls_cert = "/etc/topup/client.pem""#,
+        Kind::Text,
+        "PEM file of the daemon's own certificate; needs `tls_key`.",
+    ),
+    key("tls_key", r#"tls_key = "/etc/topup/client.key""#, Kind::Text, "PEM file of the key of `tls_cert`."),
 ];
 
-pub(super) const DAEMON: &[ConfigKey] = &[key("tick", r#"tick = "100ms""#)];
+pub(super) const DAEMON: &[ConfigKey] = &[
+    key(
+        "tick",
+        r#"tick = "100ms""#,
+        Kind::Form(TIME),
+        "Refill period, 1ms to 60s. Without catch-up, tokens come once a tick.",
+    )
+    .or(r#""100ms""#),
+    key(
+        "watch",
+        "watch = true",
+        Kind::Flag,
+        "Whether the daemon reloads by itself when the content of its files changes.",
+    )
+    .or("false"),
+];
 
 pub(super) const ADMIN: &[ConfigKey] = &[
-    key("listen", r#"listen = "127.0.0.1:9187""#),
-    key("token_file", r#"token_file = "/etc/topup/admin-token""#),
+    key(
+        "listen",
+        r#"listen = "127.0.0.1:9187""#,
+        Kind::Text,
+        "IP address and port, or a unix socket such as `unix:/run/topup/admin.sock`.",
+    )
+    .needed(),
+    key(
+        "token_file",
+        r#"token_file = "/etc/topup/admin-token""#,
+        Kind::Text,
+        "File with a bearer token of 16 to 256 characters that each request has to show. An address that is no loopback one needs it.",
+    ),
 ];
 
 pub(super) const LIMIT: &[ConfigKey] = &[
-    key("capacity", "capacity = 100"),
-    key("rate", r#"rate = "50/s""#),
-    key("limit", "limit = 100"),
-    key("window", r#"window = "1min""#),
-    key("rules", r#"rules = [{ limit = 10, window = "1s" }, { limit = 100, window = "1min" }]"#),
-    key("aligned", "aligned = true"),
-    key("refill", r#"refill = { cron = "0 0 0 1 * *", timezone = "Europe/Berlin" }"#),
-    key("keyed", "keyed = true"),
-    key("algorithm", r#"algorithm = "token-bucket""#),
-    key("catch_up", "catch_up = true"),
-    key("on_change", r#"on_change = "keep""#),
-    key("shards", "shards = 8"),
-    key("lease", r#"lease = { max = 100, ttl = "1s" }"#),
-    key("mode", r#"mode = "enforce""#),
-    key("enforce_percent", "enforce_percent = 100"),
-    key("on_outage", r#"on_outage = "local""#),
-    key("compare_percent", "compare_percent = 1"),
-    key("candidate", r#"candidate = { rate = "100/s" }"#),
-    key("schedule", "[[limit.api.schedule]]"),
+    key(
+        "capacity",
+        "capacity = 100",
+        Kind::Whole(1, MAX_TOKENS),
+        "Most tokens a bucket holds. Required, unless the algorithm counts within windows.",
+    ),
+    key(
+        "rate",
+        r#"rate = "50/s""#,
+        Kind::Form(RATE),
+        "Speed at which a bucket fills, in whole tokens per interval: `50/s`, `1/60s`, `10/min`. Required, \
+         unless there is `refill` or the algorithm counts within windows.",
+    ),
+    key(
+        "limit",
+        "limit = 100",
+        Kind::Whole(1, MAX_WINDOW_TOKENS),
+        "Most tokens within a window; for the algorithms with windows.",
+    ),
+    key(
+        "window",
+        r#"window = "1min""#,
+        Kind::Form(TIME),
+        "Length of the window, 1ms to 366d; for the algorithms with windows.",
+    ),
+    key(
+        "rules",
+        r#"rules = [{ limit = 10, window = "1s" }, { limit = 100, window = "1min" }]"#,
+        Kind::Tables(RULE),
+        "Up to 8 rules in place of `limit` and `window`; for `sliding-window`.",
+    ),
+    key(
+        "aligned",
+        "aligned = true",
+        Kind::Flag,
+        "Whether windows begin at multiples of their length since 1970; for `fixed-window`.",
+    )
+    .or("false"),
+    key(
+        "refill",
+        r#"refill = { cron = "0 0 0 1 * *", timezone = "Europe/Berlin" }"#,
+        Kind::Table(REFILL),
+        "Instants that fill every bucket, in place of `rate`; for `token-bucket`.",
+    ),
+    key("keyed", "keyed = true", Kind::Flag, "Whether there is one bucket for each key, or one for all.")
+        .or("false"),
+    key("algorithm", r#"algorithm = "token-bucket""#, Kind::Words(algorithms), "How takes are decided.")
+        .or(r#""token-bucket""#),
+    key(
+        "catch_up",
+        "catch_up = true",
+        Kind::Flag,
+        "Whether a take that finds a bucket empty credits the tokens it is owed; for `token-bucket` with a \
+         rate.",
+    )
+    .or("true"),
+    key(
+        "on_change",
+        r#"on_change = "keep""#,
+        Kind::Words(on_change),
+        "Fate of the tokens in a bucket when `capacity` changes.",
+    )
+    .or(r#""keep""#),
+    key(
+        "shards",
+        "shards = 8",
+        Kind::Whole(1, 1024),
+        "Parts that a Redis Cluster spreads over its nodes; for keyed limits. 8 unless set.",
+    ),
+    key(
+        "lease",
+        r#"lease = { max = 100, ttl = "1s" }"#,
+        Kind::Table(LEASE),
+        "Tokens that each worker may take ahead; for `token-bucket` with a rate.",
+    ),
+    key(
+        "mode",
+        r#"mode = "enforce""#,
+        Kind::Words(modes),
+        "Effect of a denial: it holds, it is only told, or Redis is not asked.",
+    )
+    .or(r#""enforce""#),
+    key(
+        "enforce_percent",
+        "enforce_percent = 100",
+        Kind::Whole(0, 100),
+        "Percentage of keys for which a denial holds; for keyed limits.",
+    )
+    .or("100"),
+    key(
+        "on_outage",
+        r#"on_outage = "local""#,
+        Kind::Words(on_outage),
+        "Decision of a worker while Redis gives none. Without it, each worker's own setting.",
+    ),
+    key(
+        "compare_percent",
+        "compare_percent = 1",
+        Kind::Whole(0, 100),
+        "Percentage of keys whose takes are also asked of a lazy bucket; for `token-bucket` with a \
+         rate.",
+    )
+    .or("0"),
+    key(
+        "candidate",
+        r#"candidate = { rate = "100/s" }"#,
+        Kind::Table(CANDIDATE),
+        "Other terms, tried on the same takes. An absent key is that of the limit.",
+    ),
+    key(
+        "schedule",
+        "[[limit.api.schedule]]",
+        Kind::Tables(SCHEDULE),
+        "Another rate or capacity from each firing of a cron until another entry fires.",
+    ),
 ];
 
 pub(super) const REFILL: &[ConfigKey] = &[CRON, TIMEZONE];
 
-pub(super) const LEASE: &[ConfigKey] = &[key("max", "max = 100"), key("ttl", r#"ttl = "1s""#)];
-
-pub(super) const CANDIDATE: &[ConfigKey] = &[
-    key("capacity", "capacity = 200"),
-    key("rate", r#"rate = "100/s""#),
-    key("limit", "limit = 200"),
-    key("window", r#"window = "1min""#),
+pub(super) const LEASE: &[ConfigKey] = &[
+    key(
+        "max",
+        "max = 100",
+        Kind::Whole(1, MAX_TOKENS),
+        "Most tokens that a worker takes ahead, up to the capacity.",
+    )
+    .needed(),
+    key("ttl", r#"ttl = "1s""#, Kind::Form(TIME), "Longest time that it keeps them, 10ms to 60s.")
+        .or(r#""1s""#),
 ];
 
-pub(super) const RULE: &[ConfigKey] = &[key("limit", "limit = 10"), key("window", r#"window = "1s""#)];
+pub(super) const CANDIDATE: &[ConfigKey] = &[
+    key("capacity", "capacity = 200", Kind::Whole(1, MAX_TOKENS), "Most tokens a bucket holds."),
+    key("rate", r#"rate = "100/s""#, Kind::Form(RATE), "Speed at which a bucket fills."),
+    key("limit", "limit = 200", Kind::Whole(1, MAX_WINDOW_TOKENS), "Most tokens within a window."),
+    key("window", r#"window = "1min""#, Kind::Form(TIME), "Length of the window."),
+];
 
-pub(super) const SCHEDULE: &[ConfigKey] =
-    &[CRON, TIMEZONE, key("rate", r#"rate = "200/s""#), key("capacity", "capacity = 400")];
+pub(super) const RULE: &[ConfigKey] = &[
+    key("limit", "limit = 10", Kind::Whole(1, MAX_WINDOW_TOKENS), "Most tokens within the window.").needed(),
+    key("window", r#"window = "1s""#, Kind::Form(TIME), "Length of the window.").needed(),
+];
 
-const CRON: ConfigKey = key("cron", r#"cron = "0 0 22 * * *""#);
-const TIMEZONE: ConfigKey = key("timezone", r#"timezone = "Europe/Berlin""#);
+pub(super) const SCHEDULE: &[ConfigKey] = &[
+    CRON,
+    TIMEZONE,
+    key("rate", r#"rate = "200/s""#, Kind::Form(RATE), "Rate from then on; without it, the limit's own."),
+    key(
+        "capacity",
+        "capacity = 400",
+        Kind::Whole(1, MAX_TOKENS),
+        "Capacity from then on; without it, the limit's own.",
+    ),
+];
+
+const CRON: ConfigKey =
+    key("cron", r#"cron = "0 0 22 * * *""#, Kind::Text, "Six fields: second minute hour day month weekday.")
+        .needed();
+const TIMEZONE: ConfigKey =
+    key("timezone", r#"timezone = "Europe/Berlin""#, Kind::Text, "Time zone of `cron`.").or(r#""UTC""#);
+
+fn algorithms() -> Vec<&'static str> {
+    Algorithm::ALL.iter().map(|algorithm| algorithm.as_str()).collect()
+}
+
+fn on_change() -> Vec<&'static str> {
+    [OnChange::Keep, OnChange::Proportional, OnChange::Reset].map(OnChange::as_str).to_vec()
+}
+
+fn modes() -> Vec<&'static str> {
+    Mode::ALL.iter().map(|mode| mode.as_str()).collect()
+}
+
+fn on_outage() -> Vec<&'static str> {
+    OnOutage::ALL.iter().map(|policy| policy.as_str()).collect()
+}
 
 /// All tables, for tests that keep documents and examples complete.
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Problems of a config file, each with its location.
 
-use std::{fmt, io, path::Path};
+use std::{fmt, io};
 
 /// One mistake in a config file, or one warning.
 ///
@@ -24,19 +24,20 @@ pub struct Problems(pub Vec<Problem>);
 // === impl Problem ===
 
 impl Problem {
-    pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
+    /// The message of a file that cannot be read.
+    pub(super) fn unreadable(error: &io::Error) -> String {
         let advice = match error.kind() {
             io::ErrorKind::NotFound => "write one there, or name another",
             io::ErrorKind::PermissionDenied => "let the daemon's user read it",
             io::ErrorKind::InvalidData => "save it as UTF-8 text",
             _ => "name a readable file",
         };
-        Self {
-            file: path.display().to_string(),
-            line: None,
-            key: String::new(),
-            message: format!("cannot be read ({error}): {advice}"),
-        }
+        format!("cannot be read ({error}): {advice}")
+    }
+
+    /// A problem of a whole file.
+    pub(super) fn of_file(file: &str, message: &str) -> Self {
+        Self { file: file.to_owned(), line: None, key: String::new(), message: message.to_owned() }
     }
 }
 

@@ -10,7 +10,8 @@ use toml::{
 use super::{
     advice::{described, near, path, unknown},
     diagnostics::{Diagnostics, Location},
-    keys::{self, ConfigKey},
+    keys::{self, ConfigKey, Kind},
+    variables::{self, Variables},
 };
 
 /// A value, and where its key stands.
@@ -55,6 +56,11 @@ impl<'t> RawTable<'t> {
             table.misspelt.extend(near);
         }
         table
+    }
+
+    /// File and line of `location`.
+    pub(super) fn place(&self, location: &Location) -> String {
+        self.diagnostics.place(location)
     }
 
     /// Warns about the table itself.
@@ -114,17 +120,40 @@ impl<'t> RawTable<'t> {
         key: &str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Located<T>> {
-        let (location, value) = self.entry(key)?;
-        let Some(text) = value.as_str() else {
-            return self.wrong_type(&location, value, "a text", &self.example(key));
-        };
+        let (location, text) = self.raw_text(key)?;
+        if text.contains(variables::BEGIN) {
+            self.error(&location, variables::MISPLACED);
+            return None;
+        }
         let parsed = parse(text).map_err(|error| error.to_string());
         // The error of any other key may repeat the text.
-        let parsed = parsed.map_err(|error| match text.contains("://") && key != "url" {
+        let parsed = parsed.map_err(|error| match text.contains("://") {
             true => format!("a URL where no URL belongs: write {}", self.example(key)),
             false => error,
         });
         self.locate_value(location, parsed)
+    }
+
+    /// A URL that may have a password in it, and so environment variables.
+    pub(super) fn url<T>(&self, key: &str, variables: Variables<'_>) -> Option<Located<T>>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        let (location, text) = self.raw_text(key)?;
+        let expanded = variables::expand_url(text, variables).map_err(|error| error.to_string());
+        let parsed = expanded.and_then(|url| url.parse().map_err(|error: T::Err| error.to_string()));
+        self.locate_value(location, parsed)
+    }
+
+    /// A text as it is written.
+    fn raw_text(&self, key: &str) -> Option<(Location, &'t str)> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Text | Kind::Form(_) | Kind::Words(_)));
+        let (location, value) = self.entry(key)?;
+        match value.as_str() {
+            Some(text) => Some((location, text)),
+            None => self.wrong_type(&location, value, "a text", &self.example(key)),
+        }
     }
 
     /// A whole number that `make` accepts.
@@ -133,6 +162,7 @@ impl<'t> RawTable<'t> {
         key: &str,
         make: impl Fn(u64) -> Result<T, E>,
     ) -> Option<Located<T>> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Whole(..)));
         let (location, value) = self.entry(key)?;
         let Some(integer) = value.as_integer() else {
             return self.wrong_type(&location, value, "a whole number", &self.unquoted::<u64>(key, value));
@@ -150,6 +180,7 @@ impl<'t> RawTable<'t> {
 
     /// `true` or `false`.
     pub(super) fn flag(&self, key: &str) -> Option<Located<bool>> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Flag));
         let (location, value) = self.entry(key)?;
         match value.as_bool() {
             Some(value) => Some(Located { value, location }),
@@ -159,6 +190,7 @@ impl<'t> RawTable<'t> {
 
     /// A table inside this one.
     pub(super) fn table(&self, key: &str, known: &'static [ConfigKey]) -> Option<Self> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Table(_)));
         let (location, value) = self.entry(key)?;
         self.open_value(location, value, known, &self.example(key))
     }
@@ -169,6 +201,7 @@ impl<'t> RawTable<'t> {
         N: FromStr,
         N::Err: Display,
     {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Limits(_)));
         let Some((parent, value)) = self.entry(key) else { return Vec::new() };
         let Some(entries) = value.as_table() else {
             return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
@@ -186,6 +219,7 @@ impl<'t> RawTable<'t> {
 
     /// The tables of the list `key`, in order.
     pub(super) fn tables(&self, key: &str, known: &'static [ConfigKey]) -> Vec<Self> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Tables(_)));
         let Some((location, value)) = self.entry(key) else { return Vec::new() };
         let instead = format!("[[{}]]", location.key);
         let Some(list) = value.as_array() else {
@@ -209,6 +243,15 @@ impl<'t> RawTable<'t> {
             Some(entries) => Some(Self::open(entries, location, known, self.diagnostics)),
             None => self.wrong_type(&location, value, "a table", instead),
         }
+    }
+
+    /// Holds the tables of keys, and so the schema, to what is read.
+    fn assert_kind(&self, key: &str, is_read_so: impl Fn(&Kind) -> bool) {
+        let known = self.known.iter().find(|known| known.name == key);
+        debug_assert!(
+            known.is_some_and(|known| is_read_so(&known.kind)),
+            "{key} is of another kind in config::keys"
+        );
     }
 
     fn entry(&self, key: &str) -> Option<(Location, &'t DeValue<'t>)> {
@@ -238,7 +281,15 @@ impl<'t> RawTable<'t> {
         expected: &str,
         instead: &str,
     ) -> Option<T> {
-        self.error(location, format!("{} where {expected} belongs: write {instead}", described(value)));
+        match value.as_str().is_some_and(|text| text.contains(variables::BEGIN)) {
+            true => self.error(location, variables::MISPLACED),
+            false => {
+                self.error(
+                    location,
+                    format!("{} where {expected} belongs: write {instead}", described(value)),
+                );
+            }
+        }
         None
     }
 

@@ -9,9 +9,9 @@ use super::{
 };
 
 /// Keys of limits whose tokens come with time.
-const STEADY: [&str; 6] = ["capacity", "rate", "refill", "catch_up", "on_change", "schedule"];
+pub(super) const STEADY: [&str; 6] = ["capacity", "rate", "refill", "catch_up", "on_change", "schedule"];
 /// Keys of limits that count the takes within a window.
-const WITHIN: [&str; 4] = ["limit", "window", "rules", "aligned"];
+pub(super) const WITHIN: [&str; 4] = ["limit", "window", "rules", "aligned"];
 
 /// The algorithm that fits the keys of `table`, for one whose name cannot be read.
 pub(super) fn guess_algorithm(table: &RawTable<'_>) -> Algorithm {

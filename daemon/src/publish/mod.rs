@@ -10,10 +10,12 @@ mod freeze;
 mod limits;
 mod note;
 mod ownership;
+mod preview;
 mod remove;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use at_rest::settle_at_rest;
 pub(crate) use bounds::MAX_CONCURRENT;
@@ -26,4 +28,6 @@ pub(crate) use limits::is_unreadable;
 pub use limits::{PublishOptions, PublishOutcome, publish};
 pub use note::{Note, instant};
 pub use ownership::{LoadedConfig, Plan, decide};
+pub use preview::{Effect, Preview, preview};
 pub(crate) use shard::migrate_all;
+pub use words::{Difference, supply};

@@ -14,6 +14,7 @@ mod incidents;
 mod keys;
 mod notify;
 mod owners;
+mod plan;
 mod quota;
 mod refill;
 mod refused;
@@ -24,6 +25,7 @@ mod signals;
 mod strays;
 mod together;
 mod traffic;
+mod watch;
 
 use std::time::Duration;
 

@@ -269,3 +269,18 @@ async fn a_daemon_and_a_viewer_do_nothing_else_either() {
     }
     assert_eq!(redis.ask::<Vec<String>>(&["KEYS", "topup:{*}:?:*"]).await, [""; 0]);
 }
+
+/// A plan only reads.
+#[tokio::test]
+async fn a_viewer_may_plan() {
+    let (redis, url) = users().await;
+    let _daemon = serve(&url("daemon"), CONFIG).await;
+    let (same, other) = (CONFIG.to_owned(), CONFIG.replace("capacity = 9", "capacity = 8"));
+    for (config, code) in [(same, 0), (other, 6)] {
+        let told = Cli::new(&["plan"]).env("TOPUP_REDIS_URL", url("viewer")).config(&config).run().await;
+        assert_eq!(told.code, Some(code), "{told:?}");
+    }
+    // The first call of a script is one by its hash.
+    let log = refused(&redis).await;
+    assert!(log.iter().all(|entry| entry.contains("cmd=evalsha")), "{log:?}");
+}

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use crate::config::{Config, Problem};
 
 /// Each config in `folder` with its name, its text and the expected lines.
-fn fixtures(folder: &str) -> Vec<(String, String, String)> {
+pub(super) fn fixtures(folder: &str) -> Vec<(String, String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/config").join(folder);
     let paths = fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
     let (configs, others): (Vec<_>, Vec<_>) =

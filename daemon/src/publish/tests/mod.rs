@@ -3,6 +3,7 @@
 mod concurrency;
 mod freeze;
 mod ownership;
+mod preview;
 mod sweep;
 
 use std::collections::BTreeSet;
