@@ -6,6 +6,7 @@ use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use crate::{
     claims::{Declaration, DeclaredLimit, Fingerprint, Owner},
+    least_rights::is_not_permitted,
     namespace::InNamespace,
     reply::{Beat, Polled},
     schema::SCHEMA,
@@ -77,14 +78,22 @@ pub async fn retire(connection: &mut impl InNamespace, id: &str) -> RedisResult<
     pipe.exec_async(connection).await
 }
 
-/// Whether a daemon is alive, the generation published, and its schema.
+/// Whether a daemon is alive, the generation published, its schema, and the version of all pauses.
 ///
 /// # Errors
 /// Errors of Redis.
 pub async fn poll(connection: &mut impl InNamespace) -> RedisResult<Polled> {
     let namespace = connection.namespace();
-    let mut call = POLL.key(namespace.daemons());
-    call.key(namespace.generation()).key(namespace.schema()).invoke_async(connection).await
+    let call = || {
+        let mut call = POLL.key(namespace.daemons());
+        call.key(namespace.generation()).key(namespace.schema());
+        call
+    };
+    match call().key(namespace.pauses()).invoke_async(connection).await {
+        // The rights of a user of an earlier version, which knew no pauses.
+        Err(error) if is_not_permitted(&error) => call().invoke_async(connection).await,
+        polled => polled,
+    }
 }
 
 /// The daemons alive.
