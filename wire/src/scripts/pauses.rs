@@ -88,7 +88,7 @@ pub async fn paused(connection: &mut impl InNamespace) -> RedisResult<Pauses> {
     let scored: Vec<(Vec<u8>, f64)> = list.query_async(connection).await?;
     let mut paused = Pauses::default();
     for (member, score) in scored {
-        // Scores are whole µs below 2^53. Of junk, a cast makes some number.
+        // A score is whole µs below 2^53. The cast of any other number saturates.
         let score = score as u64;
         if member.is_empty() {
             paused.version = score;
