@@ -6,13 +6,19 @@ mod bucket;
 mod check;
 mod completions;
 mod exit;
+mod limit_name;
+mod limits;
 mod man;
 mod output;
+mod pause;
 mod redis;
+mod reload;
 mod remove;
 mod run;
+mod set;
 mod status;
 mod status_text;
+mod table;
 mod throttle;
 
 use std::ffi::OsString;
@@ -20,6 +26,7 @@ use std::ffi::OsString;
 use args::{Cli, Command};
 use clap::{Parser, error::ErrorKind};
 use output::eprint_line;
+use redis::Failure;
 use topup_wire::connection;
 
 pub use exit::Exit;
@@ -31,6 +38,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => {
             let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            if !is_help && args.iter().any(|arg| arg == "--json") {
+                let text = error.to_string();
+                let text = without_urls(&text, &args).unwrap_or(text);
+                let message =
+                    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                return Failure::Usage(anyhow::Error::msg(message)).print(true);
+            }
             match without_urls(&error.to_string(), &args) {
                 Some(text) => eprint_line(text.trim_end()),
                 None => drop(error.print()),
@@ -45,6 +59,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Peek(args) => bucket::peek(&args),
         Command::Reset(args) => bucket::reset(&args),
         Command::Throttle(args) => throttle::main(&args),
+        Command::Limits(args) => limits::main(&args),
+        Command::Set(args) => set::set(&args),
+        Command::Drain(args) => set::drain(&args),
+        Command::Pause(args) => pause::pause(&args),
+        Command::Resume(args) => pause::resume(&args),
+        Command::Reload(args) => reload::main(&args),
         Command::Remove(args) => remove::main(&args),
         Command::Acl(args) => acl::main(&args),
         Command::Status(args) => status::main(&args),

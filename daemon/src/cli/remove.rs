@@ -6,6 +6,7 @@ use topup_wire::{claims::Owner, scripts};
 use super::{
     args::Remove,
     exit::Exit,
+    limit_name::unknown,
     output::print_line,
     redis::{Failure, ask, connect, run},
 };
@@ -37,7 +38,7 @@ pub(super) fn main(args: &Remove) -> Exit {
                      use --force, after which that daemon publishes it again with full buckets"
                 )));
             }
-            Removal::Unknown => return Err(Failure::Undecided(anyhow!("no limit {name} is published"))),
+            Removal::Unknown => return Err(unknown(&mut connection.clone(), name).await),
         }
         Ok(Exit::Done)
     })

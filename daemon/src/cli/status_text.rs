@@ -6,7 +6,7 @@ use topup_wire::{counts::Count, namespace::Namespace};
 
 use crate::{
     report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, PauseRow, Problem, StatusReport},
-    text::counted,
+    text::{counted, length},
 };
 
 /// The report as text.
@@ -73,7 +73,7 @@ pub(super) fn render(report: &StatusReport) -> String {
 fn pause(row: &PauseRow) -> String {
     let PauseRow { limit, key, until, left_ms } = row;
     let key = key.as_ref().map(|key| format!(" key {key:?}")).unwrap_or_default();
-    let left = humantime::format_duration(Duration::from_millis(*left_ms as u64));
+    let left = length(Duration::from_millis(*left_ms as u64));
     format!("{limit}{key}: paused until {until}, for {left} from now")
 }
 

@@ -24,6 +24,8 @@ pub struct Health {
     pub credited: u64,
     /// Corrupt keys repaired since the daemon started.
     pub repaired: u64,
+    /// Reloads of the config since the daemon started, applied or refused; 0 for a daemon of an older version.
+    pub reloads: u64,
     /// The first problem of the config on disk and the instant since which it is refused, in µs of Redis `TIME`.
     pub refused: Option<(String, u64)>,
     /// The version of the daemon.
@@ -63,6 +65,7 @@ pub async fn heartbeat(
     call.arg("owner").arg(health.owner.as_str()).arg("config").arg(health.config.to_string());
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
     let (problem, since) = health.refused.as_ref().map_or(("", 0), |(problem, since)| (problem, *since));
+    call.arg("reloads").arg(health.reloads);
     call.arg("repaired").arg(health.repaired).arg("refused").arg(problem).arg("refused_since").arg(since);
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
@@ -113,6 +116,7 @@ pub async fn daemons(connection: &mut impl InNamespace) -> RedisResult<Vec<Daemo
             lag: Duration::from_micros(number("lag")),
             credited: number("credited"),
             repaired: number("repaired"),
+            reloads: number("reloads"),
             refused: details
                 .get("refused")
                 .filter(|problem| !problem.is_empty())

@@ -3,7 +3,9 @@
 mod exits;
 mod generated;
 mod json;
+mod limits;
 mod pipes;
+mod reload;
 mod servers;
 mod wait;
 
