@@ -11,6 +11,7 @@ use super::{
     pause::{Pause, Resume},
     reload::Reload,
     set::{Drain, Set},
+    top::Top,
 };
 use crate::{
     config::{RedisUrl, RedisUrlError},
@@ -102,6 +103,10 @@ pub(super) enum Command {
     /// The answer comes within 2 s whatever state Redis is in. It names each problem and what to do about it, and the
     /// exit code tells the worst one.
     Status(Status),
+    /// Show limits, daemons and problems live in the terminal
+    ///
+    /// Where standard output is no terminal, one plain table is printed instead.
+    Top(Top),
     /// Print the Redis users of workers, daemons and viewers, each with the rights it needs
     ///
     /// One command on each line, for redis-cli. A user has no password yet, so nobody can sign in as it:

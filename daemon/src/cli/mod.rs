@@ -20,6 +20,7 @@ mod status;
 mod status_text;
 mod table;
 mod throttle;
+mod top;
 
 use std::ffi::OsString;
 
@@ -68,6 +69,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Remove(args) => remove::main(&args),
         Command::Acl(args) => acl::main(&args),
         Command::Status(args) => status::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Man(args) => man::main(&args),
         Command::Completions(args) => completions::main(&args),
     }

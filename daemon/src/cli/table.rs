@@ -57,7 +57,7 @@ mod tests {
         let mut table = Table::new(&["limit", "mode"], &["rate"]);
         table.row(["a\u{1b}[2J".to_owned(), "off".to_owned(), "1/s".to_owned()]);
         table.row(["user".to_owned(), "enforce".to_owned(), "100/s".to_owned()]);
-        let text = "limit  mode      rate\na\u{fffd}[2J  off       1/s\nuser   enforce  100/s";
+        let text = "limit  mode      rate\na\u{fffd}[2J  off        1/s\nuser   enforce  100/s";
         assert_eq!(table.render(), text);
     }
 }

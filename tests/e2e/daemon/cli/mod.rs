@@ -7,6 +7,7 @@ mod limits;
 mod pipes;
 mod reload;
 mod servers;
+mod top;
 mod wait;
 
 /// A limit of either kind, which do not fill while a test looks.
