@@ -10,6 +10,8 @@ mod limit_name;
 mod limits;
 mod man;
 mod output;
+#[cfg(test)]
+mod page;
 mod pause;
 mod redis;
 mod reload;
