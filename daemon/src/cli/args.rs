@@ -126,6 +126,9 @@ pub(super) struct Acl {
     /// Namespace of the keys [default: topup]
     #[arg(long)]
     pub(super) namespace: Option<Namespace>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -225,6 +228,9 @@ pub(super) struct Throttle {
     /// The number to take; 0 only looks
     #[arg(default_value_t = 1)]
     pub(crate) quantity: u64,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }
@@ -237,6 +243,9 @@ pub(super) struct Remove {
     /// Remove it even if a live daemon has it in its config; that daemon publishes it again, with full buckets
     #[arg(long)]
     pub(crate) force: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }

@@ -32,12 +32,8 @@ pub(super) enum Failure {
     Undecided(anyhow::Error),
 }
 
-/// Runs a command to its exit code. Prints a failure on standard error.
-pub(super) fn run(command: impl Future<Output = Result<Exit, Failure>>) -> Exit {
-    run_as(false, command)
-}
-
-/// [`run`], or if the answer is in `json`, the failure is printed so on standard output.
+/// Runs a command to its exit code. Prints a failure on standard error; with `json` on standard output, where the answer
+/// would be.
 pub(super) fn run_as(json: bool, command: impl Future<Output = Result<Exit, Failure>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {

@@ -169,7 +169,7 @@ async fn every_algorithm_and_every_way_of_a_take_is_held() {
             assert!(!bucket.wait(1, millis(10_000)).await.unwrap().is_allowed());
             assert!(clock::now() - begun < 5_000_000, "{limit}: a wait that is of no use ends at once");
             let all = topup.take_all([(bucket.clone(), 1), (topup.limit("brief"), 1)]).await.unwrap();
-            assert_eq!(all.denied_by().map(|by| by.limit()), Some(limit));
+            assert_eq!(all.denied_by().map(topup::LimitDecision::limit), Some(limit));
             let take = if keyed(limit) { Take::of(limit).key("alice") } else { Take::of(limit) };
             let denied = Admission::of(topup).take(take).decide().await.unwrap().unwrap_err();
             assert!(denied.retry_after().is_some_and(|wait| wait > millis(50_000)), "{denied:?}");
