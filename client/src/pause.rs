@@ -17,8 +17,8 @@ use crate::{
 // === impl Bucket ===
 
 impl Bucket {
-    /// Pauses the bucket for `time`, at most a day, in all workers: as when the called service asks for it. Of a keyed
-    /// limit without a [key](Self::key), all buckets are paused. Returns the time until the pause ends.
+    /// Pauses the bucket for `time`, at most a day, in all workers: as when the called service asks for it. Without a
+    /// [key](Self::key), all buckets of a keyed limit are paused. Returns the time until the pause ends.
     ///
     /// This client obeys at once, and all others with their next control poll: within 250 ms and a round trip. Until the
     /// pause ends, takes are denied without a command to Redis, waits wait, and tokens in hand are not spent. Refunds work.
@@ -38,7 +38,7 @@ impl Bucket {
         Ok(left)
     }
 
-    /// Ends the pause of the bucket in all workers. Of a keyed limit without a key, ends the pause of all buckets, and those
+    /// Ends the pause of the bucket in all workers. Without a key, the pause of all buckets of a keyed limit ends, and those
     /// of single keys stay. Others obey as for [`pause`](Self::pause).
     ///
     /// # Errors

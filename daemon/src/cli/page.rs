@@ -12,13 +12,13 @@ const HEAD: &str = "\
 The help of each command of `topupd`, as `topupd COMMAND --help` prints it. A test compares this page with the program, and
 writes it if `TOPUP_WRITE_PAGES` is set: `TOPUP_WRITE_PAGES=1 cargo test -p topupd --lib cli::page`.
 
-With `--json`, an answer is one JSON value on standard output. So is an error, and standard error then stays empty:
+With `--json`, answers and errors are one JSON value on standard output, and standard error stays empty. An error is
 
 ```json
 {\"error\": {\"kind\": \"undecided\", \"exit_code\": 2, \"message\": \"no limit usr is published: did you mean user? …\"}}
 ```
 
-`kind` is `usage`, `config` or `undecided`. Of `check`, an error has all `problems`, too.
+`kind` is `usage`, `config` or `undecided`. An error of `check` has all `problems`, too.
 ";
 
 fn page() -> String {

@@ -45,7 +45,7 @@ pub(super) struct Reload {
     connect: Connect,
 }
 
-/// What came of a reload.
+/// The result of a reload.
 struct Outcome {
     daemon: DaemonStatus,
     /// The problems of the config, if the daemon refuses it.

@@ -1,4 +1,4 @@
-//! What the screen shows, and what keys change. No terminal is needed here.
+//! The content of the screen, and the effect of keys. No terminal is needed here.
 
 use ratatui::{
     crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
