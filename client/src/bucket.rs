@@ -202,7 +202,11 @@ impl Bucket {
             let verdict = if tokens > 0 { Verdict::Allowed } else { settled.verdict };
             decision(&Settled { tokens, verdict, ..settled })
         };
-        self.apply_mode(entry, settled.map(with_prefetched))
+        let decision = self.apply_mode(entry, settled.map(with_prefetched))?;
+        Ok(self
+            .paused_decision(1)
+            .await
+            .map_or(decision, |paused| paused.with_remaining(decision.remaining())))
     }
 
     /// Puts `count` tokens back, 1 to 2^53, as far as the bucket has room. Returns the tokens in the bucket after it.
@@ -229,7 +233,8 @@ impl Bucket {
     async fn take_or_wait(&self, entry: &Arc<BucketEntry>, count: u64, until: Option<Micros>) -> Answered {
         let shared = self.handle.shared();
         let mut began = None;
-        let published = match entry.published(&self.handle) {
+        let is_paused = entry.is_paused(&self.handle);
+        let published = match entry.published_or_paused(&self.handle) {
             Some(published) if published.limit.keyed == entry.key().is_some() => published,
             _ => {
                 if let Err(error) = self.handle.check_circuit(entry) {
@@ -249,7 +254,8 @@ impl Bucket {
         if published.refuses(count, self.handle.shared().control.redis_now()) {
             return self.conclude(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
         }
-        if let Err(error) = self.handle.check_circuit(entry) {
+        // A paused bucket sends nothing.
+        if let Err(error) = if is_paused { Ok(()) } else { self.handle.check_circuit(entry) } {
             return self.conclude(entry, count, Err(error));
         }
         let pending = entry.take(count, until, &published, &self.handle);

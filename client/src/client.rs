@@ -15,8 +15,6 @@ use topup_wire::{
     scripts,
 };
 
-#[cfg(feature = "tower")]
-use crate::shell::pauses::Pauses;
 use crate::{
     bucket::Bucket,
     counts,
@@ -206,8 +204,11 @@ impl Client {
     async fn first_poll(&self) -> redis::RedisResult<()> {
         let shared = self.shared();
         let sent = shared.clock.now();
-        let polled = scripts::poll(&mut shared.connection()).await?;
-        shared.control.note(&polled, sent, shared.clock.now());
+        let connection = &mut shared.connection();
+        let polled = scripts::poll(connection).await?;
+        let (control, clock) = (&shared.control, &shared.clock);
+        control.note(&polled, sent, clock.now());
+        shared.pauses.catch_up(&polled, control.stored_time(), connection, clock, shared.deadline).await;
         Ok(())
     }
 
@@ -219,6 +220,7 @@ impl Client {
             outages: shared.outages.clone(),
             limits: shared.limits.clone(),
             clock: shared.clock.clone(),
+            pauses: shared.pauses.clone(),
         };
         control_poll::start(&shared.control, polled);
     }
@@ -363,8 +365,7 @@ impl Builder {
             breakers: Breakers::default(),
             local_buckets: LocalBuckets::default(),
             url: url.to_owned(),
-            #[cfg(feature = "tower")]
-            pauses: Pauses::default(),
+            pauses: Arc::default(),
             buckets_are_split: AtomicBool::new(false),
             module: Module::default(),
             runtime: Runtime::current(),

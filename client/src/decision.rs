@@ -106,6 +106,14 @@ impl Decision {
         }
     }
 
+    /// A denial with `remaining` tokens.
+    pub(crate) const fn with_remaining(self, remaining: u64) -> Self {
+        match self {
+            Self::Denied { capacity, retry_after, .. } => Self::Denied { remaining, capacity, retry_after },
+            other => other,
+        }
+    }
+
     /// Most tokens in the bucket; 0 if Redis did not decide.
     pub const fn capacity(&self) -> u64 {
         match *self {

@@ -87,6 +87,12 @@ pub enum Error {
         /// Most tokens in the bucket.
         capacity: u64,
     },
+    /// So many limits and keys are paused that there is no room for another pause.
+    #[error("{most} limits and keys are paused already: this one is paused in this process only")]
+    TooManyPauses {
+        /// Most pauses.
+        most: usize,
+    },
     /// A take or refund of 0 tokens, or of more than 2^53.
     #[error("{count} is no number of tokens: 1 to 9007199254740992 (2^53)")]
     InvalidCount {

@@ -89,6 +89,7 @@ mod default;
 mod denied;
 mod error;
 mod outage;
+mod pause;
 mod reserve;
 mod rollout;
 mod say;

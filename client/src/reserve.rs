@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use topup_wire::{bucket::Operation, limit::Mode, reply::Verdict};
+use topup_wire::{
+    bucket::Operation,
+    limit::{Algorithm, Mode},
+    reply::Verdict,
+};
 
 use crate::{
     bucket::{Bucket, checked, decision},
@@ -55,6 +59,15 @@ impl Bucket {
     pub async fn reserve(&self, count: u64, longest: Duration) -> Result<Reserved, Error> {
         checked(count)?;
         let longest = longest.as_micros().min(MAX_DELAY.into()) as u64;
+        let paused = self.paused_decision(count).await;
+        let is_queue = |entry| {
+            let published = self.last_published(entry);
+            published.is_some_and(|published| published.limit.algorithm == Algorithm::LeakyBucket)
+        };
+        if let Some(paused) = paused.filter(|_| self.entry().is_ok_and(|entry| is_queue(entry))) {
+            let decision = self.conclude(self.entry()?, count, Ok(paused))?;
+            return Ok(Reserved { decision, delay: Duration::ZERO });
+        }
         let operation = Operation::Reserve { count, longest };
         let settled = self.handle().within_deadline(self.settle(operation)).await;
         let granted = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);

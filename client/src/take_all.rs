@@ -18,6 +18,7 @@ use crate::{
     error::Error,
     machine::Event,
     outage::{self, OutageReason},
+    pause::read_if_paused,
     rollout::count_answer,
     shell::{BucketEntry, Handle, Published, exceeds, unknown},
 };
@@ -126,6 +127,7 @@ impl MultiDecision {
     }
 
     async fn decide(client: &Handle, takes: &[BucketTake]) -> Result<Self, Error> {
+        read_if_paused(client, takes.iter().map(|take| &take.entry)).await;
         let limits: Vec<_> = takes.iter().filter_map(|take| take.remembered_denial(client)).collect();
         if !limits.is_empty() || takes.is_empty() {
             return Ok(Self { limits });
@@ -303,7 +305,7 @@ impl BucketTake {
 
     /// The denial of this take, if the limit is enforced and the denial is known without Redis.
     fn remembered_denial(&self, client: &Handle) -> Option<LimitDecision> {
-        let published = self.entry.published(client)?;
+        let published = self.entry.published_or_paused(client)?;
         let denial = self.entry.denial(self.count, &published, client)?;
         let is_enforced = published.mode(self.entry.key()) == Mode::Enforce;
         is_enforced.then(|| LimitDecision::of(&self.entry, denial.into()))

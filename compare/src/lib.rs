@@ -12,6 +12,7 @@ pub mod replay;
 pub mod report;
 pub mod rule;
 pub mod score;
+pub mod simulate;
 pub mod suite;
 pub mod take;
 pub mod traffic;

@@ -27,3 +27,13 @@ pub fn grouped(number: u64) -> String {
         .collect();
     groups.join(",")
 }
+
+/// A length of time, rounded up to whole seconds, or below one to milliseconds.
+pub fn length(time: Duration) -> humantime::FormattedDuration {
+    let whole = if time < Duration::from_secs(1) {
+        Duration::from_millis(time.as_micros().div_ceil(1_000) as u64)
+    } else {
+        Duration::from_secs(time.as_micros().div_ceil(1_000_000) as u64)
+    };
+    humantime::format_duration(whole)
+}

@@ -224,6 +224,7 @@ impl Worker {
             first_takes,
             redis: self.control.redis,
             enforced: true,
+            paused_until: 0,
             hot,
         };
         (machine, context)

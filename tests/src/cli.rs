@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use tempfile::TempDir;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::{Redis, SOON, daemon};
+use crate::{Redis, SOON, Terminal, daemon};
 
 /// A command line of `topupd`, run in an empty folder and without the caller's environment.
 #[derive(Debug)]
@@ -87,6 +87,17 @@ impl Cli {
     pub fn stderr(mut self, to: impl Into<Stdio>) -> Self {
         self.command.stderr(to);
         self
+    }
+
+    /// Starts it on the terminal `terminal`. Its folder goes with the returned one.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn start_on(mut self, terminal: &Terminal) -> (Child, TempDir) {
+        self.command.env("TERM", "xterm-256color");
+        self.command.stdin(terminal.other_end()).stdout(terminal.other_end()).stderr(terminal.other_end());
+        (self.command.spawn().expect("topupd can be run"), self.dir)
     }
 
     /// Runs it to its end.

@@ -19,6 +19,7 @@ pub mod redis;
 pub mod seed;
 pub mod sentinel;
 pub mod stalls;
+pub mod terminal;
 pub mod workers;
 
 mod cargo;
@@ -36,6 +37,7 @@ pub use crate::proxy::Proxy;
 pub use crate::redis::Redis;
 pub use crate::seed::Seed;
 pub use crate::stalls::Stalls;
+pub use crate::terminal::Terminal;
 pub use crate::workers::Workers;
 pub use rustix::process::Signal;
 pub use topup_lab::clock;

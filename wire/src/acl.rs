@@ -7,7 +7,7 @@ use crate::{limit::Algorithm, namespace::Namespace};
 /// A kind of Redis user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Takes from buckets and puts tokens back. Reads records and heartbeats.
+    /// Takes from buckets, puts tokens back and pauses limits. Reads records and heartbeats.
     Worker,
     /// Publishes limits and refills buckets.
     Daemon,
@@ -53,6 +53,7 @@ impl Role {
                 &format!("~{prefix}:throttle:{{*}}"),
                 &format!("%R~{prefix}:{{*}}:limit"),
                 &format!("~{prefix}:{{{prefix}}}:workers"),
+                &format!("~{prefix}:{{{prefix}}}:pauses"),
                 &format!("%R~{prefix}:{{{prefix}}}:generation"),
                 &format!("%R~{prefix}:{{{prefix}}}:limits"),
                 &format!("%R~{prefix}:{{{prefix}}}:daemons"),

@@ -22,6 +22,7 @@
 //! topup:{topup}:owners     hash    the last heartbeat of each config
 //! topup:{topup}:schema     string  the version of all this
 //! topup:{topup}:workers    zset    workers alive that may decide by themselves, scored like daemons
+//! topup:{topup}:pauses     zset    paused limits and keys, LIMIT or LIMIT:KEY, scored by the ends of their pauses
 //! ```
 //!
 //! Under the namespace `shop`, the first line is `shop:{api:0}:limit`, and the last is `shop:{shop}:schema`.
@@ -113,6 +114,11 @@ impl Namespace {
     /// Workers alive that may decide by themselves while Redis is away.
     pub fn workers(self) -> String {
         self.shared("workers")
+    }
+
+    /// Paused limits and keys.
+    pub fn pauses(self) -> String {
+        self.shared("pauses")
     }
 
     /// Details of the daemon `id`.

@@ -83,6 +83,10 @@ pub(crate) fn permitted(command: &Cmd) -> Option<(Cmd, Option<Cmd>)> {
     let [b"EVALSHA", hash, count, rest @ ..] = words.as_slice() else { return None };
     let (keys, args) = rest.split_at_checked(text(count).parse().ok()?)?;
     let mut call = Cmd::new();
+    // Nobody but users with the right to write pauses a limit.
+    if args.first().is_some_and(|first| [&b"pause"[..], b"resume", b"clear"].contains(first)) {
+        return None;
+    }
     // A peek is the only operation that writes nothing.
     if args.first() == Some(&&b"peek"[..]) || keys.iter().all(|key| is_published(key)) {
         words[1..].iter().fold(call.arg("EVALSHA_RO"), |call, word| call.arg(*word));

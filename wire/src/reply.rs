@@ -154,6 +154,8 @@ pub struct Polled {
     pub newer_schema: Option<NewerSchema>,
     /// Whether the server knows `PEXPIREAT … GT`, which takes at rest need.
     pub extends: bool,
+    /// The version of all [pauses](crate::scripts::Pauses); 0 without any.
+    pub paused: u64,
 }
 
 impl Settled {
@@ -293,9 +295,10 @@ impl FromRedisValue for Beat {
 
 impl FromRedisValue for Polled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, gen_, daemons, schema, extends] = numbers(value)?;
+        let [now, gen_, daemons, schema, extends, paused] = numbers(value)?;
         let (now, generation, daemons) = (count(now)?, generation(gen_), count(daemons)?);
         let newer_schema = NewerSchema::of(count(schema)?);
-        Ok(Self { now, generation, daemons, newer_schema, extends: extends == 1 })
+        let paused = paused.max(0) as u64;
+        Ok(Self { now, generation, daemons, newer_schema, extends: extends == 1, paused })
     }
 }

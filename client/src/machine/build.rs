@@ -29,6 +29,7 @@ impl<W: Waiter> Busy<W> {
         self.queue.remove_departed();
         // A take that cannot be answered in time is not sent.
         self.expire_takes(cx.now.saturating_add(cx.round_trip), cx, out);
+        self.hold(cx, out);
         let built = self.build(rest, cx);
         self.in_flight = built.map(|(_, waiters, ahead)| InFlight {
             since: cx.now,
@@ -47,6 +48,10 @@ impl<W: Waiter> Busy<W> {
 
     /// A command, the number of waiters that it is for, and the tokens that it prefetches.
     fn build(&mut self, rest: &Rest, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
+        if cx.is_paused() {
+            let must_settle = self.must_settle || self.in_doubt > 0;
+            return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
+        }
         let several = self.queue.first().filter(|first| first.count > 1);
         if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {
             let missing = count.saturating_sub(self.gathered).max(1);

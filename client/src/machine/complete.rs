@@ -175,7 +175,7 @@ impl<W: Waiter> Busy<W> {
             served += self.queue.remove_departed();
             let Some(first) = self.queue.first().filter(|first| first.count <= spare) else { break };
             // For a waiter that came after the command, its tokens are prefetched ones.
-            if first.since > sent && self.good_until(spare, sent, cx) <= cx.now {
+            if first.since > sent && (cx.is_paused() || self.good_until(spare, sent, cx) <= cx.now) {
                 break;
             }
             spare -= first.count;

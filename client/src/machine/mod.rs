@@ -16,6 +16,7 @@ mod estimate;
 mod event;
 mod hot;
 mod overdue;
+mod pause;
 mod prefetch;
 mod queue;
 mod redis_time;

@@ -1,6 +1,6 @@
 //! Deadlines of takes and commands, and the next wake-up of a bucket.
 
-use super::{Actions, Answer, Context, Micros, queue::Waiter, state::Busy};
+use super::{Actions, Answer, Context, Micros, pause, queue::Waiter, state::Busy};
 
 /// A waiter is checked again after this, in µs, however far its tokens are: a change or a put-back may end its wait.
 const LOOK_AGAIN: Micros = 500_000;
@@ -58,7 +58,8 @@ impl<W: Waiter> Busy<W> {
         let first = self.queue.first().filter(|first| self.in_flight.is_none() && !first.is_take());
         let turn = first.map(|first| {
             let wait = self.wait_of(first, cx).unwrap_or(0);
-            cx.now.saturating_add(wait.clamp(1, LOOK_AGAIN))
+            let paused = cx.paused_until.saturating_sub(cx.now).min(pause::LOOK_AGAIN);
+            cx.now.saturating_add(wait.max(paused).clamp(1, LOOK_AGAIN))
         });
         let prefetched = (cx.hot.prefetched() > 0).then(|| cx.hot.good_until());
         [take, command, turn, prefetched].into_iter().flatten().min()

@@ -56,7 +56,7 @@ impl RedisTime {
     }
 
     /// Latest reading of the worker's clock at the instant `time` of Redis.
-    pub(super) const fn local(self, time: u64) -> Micros {
+    pub const fn local(self, time: u64) -> Micros {
         time.saturating_sub(self.least)
     }
 

@@ -145,12 +145,12 @@ impl<W: Waiter> BucketState<W> {
 
     /// The last known denial of a take of `count` tokens, though its time may be over.
     pub fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
-        self.busy.as_ref()?.estimate.last_denial(count, cx)
+        cx.or_paused(self.busy.as_ref().and_then(|busy| busy.estimate.last_denial(count, cx)))
     }
 
     /// The denial of a take of `count` tokens, if there is one.
     pub fn denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
-        self.busy.as_ref()?.estimate.denial(count, 0, cx)
+        cx.or_paused(self.busy.as_ref().and_then(|busy| busy.estimate.denial(count, 0, cx)))
     }
 }
 
@@ -188,7 +188,7 @@ impl<W: Waiter> Busy<W> {
         if self.in_flight.is_none() {
             self.renew_or_return(cx, out);
         }
-        if self.queue.is_empty() && cx.hot.good(cx.now, cx.epoch) > 0 {
+        if self.queue.is_empty() && !cx.is_paused() && cx.hot.good(cx.now, cx.epoch) > 0 {
             if count > 1 {
                 // Prefetched tokens may complete the count.
                 self.gathered += cx.hot.empty();
@@ -196,10 +196,10 @@ impl<W: Waiter> Busy<W> {
                 return out.answer(waiter, Answer::Decided(decision));
             }
         }
-        let denial = match count.saturating_sub(self.gathered) {
+        let denial = cx.or_paused(match count.saturating_sub(self.gathered) {
             0 => None,
             missing => self.estimate.denial(missing, self.pending(), cx),
-        };
+        });
         if let Some(denial) = denial.filter(|denial| cx.now.saturating_add(denial.wait) > until) {
             out.answer(waiter, denied(denial));
             return self.settle_gathered(cx, out);
@@ -217,6 +217,7 @@ impl<W: Waiter> Busy<W> {
         }
         self.queue.remove_departed();
         self.dismiss(cx, out);
+        self.hold(cx, out);
         self.deny(cx, out);
         self.settle_gathered(cx, out);
         self.renew_or_return(cx, out);
@@ -228,9 +229,11 @@ impl<W: Waiter> Busy<W> {
         if self.in_flight.is_some() {
             return;
         }
+        self.prefetches &= !cx.is_paused();
         let needs_command = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
         let must_settle = (self.must_settle || self.in_doubt > 0) && !self.failed;
-        if must_settle || self.prefetches || self.queue.first().is_some_and(needs_command) {
+        let is_wanted = self.prefetches || self.queue.first().is_some_and(needs_command);
+        if must_settle || is_wanted && !cx.is_paused() {
             self.number = self.number.wrapping_add(1);
             let take = self.queue.first().filter(|first| first.is_take());
             let since = take.map_or(cx.now, |take| take.since);

@@ -87,6 +87,8 @@ pub struct Context<'a> {
     pub redis: RedisTime,
     /// Whether the limit is enforced. If it is not, no caller waits for tokens.
     pub enforced: bool,
+    /// End of the pause of the bucket; 0 without one. No tokens are taken before it.
+    pub paused_until: Micros,
     /// The part of the bucket that takes read without a lock.
     pub hot: &'a HotCell,
 }

@@ -14,6 +14,7 @@ use topup_wire::{connection::Connection, reply, schema::NewerSchema, scripts};
 use super::{
     Limits,
     clock::{Clock, micros},
+    pauses::Pauses,
 };
 use crate::{
     counts,
@@ -69,6 +70,7 @@ pub(crate) struct Polled {
     pub(crate) outages: Arc<Outages>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: Arc<Clock>,
+    pub(crate) pauses: Arc<Pauses>,
 }
 
 // === impl Control ===
@@ -208,7 +210,8 @@ impl Control {
         self.store_time(RedisTime::default());
     }
 
-    fn stored_time(&self) -> RedisTime {
+    /// The worker's knowledge of Redis `TIME`, on any server.
+    pub(crate) fn stored_time(&self) -> RedisTime {
         RedisTime::from(self.redis_time.each_ref().map(|part| part.load(Relaxed)))
     }
 
@@ -225,7 +228,7 @@ pub(crate) fn start(control: &Arc<Control>, polled: Polled) {
 }
 
 async fn run(control: Weak<Control>, polled: Polled) {
-    let Polled { mut connection, deadline, outages, limits, clock } = polled;
+    let Polled { mut connection, deadline, outages, limits, clock, pauses } = polled;
     let (mut alive, mut slowness) = (Alive::new(connection.clone()), Slowness::default());
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -241,6 +244,7 @@ async fn run(control: Weak<Control>, polled: Polled) {
             Ok(Ok(polled)) => {
                 let received = clock.now();
                 control.note(&polled, sent, received);
+                pauses.catch_up(&polled, control.stored_time(), &mut connection, &clock, deadline).await;
                 let epoch = control.epoch();
                 outages.end(received, |limit| {
                     limits.find(limit).is_some_and(|one| one.current(epoch).is_some())

@@ -85,6 +85,9 @@ impl BucketEntry {
     #[inline]
     pub(crate) fn at_once(self: &Arc<Self>, client: &Handle) -> Option<Decision> {
         let shared = client.shared();
+        if self.is_paused(client) {
+            return None;
+        }
         match self.hot.spend(shared.clock.now(), shared.control.epoch()) {
             Spent::Token(decision, low) => {
                 if low {
@@ -246,6 +249,8 @@ impl BucketEntry {
             true => self.limit.first_takes(published.terms.rests_as_number()),
             false => FirstTakes::Unlikely,
         };
+        let enforced = published.mode(self.key()) == Mode::Enforce;
+        let paused_until = if enforced { shared.pauses.until(self.name(), self.key()) } else { None };
         Context {
             now: shared.clock.now(),
             terms: &published.terms,
@@ -256,7 +261,8 @@ impl BucketEntry {
             daemon_alive: control.daemon_alive(),
             first_takes,
             redis,
-            enforced: published.mode(self.key()) == Mode::Enforce,
+            enforced,
+            paused_until: paused_until.unwrap_or(0),
             hot: &self.hot,
         }
     }

@@ -9,7 +9,6 @@ pub(crate) mod entry;
 pub(crate) mod limits;
 pub(crate) mod local_buckets;
 pub(crate) mod module;
-#[cfg(feature = "tower")]
 pub(crate) mod pauses;
 pub(crate) mod pending;
 pub(crate) mod published;

@@ -11,8 +11,6 @@ use topup_wire::limit::OnOutage;
 use topup_wire::limit::Supply;
 use topup_wire::{connection::Connection, namespace::InNamespace, pipeline::Pipelines, scripts};
 
-#[cfg(feature = "tower")]
-use super::pauses::Pauses;
 use super::{
     BucketCache, BucketEntry, LimitHandle, Limits, PipelineRequest, Published,
     breakers::Breakers,
@@ -21,6 +19,7 @@ use super::{
     dispatch::RoundTrip,
     local_buckets::LocalBuckets,
     module::Module,
+    pauses::Pauses,
     put_back::{self, PutBacks},
     timers::BucketTimers,
 };
@@ -54,8 +53,7 @@ pub(crate) struct Shared {
     pub(crate) local_buckets: LocalBuckets,
     /// The URL of the Redis, with its password.
     pub(crate) url: String,
-    #[cfg(feature = "tower")]
-    pub(crate) pauses: Pauses,
+    pub(crate) pauses: Arc<Pauses>,
     /// Redis is a cluster, and decides no buckets of several hash slots in one script.
     pub(crate) buckets_are_split: AtomicBool,
     pub(crate) module: Module,

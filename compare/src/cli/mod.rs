@@ -5,6 +5,7 @@ mod advise;
 mod help;
 mod replay;
 mod run;
+mod simulate;
 mod watch;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
@@ -149,6 +150,25 @@ struct Advise {
     json: bool,
 }
 
+/// A limit, and a trace to try it on.
+#[derive(Clone, Debug, Args)]
+struct Simulate {
+    /// The limit, as in [limit.NAME] of the config
+    limit: String,
+    /// The trace: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// The daemon's config
+    #[arg(long, value_name = "FILE", default_value = "config.toml")]
+    config: PathBuf,
+    /// Take the limit as published in this Redis, instead of the config
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    redis: Option<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// A limit whose takes are compared while it runs.
 #[derive(Clone, Debug, Args)]
 struct Watch {
@@ -180,6 +200,11 @@ enum Command {
     /// so decisions are those of real time. A tick is 1 ms at least: beyond 100 times as fast, it is longer than in real
     /// time.
     Replay(Replay),
+    /// Simulate a limit of the config, or a published one, on traffic that there has been
+    ///
+    /// Every take of the trace is decided by a model of topup's scripts, by the instants of the trace: exactly, and in
+    /// milliseconds. No server is needed for a limit of the config. The first take of each bucket finds it full.
+    Simulate(Simulate),
     /// Watch a limit beside a lazy bucket, live: what its workers' takes would have been told by one
     ///
     /// Workers ask a lazy bucket of the same terms about the takes of compare_percent of its keys, and count. The first
@@ -213,6 +238,7 @@ pub fn main() -> ExitCode {
         Some(Command::Advise(args)) => advise::main(&args),
         Some(Command::Show { file, output }) => run::show_again(&file, &output),
         Some(Command::Replay(args)) => replay::main(&args),
+        Some(Command::Simulate(args)) => simulate::main(&args),
         Some(Command::Watch(args)) => watch::main(&args),
         Some(Command::Worker) => worker::run().map(|()| ExitCode::SUCCESS),
         Some(Command::Refill) => run::refill(),

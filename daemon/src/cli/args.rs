@@ -6,7 +6,15 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use topup_wire::{limit::LimitName, namespace::Namespace};
 
-use super::{plan::Plan, schema::Schema};
+use super::{
+    limits::Limits,
+    pause::{Pause, Resume},
+    plan::Plan,
+    reload::Reload,
+    schema::Schema,
+    set::{Drain, Set},
+    top::Top,
+};
 use crate::{
     config::{RedisUrl, RedisUrlError},
     config_source::URL_VARIABLE,
@@ -28,6 +36,10 @@ Environment:
   TOPUP_REDIS_URL  URL of the Redis; overrides the systemd credential redis-url and redis.url of the config
   TOPUP_LOG        Least level to log: error, warn, info (default), debug, trace
   NO_COLOR         No colours, even on a terminal
+
+Errors:
+  With --json, an error is on standard output, where the answer would be:
+  {\"error\": {\"kind\": \"usage\" | \"config\" | \"undecided\", \"exit_code\": N, \"message\": \"...\"}}
 
 Exit codes:
   0   done, or the take was allowed; of status: all is well
@@ -60,8 +72,10 @@ pub(super) enum Command {
     /// Take tokens from a bucket, all or nothing
     Take(Take),
     /// Print the answer that a take of one token would get, and take nothing
+    #[command(after_help = "Examples:\n  topupd peek api\n  topupd peek user --key alice --json")]
     Peek(Bucket),
     /// Fill a bucket
+    #[command(after_help = "Example:\n  topupd reset user --key alice")]
     Reset(Bucket),
     /// Answer like CL.THROTTLE of the Redis module redis-cell: five whole numbers, one on each line
     ///
@@ -69,6 +83,26 @@ pub(super) enum Command {
     /// same request is allowed, or -1 if it was. Seconds until the most is left again. The module answers if Redis has
     /// it, or else a script of topup. No limit needs to be published.
     Throttle(Throttle),
+    /// List the published limits
+    Limits(Limits),
+    /// Set the tokens of a bucket
+    ///
+    /// Tokens that are too many are taken, and those that are missing are put back. Traffic goes on beside it, and tokens
+    /// that workers have in hand stay theirs.
+    Set(Set),
+    /// Empty a bucket
+    Drain(Drain),
+    /// Pause a limit, or one key of it, in all workers
+    ///
+    /// Workers obey within a quarter of a second. Takes are denied until the end, and waits wait. A longer pause stays as
+    /// it is. It holds whether a daemon runs or not.
+    Pause(Pause),
+    /// End a pause
+    Resume(Resume),
+    /// Have the daemons of this host read their config again, and tell whether they applied it
+    ///
+    /// Names the problems of a config that is refused, and ends with 78 then. The config before stays in force.
+    Reload(Reload),
     /// Remove a published limit that no live daemon has in its config
     ///
     /// The limit goes with all its buckets. If a live daemon has the limit in its config, only the claims of configs
@@ -79,6 +113,10 @@ pub(super) enum Command {
     /// The answer comes within 2 s whatever state Redis is in. It names each problem and what to do about it, and the
     /// exit code tells the worst one.
     Status(Status),
+    /// Show limits, daemons and problems live in the terminal
+    ///
+    /// Where standard output is no terminal, one plain table is printed instead.
+    Top(Top),
     /// Print the Redis users of workers, daemons and viewers, each with the rights it needs
     ///
     /// One command on each line, for redis-cli. A user has no password yet, so nobody can sign in as it:
@@ -93,13 +131,20 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  topupd acl | redis-cli")]
 pub(super) struct Acl {
     /// Namespace of the keys [default: topup]
     #[arg(long)]
     pub(super) namespace: Option<Namespace>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  topupd run --config config.toml\n  topupd run --config config.toml --embedded"
+)]
 pub(super) struct Run {
     #[command(flatten)]
     pub(crate) config: ConfigFile,
@@ -114,7 +159,18 @@ pub(super) struct Run {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  topupd check
+  topupd check new.toml
+  topupd check --config new.toml --json")]
 pub(super) struct Check {
+    /// The config file, as with --config
+    #[arg(conflicts_with = "config")]
+    pub(crate) file: Option<PathBuf>,
+    /// Answer in JSON, problems too
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) config: ConfigFile,
 }
@@ -156,6 +212,7 @@ pub(super) struct Bucket {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  topupd take api\n  topupd take user --key alice --count 5 --wait 2s")]
 pub(super) struct Take {
     #[command(flatten)]
     pub(crate) bucket: Bucket,
@@ -168,6 +225,7 @@ pub(super) struct Take {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  topupd throttle alice 9 10 1")]
 pub(super) struct Throttle {
     /// The key of the caller: 1 to 256 bytes
     pub(crate) key: String,
@@ -180,22 +238,30 @@ pub(super) struct Throttle {
     /// The number to take; 0 only looks
     #[arg(default_value_t = 1)]
     pub(crate) quantity: u64,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  topupd remove old")]
 pub(super) struct Remove {
     /// The limit, as in [limit.NAME] of the config
     pub(crate) limit: LimitName,
     /// Remove it even if a live daemon has it in its config; that daemon publishes it again, with full buckets
     #[arg(long)]
     pub(crate) force: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  topupd status\n  topupd status --json | jq .health")]
 pub(super) struct Status {
     /// Answer in JSON
     #[arg(long)]
@@ -205,6 +271,7 @@ pub(super) struct Status {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  topupd man | man -l -")]
 pub(super) struct Man {
     /// Write a page for each command into this folder instead
     #[arg(long, value_name = "FOLDER")]
@@ -212,6 +279,9 @@ pub(super) struct Man {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  topupd completions bash > ~/.local/share/bash-completion/completions/topupd"
+)]
 pub(super) struct Completions {
     /// The shell
     pub(super) shell: Shell,
@@ -221,7 +291,7 @@ fn parse_url(text: &str) -> Result<RedisUrl, String> {
     text.parse().map_err(|error: RedisUrlError| format!("{error} (or set {URL_VARIABLE})"))
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{error}: write a number and a unit, such as 500ms or 2s"))
 }

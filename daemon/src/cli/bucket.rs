@@ -10,7 +10,7 @@ use topup_wire::{
     connection::Connection,
     counts::{Count, Counts},
     keyspace::{ShardKeys, shard_of},
-    limit::{Key, Limit, LimitName, Mode},
+    limit::{Limit, Mode},
     namespace::InNamespace,
     reply::{Settled, Verdict},
     scripts,
@@ -19,8 +19,9 @@ use topup_wire::{
 use super::{
     args::{Bucket, Take},
     exit::Exit,
+    limit_name::{find, parse},
     output::print_line,
-    redis::{Failure, ask, check_schema, connect, run},
+    redis::{Failure, ask, check_schema, connect, run_as},
 };
 use crate::clock::Moment;
 
@@ -28,12 +29,19 @@ use crate::clock::Moment;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn take(args: &Take) -> Exit {
-    run(async {
+    run_as(args.bucket.json, async {
         let location = BucketLocation::find(&args.bucket).await?;
         let began = Moment::now();
         let longest = args.wait.unwrap_or_default();
         loop {
-            let settled = location.operate(Operation::Take(args.count)).await?;
+            let settled = match location.paused().await? {
+                None => location.operate(Operation::Take(args.count)).await?,
+                Some(left) => Settled {
+                    verdict: Verdict::Denied,
+                    wait: left.as_micros() as u64,
+                    ..location.operate(Operation::Peek(1)).await?
+                },
+            };
             let wait = Duration::from_micros(settled.wait);
             let proceeds = settled.verdict == Verdict::Allowed || location.mode != Mode::Enforce;
             if proceeds || began.elapsed() + wait > longest {
@@ -47,22 +55,25 @@ pub(super) fn take(args: &Take) -> Exit {
 }
 
 pub(super) fn peek(args: &Bucket) -> Exit {
-    run(operate_once(args, Operation::Peek(1)))
+    run_as(args.json, operate_once(args, Operation::Peek(1)))
 }
 
 pub(super) fn reset(args: &Bucket) -> Exit {
-    run(operate_once(args, Operation::Reset))
+    run_as(args.json, operate_once(args, Operation::Reset))
 }
 
 async fn operate_once(bucket: &Bucket, operation: Operation) -> Result<Exit, Failure> {
     let location = BucketLocation::find(bucket).await?;
-    let settled = location.operate(operation).await?;
+    let mut settled = location.operate(operation).await?;
+    if let (Operation::Peek(_), Some(left)) = (operation, location.paused().await?) {
+        (settled.verdict, settled.wait) = (Verdict::Denied, left.as_micros() as u64);
+    }
     print_line(&describe(&settled, location.mode, bucket.json));
     Ok(Exit::Done)
 }
 
 /// The limit record, shard and key of a bucket.
-struct BucketLocation {
+pub(super) struct BucketLocation {
     connection: Connection,
     limit: Limit,
     /// The limit's mode for this key.
@@ -75,32 +86,17 @@ struct BucketLocation {
 // === impl BucketLocation ===
 
 impl BucketLocation {
-    async fn find(bucket: &Bucket) -> Result<Self, Failure> {
-        let name: LimitName =
-            bucket.limit.parse().map_err(|error| Failure::Usage(anyhow::Error::new(error)))?;
-        if let Some(key) = &bucket.key {
-            Key::new(key).map_err(|error| Failure::Usage(error.into()))?;
-        }
+    pub(super) async fn find(bucket: &Bucket) -> Result<Self, Failure> {
+        let name = parse(&bucket.limit, bucket.key.as_deref())?;
         let mut connection = connect(&bucket.connect)?;
         check_schema(&mut connection).await?;
-        let published = ask(scripts::read_limit(&mut connection, &name)).await?;
+        let limit = find(&mut connection, &name, bucket.key.as_deref()).await?;
         let namespace = connection.namespace();
-        let place =
-            if namespace.is_default() { String::new() } else { format!(" in the namespace {namespace}") };
-        let unknown = || {
-            anyhow!(
-                "no limit {name} is published{place}: is topupd running, and is [limit.{name}] in its config?"
-            )
-        };
-        let limit = published.ok_or_else(|| Failure::Undecided(unknown()))?.limit;
         let member = match (&bucket.key, limit.keyed) {
-            (Some(key), true) => key.clone(),
+            (Some(key), _) => key.clone(),
             (None, false) => String::new(),
             (None, true) => {
                 return Err(Failure::Usage(anyhow!("limit {name} is keyed: name a key with --key")));
-            }
-            (Some(_), false) => {
-                return Err(Failure::Usage(anyhow!("limit {name} has one bucket for all: leave --key out")));
             }
         };
         let shard = if limit.keyed { shard_of(&member, limit.shards) } else { 0 };
@@ -121,20 +117,53 @@ impl BucketLocation {
         let _ = ask(scripts::count(&mut self.connection.clone(), &[(self.limit.name, counts)])).await;
     }
 
-    async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {
+    pub(super) async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {
         let mut connection = self.connection.clone();
         let (algorithm, keys, member) = (self.limit.algorithm, &self.keys, &self.member);
         if self.mode == Mode::Off && operation != Operation::Reset {
             // Like a worker, without a question to Redis.
             return Ok(Settled::free(self.limit.terms.capacity, operation));
         }
-        let settled = if operation == Operation::Reset {
-            let in_hand_for = self.limit.in_hand_for();
-            let request = scripts::PutIn { tokens: None, spare: 0, full_at: None, in_hand_for };
-            ask(scripts::put_in(&mut connection, algorithm, keys, member, request)).await?
-        } else {
-            ask(scripts::settle(&mut connection, algorithm, keys, member, operation, false, 0)).await?
+        if operation == Operation::Reset {
+            return self.put_in(None).await;
+        }
+        let settle = scripts::settle(&mut connection, algorithm, keys, member, operation, false, 0);
+        self.checked(ask(settle).await?)
+    }
+
+    /// Puts tokens into the bucket, or fills it.
+    pub(super) async fn put_in(&self, tokens: Option<u64>) -> Result<Settled, Failure> {
+        let (mut connection, in_hand_for) = (self.connection.clone(), self.limit.in_hand_for());
+        let request = scripts::PutIn { tokens, spare: 0, full_at: None, in_hand_for };
+        let put_in =
+            scripts::put_in(&mut connection, self.limit.algorithm, &self.keys, &self.member, request);
+        self.checked(ask(put_in).await?)
+    }
+
+    /// The limit's mode for this key.
+    pub(super) const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Time until the pause of the bucket ends, if it is paused and the limit enforced.
+    async fn paused(&self) -> Result<Option<Duration>, Failure> {
+        if self.mode != Mode::Enforce {
+            return Ok(None);
+        }
+        let mut connection = self.connection.clone();
+        // A user of an earlier version may not read pauses.
+        let Ok(all) = ask(scripts::paused(&mut connection)).await else { return Ok(None) };
+        let is_this = |pause: &&scripts::Pause| {
+            pause.limit == self.limit.name && pause.key.as_ref().is_none_or(|key| *key == self.member)
         };
+        let Some(until) = all.pauses.iter().filter(is_this).map(|pause| pause.until).max() else {
+            return Ok(None);
+        };
+        let now = ask(scripts::now(&mut connection)).await?;
+        Ok((until > now).then(|| Duration::from_micros(until - now)))
+    }
+
+    fn checked(&self, settled: Settled) -> Result<Settled, Failure> {
         let name = &self.limit.name;
         match settled.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(settled),

@@ -25,19 +25,28 @@ pub enum Exit {
     Config,
 }
 
+// === impl Exit ===
+
+impl Exit {
+    /// The exit code as a number.
+    pub(super) const fn code(self) -> u8 {
+        // 64 and 78 are EX_USAGE and EX_CONFIG of sysexits.h.
+        match self {
+            Self::Done => 0,
+            Self::Denied => 1,
+            Self::Undecided => 2,
+            Self::Unpublished => 3,
+            Self::NoDaemon => 4,
+            Self::Degraded => 5,
+            Self::Changes => 6,
+            Self::Usage => 64,
+            Self::Config => 78,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        // 64 and 78 are EX_USAGE and EX_CONFIG of sysexits.h.
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Denied => 1,
-            Exit::Undecided => 2,
-            Exit::Unpublished => 3,
-            Exit::NoDaemon => 4,
-            Exit::Degraded => 5,
-            Exit::Changes => 6,
-            Exit::Usage => 64,
-            Exit::Config => 78,
-        })
+        Self::from(exit.code())
     }
 }

@@ -6,23 +6,33 @@ mod bucket;
 mod check;
 mod completions;
 mod exit;
+mod limit_name;
+mod limits;
 mod man;
 mod output;
+#[cfg(test)]
+mod page;
+mod pause;
 mod plan;
 mod plan_text;
 mod redis;
+mod reload;
 mod remove;
 mod run;
 mod schema;
+mod set;
 mod status;
 mod status_text;
+mod table;
 mod throttle;
+mod top;
 
 use std::ffi::OsString;
 
 use args::{Cli, Command};
 use clap::{Parser, error::ErrorKind};
 use output::eprint_line;
+use redis::Failure;
 use topup_wire::connection;
 
 pub use exit::Exit;
@@ -34,6 +44,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => {
             let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            if !is_help && args.iter().any(|arg| arg == "--json") {
+                let text = error.to_string();
+                let text = without_urls(&text, &args).unwrap_or(text);
+                let message =
+                    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                return Failure::Usage(anyhow::Error::msg(message)).print(true);
+            }
             match without_urls(&error.to_string(), &args) {
                 Some(text) => eprint_line(text.trim_end()),
                 None => drop(error.print()),
@@ -50,9 +67,16 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Peek(args) => bucket::peek(&args),
         Command::Reset(args) => bucket::reset(&args),
         Command::Throttle(args) => throttle::main(&args),
+        Command::Limits(args) => limits::main(&args),
+        Command::Set(args) => set::set(&args),
+        Command::Drain(args) => set::drain(&args),
+        Command::Pause(args) => pause::pause(&args),
+        Command::Resume(args) => pause::resume(&args),
+        Command::Reload(args) => reload::main(&args),
         Command::Remove(args) => remove::main(&args),
         Command::Acl(args) => acl::main(&args),
         Command::Status(args) => status::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Man(args) => man::main(&args),
         Command::Completions(args) => completions::main(&args),
     }

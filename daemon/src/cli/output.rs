@@ -4,11 +4,19 @@ use std::io::Write;
 
 use tracing::Level;
 
+use super::exit::Exit;
 use crate::logging::prioritized;
 
 /// Prints an error with its causes on standard error.
 pub(super) fn print_error(error: &anyhow::Error) {
     eprint_line(&format!("topupd: {error:#}"));
+}
+
+/// Prints an error as JSON on standard output, where the answer would be: `{"error": {"kind", "exit_code", "message"}}`.
+pub(super) fn print_json_error(exit: Exit, kind: &str, message: &str) {
+    let message = message.strip_prefix("topupd: ").unwrap_or(message);
+    let error = serde_json::json!({ "kind": kind, "exit_code": exit.code(), "message": message });
+    print_line(&serde_json::json!({ "error": error }).to_string());
 }
 
 /// Prints an error, or a text that begins with `warning: `, on standard error.

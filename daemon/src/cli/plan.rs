@@ -6,7 +6,6 @@ use std::{
 };
 
 use clap::Args;
-use serde_json::json;
 use topup_wire::{
     claims::{Owner, Ownership},
     connection::Connection,
@@ -15,13 +14,14 @@ use topup_wire::{
 
 use super::{
     args::Connect,
+    check::refuse,
     exit::Exit,
-    output::{eprint_line, print_line},
+    output::print_line,
     plan_text::{ChangeRow, PlanReport, render},
-    redis::{Failure, ask, check_schema, open, run, server},
+    redis::{Failure, ask, check_schema, open, run_as, server},
 };
 use crate::{
-    config::{Config, ConfigFiles, Problems},
+    config::{Config, ConfigFiles},
     config_source::{ConfigSource, INSTALLED_CONFIG, default_config},
     publish::{changes, preview},
     restart::{Fixed, needs_restart},
@@ -49,9 +49,9 @@ pub(super) fn main(args: &Plan) -> Exit {
     };
     let config = match ConfigFiles::read(&source.file).parse() {
         Ok(config) => config,
-        Err(problems) => return broken(&problems, args.json),
+        Err(problems) => return refuse(&problems, args.json),
     };
-    run(async {
+    run_as(args.json, async {
         let mut report = PlanReport::of(&source.file, &config);
         let url = server(&args.connect)?;
         report.redis = url.to_string();
@@ -75,18 +75,6 @@ pub(super) fn main(args: &Plan) -> Exit {
         }
         Ok(exit)
     })
-}
-
-/// Tells the problems of the file.
-fn broken(problems: &Problems, json: bool) -> Exit {
-    if json {
-        let row = |problem: &crate::config::Problem| json!({ "file": problem.file, "line": problem.line, "key": problem.key, "message": problem.message });
-        let rows: Vec<_> = problems.0.iter().map(row).collect();
-        print_line(&format!("{:#}", json!({ "problems": rows })));
-    } else {
-        eprint_line(&problems.to_string());
-    }
-    Exit::Config
 }
 
 /// Compares `config` with what is published.

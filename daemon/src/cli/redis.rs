@@ -12,7 +12,7 @@ use topup_wire::{
 use super::{
     args::Connect,
     exit::Exit,
-    output::{eprint_line, print_error},
+    output::{eprint_line, print_error, print_json_error},
 };
 use crate::{
     config::{Config, RedisUrl},
@@ -32,27 +32,36 @@ pub(super) enum Failure {
     Undecided(anyhow::Error),
 }
 
-/// Runs a command to its exit code. Prints a failure on standard error.
-pub(super) fn run(command: impl Future<Output = Result<Exit, Failure>>) -> Exit {
+/// Runs a command to its exit code. Prints a failure on standard error; with `json` on standard output, where the answer
+/// would be.
+pub(super) fn run_as(json: bool, command: impl Future<Output = Result<Exit, Failure>>) -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(command),
         Err(error) => Err(Failure::Undecided(error.into())),
     };
-    match result {
-        Ok(exit) => exit,
-        Err(Failure::Usage(error)) => {
-            print_error(&error);
-            Exit::Usage
+    result.unwrap_or_else(|failure| failure.print(json))
+}
+
+// === impl Failure ===
+
+impl Failure {
+    /// Prints the failure, and returns its exit code.
+    pub(super) fn print(self, json: bool) -> Exit {
+        let (exit, kind) = match &self {
+            Self::Usage(_) => (Exit::Usage, "usage"),
+            Self::Config(_) => (Exit::Config, "config"),
+            Self::Undecided(_) => (Exit::Undecided, "undecided"),
+        };
+        match self {
+            Self::Usage(error) | Self::Undecided(error) if json => {
+                print_json_error(exit, kind, &format!("{error:#}"));
+            }
+            Self::Config(problems) if json => print_json_error(exit, kind, &problems),
+            Self::Usage(error) | Self::Undecided(error) => print_error(&error),
+            Self::Config(problems) => eprint_line(&problems),
         }
-        Err(Failure::Config(problems)) => {
-            eprint_line(&problems);
-            Exit::Config
-        }
-        Err(Failure::Undecided(error)) => {
-            print_error(&error);
-            Exit::Undecided
-        }
+        exit
     }
 }
 

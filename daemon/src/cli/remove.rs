@@ -1,18 +1,20 @@
 //! `topupd remove`: removes a limit by hand.
 
 use anyhow::anyhow;
+use serde_json::json;
 use topup_wire::{claims::Owner, scripts};
 
 use super::{
     args::Remove,
     exit::Exit,
+    limit_name::unknown,
     output::print_line,
-    redis::{Failure, ask, connect, run},
+    redis::{Failure, ask, connect, run_as},
 };
 use crate::publish::{Removal, remove_by_hand};
 
 pub(super) fn main(args: &Remove) -> Exit {
-    run(async {
+    run_as(args.json, async {
         let name = &args.limit;
         let connection = connect(&args.connect)?;
         ask(scripts::generation(&mut connection.clone())).await?;
@@ -20,24 +22,36 @@ pub(super) fn main(args: &Remove) -> Exit {
         let removal = remove_by_hand(&connection, name, args.force).await;
         let removal =
             removal.map_err(|error| Failure::Undecided(anyhow::Error::new(error).context("Redis")))?;
-        match removal {
+        let (text, removed, from) = match removal {
             Removal::Removed(from) if from.is_empty() => {
-                print_line(&format!("removed limit {name}, which no config held, with all its buckets"));
+                (format!("removed limit {name}, which no config held, with all its buckets"), true, from)
             }
             Removal::Removed(from) => {
-                print_line(&format!("removed limit {name} of {}, with all its buckets", configs(&from)));
+                (format!("removed limit {name} of {}, with all its buckets", configs(&from)), true, from)
             }
-            Removal::Released { daemon, from } => print_line(&format!(
-                "limit {name} stays, since daemon {daemon} has it in its config; ended the claim of {}",
-                configs(&from)
-            )),
+            Removal::Released { daemon, from } => {
+                let ended = configs(&from);
+                let stays = "stays, since daemon";
+                (
+                    format!("limit {name} {stays} {daemon} has it in its config; ended the claim of {ended}"),
+                    false,
+                    from,
+                )
+            }
             Removal::InUse { daemon, owner } => {
                 return Err(Failure::Undecided(anyhow!(
                     "daemon {daemon} has limit {name} in its config {owner}: remove [limit.{name}] there and reload, or \
                      use --force, after which that daemon publishes it again with full buckets"
                 )));
             }
-            Removal::Unknown => return Err(Failure::Undecided(anyhow!("no limit {name} is published"))),
+            Removal::Unknown => return Err(unknown(&mut connection.clone(), name).await),
+        };
+        if args.json {
+            let configs: Vec<&str> = from.iter().map(Owner::as_str).collect();
+            let answer = json!({ "limit": name.as_str(), "removed": removed, "claims_ended": configs });
+            print_line(&answer.to_string());
+        } else {
+            print_line(&text);
         }
         Ok(Exit::Done)
     })

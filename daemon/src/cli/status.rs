@@ -4,13 +4,13 @@ use super::{
     args::Status,
     exit::Exit,
     output::print_line,
-    redis::{Failure, open, run, server},
+    redis::{Failure, open, run_as, server},
     status_text::render,
 };
 use crate::report::{Health, Pace, gather};
 
 pub(super) fn main(args: &Status) -> Exit {
-    run(async {
+    run_as(args.json, async {
         let url = server(&args.connect)?;
         let connection = open(&url)?;
         let report = gather(url.to_string(), &connection, Pace::AT_ONCE).await;

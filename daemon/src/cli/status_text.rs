@@ -1,10 +1,12 @@
 //! The report of `topupd status` as text.
 
+use std::time::Duration;
+
 use topup_wire::{counts::Count, namespace::Namespace};
 
 use crate::{
-    report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, Problem, StatusReport},
-    text::counted,
+    report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, PauseRow, Problem, StatusReport},
+    text::{counted, length},
 };
 
 /// The report as text.
@@ -54,6 +56,10 @@ pub(super) fn render(report: &StatusReport) -> String {
             row.name, row.algorithm, row.capacity, rate, tokens, active, allowed, denied
         ));
     }
+    if !report.pauses.is_empty() {
+        lines.push(String::new());
+        lines.extend(report.pauses.iter().map(pause));
+    }
     let findings: Vec<String> = report.limits.iter().filter_map(orphan).collect();
     if !findings.is_empty() {
         lines.push(String::new());
@@ -61,6 +67,14 @@ pub(super) fn render(report: &StatusReport) -> String {
     }
     lines.extend(report.limits.iter().flat_map(trial));
     lines.join("\n")
+}
+
+/// The line about a paused limit or key.
+fn pause(row: &PauseRow) -> String {
+    let PauseRow { limit, key, until, left_ms } = row;
+    let key = key.as_ref().map(|key| format!(" key {key:?}")).unwrap_or_default();
+    let left = length(Duration::from_millis(*left_ms as u64));
+    format!("{limit}{key}: paused until {until}, for {left} from now")
 }
 
 /// The line about a limit whose owner has no live daemon.

@@ -1,5 +1,6 @@
 //! `topupd throttle`: the answer of `CL.THROTTLE`, with the Redis module redis-cell or without it.
 
+use serde_json::json;
 use topup_wire::{
     limit::{Key, Throttle as Terms},
     reply::Throttled,
@@ -10,12 +11,12 @@ use super::{
     args::Throttle,
     exit::Exit,
     output::print_line,
-    redis::{Failure, ask, check_schema, connect, run},
+    redis::{Failure, ask, check_schema, connect, run_as},
 };
 
 pub(super) fn main(args: &Throttle) -> Exit {
-    run(async {
-        let Throttle { key, max_burst, count, period, quantity, connect: redis } = args;
+    run_as(args.json, async {
+        let Throttle { key, max_burst, count, period, quantity, json, connect: redis } = args;
         let usage = |error: anyhow::Error| Failure::Usage(error);
         let terms =
             Terms::new(*max_burst, *count, *period, *quantity).map_err(|error| usage(error.into()))?;
@@ -28,7 +29,7 @@ pub(super) fn main(args: &Throttle) -> Exit {
             check_schema(connection).await?;
             ask(scripts::throttle(connection, key, terms)).await?
         };
-        print_line(&lines(&throttled));
+        print_line(&if *json { as_json(&throttled) } else { lines(&throttled) });
         Ok(if throttled.limited { Exit::Denied } else { Exit::Done })
     })
 }
@@ -38,4 +39,13 @@ fn lines(throttled: &Throttled) -> String {
     let Throttled { limited, limit, remaining, retry_after, reset_after, .. } = throttled;
     let retry_after = retry_after.map_or_else(|| "-1".to_owned(), |seconds| seconds.to_string());
     format!("{}\n{limit}\n{remaining}\n{retry_after}\n{reset_after}", u8::from(*limited))
+}
+
+fn as_json(throttled: &Throttled) -> String {
+    let Throttled { limited, limit, remaining, retry_after, reset_after, .. } = throttled;
+    let answer = json!({
+        "limited": limited, "limit": limit, "remaining": remaining, "retry_after_s": retry_after,
+        "reset_after_s": reset_after,
+    });
+    answer.to_string()
 }

@@ -86,6 +86,8 @@ pub struct Engine {
     pub(super) passes: Passes,
     pub(super) healing: Healing,
     pub(super) refused: Option<String>,
+    /// Configs that were applied or refused since the start.
+    pub(super) reloads: u64,
     pub(super) read_failure_log: LogThrottle,
     pub(super) metrics: Metrics,
     pub(super) status: watch::Sender<EngineStatus>,
@@ -123,6 +125,7 @@ impl Engine {
             at_rest: AtRestQueue::default(),
             healing: Healing::new(),
             refused: None,
+            reloads: 0,
             read_failure_log: LogThrottle::default(),
             status,
         };
@@ -139,11 +142,13 @@ impl Engine {
                 () = stopped(&mut stop) => break,
                 Some(command) = commands.recv() => match command {
                     EngineCommand::Apply(config) => {
+                        self.reloads += 1;
                         self.tick = config.tick;
                         turns_of_loop = turns(self.tick);
                         self.publication.replace(config);
                     }
                     EngineCommand::Refuse(problem) => {
+                        self.reloads += u64::from(problem.is_some());
                         self.refused = problem;
                         self.note_refusal();
                     }

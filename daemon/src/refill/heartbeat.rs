@@ -36,6 +36,7 @@ impl Engine {
             lag,
             credited: self.passes.credited(),
             repaired: self.healing.repaired(),
+            reloads: self.reloads,
             refused,
             version,
             owner,

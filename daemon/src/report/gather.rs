@@ -24,7 +24,7 @@ use topup_wire::{
 };
 
 use super::{
-    CandidateRow, DaemonRow, Health, LimitRow, StatusReport,
+    CandidateRow, DaemonRow, Health, LimitRow, PauseRow, StatusReport,
     ownership::{conflicts, owners},
 };
 use crate::{clock::Moment, refill::SLOW};
@@ -145,6 +145,9 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     }
     let now = scripts::now(&mut asked).await?;
     let published = scripts::published_limits(&mut asked).await?;
+    // A user of an earlier version may not read them.
+    let paused = scripts::paused(&mut asked).await.unwrap_or_default();
+    lock(reading).report.pauses = PauseRow::of(paused, now);
     let names: Vec<LimitName> = published.into_keys().filter(|name| name.live() == *name).collect();
     let rows: Vec<BoxFuture<'_, ()>> =
         names.into_iter().map(|name| add_row(reading, connection, name, now).boxed()).collect();

@@ -2,6 +2,7 @@
 
 mod gather;
 mod ownership;
+mod pauses;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 use topup_wire::{connection::Cause, scripts::DaemonStatus};
 
 pub(crate) use gather::{Pace, gather};
+pub(crate) use pauses::PauseRow;
 
 use crate::{text::utc, trouble};
 
@@ -31,6 +33,8 @@ pub(crate) struct StatusReport {
     pub(crate) limits: Vec<LimitRow>,
     /// Limits of live daemons that are refused, and by which config.
     pub(crate) conflicts: Vec<ConflictRow>,
+    /// Paused limits and keys; the first to end comes first.
+    pub(crate) pauses: Vec<PauseRow>,
 }
 
 /// The worst of all problems, or none.

@@ -68,7 +68,7 @@ async fn a_broken_file_and_a_redis_that_is_away_have_exit_codes_of_their_own() {
     assert!(told.stderr.contains("\nconfig.toml:2: limit.api.capacity"), "{told:?}");
     let told = plan(&redis, "[limit.api]\ncapacity = 0\nrate = \"1/s\"\n", &["--json"]).await;
     let found: Value = serde_json::from_str(&told.stdout).unwrap();
-    assert_eq!((told.code, &found["problems"][0]["line"]), (CONFIG, &2.into()), "{told:?}");
+    assert_eq!((told.code, &found["error"]["problems"][0]["line"]), (CONFIG, &2.into()), "{told:?}");
     assert_eq!(plan(&redis, AFTER, &["--no-such-option"]).await.code, USAGE);
     redis.server.kill().unwrap();
     let told = plan(&redis, AFTER, &[]).await;

@@ -147,12 +147,20 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
     let all = ["user", "lazy", "gcra", "leaky", "fixed", "sliding", "counter"].map(keyed);
     assert!(topup.take_all(all).await.unwrap().is_allowed());
     topup.throttle("topup}:x", 3, 1, 60, 1).await.unwrap();
+    // Another worker learns of a pause by its poll.
+    let other = Client::builder().deadline(SOON).connect(&url("worker")).await.unwrap();
+    for key in HOSTILE {
+        topup.limit("lazy").key(key).pause(Duration::from_secs(60)).await.unwrap();
+        let held = async || !other.limit("lazy").key(key).peek().await.unwrap().is_allowed();
+        eventually(SOON, held).await;
+        topup.limit("lazy").key(key).resume().await.unwrap();
+    }
     topup.put_back().await;
     eventually(SOON, async || topup.counts("gcra").get(topup::Count::Allowed) > 0).await;
 
     // One call of each kind before the worker knows its rights.
     let log = refused(&redis).await;
-    assert!(log.len() <= 2 && log.iter().all(|entry| entry.contains("topup-worker")), "{log:?}");
+    assert!(log.len() <= 4 && log.iter().all(|entry| entry.contains("topup-worker")), "{log:?}");
 
     let worker = redis::Client::open(url("worker")).unwrap();
     let mut worker = worker.get_multiplexed_async_connection().await.unwrap();
@@ -268,6 +276,11 @@ async fn a_daemon_and_a_viewer_do_nothing_else_either() {
         );
     }
     assert_eq!(redis.ask::<Vec<String>>(&["KEYS", "topup:{*}:?:*"]).await, [""; 0]);
+    for words in [&["pause", "api", "--for", "1h"][..], &["resume", "api"]] {
+        let told = viewer(words).run().await;
+        assert!(told.code == Some(2) && told.stderr.to_lowercase().contains("no permissions"), "{told:?}");
+    }
+    assert_eq!(redis.ask::<u64>(&["EXISTS", "topup:{topup}:pauses"]).await, 0);
 }
 
 /// A plan only reads.

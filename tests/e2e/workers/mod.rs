@@ -27,6 +27,7 @@ mod on_outage;
 mod oracle;
 mod outage;
 mod overload;
+mod pauses;
 mod processes;
 mod pure;
 mod refund;

@@ -6,6 +6,7 @@ use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use crate::{
     claims::{Declaration, DeclaredLimit, Fingerprint, Owner},
+    least_rights::is_not_permitted,
     namespace::InNamespace,
     reply::{Beat, Polled},
     schema::SCHEMA,
@@ -23,6 +24,8 @@ pub struct Health {
     pub credited: u64,
     /// Corrupt keys repaired since the daemon started.
     pub repaired: u64,
+    /// Reloads of the config since the daemon started, applied or refused; 0 for a daemon of an older version.
+    pub reloads: u64,
     /// The first problem of the config on disk and the instant since which it is refused, in µs of Redis `TIME`.
     pub refused: Option<(String, u64)>,
     /// The version of the daemon.
@@ -62,6 +65,7 @@ pub async fn heartbeat(
     call.arg("owner").arg(health.owner.as_str()).arg("config").arg(health.config.to_string());
     call.arg("lag").arg(health.lag.as_micros() as u64).arg("credited").arg(health.credited);
     let (problem, since) = health.refused.as_ref().map_or(("", 0), |(problem, since)| (problem, *since));
+    call.arg("reloads").arg(health.reloads);
     call.arg("repaired").arg(health.repaired).arg("refused").arg(problem).arg("refused_since").arg(since);
     call.arg("version").arg(&health.version).invoke_async(connection).await
 }
@@ -77,14 +81,22 @@ pub async fn retire(connection: &mut impl InNamespace, id: &str) -> RedisResult<
     pipe.exec_async(connection).await
 }
 
-/// Whether a daemon is alive, the generation published, and its schema.
+/// Whether a daemon is alive, the generation published, its schema, and the version of all pauses.
 ///
 /// # Errors
 /// Errors of Redis.
 pub async fn poll(connection: &mut impl InNamespace) -> RedisResult<Polled> {
     let namespace = connection.namespace();
-    let mut call = POLL.key(namespace.daemons());
-    call.key(namespace.generation()).key(namespace.schema()).invoke_async(connection).await
+    let call = || {
+        let mut call = POLL.key(namespace.daemons());
+        call.key(namespace.generation()).key(namespace.schema());
+        call
+    };
+    match call().key(namespace.pauses()).invoke_async(connection).await {
+        // The rights of a user of an earlier version, which knew no pauses.
+        Err(error) if is_not_permitted(&error) => call().invoke_async(connection).await,
+        polled => polled,
+    }
 }
 
 /// The daemons alive.
@@ -104,6 +116,7 @@ pub async fn daemons(connection: &mut impl InNamespace) -> RedisResult<Vec<Daemo
             lag: Duration::from_micros(number("lag")),
             credited: number("credited"),
             repaired: number("repaired"),
+            reloads: number("reloads"),
             refused: details
                 .get("refused")
                 .filter(|problem| !problem.is_empty())

@@ -11,6 +11,7 @@ mod daemons;
 mod first_take;
 mod mend;
 mod migrate;
+mod pauses;
 mod publish;
 mod put_in;
 mod refill;
@@ -35,6 +36,7 @@ pub use mend::{
     Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,
 };
 pub use migrate::{is_migrating, list_previous, migrate};
+pub use pauses::{LONGEST_PAUSE, MOST_PAUSES, Pause, PauseReply, Pauses, pause, paused, resume, resume_all};
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};

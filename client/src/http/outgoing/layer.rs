@@ -22,12 +22,14 @@ use crate::{
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The longest pause that a called service can ask for, unless set. The service may be wrong, or hostile.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Between two looks whether a pause has ended early.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A layer that delays outgoing requests until a limit allows them.
 ///
-/// A response 429 or 503 with `Retry-After` pauses its bucket, for all layers of this client and its clones. No request that
-/// takes from the bucket is sent before the pause is over. Other processes learn of the pause by a response of their own.
-/// No request is sent twice, and the caller gets the response.
+/// A response 429 or 503 with `Retry-After` [pauses](crate::Bucket::pause) its bucket: for all layers of this client and its
+/// clones at once, and for all other workers with their next control poll. No request that takes from the bucket is sent
+/// before the pause is over. No request is sent twice, and the caller gets the response.
 ///
 /// # Examples
 /// ```no_run
@@ -120,29 +122,24 @@ impl<K> WaitLayer<K> {
         if let Some(key) = &key {
             take = take.key(key);
         }
-        let name = (self.limit.to_string(), key);
-        self.wait_for_pause(&name, &take, until).await?;
+        self.wait_for_pause(&take, until).await?;
         let left = Duration::from_micros(until.saturating_sub(clock.now()));
         let admission = Admission::of(&self.client).or_else(OnOutage::Allow);
         let admission = self.on_outage.into_iter().fold(admission, Admission::on_outage);
         admission.take(take.clone()).wait(left).decide_or_deny().await?;
         // A pause may have begun meanwhile.
-        self.wait_for_pause(&name, &take, until).await
+        self.wait_for_pause(&take, until).await
     }
 
-    async fn wait_for_pause(
-        &self,
-        name: &(String, Option<String>),
-        take: &Take,
-        until: Micros,
-    ) -> Result<(), Denied> {
-        let shared = self.client.shared();
-        while let Some(over) = shared.pauses.until(name, shared.clock.now()) {
-            let wait = Duration::from_micros(over.saturating_sub(shared.clock.now()));
+    /// Waits for the end of a pause, whatever the limit's mode: the called service has asked for it.
+    async fn wait_for_pause(&self, take: &Take, until: Micros) -> Result<(), Denied> {
+        let (clock, bucket) = (&self.client.shared().clock, take.bucket(&self.client));
+        while let Some(over) = bucket.paused_until().filter(|over| *over > clock.now()) {
+            let wait = Duration::from_micros(over.saturating_sub(clock.now()));
             if over > until {
                 return Err(Denied::paused(take, wait));
             }
-            sleep(wait).await;
+            sleep(wait.min(LOOK_AGAIN)).await;
         }
         Ok(())
     }
@@ -150,10 +147,9 @@ impl<K> WaitLayer<K> {
     /// Begins the pause that a response asks for.
     fn pause(&self, response: &impl OutgoingResponse, key: Option<String>) {
         if let Some(wait) = pause_of(response) {
-            let shared = self.client.shared();
-            let now = shared.clock.now();
-            let until = now.saturating_add(micros(wait.min(self.longest_pause)));
-            shared.pauses.pause((self.limit.to_string(), key), until, now);
+            let take = Take::of(self.limit.clone());
+            let take = key.into_iter().fold(take, Take::key);
+            take.bucket(&self.client).pause_soon(wait.min(self.longest_pause));
         }
     }
 }

@@ -45,7 +45,7 @@ async fn status_has_one_shape() {
         json!({
             "redis": redis.url(), "latency_ms": null, "health": "unpublished", "problems": [problem],
             "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [],
-            "conflicts": []
+            "conflicts": [], "pauses": []
         })
     );
     let daemon = ready(LIMITS, &redis).await;
@@ -99,4 +99,19 @@ async fn a_calendar_quota_has_no_rate() {
     assert_eq!(told(&redis, &["status"]).await["limits"][0]["rate"], Value::Null);
     let text = Cli::new(&["status"]).redis(&redis).run().await.stdout;
     assert!(text.contains("1 daemon alive") && text.contains("calendar"), "{text}");
+}
+
+#[tokio::test]
+async fn commands_that_answer_in_lines_answer_in_json_too() {
+    let redis = Redis::start().await;
+    let daemon = ready(LIMITS, &redis).await;
+    let throttled =
+        json!({"limited": false, "limit": 10, "remaining": 9, "retry_after_s": null, "reset_after_s": 0});
+    assert_eq!(told(&redis, &["throttle", "alice", "9", "1000000", "1"]).await, throttled);
+    let users = told(&redis, &["acl"]).await;
+    assert_eq!(users["users"][0]["user"], "topup-worker");
+    assert!(users["users"][2]["command"].as_str().unwrap().starts_with("ACL SETUSER topup-viewer reset on "));
+    drop(daemon);
+    let removed = told(&redis, &["remove", "lazy", "--force"]).await;
+    assert_eq!((&removed["limit"], &removed["removed"]), (&json!("lazy"), &json!(true)));
 }

@@ -3,8 +3,11 @@
 mod exits;
 mod generated;
 mod json;
+mod limits;
 mod pipes;
+mod reload;
 mod servers;
+mod top;
 mod wait;
 
 /// A limit of either kind, which do not fill while a test looks.

@@ -1,6 +1,6 @@
 //! Two namespaces share the nodes of a cluster, and nothing else.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use topup_tests::{Cluster, Daemon, SOON, Signal, eventually};
 
@@ -41,6 +41,13 @@ async fn a_limit_of_one_namespace_is_changed_and_removed_beside_that_of_another(
     }
     assert!(sizes.iter().sum::<u64>() == spread && sizes.iter().all(|size| *size < spread), "{sizes:?}");
 
+    // A pause is one of its namespace, whichever node has it, and goes with its limit.
+    let other = patient(&url("shop")).await;
+    clients[0].limit("user").key("7").pause(Duration::from_secs(60)).await.unwrap();
+    let held = async || !other.limit("user").key("7").peek().await.unwrap().is_allowed();
+    eventually(SOON, held).await;
+    assert!(clients[1].limit("user").key("7").peek().await.unwrap().is_allowed());
+
     let before = buckets("shop2").await;
     for config in
         [config("shop", 30).replace("lazy-token", "leaky"), "[redis]\nnamespace = \"shop\"\n".to_owned()]
@@ -50,7 +57,9 @@ async fn a_limit_of_one_namespace_is_changed_and_removed_beside_that_of_another(
         shop.wait_for_line("reloaded: ", SOON).await;
     }
     eventually(SOON, async || {
-        let left = cluster.keys("shop:*}:limit").await.len() + buckets("shop").await.len();
+        let left = cluster.keys("shop:*}:limit").await.len()
+            + cluster.keys("shop:*}:pauses").await.len()
+            + buckets("shop").await.len();
         if left == 0 { Ok(()) } else { Err(left) }
     })
     .await;

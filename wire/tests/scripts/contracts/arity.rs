@@ -32,7 +32,9 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         // Its fourth argument is a number.
         "claim" => false,
         "throttle" => (keys, arguments) == (1, 4),
-        "poll" => (keys, arguments) == (3, 0),
+        "poll" => [3, 4].contains(&keys) && arguments == 0,
+        // It takes any text as a key of its own.
+        "pause" => (keys, arguments) == (1, 4),
         "workers" => (keys, arguments) == (1, 2),
         other => panic!("what does {other} take?"),
     }

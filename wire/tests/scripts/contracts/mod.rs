@@ -8,6 +8,7 @@ mod healing;
 mod leftovers;
 mod listing;
 mod mending;
+mod pauses;
 mod pipeline;
 mod publishing;
 mod schema;
