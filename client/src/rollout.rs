@@ -55,7 +55,7 @@ impl Bucket {
     pub(crate) fn conclude(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
         let limit = entry.limit();
         if let Ok(decision) = &result
-            && !limit.is_on_trial()
+            && !limit.is_special()
         {
             limit.counts.add_decision(decision);
             return result;
@@ -65,6 +65,12 @@ impl Bucket {
 
     #[cold]
     fn conclude_slowly(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
+        if let Ok(decision) = &result
+            && !entry.limit().is_on_trial()
+        {
+            count_answer(entry, Some(decision), false);
+            return result;
+        }
         self.handle().note_reply(entry, &result);
         let is_undecided = result.as_ref().is_err_and(Error::is_of_redis);
         let published = self.last_published(entry);
@@ -100,7 +106,10 @@ impl Bucket {
 pub(crate) fn count_answer(entry: &BucketEntry, decision: Option<&Decision>, is_undecided: bool) {
     let counts = &entry.limit().counts;
     match decision {
-        Some(decision) if !is_undecided || decision.is_degraded() => counts.add_decision(decision),
+        Some(decision) if !is_undecided || decision.is_degraded() => {
+            entry.limit().note_decision(entry.kept_key(), decision);
+            counts.add_decision(decision);
+        }
         _ if is_undecided => counts.add(Count::Undecided),
         _ => {}
     }

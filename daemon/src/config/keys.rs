@@ -61,6 +61,7 @@ pub(super) const LIMIT: &[ConfigKey] = &[
     key("enforce_percent", "enforce_percent = 100"),
     key("on_outage", r#"on_outage = "local""#),
     key("compare_percent", "compare_percent = 1"),
+    key("top_keys", "top_keys = 20"),
     key("candidate", r#"candidate = { rate = "100/s" }"#),
     key("schedule", "[[limit.api.schedule]]"),
 ];
