@@ -102,7 +102,7 @@ impl Bucket {
             // a task that is cancelled here must not have taken.
             tokio::task::consume_budget().await;
             if let Some(decision) = entry.at_once(&self.handle) {
-                return self.conclude(entry, 1, Ok(decision));
+                return self.conclude_at_once(entry, decision);
             }
         }
         self.take_or_wait(entry, count, None).await
@@ -115,7 +115,7 @@ impl Bucket {
     pub fn try_take(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
         let decision = entry.at_once(&self.handle).or_else(|| self.try_without_token(entry))?;
-        self.conclude(entry, 1, Ok(decision)).ok()
+        self.conclude_at_once(entry, decision).ok()
     }
 
     /// A decision that needs neither a token in hand nor Redis. Without one, makes the next call likely to have one.
@@ -332,6 +332,7 @@ impl Bucket {
     }
 
     /// The entry of the bucket in the bucket cache.
+    #[inline]
     pub(crate) fn entry(&self) -> Result<&Arc<BucketEntry>, Error> {
         match &self.target {
             Target::Bucket(entry) => Ok(entry),
@@ -348,6 +349,7 @@ impl Bucket {
     }
 }
 
+#[inline]
 pub(crate) fn checked(count: u64) -> Result<(), Error> {
     if count == 0 || count > MAX_TOKENS { Err(Error::InvalidCount { count }) } else { Ok(()) }
 }

@@ -50,8 +50,18 @@ impl Published {
 // === impl Bucket ===
 
 impl Bucket {
-    /// The answer to a take of `count` tokens, counted: `result` under the limit's mode.
+    /// The answer to a take of one token that memory has decided, counted.
     #[inline]
+    pub(crate) fn conclude_at_once(&self, entry: &Arc<BucketEntry>, decision: Decision) -> Answered {
+        let limit = entry.limit();
+        if limit.is_on_trial() {
+            return self.conclude_slowly(entry, 1, Ok(decision));
+        }
+        limit.counts.add_decision(&decision);
+        Ok(decision)
+    }
+
+    /// The answer to a take of `count` tokens, counted: `result` under the limit's mode.
     pub(crate) fn conclude(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
         let limit = entry.limit();
         if let Ok(decision) = &result

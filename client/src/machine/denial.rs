@@ -25,11 +25,13 @@ pub(super) struct DenialCache {
 
 impl DenialCache {
     /// Whether there is no denial. Reads no clock, so that a denial may be over all the same.
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.until.load(Relaxed) == 0
     }
 
     /// The denial at `now`.
+    #[inline]
     pub(super) fn denial(&self, now: Micros, epoch: u64) -> Option<Denial> {
         let until = self.until.load(Acquire);
         if now >= until || epoch != self.epoch.load(Relaxed) {

@@ -147,6 +147,7 @@ impl HotCell {
 // === impl Prefetched ===
 
 impl Prefetched {
+    #[inline]
     fn is_good(&self, now: Micros, epoch: u64) -> bool {
         now < self.until.load(Relaxed) && epoch == self.epoch.load(Relaxed)
     }

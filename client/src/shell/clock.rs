@@ -72,6 +72,7 @@ impl Clock {
         }
     }
 
+    #[inline]
     fn by_counter(&self) -> Micros {
         self.counter.delta_as_nanos(self.zero, self.counter.raw()) / 1_000
     }

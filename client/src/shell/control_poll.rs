@@ -95,6 +95,7 @@ impl Default for Control {
 
 impl Control {
     /// Counts the generations that this worker has seen. Knowledge from another epoch is out of date.
+    #[inline]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Relaxed)
     }

@@ -111,6 +111,7 @@ impl LimitHandle {
     }
 
     /// Whether the limit is on trial, as last read.
+    #[inline]
     pub(crate) fn is_on_trial(&self) -> bool {
         self.special.load(Relaxed) & ON_TRIAL != 0
     }
