@@ -54,7 +54,7 @@ impl Bucket {
     #[inline]
     pub(crate) fn conclude_at_once(&self, entry: &Arc<BucketEntry>, decision: Decision) -> Answered {
         let limit = entry.limit();
-        if limit.is_on_trial() {
+        if limit.is_special() {
             return self.conclude_slowly(entry, 1, Ok(decision));
         }
         limit.counts.add_decision(&decision);
