@@ -54,7 +54,7 @@ impl Bucket {
     #[inline]
     pub(crate) fn conclude_at_once(&self, entry: &Arc<BucketEntry>, decision: Decision) -> Answered {
         let limit = entry.limit();
-        if limit.is_on_trial() {
+        if limit.is_special() {
             return self.conclude_slowly(entry, 1, Ok(decision));
         }
         limit.counts.add_decision(&decision);
@@ -65,7 +65,7 @@ impl Bucket {
     pub(crate) fn conclude(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
         let limit = entry.limit();
         if let Ok(decision) = &result
-            && !limit.is_on_trial()
+            && !limit.is_special()
         {
             limit.counts.add_decision(decision);
             return result;
@@ -75,6 +75,12 @@ impl Bucket {
 
     #[cold]
     fn conclude_slowly(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
+        if let Ok(decision) = &result
+            && !entry.limit().is_on_trial()
+        {
+            count_answer(entry, Some(decision), false);
+            return result;
+        }
         self.handle().note_reply(entry, &result);
         let is_undecided = result.as_ref().is_err_and(Error::is_of_redis);
         let published = self.last_published(entry);
@@ -110,7 +116,10 @@ impl Bucket {
 pub(crate) fn count_answer(entry: &BucketEntry, decision: Option<&Decision>, is_undecided: bool) {
     let counts = &entry.limit().counts;
     match decision {
-        Some(decision) if !is_undecided || decision.is_degraded() => counts.add_decision(decision),
+        Some(decision) if !is_undecided || decision.is_degraded() => {
+            entry.limit().note_decision(entry.kept_key(), decision);
+            counts.add_decision(decision);
+        }
         _ if is_undecided => counts.add(Count::Undecided),
         _ => {}
     }

@@ -119,6 +119,7 @@ impl MultiDecision {
             let counts = |decision: &Decision| decision.would_deny() || self.is_allowed();
             let Some(decision) = decision.filter(counts) else { continue };
             let limit = take.entry.limit();
+            limit.note_decision(take.entry.kept_key(), &decision);
             limit.counts.add_decision(&decision);
             if let Some(published) = limit.last().filter(|_| limit.is_on_trial()) {
                 take.bucket.repeat_in_shadow(&take.entry, &published, take.count, Some(decision));

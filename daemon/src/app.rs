@@ -19,8 +19,10 @@ use topup_wire::{claims::Owner, limit::LimitName};
 
 use crate::{
     admin::{self, AdminState},
+    clock::Moment,
     config::{Config, ConfigFiles, Problems, RedisUrl},
     config_source::{ConfigSource, LoadedFiles},
+    config_status::ConfigStatus,
     metrics::Metrics,
     publish::changes,
     refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
@@ -59,6 +61,8 @@ pub struct App {
     metrics: Metrics,
     /// The admin server, if there is one.
     admin: Option<JoinHandle<()>>,
+    /// The config and its file, as the admin server tells them.
+    told: watch::Sender<ConfigStatus>,
     /// Whether systemd has been told that the start is over.
     ready: bool,
     /// The files that were loaded last, good or bad.
@@ -102,8 +106,16 @@ impl App {
         tracing::info!("topupd {} serves {limits} of config {owner} on {url}", env!("CARGO_PKG_VERSION"));
         let config = Arc::new(config);
         let metrics = Metrics::default();
+        let (told, config_status) = watch::channel(ConfigStatus {
+            file: source.file.clone(),
+            owner: owner.clone(),
+            config: config.clone(),
+            applied: has_config.then(Moment::now),
+            changes: None,
+            refused: Vec::new(),
+        });
         let settings = EngineSettings {
-            id,
+            id: id.clone(),
             url: url.clone(),
             config: config.clone(),
             publishes: has_config,
@@ -117,11 +129,13 @@ impl App {
         let wake_ups = WakeUps::schedule(&config, &commands).await?;
         let engine = tokio::spawn(engine.run(received, stopped));
         let admin = config.admin.as_ref().map(|admin| {
-            tokio::spawn(admin::run(admin.clone(), AdminState::new(&url, status.clone(), metrics.clone())))
+            let state = AdminState::new(&url, id, status.clone(), config_status, metrics.clone());
+            tokio::spawn(admin::run(admin.clone(), state))
         });
         let mut app = Self {
             metrics,
             admin,
+            told,
             source,
             owner,
             url,
@@ -259,6 +273,7 @@ impl App {
             if is_known { "with the same mistakes as before" } else { "fix the lines above, then reload" };
         tracing::error!("the config is refused as a whole, and {stays}: {lines}");
         let first = problems.0.first().map(ToString::to_string);
+        self.told.send_modify(|told| told.refuse(&problems));
         self.refused = Some(problems);
         self.commands.send(EngineCommand::Refuse(first)).await.context(ENGINE_ENDED)
     }
@@ -281,11 +296,12 @@ impl App {
         if changes.is_empty() {
             tracing::info!("reloaded: nothing has changed");
         }
-        for change in changes {
+        for change in &changes {
             tracing::info!("reloaded: {change}");
         }
         self.config = Arc::new(config);
         self.watch_files();
+        self.told.send_modify(|told| told.apply(self.config.clone(), &changes));
         let wake_ups = WakeUps::schedule(&self.config, &self.commands).await?;
         mem::replace(&mut self.wake_ups, wake_ups).cancel().await;
         let command = EngineCommand::Apply(self.config.clone());

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod config_source;
+mod config_status;
 pub mod logging;
 pub mod metrics;
 pub mod publish;

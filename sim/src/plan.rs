@@ -228,6 +228,7 @@ impl Promise {
             on_outage: None,
             compared: Percent::NONE,
             schedule: Schedule::NONE,
+            top_keys: topup_wire::limit::TopKeys::NONE,
         }
     }
 }

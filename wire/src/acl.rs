@@ -50,6 +50,7 @@ impl Role {
                 &format!("~{prefix}:{{*}}:due"),
                 &format!("~{prefix}:{{*}}:former"),
                 &format!("~{prefix}:{{*}}:counts"),
+                &format!("~{prefix}:{{*}}:top[0-5]"),
                 &format!("~{prefix}:throttle:{{*}}"),
                 &format!("%R~{prefix}:{{*}}:limit"),
                 &format!("~{prefix}:{{{prefix}}}:workers"),

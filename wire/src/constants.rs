@@ -55,6 +55,9 @@ constants! {
     /// The window in which takes are counted for a rate.
     pub const COUNT_WINDOW: u64 = 10_000_000;
 
+    /// The length of a slice of the most denied keys.
+    pub const TOP_SLICE: u64 = 60_000_000;
+
     /// Distance between backoff bands in the due index. It is beyond all instants until 2065.
     pub const BAND_WIDTH: i64 = 3_000_000_000_000_000;
     /// All scores in the due index are from minus this to below this: the bands stand three times their width to each side.

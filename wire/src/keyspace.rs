@@ -13,6 +13,7 @@
 //! topup:{user:3}:s:alice   list    under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
 //! topup:{api:0}:counts     hash    takes of limit "api", as workers count them
+//! topup:{user:0}:top3      zset    keys of limit "user" by denied takes of a minute; of six minutes, in turn
 //! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
@@ -39,6 +40,9 @@ use crate::{
     limit::{Algorithm, LimitName, Shards},
     namespace::Namespace,
 };
+
+/// Slices of the most denied keys: one begins, one is on its way out, and four are told as a whole.
+const TOP_SLICES: usize = 6;
 
 /// The keys of one shard of a limit. All share one hash tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +137,11 @@ impl Namespace {
     /// Trial metrics of the limit `name`.
     pub(crate) fn counts_of(self, name: &LimitName) -> String {
         format!("{self}:{{{name}:0}}:counts")
+    }
+
+    /// The most denied keys of the limit `name`, in slices of time that take turns.
+    pub(crate) fn top_slices(self, name: &LimitName) -> [String; TOP_SLICES] {
+        std::array::from_fn(|slice| format!("{self}:{{{name}:0}}:top{slice}"))
     }
 
     /// The state of a throttle. No key of a limit begins so.
@@ -264,6 +273,7 @@ mod tests {
             of.schema(),
             of.daemon_details("shop:{shop}:limits"),
             of.counts_of(name),
+            of.top_slices(name)[0].clone(),
             of.throttle_state("a"),
         ];
         keys.extend([shard.record, shard.due, shard.previous, shard.counters]);

@@ -81,6 +81,19 @@ async fn send_batch(batch: Batch, mut connection: Connection) {
             limit.counts.undo_hand_over(new);
         }
     }
+    for limit in &batch {
+        hand_over_denied(limit, &mut connection).await;
+    }
+}
+
+/// Hands over the most denied keys of a limit, if it tells them.
+async fn hand_over_denied(limit: &LimitHandle, connection: &mut Connection) {
+    let Some((told, denied)) = limit.denied.begin_hand_over() else { return };
+    if let Err(error) = scripts::add_denied(connection, &limit.name, told, &denied).await
+        && scripts::is_uncounted(&error)
+    {
+        limit.denied.undo_hand_over(told, &denied);
+    }
 }
 
 /// The limits with new counts: several to a command, or each by itself on a cluster.

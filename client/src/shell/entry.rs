@@ -70,6 +70,11 @@ impl BucketEntry {
         self.key.as_deref()
     }
 
+    /// The key as it is kept.
+    pub(crate) fn kept_key(&self) -> Option<&SmolStr> {
+        self.key.as_ref()
+    }
+
     /// The limit as published now, if it has been read.
     pub(crate) fn published(&self, client: &Handle) -> Option<Arc<Published>> {
         self.limit.current(client.shared().control.epoch())

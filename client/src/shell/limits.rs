@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{
-            AtomicBool, AtomicU32,
+            AtomicBool, AtomicU8, AtomicU32,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -14,10 +14,17 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use foldhash::quality::RandomState;
-use topup_wire::limit::LimitName;
+use smol_str::SmolStr;
+use topup_wire::limit::{LimitName, TopKeys};
 
 use super::Published;
-use crate::{counts::LimitCounts, error::Error, machine::FirstTakes, say::say};
+use crate::{
+    counts::{DeniedByKey, LimitCounts},
+    decision::Decision,
+    error::Error,
+    machine::FirstTakes,
+    say::say,
+};
 
 /// A limit by its name, shared by all its buckets.
 #[derive(Debug)]
@@ -33,13 +40,20 @@ pub(crate) struct LimitHandle {
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// The counts of its takes.
     pub(crate) counts: LimitCounts,
-    on_trial: AtomicBool,
+    /// The denied takes by key, if the limit tells keys.
+    pub(crate) denied: DeniedByKey,
+    /// [`ON_TRIAL`] and [`TELLS_KEYS`], as last read.
+    special: AtomicU8,
     /// It has been said that the record cannot be read.
     said_unreadable: AtomicBool,
     /// Share of recent first takes that failed, of [`ALL`].
     failed: AtomicU32,
 }
 
+/// The limit is on trial.
+const ON_TRIAL: u8 = 1;
+/// The limit tells its most denied keys.
+const TELLS_KEYS: u8 = 2;
 /// All first takes.
 const ALL: u32 = 1 << 16;
 /// The last first take has a weight of one part in this many.
@@ -74,7 +88,9 @@ impl LimitHandle {
     }
 
     pub(crate) fn set(&self, published: Arc<Published>) {
-        self.on_trial.store(published.limit.has_trial(), Relaxed);
+        let trial = if published.limit.has_trial() { ON_TRIAL } else { 0 };
+        let keys = if published.limit.top_keys == TopKeys::NONE { 0 } else { TELLS_KEYS };
+        self.special.store(trial | keys, Relaxed);
         self.published.store(Some(published));
         self.outdated.store(false, Release);
         self.said_unreadable.store(false, Relaxed);
@@ -97,7 +113,23 @@ impl LimitHandle {
     /// Whether the limit is on trial, as last read.
     #[inline]
     pub(crate) fn is_on_trial(&self) -> bool {
-        self.on_trial.load(Relaxed)
+        self.special.load(Relaxed) & ON_TRIAL != 0
+    }
+
+    /// Whether a decision needs more than to be counted: the limit is on trial, or tells keys.
+    pub(crate) fn is_special(&self) -> bool {
+        self.special.load(Relaxed) != 0
+    }
+
+    /// Counts a denied take of `key`, if the limit tells its most denied keys.
+    pub(crate) fn note_decision(&self, key: Option<&SmolStr>, decision: &Decision) {
+        if self.special.load(Relaxed) & TELLS_KEYS != 0
+            && decision.would_deny()
+            && !decision.is_degraded()
+            && let (Some(key), Some(published)) = (key, self.last())
+        {
+            self.denied.add(key, published.limit.top_keys);
+        }
     }
 
     /// Records the result of a first take.
@@ -137,7 +169,8 @@ impl Limits {
                 outdated: AtomicBool::default(),
                 reading: tokio::sync::Mutex::default(),
                 counts: LimitCounts::default(),
-                on_trial: AtomicBool::default(),
+                denied: DeniedByKey::default(),
+                special: AtomicU8::default(),
                 said_unreadable: AtomicBool::default(),
                 failed: AtomicU32::default(),
             })

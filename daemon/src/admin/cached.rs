@@ -40,6 +40,11 @@ impl<K: Eq + Hash, T> Cached<K, T> {
         answers.insert(asked, (Moment::now(), answer.clone()));
         answer
     }
+
+    /// Forgets the answer to `asked`.
+    pub(super) async fn forget(&self, asked: &K) {
+        self.0.lock().await.remove(asked);
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,30 @@
-//! The admin server: metrics, health, limits and buckets over HTTP. It only reads.
+//! The admin server: a live page, metrics, health, limits and buckets over HTTP. Only who has the token can change something.
 //!
 //! It asks Redis by a connection of its own and reads the engine's published status, so no request makes the engine wait.
 
+mod actions;
+mod assets;
 mod cached;
+mod events;
+mod feed;
+mod gatherer;
 mod guard;
+mod history;
 mod listener;
+mod news;
 mod peek;
+mod reply;
 mod routes;
 mod serve;
+mod state;
 mod token;
+mod upcoming;
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-pub(crate) use routes::AdminState;
+pub(crate) use state::AdminState;
 
 use crate::config::AdminConfig;
 use guard::Guard;
@@ -32,7 +42,9 @@ pub(crate) async fn run(config: AdminConfig, state: AdminState) {
         match open(&config).await {
             Ok((listener, guard)) => {
                 tracing::info!("the admin server listens on {}", listener.address());
-                return serve::serve(listener, routes::router(state, guard)).await;
+                let router = routes::router(state.clone(), guard);
+                tokio::join!(serve::serve(listener, router), gatherer::run(&state));
+                return;
             }
             Err(error) => {
                 let error = format!("{error:#}");

@@ -1,8 +1,8 @@
 //! Connections to the admin server, within bounds of number, size and time.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -14,7 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::listener::Listener;
+use super::{events::Taken, listener::Listener};
 
 /// Most connections at once. Further ones wait to be accepted.
 const MOST_CONNECTIONS: usize = 64;
@@ -24,7 +24,7 @@ const MOST_HEADERS: usize = 64;
 const MOST_BYTES: usize = 16 * 1024;
 /// The longest time for a request's head.
 const HEAD: Duration = Duration::from_secs(5);
-/// The longest life of a connection, which has one request.
+/// The longest life of a connection, which has one request. A stream of events lives on while they are taken.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A pause after an error of the socket, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,13 +40,15 @@ pub(super) async fn serve(listener: Listener, router: Router) {
             sleep(PAUSE).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
+        let taken = Taken::default();
+        let service = TowerToHyperService::new(router.clone().layer(Extension(taken.clone())));
         connections.spawn(async move {
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_headers(MOST_HEADERS);
             http.max_buf_size(MOST_BYTES).keep_alive(false);
+            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
             // A connection that breaks is of no interest.
-            let _ = timeout(LONGEST, http.serve_connection(TokioIo::new(stream), service)).await;
+            while timeout(LONGEST, &mut connection).await.is_err() && taken.since_last() {}
             drop(permit);
         });
     }

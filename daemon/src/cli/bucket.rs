@@ -7,11 +7,8 @@ use serde_json::json;
 use tokio::time::sleep;
 use topup_wire::{
     bucket::Operation,
-    connection::Connection,
     counts::{Count, Counts},
-    keyspace::{ShardKeys, shard_of},
-    limit::{Limit, Mode},
-    namespace::InNamespace,
+    limit::Mode,
     reply::{Settled, Verdict},
     scripts,
 };
@@ -23,7 +20,10 @@ use super::{
     output::print_line,
     redis::{Failure, ask, check_schema, connect, run_as},
 };
-use crate::clock::Moment;
+use crate::{
+    clock::Moment,
+    report::{self, BucketError},
+};
 
 /// The longest pause between two attempts of a take that waits. A change of the limit may end a long wait early.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -43,9 +43,9 @@ pub(super) fn take(args: &Take) -> Exit {
                 },
             };
             let wait = Duration::from_micros(settled.wait);
-            let proceeds = settled.verdict == Verdict::Allowed || location.mode != Mode::Enforce;
+            let proceeds = settled.verdict == Verdict::Allowed || location.mode() != Mode::Enforce;
             if proceeds || began.elapsed() + wait > longest {
-                print_line(&describe(&settled, location.mode, args.bucket.json));
+                print_line(&describe(&settled, location.mode(), args.bucket.json));
                 location.count(&settled).await;
                 return Ok(if proceeds { Exit::Done } else { Exit::Denied });
             }
@@ -68,20 +68,12 @@ async fn operate_once(bucket: &Bucket, operation: Operation) -> Result<Exit, Fai
     if let (Operation::Peek(_), Some(left)) = (operation, location.paused().await?) {
         (settled.verdict, settled.wait) = (Verdict::Denied, left.as_micros() as u64);
     }
-    print_line(&describe(&settled, location.mode, bucket.json));
+    print_line(&describe(&settled, location.mode(), bucket.json));
     Ok(Exit::Done)
 }
 
-/// The limit record, shard and key of a bucket.
-pub(super) struct BucketLocation {
-    connection: Connection,
-    limit: Limit,
-    /// The limit's mode for this key.
-    mode: Mode,
-    keys: ShardKeys,
-    /// The key; empty for an unkeyed limit.
-    member: String,
-}
+/// A bucket that the command line names.
+pub(super) struct BucketLocation(report::BucketLocation);
 
 // === impl BucketLocation ===
 
@@ -91,89 +83,60 @@ impl BucketLocation {
         let mut connection = connect(&bucket.connect)?;
         check_schema(&mut connection).await?;
         let limit = find(&mut connection, &name, bucket.key.as_deref()).await?;
-        let namespace = connection.namespace();
-        let member = match (&bucket.key, limit.keyed) {
-            (Some(key), _) => key.clone(),
-            (None, false) => String::new(),
-            (None, true) => {
-                return Err(Failure::Usage(anyhow!("limit {name} is keyed: name a key with --key")));
-            }
-        };
-        let shard = if limit.keyed { shard_of(&member, limit.shards) } else { 0 };
-        let mode = limit.rollout.mode_for(limit.keyed.then_some(&*member));
-        let keys = ShardKeys::new(namespace, &name, shard);
-        Ok(Self { connection, keys, mode, limit, member })
+        Ok(Self(report::BucketLocation::of(connection, limit, bucket.key.as_deref())?))
     }
 
     /// Counts a take, as a worker does. A take that is not counted is decided all the same.
     async fn count(&self, settled: &Settled) {
         let mut counts = Counts::default();
-        let count = match (settled.verdict, self.mode) {
+        let count = match (settled.verdict, self.mode()) {
             (Verdict::Allowed, _) | (_, Mode::Off) => Count::Allowed,
             (_, Mode::Shadow) => Count::WouldDeny,
             (_, Mode::Enforce) => Count::Denied,
         };
         counts.set(count, 1);
-        let _ = ask(scripts::count(&mut self.connection.clone(), &[(self.limit.name, counts)])).await;
+        let counts = [(self.0.limit.name, counts)];
+        let _ = ask(scripts::count(&mut self.0.connection.clone(), &counts)).await;
     }
 
     pub(super) async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {
-        let mut connection = self.connection.clone();
-        let (algorithm, keys, member) = (self.limit.algorithm, &self.keys, &self.member);
-        if self.mode == Mode::Off && operation != Operation::Reset {
-            // Like a worker, without a question to Redis.
-            return Ok(Settled::free(self.limit.terms.capacity, operation));
-        }
-        if operation == Operation::Reset {
-            return self.put_in(None).await;
-        }
-        let settle = scripts::settle(&mut connection, algorithm, keys, member, operation, false, 0);
-        self.checked(ask(settle).await?)
+        answered(self.0.operate(operation)).await
     }
 
     /// Puts tokens into the bucket, or fills it.
     pub(super) async fn put_in(&self, tokens: Option<u64>) -> Result<Settled, Failure> {
-        let (mut connection, in_hand_for) = (self.connection.clone(), self.limit.in_hand_for());
-        let request = scripts::PutIn { tokens, spare: 0, full_at: None, in_hand_for };
-        let put_in =
-            scripts::put_in(&mut connection, self.limit.algorithm, &self.keys, &self.member, request);
-        self.checked(ask(put_in).await?)
+        answered(self.0.put_in(tokens)).await
     }
 
     /// The limit's mode for this key.
     pub(super) const fn mode(&self) -> Mode {
-        self.mode
+        self.0.mode
     }
 
     /// Time until the pause of the bucket ends, if it is paused and the limit enforced.
     async fn paused(&self) -> Result<Option<Duration>, Failure> {
-        if self.mode != Mode::Enforce {
-            return Ok(None);
-        }
-        let mut connection = self.connection.clone();
-        // A user of an earlier version may not read pauses.
-        let Ok(all) = ask(scripts::paused(&mut connection)).await else { return Ok(None) };
-        let is_this = |pause: &&scripts::Pause| {
-            pause.limit == self.limit.name && pause.key.as_ref().is_none_or(|key| *key == self.member)
-        };
-        let Some(until) = all.pauses.iter().filter(is_this).map(|pause| pause.until).max() else {
-            return Ok(None);
-        };
-        let now = ask(scripts::now(&mut connection)).await?;
-        Ok((until > now).then(|| Duration::from_micros(until - now)))
+        answered(self.0.paused()).await
     }
+}
 
-    fn checked(&self, settled: Settled) -> Result<Settled, Failure> {
-        let name = &self.limit.name;
-        match settled.verdict {
-            Verdict::Allowed | Verdict::Denied => Ok(settled),
-            Verdict::Unknown => {
-                Err(Failure::Undecided(anyhow!("limit {name} has changed just now: try again")))
+async fn answered<T>(request: impl Future<Output = Result<T, BucketError>>) -> Result<T, Failure> {
+    Ok(ask(async { Ok(request.await) }).await??)
+}
+
+// === impl Failure ===
+
+impl From<BucketError> for Failure {
+    fn from(error: BucketError) -> Self {
+        match error {
+            BucketError::NeedsKey(_) => Self::Usage(anyhow!("{error}: name a key with --key")),
+            BucketError::HasNoKeys(_) => Self::Usage(anyhow!("{error}: leave --key out")),
+            BucketError::Name(_) | BucketError::Key(_) | BucketError::ExceedsCapacity(..) => {
+                Self::Usage(error.into())
             }
-            Verdict::ExceedsCapacity => Err(Failure::Usage(anyhow!(
-                "limit {name} holds at most {} tokens: take no more than that",
-                settled.capacity
-            ))),
+            BucketError::Redis(error) => Self::Undecided(anyhow::Error::new(error).context("Redis")),
+            BucketError::Unpublished(_) | BucketError::NewerSchema(_) | BucketError::Changed(_) => {
+                Self::Undecided(error.into())
+            }
         }
     }
 }

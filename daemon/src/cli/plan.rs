@@ -28,6 +28,9 @@ use crate::{
 };
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  topupd plan --config new.toml\n  topupd plan --config new.toml --as shop --json"
+)]
 pub(super) struct Plan {
     /// Answer in JSON
     #[arg(long)]

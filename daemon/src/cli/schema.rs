@@ -6,6 +6,7 @@ use super::{exit::Exit, output::print_line};
 use crate::config;
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  topupd schema > topup.schema.json")]
 pub(super) struct Schema {
     /// Print the keys as a page in Markdown instead
     #[arg(long)]

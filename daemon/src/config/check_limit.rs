@@ -60,6 +60,7 @@ pub(super) fn check(
         on_outage: value(raw.on_outage.as_ref()),
         candidate: raw.candidate.map(|candidate| candidate.value),
         compared: value(raw.compare_percent.as_ref()).unwrap_or(Percent::NONE),
+        top_keys: value(raw.top_keys.as_ref()).unwrap_or_default(),
         schedule: raw.schedule.iter().map(|entry| entry.value.clone()).collect(),
     };
     let entries: Vec<Location> = raw.schedule.into_iter().map(|entry| entry.location).collect();
@@ -177,6 +178,7 @@ fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
             "an unkeyed limit has one bucket for all, and no keys to choose from: remove enforce_percent, or write \
              mode = \"shadow\" or keyed = true",
         ),
+        ("top_keys", "an unkeyed limit has no keys to tell: remove top_keys, or write keyed = true"),
     ] {
         if let Some(location) = table.find(key).filter(|_| is_unkeyed) {
             table.error(&location, problem);

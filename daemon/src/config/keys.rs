@@ -271,6 +271,13 @@ pub(super) const LIMIT: &[ConfigKey] = &[
     )
     .or("0"),
     key(
+        "top_keys",
+        "top_keys = 20",
+        Kind::Whole(0, 100),
+        "Number of the most denied keys that workers tell; for keyed limits. 0 tells none.",
+    )
+    .or("0"),
+    key(
         "candidate",
         r#"candidate = { rate = "100/s" }"#,
         Kind::Table(CANDIDATE),

@@ -1,7 +1,8 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, Rate, Rollout, Shards, Windows,
+    Algorithm, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, Rate, Rollout, Shards, TopKeys,
+    Windows,
 };
 
 use super::candidate::Candidate;
@@ -58,6 +59,8 @@ pub struct LimitConfig {
     pub candidate: Option<Candidate>,
     /// The share of keys for which it is compared with lazy buckets.
     pub compared: Percent,
+    /// The number of keys that are told as the most denied ones.
+    pub top_keys: TopKeys,
     /// Other terms and when they apply, in the order of the file.
     pub schedule: Vec<ScheduleEntry>,
 }

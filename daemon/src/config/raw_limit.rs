@@ -1,7 +1,7 @@
 //! The raw limit: the keys of one `[limit.name]` table, each parsed by itself.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, Windows,
+    Algorithm, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, TopKeys, Windows,
 };
 
 use super::{
@@ -30,6 +30,7 @@ pub(super) struct RawLimit {
     pub(super) enforce_percent: Option<Located<Percent>>,
     pub(super) on_outage: Option<Located<OnOutage>>,
     pub(super) compare_percent: Option<Located<Percent>>,
+    pub(super) top_keys: Option<Located<TopKeys>>,
     pub(super) candidate: Option<Located<Candidate>>,
     pub(super) schedule: Vec<Located<ScheduleEntry>>,
 }
@@ -63,6 +64,7 @@ impl RawLimit {
             candidate: candidate::read(table, algorithm, &own),
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
+            top_keys: table.whole("top_keys", TopKeys::new),
             algorithm: written,
             shards: table.whole("shards", Shards::new),
             lease: table.table("lease", keys::LEASE).as_ref().and_then(read_lease),

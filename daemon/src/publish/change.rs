@@ -83,7 +83,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 14] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 15] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -106,6 +106,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 14] {
         ),
         ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
         ("compare_percent", limit.compared.get().to_string()),
+        ("top_keys", limit.top_keys.get().to_string()),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }

@@ -1,7 +1,7 @@
 //! The desired limits: those of a config, as they are to be published at an instant.
 
 use topup_wire::limit::{
-    Algorithm, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms,
+    Algorithm, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms, TopKeys,
 };
 
 use crate::config::{Config, LimitConfig, SupplyConfig};
@@ -63,12 +63,14 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         on_outage: limit.on_outage,
         compared: limit.compared,
         schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
+        top_keys: limit.top_keys,
     };
     let without_trials = Limit {
         rollout: Rollout::default(),
         on_outage: None,
         candidate: false,
         compared: Percent::NONE,
+        top_keys: TopKeys::NONE,
         ..own.clone()
     };
     let candidate = limit.candidate.as_ref().map(|candidate| {

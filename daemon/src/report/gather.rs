@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{
     future::{BoxFuture, FutureExt, join_all},
-    stream::{self, StreamExt},
+    stream::{self, StreamExt, TryStreamExt},
 };
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
@@ -17,14 +17,14 @@ use topup_wire::{
     connection::{Cause, Connection},
     counts::{Count, Counts},
     keyspace::ShardKeys,
-    limit::{Limit, LimitName, Supply},
+    limit::{Limit, LimitName, Mode, Supply, TopKeys},
     namespace::InNamespace,
     reply::Verdict,
     scripts,
 };
 
 use super::{
-    CandidateRow, DaemonRow, Health, LimitRow, PauseRow, StatusReport,
+    CandidateRow, DaemonRow, DeniedKey, Health, LimitRow, PauseRow, StatusReport, TopDenied,
     ownership::{conflicts, owners},
 };
 use crate::{clock::Moment, refill::SLOW};
@@ -144,6 +144,7 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
         return Ok(());
     }
     let now = scripts::now(&mut asked).await?;
+    lock(reading).report.now = Some(now);
     let published = scripts::published_limits(&mut asked).await?;
     // A user of an earlier version may not read them.
     let paused = scripts::paused(&mut asked).await.unwrap_or_default();
@@ -160,6 +161,26 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     }
     report.add_conflicts(conflicts(&seen));
     Ok(())
+}
+
+/// Allowed and denied takes of each limit per second, and nothing else: for a look that is taken again and again.
+///
+/// # Errors
+/// Errors of Redis.
+pub(crate) async fn rates(connection: &Connection) -> RedisResult<Vec<(LimitName, [f64; 2])>> {
+    let mut asked = connection.clone();
+    if scripts::newer_schema(&mut asked).await?.is_some() {
+        return Ok(Vec::new());
+    }
+    let now = scripts::now(&mut asked).await?;
+    let published = scripts::published_limits(&mut asked).await?;
+    let names = published.into_keys().filter(|name| name.live() == *name);
+    let rates = names.map(|name| {
+        let mut connection = connection.clone();
+        async move { Ok((name, scripts::counts(&mut connection, &name).await?.1.per_second(now))) }.boxed()
+    });
+    let rates: Vec<BoxFuture<'_, RedisResult<_>>> = rates.collect();
+    stream::iter(rates).buffer_unordered(Pace::GENTLE.limits).try_collect().await
 }
 
 /// Adds the row of one limit, or the problem with it.
@@ -181,10 +202,11 @@ async fn row(mut connection: Connection, name: &LimitName, now: u64) -> RedisRes
     let connection = &mut connection;
     let Some(published) = scripts::read_limit(connection, name).await? else { return Ok(None) };
     let limit = &published.limit;
-    let [mut of_bucket, mut of_counts, mut of_candidate] = [0; 3].map(|_| connection.clone());
-    let (active, tokens, counts, candidate) = tokio::join!(
+    let [mut of_bucket, mut of_counts, mut of_candidate, mut of_keys] = [0; 4].map(|_| connection.clone());
+    let (active, tokens, top_denied, counts, candidate) = tokio::join!(
         active(connection, limit),
         tokens(&mut of_bucket, limit),
+        top_denied(&mut of_keys, limit),
         async { scripts::counts(&mut of_counts, &limit.name).await.ok() },
         async {
             match limit.candidate {
@@ -215,6 +237,7 @@ async fn row(mut connection: Connection, name: &LimitName, now: u64) -> RedisRes
         counts: counts.map(|(counts, _)| named(&counts)),
         allowed_per_second: per_second.map(|[allowed, _]| allowed),
         denied_per_second: per_second.map(|[_, denied]| denied),
+        top_denied,
         on_trial: limit.has_trial(),
     }))
 }
@@ -234,12 +257,22 @@ async fn active(connection: &Connection, limit: &Limit) -> Option<u64> {
 
 /// The tokens in the bucket of an unkeyed limit.
 async fn tokens(connection: &mut Connection, limit: &Limit) -> Option<u64> {
-    if limit.keyed {
+    if limit.keyed || limit.rollout.mode == Mode::Off {
         return None;
     }
     let (keys, peek) = (ShardKeys::new(connection.namespace(), &limit.name, 0), Operation::Peek(1));
     let settled = scripts::settle(connection, limit.algorithm, &keys, "", peek, false, 0).await.ok()?;
     (settled.verdict != Verdict::Unknown).then_some(settled.tokens)
+}
+
+/// The most denied keys of a limit that tells them.
+async fn top_denied(connection: &mut Connection, limit: &Limit) -> Option<TopDenied> {
+    if limit.top_keys == TopKeys::NONE {
+        return None;
+    }
+    let denied = scripts::most_denied(connection, &limit.name, limit.top_keys).await.ok()?;
+    let keys = denied.keys.into_iter().map(|(key, denied)| DeniedKey { key, denied }).collect();
+    Some(TopDenied { keys, missing: denied.missing })
 }
 
 fn rate(limit: &Limit) -> Option<String> {

@@ -1,5 +1,6 @@
 //! The report of the published state, for `topupd status` and the admin server. Its fields are those of the JSON.
 
+mod bucket;
 mod gather;
 mod ownership;
 mod pauses;
@@ -10,7 +11,8 @@ use redis::RedisError;
 use serde::Serialize;
 use topup_wire::{connection::Cause, scripts::DaemonStatus};
 
-pub(crate) use gather::{Pace, gather};
+pub(crate) use bucket::{BucketError, BucketLocation, find_limit};
+pub(crate) use gather::{Pace, gather, rates};
 pub(crate) use pauses::PauseRow;
 
 use crate::{text::utc, trouble};
@@ -25,6 +27,9 @@ pub(crate) struct StatusReport {
     pub(crate) health: Health,
     pub(crate) problems: Vec<Problem>,
     pub(crate) namespace: String,
+    /// The Redis `TIME` of the report, in µs.
+    #[serde(skip)]
+    pub(crate) now: Option<u64>,
     /// The schema in Redis, if this version does not know it. Limits are not shown then.
     pub(crate) newer_schema: Option<u64>,
     /// The number of the last publication; absent if nothing is published.
@@ -107,6 +112,8 @@ pub(crate) struct LimitRow {
     /// Allowed and denied takes per second, over the last 10 seconds.
     pub(crate) allowed_per_second: Option<f64>,
     pub(crate) denied_per_second: Option<f64>,
+    /// The most denied keys of the last minutes; absent unless `top_keys` asks for them.
+    pub(crate) top_denied: Option<TopDenied>,
     /// Whether trial metrics are counted.
     #[serde(skip)]
     pub(crate) on_trial: bool,
@@ -129,6 +136,20 @@ pub(crate) struct ConflictRow {
     pub(crate) config: String,
     /// The configs that hold the limit with other terms.
     pub(crate) held_by: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TopDenied {
+    /// The most denied key first.
+    pub(crate) keys: Vec<DeniedKey>,
+    /// The most denied takes that a key may have had beyond those told.
+    pub(crate) missing: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct DeniedKey {
+    pub(crate) key: String,
+    pub(crate) denied: u64,
 }
 
 #[derive(Debug, Serialize)]

@@ -193,7 +193,7 @@ async fn strangers_are_refused_and_floods_are_bounded() {
         "{head}"
     );
     let stream = TcpStream::connect(&address).await.unwrap();
-    assert_eq!(ask(stream, &format!("POST /limits HTTP/1.1\r\n{host}\r\n")).await.status, 405);
+    assert_eq!(ask(stream, &format!("POST /limits HTTP/1.1\r\n{host}\r\n")).await.status, 403);
     // Connections that say nothing end by themselves; those behind them are served then.
     let mut silent = Vec::new();
     for _ in 0..80 {

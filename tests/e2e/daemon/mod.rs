@@ -14,6 +14,7 @@ mod incidents;
 mod keys;
 mod notify;
 mod owners;
+mod page;
 mod plan;
 mod quota;
 mod refill;

@@ -25,6 +25,7 @@ lease = { max = 10, ttl = "500ms" }
 [limit.lazy]
 algorithm = "lazy-token-bucket"
 keyed = true
+top_keys = 20
 capacity = 9
 rate = "10/s"
 
@@ -155,7 +156,9 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
         eventually(SOON, held).await;
         topup.limit("lazy").key(key).resume().await.unwrap();
     }
+    while topup.limit("lazy").key("greedy").take(1).await.unwrap().is_allowed() {}
     topup.put_back().await;
+    assert_eq!(redis.ask::<Vec<String>>(&["KEYS", "topup:{lazy:0}:top?"]).await.len(), 1);
     eventually(SOON, async || topup.counts("gcra").get(topup::Count::Allowed) > 0).await;
 
     // One call of each kind before the worker knows its rights.

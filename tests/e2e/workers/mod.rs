@@ -34,6 +34,7 @@ mod refund;
 mod rollout;
 mod sentinel;
 mod take_all;
+mod top_keys;
 mod trial;
 mod upgrade;
 mod urls;

@@ -11,6 +11,7 @@ mod rollout;
 mod schedule;
 mod terms;
 mod throttle;
+mod top_keys;
 mod windows;
 
 pub use algorithm::Algorithm;
@@ -24,4 +25,5 @@ pub use rollout::{Mode, Percent, PercentError, Rollout};
 pub use schedule::{Schedule, ScheduleError, ScheduledChange};
 pub use terms::{BURST_TTL, Limit, OnChange, Period, Shards, ShardsError, Supply, Terms, UnknownWord};
 pub use throttle::{MAX_THROTTLE, Throttle, ThrottleError};
+pub use top_keys::{TopKeys, TopKeysError};
 pub use windows::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Windows, WindowsError};

@@ -2,7 +2,9 @@
 
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
-use super::{Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Schedule, Windows};
+use super::{
+    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Schedule, TopKeys, Windows,
+};
 use crate::bucket::Pace;
 
 /// The effect of a change of capacity on the tokens in a bucket.
@@ -102,6 +104,8 @@ pub struct Limit {
     /// The next changes of its schedule. Empty where only a daemon makes them: of calendar quotas, windows, and token
     /// buckets without catch-up.
     pub schedule: Schedule,
+    /// The number of keys that are told as the most denied ones.
+    pub top_keys: TopKeys,
 }
 
 // === impl OnChange ===

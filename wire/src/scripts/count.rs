@@ -71,10 +71,12 @@ pub async fn counts(connection: &mut impl InNamespace, name: &LimitName) -> Redi
     Ok((counts, lately))
 }
 
-/// Removes the counts of the limit `name`.
+/// Removes the counts of the limit `name`, and those of its most denied keys.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
 pub async fn clear_counts(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<()> {
-    Cmd::unlink(connection.namespace().counts_of(name)).query_async(connection).await
+    let namespace = connection.namespace();
+    let keys = [vec![namespace.counts_of(name)], namespace.top_slices(name).into()].concat();
+    Cmd::unlink(keys).query_async(connection).await
 }

@@ -20,6 +20,7 @@ mod settle;
 mod sweep;
 mod take_all;
 mod throttle;
+mod top;
 mod workers;
 
 pub use at_rest::{
@@ -49,6 +50,7 @@ pub use sweep::{
 };
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
+pub use top::{DeniedKeys, add_denied, most_denied};
 pub use workers::{report_worker, retire_worker};
 
 pub use crate::least_rights::is_not_permitted;

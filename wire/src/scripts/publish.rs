@@ -10,7 +10,7 @@ use crate::{
     keyspace::ShardKeys,
     limit::{
         Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule, Shards,
-        Supply, Terms, Windows,
+        Supply, Terms, TopKeys, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -112,7 +112,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 22] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 23] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -143,6 +143,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 22] {
         ("candidate", flag(limit.candidate)),
         ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.to_string()),
+        ("top_keys", limit.top_keys.get().to_string()),
     ]
 }
 
@@ -195,6 +196,11 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
     // Nor a schedule.
     let schedule = Schedule::from_text(fields.get("schedule").map_or("", String::as_str));
     let schedule = schedule.map_err(|e| wrong("schedule", &e))?;
+    // Nor keys that are told.
+    let top_keys = match fields.get("top_keys") {
+        None => TopKeys::NONE,
+        Some(_) => TopKeys::new(number("top_keys")?).map_err(|e| wrong("top_keys", &e))?,
+    };
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -213,6 +219,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         candidate,
         compared,
         schedule,
+        top_keys,
     })
 }
 
@@ -250,6 +257,7 @@ mod tests {
                     capacity: Capacity::new(3).unwrap(),
                     rate: "9/m".parse().unwrap(),
                 }]),
+                top_keys: TopKeys::new(20).unwrap(),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -275,9 +283,10 @@ mod tests {
             candidate: false,
             compared: Percent::NONE,
             schedule: Schedule::NONE,
+            top_keys: TopKeys::NONE,
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
-            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent", "schedule"]
+            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent", "schedule", "top_keys"]
                 .contains(field)
         });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();

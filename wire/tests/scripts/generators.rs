@@ -85,6 +85,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         on_outage: None,
         compared: Percent::NONE,
         schedule: Schedule::NONE,
+        top_keys: topup_wire::limit::TopKeys::NONE,
     }
 }
 

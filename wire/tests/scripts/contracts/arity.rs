@@ -34,6 +34,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "throttle" => (keys, arguments) == (1, 4),
         "poll" => [3, 4].contains(&keys) && arguments == 0,
         // It takes any text as a key of its own.
+        "top" => keys >= 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "pause" => (keys, arguments) == (1, 4),
         "workers" => (keys, arguments) == (1, 2),
         other => panic!("what does {other} take?"),

@@ -13,4 +13,5 @@ mod pipeline;
 mod publishing;
 mod schema;
 pub(crate) mod sources;
+mod top;
 mod wrong_types;

@@ -157,6 +157,7 @@ impl Twin {
             ("candidate", "0".to_owned()),
             ("compare_percent", "0".to_owned()),
             ("schedule", record.schedule.to_string()),
+            ("top_keys", "0".to_owned()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.has_previous).to_string()),
