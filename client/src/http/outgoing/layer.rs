@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
 use topup_wire::limit::OnOutage;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -142,7 +141,7 @@ impl<K> WaitLayer<K> {
             if over > until {
                 return Err(Denied::paused(take, wait));
             }
-            sleep(wait).await;
+            shared.clock.sleep(wait).await;
         }
         Ok(())
     }
