@@ -12,7 +12,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// A limit of a test: what `[limit.name]` says in the config of the daemon.
 ///
-/// Rates and windows are written as there: `10/s`, `500/min`, `7/3h`. What is wrong with a limit is told by
+/// Rates and windows are written as there: `10/s`, `500/min`, `7/3h`. A wrong value is an error of
 /// [`Start::start`](super::Start::start).
 #[derive(Clone, Debug)]
 #[must_use = "a limit limits nothing until it is given to a Topup"]
@@ -34,7 +34,7 @@ pub(super) struct Spec {
     schedule: Vec<(u64, Capacity, Rate)>,
 }
 
-/// What fills a bucket.
+/// The source of a bucket's tokens.
 #[derive(Clone, Copy, Debug)]
 enum Filling {
     Rate(Rate),
@@ -120,7 +120,7 @@ impl Limit {
         })
     }
 
-    /// What becomes of the tokens in a bucket when its capacity changes.
+    /// The effect of a change of the capacity on the tokens in a bucket.
     pub fn on_change(self, on_change: OnChange) -> Self {
         self.with(|spec| spec.on_change = on_change)
     }

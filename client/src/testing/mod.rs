@@ -24,9 +24,11 @@
 //! # What decides
 //!
 //! The client is that of production, with its buckets in memory and its scripts. The scripts run in this process, by Lua
-//! 5.1 as in Redis, on a model of the Redis commands that they use. So a test decides as production does, to the µs of
-//! its clock. One thing is left out: in production, the first take of a full bucket is a command that notes instants in
-//! ms, and so a token may come up to 3 ms late. The clock stands still unless the test moves it, and a call takes no time by it.
+//! 5.1 as in Redis, on a model of the Redis commands that they use. A test therefore decides as production does, to the µs
+//! of its clock. The clock stands still unless the test moves it, and a call takes no time by it.
+//!
+//! One command is left out. In production, the first take of a full bucket notes instants in ms, so a token may come up to
+//! 3 ms late.
 //!
 //! # Waits
 //!

@@ -159,8 +159,8 @@ impl Topup {
     /// Publishes other terms of a limit, or a new limit, as a reload of the daemon's config does. Tokens stay in the
     /// buckets.
     ///
-    /// This takes 0.25 s of the clock, in which all clients learn of it. The capacity or rate of a token bucket changes
-    /// 0.75 s later than other terms, since clients have to know of that first: such a change takes 1 s.
+    /// This takes 0.25 s of the clock, in which all clients learn of it. Clients have to know ahead of a change of a token
+    /// bucket's capacity or rate, so such a change takes 1 s.
     ///
     /// # Errors
     /// [`Error::InvalidLimit`] for a limit that cannot be. Nothing has changed then.
@@ -175,7 +175,7 @@ impl Topup {
         Ok(())
     }
 
-    /// Tokens in the bucket of a limit, or of one of its keys. Those that a client has taken ahead are not among them.
+    /// Tokens in the bucket of a limit, or of one of its keys. Tokens that a client has taken ahead do not count.
     ///
     /// # Errors
     /// [`Error::UnknownLimit`], or an invalid name or key.

@@ -16,7 +16,7 @@ use super::{
     structs,
 };
 
-/// What `redis.REDIS_VERSION_NUM` says: 7.2.
+/// The number in `redis.REDIS_VERSION_NUM`: 7.2.
 const VERSION: u32 = 0x0007_0200;
 
 /// Scripts that were loaded, and what runs them.

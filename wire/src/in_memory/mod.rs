@@ -2,7 +2,7 @@
 //! sets.
 //!
 //! The scripts are those of production, run by Lua 5.1 as in Redis. A command is carried out when its last byte is
-//! written, on the task that writes it. So there is no server to wait for, and no time passes.
+//! written, on the task that writes it. No server is waited for, and no time passes.
 
 mod commands;
 mod database;
@@ -46,7 +46,7 @@ struct Shared {
     pipes: Mutex<Vec<Weak<Pipe>>>,
 }
 
-/// What one command after the other works on.
+/// The state that each command changes, one after the other.
 struct Engine {
     database: Arc<Mutex<Database>>,
     scripts: Scripts,
