@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use topup_wire::limit::OnOutage;
 
 use crate::{
@@ -154,7 +153,7 @@ impl<'c> Admission<'c> {
             let decided = MultiDecision::take(client.handle(), takes, is_last).await?;
             match wait {
                 // Takes of several buckets are in no wait queue, so other takes may overtake them.
-                Some(wait) => sleep(wait).await,
+                Some(wait) => clock.sleep(wait).await,
                 None => return Ok(decided),
             }
         }

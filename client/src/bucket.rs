@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
 use topup_wire::{
     bucket::Operation,
     limit::{MAX_TOKENS, Mode, OnOutage},
@@ -151,7 +150,9 @@ impl Bucket {
             match decision {
                 // Takes of a local bucket are in no wait queue, so other takes may overtake them.
                 Decision::Degraded { allowed: false, .. } => match decision.worth_waiting_for() {
-                    Some(wait) if clock.now().saturating_add(micros(wait)) <= until => sleep(wait).await,
+                    Some(wait) if clock.now().saturating_add(micros(wait)) <= until => {
+                        clock.sleep(wait).await
+                    }
                     _ => return Ok(decision),
                 },
                 _ => return Ok(decision),
@@ -167,7 +168,7 @@ impl Bucket {
         let shared = self.handle.shared();
         let until = shared.clock.now().saturating_add(micros(longest));
         let mut take = pin!(self.take_or_wait(entry, count, Some(until)));
-        if let Ok(result) = tokio::time::timeout(longest, &mut take).await {
+        if let Ok(result) = shared.clock.timeout(longest, &mut take).await {
             return result;
         }
         // The time is over: the last known denial is the answer. Without one, the reply in flight is awaited.
@@ -178,7 +179,7 @@ impl Bucket {
             return self.conclude(entry, count, Ok(denial.into()));
         }
         let left = shared.deadline.saturating_sub(longest);
-        match tokio::time::timeout(left, take).await {
+        match shared.clock.timeout(left, take).await {
             Ok(result) => result,
             Err(_) => {
                 let deadline = shared.deadline.max(longest);
@@ -266,7 +267,7 @@ impl Bucket {
             Some(began) => {
                 let left = shared.deadline.saturating_sub(Duration::from_micros(shared.clock.now() - began));
                 let late = Err(Error::DeadlineExceeded { deadline: shared.deadline });
-                Box::pin(tokio::time::timeout(left, pending)).await.unwrap_or(late)
+                Box::pin(shared.clock.timeout(left, pending)).await.unwrap_or(late)
             }
         };
         self.conclude(entry, count, result)
@@ -291,7 +292,8 @@ impl Bucket {
         let (location, mut connection) = (published.locate(entry.key()), shared.connection());
         let longest = shared.deadline.saturating_add(request.in_hand_for);
         let left = || longest.saturating_sub(Duration::from_micros(shared.clock.now() - began));
-        let put = tokio::time::timeout(left(), location.put_in(&mut connection, request)).await;
+        let put =
+            shared.clock.timeout(left(), location.put_in(&mut connection, request, &shared.clock)).await;
         entry.step(Event::Changed, &self.handle, None);
         let put = match put {
             Ok(put) => put.map_err(Error::redis),
@@ -305,7 +307,7 @@ impl Bucket {
         // Removed, or changed in kind since it was read: sent once more, as the bucket's own record says.
         entry.limit().invalidate();
         let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-        let settled = tokio::time::timeout(left(), self.settle(operation)).await;
+        let settled = shared.clock.timeout(left(), self.settle(operation)).await;
         Ok(settled.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })??.tokens)
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::runtime::Handle as Runtime;
 use topup_wire::{
-    connection::{connect_lazily, is_transient},
+    connection::{Connection, connect_lazily, is_transient},
     counts::Counts,
     limit::OnOutage,
     namespace::InNamespace,
@@ -174,7 +174,7 @@ impl Client {
             looks += 1;
         }
         let (connection, deadline) = (self.shared().connection(), self.shared().deadline);
-        put_back::put_back_all(self.0.take_prefetched(), &connection, deadline).await;
+        put_back::put_back_all(self.0.take_prefetched(), &connection, deadline, &self.shared().clock).await;
         #[cfg(feature = "metrics")]
         counts::emit(&self.shared().limits);
         if self.shared().control.newer_schema().is_none() {
@@ -339,6 +339,18 @@ impl Builder {
             topup_wire::connection::with_tls_file(&url, name, path)
         });
         let connection = connect_lazily(url).map_err(Error::redis)?;
+        self.client_of(connection, Clock::start(), url)
+    }
+
+    /// A client of a Redis in memory, by the clock of a test.
+    #[cfg(feature = "testing")]
+    pub(crate) fn connect_in_memory(self, connection: Connection, clock: Clock) -> Result<Client, Error> {
+        let client = self.client_of(connection, clock, "")?;
+        client.start_polls();
+        Ok(client)
+    }
+
+    fn client_of(self, connection: Connection, clock: Clock, url: &str) -> Result<Client, Error> {
         let namespace = self.namespace.map(|namespace| namespace.parse()).transpose()?;
         let namespace = namespace.unwrap_or_else(|| connection.namespace());
         let connection = connection.in_namespace(namespace);
@@ -349,7 +361,7 @@ impl Builder {
             control.use_local();
         }
         let shared = Arc::new(Shared {
-            clock: Arc::new(Clock::start()),
+            clock: Arc::new(clock),
             pipelines: Pipelines::beside(&connection),
             connection,
             buckets: BucketCache::new(self.cached_buckets),

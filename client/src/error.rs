@@ -99,6 +99,15 @@ pub enum Error {
         /// Tokens asked for.
         count: u64,
     },
+    /// A limit of a test that cannot be.
+    #[cfg(feature = "testing")]
+    #[error("limit {limit:?}: {problem}")]
+    InvalidLimit {
+        /// The name as given.
+        limit: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The call named no client, and the process has no default client.
     #[error("no client is the default: call topup::set_default(client) where the program starts")]
     NoDefault,

@@ -43,6 +43,7 @@
 //! | `axum`, `tonic` | `tower`, with the peer addresses of these servers, and the routes of axum |
 //! | `reqwest` | `tower`, with `WaitLayer` for this client |
 //! | `metrics` | counts of takes and times of polls for the recorder of the facade `metrics` |
+//! | `testing` | the module `testing`: a client without Redis for tests, by a clock that the test moves |
 //! | `tracing` | what is said of outages goes to `tracing`; otherwise, and without a subscriber, to stderr |
 
 /// The page compiles as it stands.
@@ -69,6 +70,26 @@ struct TutorialPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/migrating.md")]
 struct MigratingPage;
+
+/// The page runs as it stands.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/testing.md")]
+struct TestingPage;
+
+/// The page runs as it stands.
+#[cfg(all(doctest, feature = "axum", feature = "testing"))]
+#[doc = include_str!("../../docs/axum.md")]
+struct AxumPage;
+
+/// The page compiles as it stands.
+#[cfg(all(doctest, feature = "tonic"))]
+#[doc = include_str!("../../docs/tonic.md")]
+struct TonicPage;
+
+/// The page runs as it stands.
+#[cfg(all(doctest, feature = "reqwest", feature = "testing"))]
+#[doc = include_str!("../../docs/reqwest.md")]
+struct ReqwestPage;
 
 #[cfg(feature = "tower")]
 pub mod http;
@@ -97,6 +118,8 @@ mod shadow_traffic;
 mod shell;
 mod take;
 mod take_all;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod throttle;
 
 pub use admission::Admission;

@@ -12,6 +12,9 @@ mod fnv;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod hash_slot;
+#[cfg(feature = "in-memory")]
+#[doc(hidden)]
+pub mod in_memory;
 pub mod keyspace;
 mod least_rights;
 pub mod limit;

@@ -14,7 +14,10 @@ use topup_wire::limit::OnOutage;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Headers, Rejection, ResponseBody, ResponseFuture, Rule, respond::respond};
+use super::{
+    Headers, Rejection, ResponseBody, ResponseFuture, Rule,
+    respond::{respond, respond_with_problem},
+};
 use crate::{
     admission::Admission, client::Client, denied::Denied, error::Error, take::Take, take_all::MultiDecision,
 };
@@ -90,6 +93,12 @@ impl RateLimitLayer {
     /// The headers of responses; all of them unless set.
     pub fn headers(self, headers: Headers) -> Self {
         self.with(|settings| settings.headers = headers)
+    }
+
+    /// Answers rejected requests with problem details (RFC 9457), whatever the sender accepts. Without this, only a sender
+    /// whose `Accept` names `application/problem+json` gets them. gRPC calls get a gRPC status in any case.
+    pub fn problem_details(self) -> Self {
+        self.respond_with(respond_with_problem)
     }
 
     /// Makes the responses to rejected requests. The layer adds `Retry-After` and the headers of the limits.

@@ -25,6 +25,7 @@ mod future;
 mod headers;
 mod layer;
 mod outgoing;
+mod problem;
 mod rejection;
 mod respond;
 mod rule;

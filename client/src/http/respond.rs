@@ -7,9 +7,9 @@ use http::{
     request::Parts,
 };
 use http_body_util::{Either, Full};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Rejection;
+use super::{Rejection, problem};
 
 /// The body of a response: a rejection, or the body of the inner service.
 pub type ResponseBody<B> = Either<Full<Bytes>, B>;
@@ -23,8 +23,26 @@ const GRPC_CODES: [(StatusCode, u8); 5] = [
     (StatusCode::UNAUTHORIZED, 16),          // UNAUTHENTICATED
 ];
 
-/// A gRPC status for a gRPC call, JSON for a sender that prefers it, text for all others.
+/// The form of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+    /// Problem details.
+    Problem,
+}
+
+/// A gRPC status for a gRPC call, JSON or problem details for a sender that prefers them, text for all others.
 pub(super) fn respond(request: &Parts, rejection: &Rejection) -> Response<Full<Bytes>> {
+    respond_as(request, rejection, preferred(&request.headers))
+}
+
+/// A gRPC status for a gRPC call, problem details for all others.
+pub(super) fn respond_with_problem(request: &Parts, rejection: &Rejection) -> Response<Full<Bytes>> {
+    respond_as(request, rejection, Form::Problem)
+}
+
+fn respond_as(request: &Parts, rejection: &Rejection, form: Form) -> Response<Full<Bytes>> {
     let grpc = request
         .headers
         .get(CONTENT_TYPE)
@@ -33,24 +51,31 @@ pub(super) fn respond(request: &Parts, rejection: &Rejection) -> Response<Full<B
     if let Some(content_type) = grpc {
         return status(rejection, content_type);
     }
-    let (content_type, body) = if prefers_json(&request.headers) {
-        let mut body = json!({ "code": rejection.status().as_u16(), "message": rejection.message() });
-        if let Some(limit) = rejection.limit() {
-            body["limit"] = limit.into();
+    let (content_type, body) = match form {
+        Form::Text => ("text/plain; charset=utf-8", format!("{}\n", rejection.message())),
+        Form::Json => {
+            let mut body = json!({ "code": rejection.status().as_u16(), "message": rejection.message() });
+            if let Some(limit) = rejection.limit() {
+                body["limit"] = limit.into();
+            }
+            ("application/json", with_wait(body, rejection))
         }
-        if let Some(wait) = rejection.retry_after() {
-            // Rounded up, like Retry-After.
-            body["retry_after_ms"] = (wait.as_nanos().div_ceil(1_000_000) as u64).into();
-        }
-        ("application/json", body.to_string())
-    } else {
-        ("text/plain; charset=utf-8", format!("{}\n", rejection.message()))
+        Form::Problem => (problem::MEDIA_TYPE, with_wait(problem::details(rejection), rejection)),
     };
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = rejection.status();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     response
+}
+
+/// The text of `body`, with the wait in it.
+fn with_wait(mut body: Value, rejection: &Rejection) -> String {
+    if let Some(wait) = rejection.retry_after() {
+        // Rounded up, like Retry-After.
+        body["retry_after_ms"] = (wait.as_nanos().div_ceil(1_000_000) as u64).into();
+    }
+    body.to_string()
 }
 
 /// A gRPC status in the trailers-only form: the trailers are the headers, and there is no body.
@@ -83,22 +108,29 @@ fn percent_encoded(message: &str) -> String {
     message.bytes().map(encode).collect()
 }
 
-/// Whether the sender names JSON, and prefers no text to it.
-fn prefers_json(headers: &HeaderMap) -> bool {
-    let (mut json, mut text) = (0.0_f32, 0.0_f32);
+/// The form that the sender prefers. JSON has to be named, and to be wanted as much as text.
+fn preferred(headers: &HeaderMap) -> Form {
+    let (mut problem, mut json, mut text) = (0.0_f32, 0.0_f32, 0.0_f32);
     let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
     for range in lines.flat_map(|line| line.split(',')) {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
         let quality =
             parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
-        if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
+        if kind == problem::MEDIA_TYPE {
+            problem = problem.max(quality);
+        } else if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+        {
             json = json.max(quality);
         } else if kind.starts_with("text/") {
             text = text.max(quality);
         }
     }
-    json > 0.0 && json >= text
+    match () {
+        () if problem > 0.0 && problem >= json && problem >= text => Form::Problem,
+        () if json > 0.0 && json >= text => Form::Json,
+        () => Form::Text,
+    }
 }
 
 #[cfg(test)]
@@ -106,22 +138,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_for_who_asks_for_it() {
-        for (accept, json) in [
-            ("application/json", true),
-            ("application/json, text/plain, */*", true),
-            ("application/problem+json", true),
-            ("Application/JSON;q=0.5", true),
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", false),
-            ("text/plain, application/json;q=0.9", false),
-            ("application/json;q=0", false),
-            ("*/*", false),
-            ("", false),
+    fn each_sender_gets_the_form_it_prefers() {
+        for (accept, form) in [
+            ("application/json", Form::Json),
+            ("application/json, text/plain, */*", Form::Json),
+            ("application/problem+json", Form::Problem),
+            ("application/json, application/problem+json", Form::Problem),
+            ("application/json, application/problem+json;q=0.9", Form::Json),
+            ("application/vnd.shop+json", Form::Json),
+            ("Application/JSON;q=0.5", Form::Json),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Form::Text),
+            ("text/plain, application/json;q=0.9", Form::Text),
+            ("text/plain, application/problem+json;q=0.9", Form::Text),
+            ("application/json;q=0", Form::Text),
+            ("*/*", Form::Text),
+            ("", Form::Text),
         ] {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(prefers_json(&headers), json, "{accept:?}");
+            assert_eq!(preferred(&headers), form, "{accept:?}");
         }
-        assert!(!prefers_json(&HeaderMap::new()));
+        assert_eq!(preferred(&HeaderMap::new()), Form::Text);
     }
 
     #[test]

@@ -47,7 +47,12 @@ impl DenialCache {
     /// Replaces the denial.
     pub(super) fn set(&self, denied: Option<Denied>) {
         let Denied { epoch, until, promised_at, tokens, capacity } = denied.unwrap_or_default();
-        if until == self.until.load(Relaxed) && (until == 0 || epoch == self.epoch.load(Relaxed)) {
+        let is_same = |field: &AtomicU64, value| field.load(Relaxed) == value;
+        let same_fields = || {
+            let shown = is_same(&self.promised_at, promised_at) && is_same(&self.tokens, tokens);
+            shown && is_same(&self.epoch, epoch) && is_same(&self.capacity, capacity)
+        };
+        if is_same(&self.until, until) && (until == 0 || same_fields()) {
             return;
         }
         self.until.store(0, Relaxed);
@@ -76,6 +81,12 @@ mod tests {
         assert_eq!(cache.denial(99, 1), Some(Denial { tokens: 50, capacity: 50, wait: 11 }));
         assert_eq!(cache.denial(100, 1), None, "too late");
         assert_eq!(cache.denial(99, 2), None, "published anew");
+        cache.set(Some(Denied { promised_at: 120, tokens: 0, ..denied(100) }));
+        assert_eq!(
+            cache.denial(99, 1),
+            Some(Denial { tokens: 0, capacity: 50, wait: 21 }),
+            "of the same end"
+        );
         cache.set(None);
         assert!(cache.is_empty() && cache.denial(0, 1).is_none());
     }

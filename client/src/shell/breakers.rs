@@ -10,7 +10,6 @@ use std::{
 };
 
 use redis::RedisResult;
-use tokio::time::{sleep, timeout};
 use topup_wire::{
     connection::{Address, Connection, is_transient},
     keyspace::ShardKeys,
@@ -100,9 +99,10 @@ async fn probe(shared: Weak<Shared>, node: Node, keys: ShardKeys) {
     loop {
         let Some(client) = shared.upgrade() else { return };
         let (mut connection, longest) = (client.connection(), client.deadline.min(LONGEST_PROBE));
+        let clock = client.clock.clone();
         let was_open = client.breakers.is_open(&node);
         drop(client);
-        let reply = timeout(longest, ask(&mut connection, &keys)).await;
+        let reply = clock.timeout(longest, ask(&mut connection, &keys)).await;
         let is_empty = matches!(reply, Ok(Ok(false)));
         empty += u32::from(is_empty);
         let answered = match reply {
@@ -131,7 +131,7 @@ async fn probe(shared: Weak<Shared>, node: Node, keys: ShardKeys) {
         if !again {
             return;
         }
-        sleep(Duration::from_micros(PROBE_EVERY)).await;
+        clock.sleep(Duration::from_micros(PROBE_EVERY)).await;
     }
 }
 

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "testing")]
+use super::manual_clock::ManualClock;
 use crate::machine::Micros;
 
 /// The counter may drift from the system's clock by one part in this many.
@@ -26,6 +28,9 @@ pub(crate) struct Clock {
     /// The last comparison, and by how many µs the counter was ahead of the system's clock.
     compared: AtomicU64,
     ahead: AtomicI64,
+    /// A clock that a test moves, in place of both.
+    #[cfg(feature = "testing")]
+    manual: Option<std::sync::Arc<ManualClock>>,
 }
 
 // === impl Clock ===
@@ -42,7 +47,28 @@ impl Clock {
             uses_system_clock: AtomicBool::default(),
             compared: AtomicU64::default(),
             ahead: AtomicI64::default(),
+            #[cfg(feature = "testing")]
+            manual: None,
         }
+    }
+
+    /// A clock that a test moves. It is asked where another one asks the system's clock, so that others pay nothing.
+    #[cfg(feature = "testing")]
+    pub(crate) fn of_test(manual: std::sync::Arc<ManualClock>) -> Self {
+        Self { uses_system_clock: AtomicBool::new(true), manual: Some(manual), ..Self::start() }
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) const fn manual(&self) -> Option<&std::sync::Arc<ManualClock>> {
+        self.manual.as_ref()
+    }
+
+    /// Whether a test moves the clock.
+    pub(crate) const fn is_manual(&self) -> bool {
+        #[cfg(feature = "testing")]
+        return self.manual.is_some();
+        #[cfg(not(feature = "testing"))]
+        false
     }
 
     #[inline]
@@ -79,6 +105,10 @@ impl Clock {
 
     #[cold]
     fn by_system_clock(&self) -> Micros {
+        #[cfg(feature = "testing")]
+        if let Some(manual) = &self.manual {
+            return manual.now();
+        }
         micros(self.began.elapsed()).saturating_add_signed(self.ahead.load(Relaxed))
     }
 }

@@ -230,17 +230,16 @@ pub(crate) fn start(control: &Arc<Control>, polled: Polled) {
 async fn run(control: Weak<Control>, polled: Polled) {
     let Polled { mut connection, deadline, outages, limits, clock, pauses } = polled;
     let (mut alive, mut slowness) = (Alive::new(connection.clone()), Slowness::default());
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = clock.ticks(EVERY);
     let mut polls = 0_u32;
     loop {
-        ticks.tick().await;
+        ticks.tick(&clock).await;
         let Some(control) = control.upgrade() else {
             return alive.retire(deadline).await;
         };
         clock.compare();
         let sent = clock.now();
-        match tokio::time::timeout(deadline, scripts::poll(&mut connection)).await {
+        match clock.timeout(deadline, scripts::poll(&mut connection)).await {
             Ok(Ok(polled)) => {
                 let received = clock.now();
                 control.note(&polled, sent, received);

@@ -8,6 +8,8 @@ pub(crate) mod dispatch;
 pub(crate) mod entry;
 pub(crate) mod limits;
 pub(crate) mod local_buckets;
+#[cfg(feature = "testing")]
+pub(crate) mod manual_clock;
 pub(crate) mod module;
 pub(crate) mod pauses;
 pub(crate) mod pending;
@@ -16,6 +18,7 @@ pub(crate) mod put_back;
 pub(crate) mod requests;
 pub(crate) mod shared;
 pub(crate) mod timers;
+pub(crate) mod waits;
 
 pub(crate) use bucket_cache::{BucketCache, MOST_BUCKETS};
 pub(crate) use dispatch::PipelineRequest;

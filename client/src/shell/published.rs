@@ -1,18 +1,20 @@
 //! A limit as published, and the locations of its buckets.
 
+use std::time::Duration;
+
 use redis::RedisResult;
 use topup_wire::{
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
     limit::{Algorithm, Limit, Mode},
     namespace::Namespace,
-    reply::{PublishedLimit, Settled},
+    reply::{PublishedLimit, PutInReply, Settled},
     scripts::{self, PutIn},
 };
 
 use crate::{
     machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Terms},
-    shell::clock::micros,
+    shell::clock::{Clock, micros},
 };
 
 /// A limit as published.
@@ -128,8 +130,22 @@ impl BucketLocation<'_> {
     }
 
     /// Puts tokens into the bucket.
-    pub(crate) async fn put_in(&self, connection: &mut Connection, request: PutIn) -> RedisResult<Settled> {
-        scripts::put_in(connection, self.algorithm(), self.keys, self.member, request).await
+    pub(crate) async fn put_in(
+        &self,
+        connection: &mut Connection,
+        mut request: PutIn,
+        clock: &Clock,
+    ) -> RedisResult<Settled> {
+        if clock.is_manual() {
+            // The clock of a test stands still while a call waits.
+            request.in_hand_for = Duration::ZERO;
+        }
+        loop {
+            match scripts::try_put_in(connection, self.algorithm(), self.keys, self.member, request).await? {
+                PutInReply::Done(settled) => return Ok(settled),
+                PutInReply::Again(settled) => clock.sleep(Duration::from_micros(settled.wait)).await,
+            }
+        }
     }
 
     /// The name of the bucket's key.

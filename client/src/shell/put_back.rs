@@ -12,7 +12,7 @@ use tokio::{
 };
 use topup_wire::connection::Connection;
 
-use super::{BucketEntry, Shared};
+use super::{BucketEntry, Shared, clock::Clock};
 use crate::machine::PutBack;
 
 /// Most put-backs in flight.
@@ -55,10 +55,17 @@ impl PutBacks {
 /// Starts the task, which ends after the last client.
 pub(crate) fn start(shared: &Arc<Shared>) {
     let (weak, connection) = (Arc::downgrade(shared), shared.connection());
-    shared.runtime.spawn(run(weak, shared.put_backs.clone(), connection, shared.deadline));
+    let (put_backs, clock) = (shared.put_backs.clone(), shared.clock.clone());
+    shared.runtime.spawn(run(weak, put_backs, connection, shared.deadline, clock));
 }
 
-async fn run(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connection, deadline: Duration) {
+async fn run(
+    shared: Weak<Shared>,
+    put_backs: Arc<PutBacks>,
+    connection: Connection,
+    deadline: Duration,
+    clock: Arc<Clock>,
+) {
     let in_flight = Arc::new(Semaphore::new(MOST_IN_FLIGHT));
     // Ends by `return` only: the semaphore is never closed.
     while let Ok(permit) = in_flight.clone().acquire_owned().await {
@@ -73,9 +80,9 @@ async fn run(shared: Weak<Shared>, put_backs: Arc<PutBacks>, connection: Connect
         if shared.upgrade().is_some_and(|shared| shared.control.newer_schema().is_some()) {
             continue;
         }
-        let connection = connection.clone();
+        let (connection, clock) = (connection.clone(), clock.clone());
         tokio::spawn(async move {
-            send(entry, put_back, connection, deadline).await;
+            send(entry, put_back, connection, deadline, clock).await;
             drop(permit);
         });
     }
@@ -86,18 +93,26 @@ pub(crate) async fn put_back_all(
     batch: Vec<(Arc<BucketEntry>, PutBack)>,
     connection: &Connection,
     deadline: Duration,
+    clock: &Arc<Clock>,
 ) {
-    let send = |(entry, put_back)| send(entry, put_back, connection.clone(), deadline);
+    let send = |(entry, put_back)| send(entry, put_back, connection.clone(), deadline, clock.clone());
     batch.into_iter().map(send).collect::<JoinSet<_>>().join_all().await;
 }
 
 /// Sends one put-back. Without a reply within the deadline, its tokens are lost to the bucket. The deadline is longer by
 /// the time for which other workers may hold prefetched tokens.
-async fn send(entry: Arc<BucketEntry>, put_back: PutBack, mut connection: Connection, deadline: Duration) {
+async fn send(
+    entry: Arc<BucketEntry>,
+    put_back: PutBack,
+    mut connection: Connection,
+    deadline: Duration,
+    clock: Arc<Clock>,
+) {
     let Some(published) = entry.limit().last() else { return };
     let in_hand_for = published.limit.in_hand_for();
     let request = put_back.request(Some(0), in_hand_for);
     let location = published.locate(entry.key());
     // No caller waits for this reply or error.
-    let _ = tokio::time::timeout(deadline + in_hand_for, location.put_in(&mut connection, request)).await;
+    let put = location.put_in(&mut connection, request, &clock);
+    let _ = clock.timeout(deadline + in_hand_for, put).await;
 }

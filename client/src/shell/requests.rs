@@ -133,8 +133,8 @@ impl Handle {
         &self,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let deadline = self.shared().deadline;
-        tokio::time::timeout(deadline, call).await.unwrap_or(Err(Error::DeadlineExceeded { deadline }))
+        let (clock, deadline) = (&self.shared().clock, self.shared().deadline);
+        clock.timeout(deadline, call).await.unwrap_or(Err(Error::DeadlineExceeded { deadline }))
     }
 }
 

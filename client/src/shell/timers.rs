@@ -53,23 +53,35 @@ pub(crate) fn start(shared: &Arc<Shared>) {
 }
 
 async fn run(shared: Weak<Shared>, timers: Arc<BucketTimers>) {
+    let Some(clock) = shared.upgrade().map(|shared| shared.clock.clone()) else { return };
     let mut due = Vec::new();
     loop {
         let wait = {
             let Some(client) = shared.upgrade().map(Handle::of) else { return };
-            let now = client.shared().clock.now();
+            let now = clock.now();
             timers.lock().timers.take_due(now, &mut due);
             for entry in due.drain(..) {
                 entry.wake(&client);
             }
             let mut wheel = timers.lock();
             let until_due = |at: Micros| Duration::from_micros(at.saturating_sub(now).max(1));
-            let wait = wheel.timers.due_at().map_or(IDLE, until_due);
-            wheel.looks_at = now.saturating_add(wait.as_micros() as Micros);
+            let wait = wheel.timers.due_at().map(until_due);
+            wheel.looks_at = match wait {
+                // A test may move its clock past the look.
+                None if clock.is_manual() => Micros::MAX,
+                wait => now.saturating_add(wait.unwrap_or(IDLE).as_micros() as Micros),
+            };
             wait
         };
+        let look = async {
+            match wait {
+                Some(wait) => clock.sleep(wait).await,
+                None => clock.idle(IDLE).await,
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            biased;
+            () = look => {}
             () = timers.sooner.notified() => {}
         }
     }

@@ -5,6 +5,8 @@ use std::{fmt, io, sync::Arc};
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, RedisResult};
 
 use super::{parameters::split_namespace, tls_files::TlsFiles};
+#[cfg(feature = "in-memory")]
+use crate::in_memory::InMemoryRedis;
 
 /// Where a node of a cluster listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +52,8 @@ impl fmt::Display for Address {
 pub(crate) struct Endpoint {
     info: ConnectionInfo,
     tls: Option<Arc<TlsFiles>>,
+    #[cfg(feature = "in-memory")]
+    in_memory: Option<InMemoryRedis>,
 }
 
 // === impl Endpoint ===
@@ -58,6 +62,30 @@ impl Endpoint {
     /// The server's address, and how to sign in.
     pub(crate) const fn info(&self) -> &ConnectionInfo {
         &self.info
+    }
+
+    /// A server in this process.
+    #[cfg(feature = "in-memory")]
+    pub(super) fn of_memory(redis: InMemoryRedis) -> Self {
+        let info = ConnectionAddr::Unix("a Redis in memory".into()).into_connection_info();
+        Self {
+            info: info.unwrap_or_else(|_| unreachable!("a path is an address")),
+            tls: None,
+            in_memory: Some(redis),
+        }
+    }
+
+    #[cfg(feature = "in-memory")]
+    pub(super) const fn in_memory(&self) -> Option<&InMemoryRedis> {
+        self.in_memory.as_ref()
+    }
+
+    /// Whether the server is in this process, so that nothing is gained by waiting for it.
+    pub(crate) const fn is_in_memory(&self) -> bool {
+        #[cfg(feature = "in-memory")]
+        return self.in_memory.is_some();
+        #[cfg(not(feature = "in-memory"))]
+        false
     }
 
     /// The files of TLS; `None` without TLS.
@@ -76,7 +104,7 @@ impl Endpoint {
     /// The server at `address`, otherwise like this one.
     pub(super) fn at(&self, address: &Address) -> Self {
         let addr = ConnectionAddr::Tcp(address.host.to_string(), address.port);
-        Self { info: self.info.clone().set_addr(addr), tls: self.tls.clone() }
+        Self { info: self.info.clone().set_addr(addr), ..self.clone() }
     }
 
     /// An error of the handshake in words that say what to do.
@@ -108,8 +136,14 @@ pub(super) fn servers(url: &str) -> RedisResult<Vec<Endpoint>> {
     })?;
     let (plain, tls) = TlsFiles::split(&url)?;
     let tls = tls.map(Arc::new);
-    let endpoint =
-        |url: &String| Ok(Endpoint { info: url.as_str().into_connection_info()?, tls: tls.clone() });
+    let endpoint = |url: &String| {
+        Ok(Endpoint {
+            info: url.as_str().into_connection_info()?,
+            tls: tls.clone(),
+            #[cfg(feature = "in-memory")]
+            in_memory: None,
+        })
+    };
     each(&plain).iter().map(endpoint).collect()
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     CONNECT_TIMEOUT,
-    address::{self, Address},
+    address::{self, Address, Endpoint},
     node::{Commands, Node},
     redirect::Redirect,
     sentinel::{SentinelUrl, Sentinels, verify},
@@ -82,7 +82,21 @@ impl ClusterRouter {
                 address::servers(url)?
             }
         };
-        let router = Arc::new(Self {
+        let router = Self::of(named, sentinels);
+        if router.has_sentinels() {
+            router.runtime.spawn(follow_master(Arc::downgrade(&router)));
+        }
+        Ok(router)
+    }
+
+    /// One server in this process.
+    #[cfg(feature = "in-memory")]
+    pub(super) fn of_memory(redis: crate::in_memory::InMemoryRedis) -> Arc<Self> {
+        Self::of(vec![Endpoint::of_memory(redis)], None)
+    }
+
+    fn of(named: Vec<Endpoint>, sentinels: Option<Sentinels>) -> Arc<Self> {
+        Arc::new(Self {
             named: named.into_iter().map(|endpoint| Arc::new(Node::new(endpoint))).collect(),
             topology: watch::Sender::new(None),
             is_cluster: AtomicBool::new(false),
@@ -92,11 +106,7 @@ impl ClusterRouter {
             refreshing: AtomicU8::new(IDLE),
             turn: AtomicUsize::new(0),
             runtime: Handle::current(),
-        });
-        if router.has_sentinels() {
-            router.runtime.spawn(follow_master(Arc::downgrade(&router)));
-        }
-        Ok(router)
+        })
     }
 
     /// Whether the URL names sentinels.

@@ -90,6 +90,16 @@ pub fn connect_lazily(url: &str) -> RedisResult<Connection> {
     Ok(Connection { router, last: None, namespace })
 }
 
+/// A connection to a Redis in memory.
+///
+/// # Panics
+/// Outside of a tokio runtime.
+#[cfg(feature = "in-memory")]
+pub fn connect_in_memory(redis: &crate::in_memory::InMemoryRedis) -> Connection {
+    let router = ClusterRouter::of_memory(redis.clone());
+    Connection { router, last: None, namespace: Namespace::default() }
+}
+
 /// Whether `url` names Redis servers.
 ///
 /// # Errors

@@ -40,6 +40,11 @@ pub(crate) async fn open(endpoint: &Endpoint) -> RedisResult<(Reader, Writer)> {
 }
 
 async fn open_in_stages(endpoint: &Endpoint, stage: &mut Stage) -> RedisResult<(Reader, Writer)> {
+    #[cfg(feature = "in-memory")]
+    if let Some(redis) = endpoint.in_memory() {
+        let (reader, writer) = redis.open()?;
+        return Ok((Box::new(reader), Box::new(writer)));
+    }
     let (mut reader, mut writer): (Reader, Writer) = match endpoint.info().addr() {
         ConnectionAddr::Tcp(host, port) => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;

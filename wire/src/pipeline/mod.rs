@@ -121,6 +121,9 @@ impl<R: Request> Pipeline<R> {
 
     /// Sends a request with the next write of others, or after [`SOON`].
     fn send_soon(&self, request: R) {
+        if self.0.node.endpoint().is_in_memory() {
+            return self.send(request);
+        }
         let first = {
             let mut queue = self.0.lock();
             queue.soon.push_back(request);

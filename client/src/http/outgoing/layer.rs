@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
 use topup_wire::limit::OnOutage;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -139,7 +138,7 @@ impl<K> WaitLayer<K> {
             if over > until {
                 return Err(Denied::paused(take, wait));
             }
-            sleep(wait.min(LOOK_AGAIN)).await;
+            clock.sleep(wait.min(LOOK_AGAIN)).await;
         }
         Ok(())
     }

@@ -1,0 +1,300 @@
+//! Limits, as a test writes them.
+
+use std::{fmt::Display, time::Duration};
+
+use topup_wire::limit::{
+    Algorithm, Capacity, Lease, Limit as Published, LimitName, Mode, OnChange, OnOutage, Percent, Period,
+    Rate, Rollout, Rule, Schedule, ScheduledChange, Shards, Supply, Terms, TopKeys, Windows,
+};
+
+/// The refill period of limits without catch-up, unless set: as that of the daemon.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A limit of a test: what `[limit.name]` says in the config of the daemon.
+///
+/// Rates and windows are written as there: `10/s`, `500/min`, `7/3h`. A wrong value is an error of
+/// [`Start::start`](super::Start::start).
+#[derive(Clone, Debug)]
+#[must_use = "a limit limits nothing until it is given to a Topup"]
+pub struct Limit(Result<Spec, String>);
+
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    algorithm: Algorithm,
+    capacity: Capacity,
+    supply: Filling,
+    keyed: bool,
+    catch_up: bool,
+    tick: Duration,
+    on_change: OnChange,
+    lease: Option<Lease>,
+    rollout: Rollout,
+    on_outage: Option<OnOutage>,
+    /// Changes by the time from the start.
+    schedule: Vec<(u64, Capacity, Rate)>,
+}
+
+/// The source of a bucket's tokens.
+#[derive(Clone, Copy, Debug)]
+enum Filling {
+    Rate(Rate),
+    Windows(Windows),
+    /// Every so many µs.
+    Quota(u64),
+}
+
+// === impl Limit ===
+
+impl Limit {
+    /// A bucket of `capacity` tokens that come at `rate`.
+    pub fn token_bucket(capacity: u64, rate: &str) -> Self {
+        Self::rated(Algorithm::TokenBucket, capacity, rate)
+    }
+
+    /// The same as a token bucket, without a daemon.
+    pub fn lazy_token_bucket(capacity: u64, rate: &str) -> Self {
+        Self::rated(Algorithm::LazyTokenBucket, capacity, rate)
+    }
+
+    /// The same as a token bucket, as one instant.
+    pub fn gcra(capacity: u64, rate: &str) -> Self {
+        let limit = Self::rated(Algorithm::Gcra, capacity, rate);
+        limit.checked(|spec| match spec.supply {
+            Filling::Rate(rate) if !rate.pace().can_rest(spec.capacity.get()) => {
+                Err("gcra wants at most 1000000 tokens a second, and a bucket that fills within 50 years"
+                    .to_owned())
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// A bucket that holds `capacity` taken tokens and leaks at `rate`. Tells reservations when to proceed.
+    pub fn leaky_bucket(capacity: u64, rate: &str) -> Self {
+        Self::rated(Algorithm::LeakyBucket, capacity, rate)
+    }
+
+    /// A number of tokens within a window that begins with its first take: `100/min`.
+    pub fn fixed_window(rule: &str) -> Self {
+        Self::windowed(Algorithm::FixedWindow, &[rule], false)
+    }
+
+    /// A number of tokens within a window that begins at a multiple of its length.
+    pub fn aligned_window(rule: &str) -> Self {
+        Self::windowed(Algorithm::FixedWindow, &[rule], true)
+    }
+
+    /// Numbers of tokens within any time as long as their windows: `["10/s", "100/min"]`.
+    pub fn sliding_window<'r>(rules: impl AsRef<[&'r str]>) -> Self {
+        Self::windowed(Algorithm::SlidingWindow, rules.as_ref(), false)
+    }
+
+    /// About a number of tokens within any time as long as a window.
+    pub fn sliding_counter(rule: &str) -> Self {
+        Self::windowed(Algorithm::SlidingCounter, &[rule], false)
+    }
+
+    /// A token bucket that is filled to `capacity` at the start and `every` so long after it.
+    pub fn quota(capacity: u64, every: Duration) -> Self {
+        let whole = u64::try_from(every.as_micros()).ok().filter(|every| *every >= 1_000);
+        let every = whole.ok_or_else(|| format!("a quota is filled every 1ms or more, not every {every:?}"));
+        let new = |every| Spec::new(Algorithm::TokenBucket, capacity, Filling::Quota(every));
+        Self(every.and_then(new))
+    }
+
+    /// With a bucket for each key.
+    pub fn keyed(self) -> Self {
+        self.with(|spec| spec.keyed = true)
+    }
+
+    /// As `catch_up = false`: tokens come with ticks alone, of the daemon. For token buckets with a rate.
+    pub fn without_catch_up(self, tick: Duration) -> Self {
+        let limit = self.with(|spec| (spec.catch_up, spec.tick) = (false, tick));
+        limit.checked(|spec| {
+            spec.check_rated("catch_up = false")?;
+            match spec.tick {
+                tick if tick < Duration::from_millis(1) => {
+                    Err(format!("a tick lasts 1ms or more, not {tick:?}"))
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// The effect of a change of the capacity on the tokens in a bucket.
+    pub fn on_change(self, on_change: OnChange) -> Self {
+        self.with(|spec| spec.on_change = on_change)
+    }
+
+    /// Clients take up to `max` tokens ahead, and keep them for `ttl` at most. For token buckets with a rate.
+    pub fn lease(self, max: u64, ttl: Duration) -> Self {
+        let lease = Lease::new(max, ttl).map_err(text);
+        self.and_then(|mut spec| {
+            spec.lease = Some(lease?);
+            spec.check_rated("a lease")?;
+            match max > spec.capacity.get() {
+                true => Err(format!("the bucket holds {} tokens at most: lease no more", spec.capacity)),
+                false => Ok(spec),
+            }
+        })
+    }
+
+    /// Whether denials hold.
+    pub fn mode(self, mode: Mode) -> Self {
+        self.with(|spec| spec.rollout.mode = mode)
+    }
+
+    /// The share of keys for which denials hold, in percent. For keyed limits.
+    pub fn enforce_percent(self, percent: u64) -> Self {
+        let percent = Percent::new(percent).map_err(text);
+        self.and_then(|mut spec| {
+            spec.rollout.enforced = percent?;
+            Ok(spec)
+        })
+    }
+
+    /// The outage policy.
+    pub fn on_outage(self, on_outage: OnOutage) -> Self {
+        self.with(|spec| spec.on_outage = Some(on_outage))
+    }
+
+    /// Other terms from the time `after` the start on. For limits with a rate; changes come in the order of their times,
+    /// six of them at most.
+    pub fn scheduled(self, after: Duration, capacity: u64, rate: &str) -> Self {
+        self.and_then(|mut spec| {
+            let at = u64::try_from(after.as_micros()).map_err(text)?;
+            let change = (at, Capacity::new(capacity).map_err(text)?, rate.parse::<Rate>().map_err(text)?);
+            if !matches!(spec.supply, Filling::Rate(_)) || !spec.catch_up {
+                return Err("only a limit with a rate and catch-up has a schedule here".to_owned());
+            }
+            if spec.schedule.last().map_or(0, |last| last.0) >= at || spec.schedule.len() >= 6 {
+                return Err("a schedule has six changes at most, each later than the one before".to_owned());
+            }
+            spec.schedule.push(change);
+            Ok(spec)
+        })
+    }
+
+    /// The limit, or what is wrong with it.
+    pub(super) fn into_spec(self) -> Result<Spec, String> {
+        let spec = self.0?;
+        match spec.rollout.enforced == Percent::default() || spec.keyed {
+            true => Ok(spec),
+            false => Err("only a keyed limit has keys to choose from: write .keyed()".to_owned()),
+        }
+    }
+
+    fn rated(algorithm: Algorithm, capacity: u64, rate: &str) -> Self {
+        let rate = rate.parse::<Rate>().map_err(text);
+        Self(rate.and_then(|rate| Spec::new(algorithm, capacity, Filling::Rate(rate))))
+    }
+
+    fn windowed(algorithm: Algorithm, rules: &[&str], aligned: bool) -> Self {
+        let rule = |rule: &&str| {
+            let rate = rule.parse::<Rate>().map_err(text)?;
+            Rule::new(rate.tokens(), rate.interval()).map_err(text)
+        };
+        let windows = rules.iter().map(rule).collect::<Result<Vec<_>, String>>();
+        let windows = windows.and_then(|rules| Windows::new(&rules, aligned).map_err(text));
+        Self(
+            windows.and_then(|windows| {
+                Spec::new(algorithm, windows.capacity().get(), Filling::Windows(windows))
+            }),
+        )
+    }
+
+    fn with(self, set: impl FnOnce(&mut Spec)) -> Self {
+        self.and_then(|mut spec| {
+            set(&mut spec);
+            Ok(spec)
+        })
+    }
+
+    fn checked(self, check: impl FnOnce(&Spec) -> Result<(), String>) -> Self {
+        self.and_then(|spec| check(&spec).map(|()| spec))
+    }
+
+    fn and_then(self, next: impl FnOnce(Spec) -> Result<Spec, String>) -> Self {
+        Self(self.0.and_then(next))
+    }
+}
+
+// === impl Spec ===
+
+impl Spec {
+    fn new(algorithm: Algorithm, capacity: u64, supply: Filling) -> Result<Self, String> {
+        Ok(Self {
+            algorithm,
+            capacity: Capacity::new(capacity).map_err(text)?,
+            supply,
+            keyed: false,
+            catch_up: true,
+            tick: TICK,
+            on_change: OnChange::default(),
+            lease: None,
+            rollout: Rollout::default(),
+            on_outage: None,
+            schedule: Vec::new(),
+        })
+    }
+
+    fn check_rated(&self, what: &str) -> Result<(), String> {
+        match (self.algorithm, self.supply) {
+            (Algorithm::TokenBucket, Filling::Rate(_)) => Ok(()),
+            _ => Err(format!("only a token bucket with a rate has {what}")),
+        }
+    }
+
+    /// The tick of the daemon that this limit waits for, if it does.
+    pub(super) fn tick(&self) -> Option<u64> {
+        (!self.catch_up).then_some(self.tick.as_micros() as u64)
+    }
+
+    /// The limit as it is published at `now` by a Redis that began at `began`.
+    pub(super) fn at(&self, name: LimitName, began: u64, now: u64) -> Published {
+        let past = self.schedule.iter().take_while(|(at, ..)| began.saturating_add(*at) <= now).last();
+        let (capacity, supply) = match (past, self.supply) {
+            (Some((_, capacity, rate)), _) => (*capacity, Supply::Rate(*rate)),
+            (None, Filling::Rate(rate)) => (self.capacity, Supply::Rate(rate)),
+            (None, Filling::Windows(windows)) => (self.capacity, Supply::Windows(windows)),
+            (None, Filling::Quota(every)) => {
+                let since = now - now.saturating_sub(began) % every;
+                (self.capacity, Supply::Period(Period { since, next: since.saturating_add(every) }))
+            }
+        };
+        let ahead = self.schedule.iter().map(|(at, capacity, rate)| ScheduledChange {
+            at: began.saturating_add(*at),
+            capacity: *capacity,
+            rate: *rate,
+        });
+        Published {
+            name,
+            keyed: self.keyed,
+            algorithm: self.algorithm,
+            terms: Terms { capacity, supply },
+            catch_up: self.catch_up,
+            on_change: self.on_change,
+            tick: self.tick,
+            shards: Shards::ONE,
+            lease: self.lease,
+            rollout: self.rollout,
+            on_outage: self.on_outage,
+            candidate: false,
+            compared: Percent::NONE,
+            top_keys: TopKeys::NONE,
+            schedule: Schedule::new(ahead.filter(|change| change.at > now)),
+        }
+    }
+
+    /// The next instant after `now` at which the limit is published anew.
+    pub(super) fn boundary(&self, began: u64, now: u64) -> Option<u64> {
+        if let Filling::Quota(every) = self.supply {
+            let since = now - now.saturating_sub(began) % every;
+            return Some(since.saturating_add(every));
+        }
+        self.schedule.iter().map(|(at, ..)| began.saturating_add(*at)).find(|at| *at > now)
+    }
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,11 @@
+//! `topup::testing`, against the twin of the scripts, against a real Redis, and against the laws.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by a panic, and says its seed")]
+
+mod calls;
+mod deterministic;
+mod laws;
+mod real;
+mod seeds;
+mod twin;
+mod waits;
