@@ -9,6 +9,8 @@ use crate::report::{LimitRow, PauseRow, StatusReport};
 
 /// Rows by which a page scrolls.
 const PAGE: u16 = 10;
+/// Most denied keys that are shown.
+const MOST_KEYS: usize = 5;
 /// The longest filter.
 const LONGEST_FILTER: usize = 64;
 
@@ -87,6 +89,11 @@ impl Model {
         (of_limit().find(|pause| pause.key.is_none()), of_limit().filter(|pause| pause.key.is_some()).count())
     }
 
+    /// The most denied keys of the limits that are shown: limit, key, denials of the last minutes.
+    pub(super) fn most_denied(&self) -> Vec<(&str, &str, u64)> {
+        most_denied(self.rows())
+    }
+
     pub(super) fn on_key(&mut self, key: KeyEvent) -> Flow {
         if key.kind == KeyEventKind::Release {
             return Flow::Continue;
@@ -150,6 +157,20 @@ impl Sort {
             Self::Name => "limit",
         }
     }
+}
+
+/// The most denied keys of `limits`, [`MOST_KEYS`] at most, the most denied one first.
+pub(super) fn most_denied<'l>(
+    limits: impl IntoIterator<Item = &'l LimitRow>,
+) -> Vec<(&'l str, &'l str, u64)> {
+    let keys_of = |row: &'l LimitRow| {
+        let keys = row.top_denied.iter().flat_map(|top| &top.keys);
+        keys.map(|key| (row.name.as_str(), key.key.as_str(), key.denied))
+    };
+    let mut keys: Vec<_> = limits.into_iter().flat_map(keys_of).collect();
+    keys.sort_by_key(|(.., denied)| std::cmp::Reverse(*denied));
+    keys.truncate(MOST_KEYS);
+    keys
 }
 
 /// The part of its capacity that an unkeyed limit's bucket holds.

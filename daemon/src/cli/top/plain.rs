@@ -1,6 +1,9 @@
 //! The same as one table, for a pipe.
 
-use super::super::table::{Table, printable};
+use super::{
+    super::table::{Table, printable},
+    model::most_denied,
+};
 use crate::report::{PauseRow, StatusReport};
 
 /// The report as lines: problems, pauses and limits.
@@ -26,5 +29,8 @@ pub(super) fn render(report: &StatusReport) -> String {
         ]);
     }
     lines.push(table.render());
+    for (limit, key, denied) in most_denied(&report.limits) {
+        lines.push(format!("denied in the last minutes: {limit} key {} {denied}", printable(key)));
+    }
     lines.join("\n")
 }

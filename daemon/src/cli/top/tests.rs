@@ -11,7 +11,7 @@ use super::{
     model::{Flow, Model, Sort},
     plain, view,
 };
-use crate::report::{DaemonRow, Health, LimitRow, PauseRow, StatusReport};
+use crate::report::{DaemonRow, DeniedKey, Health, LimitRow, PauseRow, StatusReport, TopDenied};
 
 fn row(name: &str, tokens: Option<u64>, allowed: f64, denied: f64) -> LimitRow {
     LimitRow {
@@ -186,4 +186,27 @@ fn a_pipe_gets_one_table_without_control_characters() {
     assert_eq!(lines[2], "paused: user key a\u{fffd}b until 2026-11-22T18:39:00Z");
     assert_eq!(lines[3], "limit  mode     rate  allowed/s  denied/s  tokens  active");
     assert_eq!(lines[5], "login  enforce  10/s        1.0      12.5     100       7");
+}
+
+#[test]
+fn the_most_denied_keys_are_shown_and_no_key_reaches_the_terminal_raw() {
+    let mut model = Model::new(true);
+    model.show(report());
+    assert!(!lines(&mut model, 80, 24).iter().any(|line| line.contains("most denied")));
+    let mut report = report();
+    let key = |key: &str, denied| DeniedKey { key: key.to_owned(), denied };
+    let top = |keys| Some(TopDenied { keys, missing: 0 });
+    report.limits[1].top_denied = top((0..9).map(|i| key(&format!("small-{i}"), 10 - i)).collect());
+    report.limits[2].top_denied = top(vec![key("al\u{1b}[2Jice", 3_000)]);
+    let text = plain::render(&report);
+    assert!(text.contains("denied in the last minutes: user key ") && !text.contains('\u{1b}'), "{text}");
+    model.show(report);
+    let screen = lines(&mut model, 80, 24);
+    let title = screen.iter().position(|line| line == "most denied keys of the last minutes").unwrap();
+    assert!(screen[title + 1].starts_with("     3,000  user  al"), "{screen:?}");
+    assert!(screen[title + 2].ends_with("10  login  small-0"), "{screen:?}");
+    assert!(!screen.join("").contains('\u{1b}'), "{screen:?}");
+    // A filter hides the keys of other limits.
+    assert_eq!(press(&mut model, "/login\n"), Flow::Continue);
+    assert!(!lines(&mut model, 80, 24).iter().any(|line| line.contains("3,000")));
 }

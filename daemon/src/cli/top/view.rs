@@ -10,10 +10,13 @@ use ratatui::{
     widgets::{Block, Cell, Clear, Paragraph, Row, Table},
 };
 
-use super::model::{Model, Sort, fill};
+use super::{
+    super::table::printable,
+    model::{Model, Sort, fill},
+};
 use crate::{
     report::{LimitRow, StatusReport},
-    text::{counted, length},
+    text::{counted, grouped, length},
 };
 
 /// Most problems, and most daemons, on the screen at once.
@@ -34,10 +37,15 @@ const HELP: [&str; 7] = [
 
 /// Draws `model`.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model) {
-    let head = head(model);
-    let [top, middle, bottom] =
-        Layout::vertical([Constraint::Length(head.len() as u16), Constraint::Min(3), Constraint::Length(1)])
-            .areas(frame.area());
+    let (head, denied) = (head(model), most_denied(model));
+    let [top, middle, keys, bottom] = Layout::vertical([
+        Constraint::Length(head.len() as u16),
+        Constraint::Min(3),
+        Constraint::Length(denied.len() as u16),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Paragraph::new(denied), keys);
     frame.render_widget(Paragraph::new(head), top);
     let table = table(model);
     frame.render_stateful_widget(table, middle, &mut model.scroll);
@@ -74,6 +82,19 @@ fn head(model: &Model) -> Vec<Line<'static>> {
     }
     lines.push(Line::default());
     lines
+}
+
+/// The most denied keys, if any limit tells them.
+fn most_denied(model: &Model) -> Vec<Line<'static>> {
+    let keys = model.most_denied();
+    let title = (!keys.is_empty()).then(|| {
+        let title = Line::from("most denied keys of the last minutes");
+        title.style(Style::new().add_modifier(Modifier::BOLD))
+    });
+    let rows = keys.into_iter().map(|(limit, key, denied)| {
+        Line::from(format!("{:>10}  {limit}  {}", grouped(denied), printable(key)))
+    });
+    title.into_iter().chain(rows).collect()
 }
 
 fn server(report: &StatusReport) -> String {
