@@ -101,7 +101,7 @@ impl Bucket {
             // a task that is cancelled here must not have taken.
             tokio::task::consume_budget().await;
             if let Some(decision) = entry.at_once(&self.handle) {
-                return self.conclude_at_once(entry, decision);
+                return self.conclude_decision(entry, 1, decision);
             }
         }
         self.take_or_wait(entry, count, None).await
@@ -114,7 +114,7 @@ impl Bucket {
     pub fn try_take(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
         let decision = entry.at_once(&self.handle).or_else(|| self.try_without_token(entry))?;
-        self.conclude_at_once(entry, decision).ok()
+        self.conclude_decision(entry, 1, decision).ok()
     }
 
     /// A decision that needs neither a token in hand nor Redis. Without one, makes the next call likely to have one.

@@ -50,12 +50,17 @@ impl Published {
 // === impl Bucket ===
 
 impl Bucket {
-    /// The answer to a take of one token that memory has decided, counted.
+    /// The answer to a take of `count` tokens that was decided, counted.
     #[inline]
-    pub(crate) fn conclude_at_once(&self, entry: &Arc<BucketEntry>, decision: Decision) -> Answered {
+    pub(crate) fn conclude_decision(
+        &self,
+        entry: &Arc<BucketEntry>,
+        count: u64,
+        decision: Decision,
+    ) -> Answered {
         let limit = entry.limit();
         if limit.is_special() {
-            return self.conclude_slowly(entry, 1, Ok(decision));
+            return self.conclude_slowly(entry, count, Ok(decision));
         }
         limit.counts.add_decision(&decision);
         Ok(decision)
@@ -63,14 +68,10 @@ impl Bucket {
 
     /// The answer to a take of `count` tokens, counted: `result` under the limit's mode.
     pub(crate) fn conclude(&self, entry: &Arc<BucketEntry>, count: u64, result: Answered) -> Answered {
-        let limit = entry.limit();
-        if let Ok(decision) = &result
-            && !limit.is_special()
-        {
-            limit.counts.add_decision(decision);
-            return result;
+        match result {
+            Ok(decision) => self.conclude_decision(entry, count, decision),
+            Err(_) => self.conclude_slowly(entry, count, result),
         }
-        self.conclude_slowly(entry, count, result)
     }
 
     #[cold]

@@ -111,12 +111,12 @@ impl LimitHandle {
     }
 
     /// Whether the limit is on trial, as last read.
-    #[inline]
     pub(crate) fn is_on_trial(&self) -> bool {
         self.special.load(Relaxed) & ON_TRIAL != 0
     }
 
     /// Whether a decision needs more than to be counted: the limit is on trial, or tells keys.
+    #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.special.load(Relaxed) != 0
     }
