@@ -1,5 +1,6 @@
 //! A watch on the machine: how long it kept this process from running, and so perhaps the programs under test.
 
+use std::collections::VecDeque;
 use std::fs::read_to_string;
 use std::io::{Write, stderr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,6 +13,9 @@ use crate::clock;
 const NAP: Duration = Duration::from_millis(5);
 /// A nap that is too long by less is none to remember, in µs.
 const LATE: u64 = 500;
+
+/// Waits for a CPU within so many µs count as one stall.
+const SPELL: u64 = 250_000;
 
 /// Measures from when it is made until it is dropped, on a thread of its own.
 #[derive(Debug)]
@@ -38,6 +42,7 @@ impl Stalls {
         let thread = std::fs::read_link("/proc/thread-self")
             .map_or_else(|_| "thread-self".to_owned(), |path| path.display().to_string());
         let before = Scheduled::of(&thread);
+        let watched = thread.clone();
         let stalls = Self {
             worst: worst.clone(),
             total: total.clone(),
@@ -47,6 +52,7 @@ impl Stalls {
             before,
         };
         spawn(move || {
+            let mut waits = VecDeque::new();
             while !done.load(Relaxed) {
                 let slept = clock::now();
                 // The measurement: a thread that should run again after the nap.
@@ -56,14 +62,22 @@ impl Stalls {
                 if late >= LATE {
                     naps.lock().unwrap_or_else(PoisonError::into_inner).push((woken, late));
                 }
-                worst.fetch_max(late, Relaxed);
                 total.fetch_add(late, Relaxed);
+                // Many short waits keep a thread from running as a long one does. The server on the other side waits as
+                // long.
+                waits.push_back((woken, Scheduled::of(&watched).waited));
+                while waits.front().is_some_and(|(at, _)| woken - at > SPELL) {
+                    waits.pop_front();
+                }
+                let spell = waits.back().map_or(0, |(_, now)| now - waits[0].1);
+                worst.fetch_max(late.max(2 * spell), Relaxed);
             }
         });
         stalls
     }
 
-    /// The longest time so far for which the watch should have run and did not, in µs.
+    /// The longest time so far for which the watch should have run and did not, or for which the watched thread and its
+    /// server waited for a CPU within a quarter of a second, in µs.
     #[must_use]
     pub fn worst(&self) -> u64 {
         self.worst.load(Relaxed)
