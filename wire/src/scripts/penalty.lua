@@ -7,8 +7,8 @@
 --       done then
 -- State denied, since: denied takes from that instant on. blocks, until: blocks so far, and the end of the last one
 -- Laws  4. A limit that was removed meanwhile gets no key back.
---       Takes that are denied within a block count for nothing. A key that stays free for as long as its last block took
---       begins anew.
+--       Takes that are denied within a block count for nothing. A key that stays free for as long as its last block
+--       took begins anew.
 assert(#KEYS >= 2 and #ARGV == #KEYS + 4, 'penalty takes a record, keys, 5 numbers, and a number for each key')
 if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
 local t = redis.call('TIME')

@@ -78,7 +78,8 @@ async fn junk_begins_anew_and_nothing_is_left() {
     Cmd::set(key, "junk").exec_async(&mut direct).await.unwrap();
     assert_eq!(eve.deny(5).await, 10);
     eve.pass(10);
-    Cmd::hset_multiple(key, &[("until", "x"), ("blocks", "inf")]).exec_async(&mut direct).await.unwrap();
+    Cmd::hset(key, "until", "x").exec_async(&mut direct).await.unwrap();
+    Cmd::hset(key, "blocks", "inf").exec_async(&mut direct).await.unwrap();
     assert_eq!(eve.deny(5).await, 40);
     eve.pass(81);
     let left: u64 = Cmd::exists(key).query_async(&mut direct).await.unwrap();
