@@ -83,6 +83,8 @@ constants! {
     pub const FULL_AT_FORM: u8 = b'r';
     /// First byte of a bucket at rest that must not count yet: `h`.
     pub const HELD_FORM: u8 = b'h';
+    /// First byte of a bucket in debt: `d`.
+    pub const DEBT_FORM: u8 = b'd';
     /// First byte of a number at rest: `-`.
     pub const NUMBER_FORM: u8 = b'-';
     /// Length of a number at rest, its sign included.
