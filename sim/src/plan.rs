@@ -240,6 +240,7 @@ impl Promise {
             compared: Percent::NONE,
             schedule: Schedule::NONE,
             top_keys: topup_wire::limit::TopKeys::NONE,
+            holds: topup_wire::limit::Holds::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, Rate, Rollout, Shards, TopKeys,
-    Windows,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnChange, OnOutage, Percent, Rate, Rollout, Shards,
+    TopKeys, Windows,
 };
 
 use super::candidate::Candidate;
@@ -61,6 +61,8 @@ pub struct LimitConfig {
     pub compared: Percent,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// Its debt, and the fate of abandoned holds.
+    pub holds: Holds,
     /// Other terms and when they apply, in the order of the file.
     pub schedule: Vec<ScheduleEntry>,
 }

@@ -83,7 +83,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 15] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 18] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -107,6 +107,9 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 15] {
         ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
         ("compare_percent", limit.compared.get().to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
+        ("max_debt", limit.holds.max_debt().to_string()),
+        ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
+        ("hold_ttl", format!("{:?}", limit.holds.ttl())),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }

@@ -1,7 +1,7 @@
 //! The desired limits: those of a config, as they are to be published at an instant.
 
 use topup_wire::limit::{
-    Algorithm, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms, TopKeys,
+    Algorithm, Holds, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms, TopKeys,
 };
 
 use crate::config::{Config, LimitConfig, SupplyConfig};
@@ -64,6 +64,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         compared: limit.compared,
         schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
         top_keys: limit.top_keys,
+        holds: limit.holds,
     };
     let without_trials = Limit {
         rollout: Rollout::default(),
@@ -71,6 +72,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         candidate: false,
         compared: Percent::NONE,
         top_keys: TopKeys::NONE,
+        holds: Holds::default(),
         ..own.clone()
     };
     let candidate = limit.candidate.as_ref().map(|candidate| {

@@ -50,10 +50,12 @@ impl Operation {
     /// Tokens that the operation takes of a bucket with enough.
     pub(crate) const fn takes(self) -> u64 {
         match self {
-            Self::Take(count) | Self::Share(count) | Self::Lease(count) | Self::Reserve { count, .. } => {
-                count
-            }
-            Self::Peek(_) | Self::Refund(_) | Self::Reset | Self::Charge { .. } => 0,
+            Self::Take(count)
+            | Self::Share(count)
+            | Self::Lease(count)
+            | Self::Reserve { count, .. }
+            | Self::Charge { count, .. } => count,
+            Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
         }
     }
 

@@ -3,7 +3,8 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Schedule, TopKeys, Windows,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Schedule, TopKeys,
+    Windows,
 };
 use crate::bucket::Pace;
 
@@ -106,6 +107,8 @@ pub struct Limit {
     pub schedule: Schedule,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// Its debt, and its abandoned holds.
+    pub holds: Holds,
 }
 
 // === impl OnChange ===

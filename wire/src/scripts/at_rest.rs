@@ -206,12 +206,15 @@ mod tests {
 
     #[test]
     fn a_bucket_to_which_tokens_were_put_back_tells_its_full_instant() {
-        let read = |text: &str| read_text_at_rest(text.as_bytes(), 30_012);
+        let read = |text: &str| read_text_at_rest(text.as_bytes(), 30_012, 5, PACE);
         assert_eq!(read("h001217953439577544811795343958754481"), AtRestNumber::Held(1_795_343_957_754_481));
         assert_eq!(read("h001317953439577544811795343958754481"), AtRestNumber::OtherTerms);
         for text in ["", "h0012", "r00121795343957754481", "h00121795343957754481179534395875448", "x"] {
             assert_eq!(read(text), AtRestNumber::NotAtRest, "{text}");
         }
+        let debt = "d001217953439577544810000000000000000";
+        assert_eq!(read(&format!("{debt}3")), AtRestNumber::Held(1_795_343_957_754_481 + 8 * PACE.p));
+        assert_eq!(read(debt), AtRestNumber::NotAtRest);
         assert_eq!(read("h00é217953439577544811795343958754481"), AtRestNumber::NotAtRest);
     }
 

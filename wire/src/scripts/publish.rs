@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule, Shards,
-        Supply, Terms, TopKeys, Windows,
+        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule,
+        Shards, Supply, Terms, TopKeys, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -112,7 +112,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 23] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 26] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -144,6 +144,9 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 23] {
         ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
+        ("max_debt", limit.holds.max_debt().to_string()),
+        ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
+        ("hold_ttl", limit.holds.ttl().as_micros().to_string()),
     ]
 }
 
@@ -201,6 +204,15 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         None => TopKeys::NONE,
         Some(_) => TopKeys::new(number("top_keys")?).map_err(|e| wrong("top_keys", &e))?,
     };
+    // Nor holds.
+    let holds = match fields.get("on_abandon") {
+        None => Holds::default(),
+        Some(word) => {
+            let on_abandon = word.parse().map_err(|e| wrong("on_abandon", &e))?;
+            let ttl = Duration::from_micros(number("hold_ttl")?);
+            Holds::new(number("max_debt")?, on_abandon, ttl).map_err(|e| wrong("holds", &e))?
+        }
+    };
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -220,6 +232,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         compared,
         schedule,
         top_keys,
+        holds,
     })
 }
 
@@ -258,6 +271,7 @@ mod tests {
                     rate: "9/m".parse().unwrap(),
                 }]),
                 top_keys: TopKeys::new(20).unwrap(),
+                holds: Holds::new(50, crate::limit::OnAbandon::Refund, Duration::from_secs(60)).unwrap(),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -284,10 +298,22 @@ mod tests {
             compared: Percent::NONE,
             schedule: Schedule::NONE,
             top_keys: TopKeys::NONE,
+            holds: Holds::default(),
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
-            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent", "schedule", "top_keys"]
-                .contains(field)
+            ![
+                "mode",
+                "enforce_percent",
+                "on_outage",
+                "candidate",
+                "compare_percent",
+                "schedule",
+                "top_keys",
+                "max_debt",
+                "on_abandon",
+                "hold_ttl",
+            ]
+            .contains(field)
         });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
         assert_eq!(parse(&limit.name, &record), Ok(limit));
