@@ -24,6 +24,7 @@ use crate::{
         clock::micros,
         holds::{HoldRef, HoldRequest},
     },
+    take_all::{LimitDecision, MultiDecision},
 };
 
 /// Redis remembers a settled hold for 60 s. An attempt that begins later than this after the first one is refused.
@@ -52,8 +53,8 @@ pub struct Hold {
     estimate: u64,
     id: String,
     is_remembered: bool,
-    /// When it was first settled, by the worker's clock.
-    first_try: Option<Micros>,
+    /// When it was first settled, by the worker's clock, and the tokens used.
+    first_try: Option<(Micros, u64)>,
     settlement: Option<Settlement>,
 }
 
@@ -154,7 +155,7 @@ impl Bucket {
 
 impl Hold {
     /// A hold of nothing yet.
-    pub(crate) fn new(bucket: &Bucket, entry: &Arc<BucketEntry>, estimate: u64, is_remembered: bool) -> Self {
+    fn new(bucket: &Bucket, entry: &Arc<BucketEntry>, estimate: u64, is_remembered: bool) -> Self {
         let (random, next) = &*IDS;
         Self {
             bucket: bucket.clone(),
@@ -168,15 +169,41 @@ impl Hold {
         }
     }
 
-    /// The same, decided elsewhere.
-    pub(crate) fn decided(mut self, decision: Decision) -> Self {
-        self.decision = decision;
-        self
+    /// The hold of one bucket whose take was a part of `decided`; `None` if it has no part in it.
+    pub(crate) fn of(decided: &MultiDecision, bucket: &Bucket, estimate: u64) -> Option<Self> {
+        let entry = bucket.entry().ok()?;
+        let is_it =
+            |limit: &&LimitDecision| limit.limit() == entry.name().as_str() && limit.key() == entry.key();
+        let decision = decided.limits().iter().find(is_it)?.decision();
+        let is_remembered = bucket.last_published(entry).is_some_and(|published| {
+            published.limit.holds.on_abandon() == OnAbandon::Refund
+                && published.mode(entry.key()) != Mode::Off
+        });
+        let mut hold = Self::new(bucket, entry, estimate, is_remembered);
+        hold.decision = decision;
+        Some(hold)
+    }
+
+    /// Tokens that were asked for.
+    #[cfg(feature = "tower")]
+    pub(crate) const fn estimate(&self) -> u64 {
+        self.estimate
+    }
+
+    /// The runtime of its client.
+    #[cfg(feature = "tower")]
+    pub(crate) fn runtime(&self) -> tokio::runtime::Handle {
+        self.bucket.handle().shared().runtime.clone()
     }
 
     /// The decision on the estimate.
     pub const fn decision(&self) -> Decision {
         self.decision
+    }
+
+    /// The ID of the hold, for logs. No two holds have the same.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Whether the caller may go on.
@@ -197,9 +224,9 @@ impl Hold {
     /// Settles the hold: `used` tokens, 0 to 2^53, were used. Puts back those that were not, or charges those beyond the
     /// estimate as [`Bucket::charge`] does.
     ///
-    /// It is done once, however often it is called: a second call answers as the first one did. Attempts that fail are
-    /// repeated within the deadline. After an error, call it again within 45 s. A put-back into a bucket that other
-    /// workers take from waits as [`Bucket::refund`] does.
+    /// It is done once, however often it is called. A second call answers as the first one did. Attempts that fail are
+    /// repeated within the deadline, with the number of the first one. After an error, call it again within 45 s. A
+    /// put-back into a bucket that other workers take from waits as [`Bucket::refund`] does.
     ///
     /// Where nothing was taken, since the limit is in shadow, Redis was away or the hold was denied, all of `used` is
     /// charged. Under the outage policy `local`, the worker takes the estimate from Redis by itself, so only what is
@@ -231,7 +258,8 @@ impl Hold {
             return Ok(Settlement { charged: used, uncharged: 0 });
         }
         let now = shared.clock.now();
-        let since = Duration::from_micros(now.saturating_sub(*self.first_try.get_or_insert(now)));
+        let (first, used) = *self.first_try.get_or_insert((now, used));
+        let since = Duration::from_micros(now.saturating_sub(first));
         if since > SETTLES_WITHIN {
             return Err(Error::SettledTooLate { limit: entry.name().to_string(), since });
         }
@@ -311,7 +339,7 @@ impl Drop for Hold {
         let (handle, entry) = (self.bucket.handle().clone(), self.entry.clone());
         let (id, tokens) = (std::mem::take(&mut self.id), self.estimate);
         let runtime = handle.shared().runtime.clone();
-        // What fails here, the daemon does at the hold's time.
+        // Should it fail, a daemon does it at the hold's time.
         runtime.spawn(async move {
             let hold = HoldRef { id: &id, tokens, is_remembered: true };
             if entry.request_hold(hold, HoldRequest::Abandon, &handle).await.is_ok() {

@@ -62,6 +62,11 @@ struct OutagesPage;
 struct Workers;
 
 /// The page compiles as it stands.
+#[cfg(all(doctest, feature = "tower"))]
+#[doc = include_str!("../../docs/reserve.md")]
+struct ReservePage;
+
+/// The page compiles as it stands.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../docs/tutorial.md")]
 struct TutorialPage;

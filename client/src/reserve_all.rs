@@ -1,7 +1,5 @@
 //! Holds of several buckets, taken at once.
 
-use topup_wire::limit::{Mode, OnAbandon};
-
 use crate::{
     bucket::Bucket,
     client::Client,
@@ -21,8 +19,8 @@ pub struct Holds {
 // === impl Client ===
 
 impl Client {
-    /// Takes estimates of several buckets, all or nothing, as [`Client::take_all`] does: for work with a cost in several
-    /// dimensions, such as requests and tokens of a language model. Each hold is then settled on its own.
+    /// Takes estimates of several buckets, all or nothing, as [`Client::take_all`] does. For work with several costs, such
+    /// as requests and tokens of a language model. Each hold is then settled on its own.
     ///
     /// ```no_run
     /// # async fn example(topup: topup::Client) -> Result<(), topup::Error> {
@@ -46,23 +44,10 @@ impl Client {
     ) -> Result<Holds, Error> {
         let estimates: Vec<(Bucket, u64)> = estimates.into_iter().collect();
         let decision = self.take_all(estimates.iter().cloned()).await?;
-        let mut holds = Vec::new();
-        if decision.is_allowed() {
-            for (bucket, estimate) in &estimates {
-                let entry = bucket.entry()?;
-                let decided = decision
-                    .limits()
-                    .iter()
-                    .find(|limit| entry.name().as_str() == limit.limit() && entry.key() == limit.key());
-                let refunds = bucket.last_published(entry).is_some_and(|published| {
-                    published.limit.holds.on_abandon() == OnAbandon::Refund
-                        && published.mode(entry.key()) != Mode::Off
-                });
-                // A limit in shadow that was removed meanwhile has no part in the decision.
-                let Some(decided) = decided else { continue };
-                holds.push(Hold::new(bucket, entry, *estimate, refunds).decided(decided.decision()));
-            }
-        }
+        let hold = |(bucket, estimate): &(Bucket, u64)| Hold::of(&decision, bucket, *estimate);
+        // A limit in shadow that was removed meanwhile has no part in the decision.
+        let holds: Vec<Hold> =
+            if decision.is_allowed() { estimates.iter().filter_map(hold).collect() } else { Vec::new() };
         futures_util::future::join_all(holds.iter().map(Hold::remember)).await;
         Ok(Holds { decision, holds })
     }

@@ -33,7 +33,7 @@ pub struct HoldOf<'a> {
     pub is_remembered: bool,
 }
 
-/// What was used of a hold.
+/// The tokens used of a hold, and the bounds of its settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Tokens used.
