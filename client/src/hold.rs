@@ -254,7 +254,7 @@ impl Hold {
         };
         let is_off = entry.limit().last().is_some_and(|published| published.mode(entry.key()) == Mode::Off);
         let remembered = self.remembered();
-        if is_off && !remembered || used == covered && !remembered {
+        if !remembered && (is_off || used == covered) {
             return Ok(Settlement { charged: used, uncharged: 0 });
         }
         let now = shared.clock.now();

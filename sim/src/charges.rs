@@ -15,7 +15,7 @@ impl World {
     /// A caller charges tokens. A charge is a script of its own, beside the machine.
     pub(crate) fn sends_charge(&mut self, bucket: usize, count: u64) {
         let trip = self.long_trip();
-        self.push(self.now + trip, Happening::Charges { bucket, count });
+        self.push(self.now + trip, Happening::Charges(bucket, count));
     }
 
     /// Redis carries a charge out.
@@ -54,6 +54,11 @@ impl World {
 }
 
 impl crate::Plan {
+    /// µs until a bucket in the deepest debt is full.
+    pub(crate) fn longest_filling(&self) -> u64 {
+        self.promises().map(|terms| terms.time_of(terms.capacity + self.max_debt)).max().unwrap_or(0)
+    }
+
     /// The plan of `seed`, with charges into debt.
     pub fn charging(seed: u64) -> Self {
         let mut plan = Self::generate(seed);

@@ -22,22 +22,13 @@ pub(crate) enum Happening {
     /// The next caller of a stream.
     Traffic(usize),
     /// A caller asks a worker for a bucket; it asks again when it is answered, until the instant.
-    Asks {
-        worker: usize,
-        bucket: usize,
-        ask: Ask,
-        until: u64,
-    },
+    Asks { worker: usize, bucket: usize, ask: Ask, until: u64 },
     /// A caller goes away.
     Leaves(usize),
     /// A caller has no use for its answer.
     Unheard(usize),
     /// The pipeline is ready for a command.
-    Ready {
-        worker: usize,
-        bucket: usize,
-        number: u32,
-    },
+    Ready { worker: usize, bucket: usize, number: u32 },
     /// Redis carries a command out.
     Execute(Box<SentCommand>),
     /// A command has come to an end.
@@ -62,10 +53,8 @@ pub(crate) enum Happening {
     HasRead(usize, Option<ReadLimit>),
     /// Tokens reach Redis.
     PutsIn(Box<SentPutIn>),
-    Charges {
-        bucket: usize,
-        count: u64,
-    },
+    /// A charge of so many tokens reaches Redis.
+    Charges(usize, u64),
     /// The wait for a put-in ends.
     PutInEnds(Box<SentPutIn>),
     /// A daemon's pass.
@@ -254,12 +243,7 @@ impl World {
 
     /// When the traffic is over and every bucket has been full for seconds.
     pub(crate) fn ends(&self) -> u64 {
-        let full = self
-            .plan
-            .promises()
-            .map(|promise| promise.time_of(promise.capacity + self.plan.max_debt))
-            .max()
-            .unwrap_or(0);
+        let full = self.plan.longest_filling();
         let back = self.plan.mishaps.iter().map(|(_, mishap)| match mishap {
             crate::plan::Mishap::Step(by) => by.unsigned_abs(),
             _ => 0,
@@ -324,7 +308,7 @@ impl World {
             Happening::Reads(worker, epoch) => self.reads(worker, epoch),
             Happening::HasRead(worker, published) => self.has_read(worker, published),
             Happening::PutsIn(putting) => self.puts_in(*putting),
-            Happening::Charges { bucket, count } => self.charges(bucket, count),
+            Happening::Charges(bucket, count) => self.charges(bucket, count),
             Happening::PutInEnds(putting) => self.put_in_ends(&putting),
             Happening::Pass(daemon) => self.pass(daemon),
             Happening::Beat => self.beat(),
