@@ -15,9 +15,9 @@
 -- Reply {outcome, uncharged, then the numbers of settle.lua}.
 --       outcome: 0 done, 1 done before, 2 to be sent again after `wait`, 3 nothing done: no such limit
 --       uncharged: tokens used that the bound of the debt left out
--- Laws  those of the algorithm. A hold is settled or abandoned once: the mark of a settled one lasts HOLD_MARK ms, and an
---       abandoned one is no longer among the open ones. A remembered hold that was abandoned has no tokens: settling it
---       charges all that was used.
+-- Laws  those of the algorithm. A hold is settled or abandoned once. The mark of a settled one lasts HOLD_MARK ms, and
+--       an abandoned one is no longer among the open ones. A remembered hold that was abandoned has no tokens, so a
+--       settlement charges all that was used.
 assert(#KEYS >= 4 and #KEYS <= 6 and #ARGV == 7, 'hold takes 4 or 6 keys and 7 arguments')
 local algorithm, operation, entry = ARGV[1], ARGV[2], ARGV[3]
 local count, bound = tonumber(ARGV[4]), tonumber(ARGV[5])
