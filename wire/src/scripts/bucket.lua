@@ -196,7 +196,7 @@ local function score_in_index(indexed)
 end
 
 -- Applies an operation to a bucket of `tokens`, below 0 where it is in debt. Returns the tokens after it, the verdict,
--- the tokens taken, and the tokens missing. Those are for the take that was denied, or for one token where none is left.
+-- the tokens taken, and the tokens missing: for the take that was denied, or for one token where none is left.
 -- A charge takes up to `count`, as far as the debt is `most_debt` after it.
 local function apply(terms, tokens, operation, count, most_debt)
   if operation == 'refund' then return math.min(terms.capacity, tokens + count), 1, 0, 0 end

@@ -1,8 +1,8 @@
 -- Lists holds whose time to live is over.
 -- KEYS  1 open holds of a shard
 -- ARGV  1 most holds
--- Reply {now, next, member, ...}: the instant of Redis; the instant at which the first of the others is over, 0 if there
---       is none; the members.
+-- Reply {now, next, member, ...}: the instant of Redis; the instant at which the first of the others is over, 0 if
+--       there is none; the members.
 -- Laws  none: it writes nothing.
 assert(#KEYS == 1 and #ARGV == 1, 'due_holds takes 1 key and 1 argument')
 local t = redis.call('TIME')

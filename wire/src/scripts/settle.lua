@@ -8,7 +8,8 @@
 --       A charge takes up to count, too, also of an empty bucket, which is in debt after it
 --       3 1 if a bucket at rest may become a counter, else 0
 --       4 tokens that this worker took by bare commands that may have met a full bucket; 0 if not given. Of a
---       charge: the most debt after it. Of put-in and fill: the instant in µs at which the bucket is full if no other worker has taken since; 0 if not known
+--       charge: the most debt after it. Of put-in and fill: the instant in µs at which the bucket is full if no other
+--       worker has taken since; 0 if not known
 --       5 given if the reply is to be all numbers. Of put-in and fill: the longest time in µs for which a worker has
 --       tokens in hand
 --       6 of put-in and fill: tokens that no caller got. They are lost where other workers have taken since
