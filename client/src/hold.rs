@@ -104,6 +104,8 @@ impl Bucket {
         let settled = handle.within_deadline(charge).await;
         handle.note_reply(entry, &settled);
         let settled = settled?;
+        // What this worker knows of the bucket is out of date, its denials, too.
+        entry.step(Event::Changed, handle, None);
         Ok(Charged {
             charged: settled.granted,
             uncharged: count.saturating_sub(settled.granted),
@@ -280,10 +282,8 @@ impl Hold {
             self.bucket.handle().note_reply(entry, &result);
             match result {
                 Ok(reply) => {
-                    if used < covered {
-                        // Waiters and cached denials learn of the tokens.
-                        entry.step(Event::Changed, self.bucket.handle(), None);
-                    }
+                    // What this worker knows of the bucket is out of date, its denials, too.
+                    entry.step(Event::Changed, self.bucket.handle(), None);
                     let uncharged = reply.uncharged;
                     return Ok(Settlement { charged: used.saturating_sub(uncharged), uncharged });
                 }
