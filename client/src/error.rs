@@ -125,6 +125,16 @@ pub enum Error {
         /// Its algorithm.
         algorithm: &'static str,
     },
+    /// A hold that was first settled so long ago that Redis may have forgotten it. It may have been settled all the same.
+    #[error(
+        "the hold on limit {limit:?} was first settled {since:?} ago: Redis no longer knows whether it is done"
+    )]
+    SettledTooLate {
+        /// The name of the limit.
+        limit: String,
+        /// Time since the first attempt.
+        since: Duration,
+    },
     /// Redis did not answer in time. A take may have been carried out all the same.
     #[error("Redis did not answer within {deadline:?}")]
     DeadlineExceeded {

@@ -62,6 +62,11 @@ struct OutagesPage;
 struct Workers;
 
 /// The page compiles as it stands.
+#[cfg(all(doctest, feature = "tower"))]
+#[doc = include_str!("../../docs/reserve.md")]
+struct ReservePage;
+
+/// The page compiles as it stands.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../docs/tutorial.md")]
 struct TutorialPage;
@@ -109,9 +114,11 @@ mod decision;
 mod default;
 mod denied;
 mod error;
+mod hold;
 mod outage;
 mod pause;
 mod reserve;
+mod reserve_all;
 mod rollout;
 mod say;
 mod shadow_traffic;
@@ -129,8 +136,10 @@ pub use decision::Decision;
 pub use default::set_default;
 pub use denied::Denied;
 pub use error::{Error, RedisError};
+pub use hold::{Charged, Hold, Settlement};
 pub use outage::{OutageCounts, OutageReason};
 pub use reserve::Reserved;
+pub use reserve_all::Holds;
 pub use take::Take;
 pub use take_all::{LimitDecision, MultiDecision};
 /// # Examples

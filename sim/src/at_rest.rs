@@ -4,7 +4,10 @@ use topup::machine::{Correction, Reply};
 use topup_twin::{AtRest, Bucket, Counter, Record};
 use topup_wire::{
     constants::{AT_REST_UNIT, NUMBER_TERMS, TAGS},
-    scripts::{AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, rests_as_number},
+    scripts::{
+        AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, read_text_at_rest,
+        rests_as_number,
+    },
 };
 
 use crate::{
@@ -175,6 +178,12 @@ impl Server {
                 AtRestNumber::Full(full_at) if !key.number => AtRestNumber::Held(full_at),
                 reply => reply,
             };
+        }
+        if let Bucket::AtRest(AtRest::Debt { tag, at: since, debt: owed, .. }) = key.bucket {
+            // As `read_text_at_rest`, of the value as rest.lua writes it.
+            let text = format!("d{tag:04}{since:016}{:016}{owed}", 0);
+            reply = read_text_at_rest(text.as_bytes(), written.tag, written.capacity.get(), written.pace);
+            debt = owed;
         }
         Corrected { reply, is_another, shifted, debt }
     }

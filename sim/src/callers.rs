@@ -36,11 +36,10 @@ impl World {
 
     /// A caller asks.
     pub(crate) fn asks(&mut self, worker: usize, bucket: usize, ask: Ask, until: u64) {
-        let Ask::Take(count, patience) = ask else {
-            if let Ask::PutIn(tokens) = ask {
-                self.puts(worker, bucket, tokens);
-            }
-            return;
+        let (count, patience) = match ask {
+            Ask::Take(count, patience) => (count, patience),
+            Ask::PutIn(tokens) => return self.puts(worker, bucket, tokens),
+            Ask::Charge(count) => return self.sends_charge(bucket, count),
         };
         let now = self.local(worker);
         if count == 1 && patience == 0 && self.at_once(worker, bucket, until) {

@@ -57,13 +57,17 @@ pub enum Fault {
     ChangeAheadUnseen,
     /// A key at rest expires when its bucket is full without the changes ahead.
     ChangeAheadForgotten,
+    /// A bucket in debt counts as empty.
+    DebtForgiven,
+    /// A charge is carried out twice.
+    ChargedTwice,
 }
 
 // === impl Fault ===
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -91,5 +95,7 @@ impl Fault {
         Self::ScheduleIgnored,
         Self::ChangeAheadUnseen,
         Self::ChangeAheadForgotten,
+        Self::DebtForgiven,
+        Self::ChargedTwice,
     ];
 }

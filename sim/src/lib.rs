@@ -47,6 +47,7 @@ mod adjust;
 mod at_rest;
 mod boundary;
 mod callers;
+mod charges;
 mod commands;
 mod control;
 mod daemons;

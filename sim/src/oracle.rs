@@ -12,6 +12,9 @@ use crate::plan::Promise;
 pub(crate) enum Note {
     /// A caller was told that so many tokens are its own.
     Admitted(u64),
+    /// So many tokens were charged, into a debt of at most so many. So many were in hand or on their way then: they may be
+    /// admitted before the debt is repaid.
+    Charged(u64, u64, u64),
     /// Tokens were given back: their number.
     Given(u64),
     /// The bucket was filled.
@@ -69,6 +72,8 @@ struct Ideal {
     /// Units in each µs.
     rate: i128,
     level: i128,
+    /// Units below zero that charges have left in Redis. Only tokens that were in hand then are admitted meanwhile.
+    debt: i128,
     at: u64,
     /// Until the change is made, no less than these.
     changing: Vec<(i128, i128)>,
@@ -94,6 +99,7 @@ impl Ideal {
             capacity: 0,
             rate: 0,
             level: 0,
+            debt: 0,
             at: 0,
             changing: Vec::new(),
             in_doubt: Vec::new(),
@@ -125,7 +131,9 @@ impl Ideal {
 
     fn pass(&mut self, micros: u64) {
         let (capacity, rate) = self.effective();
-        self.level = (self.level + i128::from(micros) * rate).min(capacity);
+        let come = i128::from(micros) * rate;
+        self.level = (self.level + come).min(capacity);
+        self.debt = (self.debt - come).max(0);
     }
 
     /// Units that may be missing, since they are in doubt or pardoned.
@@ -145,8 +153,16 @@ impl Ideal {
         self.at = at;
         match note {
             Note::Admitted(count) => self.level -= self.tokens(count),
-            Note::Given(count) => self.level = (self.level + self.tokens(count)).min(self.effective().0),
-            Note::Filled => self.level = self.effective().0,
+            Note::Charged(count, most, elsewhere) => {
+                self.level -= self.tokens(count);
+                let debt = self.tokens(elsewhere) - self.level;
+                self.debt = self.debt.max(debt.min(self.tokens(most)));
+            }
+            Note::Given(count) => {
+                self.level = (self.level + self.tokens(count)).min(self.effective().0);
+                self.debt = (self.debt - self.tokens(count)).max(0);
+            }
+            Note::Filled => (self.level, self.debt) = (self.effective().0, 0),
             Note::Changing(promise) => {
                 // No window may exceed the larger of the two. A raise that is made late counts from its instant on, and
                 // takes by the previous terms since then are forgotten.
@@ -213,7 +229,12 @@ pub(crate) fn judge(
     for &(at, note) in notes {
         let over = ideal.note(at, note);
         let law = match note {
-            Note::Admitted(_) | Note::Paid(..) if over >= allowed => Some(Law::Over(ideal.thousandths(over))),
+            Note::Charged(_, debt, _) if over >= allowed + ideal.tokens(debt) => {
+                Some(Law::Over(ideal.thousandths(over - ideal.tokens(debt))))
+            }
+            Note::Admitted(_) | Note::Paid(..) if over >= allowed + ideal.debt => {
+                Some(Law::Over(ideal.thousandths(over)))
+            }
             Note::Seen(tokens, elsewhere) if vanishing => {
                 // A first take may be noted 1 ms late, and a token falls on a whole µs.
                 let slack = ideal.token * 2 + ideal.rate * 1_010 + ideal.gifts;

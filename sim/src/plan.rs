@@ -41,6 +41,8 @@ pub struct Plan {
     pub mishaps: Vec<(u64, Mishap)>,
     /// Changes of terms that the record tells ahead, and their instants in order.
     pub schedule: Vec<(u64, Promise)>,
+    /// The most debt after a charge.
+    pub max_debt: u64,
     /// Whether callers leave before they are answered.
     pub restless: bool,
     /// Whether one bucket is asked above its rate all the time and nothing disturbs: then law 2 is held.
@@ -102,6 +104,13 @@ pub enum Stream {
         /// Most tokens of one.
         most: u64,
     },
+    /// Tokens are charged after their use.
+    Charges {
+        /// Between two charges.
+        gap: u64,
+        /// Most tokens of one.
+        most: u64,
+    },
     /// Buckets are filled.
     Resets {
         /// Between two resets.
@@ -132,6 +141,8 @@ pub enum Ask {
     Take(u64, u64),
     /// To give back so many; all that are missing, where none are said.
     PutIn(Option<u64>),
+    /// To charge so many.
+    Charge(u64),
 }
 
 /// The way between workers and Redis. Times in µs.
@@ -230,6 +241,7 @@ impl Promise {
             schedule: Schedule::NONE,
             top_keys: topup_wire::limit::TopKeys::NONE,
             penalty: None,
+            holds: topup_wire::limit::Holds::default(),
         }
     }
 }
@@ -275,6 +287,7 @@ impl Plan {
             daemons: Daemons::one(),
             mishaps: Vec::new(),
             schedule: Vec::new(),
+            max_debt: 0,
             restless: false,
             steady: false,
         }

@@ -31,7 +31,7 @@ impl Server {
             self.forget(key);
             return Put::Unknown;
         };
-        let before = self.tokens(key, now);
+        let (before, headroom) = (self.tokens(key, now), self.headroom(key, now));
         if let (Some(Fault::PutInInPlace), Bucket::Counting(_)) = (self.fault, self.keys[key].bucket) {
             self.give_in_place(key, request.tokens, now);
             return Put::Given;
@@ -51,7 +51,9 @@ impl Server {
         match reply {
             PutInReply::Again(settled) => Put::Ended(settled.wait),
             PutInReply::Done(settled) => {
+                // Tokens that repay debt leave the bucket empty.
                 let given = settled.tokens > before
+                    || settled.headroom < headroom
                     || before == record.capacity
                     || request.tokens == Some(0) && request.spare == 0;
                 if given { Put::Given } else { Put::Lost }

@@ -112,7 +112,10 @@ impl Server {
     pub(crate) fn expire(&mut self, key: usize, now: u64) {
         let early = if self.fault == Some(Fault::ExpiryEarly) { 4 } else { 0 };
         let Key { bucket, expires, .. } = self.keys[key];
-        let Bucket::AtRest(AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. }) = bucket else {
+        let Bucket::AtRest(
+            AtRest::FirstTake { tag, .. } | AtRest::Until { tag, .. } | AtRest::Debt { tag, .. },
+        ) = bucket
+        else {
             return;
         };
         if now / 1_000 + early <= expires || self.fault == Some(Fault::KeyStays) {

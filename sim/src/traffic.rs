@@ -18,6 +18,7 @@ impl World {
             | Stream::Waiters { gap, .. }
             | Stream::Refunds { gap, .. }
             | Stream::Resets { gap }
+            | Stream::Charges { gap, .. }
             | Stream::Comebacks { gap, .. } => self.dice.gap(gap),
             Stream::Once { at, worker, ask } => {
                 return self.push(at, Happening::Asks { worker, bucket: 0, ask, until: 0 });
@@ -59,6 +60,10 @@ impl World {
             Stream::Refunds { most, .. } => {
                 let count = self.dice.of(1..=most);
                 self.asks_now(bucket, Ask::PutIn(Some(count)));
+            }
+            Stream::Charges { most, .. } => {
+                let count = self.dice.of(1..=most);
+                self.asks_now(bucket, Ask::Charge(count));
             }
             Stream::Resets { .. } => self.asks_now(bucket, Ask::PutIn(None)),
             Stream::Comebacks { most, .. } => self.comes_back(bucket, most),

@@ -53,6 +53,8 @@ pub(crate) enum Happening {
     HasRead(usize, Option<ReadLimit>),
     /// Tokens reach Redis.
     PutsIn(Box<SentPutIn>),
+    /// A charge of so many tokens reaches Redis.
+    Charges(usize, u64),
     /// The wait for a put-in ends.
     PutInEnds(Box<SentPutIn>),
     /// A daemon's pass.
@@ -112,6 +114,8 @@ pub struct Counts {
     pub settles: u64,
     /// Put-ins, each step of them.
     pub put_ins: u64,
+    /// Charges.
+    pub charges: u64,
     /// Tokens spent from those in hand.
     pub spent_in_hand: u64,
     /// Tokens taken by bare commands of a bucket that had become full on the way.
@@ -155,6 +159,7 @@ impl std::ops::AddAssign for Counts {
         self.decrements += other.decrements;
         self.settles += other.settles;
         self.put_ins += other.put_ins;
+        self.charges += other.charges;
         self.spent_in_hand += other.spent_in_hand;
         self.late += other.late;
         self.admitted += other.admitted;
@@ -238,7 +243,7 @@ impl World {
 
     /// When the traffic is over and every bucket has been full for seconds.
     pub(crate) fn ends(&self) -> u64 {
-        let full = self.plan.promises().map(|promise| promise.time_of(promise.capacity)).max().unwrap_or(0);
+        let full = self.plan.longest_filling();
         let back = self.plan.mishaps.iter().map(|(_, mishap)| match mishap {
             crate::plan::Mishap::Step(by) => by.unsigned_abs(),
             _ => 0,
@@ -303,6 +308,7 @@ impl World {
             Happening::Reads(worker, epoch) => self.reads(worker, epoch),
             Happening::HasRead(worker, published) => self.has_read(worker, published),
             Happening::PutsIn(putting) => self.puts_in(*putting),
+            Happening::Charges(bucket, count) => self.charges(bucket, count),
             Happening::PutInEnds(putting) => self.put_in_ends(&putting),
             Happening::Pass(daemon) => self.pass(daemon),
             Happening::Beat => self.beat(),

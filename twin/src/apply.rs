@@ -2,6 +2,7 @@
 
 use topup_wire::{
     bucket::Operation,
+    constants::EXACT,
     limit::Algorithm,
     reply::{Settled, Verdict},
 };
@@ -23,7 +24,8 @@ pub trait State: Clone + PartialEq + std::fmt::Debug {
 /// The result of an operation, but for its wait.
 pub(crate) struct Applied {
     pub(crate) verdict: Verdict,
-    pub(crate) tokens: u64,
+    /// Below 0 in debt.
+    pub(crate) tokens: i64,
     pub(crate) capacity: u64,
     pub(crate) wait: u64,
     pub(crate) now: u64,
@@ -37,6 +39,7 @@ pub(crate) struct Applied {
 impl From<Applied> for Settled {
     fn from(decided: Applied) -> Self {
         let Applied { verdict, tokens, capacity, wait, now, granted, .. } = decided;
+        let tokens = shown(tokens);
         Self { verdict, tokens, capacity, wait, headroom: 0, now, granted, counting: false }
     }
 }
@@ -47,8 +50,13 @@ pub(crate) fn unknown(now: u64) -> Settled {
     Settled { verdict, tokens: 0, capacity: 0, wait: 0, headroom: 0, now, granted: 0, counting: false }
 }
 
-/// Applies an operation to a bucket of `tokens`.
-pub(crate) fn apply(capacity: u64, mut tokens: u64, operation: Operation, now: u64) -> Applied {
+/// The tokens of a reply: a bucket in debt has none.
+pub(crate) fn shown(tokens: i64) -> u64 {
+    tokens.max(0) as u64
+}
+
+/// Applies an operation to a bucket of `tokens`, below 0 in debt.
+pub(crate) fn apply(capacity: u64, mut tokens: i64, operation: Operation, now: u64) -> Applied {
     let (mut verdict, mut granted, mut missing) = (Verdict::Allowed, 0, 0);
     match operation {
         Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
@@ -57,27 +65,38 @@ pub(crate) fn apply(capacity: u64, mut tokens: u64, operation: Operation, now: u
             verdict = Verdict::ExceedsCapacity;
         }
         Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
-            if tokens < count =>
+            if tokens < count as i64 =>
         {
-            (verdict, missing) = (Verdict::Denied, count - tokens);
+            (verdict, missing) = (Verdict::Denied, (count as i64 - tokens) as u64);
         }
         Operation::Take(count) | Operation::Reserve { count, .. } => granted = count,
         Operation::Share(count) | Operation::Lease(count) => {
-            granted = count.min(tokens);
-            if tokens == 0 {
+            granted = count.min(shown(tokens));
+            if tokens <= 0 {
                 verdict = Verdict::Denied;
             }
         }
+        Operation::Charge { count, most_debt } => {
+            granted = count.min(shown(tokens + most_debt.min(EXACT - capacity) as i64));
+        }
         Operation::Peek(_) => {}
-        Operation::Refund(count) => tokens = tokens.saturating_add(count).min(capacity),
-        Operation::Reset => tokens = capacity,
+        Operation::Refund(count) => tokens = tokens.saturating_add(count as i64).min(capacity as i64),
+        Operation::Reset => tokens = capacity as i64,
     }
-    tokens -= granted;
+    tokens -= granted as i64;
     let takes = !matches!(operation, Operation::Peek(_) | Operation::Refund(_) | Operation::Reset);
-    if tokens == 0 && takes && verdict != Verdict::ExceedsCapacity {
-        missing = missing.max(1);
+    if tokens <= 0 && missing == 0 && takes && verdict != Verdict::ExceedsCapacity {
+        missing = (1 - tokens) as u64;
     }
     Applied { verdict, tokens, capacity, wait: 0, now, granted, missing }
+}
+
+/// `operation` on a bucket that is never in debt.
+pub(crate) const fn without_debt(operation: Operation) -> Operation {
+    match operation {
+        Operation::Charge { count, .. } => Operation::Charge { count, most_debt: 0 },
+        other => other,
+    }
 }
 
 /// Whether the bucket is written. A denied operation that credits nothing writes nothing.

@@ -18,7 +18,7 @@ pub enum Bucket {
 
 impl Bucket {
     /// A counting bucket as a daemon writes it. A full one has no key.
-    pub(crate) fn credited(record: &Record, tokens: u64, score: u64, now: u64) -> Self {
+    pub(crate) fn credited(record: &Record, tokens: i64, score: u64, now: u64) -> Self {
         if record.vanishes(tokens, now) {
             Self::Absent
         } else {

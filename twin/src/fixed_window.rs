@@ -3,7 +3,7 @@
 use topup_wire::{bucket::Operation, limit::Algorithm, reply::Settled};
 
 use crate::{
-    apply::{State, apply, unknown, writes},
+    apply::{State, apply, unknown, without_debt, writes},
     record::Record,
 };
 
@@ -41,9 +41,9 @@ impl State for FixedWindow {
         let window = window.filter(|held| held.over > now).unwrap_or(from(beginning(now), 0));
 
         let tokens = record.capacity.saturating_sub(window.taken);
-        let mut settled = apply(record.capacity, tokens, operation, now);
+        let mut settled = apply(record.capacity, tokens as i64, without_debt(operation), now);
         if writes(operation, settled.verdict, moved) {
-            let taken = record.capacity - settled.tokens;
+            let taken = record.missing(settled.tokens);
             *state = (taken > 0).then_some(Self { taken, ..window });
         }
         if settled.missing > 0 {

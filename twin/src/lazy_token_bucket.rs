@@ -11,8 +11,8 @@ use crate::{
 /// A lazy bucket as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyBucket {
-    /// Tokens in it.
-    pub tokens: u64,
+    /// Tokens in it, below 0 in debt.
+    pub tokens: i64,
     /// The instant up to which it has been credited.
     pub at: u64,
     /// The instant since which the terms apply under which it was.

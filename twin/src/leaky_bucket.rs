@@ -94,7 +94,13 @@ impl State for LeakyBucket {
         let until_leaked = |level: u64| Self { level, at, since }.empty_at(record).saturating_sub(now);
         let free = |level: u64| record.capacity.saturating_sub(level);
         let ahead = if bucket.level > 0 { until_leaked(bucket.level) } else { 0 };
-        let mut settled = apply(record.capacity, free(bucket.level), operation, now);
+        let charges = matches!(operation, Operation::Charge { .. });
+        let tokens = record.capacity as i64 - bucket.level as i64;
+        let mut settled =
+            apply(record.capacity, if charges { tokens } else { tokens.max(0) }, operation, now);
+        if charges {
+            settled.missing = settled.missing.min(1);
+        }
         if settled.missing > 0 {
             let above = (bucket.level + settled.granted).saturating_sub(record.capacity);
             settled.wait = until_leaked(settled.missing + above);
@@ -103,7 +109,7 @@ impl State for LeakyBucket {
             match settled.verdict {
                 Verdict::Allowed if ahead <= longest => settled.wait = ahead,
                 Verdict::Allowed => {
-                    settled.tokens += settled.granted;
+                    settled.tokens += settled.granted as i64;
                     (settled.verdict, settled.granted, settled.wait) = (Verdict::Denied, 0, ahead - longest);
                 }
                 Verdict::Denied => settled.wait = settled.wait.max(ahead.saturating_sub(longest)),
@@ -114,7 +120,7 @@ impl State for LeakyBucket {
         match operation {
             Operation::Refund(count) => {
                 bucket.level = bucket.level.saturating_sub(count);
-                settled.tokens = free(bucket.level);
+                settled.tokens = free(bucket.level) as i64;
             }
             Operation::Reset => bucket.level = 0,
             _ => {}

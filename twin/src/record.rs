@@ -100,8 +100,8 @@ impl Record {
         let (filled, on_change) = (self.last_filled(at), fresh.on_change);
         let before = PreviousTerms { capacity: self.capacity, pace: self.pace, filled, on_change };
         let changed = Self { terms_id: self.terms_id + 1, previous: Some(before), ..fresh };
-        let (anchor, anchored) = changed.migrate(before, self.anchor, self.anchored);
-        Self { anchor, anchored, ..changed }
+        let (anchor, anchored) = changed.migrate(before, self.anchor as i64, self.anchored);
+        Self { anchor: anchor as u64, anchored, ..changed }
     }
 
     /// The length of the one window of a limit that has one, and whether it is aligned.
@@ -117,25 +117,25 @@ impl Record {
         if self.pace.n == 0 { now.max(self.last_filled(now)) } else { self.pace.start(now) }
     }
 
-    pub(crate) fn credit(&self, tokens: u64, score: u64, now: u64) -> (u64, u64) {
+    pub(crate) fn credit(&self, tokens: i64, score: u64, now: u64) -> (i64, u64) {
         if self.pace.n == 0 && score < self.last_filled(now) {
-            return (self.capacity, self.fresh(now));
+            return (self.capacity as i64, self.fresh(now));
         }
         if score > now + LATEST_START {
-            return (tokens.min(self.capacity), self.fresh(now));
+            return (tokens.min(self.capacity as i64), self.fresh(now));
         }
         let (k, at) = self.pace.owed(score, now);
-        if u128::from(tokens) + k >= u128::from(self.capacity) {
-            return (self.capacity, self.fresh(now));
+        if i128::from(tokens) + k as i128 >= i128::from(self.capacity) {
+            return (self.capacity as i64, self.fresh(now));
         }
-        (tokens + k as u64, at)
+        (tokens + k as i64, at)
     }
 
-    pub(crate) fn absent(&self, now: u64) -> (u64, u64) {
+    pub(crate) fn absent(&self, now: u64) -> (i64, u64) {
         if self.anchor >= self.capacity {
-            return (self.capacity, self.fresh(now));
+            return (self.capacity as i64, self.fresh(now));
         }
-        self.credit(self.anchor, self.anchored, now)
+        self.credit(self.anchor as i64, self.anchored, now)
     }
 
     /// The instant from which an absent bucket is full.
@@ -155,8 +155,8 @@ impl Record {
     pub fn rests_as_number(&self, now: u64) -> bool {
         let stages = Stages::new(self, now);
         let present = stages.present();
-        let absent = if stages.is_ahead() { present.anchor } else { present.absent(now).0 };
-        present.may_rest_as_number() && absent >= present.capacity
+        let absent = if stages.is_ahead() { present.anchor as i64 } else { present.absent(now).0 };
+        present.may_rest_as_number() && absent >= present.capacity as i64
     }
 
     /// The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.
@@ -168,8 +168,8 @@ impl Record {
     }
 
     /// Tokens and score of a bucket as last written, under the present terms.
-    pub(crate) fn migrated(&self, held: Counter) -> (u64, u64) {
-        let tokens = held.tokens.max(0) as u64;
+    pub(crate) fn migrated(&self, held: Counter) -> (i64, u64) {
+        let tokens = held.tokens.max(0);
         match self.previous.filter(|_| held.is_previous) {
             None => (tokens, held.score),
             Some(before) => self.migrate(before, tokens, held.score),
@@ -177,7 +177,7 @@ impl Record {
     }
 
     /// The same of a counter, and whether takes of a bucket at rest have met it.
-    pub(crate) fn migrated_counter(&self, held: Counter) -> (u64, u64, bool) {
+    pub(crate) fn migrated_counter(&self, held: Counter) -> (i64, u64, bool) {
         let known = self.previous.filter(|_| held.is_previous);
         let (tokens, met) = match known {
             None => self.counted(held.tokens),
@@ -189,18 +189,18 @@ impl Record {
     }
 
     /// Tokens and score under the present terms of a bucket last credited under those of `before`.
-    pub(crate) fn migrate(&self, before: PreviousTerms, tokens: u64, score: u64) -> (u64, u64) {
+    pub(crate) fn migrate(&self, before: PreviousTerms, tokens: i64, score: u64) -> (i64, u64) {
         let (k, at) = before.pace.owed(score, self.since);
-        let (tokens, part) = if u128::from(tokens) + k >= u128::from(before.capacity) || score < before.filled
-        {
-            (before.capacity, 0.0)
-        } else if at < self.since && before.pace.n > 0 {
-            // Doubles, as in Lua: a share of one token, once per change.
-            let part = (self.since - at) as f64 * before.pace.n as f64 / before.pace.p as f64;
-            (tokens + k as u64, part.min(1.0))
-        } else {
-            (tokens + k as u64, 0.0)
-        };
+        let (tokens, part) =
+            if i128::from(tokens) + k as i128 >= i128::from(before.capacity) || score < before.filled {
+                (before.capacity as i64, 0.0)
+            } else if at < self.since && before.pace.n > 0 {
+                // Doubles, as in Lua: a share of one token, once per change.
+                let part = (self.since - at) as f64 * before.pace.n as f64 / before.pace.p as f64;
+                (tokens + k as i64, part.min(1.0))
+            } else {
+                (tokens + k as i64, 0.0)
+            };
         let mut from = score.max(self.since);
         if self.pace.n > 0 {
             from -= (part * self.pace.p as f64 / self.pace.n as f64) as u64;
@@ -216,21 +216,25 @@ impl Record {
     }
 
     /// µs from `now` until a bucket of `tokens` has `missing` more.
-    pub(crate) fn wait_for(&self, tokens: u64, score: u64, missing: u64, now: u64) -> u64 {
+    pub(crate) fn wait_for(&self, tokens: i64, score: u64, missing: u64, now: u64) -> u64 {
         if self.schedule.is_empty() {
             return self.time_to(score, missing, now);
         }
-        self.reached(tokens, score, Some(tokens + missing)).saturating_sub(now)
+        self.reached(tokens, score, Some(tokens + missing as i64)).saturating_sub(now)
     }
 
-    pub(crate) fn headroom(&self, score: u64, tokens: u64, now: u64) -> u64 {
-        let full =
-            if self.pace.n > 0 { self.pace.instant(score, self.capacity - tokens) } else { self.fills };
+    pub(crate) fn headroom(&self, score: u64, tokens: i64, now: u64) -> u64 {
+        let full = if self.pace.n > 0 { self.pace.instant(score, self.missing(tokens)) } else { self.fills };
         full.saturating_sub(now)
     }
 
+    /// Tokens until a bucket of `tokens` is full.
+    pub(crate) fn missing(&self, tokens: i64) -> u64 {
+        (self.capacity as i64 - tokens) as u64
+    }
+
     /// Whether buckets may be at rest: they fill at a rate, and a settle credits the tokens owed.
-    pub(crate) fn rests(&self) -> bool {
+    pub(crate) const fn rests(&self) -> bool {
         self.pace.n > 0 && self.catch_up
     }
 
@@ -240,13 +244,14 @@ impl Record {
     }
 
     /// Whether a bucket of `tokens` needs no key.
-    pub(crate) fn vanishes(&self, tokens: u64, now: u64) -> bool {
-        tokens >= self.capacity && self.absent(now).0 >= self.capacity
+    pub(crate) fn vanishes(&self, tokens: i64, now: u64) -> bool {
+        let full = self.capacity as i64;
+        tokens >= full && self.absent(now).0 >= full
     }
 
-    pub(crate) fn counter(&self, tokens: u64, score: u64) -> Counter {
+    pub(crate) fn counter(&self, tokens: i64, score: u64) -> Counter {
         let band = self.band(tokens);
-        Counter { tokens: tokens as i64, score, band, is_previous: false }
+        Counter { tokens, score, band, is_previous: false }
     }
 
     /// The shortest time, in µs, from being credited to being due again.
@@ -255,25 +260,27 @@ impl Record {
     }
 
     /// Backoff band of a bucket: in band 1 it cannot be full for 5 periods, in band 2 for 20, and so on.
-    pub fn band(&self, tokens: u64) -> u32 {
+    pub fn band(&self, tokens: i64) -> u32 {
         if self.pace.n == 0 || !self.catch_up {
             return 0;
         }
         // Doubles, as in Lua.
         let in_a_period = (self.period() as f64 * self.pace.n as f64 / self.pace.p as f64).ceil();
-        let missing = (self.capacity - tokens) as f64;
+        let missing = self.missing(tokens) as f64;
         let near = (BAND_STRIDE + 1) as f64 * in_a_period;
         (0..LAST_BAND).take_while(|band| missing > near * BAND_STRIDE.pow(*band) as f64).count() as u32
     }
 }
 
 /// Tokens under a new capacity of a bucket that holds `tokens` of `capacity`.
-fn converted(tokens: u64, capacity: u64, new: u64, on_change: OnChange) -> u64 {
+fn converted(tokens: i64, capacity: u64, new: u64, on_change: OnChange) -> i64 {
     match on_change {
-        OnChange::Reset => new,
-        OnChange::Proportional if tokens >= capacity => new,
+        OnChange::Reset => new as i64,
+        // Debt is owed under any terms.
+        _ if tokens < 0 => tokens,
+        OnChange::Proportional if tokens >= capacity as i64 => new as i64,
         // Doubles, as in Lua.
-        OnChange::Proportional => (tokens as f64 * new as f64 / capacity as f64) as u64,
-        OnChange::Keep => tokens.min(new),
+        OnChange::Proportional => (tokens as f64 * new as f64 / capacity as f64) as i64,
+        OnChange::Keep => tokens.min(new as i64),
     }
 }

@@ -25,7 +25,7 @@ pub fn refill(record: &Record, bucket: &mut Bucket, now: u64) -> bool {
     if !is_due(record, held, true, now) {
         return false;
     }
-    let (tokens, score) = record.credit(record.counted(held.tokens).0, held.score, now);
+    let (tokens, score) = record.credit(record.counted(held.tokens).0 as i64, held.score, now);
     *bucket = Bucket::credited(record, tokens, score, now);
     true
 }

@@ -1,6 +1,9 @@
 //! Buckets at rest: the twin of `rest.lua`.
 
-use topup_wire::bucket::Pace;
+use topup_wire::{
+    bucket::Pace,
+    constants::{EXACT, LATEST_START},
+};
 
 use crate::{
     record::{PreviousTerms, Record},
@@ -30,11 +33,23 @@ pub enum AtRest {
         /// The instant before which it does not count, since tokens were put back; 0 when none were.
         hold: u64,
     },
+    /// A bucket in debt.
+    Debt {
+        /// Under which terms it was written.
+        tag: u16,
+        /// The instant of the debt.
+        at: u64,
+        /// The instant before which it does not count, since tokens were put back; 0 when none were.
+        hold: u64,
+        /// Tokens that have to come before it is empty.
+        debt: u64,
+    },
 }
 
 /// A bucket as of an instant.
 pub(crate) struct Snapshot {
-    pub(crate) tokens: u64,
+    /// Below 0 in debt.
+    pub(crate) tokens: i64,
     pub(crate) score: u64,
     /// Whether it differs from the stored value by more than the passed time.
     pub(crate) moved: bool,
@@ -49,7 +64,7 @@ impl AtRest {
     pub(crate) const fn hold(&self) -> u64 {
         match *self {
             Self::FirstTake { .. } => 0,
-            Self::Until { hold, .. } => hold,
+            Self::Until { hold, .. } | Self::Debt { hold, .. } => hold,
         }
     }
 
@@ -62,12 +77,20 @@ impl AtRest {
                 let full_at = full_at.max(record.full_in_the_end(full_at));
                 full_at.max(hold).max(record.absent_full()).div_ceil(1_000)
             }
+            Self::Debt { tag, at, hold, debt } => {
+                let record = record.after_changes(|record| record.tag() == tag);
+                // A script computes both: the one without the changes ahead, too.
+                let full_at = record.pace.instant(at, record.capacity + debt).min(EXACT - 1);
+                let in_the_end = record.reached(-(debt as i64), at, None);
+                let full_at = if record.schedule.is_empty() { full_at } else { full_at.max(in_the_end) };
+                full_at.max(hold).max(record.absent_full()).div_ceil(1_000)
+            }
         }
     }
 
     /// As of `now`, under the present terms; `None` when it says nothing of them.
     pub(crate) fn standing(&self, stages: &Stages, now: u64) -> Option<Snapshot> {
-        let (Self::FirstTake { tag, .. } | Self::Until { tag, .. }) = *self;
+        let (Self::FirstTake { tag, .. } | Self::Until { tag, .. } | Self::Debt { tag, .. }) = *self;
         // A shard that is younger than others counts its terms from its own beginning.
         let wrote = stages.wrote(|stage| stage.tag() == tag);
         let (under, PreviousTerms { capacity, pace, .. }, ended) = stages.terms_of(wrote);
@@ -82,8 +105,11 @@ impl AtRest {
                 let taken = expires.saturating_sub(pace.first_take_ms(count)) * 1_000;
                 let taken_by = now.min(taken + 999);
                 (tokens, score) =
-                    under.map_or((capacity, pace.start(taken_by)), |under| under.absent(taken_by));
-                (tokens, moved) = (tokens.saturating_sub(count), taken > now);
+                    under.map_or((capacity as i64, pace.start(taken_by)), |under| under.absent(taken_by));
+                (tokens, moved) = ((tokens - count as i64).max(0), taken > now);
+            }
+            Self::Debt { at, debt, .. } => {
+                (tokens, score, moved) = (-(debt as i64), at, at > now + LATEST_START);
             }
             Self::Until { full_at, .. } => (tokens, score, stepped) = arrived(capacity, pace, full_at, at),
         }
@@ -97,13 +123,13 @@ impl AtRest {
 }
 
 /// Tokens and score as of `at` of a bucket that is full at `full_at`, and whether the clock stepped back.
-pub(crate) fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (u64, u64, bool) {
+pub(crate) fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (i64, u64, bool) {
     if full_at <= at {
-        return (capacity, full_at, false);
+        return (capacity as i64, full_at, false);
     }
     let (missing, score) = pace.missing(full_at, at);
     match u64::try_from(missing).ok().and_then(|missing| capacity.checked_sub(missing)) {
-        Some(tokens) => (tokens, score, false),
+        Some(tokens) => (tokens as i64, score, false),
         None => (0, pace.start(at), true),
     }
 }

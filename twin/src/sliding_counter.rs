@@ -3,7 +3,7 @@
 use topup_wire::{bucket::Operation, limit::Algorithm, reply::Settled};
 
 use crate::{
-    apply::{State, apply, unknown, writes},
+    apply::{State, apply, unknown, without_debt, writes},
     record::Record,
 };
 
@@ -75,8 +75,8 @@ impl State for SlidingCounter {
         }
         let mut windows = held.map_or(Self::around(now, length), |held| held.at(now));
 
-        let free = |windows: &Self| capacity.saturating_sub(windows.counts(now));
-        let mut settled = apply(capacity, free(&windows), operation, now);
+        let free = |windows: &Self| capacity.saturating_sub(windows.counts(now)) as i64;
+        let mut settled = apply(capacity, free(&windows), without_debt(operation), now);
         windows.taken += settled.granted;
         match operation {
             Operation::Refund(count) => {
@@ -88,7 +88,7 @@ impl State for SlidingCounter {
         }
         if settled.missing > 0 {
             // The first instant at which that many are free, found by looking: later, there are no fewer.
-            let wanted = settled.tokens + settled.missing;
+            let wanted = settled.tokens as u64 + settled.missing;
             let fits = |at: u64| windows.counts(at) + wanted <= capacity;
             let (mut low, mut high) = (now, windows.over + length);
             while high - low > 1 {

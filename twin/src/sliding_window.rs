@@ -8,7 +8,7 @@ use topup_wire::{
 };
 
 use crate::{
-    apply::{State, apply, unknown, writes},
+    apply::{State, apply, unknown, without_debt, writes},
     record::Record,
 };
 
@@ -94,9 +94,9 @@ impl State for SlidingLog {
         }
         let free = |log: &Self| {
             let free = |rule: &Rule| rule.tokens().get().saturating_sub(log.used(at, rule.micros()));
-            windows.rules().iter().map(free).min().unwrap_or(0)
+            windows.rules().iter().map(free).min().unwrap_or(0) as i64
         };
-        let mut settled = apply(record.capacity, free(&log), operation, now);
+        let mut settled = apply(record.capacity, free(&log), without_debt(operation), now);
         match operation {
             _ if settled.granted > 0 => log.add(at, settled.granted),
             Operation::Refund(count) if count > 0 => {
@@ -107,7 +107,7 @@ impl State for SlidingLog {
             _ => {}
         }
         if settled.missing > 0 {
-            let wanted = settled.tokens + settled.missing;
+            let wanted = settled.tokens as u64 + settled.missing;
             let leaves = windows.rules().iter().map(|rule| {
                 let mut excess = (log.used(at, rule.micros()) + wanted).saturating_sub(rule.tokens().get());
                 let mut until = now;

@@ -78,7 +78,7 @@ impl Stages {
     }
 
     /// Tokens and score under the present terms.
-    pub(crate) fn carried(&self, wrote: Wrote, tokens: u64, score: u64) -> (u64, u64) {
+    pub(crate) fn carried(&self, wrote: Wrote, tokens: i64, score: u64) -> (i64, u64) {
         self.after(wrote).iter().fold((tokens, score), |(tokens, score), later| match later.previous {
             Some(before) => later.migrate(before, tokens, score),
             None => (tokens, score),
@@ -103,8 +103,8 @@ impl Record {
             schedule: self.schedule.after_first(),
             ..*self
         };
-        let (anchor, anchored) = changed.migrate(before, self.anchor, self.anchored);
-        Self { anchor, anchored, ..changed }
+        let (anchor, anchored) = changed.migrate(before, self.anchor as i64, self.anchored);
+        Self { anchor: anchor as u64, anchored, ..changed }
     }
 
     /// The change ahead, if it comes before `at`.
@@ -113,19 +113,19 @@ impl Record {
     }
 
     /// The instant at which a bucket of `tokens` has `goal` tokens; all of its capacity if `None`.
-    pub(crate) fn reached(&self, mut tokens: u64, mut score: u64, goal: Option<u64>) -> u64 {
+    pub(crate) fn reached(&self, mut tokens: i64, mut score: u64, goal: Option<i64>) -> u64 {
         let mut record = *self;
-        let mut at = self.pace.instant(score, goal.unwrap_or(self.capacity).saturating_sub(tokens));
+        let mut at = self.pace.instant(score, (goal.unwrap_or(self.capacity as i64) - tokens).max(0) as u64);
         while let Some(change) = record.change_before(at) {
             record = record.changed_by(change);
             if let Some(before) = record.previous {
                 (tokens, score) = record.migrate(before, tokens, score);
             }
-            let goal = goal.unwrap_or(record.capacity);
-            at = if tokens >= goal || goal > record.capacity {
+            let goal = goal.unwrap_or(record.capacity as i64);
+            at = if tokens >= goal || goal > record.capacity as i64 {
                 change.at
             } else {
-                record.pace.instant(score, goal - tokens)
+                record.pace.instant(score, (goal - tokens) as u64)
             };
         }
         at

@@ -12,7 +12,7 @@ use topup_wire::{
 };
 
 use crate::{
-    apply::{Applied, State, apply, writes},
+    apply::{Applied, State, apply, shown, without_debt, writes},
     bucket::Bucket,
     record::Record,
     rest::{AtRest, Snapshot},
@@ -107,7 +107,9 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
             (found.score, found.moved) = (score, false);
         }
     }
-    let (score, moved, before) = (found.score, found.moved || doubt > 0, found.tokens.saturating_sub(doubt));
+    let floor = if rests { found.tokens.min(0) } else { 0 };
+    let before = (found.tokens - doubt as i64).max(floor);
+    let (score, moved) = (found.score, found.moved || doubt > 0);
 
     let mut counting = matches!(bucket, Bucket::Counting(_));
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
@@ -132,7 +134,8 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         }
     }
 
-    let Applied { verdict, tokens, granted, missing, .. } = apply(record.capacity, before, operation, now);
+    let Applied { verdict, tokens, granted, missing, .. } =
+        apply(record.capacity, before, if rests { operation } else { without_debt(operation) }, now);
     if missing > 0 {
         wait = record.wait_for(tokens, score, missing, now);
         if !record.catch_up {
@@ -141,7 +144,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         }
     }
 
-    let (headroom, gap) = (record.headroom(score, tokens, now), record.capacity - tokens);
+    let (headroom, gap) = (record.headroom(score, tokens, now), record.missing(tokens));
     let mut counts = true;
     if ended && counting {
         counts = false;
@@ -154,7 +157,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         counts = asked.indexed && asked.may_count && granted > 0 && hold <= now && pays;
         counts |= asked.indexed && now + headroom >= EXACT;
     }
-    counts &= !stages.is_ahead();
+    counts &= !stages.is_ahead() && tokens >= 0;
 
     if writes(operation, verdict, moved) {
         let vanishes = hold <= now && record.vanishes(tokens, now);
@@ -165,11 +168,15 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         } else {
             let full_at = if gap == 0 { now } else { (now + headroom).min(EXACT - 1) };
             let hold = if hold > now { hold } else { 0 };
-            Bucket::AtRest(AtRest::Until { tag: record.tag(), full_at, hold })
+            Bucket::AtRest(if tokens < 0 {
+                AtRest::Debt { tag: record.tag(), at: score, hold, debt: tokens.unsigned_abs() }
+            } else {
+                AtRest::Until { tag: record.tag(), full_at, hold }
+            })
         };
         counting = counts && !vanishes;
     }
-    let capacity = record.capacity;
+    let (tokens, capacity) = (shown(tokens), record.capacity);
     (Settled { verdict, tokens, capacity, wait, headroom, now, granted, counting }, ended)
 }
 
@@ -190,8 +197,8 @@ fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u6
         Bucket::Counting(held) => {
             let (tokens, score, met) = stages.own().migrated_counter(held);
             let (mut tokens, mut score) = stages.carried(Wrote::Stage(0), tokens, score);
-            if record.catch_up || tokens >= record.capacity {
-                (tokens, score) = record.credit(tokens + doubt, score, now);
+            if record.catch_up || tokens >= record.capacity as i64 {
+                (tokens, score) = record.credit(tokens + doubt as i64, score, now);
             }
             (Snapshot { tokens, score, moved: met || score != held.score, stepped: false }, 0)
         }

@@ -49,6 +49,8 @@ impl Role {
                 &format!("~{prefix}:{{*}}:[{letters}]:*")[..],
                 &format!("~{prefix}:{{*}}:due"),
                 &format!("~{prefix}:{{*}}:former"),
+                &format!("~{prefix}:{{*}}:holds"),
+                &format!("~{prefix}:{{*}}:settled:*"),
                 &format!("~{prefix}:{{*}}:counts"),
                 &format!("~{prefix}:{{*}}:top[0-5]"),
                 &format!("~{prefix}:{{*}}:penalty:*"),

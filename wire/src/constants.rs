@@ -33,6 +33,10 @@ constants! {
     pub const LONGEST_HOLD: u64 = 62_000_000;
     /// A hold exceeds the time for which workers have tokens in hand by so much.
     pub const HOLD_MARGIN: u64 = 250_000;
+    /// A settled hold is remembered for so many ms, so that it is not settled again.
+    pub const HOLD_MARK: u64 = 60_000;
+    /// Open holds that no daemon looks after are forgotten so many ms after the last one is over.
+    pub const HOLDS_LEFT: u64 = 86_400_000;
     /// Takes of a bucket at rest that found no token are given back within this. A script that forgets them writes no
     /// number at rest meanwhile, so that nothing can be given back.
     pub const GIVING_BACK: u64 = 250_000;
@@ -83,6 +87,8 @@ constants! {
     pub const FULL_AT_FORM: u8 = b'r';
     /// First byte of a bucket at rest that must not count yet: `h`.
     pub const HELD_FORM: u8 = b'h';
+    /// First byte of a bucket in debt: `d`.
+    pub const DEBT_FORM: u8 = b'd';
     /// First byte of a number at rest: `-`.
     pub const NUMBER_FORM: u8 = b'-';
     /// Length of a number at rest, its sign included.

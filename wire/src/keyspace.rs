@@ -12,6 +12,8 @@
 //! topup:{user:3}:f:alice   string  under fixed-window
 //! topup:{user:3}:s:alice   list    under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
+//! topup:{api:0}:holds      zset    open holds that are put back if nobody settles them, scored by the end of their time
+//! topup:{api:0}:settled:ID string  a hold that was settled a moment ago: its tokens that were not charged
 //! topup:{api:0}:counts     hash    takes of limit "api", as workers count them
 //! topup:{user:0}:top3      zset    keys of limit "user" by denied takes of a minute; of six minutes, in turn
 //! topup:{user:0}:penalty:alice  hash  denied takes and blocks of key "alice", of a limit with a penalty
@@ -227,6 +229,16 @@ impl ShardKeys {
         // Every take comes here. Concatenation is faster than formatting.
         let mut letters = [0; 4];
         [self.shard.as_str(), letter(algorithm).encode_utf8(&mut letters), ":", member].concat()
+    }
+
+    /// The open holds of the shard that are remembered.
+    pub fn holds(&self) -> String {
+        [&self.shard, "holds"].concat()
+    }
+
+    /// The mark of the settled hold `id`.
+    pub(crate) fn settled(&self, id: &str) -> String {
+        [&self.shard, "settled:", id].concat()
     }
 
     /// The member of the bucket whose state is at `state`, a key of this shard.

@@ -14,10 +14,13 @@ use http_body_util::Either;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::{Outcome, Rejection, ResponseBody, headers::write_retry_after, layer::Settings};
-use crate::take::Take;
+use super::{
+    Outcome, Rejection, ResponseBody,
+    headers::write_retry_after,
+    layer::{Asked, Settings, Settling},
+};
 
-type Decide = Pin<Box<dyn Future<Output = (Outcome, Option<Rejection>)> + Send>>;
+type Decide = Pin<Box<dyn Future<Output = (Outcome, Option<Rejection>, Vec<Settling>)> + Send>>;
 
 pin_project! {
     /// The response of a [`RateLimit`](super::RateLimit) service: a rejection, or the response of the inner service.
@@ -34,7 +37,7 @@ pin_project! {
         /// The limits decide.
         Deciding { decide: Decide, service: S, request: Option<Request<B>> },
         /// The inner service has the request.
-        Within { #[pin] future: F, outcome: Option<Outcome> },
+        Within { #[pin] future: F, outcome: Option<Outcome>, settling: Vec<Settling> },
     }
 }
 
@@ -45,19 +48,22 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         settings: Arc<Settings>,
         mut service: S,
         request: Request<B>,
-        takes: Result<Vec<Take>, Rejection>,
+        asked: Result<Asked, Rejection>,
     ) -> Self {
-        let state = match takes {
-            Ok(takes) if takes.is_empty() => {
-                State::Within { future: service.call(request), outcome: Some(Outcome::NotAsked) }
-            }
-            Ok(takes) => {
-                let asked = settings.clone();
-                let decide: Decide = Box::pin(async move { asked.decide(takes).await });
+        let state = match asked {
+            Ok(asked) if asked.takes.is_empty() => State::Within {
+                future: service.call(request),
+                outcome: Some(Outcome::NotAsked),
+                settling: Vec::new(),
+            },
+            Ok(asked) => {
+                let deciding = settings.clone();
+                let decide: Decide = Box::pin(async move { deciding.decide(asked).await });
                 State::Deciding { decide, service, request: Some(request) }
             }
             Err(rejection) => {
-                let decide: Decide = Box::pin(std::future::ready((Outcome::NotAsked, Some(rejection))));
+                let decide: Decide =
+                    Box::pin(std::future::ready((Outcome::NotAsked, Some(rejection), Vec::new())));
                 State::Deciding { decide, service, request: Some(request) }
             }
         };
@@ -77,7 +83,7 @@ where
         loop {
             let next = match this.state.as_mut().project() {
                 StateProjection::Deciding { decide, service, request } => {
-                    let (outcome, rejection) = ready!(decide.as_mut().poll(cx));
+                    let (outcome, rejection, settling) = ready!(decide.as_mut().poll(cx));
                     let Some(request) = request.take() else { return Poll::Pending };
                     if let Some(rejection) = rejection {
                         let (parts, _) = request.into_parts();
@@ -86,10 +92,15 @@ where
                         this.settings.mark(outcome, &mut response);
                         return Poll::Ready(Ok(response));
                     }
-                    State::Within { future: service.call(request), outcome: Some(outcome) }
+                    State::Within { future: service.call(request), outcome: Some(outcome), settling }
                 }
-                StateProjection::Within { future, outcome } => {
+                StateProjection::Within { future, outcome, settling } => {
                     let mut response = ready!(future.poll(cx))?.map(Either::Right);
+                    if !settling.is_empty() {
+                        let (parts, body) = response.into_parts();
+                        settling.drain(..).for_each(|settling| settling.settle(&parts));
+                        response = Response::from_parts(parts, body);
+                    }
                     if let Some(outcome) = outcome.take() {
                         this.settings.mark(outcome, &mut response);
                     }

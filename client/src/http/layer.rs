@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, request::Parts};
+use http::{Request, Response, request::Parts, response};
 use http_body::Body;
 use http_body_util::Full;
 use topup_wire::limit::OnOutage;
@@ -17,9 +17,11 @@ use tower_service::Service;
 use super::{
     Headers, Rejection, ResponseBody, ResponseFuture, Rule,
     respond::{respond, respond_with_problem},
+    rule::CostOfResponse,
 };
 use crate::{
-    admission::Admission, client::Client, denied::Denied, error::Error, take::Take, take_all::MultiDecision,
+    admission::Admission, client::Client, denied::Denied, error::Error, hold::Hold, take::Take,
+    take_all::MultiDecision,
 };
 
 type Respond = dyn Fn(&Parts, &Rejection) -> Response<Full<Bytes>> + Send + Sync;
@@ -53,6 +55,20 @@ pub enum Outcome {
     Undecided(Error),
     /// No limit applies to the request, or it has no key.
     NotAsked,
+}
+
+/// The takes of a request.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) takes: Vec<Take>,
+    /// Those of them that the response settles, and how.
+    settled: Vec<(usize, Arc<CostOfResponse>)>,
+}
+
+/// A hold that the response settles.
+pub(super) struct Settling {
+    hold: Hold,
+    cost: Arc<CostOfResponse>,
 }
 
 #[derive(Clone)]
@@ -161,22 +177,58 @@ impl Outcome {
     }
 }
 
+// === impl Settling ===
+
+impl Settling {
+    /// Settles the hold by the head of a response, in a task of its own.
+    pub(super) fn settle(self, response: &response::Parts) {
+        let Self { mut hold, cost } = self;
+        let used = cost(response).unwrap_or(hold.estimate());
+        let runtime = hold.runtime();
+        // Without Redis, the hold is abandoned.
+        runtime.spawn(async move { hold.settle(used).await });
+    }
+}
+
 // === impl Settings ===
 
 impl Settings {
-    fn takes(&self, request: &Parts) -> Result<Vec<Take>, Rejection> {
-        let takes = self.rules.iter().filter_map(|rule| rule.take(request).transpose());
-        Ok(takes.collect::<Result<_, _>>()?)
+    fn takes(&self, request: &Parts) -> Result<Asked, Rejection> {
+        let mut asked = Asked::default();
+        for rule in &self.rules {
+            let Some(take) = rule.take(request)? else { continue };
+            if let Some(cost) = rule.settles() {
+                asked.settled.push((asked.takes.len(), cost.clone()));
+            }
+            asked.takes.push(take);
+        }
+        Ok(asked)
     }
 
-    /// Asks the limits. Returns the outcome, and the rejection if there is one.
-    pub(super) async fn decide(&self, takes: Vec<Take>) -> (Outcome, Option<Rejection>) {
+    /// Asks the limits. Returns the outcome, the rejection if there is one, and the holds that the response settles.
+    pub(super) async fn decide(&self, asked: Asked) -> (Outcome, Option<Rejection>, Vec<Settling>) {
+        let Asked { takes, settled } = asked;
+        let (outcome, rejection) = self.ask(&takes).await;
+        let mut settling = Vec::new();
+        if let (Outcome::Decided(decided) | Outcome::Degraded(decided), None) = (&outcome, &rejection) {
+            for (at, cost) in settled {
+                let (bucket, estimate) = (takes[at].bucket(&self.client), takes[at].tokens());
+                if let Some(hold) = Hold::of(decided, &bucket, estimate) {
+                    hold.remember().await;
+                    settling.push(Settling { hold, cost });
+                }
+            }
+        }
+        (outcome, rejection, settling)
+    }
+
+    async fn ask(&self, takes: &[Take]) -> (Outcome, Option<Rejection>) {
         let admission = Admission::of(&self.client).or_else(OnOutage::Allow);
         let admission = self.on_outage.into_iter().fold(admission, Admission::on_outage);
         let admission = takes.iter().cloned().fold(admission, Admission::take);
         match admission.multi_decision().await {
             Ok(decided) => {
-                let rejection = Denied::by(&decided, &takes).map(|denied| Rejection::denied(&denied));
+                let rejection = Denied::by(&decided, takes).map(|denied| Rejection::denied(&denied));
                 let outcome = if decided.is_degraded() {
                     Outcome::Degraded(decided)
                 } else {

@@ -117,7 +117,10 @@ fn complete_correction(
         Ok(pipeline::Reply::Number(number)) => {
             Some(scripts::read_number_at_rest(*number, published.terms_id))
         }
-        Ok(pipeline::Reply::Text(text)) => Some(scripts::read_text_at_rest(text, published.terms_id)),
+        Ok(pipeline::Reply::Text(text)) => {
+            let Terms { capacity, pace, .. } = published.terms;
+            Some(scripts::read_text_at_rest(text, published.terms_id, capacity, pace))
+        }
         Ok(_) => Some(AtRestNumber::NotAtRest),
         Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
         Err(error) => {

@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod control_poll;
 pub(crate) mod dispatch;
 pub(crate) mod entry;
+pub(crate) mod holds;
 pub(crate) mod limits;
 pub(crate) mod local_buckets;
 #[cfg(feature = "testing")]

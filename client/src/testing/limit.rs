@@ -3,8 +3,8 @@
 use std::{fmt::Display, time::Duration};
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, Limit as Published, LimitName, Mode, OnChange, OnOutage, Percent, Period,
-    Rate, Rollout, Rule, Schedule, ScheduledChange, Shards, Supply, Terms, TopKeys, Windows,
+    Algorithm, Capacity, Holds, Lease, Limit as Published, LimitName, Mode, OnAbandon, OnChange, OnOutage,
+    Percent, Period, Rate, Rollout, Rule, Schedule, ScheduledChange, Shards, Supply, Terms, TopKeys, Windows,
 };
 
 /// The refill period of limits without catch-up, unless set: as that of the daemon.
@@ -30,6 +30,7 @@ pub(super) struct Spec {
     lease: Option<Lease>,
     rollout: Rollout,
     on_outage: Option<OnOutage>,
+    holds: Holds,
     /// Changes by the time from the start.
     schedule: Vec<(u64, Capacity, Rate)>,
 }
@@ -99,6 +100,18 @@ impl Limit {
         let every = whole.ok_or_else(|| format!("a quota is filled every 1ms or more, not every {every:?}"));
         let new = |every| Spec::new(Algorithm::TokenBucket, capacity, Filling::Quota(every));
         Self(every.and_then(new))
+    }
+
+    /// With charges that may leave a debt of up to `tokens`.
+    pub fn max_debt(self, tokens: u64) -> Self {
+        let holds = Holds::new(tokens, OnAbandon::Charge, Holds::DEFAULT_TTL).map_err(text);
+        self.and_then(|mut spec| {
+            spec.holds = holds?;
+            match matches!(spec.supply, Filling::Rate(_)) && spec.catch_up {
+                true => Ok(spec),
+                false => Err("only a limit with a rate and catch-up has max_debt".to_owned()),
+            }
+        })
     }
 
     /// With a bucket for each key.
@@ -233,6 +246,7 @@ impl Spec {
             lease: None,
             rollout: Rollout::default(),
             on_outage: None,
+            holds: Holds::default(),
             schedule: Vec::new(),
         })
     }
@@ -282,6 +296,7 @@ impl Spec {
             compared: Percent::NONE,
             top_keys: TopKeys::NONE,
             penalty: None,
+            holds: self.holds,
             schedule: Schedule::new(ahead.filter(|change| change.at > now)),
         }
     }

@@ -4,6 +4,7 @@
 
 mod calls;
 mod deterministic;
+mod holds;
 mod laws;
 mod real;
 mod seeds;

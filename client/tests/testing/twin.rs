@@ -68,6 +68,7 @@ fn record(algorithm: Algorithm, capacity: u64, supply: Supply) -> Record {
         compared: Percent::NONE,
         top_keys: limit::TopKeys::NONE,
         penalty: None,
+        holds: limit::Holds::default(),
         schedule: Schedule::NONE,
     };
     Record::new(&limit, BEGAN)

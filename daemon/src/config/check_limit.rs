@@ -2,7 +2,7 @@
 
 use std::{iter, time::Duration};
 
-use topup_wire::limit::{Algorithm, LimitName, Percent, Rollout, Shards};
+use topup_wire::limit::{Algorithm, Holds, LimitName, Percent, Rollout, Shards};
 
 use super::{
     diagnostics::Location,
@@ -31,6 +31,7 @@ pub(super) fn check(
     check_keyed(&raw, table);
     check_lease(&raw, table);
     check_compare_percent(&raw, table);
+    check_max_debt(&raw, table);
     let keyed = raw.keyed.is_some_and(|keyed| keyed.value);
     let supply = match (&raw.rate, raw.refill, &raw.windows) {
         (.., Some(windows)) => SupplyConfig::Windows(windows.value),
@@ -62,6 +63,12 @@ pub(super) fn check(
         compared: value(raw.compare_percent.as_ref()).unwrap_or(Percent::NONE),
         top_keys: value(raw.top_keys.as_ref()).unwrap_or_default(),
         penalty: value(raw.penalty.as_ref()),
+        holds: Holds::new(
+            value(raw.max_debt.as_ref()).unwrap_or(0),
+            value(raw.on_abandon.as_ref()).unwrap_or_default(),
+            value(raw.hold_ttl.as_ref()).unwrap_or(Holds::DEFAULT_TTL),
+        )
+        .unwrap_or_default(),
         schedule: raw.schedule.iter().map(|entry| entry.value.clone()).collect(),
     };
     let entries: Vec<Location> = raw.schedule.into_iter().map(|entry| entry.location).collect();
@@ -147,6 +154,19 @@ fn check_compare_percent(raw: &RawLimit, table: &RawTable<'_>) {
         "only token buckets are compared with lazy ones: remove compare_percent, or write algorithm = \"token-bucket\"",
         "a lazy bucket has no refill to be compared with: remove compare_percent, or write a rate for refill",
     );
+}
+
+/// Time repays debt, so there has to be a rate that every take credits.
+fn check_max_debt(raw: &RawLimit, table: &RawTable<'_>) {
+    let Some(debt) = raw.max_debt.as_ref().filter(|debt| debt.value > 0) else { return };
+    if table.has("refill") {
+        let advice = "remove max_debt, or write a rate for refill";
+        table.error(&debt.location, format!("no rate repays the debt of a limit with refill: {advice}"));
+    }
+    if raw.catch_up.as_ref().is_some_and(|catch_up| !catch_up.value) {
+        let advice = "remove max_debt or catch_up";
+        table.error(&debt.location, format!("without catch_up, takes repay no debt: {advice}"));
+    }
 }
 
 /// Reports a key that only a token bucket with a rate may have: one message for another algorithm, one for `refill`.

@@ -2,7 +2,7 @@
 //!
 //! The parser reads by these tables, and schema and reference page are made of them.
 
-use topup_wire::limit::{Algorithm, MAX_TOKENS, MAX_WINDOW_TOKENS, Mode, OnChange, OnOutage};
+use topup_wire::limit::{Algorithm, MAX_TOKENS, MAX_WINDOW_TOKENS, Mode, OnAbandon, OnChange, OnOutage};
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
@@ -284,6 +284,27 @@ pub(super) const LIMIT: &[ConfigKey] = &[
         "Blocks keys that are denied again and again; for keyed limits.",
     ),
     key(
+        "max_debt",
+        "max_debt = 1000",
+        Kind::Whole(0, MAX_TOKENS),
+        "The most tokens below 0 that a charge after use may leave in a bucket; for limits with a rate.",
+    )
+    .or("0"),
+    key(
+        "on_abandon",
+        r#"on_abandon = "charge""#,
+        Kind::Words(on_abandon),
+        "Fate of the tokens of a hold that is dropped, or whose holder dies: they stay charged, or are put back.",
+    )
+    .or(r#""charge""#),
+    key(
+        "hold_ttl",
+        r#"hold_ttl = "10min""#,
+        Kind::Text,
+        "Time after which a hold that is not settled counts as abandoned, 1 s to a day.",
+    )
+    .or(r#""10min""#),
+    key(
         "candidate",
         r#"candidate = { rate = "100/s" }"#,
         Kind::Table(CANDIDATE),
@@ -366,6 +387,10 @@ fn on_change() -> Vec<&'static str> {
 
 fn modes() -> Vec<&'static str> {
     Mode::ALL.iter().map(|mode| mode.as_str()).collect()
+}
+
+fn on_abandon() -> Vec<&'static str> {
+    OnAbandon::ALL.map(OnAbandon::as_str).to_vec()
 }
 
 fn on_outage() -> Vec<&'static str> {

@@ -1,7 +1,10 @@
 //! The raw limit: the keys of one `[limit.name]` table, each parsed by itself.
 
+use std::time::Duration;
+
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, Mode, OnChange, OnOutage, Penalty, Percent, Rate, Shards, TopKeys, Windows,
+    Algorithm, Capacity, Holds, HoldsError, Lease, Mode, OnAbandon, OnChange, OnOutage, Penalty, Percent,
+    Rate, Shards, TopKeys, Windows,
 };
 
 use super::{
@@ -32,6 +35,9 @@ pub(super) struct RawLimit {
     pub(super) compare_percent: Option<Located<Percent>>,
     pub(super) top_keys: Option<Located<TopKeys>>,
     pub(super) penalty: Option<Located<Penalty>>,
+    pub(super) max_debt: Option<Located<u64>>,
+    pub(super) on_abandon: Option<Located<OnAbandon>>,
+    pub(super) hold_ttl: Option<Located<Duration>>,
     pub(super) candidate: Option<Located<Candidate>>,
     pub(super) schedule: Vec<Located<ScheduleEntry>>,
 }
@@ -67,6 +73,8 @@ impl RawLimit {
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),
             penalty: table.table("penalty", keys::PENALTY).as_ref().and_then(read_penalty),
+            on_abandon: table.text("on_abandon"),
+            hold_ttl: table.text_by("hold_ttl", times::hold_ttl),
             algorithm: written,
             shards: table.whole("shards", Shards::new),
             lease: table.table("lease", keys::LEASE).as_ref().and_then(read_lease),
@@ -87,6 +95,7 @@ impl RawLimit {
         let schedule = table.tables("schedule", keys::SCHEDULE);
         Self {
             capacity: table.whole("capacity", Capacity::new),
+            max_debt: table.whole("max_debt", max_debt),
             rate: table.text("rate"),
             refill: table.table("refill", keys::REFILL).as_ref().and_then(read_calendar),
             catch_up: table.flag("catch_up"),
@@ -95,6 +104,11 @@ impl RawLimit {
             ..Self::default()
         }
     }
+}
+
+/// Tokens of debt.
+fn max_debt(tokens: u64) -> Result<u64, HoldsError> {
+    Holds::new(tokens, OnAbandon::Charge, Holds::DEFAULT_TTL).map(Holds::max_debt)
 }
 
 /// `max` and `ttl` of a table.

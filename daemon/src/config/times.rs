@@ -1,8 +1,8 @@
-//! Times as a config writes them: the refill period, the life of a lease, the length of a window and the times of a penalty.
+//! Times as a config writes them: of ticks, leases, holds, windows and penalties.
 
 use std::time::Duration;
 
-use topup_wire::limit::{Lease, Penalty, Rate};
+use topup_wire::limit::{Holds, Lease, OnAbandon, Penalty, Rate};
 
 /// The shortest tick.
 pub const MIN_TICK: Duration = Duration::from_millis(1);
@@ -29,6 +29,12 @@ pub(super) fn tick(text: &str) -> Result<Duration, TimeError> {
 pub(super) fn ttl(text: &str) -> Result<Duration, TimeError> {
     let expected = "time of 10ms to 60s: write a number and ms or s, such as \"1s\"";
     parse(text, expected, |ttl| Lease::new(1, ttl).is_ok())
+}
+
+/// The time after which a hold counts as abandoned.
+pub(super) fn hold_ttl(text: &str) -> Result<Duration, TimeError> {
+    let expected = "time of 1s to 1d: write a number and s, min or h, such as \"10min\"";
+    parse(text, expected, |ttl| Holds::new(0, OnAbandon::Charge, ttl).is_ok())
 }
 
 /// The length of a window.

@@ -9,7 +9,8 @@ use super::{
 };
 
 /// Keys of limits whose tokens come with time.
-pub(super) const STEADY: [&str; 6] = ["capacity", "rate", "refill", "catch_up", "on_change", "schedule"];
+pub(super) const STEADY: [&str; 7] =
+    ["capacity", "rate", "refill", "catch_up", "on_change", "schedule", "max_debt"];
 /// Keys of limits that count the takes within a window.
 pub(super) const WITHIN: [&str; 4] = ["limit", "window", "rules", "aligned"];
 

@@ -86,7 +86,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 16] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 19] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -111,6 +111,9 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 16] {
         ("compare_percent", limit.compared.get().to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
         ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
+        ("max_debt", limit.holds.max_debt().to_string()),
+        ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
+        ("hold_ttl", format!("{:?}", limit.holds.ttl())),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }

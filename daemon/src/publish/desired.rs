@@ -1,7 +1,7 @@
 //! The desired limits: those of a config, as they are to be published at an instant.
 
 use topup_wire::limit::{
-    Algorithm, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms, TopKeys,
+    Algorithm, Holds, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms, TopKeys,
 };
 
 use crate::config::{Config, LimitConfig, SupplyConfig};
@@ -65,6 +65,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
         top_keys: limit.top_keys,
         penalty: limit.penalty,
+        holds: limit.holds,
     };
     let without_trials = Limit {
         rollout: Rollout::default(),
@@ -73,6 +74,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         compared: Percent::NONE,
         top_keys: TopKeys::NONE,
         penalty: None,
+        holds: Holds::default(),
         ..own.clone()
     };
     let candidate = limit.candidate.as_ref().map(|candidate| {

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use topup_wire::{
     claims::Owner,
     connection::{Connection, connect_lazily},
-    limit::LimitName,
+    limit::{Limit, LimitName},
     schema::NewerSchema,
     scripts,
 };
@@ -15,6 +15,7 @@ use topup_wire::{
 use super::{
     at_rest::AtRestQueue,
     healing::{Healing, HealingRound},
+    holds::sweep_holds,
     in_flight::{EndedHeartbeat, InFlight, finished},
     latency::Latency,
     log_throttle::LogThrottle,
@@ -90,6 +91,8 @@ pub struct Engine {
     pub(super) reloads: u64,
     pub(super) read_failure_log: LogThrottle,
     pub(super) metrics: Metrics,
+    /// The limits whose abandoned holds are looked for.
+    swept: watch::Sender<Vec<Limit>>,
     pub(super) status: watch::Sender<EngineStatus>,
 }
 
@@ -127,6 +130,7 @@ impl Engine {
             refused: None,
             reloads: 0,
             read_failure_log: LogThrottle::default(),
+            swept: watch::Sender::new(Vec::new()),
             status,
         };
         Ok((engine, watched))
@@ -136,6 +140,7 @@ impl Engine {
     pub async fn run(mut self, mut commands: mpsc::Receiver<EngineCommand>, mut stop: watch::Receiver<bool>) {
         let mut turns_of_loop = turns(self.tick);
         let mut sweep = pin!(sweep_strays(self.connection.clone()));
+        let mut holds = pin!(sweep_holds(self.connection.clone(), self.swept.subscribe()));
         loop {
             tokio::select! {
                 biased;
@@ -163,6 +168,7 @@ impl Engine {
                 Some(round) = self.healing.next() => self.healing_ended(round),
                 Some(ended) = self.passes.next() => self.pass_ended(ended),
                 () = &mut sweep, if self.time.is_some() && self.may_write() => {}
+                () = &mut holds, if self.time.is_some() && self.may_write() => {}
             }
         }
         self.passes.drain().await;
@@ -235,6 +241,7 @@ impl Engine {
     fn reading_ended(&mut self, read: RedisResult<PublishedShards>) {
         match read {
             Ok(PublishedShards { generation, registered, limits, shards }) => {
+                self.swept.send_replace(limits.clone());
                 self.healing.note_published(&registered, limits);
                 self.passes.replace(shards, self.tick);
                 let (shards, ready) = (self.passes.shards(), self.passes.all_seen());

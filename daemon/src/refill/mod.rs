@@ -9,6 +9,7 @@ mod eviction;
 mod freezes;
 mod healing;
 mod heartbeat;
+mod holds;
 mod in_flight;
 mod latency;
 mod limiter;

@@ -4,6 +4,7 @@
 
 mod crawler;
 mod fixture;
+mod gateway;
 mod grpc;
 mod limited;
 mod sms;

@@ -17,6 +17,7 @@ mod errors;
 mod fallback;
 mod fixture;
 mod healing;
+mod holds;
 mod incidents;
 mod keys;
 mod lazy;

@@ -11,6 +11,13 @@ pub enum Operation {
     Share(u64),
     /// A share whose reply is always all numbers.
     Lease(u64),
+    /// Take up to so many tokens after their use, also of a bucket that has none: it is in debt then.
+    Charge {
+        /// Tokens.
+        count: u64,
+        /// The most debt after it. Windows, calendar quotas and buckets without catch-up have none.
+        most_debt: u64,
+    },
     /// Give so many tokens back, up to the capacity.
     Refund(u64),
     /// Fill the bucket.
@@ -36,15 +43,18 @@ impl Operation {
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
             Self::Reserve { count, .. } => ("reserve", count),
+            Self::Charge { count, .. } => ("charge", count),
         }
     }
 
     /// Tokens that the operation takes of a bucket with enough.
     pub(crate) const fn takes(self) -> u64 {
         match self {
-            Self::Take(count) | Self::Share(count) | Self::Lease(count) | Self::Reserve { count, .. } => {
-                count
-            }
+            Self::Take(count)
+            | Self::Share(count)
+            | Self::Lease(count)
+            | Self::Reserve { count, .. }
+            | Self::Charge { count, .. } => count,
             Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
         }
     }
@@ -54,10 +64,11 @@ impl Operation {
         self.as_args().1
     }
 
-    /// The longest delay of a reservation, in µs.
-    pub(crate) const fn longest(self) -> Option<u64> {
+    /// The longest delay of a reservation, in µs, or the most debt after a charge.
+    pub(crate) const fn bound(self) -> Option<u64> {
         match self {
             Self::Reserve { longest, .. } => Some(longest),
+            Self::Charge { most_debt, .. } => Some(most_debt),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod capacity;
+mod holds;
 mod key;
 mod lease;
 mod name;
@@ -17,6 +18,7 @@ mod windows;
 
 pub use algorithm::Algorithm;
 pub use capacity::{Capacity, CapacityError, MAX_TOKENS};
+pub use holds::{Holds, HoldsError, OnAbandon};
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
 pub use lease::{Lease, LeaseError};
 pub use name::{LimitName, NameError};

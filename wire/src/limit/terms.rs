@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Lease, LimitName, OnOutage, Penalty, Percent, Rate, Rollout, Schedule, TopKeys,
-    Windows,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Penalty, Percent, Rate, Rollout, Schedule,
+    TopKeys, Windows,
 };
 use crate::bucket::Pace;
 
@@ -109,6 +109,8 @@ pub struct Limit {
     pub top_keys: TopKeys,
     /// The penalty for keys that are denied again and again.
     pub penalty: Option<Penalty>,
+    /// Its debt, and its abandoned holds.
+    pub holds: Holds,
 }
 
 // === impl OnChange ===

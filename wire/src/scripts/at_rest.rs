@@ -4,13 +4,15 @@
 //! `DECRBY` by the time of a token moves that instant later, so one native command is GCRA. Its reply tells the full
 //! instant, and from that the worker knows whether there was a token.
 
+use std::ops::Range;
+
 use redis::RedisError;
 
 use crate::{
     bucket::Pace,
     constants::{
-        AT_REST_UNIT, EXACT, NUMBER_BASE, NUMBER_LEAST_CAPACITY, NUMBER_LEAST_TOKEN_TIME,
-        NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_TERMS, TAGS,
+        AT_REST_UNIT, DEBT_FORM, EXACT, HELD_FORM, NUMBER_BASE, NUMBER_LEAST_CAPACITY,
+        NUMBER_LEAST_TOKEN_TIME, NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_TERMS, TAGS,
     },
     pipeline::{Expiry, RedisCommand},
 };
@@ -23,7 +25,7 @@ const HELD_DIGITS: usize = 36;
 pub enum AtRestNumber {
     /// At rest under these terms. The bucket is full at this instant, in µs of Redis `TIME`.
     Full(u64),
-    /// The same, since tokens were put back: no native command changes it for a while.
+    /// The same, since tokens were put back, or since it is in debt: no native command changes it for a while.
     Held(u64),
     /// At rest under other terms.
     OtherTerms,
@@ -56,13 +58,21 @@ pub const fn read_number_at_rest(number: i64, terms_id: u64) -> AtRestNumber {
     AtRestNumber::Full(digits % NUMBER_BASE as u64 / AT_REST_UNIT)
 }
 
-/// Reads a text in the place of a bucket, under the terms of `terms_id`: `h TAG full hold` of rest.lua.
-pub fn read_text_at_rest(text: &[u8], terms_id: u64) -> AtRestNumber {
+/// Reads a text in the place of a bucket of a limit that [`rests_as_number`], under the terms of `terms_id`:
+/// `h TAG full hold` or `d TAG at hold debt` of rest.lua.
+pub fn read_text_at_rest(text: &[u8], terms_id: u64, capacity: u64, pace: Pace) -> AtRestNumber {
     let held = || {
-        let digits =
-            str::from_utf8(text).ok()?.strip_prefix('h').filter(|digits| digits.len() == HELD_DIGITS)?;
-        let number = |part| digits.get(part).and_then(|digits: &str| digits.parse::<u64>().ok());
-        Some((number(0..4)?, number(4..20)?))
+        let (form, digits) = str::from_utf8(text).ok()?.split_at_checked(1)?;
+        let number = |part: Range<usize>| digits.get(part).and_then(|digits| digits.parse::<u64>().ok());
+        let (tag, instant) = (number(0..4)?, number(4..20)?);
+        match form.as_bytes()[0] {
+            HELD_FORM if digits.len() == HELD_DIGITS => Some((tag, instant)),
+            DEBT_FORM if digits.len() > HELD_DIGITS => {
+                let missing = capacity.checked_add(number(HELD_DIGITS..digits.len())?)?;
+                Some((tag, instant.checked_add(missing.checked_mul(pace.p)?)?))
+            }
+            _ => None,
+        }
     };
     match held() {
         Some((tag, full_at)) if tag == terms_id % TAGS => AtRestNumber::Held(full_at),
@@ -196,12 +206,15 @@ mod tests {
 
     #[test]
     fn a_bucket_to_which_tokens_were_put_back_tells_its_full_instant() {
-        let read = |text: &str| read_text_at_rest(text.as_bytes(), 30_012);
+        let read = |text: &str| read_text_at_rest(text.as_bytes(), 30_012, 5, PACE);
         assert_eq!(read("h001217953439577544811795343958754481"), AtRestNumber::Held(1_795_343_957_754_481));
         assert_eq!(read("h001317953439577544811795343958754481"), AtRestNumber::OtherTerms);
         for text in ["", "h0012", "r00121795343957754481", "h00121795343957754481179534395875448", "x"] {
             assert_eq!(read(text), AtRestNumber::NotAtRest, "{text}");
         }
+        let debt = "d001217953439577544810000000000000000";
+        assert_eq!(read(&format!("{debt}3")), AtRestNumber::Held(1_795_343_957_754_481 + 8 * PACE.p));
+        assert_eq!(read(debt), AtRestNumber::NotAtRest);
         assert_eq!(read("h00é217953439577544811795343958754481"), AtRestNumber::NotAtRest);
     }
 

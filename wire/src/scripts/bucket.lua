@@ -104,6 +104,8 @@ end
 -- Tokens under new terms of a bucket that holds `tokens` of `capacity`.
 local function converted(tokens, capacity, new_capacity, change)
   if change == 'reset' then return new_capacity end
+  -- Debt is owed under any terms.
+  if tokens < 0 then return tokens end
   if change == 'proportional' then
     if tokens >= capacity then return new_capacity end
     return math.floor(tokens * new_capacity / capacity)
@@ -193,12 +195,18 @@ local function score_in_index(indexed)
   return indexed % BAND_WIDTH
 end
 
--- Applies an operation to a bucket of `tokens`. Returns the tokens after it, the verdict, the tokens taken, and the
--- tokens missing. Those are for the take that was denied, or for one token where none is left.
-local function apply(terms, tokens, operation, count)
+-- Applies an operation to a bucket of `tokens`, below 0 where it is in debt. Returns the tokens after it, the verdict,
+-- the tokens taken, and the tokens missing: for the take that was denied, or for one token where none is left.
+-- A charge takes up to `count`, as far as the debt is `most_debt` after it.
+local function apply(terms, tokens, operation, count, most_debt)
   if operation == 'refund' then return math.min(terms.capacity, tokens + count), 1, 0, 0 end
   if operation == 'reset' then return terms.capacity, 1, 0, 0 end
+  if operation == 'charge' then
+    local granted = math.max(0, math.min(count, tokens + math.min(most_debt or 0, EXACT - terms.capacity)))
+    return tokens - granted, 1, granted, math.max(0, 1 - tokens + granted)
+  end
   if operation == 'share' then
+    if tokens < 0 then return tokens, 0, 0, 1 - tokens end
     local granted = math.min(tokens, count)
     if granted < tokens then return tokens - granted, 1, granted, 0 end
     return 0, granted > 0 and 1 or 0, granted, 1

@@ -1,9 +1,9 @@
 -- The lazy token bucket: the script of each operation credits it, and it needs no daemon. Written upon time.lua,
 -- bucket.lua, schedule.lua, state.lua and lazy.lua. State is {tokens, at, since}: tokens, the instant up
--- to which the bucket has been credited, and the instant since which the terms of that credit apply. A full bucket has
--- no key.
+-- to which the bucket has been credited, and the instant since which the terms of that credit apply. Tokens are below
+-- 0 in debt. A full bucket has no key.
 -- Laws  1 (with no tick) 2 3 4 5 6 7.
-local function lazy_token_bucket(record, state, now, operation, count)
+local function lazy_token_bucket(record, state, now, operation, count, most_debt)
   local terms, own = with_changes(read_terms(record, 'lazy-token-bucket'), record, now)
   if not terms then return unknown(state, now) end
 
@@ -23,10 +23,10 @@ local function lazy_token_bucket(record, state, now, operation, count)
   end
 
   local moved = at ~= written or since ~= under
-  local reply, written, kept = answer(terms, tokens, at, moved, operation, count, now)
+  local reply, written, kept, left = answer(terms, tokens, at, moved, operation, count, now, most_debt)
   if written and kept then
-    local full = reached(terms, reply[2], at)
-    redis.call('SET', state, struct.pack('<ddd', reply[2], at, since), 'PXAT', expiry(terms, full))
+    local full = reached(terms, left, at)
+    redis.call('SET', state, struct.pack('<ddd', left, at, since), 'PXAT', expiry(terms, full))
   elseif written then
     redis.call('DEL', state)
   end

@@ -3,6 +3,7 @@
 -- time.lua, bucket.lua, schedule.lua and state.lua. State is {level, at, since}: tokens in the bucket,
 -- the instant up to which it has leaked, and the instant since which the terms of that leak apply. An empty bucket has
 -- no key.
+-- A charge is debt as far as the level is above the capacity.
 -- Operation  besides those of script_only.lua, reserve: a take that is also denied if its delay is longer than
 --       `longest` µs. `wait` of an allowed one is its delay; of a denied one, the time until it would be allowed.
 -- Laws  1 (with no tick) 2 3 4 5 7, and 6: the level stays, also above a lower capacity, so that reservations hold.
@@ -70,10 +71,13 @@ local function leaky_bucket(record, state, now, operation, count, longest)
   end
   local delay = operation == 'reserve' and level > 0 and until_leaked(level) or 0
   local tokens, verdict, granted, missing = math.max(0, capacity - level)
+  local charges = operation == 'charge'
   if delay > (longest or EXACT) and count <= tokens then
     verdict, granted, missing = 0, 0, 0
   else
-    tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
+    tokens, verdict, granted, missing = apply(terms, charges and capacity - level or tokens, operation, count, longest)
+    -- `level` tells the rest of what is missing.
+    if charges then tokens, missing = math.max(0, tokens), math.min(1, missing) end
   end
   local wait = 0
   if operation == 'reserve' and verdict == 1 then

@@ -9,6 +9,7 @@ mod claims;
 mod count;
 mod daemons;
 mod first_take;
+mod holds;
 mod mend;
 mod migrate;
 mod pauses;
@@ -33,6 +34,10 @@ pub use count::{clear_counts, count, counts, is_uncounted};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
+};
+pub use holds::{
+    DueHold, DueHolds, HoldOf, HoldOutcome, HoldReply, Use, abandon_hold, due_holds, remember_hold,
+    reserve_hold, settle_hold,
 };
 pub use mend::{
     Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,

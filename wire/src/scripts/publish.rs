@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule, Shards,
-        Supply, Terms, TopKeys, Windows,
+        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule,
+        Shards, Supply, Terms, TopKeys, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -112,7 +112,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 27] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -145,6 +145,9 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
         ("penalty", limit.penalty.map(|penalty| penalty.to_string()).unwrap_or_default()),
+        ("max_debt", limit.holds.max_debt().to_string()),
+        ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
+        ("hold_ttl", limit.holds.ttl().as_micros().to_string()),
     ]
 }
 
@@ -207,6 +210,15 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         None | Some("") => None,
         Some(penalty) => Some(penalty.parse().map_err(|e| wrong("penalty", &e))?),
     };
+    // Nor holds.
+    let holds = match fields.get("on_abandon") {
+        None => Holds::default(),
+        Some(word) => {
+            let on_abandon = word.parse().map_err(|e| wrong("on_abandon", &e))?;
+            let ttl = Duration::from_micros(number("hold_ttl")?);
+            Holds::new(number("max_debt")?, on_abandon, ttl).map_err(|e| wrong("holds", &e))?
+        }
+    };
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -227,6 +239,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         schedule,
         top_keys,
         penalty,
+        holds,
     })
 }
 
@@ -266,6 +279,7 @@ mod tests {
                 }]),
                 top_keys: TopKeys::new(20).unwrap(),
                 penalty: Some("5 60000000 600000000 2 86400000000".parse().unwrap()),
+                holds: Holds::new(50, crate::limit::OnAbandon::Refund, Duration::from_secs(60)).unwrap(),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -293,6 +307,7 @@ mod tests {
             schedule: Schedule::NONE,
             top_keys: TopKeys::NONE,
             penalty: None,
+            holds: Holds::default(),
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
             ![
@@ -304,6 +319,9 @@ mod tests {
                 "schedule",
                 "top_keys",
                 "penalty",
+                "max_debt",
+                "on_abandon",
+                "hold_ttl",
             ]
             .contains(field)
         });

@@ -1,13 +1,14 @@
 -- Buckets at rest, of token_bucket.lua. The key expires when the bucket is full. Prepended after bucket.lua. The crate
 -- topup-twin has it in Rust.
 --
--- A value has one of four forms. It names its terms by the tag: the last 4 digits of the record's field `terms`.
+-- A value has one of five forms. It names its terms by the tag: the last 4 digits of the record's field `terms`.
 -- Instants have 16 digits.
 --   - D full NN         full at that instant, as one integer; D is tag % 8 + 1
 --   f TAG count         a client's first take of a full bucket, by SET with an expiry and NX
 --   r TAG full          full at that instant
 --   h TAG full hold     the same, and no counter before the instant `hold`, since tokens were put back
--- The last three are no integers, so a bare DECR of them is an error and changes nothing.
+--   d TAG at hold debt  in debt by so many tokens at the instant `at`. No counter before `hold`, if that is not 0
+-- The last four are no integers, so a bare DECR of them is an error and changes nothing.
 --
 -- The integer is a number at rest, see `rests_as_number`. A worker takes k tokens of it by DECRBY of k * p * 100. The
 -- reply tells the full instant after the take. A take that found no token is given back. NN is noise of bare DECRs that
@@ -32,16 +33,21 @@ local function counted(terms, number)
 end
 
 -- Parses a value at rest: form, tag, count or full instant, hold; nil where `text` is none. A number at rest has form
--- r. Its tag is `present`, or empty where it names other terms.
+-- r. Its tag is `present`, or empty where it names other terms. A bucket in debt has form d: tag, debt, hold, and the
+-- instant of the debt.
 local function parse_rest(text, present)
   if text and #text == NUMBER_LENGTH and string.byte(text) == NUMBER_FORM then
     local same = present and tonumber(string.sub(text, 2, 2)) == present % NUMBER_TERMS + 1
     return 'r', same and present or '', tonumber(string.sub(text, 3, 18)), 0
   end
-  local form, tag, digits = string.match(text or '', '^([frh])(%d%d%d%d)(%d+)$')
+  local form, tag, digits = string.match(text or '', '^([frhd])(%d%d%d%d)(%d+)$')
   if form == 'f' and #digits <= 16 or form == 'r' and #digits == 16 then return form, tag, tonumber(digits), 0 end
   if form == 'h' and #digits == 32 then
     return form, tag, tonumber(string.sub(digits, 1, 16)), tonumber(string.sub(digits, 17))
+  end
+  if form == 'd' and #digits > 32 and #digits <= 48 then
+    local at, hold = tonumber(string.sub(digits, 1, 16)), tonumber(string.sub(digits, 17, 32))
+    return form, tag, tonumber(string.sub(digits, 33)), hold, at
   end
 end
 
@@ -73,11 +79,13 @@ local function arrived(under, full, at)
 end
 
 -- Writes a bucket at rest, as a number if it may be one. `last`: the instant at which it is full with the changes ahead
--- of a schedule.
-local function keep_at_rest(terms, state, full, hold, now, as_number, last)
+-- of a schedule. Tokens below 0 are debt, as of `score`.
+local function keep_at_rest(terms, state, full, hold, now, as_number, last, tokens, score)
   local text
   local absent_till = absent_full(terms)
-  if hold > now then
+  if tokens < 0 then
+    text = string.format('d%s%016.0f%016.0f%.0f', terms.tag, score, hold > now and hold or 0, -tokens)
+  elseif hold > now then
     text = string.format('h%s%016.0f%016.0f', terms.tag, full, hold)
   elseif as_number and absent_till == 0 then
     text = string.format('-%d%016.0f00', terms.tag % NUMBER_TERMS + 1, full)

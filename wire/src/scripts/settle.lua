@@ -2,12 +2,14 @@
 -- or does not know to be below full. Runs after settle_packed.lua, time.lua, bucket.lua, schedule.lua, rest.lua and
 -- token_bucket.lua.
 -- KEYS  1 state  2 record  3 due index  4 previous index; under gcra only the first two
--- ARGV  1 operation: take, peek, share, refund or reset. Besides, put-in and fill: refund and reset of a bucket that
---       other workers take from too
---       2 count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count
+-- ARGV  1 operation: take, peek, share, charge, refund or reset. Besides, put-in and fill: refund and reset of a bucket
+--       that other workers take from too
+--       2 count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count.
+--       A charge takes up to count, too, also of an empty bucket, which is in debt after it
 --       3 1 if a bucket at rest may become a counter, else 0
---       4 tokens that this worker took by bare commands that may have met a full bucket; 0 if not given. Of put-in and
---       fill: the instant in µs at which the bucket is full if no other worker has taken since; 0 if not known
+--       4 tokens that this worker took by bare commands that may have met a full bucket; 0 if not given. Of a
+--       charge: the most debt after it. Of put-in and fill: the instant in µs at which the bucket is full if no other
+--       worker has taken since; 0 if not known
 --       5 given if the reply is to be all numbers. Of put-in and fill: the longest time in µs for which a worker has
 --       tokens in hand
 --       6 of put-in and fill: tokens that no caller got. They are lost where other workers have taken since

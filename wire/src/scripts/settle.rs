@@ -58,9 +58,9 @@ pub async fn settle(
     let mut call = invocation(algorithm, keys, member);
     call.arg(word).arg(count);
     if has_own_script(algorithm) {
-        call.arg(operation.longest());
+        call.arg(operation.bound());
     } else {
-        call.arg(u8::from(may_count)).arg(doubt).arg("all");
+        call.arg(u8::from(may_count)).arg(operation.bound().unwrap_or(doubt)).arg("all");
     }
     call.invoke_async(connection).await
 }
@@ -86,16 +86,20 @@ pub fn encode_settle(
 ) {
     let (word, count) = operation.as_args();
     let count = count.to_string();
-    let number = if has_own_script(algorithm) { operation.longest() } else { Some(doubt) };
-    let number = number.unwrap_or(0).to_string();
+    let number = if has_own_script(algorithm) {
+        operation.bound().unwrap_or(0)
+    } else {
+        operation.bound().unwrap_or(doubt)
+    };
+    let number = number.to_string();
     let flag: &[u8] = if may_count { b"1" } else { b"0" };
     let (word, count, number) = (word.as_bytes(), count.as_bytes(), number.as_bytes());
     let by_settle = [word, count, flag, number, b"all"];
     let by_own_script = [word, count, number];
     let args: &[&[u8]] = match operation {
-        Operation::Reserve { .. } if has_own_script(algorithm) => &by_own_script,
+        Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
         _ if has_own_script(algorithm) => &by_own_script[..2],
-        Operation::Lease(_) => &by_settle,
+        Operation::Lease(_) | Operation::Charge { .. } => &by_settle,
         // A worker that does not trust its terms cannot compute tokens from a headroom.
         _ if !may_count && algorithm == Algorithm::TokenBucket => &by_settle,
         _ if doubt > 0 => &by_settle[..4],

@@ -29,7 +29,7 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
       end
     elseif kind == GCRA_KIND then
       if not held then score, missing = 0, 0 end
-    elseif form ~= HELD_FORM then
+    elseif form ~= HELD_FORM and form ~= DEBT_FORM then
       member = state:sub(#keys[3])
       indexed = call('ZSCORE', keys[3], member)
       if indexed then

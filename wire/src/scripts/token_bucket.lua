@@ -16,16 +16,17 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local rests = terms.n > 0 and terms.catch_up
   local as_number = due and rests_as_number(terms)
   local puts = operation == 'put-in' or operation == 'fill'
-  local doubt = rests and not puts and last or 0
+  local charges = operation == 'charge'
+  local doubt = rests and not puts and not charges and last or 0
 
   -- As last written ...
   local member = due and string.sub(state, #due)
   local text = redis.call('GET', state)
   local under = terms
-  local form, tag, said, hold = parse_rest(text, terms.tag)
+  local form, tag, said, hold, of_debt = parse_rest(text, terms.tag)
   while form and tag ~= under.tag and under ~= own do
     under = under.before
-    form, tag, said, hold = parse_rest(text, under.tag)
+    form, tag, said, hold, of_debt = parse_rest(text, under.tag)
   end
   local tokens, score, found, indexed, stepped, moved = nil, nil, 'absent', nil, false, doubt > 0
   if form then
@@ -43,6 +44,9 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
           tokens, score = under.capacity, start(at, under.n, under.p)
         end
         tokens, moved = math.max(0, tokens - said), moved or taken > now
+      elseif form == 'd' then
+        -- Debt tells its own instant. After a step of the clock back, it counts from now, as a counter does.
+        tokens, score, moved = -said, of_debt, moved or of_debt > now + LATEST_START
       else
         tokens, score, stepped = arrived(under, said, under == terms and now or under.since)
         -- Takes found no token and are about to be given back. A bucket that this call takes nothing of stays as it is.
@@ -85,7 +89,8 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   end
   -- ... and as of now.
   if not tokens then tokens, score = absent(terms, now) end
-  tokens = math.max(0, tokens - doubt)
+  -- Buckets that are never at rest have no debt.
+  tokens = math.max(rests and math.min(0, tokens) or 0, tokens - doubt)
   hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0
   if stepped and as_number then hold = math.max(hold, now + GIVING_BACK) end
   local counting = found == 'due' or found == 'previous'
@@ -115,7 +120,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
 
   local before = tokens
   local verdict, granted, missing
-  tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
+  tokens, verdict, granted, missing = apply(terms, tokens, operation, count, charges and rests and last or 0)
   if missing > 0 then
     wait = wait_for(terms, tokens, score, missing, now)
     -- Without catch-up, only the daemon's ticks bring tokens. A tick that is due comes soon, or never if no daemon is
@@ -140,8 +145,8 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
     counts = counts or due and now + ahead >= EXACT
   end
-  -- Terms that no daemon has published have no due index.
-  if terms.from then counts = false end
+  -- Terms that no daemon has published have no due index. Nor does a bucket in debt count: no bare command may take.
+  if terms.from or tokens < 0 then counts = false end
 
   -- A denied operation that credits nothing writes nothing. The next credit clamps debt.
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
@@ -163,12 +168,13 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
         redis.call('DEL', state)
       else
         local full_at = gap == 0 and now or math.min(now + ahead, EXACT - 1)
-        keep_at_rest(terms, state, full_at, hold, now, as_number, terms.ahead and reached(terms, tokens, score))
+        keep_at_rest(terms, state, full_at, hold, now, as_number, terms.ahead and reached(terms, tokens, score),
+          tokens, score)
       end
       if counting then redis.call('ZREM', found == 'due' and due or previous, member) end
     end
     counting = counts and not vanishes
   end
-  return {ended and 2 or verdict, tokens, terms.capacity, wait, ahead, now, granted, counting and 1 or 0},
+  return {ended and 2 or verdict, math.max(0, tokens), terms.capacity, wait, ahead, now, granted, counting and 1 or 0},
     rests and not terms.from
 end

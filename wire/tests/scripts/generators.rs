@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use topup_twin::Record;
 use topup_wire::{
-    bucket::Pace,
+    bucket::{Operation, Pace},
     limit::{
         Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Percent, Period, Rate, Rollout, Rule, Schedule,
         Shards, Supply, Terms, Windows,
@@ -87,6 +87,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         schedule: Schedule::NONE,
         top_keys: topup_wire::limit::TopKeys::NONE,
         penalty: None,
+        holds: topup_wire::limit::Holds::default(),
     }
 }
 
@@ -170,6 +171,16 @@ pub(crate) fn count(record: &Record, rng: &mut StdRng) -> u64 {
         2 => any_size(rng, MAX_TOKENS),
         _ => any_size(rng, capacity),
     }
+}
+
+/// A charge, often into debt.
+pub(crate) fn charge(record: &Record, rng: &mut StdRng) -> Operation {
+    let most_debt = match rng.random_range(0..4) {
+        0 => 0,
+        1 => any_size(rng, MAX_TOKENS),
+        _ => any_size(rng, record.capacity),
+    };
+    Operation::Charge { count: count(record, rng), most_debt }
 }
 
 /// Some µs: next to none, about a token's time, about the time until full, or any.

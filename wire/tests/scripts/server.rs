@@ -21,11 +21,11 @@ pub(crate) struct Redis {
 pub(crate) enum Content {
     Text(String),
     /// Whole numbers, packed as doubles.
-    Numbers(Vec<u64>),
+    Numbers(Vec<i64>),
     Fields(BTreeMap<String, String>),
     Scores(BTreeMap<String, i64>),
     /// The rows of a list, each of them numbers.
-    Rows(Vec<Vec<u64>>),
+    Rows(Vec<Vec<i64>>),
     Other(String),
 }
 
@@ -187,12 +187,12 @@ pub(crate) fn instant((seconds, micros): (u64, u64)) -> u64 {
 }
 
 /// Numbers as the scripts pack them.
-fn packed(numbers: &[u64]) -> Vec<u8> {
+fn packed(numbers: &[i64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()
 }
 
 /// Numbers as `keyspace.lua` tells them; `None` of another text.
-fn numbers(text: &str) -> Option<Vec<u64>> {
+fn numbers(text: &str) -> Option<Vec<i64>> {
     text.split(' ').map(|number| number.parse().ok()).collect()
 }
 

@@ -41,7 +41,7 @@ end
 -- Keys expire by the ms, and none too early.
 for _, key in ipairs(redis.call('KEYS', KEYS[4] .. '*')) do
   local text = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) or ''
-  local form, tag, digits = string.match(text, '^([frh])(%d%d%d%d)(%d+)$')
+  local form, tag, digits = string.match(text, '^([frhd])(%d%d%d%d)(%d+)$')
   local integer = #text == 20 and string.byte(text) == 45
   if form or integer then
     local expires = expiry(key) - math.floor(by / 1000)
@@ -50,6 +50,11 @@ for _, key in ipairs(redis.call('KEYS', KEYS[4] .. '*')) do
     if form == 'r' then changed = 'r' .. tag .. earlier(digits) end
     if form == 'h' then
       changed = 'h' .. tag .. earlier(string.sub(digits, 1, 16)) .. earlier(string.sub(digits, 17))
+    end
+    if form == 'd' then
+      local hold = string.sub(digits, 17, 32)
+      if tonumber(hold) > 0 then hold = earlier(hold) end
+      changed = 'd' .. tag .. earlier(string.sub(digits, 1, 16)) .. hold .. string.sub(digits, 33)
     end
     redis.call('SET', key, changed)
     redis.call('PEXPIREAT', key, string.format('%.0f', expires))

@@ -40,6 +40,11 @@ pub(crate) fn travelled(at_rest: AtRest, by: i64) -> AtRest {
             earlier(&mut hold, by);
             AtRest::Until { tag, full_at, hold }
         }
+        AtRest::Debt { tag, mut at, mut hold, debt } => {
+            earlier(&mut at, by);
+            earlier(&mut hold, by);
+            AtRest::Debt { tag, at, hold, debt }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod attribute;
 mod hyper;
 mod outgoing;
 mod server;
+mod settled;
 mod shadow;
 
 /// Limits that empty and stay so, but for one that soon has another token.

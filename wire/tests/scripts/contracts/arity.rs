@@ -38,6 +38,9 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "penalty" => keys >= 2 && arguments == keys + 4,
         "pause" => (keys, arguments) == (1, 4),
         "workers" => (keys, arguments) == (1, 2),
+        // As take_all.
+        "hold" => (keys, arguments) == (2, 2),
+        "due_holds" => (keys, arguments) == (1, 1),
         other => panic!("what does {other} take?"),
     }
 }

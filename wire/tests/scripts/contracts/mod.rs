@@ -5,6 +5,7 @@ mod at_rest;
 mod flushed;
 mod forms;
 mod healing;
+mod holds;
 mod leftovers;
 mod listing;
 mod mending;

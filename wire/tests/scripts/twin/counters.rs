@@ -11,7 +11,7 @@ use topup_wire::{
 
 use super::world::{MEMBERS, World};
 use crate::{
-    generators::{FAR, any_size, capacity, count, limit, on_change, period, seeds, some_time, terms},
+    generators::{FAR, any_size, capacity, charge, count, limit, on_change, period, seeds, some_time, terms},
     server::Redis,
 };
 
@@ -41,7 +41,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
     let may_count = rng.random_bool(0.6);
     match rng.random_range(0..100) {
         0..20 => drop(world.settle(i, Operation::Take(1), may_count, doubt(world, rng)).await),
-        20..35 => {
+        20..32 => {
             let count = count(&world.twin.record, rng);
             let operation =
                 [Operation::Take, Operation::Share, Operation::Lease, Operation::Peek, Operation::Refund]
@@ -49,7 +49,11 @@ async fn step(world: &mut World, rng: &mut StdRng) {
                     .unwrap();
             world.settle(i, operation(count), may_count, doubt(world, rng)).await;
         }
-        35 => drop(world.settle(i, Operation::Reset, may_count, 0).await),
+        35 if rng.random_bool(0.3) => drop(world.settle(i, Operation::Reset, may_count, 0).await),
+        32..36 => {
+            let charge = charge(&world.twin.record, rng);
+            world.settle(i, charge, false, 0).await;
+        }
         36..40 => {
             let taken = Operation::Lease(count(&world.twin.record, rng));
             let learned = world.settle(i, taken, may_count, 0).await;

@@ -43,6 +43,7 @@ pub(super) fn content_at_rest(at_rest: &AtRest, noise: Option<i64>) -> Content {
         }
         (AtRest::FirstTake { tag, count, .. }, _) => format!("f{tag:04}{count}"),
         (AtRest::Until { tag, full_at, hold: 0 }, None) => format!("r{tag:04}{full_at:016}"),
+        (AtRest::Debt { tag, at, hold, debt }, _) => format!("d{tag:04}{at:016}{hold:016}{debt}"),
         (AtRest::Until { tag, full_at, hold }, _) => format!("h{tag:04}{full_at:016}{hold:016}"),
     })
 }
@@ -53,7 +54,7 @@ impl Kept for LazyBucket {
     }
 
     fn content(&self) -> Content {
-        Content::Numbers(vec![self.tokens, self.at, self.since])
+        Content::Numbers(vec![self.tokens, self.at as i64, self.since as i64])
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -68,7 +69,7 @@ impl Kept for LeakyBucket {
     }
 
     fn content(&self) -> Content {
-        Content::Numbers(vec![self.level, self.at, self.since])
+        Content::Numbers([self.level, self.at, self.since].map(|number| number as i64).into())
     }
 
     fn earlier(&self, by: i64) -> Self {

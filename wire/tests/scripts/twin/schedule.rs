@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     generators::{
-        FAR, any_size, capacity, count, limit, on_change, packed_rate, seeds, some_time, terms_of_numbers,
+        FAR, any_size, capacity, charge, count, limit, on_change, packed_rate, seeds, some_time,
+        terms_of_numbers,
     },
     server::Redis,
 };
@@ -88,13 +89,17 @@ async fn step(world: &mut World, rng: &mut StdRng) {
     let overdue = world.twin.record.schedule.first_at().is_some_and(|at| at <= now);
     match rng.random_range(0..100) {
         0..30 => drop(world.settle(i, Operation::Take(1), may_count, 0).await),
-        30..50 => {
+        30..47 => {
             let count = count(&world.twin.record, rng);
             let operations =
                 [Operation::Take, Operation::Share, Operation::Lease, Operation::Peek, Operation::Refund];
             world
                 .settle(i, operations[rng.random_range(0..5)](count), may_count, rng.random_range(0..2))
                 .await;
+        }
+        47..50 => {
+            let charge = charge(&world.twin.record, rng);
+            world.settle(i, charge, false, 0).await;
         }
         50 => drop(world.settle(i, Operation::Reset, may_count, 0).await),
         // Workers take by scripts only once a change is due.

@@ -11,7 +11,7 @@ use topup_wire::{
 
 use super::{record::Twin, schedule::schedule};
 use crate::{
-    generators::{FAR, any_size, count, limit, on_change, seeds, some_time},
+    generators::{FAR, any_size, charge, count, limit, on_change, seeds, some_time},
     server::{Content, Keyspace, Redis, instant},
     travel::{travel, travel_record},
 };
@@ -109,7 +109,11 @@ impl<S: Kept> World<S> {
                 };
                 self.settle(i, operation).await;
             }
-            7 if rng.random_bool(0.3) => self.settle(i, Operation::Reset).await,
+            7 if rng.random_bool(0.2) => self.settle(i, Operation::Reset).await,
+            7 if rng.random_bool(0.4) => {
+                let charge = charge(&self.twin.record, rng);
+                self.settle(i, charge).await;
+            }
             7 if rng.random_bool(0.5) && self.twin.record.schedule.is_empty() => self.change(rng).await,
             _ => {
                 // Keys expire by the ms, so time passes by the ms.

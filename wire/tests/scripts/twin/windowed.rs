@@ -68,7 +68,7 @@ impl Kept for FixedWindow {
     }
 
     fn content(&self) -> Content {
-        Content::Numbers(vec![self.begun, self.over, self.taken])
+        Content::Numbers([self.begun, self.over, self.taken].map(|number| number as i64).into())
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -86,7 +86,7 @@ impl Kept for SlidingCounter {
     }
 
     fn content(&self) -> Content {
-        Content::Numbers(vec![self.begun, self.over, self.taken, self.before])
+        Content::Numbers([self.begun, self.over, self.taken, self.before].map(|number| number as i64).into())
     }
 
     fn earlier(&self, by: i64) -> Self {
@@ -108,7 +108,8 @@ impl Kept for SlidingLog {
             1 => vec![entry.at, entry.total],
             tokens => vec![entry.at, entry.total, tokens],
         };
-        Content::Rows(self.0.iter().map(row).collect())
+        let numbers = |row: Vec<u64>| row.into_iter().map(|number| number as i64).collect();
+        Content::Rows(self.0.iter().map(row).map(numbers).collect())
     }
 
     fn earlier(&self, by: i64) -> Self {
