@@ -31,6 +31,7 @@ pub(super) struct RawLimit {
     pub(super) on_outage: Option<Located<OnOutage>>,
     pub(super) compare_percent: Option<Located<Percent>>,
     pub(super) top_keys: Option<Located<TopKeys>>,
+    pub(super) hash_top_keys: Option<Located<bool>>,
     pub(super) candidate: Option<Located<Candidate>>,
     pub(super) schedule: Vec<Located<ScheduleEntry>>,
 }
@@ -65,6 +66,7 @@ impl RawLimit {
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),
+            hash_top_keys: table.flag("hash_top_keys"),
             algorithm: written,
             shards: table.whole("shards", Shards::new),
             lease: table.table("lease", keys::LEASE).as_ref().and_then(read_lease),

@@ -106,7 +106,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 15] {
         ),
         ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
         ("compare_percent", limit.compared.get().to_string()),
-        ("top_keys", limit.top_keys.get().to_string()),
+        ("top_keys", limit.top_keys.to_string()),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }

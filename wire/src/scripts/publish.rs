@@ -112,7 +112,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 23] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -144,6 +144,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 23] {
         ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
+        ("hash_top_keys", flag(limit.top_keys.is_hashed())),
     ]
 }
 
@@ -201,6 +202,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         None => TopKeys::NONE,
         Some(_) => TopKeys::new(number("top_keys")?).map_err(|e| wrong("top_keys", &e))?,
     };
+    let top_keys = top_keys.hashed(fields.get("hash_top_keys").is_some_and(|flag| flag == "1"));
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -257,7 +259,7 @@ mod tests {
                     capacity: Capacity::new(3).unwrap(),
                     rate: "9/m".parse().unwrap(),
                 }]),
-                top_keys: TopKeys::new(20).unwrap(),
+                top_keys: TopKeys::new(20).unwrap().hashed(true),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -286,8 +288,17 @@ mod tests {
             top_keys: TopKeys::NONE,
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
-            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent", "schedule", "top_keys"]
-                .contains(field)
+            ![
+                "mode",
+                "enforce_percent",
+                "on_outage",
+                "candidate",
+                "compare_percent",
+                "schedule",
+                "top_keys",
+                "hash_top_keys",
+            ]
+            .contains(field)
         });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
         assert_eq!(parse(&limit.name, &record), Ok(limit));
