@@ -270,23 +270,7 @@ mod tests {
     fn a_record_that_says_nothing_of_modes_is_in_force_for_all() {
         let terms =
             Terms { capacity: Capacity::new(12).unwrap(), supply: Supply::Rate("7/3h".parse().unwrap()) };
-        let limit = Limit {
-            name: "mail".parse().unwrap(),
-            keyed: true,
-            algorithm: crate::limit::Algorithm::TokenBucket,
-            terms,
-            catch_up: true,
-            on_change: crate::limit::OnChange::Keep,
-            tick: Duration::from_millis(100),
-            shards: Shards::ONE,
-            lease: None,
-            rollout: Rollout::default(),
-            on_outage: None,
-            candidate: false,
-            compared: Percent::NONE,
-            schedule: Schedule::NONE,
-            top_keys: TopKeys::NONE,
-        };
+        let limit = Limit::plain("mail".parse().unwrap(), crate::limit::Algorithm::TokenBucket, terms);
         let record = fields(&limit).into_iter().filter(|(field, _)| {
             ![
                 "mode",
