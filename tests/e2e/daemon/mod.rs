@@ -15,6 +15,7 @@ mod keys;
 mod notify;
 mod owners;
 mod page;
+mod page_cost;
 mod plan;
 mod quota;
 mod refill;
