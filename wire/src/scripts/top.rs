@@ -68,7 +68,7 @@ pub async fn most_denied(
     for (slice, (member, score)) in
         numbered.flat_map(|(slice, all)| all.into_iter().map(move |one| (slice, one)))
     {
-        // Scores are whole numbers. Of junk, a cast makes some number.
+        // Scores are whole numbers. A cast makes some number of junk.
         let score = score as u64;
         match String::from_utf8(member) {
             Ok(key) if key.is_empty() => missing += score,
