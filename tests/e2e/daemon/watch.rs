@@ -172,6 +172,9 @@ async fn random_edits_under_load_are_in_force_soon_and_broken_ones_change_nothin
     daemon.wait_for_line("config.toml:1: include_dir: the folder ", SOON).await;
     fs::rename(folder.with_extension("gone"), &folder).unwrap();
     daemon.wait_for_line(": redis", SOON).await;
+    fs::write(folder.join("l1.toml"), "").unwrap();
+    daemon.wait_for_line("conf.d/l1.toml:1: the file is empty", SOON).await;
+    fs::write(folder.join("l1.toml"), limit(1, 7)).unwrap();
     let config = fs::read_to_string(daemon.config()).unwrap();
     fs::write(daemon.config(), "\n").unwrap();
     daemon.wait_for_line("config.toml:1: the file is empty", SOON).await;
