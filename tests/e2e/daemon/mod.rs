@@ -15,7 +15,6 @@ mod keys;
 mod notify;
 mod owners;
 mod page;
-mod page_cost;
 mod plan;
 mod quota;
 mod refill;

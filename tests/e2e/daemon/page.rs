@@ -15,7 +15,7 @@ const LIMITS: &str = "[limit.api]\ncapacity = 3\nrate = \"1/h\"\n[limit.user]\nk
                       [limit.off]\ncapacity = 4\nrate = \"1/h\"\nmode = \"off\"\n";
 
 /// A daemon with an admin server, and a file with its token.
-pub(super) struct Server {
+struct Server {
     daemon: Daemon,
     address: String,
     config: String,
@@ -23,21 +23,16 @@ pub(super) struct Server {
 }
 
 /// A stream of events.
-pub(super) struct Events(BufReader<TcpStream>);
+struct Events(BufReader<TcpStream>);
 
 // === impl Server ===
 
 impl Server {
     async fn start(redis: &Redis, listen: &str) -> Self {
-        Self::start_with(redis, listen, LIMITS).await
-    }
-
-    /// A server of a daemon with these `limits`.
-    pub(super) async fn start_with(redis: &Redis, listen: &str, limits: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let token = folder.path().join("token");
         std::fs::write(&token, TOKEN).unwrap();
-        let config = format!("[admin]\nlisten = \"{listen}\"\ntoken_file = {token:?}\n{limits}");
+        let config = format!("[admin]\nlisten = \"{listen}\"\ntoken_file = {token:?}\n{LIMITS}");
         let mut daemon = Daemon::spawn(&config, redis);
         let line = daemon.wait_for_line("the admin server listens on ", SOON).await;
         let address = line.split("listens on ").nth(1).unwrap().trim().replace("0.0.0.0", "127.0.0.1");
@@ -53,7 +48,7 @@ impl Server {
         stream
     }
 
-    pub(super) async fn get(&self, path: &str) -> (u16, String, String) {
+    async fn get(&self, path: &str) -> (u16, String, String) {
         self.ask(&format!("GET {path}"), "", "").await
     }
 
@@ -79,7 +74,7 @@ impl Server {
         (status, serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
     }
 
-    pub(super) async fn events(&self) -> Events {
+    async fn events(&self) -> Events {
         let mut events = Events(BufReader::new(self.open("GET /events", "", "").await));
         while !events.line().await.is_empty() {}
         events
@@ -97,7 +92,7 @@ impl Events {
     }
 
     /// The data of the next event with this name.
-    pub(super) async fn next(&mut self, name: &str) -> Value {
+    async fn next(&mut self, name: &str) -> Value {
         let wanted = format!("event: {name}");
         while self.line().await != wanted {}
         serde_json::from_str(self.line().await.strip_prefix("data: ").expect("data")).unwrap()
