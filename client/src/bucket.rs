@@ -114,12 +114,15 @@ impl Bucket {
     pub fn try_take(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
         let decision = entry.at_once(&self.handle).or_else(|| self.try_without_token(entry))?;
+        if entry.limit().count(&decision) {
+            return Some(decision);
+        }
         self.conclude_decision(entry, 1, decision).ok()
     }
 
     /// A decision that needs neither a token in hand nor Redis. Without one, makes the next call likely to have one.
     #[cold]
-    fn try_without_token(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
+    pub(crate) fn try_without_token(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
         let Some(published) = entry.published(&self.handle) else {
             entry.search(&self.handle);
             return None;
@@ -231,7 +234,12 @@ impl Bucket {
     }
 
     /// Takes tokens. `until` is the end of a waiter's patience; `None` for a take.
-    async fn take_or_wait(&self, entry: &Arc<BucketEntry>, count: u64, until: Option<Micros>) -> Answered {
+    pub(crate) async fn take_or_wait(
+        &self,
+        entry: &Arc<BucketEntry>,
+        count: u64,
+        until: Option<Micros>,
+    ) -> Answered {
         let shared = self.handle.shared();
         let mut began = None;
         let is_paused = entry.is_paused(&self.handle);

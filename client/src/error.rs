@@ -87,7 +87,7 @@ pub enum Error {
         /// Most tokens in the bucket.
         capacity: u64,
     },
-    /// So many limits and keys are paused that there is no room for another pause.
+    /// There is no room for another pause, since very many limits and keys are paused.
     #[error("{most} limits and keys are paused already: this one is paused in this process only")]
     TooManyPauses {
         /// Most pauses.
@@ -105,7 +105,7 @@ pub enum Error {
     InvalidLimit {
         /// The name as given.
         limit: String,
-        /// What is wrong with it.
+        /// The fault of the record.
         problem: String,
     },
     /// The call named no client, and the process has no default client.

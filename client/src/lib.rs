@@ -128,6 +128,8 @@ mod take_all;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod throttle;
+#[cfg(feature = "uncounted")]
+mod uncounted;
 
 pub use admission::Admission;
 pub use bucket::Bucket;

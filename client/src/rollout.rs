@@ -58,12 +58,10 @@ impl Bucket {
         count: u64,
         decision: Decision,
     ) -> Answered {
-        let limit = entry.limit();
-        if limit.is_special() {
-            return self.conclude_slowly(entry, count, Ok(decision));
+        if entry.limit().count(&decision) {
+            return Ok(decision);
         }
-        limit.counts.add_decision(&decision);
-        Ok(decision)
+        self.conclude_slowly(entry, count, Ok(decision))
     }
 
     /// The answer to a take of `count` tokens, counted: `result` under the limit's mode.

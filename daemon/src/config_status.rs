@@ -1,4 +1,4 @@
-//! What the daemon has made of its config file, for the admin server.
+//! The state of the config file, for the admin server.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,7 +18,7 @@ pub(crate) struct ConfigStatus {
     pub(crate) config: Arc<Config>,
     /// When the config was applied; `None` if there has been none since the start.
     pub(crate) applied: Option<Moment>,
-    /// What the last reload that was applied has changed; `None` if there has been no reload.
+    /// The changes by the last reload that was applied; `None` if there has been no reload.
     pub(crate) changes: Option<Vec<String>>,
     /// The problems of the file, while it is refused.
     pub(crate) refused: Vec<String>,

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Pace,
-    limit::{
-        Algorithm, Capacity, Lease, Limit, OnChange, Percent, Rate, Rollout, Schedule, Shards, Supply, Terms,
-    },
+    limit::{Algorithm, Capacity, Lease, Limit, OnChange, Rate, Supply, Terms},
 };
 
 /// µs of a second.
@@ -221,28 +219,10 @@ impl Promise {
     pub fn limit(self, lease: Option<(u64, u64)>, on_change: OnChange) -> Limit {
         let rate = Rate::new(self.tokens, Duration::from_micros(self.interval)).expect("a rate");
         let lease = lease.map(|(max, ttl)| Lease::new(max, Duration::from_micros(ttl)).expect("a lease"));
-        Limit {
-            name: "mail".parse().expect("a name"),
-            keyed: true,
-            algorithm: Algorithm::TokenBucket,
-            terms: Terms {
-                capacity: Capacity::new(self.capacity).expect("a capacity"),
-                supply: Supply::Rate(rate),
-            },
-            catch_up: true,
-            on_change,
-            tick: Duration::from_millis(100),
-            shards: Shards::ONE,
-            lease,
-            rollout: Rollout::default(),
-            candidate: false,
-            on_outage: None,
-            compared: Percent::NONE,
-            schedule: Schedule::NONE,
-            top_keys: topup_wire::limit::TopKeys::NONE,
-            penalty: None,
-            holds: topup_wire::limit::Holds::default(),
-        }
+        let capacity = Capacity::new(self.capacity).expect("a capacity");
+        let terms = Terms { capacity, supply: Supply::Rate(rate) };
+        let plain = Limit::plain("mail".parse().expect("a name"), Algorithm::TokenBucket, terms);
+        Limit { on_change, lease, ..plain }
     }
 }
 

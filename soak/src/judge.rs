@@ -4,7 +4,6 @@ use crate::{
     limits::{Form, LEASE, Limit, TICK},
     oracle::{Supply, Taken, fullest, ideal, seconds},
     plan::{Fault, Kind, Plan, Target},
-    run::late_worker,
     worker::{Answer, Call, DEADLINE, What},
     world::CALLERS,
 };
@@ -215,7 +214,7 @@ impl Case<'_> {
             if fault.kind == Kind::Kill(Target::Redis) && !self.plan.keeps_data {
                 pardons.push(Supply { from, until: until + TWICE, tokens: 2.0 * limit.capacity });
             }
-            if let Some(worker) = late_worker(fault.kind, (until - from) / 1_000) {
+            if let Some(worker) = fault.kind.late_worker((until - from) / 1_000) {
                 let workers = if worker.is_some() { 1 } else { self.plan.workers };
                 pardons.push(Supply { from, until: until + REPAID, tokens: workers as f64 * in_flight });
             }

@@ -231,6 +231,22 @@ impl Kind {
         }
     }
 
+    /// Whether the fault, which `lasts` so many ms, may make a command late by more than 250 ms, and of which worker; all
+    /// of them for `None`.
+    pub fn late_worker(self, lasts: u64) -> Option<Option<usize>> {
+        use Network::{Delay, Hang};
+        let is_long = lasts > 200;
+        match self {
+            Self::Kill(Target::Worker(number)) => Some(Some(number)),
+            Self::Stop(Target::Worker(number)) if is_long => Some(Some(number)),
+            Self::Network(Target::Worker(number), Hang) if is_long => Some(Some(number)),
+            Self::Network(Target::Worker(number), Delay(_)) => Some(Some(number)),
+            Self::Network(Target::Redis, Hang) | Self::Stop(Target::Redis) if is_long => Some(None),
+            Self::Network(Target::Redis, Delay(_)) => Some(None),
+            _ => None,
+        }
+    }
+
     fn length(self, random: &mut Random) -> u64 {
         match self {
             Self::FlushScripts | Self::Network(_, Network::Cut) => 0,

@@ -11,7 +11,7 @@ use crate::{
     heard::lock,
     judge::{Audit, Case, Judgement, judge},
     oracle::seconds,
-    plan::{Kind, Plan, Target},
+    plan::Plan,
     world::{World, sleep_until},
 };
 
@@ -220,20 +220,5 @@ async fn law_4(
     match timeout(SOON / 2, eventually(SOON, left)).await {
         Ok(()) => Vec::new(),
         Err(_) => vec![format!("law 4: keys are left: {:?}", left().await)],
-    }
-}
-
-/// Whether a fault may make a command late by more than 250 ms, and of which worker; all of them for `None`.
-pub fn late_worker(kind: Kind, lasts: u64) -> Option<Option<usize>> {
-    use crate::plan::Network::{Delay, Hang};
-    let is_long = lasts > 200;
-    match kind {
-        Kind::Kill(Target::Worker(number)) => Some(Some(number)),
-        Kind::Stop(Target::Worker(number)) if is_long => Some(Some(number)),
-        Kind::Network(Target::Worker(number), Hang) if is_long => Some(Some(number)),
-        Kind::Network(Target::Worker(number), Delay(_)) => Some(Some(number)),
-        Kind::Network(Target::Redis, Hang) | Kind::Stop(Target::Redis) if is_long => Some(None),
-        Kind::Network(Target::Redis, Delay(_)) => Some(None),
-        _ => None,
     }
 }

@@ -29,13 +29,13 @@ pub struct Order {
     pub url: String,
     /// The number that its callers' random numbers begin with.
     pub seed: u64,
-    /// Callers of each bucket.
-    pub crews: Vec<Crew>,
+    /// The traffic on each bucket.
+    pub traffics: Vec<Traffic>,
 }
 
-/// Callers of one bucket.
+/// The callers of one bucket, and the way in which they call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Crew {
+pub struct Traffic {
     /// The number of the bucket.
     pub bucket: usize,
     /// Its limit.
@@ -119,15 +119,15 @@ pub fn run(order: &Order, stop: &watch::Receiver<bool>, tell: impl Fn(Told) + Se
         let client = Client::builder().deadline(DEADLINE).connect_lazy(&order.url).expect("a good URL");
         tell(Told::Ready(order.worker));
         let (mut callers, stalls) = (JoinSet::new(), Arc::new(Stalls::watch()));
-        for (place, crew) in order.crews.iter().enumerate() {
-            let limit = client.limit(&crew.limit);
-            let bucket = crew.key.as_ref().map_or(limit.clone(), |key| limit.key(key));
-            for number in 0..crew.callers {
+        for (place, traffic) in order.traffics.iter().enumerate() {
+            let limit = client.limit(&traffic.limit);
+            let bucket = traffic.key.as_ref().map_or(limit.clone(), |key| limit.key(key));
+            for number in 0..traffic.callers {
                 let seed = order.seed + 1_000 * (order.worker as u64 + 1) + 50 * place as u64 + number as u64;
                 let caller = Caller {
                     worker: order.worker,
                     bucket: bucket.clone(),
-                    crew: crew.clone(),
+                    traffic: traffic.clone(),
                     random: Random::new(seed),
                     stalls: stalls.clone(),
                     tell: tell.clone(),
@@ -164,7 +164,7 @@ pub fn process() {
 struct Caller {
     worker: usize,
     bucket: Bucket,
-    crew: Crew,
+    traffic: Traffic,
     random: Random,
     stalls: Arc<Stalls>,
     tell: Arc<dyn Fn(Told) + Send + Sync>,
@@ -175,7 +175,7 @@ struct Caller {
 impl Caller {
     async fn work(mut self, mut stop: watch::Receiver<bool>) {
         loop {
-            let pause = Duration::from_micros(self.random.below(2 * self.crew.every as usize) as u64);
+            let pause = Duration::from_micros(self.random.below(2 * self.traffic.every as usize) as u64);
             if timeout(pause, stop.wait_for(|stop| *stop)).await.is_ok() {
                 return;
             }
@@ -190,7 +190,7 @@ impl Caller {
             Ok(_) => Answer::Denied,
             Err(error) => error.into(),
         };
-        match self.random.below(if self.crew.is_varied { 100 } else { 78 }) {
+        match self.random.below(if self.traffic.is_varied { 100 } else { 78 }) {
             0..70 => drop(self.note(What::Take, 1, async { decided(bucket.take(1).await) }).await),
             70..78 => drop(self.note(What::Take, 2, async { decided(bucket.take(2).await) }).await),
             78..85 => {
@@ -221,7 +221,7 @@ impl Caller {
         let (stalled, sent) = (self.stalled(), clock::now());
         let answer = call.await;
         let (received, stalled) = (clock::now(), self.stalled() - stalled);
-        let (worker, bucket) = (self.worker, self.crew.bucket);
+        let (worker, bucket) = (self.worker, self.traffic.bucket);
         (self.tell)(Told::Call(Call {
             worker,
             bucket,

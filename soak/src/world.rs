@@ -19,7 +19,7 @@ use crate::{
     heard::{Heard, lock},
     limits,
     plan::{Fault, Kind, Network, Plan, Target},
-    worker::{self, Crew, Order},
+    worker::{self, Order, Traffic},
 };
 
 /// A config that does not parse.
@@ -298,7 +298,7 @@ impl World {
     fn worker(&self, number: usize) -> anyhow::Result<Worker> {
         let way = &self.ways[self.plan.daemons + number];
         let order =
-            Order { worker: number, url: way.url().into(), seed: self.plan.seed, crews: self.crews() };
+            Order { worker: number, url: way.url().into(), seed: self.plan.seed, traffics: self.traffics() };
         let heard = self.heard.clone();
         if number == 0 {
             let (stop, told) = watch::channel(false);
@@ -342,8 +342,8 @@ impl World {
         plan.limits().flat_map(keys).collect()
     }
 
-    fn crews(&self) -> Vec<Crew> {
-        let crew = |(bucket, (limit, key)): (usize, (&limits::Limit, Option<&str>))| Crew {
+    fn traffics(&self) -> Vec<Traffic> {
+        let traffic = |(bucket, (limit, key)): (usize, (&limits::Limit, Option<&str>))| Traffic {
             bucket,
             limit: limit.name.to_owned(),
             key: key.map(str::to_owned),
@@ -352,7 +352,7 @@ impl World {
             is_varied: !limit.has_ledger(),
             in_hand: if limit.form == limits::Form::Leased { 200_000 } else { 10_000 },
         };
-        Self::buckets(&self.plan).into_iter().enumerate().map(crew).collect()
+        Self::buckets(&self.plan).into_iter().enumerate().map(traffic).collect()
     }
 }
 

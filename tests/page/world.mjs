@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const { CHROMIUM, PROGRAMS, FOLDER } = process.env;
+const { CHROMIUM, PROGRAMS, FOLDER, SHOTS } = process.env;
 /** The longest wait for anything. */
 export const SOON = 30_000;
 export const TOKEN = '0123456789abcdef-page';
@@ -116,8 +116,8 @@ export async function openBrowser() {
 
 /** Where a screenshot goes. */
 export function shot(name) {
-  mkdirSync(join(FOLDER, 'shots'), { recursive: true });
-  return join(FOLDER, 'shots', `${name}.png`);
+  mkdirSync(SHOTS, { recursive: true });
+  return join(SHOTS, `${name}.png`);
 }
 
 /** Ends what was started. */

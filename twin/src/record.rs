@@ -7,7 +7,7 @@ use topup_wire::{
     scripts::{is_clean_counter, read_counter, rests_as_number},
 };
 
-use crate::{counter::Counter, stages::Stages, time::Credit};
+use crate::{counter::Counter, time::Credit};
 
 /// The previous terms, and the effect of the last change on tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,14 +149,6 @@ impl Record {
     /// Whether buckets at rest of a token bucket under these terms are kept as integers, once an absent one is full.
     pub(crate) fn may_rest_as_number(&self) -> bool {
         self.catch_up && rests_as_number(self.capacity, self.pace)
-    }
-
-    /// Whether a bucket at rest of a token bucket that is written at `now`, and not held, is an integer.
-    pub fn rests_as_number(&self, now: u64) -> bool {
-        let stages = Stages::new(self, now);
-        let present = stages.present();
-        let absent = if stages.is_ahead() { present.anchor as i64 } else { present.absent(now).0 };
-        present.may_rest_as_number() && absent >= present.capacity as i64
     }
 
     /// The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.

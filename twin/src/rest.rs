@@ -1,14 +1,11 @@
 //! Buckets at rest: the twin of `rest.lua`.
 
-use topup_wire::{
-    bucket::Pace,
-    constants::{EXACT, LATEST_START},
-};
+use topup_wire::constants::{EXACT, LATEST_START};
 
 use crate::{
     record::{PreviousTerms, Record},
     stages::Stages,
-    time::Credit,
+    time::{Credit, arrived},
 };
 
 /// The value of a bucket at rest. Its key expires when the bucket is full.
@@ -119,17 +116,5 @@ impl AtRest {
         }
         (tokens, score) = stages.present().credit(tokens, score, now);
         Some(Snapshot { tokens, score, moved: moved || stepped, stepped })
-    }
-}
-
-/// Tokens and score as of `at` of a bucket that is full at `full_at`, and whether the clock stepped back.
-pub(crate) fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (i64, u64, bool) {
-    if full_at <= at {
-        return (capacity as i64, full_at, false);
-    }
-    let (missing, score) = pace.missing(full_at, at);
-    match u64::try_from(missing).ok().and_then(|missing| capacity.checked_sub(missing)) {
-        Some(tokens) => (tokens as i64, score, false),
-        None => (0, pace.start(at), true),
     }
 }

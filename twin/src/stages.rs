@@ -4,7 +4,7 @@ use topup_wire::limit::ScheduledChange;
 
 use crate::{
     record::{PreviousTerms, Record},
-    rest::arrived,
+    time::arrived,
 };
 
 /// A record as it is after each change of its schedule up to an instant. The record itself is the first.
@@ -105,6 +105,14 @@ impl Record {
         };
         let (anchor, anchored) = changed.migrate(before, self.anchor as i64, self.anchored);
         Self { anchor: anchor as u64, anchored, ..changed }
+    }
+
+    /// Whether a bucket at rest of a token bucket that is written at `now`, and not held, is an integer.
+    pub fn rests_as_number(&self, now: u64) -> bool {
+        let stages = Stages::new(self, now);
+        let present = stages.present();
+        let absent = if stages.is_ahead() { present.anchor as i64 } else { present.absent(now).0 };
+        present.may_rest_as_number() && absent >= present.capacity as i64
     }
 
     /// The change ahead, if it comes before `at`.

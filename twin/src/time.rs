@@ -47,6 +47,18 @@ impl Credit for Pace {
     }
 }
 
+/// Tokens and score as of `at` of a bucket that is full at `full_at`, and whether the clock stepped back.
+pub(crate) fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (i64, u64, bool) {
+    if full_at <= at {
+        return (capacity as i64, full_at, false);
+    }
+    let (missing, score) = pace.missing(full_at, at);
+    match u64::try_from(missing).ok().and_then(|missing| capacity.checked_sub(missing)) {
+        Some(tokens) => (tokens as i64, score, false),
+        None => (0, pace.start(at), true),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

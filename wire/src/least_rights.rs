@@ -83,7 +83,7 @@ pub(crate) fn permitted(command: &Cmd) -> Option<(Cmd, Option<Cmd>)> {
     let [b"EVALSHA", hash, count, rest @ ..] = words.as_slice() else { return None };
     let (keys, args) = rest.split_at_checked(text(count).parse().ok()?)?;
     let mut call = Cmd::new();
-    // Nobody but users with the right to write pauses a limit.
+    // Only users with the right to write pause a limit.
     if args.first().is_some_and(|first| [&b"pause"[..], b"resume", b"clear"].contains(first)) {
         return None;
     }

@@ -15,10 +15,10 @@ use crate::decision::Decision;
 const MAX_SHADOW_TAKES: usize = 1_024;
 
 /// The counts of one limit since the client began.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LimitCounts {
     /// Counts of decisions, by the index of the thread.
-    threads: [OnceLock<Box<Stripe>>; MOST_THREADS],
+    threads: [Stripe; MOST_THREADS],
     /// Counts of all other threads, and trial metrics.
     shared: [AtomicU64; Count::ALL.len()],
     /// The counts that Redis has.
@@ -37,36 +37,21 @@ struct Stripe([AtomicU64; 8]);
 
 // === impl LimitCounts ===
 
-impl Default for LimitCounts {
-    fn default() -> Self {
-        Self {
-            threads: [const { OnceLock::new() }; MOST_THREADS],
-            shared: Default::default(),
-            handed_over: Mutex::default(),
-            #[cfg(feature = "metrics")]
-            emitted: Mutex::default(),
-            shadow_takes: OnceLock::new(),
-        }
-    }
-}
-
 impl LimitCounts {
     /// Counts a decision. Costs no atomic instruction: no other thread writes to the counters of this one.
     #[inline]
     pub(crate) fn add_decision(&self, decision: &Decision) {
         let count = count_of(decision);
-        match self.threads.get(thread_index()).and_then(OnceLock::get) {
+        match self.threads.get(thread_index()) {
             Some(stripe) => stripe.add(count),
-            None => self.add_first(count),
+            None => self.add_shared(count),
         }
     }
 
+    /// Out of the way of a thread with counters of its own.
     #[cold]
-    fn add_first(&self, count: Count) {
-        match self.threads.get(thread_index()) {
-            Some(stripe) => stripe.get_or_init(Box::default).add(count),
-            None => self.add(count),
-        }
+    fn add_shared(&self, count: Count) {
+        self.add(count);
     }
 
     /// Adds 1 to `count`.
@@ -98,7 +83,7 @@ impl LimitCounts {
         for count in Count::ALL {
             counts.set(count, self.shared[count as usize].load(Relaxed));
         }
-        for stripe in self.threads.iter().filter_map(OnceLock::get) {
+        for stripe in &self.threads {
             for count in Count::DECISIONS {
                 counts.set(count, counts.get(count) + stripe.0[count as usize].load(Relaxed));
             }

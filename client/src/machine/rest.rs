@@ -66,7 +66,7 @@ impl Terms {
 
     /// Whether the key still existed after the bucket was full, so that a take of `count` tokens counted from a past instant.
     /// `full_at` is the full instant after that take. A put-back causes this, since no expiry is ever moved to an earlier
-    /// instant. So does a step back of the clock of Redis.
+    /// instant. A step back of the clock of Redis causes it, too.
     pub(super) fn has_outlived(&self, count: u64, full_at: u64, earliest: u64) -> bool {
         full_at.saturating_sub(self.time_of(count)).saturating_add(EXPIRY) < earliest
     }

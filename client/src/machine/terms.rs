@@ -128,7 +128,7 @@ impl Terms {
         }
     }
 
-    /// Whether a bucket fills by an eighth of a token at most, in `micros` and in the time for which other workers have its
+    /// Whether a bucket fills by an eighth of a token at most. The time is `micros`, and that for which other workers have its
     /// tokens in hand. A put-back of an unused token then exceeds the capacity by an eighth at most.
     ///
     /// Always false for a window: the instant at which its tokens come back depends on each take. Always true for a

@@ -131,6 +131,16 @@ impl LimitHandle {
         self.special.load(Relaxed) & ON_TRIAL != 0
     }
 
+    /// Counts a decision. `false` if it needs more than that, and is not counted yet.
+    #[inline]
+    pub(crate) fn count(&self, decision: &Decision) -> bool {
+        let is_plain = !self.is_special();
+        if is_plain {
+            self.counts.add_decision(decision);
+        }
+        is_plain
+    }
+
     /// Whether a decision needs more than to be counted: the limit is on trial, or counts denied takes by key.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {

@@ -4,7 +4,7 @@ use std::{fmt::Display, time::Duration};
 
 use topup_wire::limit::{
     Algorithm, Capacity, Holds, Lease, Limit as Published, LimitName, Mode, OnAbandon, OnChange, OnOutage,
-    Percent, Period, Rate, Rollout, Rule, Schedule, ScheduledChange, Shards, Supply, Terms, TopKeys, Windows,
+    Percent, Period, Rate, Rollout, Rule, Schedule, ScheduledChange, Supply, Terms, Windows,
 };
 
 /// The refill period of limits without catch-up, unless set: as that of the daemon.
@@ -281,23 +281,16 @@ impl Spec {
             rate: *rate,
         });
         Published {
-            name,
             keyed: self.keyed,
-            algorithm: self.algorithm,
-            terms: Terms { capacity, supply },
             catch_up: self.catch_up,
             on_change: self.on_change,
             tick: self.tick,
-            shards: Shards::ONE,
             lease: self.lease,
             rollout: self.rollout,
             on_outage: self.on_outage,
-            candidate: false,
-            compared: Percent::NONE,
-            top_keys: TopKeys::NONE,
-            penalty: None,
             holds: self.holds,
             schedule: Schedule::new(ahead.filter(|change| change.at > now)),
+            ..Published::plain(name, self.algorithm, Terms { capacity, supply })
         }
     }
 

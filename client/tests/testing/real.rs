@@ -12,7 +12,7 @@ use topup_embedded::RedisServer;
 use topup_wire::{
     connection::connect_lazily,
     keyspace::ShardKeys,
-    limit::{self, Algorithm, Capacity, Percent, Rollout, Rule, Schedule, Shards, Supply, Terms, Windows},
+    limit::{self, Algorithm, Capacity, Rule, Shards, Supply, Terms, Windows},
     namespace::{InNamespace, Namespace},
     scripts::{self, Health},
 };
@@ -48,25 +48,8 @@ async fn publish(url: &str) {
             true => Supply::Windows(Windows::new(&rules, false).unwrap()),
             false => Supply::Rate("40/d".parse().unwrap()),
         };
-        let limit = limit::Limit {
-            name: name(place).parse().unwrap(),
-            keyed: true,
-            algorithm,
-            terms: Terms { capacity, supply },
-            catch_up: true,
-            on_change: limit::OnChange::Keep,
-            tick: Duration::from_millis(100),
-            shards: Shards::ONE,
-            lease: None,
-            rollout: Rollout::default(),
-            on_outage: None,
-            candidate: false,
-            compared: Percent::NONE,
-            top_keys: limit::TopKeys::NONE,
-            penalty: None,
-            holds: limit::Holds::default(),
-            schedule: Schedule::NONE,
-        };
+        let terms = Terms { capacity, supply };
+        let limit = limit::Limit::plain(name(place).parse().unwrap(), algorithm, terms);
         let keys = ShardKeys::new(redis.namespace(), &limit.name, 0);
         scripts::register(redis, &limit.name, Shards::ONE).await.unwrap();
         scripts::publish(redis, &keys, &limit, None, None).await.unwrap();

@@ -12,7 +12,7 @@ use topup_twin::{
 };
 use topup_wire::{
     bucket::Operation,
-    limit::{self, Algorithm, Capacity, Percent, Rollout, Rule, Schedule, Shards, Supply, Terms, Windows},
+    limit::{self, Algorithm, Capacity, Rule, Supply, Terms, Windows},
     reply::{Settled, Verdict},
 };
 
@@ -52,26 +52,8 @@ impl<S: State> Model for Of<S> {
 }
 
 fn record(algorithm: Algorithm, capacity: u64, supply: Supply) -> Record {
-    let limit = limit::Limit {
-        name: "api".parse().unwrap(),
-        keyed: false,
-        algorithm,
-        terms: Terms { capacity: Capacity::new(capacity).unwrap(), supply },
-        catch_up: true,
-        on_change: limit::OnChange::Keep,
-        tick: Duration::from_millis(100),
-        shards: Shards::ONE,
-        lease: None,
-        rollout: Rollout::default(),
-        on_outage: None,
-        candidate: false,
-        compared: Percent::NONE,
-        top_keys: limit::TopKeys::NONE,
-        penalty: None,
-        holds: limit::Holds::default(),
-        schedule: Schedule::NONE,
-    };
-    Record::new(&limit, BEGAN)
+    let terms = Terms { capacity: Capacity::new(capacity).unwrap(), supply };
+    Record::new(&limit::Limit::plain("api".parse().unwrap(), algorithm, terms), BEGAN)
 }
 
 fn windows(rules: &[&str], aligned: bool) -> (u64, Supply) {

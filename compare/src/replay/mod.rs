@@ -24,7 +24,7 @@ use crate::{
     report::tell,
     rule::Rule,
     score::{Played, Score},
-    traffic::{Fault, Keys, Pattern, TICK, Traffic},
+    traffic::{Keys, Pattern, TICK, Traffic},
 };
 
 /// Takes a second that four workers can ask for and still be on time, on two CPUs.
@@ -115,17 +115,7 @@ pub async fn run(
 fn traffic(trace: &Trace, rule: Rule, speed: u64) -> Traffic {
     let takes = trace.entries.iter().map(|entry| (entry.at / speed, entry.key, entry.count)).collect();
     let time: Micros = trace.length() / speed + 1;
-    Traffic {
-        name: "trace".to_owned(),
-        says: format!("the takes of the trace, {speed} times as fast, at {speed} times the rate"),
-        rule: rule.sped_up(speed),
-        keys: Keys::Even(trace.keys.len() as u32),
-        pattern: Pattern::Trace(takes),
-        most: 1,
-        time,
-        skewed: false,
-        workers: None,
-        fault: Fault::None,
-        quick: false,
-    }
+    let says = format!("the takes of the trace, {speed} times as fast, at {speed} times the rate");
+    let keys = Keys::Even(trace.keys.len() as u32);
+    Traffic { rule: rule.sped_up(speed), keys, ..Traffic::new("trace", &says, Pattern::Trace(takes), time) }
 }

@@ -126,7 +126,8 @@ fn near_full(workers: u32) -> Traffic {
 // === impl Traffic ===
 
 impl Traffic {
-    fn new(name: &str, says: &str, pattern: Pattern, time: Micros) -> Self {
+    /// A traffic of one bucket under the usual rule.
+    pub(crate) fn new(name: &str, says: &str, pattern: Pattern, time: Micros) -> Self {
         Self {
             name: name.to_owned(),
             says: says.to_owned(),

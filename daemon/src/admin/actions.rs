@@ -83,7 +83,7 @@ pub(super) async fn resume(State(state): State<AdminState>, body: Bytes) -> Resp
     concluded("resumed", &limit, timeout(LONGEST, resumed).await)
 }
 
-/// What the body says, and a connection.
+/// The request in the body, and a connection.
 #[allow(clippy::result_large_err, reason = "an answer that is sent at once")]
 fn begin<T: DeserializeOwned>(state: &AdminState, body: &Bytes) -> Result<(T, Connection), Response> {
     let named = serde_json::from_slice(body)

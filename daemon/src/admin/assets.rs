@@ -9,7 +9,7 @@ use http::{
     header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY},
 };
 
-/// What the page may load: its own files, and the news of this server. No text becomes a script or markup.
+/// The page may load its own files, and the news of this server. No text becomes a script or markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";

@@ -38,7 +38,7 @@ impl Taken {
     }
 }
 
-/// What a stream holds.
+/// The state of a stream.
 struct Stream {
     past: Option<Bytes>,
     news: watch::Receiver<Bytes>,

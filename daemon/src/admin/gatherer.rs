@@ -17,8 +17,8 @@ use crate::{
 
 /// The time between two events.
 const TICK: Duration = Duration::from_secs(1);
-/// A report begins no sooner after the one before than so many times as long as that one took. So pages take a quarter of
-/// a connection's time at most, and a large state is read less often.
+/// A report begins no sooner after the one before than so many times as long as that one took. Pages
+/// therefore take a quarter of a connection's time at most, and a large state is read less often.
 const REST: u32 = 3;
 
 /// A report.

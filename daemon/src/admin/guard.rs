@@ -1,4 +1,4 @@
-//! What a request has to show before it is answered.
+//! The guard: a request shows host, token and length before it is answered.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -31,7 +31,7 @@ pub(super) struct Guard {
     token: Option<Arc<Token>>,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// The page without its data.

@@ -35,7 +35,7 @@ pub(super) fn news(state: &AdminState, report: Option<(&StatusReport, Duration)>
     })
 }
 
-/// What the daemon waits for before it is ready.
+/// The conditions that the daemon waits for before it is ready.
 pub(super) fn awaited(status: &EngineStatus) -> Vec<String> {
     let mut awaited = Vec::new();
     if !status.connected {

@@ -1,6 +1,6 @@
 //! The pages of the admin server.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
     Router,
@@ -44,6 +44,7 @@ pub(super) fn router(state: AdminState, rules: Guard) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/limits", get(limits))
+        .route("/top", get(top))
         .route("/buckets/{limit}", get(bucket))
         .route("/buckets/{limit}/{*key}", get(keyed_bucket))
         .layer(from_fn_with_state(rules, guard))
@@ -82,6 +83,14 @@ async fn readyz(State(state): State<AdminState>) -> Response {
 async fn limits(State(state): State<AdminState>) -> Response {
     let report = state.report().await;
     json_of(report.generation.is_some(), &json!({ "problems": report.problems, "limits": report.limits }))
+}
+
+/// The most denied keys of each limit that tells them.
+async fn top(State(state): State<AdminState>) -> Response {
+    let report = state.report().await;
+    let told = report.limits.iter().filter_map(|row| Some((&row.name, row.top_denied.as_ref()?)));
+    let told: BTreeMap<_, _> = told.collect();
+    json_of(report.generation.is_some(), &json!({ "problems": report.problems, "top_denied": told }))
 }
 
 /// The key may be in the query, since a browser takes the keys "." and ".." in a path for folders.

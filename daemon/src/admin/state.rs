@@ -1,4 +1,4 @@
-//! What all pages of the admin server read.
+//! The state that all pages of the admin server read.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,7 +26,7 @@ use crate::{
 /// Most streams of events at once.
 pub(super) const MOST_STREAMS: usize = 16;
 
-/// What all pages read.
+/// The state that all pages read.
 #[derive(Clone)]
 pub(crate) struct AdminState(Arc<Shared>);
 
@@ -131,7 +131,7 @@ impl AdminState {
         &self.0.metrics
     }
 
-    /// What the schedules of `config` do after `now`.
+    /// The changes that the schedules of `config` make after `now`.
     pub(super) fn upcoming(&self, config: &Arc<Config>, now: u64) -> Vec<Change> {
         self.0.upcoming.lock().unwrap_or_else(PoisonError::into_inner).after(config, now)
     }

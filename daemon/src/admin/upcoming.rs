@@ -1,4 +1,4 @@
-//! What the schedules and calendar refills of the config do next.
+//! The next changes by schedules and calendar refills of the config.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const MOST_OF_LIMIT: usize = 2;
 pub(super) struct Change {
     limit: String,
     at: String,
-    /// What is so from then on.
+    /// The terms from then on, in words.
     what: String,
     #[serde(skip)]
     instant: u64,

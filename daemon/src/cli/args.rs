@@ -1,134 +1,15 @@
-//! The arguments of the command line, and the texts of its help.
+//! The arguments of commands, and the texts of their help.
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use clap_complete::Shell;
 use topup_wire::{limit::LimitName, namespace::Namespace};
 
-use super::{
-    limits::Limits,
-    pause::{Pause, Resume},
-    plan::Plan,
-    reload::Reload,
-    schema::Schema,
-    set::{Drain, Set},
-    top::Top,
-};
 use crate::{
     config::{RedisUrl, RedisUrlError},
     config_source::URL_VARIABLE,
 };
-
-/// Keeps token buckets in Redis topped up.
-///
-/// A config file names the limits. Workers link the client crate and take tokens from the buckets of these limits.
-/// `topupd run` is the service. The other commands check a config, or look at published limits and take by hand.
-#[derive(Debug, Parser)]
-#[command(name = "topupd", version, after_help = AFTER_HELP, max_term_width = 100)]
-pub(super) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-const AFTER_HELP: &str = "\
-Environment:
-  TOPUP_REDIS_URL  URL of the Redis; overrides the systemd credential redis-url and redis.url of the config
-  TOPUP_LOG        Least level to log: error, warn, info (default), debug, trace
-  NO_COLOR         No colours, even on a terminal
-
-Errors:
-  With --json, an error is on standard output, where the answer would be:
-  {\"error\": {\"kind\": \"usage\" | \"config\" | \"undecided\", \"exit_code\": N, \"message\": \"...\"}}
-
-Exit codes:
-  0   done, or the take was allowed; of status: all is well
-  1   the take was denied
-  2   no decision: Redis is away or refuses, no such limit is published, or a live daemon has the limit to remove
-  3   of status: nothing is published
-  4   of status: no daemon is alive, and workers go on without
-  5   of status: something needs a look
-  6   of plan: the reload would change something, or refuse a limit
-  64  wrong usage
-  78  wrong config";
-
-#[derive(Debug, Subcommand)]
-pub(super) enum Command {
-    /// Run the daemon: publish the limits of the config and keep their buckets topped up
-    ///
-    /// TERM and INT end the daemon within a second, and a second one ends it at once. HUP reads the config again. A
-    /// file with a mistake is refused as a whole. USR1 logs the status in one line. Any number of daemons may serve one
-    /// Redis.
-    Run(Run),
-    /// Check a config file, and print every problem with its line
-    Check(Check),
-    /// Tell what a reload with a config file would change, and change nothing
-    ///
-    /// Only reads from Redis. Compares the file with what is published, whether a daemon runs or not. Exits with 6 if
-    /// anything would change or be refused. While Redis is away, it tells what the file alone shows, and exits with 2.
-    Plan(Plan),
-    /// Print a JSON Schema of the config, with which editors complete and check
-    Schema(Schema),
-    /// Take tokens from a bucket, all or nothing
-    Take(Take),
-    /// Print the answer that a take of one token would get, and take nothing
-    #[command(after_help = "Examples:\n  topupd peek api\n  topupd peek user --key alice --json")]
-    Peek(Bucket),
-    /// Fill a bucket
-    #[command(after_help = "Example:\n  topupd reset user --key alice")]
-    Reset(Bucket),
-    /// Answer like CL.THROTTLE of the Redis module redis-cell: five whole numbers, one on each line
-    ///
-    /// The numbers are: 1 if limited, else 0. The most at once, MAX_BURST + 1. The number left now. Seconds until the
-    /// same request is allowed, or -1 if it was. Seconds until the most is left again. The module answers if Redis has
-    /// it, or else a script of topup. No limit needs to be published.
-    Throttle(Throttle),
-    /// List the published limits
-    Limits(Limits),
-    /// Set the tokens of a bucket
-    ///
-    /// Tokens that are too many are taken, and those that are missing are put back. Traffic goes on beside it, and tokens
-    /// that workers have in hand stay theirs.
-    Set(Set),
-    /// Empty a bucket
-    Drain(Drain),
-    /// Pause a limit, or one key of it, in all workers
-    ///
-    /// Workers obey within a quarter of a second. Takes are denied until the end, and waits wait. A longer pause stays as
-    /// it is. It holds whether a daemon runs or not.
-    Pause(Pause),
-    /// End a pause
-    Resume(Resume),
-    /// Have the daemons of this host read their config again, and tell whether they applied it
-    ///
-    /// Names the problems of a config that is refused, and ends with 78 then. The config before stays in force.
-    Reload(Reload),
-    /// Remove a published limit that no live daemon has in its config
-    ///
-    /// The limit goes with all its buckets. If a live daemon has the limit in its config, only the claims of configs
-    /// without a live daemon end. The live daemon then takes the limit over.
-    Remove(Remove),
-    /// Show whether all is well, the live daemons, and the published limits with their active buckets
-    ///
-    /// The answer comes within 2 s whatever state Redis is in. It names each problem and what to do about it, and the
-    /// exit code tells the worst one.
-    Status(Status),
-    /// Show limits, daemons and problems live in the terminal
-    ///
-    /// Where standard output is no terminal, one plain table is printed instead.
-    Top(Top),
-    /// Print the Redis users of workers, daemons and viewers, each with the rights it needs
-    ///
-    /// One command on each line, for redis-cli. A user has no password yet, so nobody can sign in as it:
-    /// ACL SETUSER topup-worker '>PASSWORD'. Redis 7.0 or newer.
-    Acl(Acl),
-    /// Print the manual page, for man(1)
-    Man(Man),
-    /// Print the completions of a shell
-    ///
-    /// For bash: topupd completions bash > ~/.local/share/bash-completion/completions/topupd
-    Completions(Completions),
-}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  topupd acl | redis-cli")]

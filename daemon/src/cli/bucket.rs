@@ -16,9 +16,9 @@ use topup_wire::{
 use super::{
     args::{Bucket, Take},
     exit::Exit,
-    limit_name::{find, parse},
+    limit_name::open_limit,
     output::print_line,
-    redis::{Failure, ask, check_schema, connect, run_as},
+    redis::{Failure, ask, run_as},
 };
 use crate::{
     clock::Moment,
@@ -79,11 +79,9 @@ pub(super) struct BucketLocation(report::BucketLocation);
 
 impl BucketLocation {
     pub(super) async fn find(bucket: &Bucket) -> Result<Self, Failure> {
-        let name = parse(&bucket.limit, bucket.key.as_deref())?;
-        let mut connection = connect(&bucket.connect)?;
-        check_schema(&mut connection).await?;
-        let limit = find(&mut connection, &name, bucket.key.as_deref()).await?;
-        Ok(Self(report::BucketLocation::of(connection, limit, bucket.key.as_deref())?))
+        let key = bucket.key.as_deref();
+        let (connection, limit) = open_limit(&bucket.connect, &bucket.limit, key).await?;
+        Ok(Self(report::BucketLocation::of(connection, limit, key)?))
     }
 
     /// Counts a take, as a worker does. A take that is not counted is decided all the same.

@@ -4,10 +4,7 @@ use std::io::Write;
 
 use clap::CommandFactory;
 
-use super::{
-    args::{Cli, Completions},
-    exit::Exit,
-};
+use super::{args::Completions, command::Cli, exit::Exit};
 
 pub(super) fn main(args: &Completions) -> Exit {
     let mut text = Vec::new();

@@ -17,7 +17,7 @@ pub enum Exit {
     NoDaemon,
     /// `status`: takes are decided, but something needs a look.
     Degraded,
-    /// Of `plan`: the reload would change something, or refuse a limit.
+    /// `plan`: the reload would change something, or refuse a limit.
     Changes,
     /// Wrong usage.
     Usage,

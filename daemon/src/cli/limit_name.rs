@@ -8,25 +8,37 @@ use topup_wire::{
     scripts,
 };
 
-use super::redis::{Failure, ask};
+use super::{
+    args::Connect,
+    redis::{Failure, ask, check_schema, connect},
+};
 
 /// The least likeness (0 to 1) at which a published limit is suggested for an unknown one.
 const LIKENESS: f64 = 0.5;
 /// Most limits that an error names.
 const MOST_NAMED: usize = 12;
 
+/// A connection, and the published limit `name`. Both names are checked before Redis is asked.
+pub(super) async fn open_limit(
+    server: &Connect,
+    name: &str,
+    key: Option<&str>,
+) -> Result<(Connection, Limit), Failure> {
+    let name = parse(name, key)?;
+    let mut connection = connect(server)?;
+    check_schema(&mut connection).await?;
+    let limit = find(&mut connection, &name, key).await?;
+    Ok((connection, limit))
+}
+
 /// The names of a limit and of a key, if they can be such.
-pub(super) fn parse(name: &str, key: Option<&str>) -> Result<LimitName, Failure> {
+fn parse(name: &str, key: Option<&str>) -> Result<LimitName, Failure> {
     key.map(Key::new).transpose().map_err(|error| Failure::Usage(error.into()))?;
     name.parse().map_err(|error| Failure::Usage(anyhow::Error::new(error)))
 }
 
 /// The published limit `name`, if it may have a bucket of `key`. Without a key, all its buckets may be meant.
-pub(super) async fn find(
-    connection: &mut Connection,
-    name: &LimitName,
-    key: Option<&str>,
-) -> Result<Limit, Failure> {
+async fn find(connection: &mut Connection, name: &LimitName, key: Option<&str>) -> Result<Limit, Failure> {
     let Some(published) = ask(scripts::read_limit(connection, name)).await? else {
         return Err(unknown(connection, name).await);
     };

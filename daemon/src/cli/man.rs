@@ -5,11 +5,7 @@ use std::{fs, io::Write, path::Path};
 use anyhow::Context;
 use clap::CommandFactory;
 
-use super::{
-    args::{Cli, Man},
-    exit::Exit,
-    output::print_error,
-};
+use super::{args::Man, command::Cli, exit::Exit, output::print_error};
 
 /// Programs for administrators.
 const SECTION: &str = "8";

@@ -4,6 +4,7 @@ mod acl;
 mod args;
 mod bucket;
 mod check;
+mod command;
 mod completions;
 mod exit;
 mod limit_name;
@@ -29,8 +30,8 @@ mod top;
 
 use std::ffi::OsString;
 
-use args::{Cli, Command};
 use clap::{Parser, error::ErrorKind};
+use command::{Cli, Command};
 use output::eprint_line;
 use redis::Failure;
 use topup_wire::connection;

@@ -4,7 +4,7 @@ use std::{env, fs, path::Path};
 
 use clap::{Command, CommandFactory};
 
-use super::args::Cli;
+use super::command::Cli;
 
 const HEAD: &str = "\
 # Command line

@@ -13,9 +13,9 @@ use topup_wire::{
 use super::{
     args::{Connect, parse_duration},
     exit::Exit,
-    limit_name::{find, parse},
+    limit_name::open_limit,
     output::print_line,
-    redis::{Failure, ask, check_schema, connect, run_as},
+    redis::{Failure, ask, run_as},
     table::printable,
 };
 use crate::text::length;
@@ -66,10 +66,7 @@ pub(super) struct Resume {
 pub(super) fn pause(args: &Pause) -> Exit {
     run_as(args.json, async {
         let key = args.key.as_deref();
-        let name = parse(&args.limit, key)?;
-        let mut connection = connect(&args.connect)?;
-        check_schema(&mut connection).await?;
-        let limit = find(&mut connection, &name, key).await?;
+        let (mut connection, limit) = open_limit(&args.connect, &args.limit, key).await?;
         if args.time.is_zero() {
             return Err(Failure::Usage(anyhow!("a pause takes time: `topupd resume` ends one")));
         }
@@ -95,10 +92,7 @@ pub(super) fn pause(args: &Pause) -> Exit {
 pub(super) fn resume(args: &Resume) -> Exit {
     run_as(args.json, async {
         let key = args.key.as_deref();
-        let name = parse(&args.limit, key)?;
-        let mut connection = connect(&args.connect)?;
-        check_schema(&mut connection).await?;
-        let limit = find(&mut connection, &name, key).await?;
+        let (mut connection, limit) = open_limit(&args.connect, &args.limit, key).await?;
         let reply = match args.all {
             true => ask(scripts::resume_all(&mut connection, &limit.name)).await?,
             false => ask(scripts::resume(&mut connection, &limit.name, key)).await?,

@@ -26,7 +26,7 @@ pub(super) fn main(args: Run) -> Exit {
     let (config, refused) = match files.parse() {
         Ok(config) => (config, None),
         Err(problems) => match source.load_without_limits() {
-            // What is published is refilled. A private Redis has nothing published.
+            // The daemon refills the published limits. A private Redis has none.
             Ok(config) if !args.embedded => (config, Some(problems)),
             _ => {
                 eprint_line(&problems.to_string());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{counts::Count, namespace::Namespace};
 
+use super::table::{Table, printable};
 use crate::{
     report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, PauseRow, Problem, StatusReport},
     text::{counted, length},
@@ -39,23 +40,8 @@ pub(super) fn render(report: &StatusReport) -> String {
             lines.push(format!("    config on disk refused since {since}: {problem}"));
         }
     }
-    let width = report.limits.iter().map(|row| row.name.len()).max().unwrap_or(0).max(5);
     lines.push(String::new());
-    lines.push(format!(
-        "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
-        "limit", "algorithm", "capacity", "rate", "tokens", "active", "allowed/s", "denied/s"
-    ));
-    for row in &report.limits {
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let rate = row.rate.as_deref().unwrap_or("calendar");
-        let (tokens, active) = (number(row.tokens), number(row.active));
-        let pace = |pace: Option<f64>| pace.map_or_else(|| "-".to_owned(), |pace| format!("{pace:.1}"));
-        let (allowed, denied) = (pace(row.allowed_per_second), pace(row.denied_per_second));
-        lines.push(format!(
-            "{:width$}  {:17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}",
-            row.name, row.algorithm, row.capacity, rate, tokens, active, allowed, denied
-        ));
-    }
+    lines.push(limits(&report.limits));
     if !report.pauses.is_empty() {
         lines.push(String::new());
         lines.extend(report.pauses.iter().map(pause));
@@ -66,7 +52,39 @@ pub(super) fn render(report: &StatusReport) -> String {
         lines.extend(findings);
     }
     lines.extend(report.limits.iter().flat_map(trial));
+    lines.extend(report.limits.iter().flat_map(most_denied));
     lines.join("\n")
+}
+
+/// The table of limits.
+fn limits(limits: &[LimitRow]) -> String {
+    let figures = ["capacity", "rate", "tokens", "active", "allowed/s", "denied/s"];
+    let mut table = Table::new(&["limit", "algorithm", "mode"], &figures);
+    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let pace = |pace: Option<f64>| pace.map_or_else(|| "-".to_owned(), |pace| format!("{pace:.1}"));
+    for row in limits {
+        table.row([
+            row.name.clone(),
+            row.algorithm.to_owned(),
+            row.mode.to_owned(),
+            row.capacity.to_string(),
+            row.rate.clone().unwrap_or_else(|| "calendar".to_owned()),
+            number(row.tokens),
+            number(row.active),
+            pace(row.allowed_per_second),
+            pace(row.denied_per_second),
+        ]);
+    }
+    table.render()
+}
+
+/// The lines about the most denied keys of a limit that tells them.
+fn most_denied(row: &LimitRow) -> Vec<String> {
+    let Some(top) = row.top_denied.as_ref().filter(|top| !top.keys.is_empty()) else { return Vec::new() };
+    let more = if top.missing > 0 { format!(" (each up to {} more)", top.missing) } else { String::new() };
+    let mut lines = vec![String::new(), format!("{}: most denied keys of the last minutes{more}", row.name)];
+    lines.extend(top.keys.iter().map(|key| format!("  {} denied  {}", key.denied, printable(&key.key))));
+    lines
 }
 
 /// The line about a paused limit or key.

@@ -2,7 +2,7 @@
 
 use std::{iter, time::Duration};
 
-use topup_wire::limit::{Algorithm, Holds, LimitName, Percent, Rollout, Shards};
+use topup_wire::limit::{Algorithm, Holds, LimitName, Percent, Rollout, Shards, TopKeys};
 
 use super::{
     diagnostics::Location,
@@ -32,6 +32,7 @@ pub(super) fn check(
     check_lease(&raw, table);
     check_compare_percent(&raw, table);
     check_max_debt(&raw, table);
+    let top_keys = top_keys(&raw, table);
     let keyed = raw.keyed.is_some_and(|keyed| keyed.value);
     let supply = match (&raw.rate, raw.refill, &raw.windows) {
         (.., Some(windows)) => SupplyConfig::Windows(windows.value),
@@ -61,7 +62,7 @@ pub(super) fn check(
         on_outage: value(raw.on_outage.as_ref()),
         candidate: raw.candidate.map(|candidate| candidate.value),
         compared: value(raw.compare_percent.as_ref()).unwrap_or(Percent::NONE),
-        top_keys: value(raw.top_keys.as_ref()).unwrap_or_default(),
+        top_keys,
         penalty: value(raw.penalty.as_ref()),
         holds: Holds::new(
             value(raw.max_debt.as_ref()).unwrap_or(0),
@@ -78,6 +79,18 @@ pub(super) fn check(
 
 fn value<T: Copy>(located: Option<&Located<T>>) -> Option<T> {
     located.map(|located| located.value)
+}
+
+/// The keys that are told, as hashes or as they are.
+fn top_keys(raw: &RawLimit, table: &RawTable<'_>) -> TopKeys {
+    if let Some(hashed) = raw.hash_top_keys.as_ref().filter(|hashed| hashed.value && !table.has("top_keys")) {
+        table.error(
+            &hashed.location,
+            "no keys are told that could be hashed: write top_keys = 20, or remove hash_top_keys",
+        );
+    }
+    let is_hashed = value(raw.hash_top_keys.as_ref()).unwrap_or_default();
+    value(raw.top_keys.as_ref()).unwrap_or_default().hashed(is_hashed)
 }
 
 fn check_refill(raw: &RawLimit, table: &RawTable<'_>) {

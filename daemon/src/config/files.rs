@@ -55,16 +55,20 @@ impl ConfigFiles {
         self.folder.as_deref()
     }
 
-    /// The problem of a config file without any content. A file that is being written may be empty for a moment.
+    /// The problem of a file without any content. A file that is being written may be empty for a moment.
     pub fn blank(&self) -> Option<Problem> {
-        let is_blank = self.main.text.as_ref().is_ok_and(|text| text.trim().is_empty());
-        is_blank.then(|| Problem {
-            file: self.main.name.clone(),
+        let is_blank = |file: &&SourceFile| file.text.as_ref().is_ok_and(|text| text.trim().is_empty());
+        let problem = |file: &SourceFile, limits: &str| Problem {
+            file: file.name.clone(),
             line: Some(1),
             key: String::new(),
-            message: "the file is empty, and a watched file may be so by accident: to remove all limits, reload by HUP"
-                .to_owned(),
-        })
+            message: format!(
+                "the file is empty, and a watched file may be so by accident: to remove {limits}, reload by HUP"
+            ),
+        };
+        let main = Some(&self.main).filter(is_blank).map(|file| problem(file, "all limits"));
+        let included = || self.included.iter().flatten().find(is_blank);
+        main.or_else(|| included().map(|file| problem(file, "its limits, remove the file, or")))
     }
 }
 

@@ -278,6 +278,13 @@ pub(super) const LIMIT: &[ConfigKey] = &[
     )
     .or("0"),
     key(
+        "hash_top_keys",
+        "hash_top_keys = true",
+        Kind::Flag,
+        "Whether hashes stand for these keys, in Redis and wherever they are shown.",
+    )
+    .or("false"),
+    key(
         "penalty",
         r#"penalty = { after = 5, within = "1min", block = "10min" }"#,
         Kind::Table(PENALTY),

@@ -109,7 +109,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 19] {
         ),
         ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
         ("compare_percent", limit.compared.get().to_string()),
-        ("top_keys", limit.top_keys.get().to_string()),
+        ("top_keys", limit.top_keys.to_string()),
         ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
         ("max_debt", limit.holds.max_debt().to_string()),
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),

@@ -272,7 +272,7 @@ async fn top_denied(connection: &mut Connection, limit: &Limit) -> Option<TopDen
     }
     let denied = scripts::most_denied(connection, &limit.name, limit.top_keys).await.ok()?;
     let keys = denied.keys.into_iter().map(|(key, denied)| DeniedKey { key, denied }).collect();
-    Some(TopDenied { keys, missing: denied.missing })
+    Some(TopDenied { hashed: limit.top_keys.is_hashed(), keys, missing: denied.missing })
 }
 
 fn rate(limit: &Limit) -> Option<String> {

@@ -140,6 +140,8 @@ pub(crate) struct ConflictRow {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct TopDenied {
+    /// Whether hashes stand for the keys.
+    pub(crate) hashed: bool,
     /// The most denied key first.
     pub(crate) keys: Vec<DeniedKey>,
     /// The most denied takes that a key may have had beyond those told.

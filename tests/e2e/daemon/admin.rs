@@ -15,7 +15,7 @@ use topup_tests::{Cli, Daemon, Redis, SOON, Signal, eventually};
 use super::ready;
 
 const LIMITS: &str = "[limit.api]\ncapacity = 3\nrate = \"1/h\"\n[limit.user]\nkeyed = true\ncapacity = 5\nrate = \"10/s\"\n\
-                      [limit.report]\nalgorithm = \"fixed-window\"\nlimit = 7\nwindow = \"1h\"\n";
+                      top_keys = 3\nhash_top_keys = true\n[limit.report]\nalgorithm = \"fixed-window\"\nlimit = 7\nwindow = \"1h\"\n";
 
 fn on_port(limits: &str) -> String {
     format!("[admin]\nlisten = \"127.0.0.1:0\"\n{limits}")
@@ -133,6 +133,10 @@ async fn metrics_and_pages_show_the_published_state() {
     let names: Vec<_> =
         limits["limits"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["api", "report", "user"]);
+    assert_eq!(
+        get(&address, "/top").await.json()["top_denied"],
+        serde_json::json!({"user": {"hashed": true, "keys": [], "missing": 0}})
+    );
     let bucket = get(&address, "/buckets/api").await.json();
     assert_eq!(
         (&bucket["tokens"], &bucket["capacity"], &bucket["would_deny"]),

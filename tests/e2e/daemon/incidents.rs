@@ -1,14 +1,14 @@
 //! Incidents, as the person on call meets them. `topupd status` answers within 2 s. It says what is wrong and what to do,
 //! and has an exit code for each.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use redis::Cmd;
 use serde_json::Value;
-use tokio::process::Command;
 use topup_embedded::{RedisServer, ReservedPort};
-use topup_tests::{Cli, Launch, Proxy, Redis, SOON, Signal, Stalls, clock, eventually, stalls::void};
+use topup_tests::{
+    Cli, Launch, Loading, Proxy, Redis, SOON, Signal, Stalls, clock, eventually, stalls::void,
+};
 
 use super::{GONE, is_late_by_seconds, ready};
 
@@ -172,22 +172,11 @@ async fn a_slow_redis_is_told_from_one_that_is_away() {
 
 #[tokio::test]
 async fn a_redis_that_loads_its_data_is_told_from_one_that_is_away() {
-    let (redis, port) = (Redis::start().await, ReservedPort::reserve().unwrap());
-    let (keys, value): (Vec<String>, _) = ((0..600).map(|key| key.to_string()).collect(), random());
-    redis.ask_all::<(), 3>(keys.iter().map(|key| ["SET", key, &value])).await;
-    redis.ask::<()>(&["SAVE"]).await;
-    // A key takes a tenth of a second to load. Redis looks at its clients once in a KiB.
-    let _loading = Command::new("redis-server")
-        .args(["--bind", "127.0.0.1", "--port", &port.number().to_string(), "--key-load-delay", "100000"])
-        .args(["--loading-process-events-interval-bytes", "1024", "--dir"])
-        .arg(redis.server.folder())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let url = format!("redis://127.0.0.1:{}", port.number());
-    eventually(SOON, async || cause(&url).await == "loading").await;
-    status(&url).await.is(UNDECIDED, "loading", "loading its data");
+    let (redis, value) = (Redis::start().await, random());
+    let data: Vec<_> = (0..600).map(|key| (key.to_string(), value.clone())).collect();
+    let loading = Loading::of(&redis, &data, 100_000).await;
+    eventually(SOON, async || cause(loading.url()).await == "loading").await;
+    status(loading.url()).await.is(UNDECIDED, "loading", "loading its data");
 }
 
 const TICKS: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 9\nrate = \"1/h\"\n";

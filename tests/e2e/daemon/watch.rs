@@ -1,19 +1,27 @@
 //! `watch = true`: the daemon reloads by itself.
+//!
+//! By hand, with so many random edits, and as many broken ones:
+//!
+//! `TOPUP_TEST_EDITS=100 cargo test -p topup-tests --test e2e -- watch::random_edits --nocapture`
 
-use std::{fs, path::Path, time::Duration};
+use std::{env, fs, path::Path, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use topup_tests::{Daemon, Launch, Pace, Redis, SOON, Signal, Stalls, Workers, clock, eventually};
 
+/// Edits, unless the environment names a number.
 const EDITS: u64 = 100;
+/// Broken edits, unless it does.
+const BROKEN_EDITS: usize = 10;
 /// The longest time from an edit to its effect.
 const IN_FORCE: Duration = Duration::from_millis(1_500);
+/// Lines of a broken limit `NAME`, and the beginning of the problem that is told of each.
 const BROKEN: [(&str, &str); 5] = [
-    ("capacity = 0", "conf.d/l0.toml:2: limit.l0.capacity"),
-    ("rate = \"fast\"", "conf.d/l0.toml:2: limit.l0.rate"),
-    ("capcity = 1", "conf.d/l0.toml:2: limit.l0.capcity"),
-    ("capacity = [", "conf.d/l0.toml:2: "),
-    ("[redis]", "conf.d/l0.toml:2: redis"),
+    ("capacity = 0", "limit.NAME.capacity"),
+    ("rate = \"fast\"", "limit.NAME.rate"),
+    ("capcity = 1", "limit.NAME.capcity"),
+    ("capacity = [", ""),
+    ("[redis]", "redis"),
 ];
 
 /// A file of `conf.d` with one limit. A quarter of the limits are token buckets, whose changes take a freeze.
@@ -89,8 +97,10 @@ impl Edits {
 
 /// Files are written in place, renamed, removed and made anew, each edit as soon as the daemon has told the one before.
 #[tokio::test]
-async fn a_hundred_edits_under_load_are_in_force_soon_and_broken_ones_change_nothing() {
+async fn random_edits_under_load_are_in_force_soon_and_broken_ones_change_nothing() {
     const LIMITS: u64 = 10;
+    let count = env::var("TOPUP_TEST_EDITS").ok().map(|count| count.parse::<u64>().unwrap());
+    let (count, broken) = (count.unwrap_or(EDITS), count.map_or(BROKEN_EDITS, |count| count as usize));
     let redis = Redis::start().await;
     let mut daemon = watching(&redis, LIMITS).await;
     let folder = folder(&daemon.config());
@@ -98,7 +108,7 @@ async fn a_hundred_edits_under_load_are_in_force_soon_and_broken_ones_change_not
     let workers = Workers::start(env!("CARGO_BIN_EXE_worker"), 4, redis.url(), "l0", pace).await;
     let random = &mut StdRng::seed_from_u64(4);
     let mut edits = Edits { open: Vec::new(), stalls: Stalls::watch(), slowest: 0 };
-    for edit in 0..EDITS {
+    for edit in 0..count {
         let number = random.random_range(0..LIMITS);
         edits.closed(&redis, Some(number)).await;
         let (path, new) = (folder.join(format!("l{number}.toml")), 1_000 + edit);
@@ -127,23 +137,44 @@ async fn a_hundred_edits_under_load_are_in_force_soon_and_broken_ones_change_not
     let slowest = Duration::from_micros(edits.slowest);
     let bound = edits.stalls.allow(IN_FORCE);
     println!(
-        "{EDITS} edits: in force after {slowest:?} at most; {bound:?} allowed on a machine as busy as this"
+        "{count} edits: in force after {slowest:?} at most; {bound:?} allowed on a machine as busy as this"
     );
     assert!(slowest < bound, "{slowest:?}, {bound:?} allowed");
 
-    fs::write(folder.join("l0.toml"), limit(0, 7)).unwrap();
-    eventually(SOON, async || capacity(&redis, 0).await == Some(7)).await;
-    let before = records(&redis, LIMITS).await;
-    for (line, told) in BROKEN {
-        fs::write(folder.join("l0.toml"), format!("[limit.l0]\n{line}\n")).unwrap();
-        daemon.wait_for_line(told, SOON).await;
-        daemon.wait_for_line("refused as a whole, and the running one stays", SOON).await;
+    for number in 0..LIMITS {
+        fs::write(folder.join(format!("l{number}.toml")), limit(number, 7)).unwrap();
     }
+    eventually(SOON, async || {
+        records(&redis, LIMITS).await.iter().all(|record| record[0].as_deref() == Some("7"))
+    })
+    .await;
+    let before = records(&redis, LIMITS).await;
+    for edit in 0..broken {
+        let number = if edit + 1 < broken { random.random_range(0..LIMITS) } else { 0 };
+        // Each kind comes, the last one last.
+        let (line, problem) = BROKEN[(BROKEN.len() - broken % BROKEN.len() + edit) % BROKEN.len()];
+        let (name, comments) = (format!("l{number}"), random.random_range(0..9));
+        // The number of the edit: no two edits are the same.
+        let text = format!("{}[limit.{name}] # {edit}\n{line}\n", "# good\n".repeat(comments));
+        fs::write(folder.join(format!("{name}.toml")), text).unwrap();
+        let told = format!("conf.d/{name}.toml:{}: {}", comments + 2, problem.replace("NAME", &name));
+        daemon.wait_for_line(&told, SOON).await;
+        daemon.wait_for_line("refused as a whole, and the running one stays", SOON).await;
+        assert_eq!(records(&redis, LIMITS).await, before, "{told}");
+        if edit + 1 < broken {
+            // Written anew together with the next broken file.
+            fs::write(folder.join(format!("{name}.toml")), limit(number, 7)).unwrap();
+        }
+    }
+    println!("{broken} broken edits: each refused with file and line, and nothing changed");
     // A folder that is gone has not lost its limits, and an empty file does not drop them.
     fs::rename(&folder, folder.with_extension("gone")).unwrap();
     daemon.wait_for_line("config.toml:1: include_dir: the folder ", SOON).await;
     fs::rename(folder.with_extension("gone"), &folder).unwrap();
-    daemon.wait_for_line("conf.d/l0.toml:2: redis", SOON).await;
+    daemon.wait_for_line(": redis", SOON).await;
+    fs::write(folder.join("l1.toml"), "").unwrap();
+    daemon.wait_for_line("conf.d/l1.toml:1: the file is empty", SOON).await;
+    fs::write(folder.join("l1.toml"), limit(1, 7)).unwrap();
     let config = fs::read_to_string(daemon.config()).unwrap();
     fs::write(daemon.config(), "\n").unwrap();
     daemon.wait_for_line("config.toml:1: the file is empty", SOON).await;

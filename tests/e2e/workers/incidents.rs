@@ -1,12 +1,11 @@
 //! Incidents of Redis, as a worker meets them: errors that pass, and the tokens afterwards.
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
 use redis::Cmd;
-use tokio::process::Command;
 use topup::{Bucket, Client};
-use topup_embedded::{RedisServer, ReservedPort};
-use topup_tests::{Daemon, Launch, Redis, SOON, Signal, eventually};
+use topup_embedded::RedisServer;
+use topup_tests::{Daemon, Launch, Loading, Redis, SOON, Signal, eventually};
 
 use super::fixture::{Fixture, patient, ready};
 
@@ -113,27 +112,16 @@ async fn a_redis_killed_and_back_with_all_data_has_every_take() {
 
 #[tokio::test]
 async fn a_redis_that_loads_its_data_may_be_asked_again() {
-    let (redis, port) = (Redis::start().await, ReservedPort::reserve().unwrap());
+    let redis = Redis::start().await;
     let option = "loading-process-events-interval-bytes";
     if redis.ask::<Vec<String>>(&["CONFIG", "GET", option]).await.is_empty() {
         return println!("void: this server has no option {option}");
     }
-    let keys: Vec<String> = (0..10_000).map(|key| format!("{key:0100}")).collect();
-    redis.ask_all::<(), 3>(keys.iter().map(|key| ["SET", key, "1"])).await;
-    redis.ask::<()>(&["SAVE"]).await;
-    // A key takes 2 ms to load. Redis looks at its clients once in a KiB.
-    let _loading = Command::new("redis-server")
-        .args(["--bind", "127.0.0.1", "--port", &port.number().to_string(), "--key-load-delay", "2000"])
-        .args(["--loading-process-events-interval-bytes", "1024", "--dir"])
-        .arg(redis.server.folder())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let url = format!("redis://127.0.0.1:{}", port.number());
-    let topup = Client::builder().connect_lazy(&url).unwrap();
+    let data: Vec<_> = (0..10_000).map(|key| (format!("{key:0100}"), "1".to_owned())).collect();
+    let loading = Loading::of(&redis, &data, 2_000).await;
+    let topup = Client::builder().connect_lazy(loading.url()).unwrap();
     let loads = async || {
-        let client = redis::Client::open(url.as_str()).map_err(|error| error.to_string())?;
+        let client = redis::Client::open(loading.url()).map_err(|error| error.to_string())?;
         let asked = client.get_multiplexed_async_connection().await;
         let told = match asked {
             Ok(mut connection) => Cmd::get("x").query_async::<()>(&mut connection).await,

@@ -4,6 +4,8 @@ use std::{fmt, io, sync::Arc};
 
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, RedisResult};
 
+#[cfg(feature = "tls")]
+use super::tls::explain;
 use super::{parameters::split_namespace, tls_files::TlsFiles};
 #[cfg(feature = "in-memory")]
 use crate::in_memory::InMemoryRedis;
@@ -111,7 +113,7 @@ impl Endpoint {
     pub(super) fn explain(&self, error: io::Error) -> RedisError {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            return tls.explain(error);
+            return explain(tls, error, None);
         }
         // A TLS port closes the connection without a word.
         let ended = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset);

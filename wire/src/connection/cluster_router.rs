@@ -38,8 +38,8 @@ const ASKED_AT_ONCE: usize = 3;
 
 /// Finds the node of a hash slot, on one server or in a cluster.
 ///
-/// The servers are a cluster if the URL names several, or if one redirects, or if it says so in reply to one
-/// question after the first command. The question is needed where the first server has all keys that are used.
+/// The servers are a cluster if the URL names several, or if one redirects. They are one, too, if a server says so in
+/// reply to a question after the first command. The question is needed where the first server has all keys that are used.
 ///
 /// Behind sentinels, the map has one node, their master. It is refreshed as that of a cluster is, and four times a
 /// second: a master that was demoted or cut off may still answer.

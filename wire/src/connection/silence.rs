@@ -17,7 +17,10 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use super::{Reader, VANISHED, Writer};
+use super::{
+    VANISHED,
+    halves::{Reader, Writer},
+};
 
 /// A reading half that fails when something was written and nothing comes, for [`VANISHED`] at least and twice that at
 /// most.

@@ -5,19 +5,23 @@ use redis::{
     parse_redis_value,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UnixStream},
     time::timeout,
 };
 
 #[cfg(target_os = "linux")]
 use super::VANISHED;
-use super::{CONNECT_TIMEOUT, address::Endpoint, silence::watch};
-
-/// The reading half.
-pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
-/// The writing half.
-pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+#[cfg(feature = "tls")]
+use super::tls::handshake;
+#[cfg(not(feature = "tls"))]
+use super::tls_files::{TlsFiles, without_tls};
+use super::{
+    CONNECT_TIMEOUT,
+    address::Endpoint,
+    halves::{Reader, Writer},
+    silence::watch,
+};
 
 /// The longest reply of a handshake: an error message.
 const LONGEST_LINE: usize = 4096;
@@ -52,9 +56,9 @@ async fn open_in_stages(endpoint: &Endpoint, stage: &mut Stage) -> RedisResult<(
             #[cfg(target_os = "linux")]
             socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(VANISHED))?;
             match endpoint.tls() {
-                Some(tls) => {
+                Some(files) => {
                     *stage = Stage::Tls;
-                    tls.handshake(host, stream).await?
+                    handshake(files, host, stream).await?
                 }
                 None => {
                     let (reader, writer) = stream.into_split();
@@ -76,6 +80,13 @@ async fn open_in_stages(endpoint: &Endpoint, stage: &mut Stage) -> RedisResult<(
     *stage = Stage::Reply;
     sign_in(endpoint, &mut reader, &mut writer).await?;
     Ok((reader, writer))
+}
+
+/// No URL asks for TLS without the feature.
+#[cfg(not(feature = "tls"))]
+#[allow(clippy::unused_async, reason = "as with the feature")]
+async fn handshake(_: &TlsFiles, _: &str, _: TcpStream) -> RedisResult<(Reader, Writer)> {
+    Err(without_tls())
 }
 
 /// Asks for one reply in any case. Only then it is certain that both sides speak TLS, or that both do not, and that the

@@ -14,7 +14,7 @@ use tokio_rustls::{
 };
 
 use super::{
-    socket::{Reader, Writer},
+    halves::{Reader, Writer},
     tls_files::TlsFiles,
 };
 

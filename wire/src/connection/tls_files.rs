@@ -3,11 +3,6 @@
 use std::path::PathBuf;
 
 use redis::{ErrorKind, RedisError, RedisResult};
-use tokio::net::TcpStream;
-
-use super::socket::{Reader, Writer};
-#[cfg(feature = "tls")]
-use super::tls;
 
 /// Files of a TLS connection, in PEM. They are read for each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +39,7 @@ impl TlsFiles {
             _ => return Ok((url.to_owned(), None)),
         }
         if cfg!(not(feature = "tls")) {
-            return Err(wrong(NO_TLS));
+            return Err(without_tls());
         }
         if fragment.is_some() {
             return Err(wrong("rediss:// takes no #: name a CA that is not the system's with tls_ca"));
@@ -58,28 +53,8 @@ impl TlsFiles {
         let mark = if others.is_empty() { "" } else { "?" };
         Ok((format!("redis://{address}{mark}{}", others.join("&")), Some(Self { ca, cert })))
     }
-
-    /// Makes TLS of `stream`, a connection to `host`.
-    #[cfg(feature = "tls")]
-    pub(super) async fn handshake(&self, host: &str, stream: TcpStream) -> RedisResult<(Reader, Writer)> {
-        tls::handshake(self, host, stream).await
-    }
-
-    /// No URL asks for it without the feature.
-    #[cfg(not(feature = "tls"))]
-    #[allow(clippy::unused_async, reason = "as with the feature")]
-    pub(super) async fn handshake(&self, _: &str, _: TcpStream) -> RedisResult<(Reader, Writer)> {
-        Err(wrong(NO_TLS))
-    }
-
-    /// Words for an error of a TLS connection.
-    #[cfg(feature = "tls")]
-    pub(super) fn explain(&self, error: std::io::Error) -> RedisError {
-        tls::explain(self, error, None)
-    }
 }
 
-const NO_TLS: &str = "this build has no TLS: build it with the feature tls, or write redis://";
 /// The parameters of a URL that name files.
 const NAMES: [&str; 3] = ["tls_ca", "tls_cert", "tls_key"];
 
@@ -88,6 +63,11 @@ pub fn with_tls_file(url: &str, parameter: &str, path: &str) -> String {
     let mark = if url.contains('?') { '&' } else { '?' };
     let path: String = url::form_urlencoded::byte_serialize(path.as_bytes()).collect();
     format!("{url}{mark}{parameter}={path}")
+}
+
+/// The error of a build without the feature.
+pub(super) fn without_tls() -> RedisError {
+    wrong("this build has no TLS: build it with the feature tls, or write redis://")
 }
 
 fn wrong(reason: &'static str) -> RedisError {

@@ -113,6 +113,33 @@ pub struct Limit {
     pub holds: Holds,
 }
 
+// === impl Limit ===
+
+impl Limit {
+    /// A keyed limit of one shard that is enforced for all keys, and has nothing that a config need not name.
+    pub fn plain(name: LimitName, algorithm: Algorithm, terms: Terms) -> Self {
+        Self {
+            name,
+            keyed: true,
+            algorithm,
+            terms,
+            catch_up: true,
+            on_change: OnChange::Keep,
+            tick: Duration::from_millis(100),
+            shards: Shards::ONE,
+            lease: None,
+            rollout: Rollout::default(),
+            on_outage: None,
+            candidate: false,
+            compared: Percent::NONE,
+            schedule: Schedule::NONE,
+            top_keys: TopKeys::NONE,
+            penalty: None,
+            holds: Holds::default(),
+        }
+    }
+}
+
 // === impl OnChange ===
 
 impl OnChange {

@@ -112,7 +112,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 27] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 28] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -144,6 +144,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 27] {
         ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
+        ("hash_top_keys", flag(limit.top_keys.is_hashed())),
         ("penalty", limit.penalty.map(|penalty| penalty.to_string()).unwrap_or_default()),
         ("max_debt", limit.holds.max_debt().to_string()),
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
@@ -205,6 +206,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         None => TopKeys::NONE,
         Some(_) => TopKeys::new(number("top_keys")?).map_err(|e| wrong("top_keys", &e))?,
     };
+    let top_keys = top_keys.hashed(fields.get("hash_top_keys").is_some_and(|flag| flag == "1"));
     // Nor a penalty.
     let penalty = match fields.get("penalty").map(String::as_str) {
         None | Some("") => None,
@@ -277,7 +279,7 @@ mod tests {
                     capacity: Capacity::new(3).unwrap(),
                     rate: "9/m".parse().unwrap(),
                 }]),
-                top_keys: TopKeys::new(20).unwrap(),
+                top_keys: TopKeys::new(20).unwrap().hashed(true),
                 penalty: Some("5 60000000 600000000 2 86400000000".parse().unwrap()),
                 holds: Holds::new(50, crate::limit::OnAbandon::Refund, Duration::from_secs(60)).unwrap(),
             };
@@ -290,25 +292,7 @@ mod tests {
     fn a_record_that_says_nothing_of_modes_is_in_force_for_all() {
         let terms =
             Terms { capacity: Capacity::new(12).unwrap(), supply: Supply::Rate("7/3h".parse().unwrap()) };
-        let limit = Limit {
-            name: "mail".parse().unwrap(),
-            keyed: true,
-            algorithm: crate::limit::Algorithm::TokenBucket,
-            terms,
-            catch_up: true,
-            on_change: crate::limit::OnChange::Keep,
-            tick: Duration::from_millis(100),
-            shards: Shards::ONE,
-            lease: None,
-            rollout: Rollout::default(),
-            on_outage: None,
-            candidate: false,
-            compared: Percent::NONE,
-            schedule: Schedule::NONE,
-            top_keys: TopKeys::NONE,
-            penalty: None,
-            holds: Holds::default(),
-        };
+        let limit = Limit::plain("mail".parse().unwrap(), crate::limit::Algorithm::TokenBucket, terms);
         let record = fields(&limit).into_iter().filter(|(field, _)| {
             ![
                 "mode",
@@ -318,6 +302,7 @@ mod tests {
                 "compare_percent",
                 "schedule",
                 "top_keys",
+                "hash_top_keys",
                 "penalty",
                 "max_debt",
                 "on_abandon",

@@ -23,7 +23,8 @@ pub struct DeniedKeys {
     pub missing: u64,
 }
 
-/// Adds denied takes of a limit to those of the minute. Does nothing if the limit is not published.
+/// Adds denied takes of a limit to those of the minute. Does nothing if the limit is not published. Where the limit tells
+/// hashes, no key is sent as it is.
 ///
 /// # Errors
 /// Errors of Redis. The takes may have been added all the same, unless [`is_uncounted`](super::is_uncounted) says
@@ -42,12 +43,12 @@ pub async fn add_denied(
     }
     call.arg(KEPT * told.get()).arg(denied.missing);
     for (key, takes) in &denied.keys {
-        call.arg(key).arg(*takes);
+        call.arg(told.told(key)).arg(*takes);
     }
     call.invoke_async::<u8>(connection).await.map(drop)
 }
 
-/// The keys of a limit that were denied most in the last minutes.
+/// The keys of a limit that were denied most in the last minutes, as the limit tells them: hashes may stand for them.
 ///
 /// # Errors
 /// Errors of Redis.
@@ -61,13 +62,18 @@ pub async fn most_denied(
         pipe.add_command(Cmd::zrange_withscores(slice, 0, -1));
     }
     let slices: Vec<Vec<(Vec<u8>, f64)>> = pipe.query_async(connection).await?;
-    let mut missing = 0;
+    let (mut missing, mut hidden) = (0, vec![0; slices.len()]);
     let mut sums: HashMap<String, u64> = HashMap::new();
-    for (member, score) in slices.into_iter().flatten() {
-        // Scores are whole numbers. Of junk, a cast makes some number.
+    let numbered = slices.into_iter().enumerate();
+    for (slice, (member, score)) in
+        numbered.flat_map(|(slice, all)| all.into_iter().map(move |one| (slice, one)))
+    {
+        // Scores are whole numbers. A cast makes some number of junk.
         let score = score as u64;
         match String::from_utf8(member) {
             Ok(key) if key.is_empty() => missing += score,
+            // Told before the limit told hashes, or by an older worker. Any key may have had them.
+            Ok(key) if !told.shows(&key) => hidden[slice] = hidden[slice].max(score),
             Ok(key) => {
                 let sum = sums.entry(key).or_default();
                 *sum = sum.saturating_add(score);
@@ -78,5 +84,5 @@ pub async fn most_denied(
     let mut keys: Vec<_> = sums.into_iter().collect();
     keys.sort_unstable_by(|(key, one), (other_key, other)| other.cmp(one).then_with(|| key.cmp(other_key)));
     keys.truncate(told.get());
-    Ok(DeniedKeys { keys, missing })
+    Ok(DeniedKeys { keys, missing: missing + hidden.into_iter().sum::<u64>() })
 }

@@ -6,10 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use topup_twin::Record;
 use topup_wire::{
     bucket::{Operation, Pace},
-    limit::{
-        Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Percent, Period, Rate, Rollout, Rule, Schedule,
-        Shards, Supply, Terms, Windows,
-    },
+    limit::{Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Rule, Supply, Terms, Windows},
     scripts::rests_as_number,
 };
 
@@ -67,28 +64,9 @@ fn range(text: &str) -> Range<u64> {
 
 /// A token bucket: `capacity` tokens, `rate`.
 pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
-    Limit {
-        name: "mail".parse().unwrap(),
-        keyed: true,
-        algorithm: Algorithm::TokenBucket,
-        terms: Terms {
-            capacity: Capacity::new(capacity).unwrap(),
-            supply: Supply::Rate(rate.parse().unwrap()),
-        },
-        catch_up: true,
-        on_change: OnChange::Keep,
-        tick: Duration::from_millis(100),
-        shards: Shards::ONE,
-        lease: None,
-        rollout: Rollout::default(),
-        candidate: false,
-        on_outage: None,
-        compared: Percent::NONE,
-        schedule: Schedule::NONE,
-        top_keys: topup_wire::limit::TopKeys::NONE,
-        penalty: None,
-        holds: topup_wire::limit::Holds::default(),
-    }
+    let capacity = Capacity::new(capacity).unwrap();
+    let terms = Terms { capacity, supply: Supply::Rate(rate.parse().unwrap()) };
+    Limit::plain("mail".parse().unwrap(), Algorithm::TokenBucket, terms)
 }
 
 /// A limit under `algorithm` of whose buckets `capacity` tokens can be taken at once, and then none for long.

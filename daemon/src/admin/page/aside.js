@@ -18,15 +18,16 @@ export function showAside(news, lookUp) {
 
 function showTop(limits, lookUp) {
   const told = limits.filter(({ top_denied: top }) => top);
-  const keys = told.flatMap(({ name, top_denied: top }) => top.keys.map((row) => ({ limit: name, ...row })));
+  const keys = told.flatMap(({ name, top_denied: top }) => top.keys.map((row) => ({ limit: name, hashed: top.hashed, ...row })));
   keys.sort((one, other) => other.denied - one.denied);
   const shown = keys.slice(0, MOST_KEYS);
   const missing = Math.max(0, ...told.map(({ top_denied: top }) => top.missing));
   fill(byId('top'), [told.length, shown, missing], () => {
     if (told.length === 0) return [empty('No limit has top_keys in its config.')];
     if (shown.length === 0) return [empty('No denials in the last minutes.')];
-    return [node('ul', {}, ...shown.map(({ limit, key, denied }) => node('li', { class: 'pair' },
-      node('button', { type: 'button', class: 'plain', title: 'Look up', onclick: () => lookUp(limit, key) }, keyNode(key)),
+    return [node('ul', {}, ...shown.map(({ limit, key, hashed, denied }) => node('li', { class: 'pair' },
+      // A hash is no key that could be looked up.
+      hashed ? keyNode(key) : node('button', { type: 'button', class: 'plain', title: 'Look up', onclick: () => lookUp(limit, key) }, keyNode(key)),
       node('span', {}, node('strong', {}, count(denied)), node('br'), node('span', { class: 'sub' }, limit))))),
     node('p', { class: 'muted fine' }, missing === 0 ? 'Denied takes of the last five minutes.'
       : `Denied takes of the last five minutes. A key may have up to ${count(missing)} more.`)];

@@ -195,7 +195,7 @@ fn the_most_denied_keys_are_shown_and_no_key_reaches_the_terminal_raw() {
     assert!(!lines(&mut model, 80, 24).iter().any(|line| line.contains("most denied")));
     let mut report = report();
     let key = |key: &str, denied| DeniedKey { key: key.to_owned(), denied };
-    let top = |keys| Some(TopDenied { keys, missing: 0 });
+    let top = |keys| Some(TopDenied { hashed: false, keys, missing: 0 });
     report.limits[1].top_denied = top((0..9).map(|i| key(&format!("small-{i}"), 10 - i)).collect());
     report.limits[2].top_denied = top(vec![key("al\u{1b}[2Jice", 3_000)]);
     let text = plain::render(&report);

@@ -116,8 +116,12 @@ fn files_are_equal_if_names_and_content_are() {
     let before = read();
     fs::write(folder.path().join("conf.d/1.toml"), API).unwrap();
     assert_eq!(read(), before);
+    assert_eq!(before.blank(), None);
     fs::write(folder.path().join("conf.d/2.toml"), "").unwrap();
     assert_ne!(read(), before);
+    // It may be half of a write, in which its limits are missing.
+    let blank = read().blank().unwrap().to_string();
+    assert!(blank.starts_with("conf.d/2.toml:1: the file is empty"), "{blank}");
 }
 
 #[test]

@@ -158,6 +158,7 @@ impl Twin {
             ("compare_percent", "0".to_owned()),
             ("schedule", record.schedule.to_string()),
             ("top_keys", "0".to_owned()),
+            ("hash_top_keys", "0".to_owned()),
             ("penalty", String::new()),
             ("max_debt", "0".to_owned()),
             ("on_abandon", "charge".to_owned()),
