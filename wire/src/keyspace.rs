@@ -12,6 +12,10 @@
 //! topup:{user:3}:f:alice   string  under fixed-window
 //! topup:{user:3}:s:alice   list    under sliding-window
 //! topup:{user:3}:c:alice   string  under sliding-counter
+//! topup:{gpu:0}:p:alice    zset    under concurrency: holders of permits, scored by the instant until which they hold
+//! topup:{gpu:0}:q:alice    zset    its waiters, scored by their turn
+//! topup:{gpu:0}:w:alice    zset    the same waiters, scored by the instant until which they count as alive
+//! topup:{gpu:0}:permits    zset    keys of the shard with holders or waiters, scored by the last of those instants
 //! topup:{api:0}:counts     hash    takes of limit "api", as workers count them
 //! topup:{user:0}:top3      zset    keys of limit "user" by denied takes of a minute; of six minutes, in turn
 //! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
@@ -61,6 +65,9 @@ pub struct ShardKeys {
     shard: String,
 }
 
+/// The letters of permits in the keys of a shard: holders, the order of waiters, and their leases.
+pub(crate) const PERMIT_LETTERS: [char; 3] = ['p', 'q', 'w'];
+
 /// The letter of an algorithm in the keys of its states.
 pub(crate) const fn letter(algorithm: Algorithm) -> char {
     match algorithm {
@@ -71,6 +78,7 @@ pub(crate) const fn letter(algorithm: Algorithm) -> char {
         Algorithm::FixedWindow => FIXED_WINDOW_LETTER as char,
         Algorithm::SlidingWindow => SLIDING_WINDOW_LETTER as char,
         Algorithm::SlidingCounter => SLIDING_COUNTER_LETTER as char,
+        Algorithm::Concurrency => PERMIT_LETTERS[0],
     }
 }
 
@@ -170,7 +178,11 @@ impl Namespace {
     ) -> Option<(u16, &'k str)> {
         let rest = self.tagged(key)?.strip_prefix(name.as_str())?.strip_prefix(':')?;
         let (shard, rest) = rest.split_once("}:")?;
-        let member = rest.strip_prefix(letter(algorithm))?.strip_prefix(':')?;
+        let member = match algorithm {
+            Algorithm::Concurrency => rest.strip_prefix(PERMIT_LETTERS)?,
+            _ => rest.strip_prefix(letter(algorithm))?,
+        };
+        let member = member.strip_prefix(':')?;
         Some((shard.parse().ok()?, member))
     }
 
@@ -221,6 +233,16 @@ impl ShardKeys {
         // Every take comes here. Concatenation is faster than formatting.
         let mut letters = [0; 4];
         [self.shard.as_str(), letter(algorithm).encode_utf8(&mut letters), ":", member].concat()
+    }
+
+    /// The index of keys with holders of permits, or with waiters.
+    pub fn permits(&self) -> String {
+        [&self.shard, "permits"].concat()
+    }
+
+    /// The keys of the permits of `member`: holders, the order of waiters, and their leases.
+    pub fn permits_of(&self, member: &str) -> [String; 3] {
+        PERMIT_LETTERS.map(|letter| format!("{}{letter}:{member}", self.shard))
     }
 
     /// The member of the bucket whose state is at `state`, a key of this shard.
@@ -359,7 +381,7 @@ mod tests {
 
     #[test]
     fn no_two_algorithms_share_a_key() {
-        let letters: std::collections::BTreeSet<char> = Algorithm::ALL.map(letter).into();
-        assert_eq!(letters.len(), Algorithm::ALL.len());
+        let letters: std::collections::BTreeSet<char> = Algorithm::WITH_PERMITS.map(letter).into();
+        assert_eq!(letters.len(), Algorithm::WITH_PERMITS.len());
     }
 }

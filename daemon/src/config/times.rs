@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topup_wire::limit::{Lease, Rate};
+use topup_wire::limit::{Lease, PermitTtl, Rate};
 
 /// The shortest tick.
 pub const MIN_TICK: Duration = Duration::from_millis(1);
@@ -29,6 +29,13 @@ pub(super) fn tick(text: &str) -> Result<Duration, TimeError> {
 pub(super) fn ttl(text: &str) -> Result<Duration, TimeError> {
     let expected = "time of 10ms to 60s: write a number and ms or s, such as \"1s\"";
     parse(text, expected, |ttl| Lease::new(1, ttl).is_ok())
+}
+
+/// The time after which a holder that died has lost its permits.
+pub(super) fn permit_ttl(text: &str) -> Result<PermitTtl, TimeError> {
+    let expected = "time of 500ms to 1h: write a number and ms, s, min or h, such as \"30s\"";
+    let ttl = parse(text, expected, |ttl| PermitTtl::new(ttl).is_ok())?;
+    PermitTtl::new(ttl).map_err(|_| TimeError { given: text.chars().take(80).collect(), expected })
 }
 
 /// The length of a window.

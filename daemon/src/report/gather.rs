@@ -279,7 +279,7 @@ fn rate(limit: &Limit) -> Option<String> {
     match limit.terms.supply {
         Supply::Rate(rate) => Some(rate.to_string()),
         Supply::Windows(windows) => Some(windows.to_string()),
-        Supply::Period(_) => None,
+        Supply::Period(_) | Supply::Permits(_) => None,
     }
 }
 

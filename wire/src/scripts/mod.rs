@@ -12,6 +12,7 @@ mod first_take;
 mod mend;
 mod migrate;
 mod pauses;
+mod permits;
 mod publish;
 mod put_in;
 mod refill;
@@ -38,6 +39,9 @@ pub use mend::{
 };
 pub use migrate::{is_migrating, list_previous, migrate};
 pub use pauses::{LONGEST_PAUSE, MOST_PAUSES, Pause, PauseReply, Pauses, pause, paused, resume, resume_all};
+pub use permits::{
+    KeyPermits, PermitOperation, PermitState, Permits, keys_with_permits, peek_permits, permits,
+};
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};

@@ -19,7 +19,7 @@ static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("swee
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
 pub async fn drop_record(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<()> {
-    Cmd::unlink(&keys.record).query_async(connection).await
+    Cmd::unlink(&[&keys.record, &keys.permits()]).query_async(connection).await
 }
 
 /// Removes up to `most` counters of a shard whose record no longer allows any. Returns their number; 0 while the record
@@ -192,6 +192,9 @@ pub async fn touch_states(
     name: &LimitName,
     algorithm: Algorithm,
 ) -> RedisResult<()> {
+    if algorithm.has_permits() {
+        return Ok(());
+    }
     let (namespace, mut cursor) = (node.namespace(), Some(0));
     while let Some(from) = cursor {
         let found: Vec<String>;
