@@ -8,7 +8,6 @@ use topup_wire::{
 };
 
 use super::{
-    lease::Lease,
     permit::{Hold, Permit},
     shard::POLL,
 };
@@ -17,7 +16,7 @@ use crate::{
     decision::Decision,
     denied::Denied,
     error::Error,
-    machine::Micros,
+    machine::{Micros, PermitLease},
     shell::{BucketEntry, Published, clock::micros, unknown},
     take_all::MultiDecision,
 };
@@ -164,7 +163,7 @@ impl<'a> Asking<'a> {
         let location = published.locate(entry.key());
         let (number, id) = shared.permits.new_id(count);
         let shard = shared.permits.shard(location.keys);
-        let (_, lease) = tokio::sync::watch::channel(Lease::Forgotten);
+        let (_, lease) = tokio::sync::watch::channel(PermitLease::Forgotten);
         let (member, ttl) = (location.member.to_owned(), published.permit_ttl());
         let hold = Hold { handle, shard, number, member, id, lease, ttl, is_released: false };
         Self { bucket, entry, hold: Some(hold) }
@@ -194,17 +193,17 @@ impl<'a> Asking<'a> {
                 self.forget();
                 return Ok(Asked::Decided((denied(&reply), None)));
             }
-            PermitState::Held => Lease::held(sent, reply.ttl).at(now),
-            PermitState::Waiting => Lease::Waiting { heard_at: sent },
+            PermitState::Held => PermitLease::held(sent, reply.ttl).at(now),
+            PermitState::Waiting => PermitLease::Waiting { heard_at: sent },
         };
         hold.ttl = hold.ttl.max(reply.ttl);
         hold.lease = hold.shard.keep(hold.number, &hold.member, &hold.id, lease, shared);
         match lease {
-            Lease::Held { .. } => {
+            PermitLease::Held { .. } => {
                 let decision = allowed(&reply, reply.held);
                 Ok(Asked::Decided((decision, self.hold.take())))
             }
-            Lease::Waiting { .. } => Ok(Asked::Waits(reply)),
+            PermitLease::Waiting { .. } => Ok(Asked::Waits(reply)),
             // The answer took longer than a lease.
             _ => Err(Error::DeadlineExceeded { deadline: shared.deadline }),
         }
@@ -217,9 +216,9 @@ impl<'a> Asking<'a> {
         while let Some(hold) = &mut self.hold {
             let lease = *hold.lease.borrow_and_update();
             match lease.at(clock.now()) {
-                Lease::Held { .. } => return Ok(self.hold.take()),
-                Lease::Unheard => return Err(Error::DeadlineExceeded { deadline: shared.deadline }),
-                Lease::Forgotten | Lease::Lost => {
+                PermitLease::Held { .. } => return Ok(self.hold.take()),
+                PermitLease::Unheard => return Err(Error::DeadlineExceeded { deadline: shared.deadline }),
+                PermitLease::Forgotten | PermitLease::Lost => {
                     // Its turn was taken away: it asks for another one.
                     let sent = clock.now();
                     if sent >= until {
@@ -227,13 +226,15 @@ impl<'a> Asking<'a> {
                     }
                     let reply = handle.within_deadline(ask(hold, true)).await?;
                     let lease = match reply.states.first() {
-                        Some(PermitState::Held) if lease != Lease::Lost => Lease::held(sent, reply.ttl),
-                        Some(PermitState::Waiting) => Lease::Waiting { heard_at: sent },
+                        Some(PermitState::Held) if lease != PermitLease::Lost => {
+                            PermitLease::held(sent, reply.ttl)
+                        }
+                        Some(PermitState::Waiting) => PermitLease::Waiting { heard_at: sent },
                         _ => return Ok(None),
                     };
                     hold.shard.wait_again(hold.number, lease);
                 }
-                Lease::Waiting { .. } => {
+                PermitLease::Waiting { .. } => {
                     let left = Duration::from_micros(until.saturating_sub(clock.now()));
                     if left.is_zero() || clock.timeout(left, hold.lease.changed()).await.is_err() {
                         return Ok(None);

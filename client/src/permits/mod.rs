@@ -2,7 +2,6 @@
 
 mod acquire;
 mod keeper;
-mod lease;
 mod permit;
 mod shard;
 

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{oneshot, watch};
 
-use super::{lease::Lease, shard::Shard};
+use super::shard::Shard;
 use crate::{
     decision::Decision,
     error::Error,
-    machine::Micros,
+    machine::{Micros, PermitLease},
     shell::{BucketEntry, Handle},
 };
 
@@ -59,7 +59,7 @@ pub(super) struct Hold {
     pub(super) number: u64,
     pub(super) member: String,
     pub(super) id: String,
-    pub(super) lease: watch::Receiver<Lease>,
+    pub(super) lease: watch::Receiver<PermitLease>,
     /// The longest time for which Redis keeps the place, in µs.
     pub(super) ttl: Micros,
     pub(super) is_released: bool,
@@ -125,7 +125,7 @@ impl Permit {
         let clock = &hold.handle.shared().clock;
         loop {
             let present = *lease.borrow_and_update();
-            let Lease::Held { until, .. } = present.at(clock.now()) else { return };
+            let PermitLease::Held { until, .. } = present.at(clock.now()) else { return };
             let left = Duration::from_micros(until.saturating_sub(clock.now()));
             // Renewed, lost, or at its end.
             let _ = clock.timeout(left, lease.changed()).await;
@@ -165,7 +165,7 @@ impl Hold {
     pub(super) fn left(&self) -> Option<Micros> {
         let now = self.handle.shared().clock.now();
         match self.lease.borrow().at(now) {
-            Lease::Held { until, .. } => Some(until - now),
+            PermitLease::Held { until, .. } => Some(until - now),
             _ => None,
         }
     }

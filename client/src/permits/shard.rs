@@ -13,9 +13,8 @@ use topup_wire::{
     scripts::{self, KeyPermits, PermitOperation, PermitState, Permits},
 };
 
-use super::lease::{Answer, Lease};
 use crate::{
-    machine::Micros,
+    machine::{Micros, PermitAnswer, PermitLease},
     shell::{
         Shared,
         clock::{Clock, micros},
@@ -61,7 +60,7 @@ struct State {
 struct Kept {
     member: String,
     id: String,
-    lease: watch::Sender<Lease>,
+    lease: watch::Sender<PermitLease>,
     /// An attempt to renew has failed: no further one before.
     not_before: Micros,
 }
@@ -104,14 +103,14 @@ impl Shard {
         number: u64,
         member: &str,
         id: &str,
-        lease: Lease,
+        lease: PermitLease,
         shared: &Shared,
-    ) -> watch::Receiver<Lease> {
+    ) -> watch::Receiver<PermitLease> {
         let (sender, receiver) = watch::channel(lease);
         let kept = Kept { member: member.to_owned(), id: id.to_owned(), lease: sender, not_before: 0 };
         let mut state = self.lock();
         state.kept.insert(number, kept);
-        if matches!(lease, Lease::Waiting { .. }) {
+        if matches!(lease, PermitLease::Waiting { .. }) {
             let soon = shared.clock.now().saturating_add(micros(POLL));
             state.poll_at = if state.poll_at < shared.clock.now() { soon } else { state.poll_at.min(soon) };
         }
@@ -120,7 +119,7 @@ impl Shard {
     }
 
     /// Sets the lease of a permit that is kept, and its waiter polls again.
-    pub(super) fn wait_again(self: &Arc<Self>, number: u64, lease: Lease) {
+    pub(super) fn wait_again(self: &Arc<Self>, number: u64, lease: PermitLease) {
         if let Some(kept) = self.lock().kept.get(&number) {
             kept.lease.send_replace(lease);
         }
@@ -294,25 +293,27 @@ impl Kept {
         let lease = *self.lease.borrow();
         let present = lease.at(now);
         let present = match present {
-            Lease::Waiting { heard_at } if now > heard_at.saturating_add(micros(UNHEARD)) => Lease::Unheard,
+            PermitLease::Waiting { heard_at } if now > heard_at.saturating_add(micros(UNHEARD)) => {
+                PermitLease::Unheard
+            }
             other => other,
         };
         if present != lease {
             self.lease.send_replace(present);
         }
         match present {
-            Lease::Waiting { .. } => poll_at,
-            Lease::Held { renew_at, until } => renew_at.min(until),
-            Lease::Forgotten | Lease::Unheard | Lease::Lost => Micros::MAX,
+            PermitLease::Waiting { .. } => poll_at,
+            PermitLease::Held { renew_at, until } => renew_at.min(until),
+            PermitLease::Forgotten | PermitLease::Unheard | PermitLease::Lost => Micros::MAX,
         }
     }
 
     /// Takes an answer to a renewal over.
     fn note(&mut self, state: PermitState, ttl: Micros, sent: Micros, now: Micros) {
         let answer = match state {
-            PermitState::Held => Answer::Held { ttl },
-            PermitState::Waiting => Answer::Waiting,
-            PermitState::Absent | PermitState::ExceedsLimit => Answer::Absent,
+            PermitState::Held => PermitAnswer::Held { ttl },
+            PermitState::Waiting => PermitAnswer::Waiting,
+            PermitState::Absent | PermitState::ExceedsLimit => PermitAnswer::Absent,
         };
         let lease = *self.lease.borrow();
         self.lease.send_replace(lease.answered(answer, sent, now));

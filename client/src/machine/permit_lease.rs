@@ -3,16 +3,14 @@
 //! Redis counts a lease from the instant at which it carries a renewal out. The holder counts it from the sending of that
 //! renewal, and a little less than its ttl, so the holder's lease ends first.
 
-use crate::machine::Micros;
+use super::{Micros, cautious};
 
-/// The two clocks may drift apart by one part in this many.
-const DRIFT: Micros = 64;
 /// Renewals within a ttl.
 const RENEWALS: Micros = 3;
 
 /// The state of a permit, as its holder or waiter knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lease {
+pub enum PermitLease {
     /// It waits for a place. No answer has said otherwise since the sending of the last answered poll.
     Waiting {
         /// When the last answered poll was sent.
@@ -33,20 +31,20 @@ pub(super) enum Lease {
     Lost,
 }
 
-// === impl Lease ===
+// === impl PermitLease ===
 
-impl Lease {
+impl PermitLease {
     /// The lease after a command that was sent at `sent`, and whose answer says that the permit is held for `ttl`.
-    pub(super) const fn held(sent: Micros, ttl: Micros) -> Self {
+    pub const fn held(sent: Micros, ttl: Micros) -> Self {
         Self::Held {
-            until: sent.saturating_add(ttl - ttl / DRIFT),
+            until: sent.saturating_add(cautious(ttl)),
             renew_at: sent.saturating_add(ttl / RENEWALS),
         }
     }
 
     /// The lease at `now`. A lost one is never found again.
     #[must_use]
-    pub(super) const fn at(self, now: Micros) -> Self {
+    pub const fn at(self, now: Micros) -> Self {
         match self {
             Self::Held { until, .. } if now >= until => Self::Lost,
             other => other,
@@ -55,25 +53,25 @@ impl Lease {
 
     /// The lease at `now` after the answer to a renewal or a poll that was sent at `sent`. `ttl` is that of a held permit.
     #[must_use]
-    pub(super) const fn answered(self, answer: Answer, sent: Micros, now: Micros) -> Self {
+    pub const fn answered(self, answer: PermitAnswer, sent: Micros, now: Micros) -> Self {
         match (self.at(now), answer) {
             (Self::Lost, _) => Self::Lost,
-            (Self::Held { until, .. }, Answer::Held { ttl }) => match Self::held(sent, ttl) {
+            (Self::Held { until, .. }, PermitAnswer::Held { ttl }) => match Self::held(sent, ttl) {
                 // A lease that Redis has granted is never shortened.
                 Self::Held { until: later, renew_at } if until > later => Self::Held { until, renew_at },
                 renewed => renewed,
             },
-            (Self::Held { .. }, Answer::Waiting | Answer::Absent) => Self::Lost,
-            (_, Answer::Held { ttl }) => Self::held(sent, ttl).at(now),
-            (_, Answer::Waiting) => Self::Waiting { heard_at: sent },
-            (_, Answer::Absent) => Self::Forgotten,
+            (Self::Held { .. }, PermitAnswer::Waiting | PermitAnswer::Absent) => Self::Lost,
+            (_, PermitAnswer::Held { ttl }) => Self::held(sent, ttl).at(now),
+            (_, PermitAnswer::Waiting) => Self::Waiting { heard_at: sent },
+            (_, PermitAnswer::Absent) => Self::Forgotten,
         }
     }
 }
 
 /// The state of a permit in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum PermitAnswer {
     /// It is held for `ttl` from the instant of the answer.
     Held {
         /// In µs.
@@ -93,34 +91,37 @@ mod tests {
 
     #[test]
     fn a_holder_counts_from_the_sending_and_ends_before_redis_does() {
-        let Lease::Held { until, renew_at } = Lease::held(1_000, TTL) else { panic!("not held") };
+        let PermitLease::Held { until, renew_at } = PermitLease::held(1_000, TTL) else { panic!("not held") };
         assert!(until < 1_000 + TTL && until > 1_000 + TTL / 10 * 9, "{until}");
         assert!(renew_at + 2 * (renew_at - 1_000) <= 1_000 + TTL, "three renewals within a ttl");
     }
 
     #[test]
     fn a_lost_permit_is_never_found_again() {
-        let held = Lease::held(0, TTL);
-        assert_eq!(held.at(TTL), Lease::Lost);
+        let held = PermitLease::held(0, TTL);
+        assert_eq!(held.at(TTL), PermitLease::Lost);
         // The answer came too late: the holder may have been told.
-        assert_eq!(held.answered(Answer::Held { ttl: TTL }, TTL - 2, TTL), Lease::Lost);
-        assert_eq!(held.answered(Answer::Absent, 5, 9), Lease::Lost);
-        assert_eq!(Lease::Lost.answered(Answer::Held { ttl: TTL }, 5, 9), Lease::Lost);
-        assert_eq!(held.answered(Answer::Held { ttl: TTL }, 5, 9), Lease::held(5, TTL));
+        assert_eq!(held.answered(PermitAnswer::Held { ttl: TTL }, TTL - 2, TTL), PermitLease::Lost);
+        assert_eq!(held.answered(PermitAnswer::Absent, 5, 9), PermitLease::Lost);
+        assert_eq!(PermitLease::Lost.answered(PermitAnswer::Held { ttl: TTL }, 5, 9), PermitLease::Lost);
+        assert_eq!(held.answered(PermitAnswer::Held { ttl: TTL }, 5, 9), PermitLease::held(5, TTL));
     }
 
     #[test]
     fn a_shorter_ttl_counts_from_the_next_renewal_on() {
-        let (held, Lease::Held { until, .. }) = (Lease::held(0, TTL), Lease::held(0, TTL)) else { panic!() };
-        let renewed = held.answered(Answer::Held { ttl: TTL / 6 }, 1_000, 1_500);
-        assert_eq!(renewed, Lease::Held { until, renew_at: 1_000 + TTL / 18 });
+        let (held, PermitLease::Held { until, .. }) = (PermitLease::held(0, TTL), PermitLease::held(0, TTL))
+        else {
+            panic!()
+        };
+        let renewed = held.answered(PermitAnswer::Held { ttl: TTL / 6 }, 1_000, 1_500);
+        assert_eq!(renewed, PermitLease::Held { until, renew_at: 1_000 + TTL / 18 });
     }
 
     #[test]
     fn a_waiter_holds_from_the_poll_that_said_so() {
-        let waiting = Lease::Waiting { heard_at: 0 };
-        assert_eq!(waiting.answered(Answer::Waiting, 7, 9), Lease::Waiting { heard_at: 7 });
-        assert_eq!(waiting.answered(Answer::Held { ttl: TTL }, 7, 9), Lease::held(7, TTL));
-        assert_eq!(waiting.answered(Answer::Absent, 7, 9), Lease::Forgotten);
+        let waiting = PermitLease::Waiting { heard_at: 0 };
+        assert_eq!(waiting.answered(PermitAnswer::Waiting, 7, 9), PermitLease::Waiting { heard_at: 7 });
+        assert_eq!(waiting.answered(PermitAnswer::Held { ttl: TTL }, 7, 9), PermitLease::held(7, TTL));
+        assert_eq!(waiting.answered(PermitAnswer::Absent, 7, 9), PermitLease::Forgotten);
     }
 }
