@@ -73,7 +73,7 @@ fn limit(keys: &[ConfigKey]) -> Value {
     };
     limit["then"]["properties"] = Value::Object(without(&only(&WITHIN)));
     limit["else"] = json!({
-        "if": { "properties": { "algorithm": { "const": Algorithm::Concurrency.as_str() } }, "required": ["algorithm"] },
+        "if": { "properties": { "algorithm": { "enum": [Algorithm::Concurrency.as_str()] } }, "required": ["algorithm"] },
         "then": { "properties": without(&only(&AT_ONCE)), "required": ["limit"] },
         "else": {
             "properties": without(&only(&STEADY)),

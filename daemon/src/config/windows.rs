@@ -35,7 +35,11 @@ pub(super) fn check_keys(table: &RawTable<'_>, algorithm: Algorithm) {
     };
     for key in STEADY.iter().chain(&WITHIN).chain(&AT_ONCE[1..]).filter(|key| !own.contains(key)) {
         if let Some(location) = table.find(key) {
-            let instead = if *key == "ttl" { "concurrency" } else { instead };
+            let instead = match *key {
+                "ttl" => "concurrency",
+                key if algorithm.has_permits() && WITHIN.contains(&key) => "fixed-window",
+                _ => instead,
+            };
             let advice = format!("remove it, or write algorithm = \"{instead}\" and what that needs");
             table.error(&location, format!("{algorithm} {kind}, and has no {key}: {advice}"));
         }

@@ -40,7 +40,7 @@ pub use mend::{
 pub use migrate::{is_migrating, list_previous, migrate};
 pub use pauses::{LONGEST_PAUSE, MOST_PAUSES, Pause, PauseReply, Pauses, pause, paused, resume, resume_all};
 pub use permits::{
-    KeyPermits, PermitOperation, PermitState, Permits, keys_with_permits, peek_permits, permits,
+    KeyPermits, PermitCounts, PermitOperation, PermitState, Permits, count_permits, peek_permits, permits,
 };
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;

@@ -119,21 +119,44 @@ pub async fn peek_permits(
     call.arg("peek").arg(0).arg(0).invoke_async(connection).await
 }
 
-/// The keys of a shard with holders or waiters, at most `most`, and the number of all of them.
+/// The permits of a shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PermitCounts {
+    /// Keys with holders or waiters.
+    pub keys: u64,
+    /// Permits that are held.
+    pub held: u64,
+    /// Waiters.
+    pub waiting: u64,
+}
+
+/// Counts the permits of a shard: those of at most `most` keys, and all keys.
 ///
 /// # Errors
 /// Errors of Redis.
-pub async fn keys_with_permits(
+pub async fn count_permits(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
     now: u64,
     most: usize,
-) -> RedisResult<(Vec<String>, u64)> {
+) -> RedisResult<PermitCounts> {
     let (index, from) = (keys.permits(), format!("({now}"));
     let list = Cmd::zrangebyscore_limit(&index, &from, "+inf", 0, most as isize);
     let members: Vec<Vec<u8>> = list.query_async(connection).await?;
-    let count: u64 = Cmd::zcount(&index, &from, "+inf").query_async(connection).await?;
-    Ok((members.into_iter().filter_map(|member| String::from_utf8(member).ok()).collect(), count))
+    if members.is_empty() {
+        return Ok(PermitCounts::default());
+    }
+    let mut pipe = redis::pipe();
+    pipe.zcount(&index, &from, "+inf");
+    for member in members.iter().filter_map(|member| std::str::from_utf8(member).ok()) {
+        let [holders, _, leases] = keys.permits_of(member);
+        pipe.zcount(holders, &from, "+inf").zcount(leases, &from, "+inf");
+    }
+    let counts: Vec<u64> = pipe.query_async(connection).await?;
+    let Some((keys, counts)) = counts.split_first() else { return Ok(PermitCounts::default()) };
+    let (pairs, _) = counts.as_chunks::<2>();
+    let sum = |one: usize| pairs.iter().map(|pair| pair[one]).sum();
+    Ok(PermitCounts { keys: *keys, held: sum(0), waiting: sum(1) })
 }
 
 /// A peek as tokens: those in the bucket are the free places.

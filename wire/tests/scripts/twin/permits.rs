@@ -9,7 +9,7 @@ use topup_wire::{
     keyspace::ShardKeys,
     limit::{Algorithm, Capacity, Limit, PermitTtl, Supply, Terms},
     namespace::Namespace,
-    scripts::{self, KeyPermits, PermitOperation, PermitState},
+    scripts::{self, KeyPermits, PermitCounts, PermitOperation, PermitState},
 };
 
 use crate::{
@@ -221,6 +221,6 @@ async fn a_limit_of_another_kind_gives_no_permit_and_a_peek_changes_nothing() {
     let before = redis.keyspace().await;
     let peeked = scripts::peek_permits(&mut redis.connection, &keys, "a").await.unwrap();
     assert_eq!((peeked.held, peeked.limit, redis.keyspace().await), (2, 3, before));
-    let active = scripts::keys_with_permits(&mut redis.connection, &keys, peeked.now, 10).await.unwrap();
-    assert_eq!(active, (vec!["a".to_owned()], 1));
+    let counts = scripts::count_permits(&mut redis.connection, &keys, peeked.now, 10).await.unwrap();
+    assert_eq!(counts, PermitCounts { keys: 1, held: 2, waiting: 0 });
 }
