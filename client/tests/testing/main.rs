@@ -5,6 +5,7 @@
 mod calls;
 mod deterministic;
 mod laws;
+mod permits;
 mod real;
 mod seeds;
 mod twin;

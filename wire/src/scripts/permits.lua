@@ -10,15 +10,15 @@
 -- ARGV  1 operation: acquire, renew, release or peek  2 of acquire: 1 if the id may wait, else 0
 --       3... for each key: a number of ids, then the ids
 -- Reply {now, ttl, limit, held, waiting, wait, states, granted}; ttl is 0 if no such limit is published. Held, waiting
---       and wait are of the first key; wait is the µs until its first holder's time is over. States has one for each id:
---       1 it holds, 2 it waits, 0 neither. Of release, that is what it did before. -2 it asks for more than the limit.
---       Granted has the ids that this call moved from waiting to holding.
+--       and wait are of the first key; wait is the µs until its first holder's time is over. States has one number of
+--       each id: 1 it holds, 2 it waits, 0 neither, -2 it asks for more than the limit. Of release, that is what it did
+--       before. Granted has the ids that this call moved from waiting to holding.
 -- Laws  1: never more than `limit` holders, unless the limit was lowered; a lease once told is never shortened, so a
---       holder that counts from the sending of its renewal ends before its place does. 4 7. 5: after a step of the clock
---       back, no place is taken for longer than the longest ttl that may be in force. FIFO: a place goes to the first
---       waiter that is alive, and no call overtakes waiters. Once: a holder whose time is over is not renewed, and its
---       release frees nothing.
-assert(#KEYS >= 5 and #KEYS % 3 == 2 and #ARGV >= 3, 'permits takes a record, an index, three keys for each key and ids')
+--       holder that counts from the sending of its renewal ends before its place does. 4 7. 5: after a step of the
+--       clock back, no place is taken for longer than the longest ttl that may be in force. FIFO: a place goes to the
+--       first waiter that is alive, and no call overtakes waiters. Once: a holder whose time is over is not renewed,
+--       and its release frees nothing.
+assert(#KEYS >= 5 and #KEYS % 3 == 2 and #ARGV >= 3, 'permits takes a record, an index, keys by three, and ids')
 local record, index, operation = KEYS[1], KEYS[2], ARGV[1]
 local call = redis.call
 local t = call('TIME')
@@ -30,7 +30,8 @@ local limit, ttl = tonumber(f[2]), tonumber(f[3])
 if f[1] ~= 'concurrency' or not limit or not ttl or ttl <= 0 then return {now, 0, 0, 0, 0, 0, {}, {}} end
 
 if operation == 'peek' then
-  local held, waiting = call('ZCOUNT', KEYS[3], '(' .. text(now), '+inf'), call('ZCOUNT', KEYS[5], '(' .. text(now), '+inf')
+  local after = '(' .. text(now)
+  local held, waiting = call('ZCOUNT', KEYS[3], after, '+inf'), call('ZCOUNT', KEYS[5], after, '+inf')
   return {now, ttl, limit, held, waiting, 0, {}, {}}
 end
 
@@ -140,8 +141,8 @@ local function work(holders, order, leases, from, count)
       till = math.max(till, over)
     end
   end
-  local _, prefix = string.find(holders, '}:p:', 1, true)
-  local key = string.sub(holders, prefix + 1)
+  -- Both begin with the same prefix, which `permits` follows in the one and `p:` in the other.
+  local key = string.sub(holders, #index - 4)
   if till > 0 then call('ZADD', index, text(till), key) else call('ZREM', index, key) end
   local next_over = call('ZRANGE', holders, 0, 0)[1]
   return {held, queued and call('ZCARD', order) or 0, next_over and call('ZSCORE', holders, next_over) - now or 0}

@@ -37,6 +37,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "top" => keys >= 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "pause" => (keys, arguments) == (1, 4),
         "workers" => (keys, arguments) == (1, 2),
+        "permits" => keys == 5 && arguments >= 3,
         other => panic!("what does {other} take?"),
     }
 }
