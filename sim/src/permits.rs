@@ -31,7 +31,7 @@ const TIMEOUT: Micros = 1_000_000;
 /// A mistake to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermitMistake {
-    /// Of the script.
+    /// A mistake of the script.
     Script(PermitFault),
     /// A holder counts its lease from the answer, not from the sending.
     CountsFromAnswer,
@@ -138,7 +138,7 @@ impl World {
             self.now = at;
             self.step(event).map_err(|law| format!("{law} at {at}"))?;
         }
-        // All die. What is on its way arrives.
+        // All die, and messages on their way arrive.
         while let Some(Reverse((at, _, event))) = self.queue.pop() {
             if let Event::Arrives { task, id, places, word, sent } = event {
                 self.now = at;

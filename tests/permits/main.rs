@@ -37,7 +37,7 @@ async fn work(topup: Client, limit: String, task: u64) {
         let Ok(Ok(permit)) = topup.limit(&limit).acquire(1, SOON).await else { continue };
         let mut until = until(&permit);
         say(&format!("acquired {task} {number} {asked} {} {until}", clock::now()));
-        let looks = if (number + task) % 16 == 0 { 60 } else { (number * 7 + task * 3) % 5 };
+        let looks = if (number + task).is_multiple_of(16) { 60 } else { (number * 7 + task * 3) % 5 };
         for _ in 0..looks {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let later = self::until(&permit);

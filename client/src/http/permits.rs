@@ -26,9 +26,9 @@ type PermitFuture<R, E> =
 /// A layer that bounds the requests under way, of a limit with `algorithm = "concurrency"`: over all processes that share
 /// the limit, or for each key.
 ///
-/// A request has its permit until the body of its response has ended, or is dropped. A request that gets none is
-/// answered with 429 for a limit of keys, with 503 for a limit of the whole service, and with `Retry-After`. The layer fits
-/// servers, and clients of `http` types.
+/// A request has its permit until the body of its response has ended, or is dropped. The answer to a request without one
+/// is 429 for a limit of keys, and 503 for a limit of the whole service, with `Retry-After`. The layer fits servers, and
+/// clients of `http` types.
 ///
 /// # Examples
 /// ```no_run

@@ -117,8 +117,7 @@ impl Permit {
     /// Returns when the permit is lost: Redis was away for a `ttl`, or lost its data, or the limit was removed. Never
     /// returns for a permit that Redis does not count.
     ///
-    /// The permit is lost in the eyes of its holder before Redis gives its places away, as long as the clock of Redis does
-    /// not step forward.
+    /// The holder is told before Redis gives the places away, unless the clock of Redis steps forward.
     pub async fn lost(&self) {
         let Place::Redis(hold) = &self.place else { return std::future::pending().await };
         let mut lease = hold.lease.clone();

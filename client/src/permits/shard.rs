@@ -75,7 +75,7 @@ struct Release {
     done: Option<oneshot::Sender<()>>,
 }
 
-/// What a shard's task needs of its client. It does not keep the client alive.
+/// The parts of a client that a shard's task needs. They do not keep the client alive.
 pub(super) struct Means {
     connection: Connection,
     clock: Arc<Clock>,
@@ -218,7 +218,7 @@ impl Shard {
         state.poll_at = now.saturating_add(micros(POLL));
     }
 
-    /// Sends releases. Those without an answer are sent again: a release is carried out once.
+    /// Sends releases, and again those without an answer: Redis carries each out once.
     async fn send(
         &self,
         releases: Vec<Release>,

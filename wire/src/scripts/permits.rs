@@ -67,7 +67,7 @@ pub struct Permits {
     pub waiting: u64,
     /// µs until the lease of the first key's first holder ends, if it is not renewed.
     pub wait: u64,
-    /// The state of each id. Of a release, the one before it.
+    /// The state of each id; before the call, if it released.
     pub states: Vec<PermitState>,
     /// The ids that ceased to wait, and hold.
     pub granted: Vec<String>,
