@@ -21,8 +21,7 @@ async fn a_request_holds_its_permit_until_the_body_of_its_response_has_ended() {
         service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("served"))));
     let all = PermitLayer::new(&fixture.topup, "all");
     let request = || Request::builder().uri("/").body(()).unwrap();
-    let send =
-        async |layer: &PermitLayer, request| layer.layer(service.clone()).oneshot(request).await.unwrap();
+    let send = async |layer: &PermitLayer, request| layer.layer(service).oneshot(request).await.unwrap();
 
     let first = send(&all, request()).await;
     assert_eq!(first.status(), StatusCode::OK);
@@ -34,7 +33,7 @@ async fn a_request_holds_its_permit_until_the_body_of_its_response_has_ended() {
     assert!(denied.into_body().collect().await.unwrap().to_bytes().starts_with(b"limit \"all\" denies this"));
     let patient = all.clone().patience(SOON);
     let waits = tokio::spawn({
-        let service = patient.layer(service.clone());
+        let service = patient.layer(service);
         async move { service.oneshot(request()).await.unwrap().status() }
     });
     assert_eq!(first.into_body().collect().await.unwrap().to_bytes(), "served");

@@ -41,7 +41,7 @@ impl Ledger {
                 held.until = if valid == 1 { now } else { held.until.min(now) };
                 (held.is_lost, *is_released) = (valid == 0, true);
             }
-            _ => panic!("{line}"),
+            _ => unreachable!("{line}"),
         }
     }
 
