@@ -293,6 +293,7 @@ impl Spec {
             candidate: false,
             compared: Percent::NONE,
             top_keys: TopKeys::NONE,
+            penalty: None,
             schedule: Schedule::new(ahead.filter(|change| change.at > now)),
         }
     }

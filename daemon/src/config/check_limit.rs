@@ -65,6 +65,7 @@ pub(super) fn check(
         candidate: raw.candidate.map(|candidate| candidate.value),
         compared: value(raw.compare_percent.as_ref()).unwrap_or(Percent::NONE),
         top_keys: value(raw.top_keys.as_ref()).unwrap_or_default(),
+        penalty: value(raw.penalty.as_ref()),
         schedule: raw.schedule.iter().map(|entry| entry.value.clone()).collect(),
     };
     let entries: Vec<Location> = raw.schedule.into_iter().map(|entry| entry.location).collect();
@@ -182,6 +183,7 @@ fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
             "an unkeyed limit has one bucket for all, and no keys to choose from: remove enforce_percent, or write \
              mode = \"shadow\" or keyed = true",
         ),
+        ("penalty", "an unkeyed limit has no keys to block: remove penalty, or write keyed = true"),
         ("top_keys", "an unkeyed limit has no keys to tell: remove top_keys, or write keyed = true"),
     ] {
         if let Some(location) = table.find(key).filter(|_| is_unkeyed) {

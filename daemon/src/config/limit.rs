@@ -1,8 +1,8 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, PermitTtl, Rate, Rollout, Shards,
-    TopKeys, Windows,
+    Algorithm, Capacity, Lease, LimitName, OnChange, OnOutage, Penalty, Percent, PermitTtl, Rate, Rollout,
+    Shards, TopKeys, Windows,
 };
 
 use super::candidate::Candidate;
@@ -63,6 +63,8 @@ pub struct LimitConfig {
     pub compared: Percent,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// The penalty for keys that are denied again and again.
+    pub penalty: Option<Penalty>,
     /// Other terms and when they apply, in the order of the file.
     pub schedule: Vec<ScheduleEntry>,
 }

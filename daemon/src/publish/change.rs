@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use topup_wire::{claims::Fingerprint, limit::LimitName};
+use topup_wire::{
+    claims::Fingerprint,
+    limit::{LimitName, Penalty},
+};
 
 use crate::config::{Candidate, Config, LimitConfig, ScheduleEntry, SupplyConfig};
 
@@ -83,7 +86,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 15] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 16] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -107,6 +110,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 15] {
         ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
         ("compare_percent", limit.compared.get().to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
+        ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }
@@ -119,6 +123,17 @@ fn supply(supply: &SupplyConfig) -> (&'static str, String) {
         SupplyConfig::Permits(ttl) => ("ttl", ttl.to_string()),
         SupplyConfig::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
     }
+}
+
+fn penalty(penalty: Penalty) -> String {
+    format!(
+        "after {} in {:?}, {:?} to {:?}, {} times as long each",
+        penalty.after(),
+        penalty.within(),
+        penalty.block(),
+        penalty.longest(),
+        penalty.factor(),
+    )
 }
 
 fn candidate(candidate: &Candidate) -> String {

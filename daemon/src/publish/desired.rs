@@ -64,6 +64,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         compared: limit.compared,
         schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
         top_keys: limit.top_keys,
+        penalty: limit.penalty,
     };
     let without_trials = Limit {
         rollout: Rollout::default(),
@@ -71,6 +72,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         candidate: false,
         compared: Percent::NONE,
         top_keys: TopKeys::NONE,
+        penalty: None,
         ..own.clone()
     };
     let candidate = limit.candidate.as_ref().map(|candidate| {

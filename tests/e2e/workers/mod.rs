@@ -28,6 +28,7 @@ mod oracle;
 mod outage;
 mod overload;
 mod pauses;
+mod penalty;
 mod permits;
 mod processes;
 mod pure;

@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, PermitTtl, Rate, Rollout, Schedule, TopKeys,
-    Windows,
+    Algorithm, Capacity, Lease, LimitName, OnOutage, Penalty, Percent, PermitTtl, Rate, Rollout, Schedule,
+    TopKeys, Windows,
 };
 use crate::bucket::Pace;
 
@@ -109,6 +109,8 @@ pub struct Limit {
     pub schedule: Schedule,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// The penalty for keys that are denied again and again.
+    pub penalty: Option<Penalty>,
 }
 
 // === impl OnChange ===

@@ -9,7 +9,7 @@
 --       the one before.
 assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'mend takes 3 keys, a generation and pairs of fields and values')
 local record, due, previous = KEYS[1], KEYS[2], KEYS[3]
--- A record has 36 fields at most.
+-- A record has 37 fields at most.
 local MOST_FIELDS = 64
 -- An instant so far ahead of the clock is none of a clock that stepped back.
 local AHEAD = 86400000000

@@ -12,6 +12,7 @@ mod first_take;
 mod mend;
 mod migrate;
 mod pauses;
+mod penalty;
 mod permits;
 mod publish;
 mod put_in;
@@ -38,7 +39,11 @@ pub use mend::{
     Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,
 };
 pub use migrate::{is_migrating, list_previous, migrate};
-pub use pauses::{LONGEST_PAUSE, MOST_PAUSES, Pause, PauseReply, Pauses, pause, paused, resume, resume_all};
+pub use pauses::{
+    LONGEST_PAUSE, MOST_BLOCKS, MOST_PAUSES, Pause, PauseReply, Pauses, block, pause, paused, resume,
+    resume_all,
+};
+pub use penalty::penalize;
 pub use permits::{
     KeyPermits, PermitCounts, PermitOperation, PermitState, Permits, count_permits, peek_permits, permits,
 };

@@ -112,7 +112,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 25] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -145,6 +145,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
         ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
+        ("penalty", limit.penalty.map(|penalty| penalty.to_string()).unwrap_or_default()),
         ("permit_ttl", permit_ttl.to_string()),
     ]
 }
@@ -208,6 +209,11 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         None => TopKeys::NONE,
         Some(_) => TopKeys::new(number("top_keys")?).map_err(|e| wrong("top_keys", &e))?,
     };
+    // Nor a penalty.
+    let penalty = match fields.get("penalty").map(String::as_str) {
+        None | Some("") => None,
+        Some(penalty) => Some(penalty.parse().map_err(|e| wrong("penalty", &e))?),
+    };
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -227,6 +233,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         compared,
         schedule,
         top_keys,
+        penalty,
     })
 }
 
@@ -266,6 +273,7 @@ mod tests {
                     rate: "9/m".parse().unwrap(),
                 }]),
                 top_keys: TopKeys::new(20).unwrap(),
+                penalty: Some("5 60000000 600000000 2 86400000000".parse().unwrap()),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -292,10 +300,20 @@ mod tests {
             compared: Percent::NONE,
             schedule: Schedule::NONE,
             top_keys: TopKeys::NONE,
+            penalty: None,
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
-            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent", "schedule", "top_keys"]
-                .contains(field)
+            ![
+                "mode",
+                "enforce_percent",
+                "on_outage",
+                "candidate",
+                "compare_percent",
+                "schedule",
+                "top_keys",
+                "penalty",
+            ]
+            .contains(field)
         });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
         assert_eq!(parse(&limit.name, &record), Ok(limit));

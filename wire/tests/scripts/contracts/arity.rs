@@ -35,6 +35,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "poll" => [3, 4].contains(&keys) && arguments == 0,
         // It takes any text as a key of its own.
         "top" => keys >= 3 && arguments >= 4 && arguments.is_multiple_of(2),
+        "penalty" => keys >= 2 && arguments == keys + 4,
         "pause" => (keys, arguments) == (1, 4),
         "workers" => (keys, arguments) == (1, 2),
         "permits" => keys == 5 && arguments >= 3,

@@ -158,6 +158,7 @@ impl Twin {
             ("compare_percent", "0".to_owned()),
             ("schedule", record.schedule.to_string()),
             ("top_keys", "0".to_owned()),
+            ("penalty", String::new()),
             ("permit_ttl", "0".to_owned()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
