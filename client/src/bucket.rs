@@ -17,7 +17,7 @@ use crate::{
     error::{Answered, Error},
     machine::{Denial, Event, Micros},
     outage::Policies,
-    shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds},
+    shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds, not_tokens},
 };
 
 /// The bucket of an unkeyed limit, or of one key of a keyed limit: from [`Client::limit`](crate::Client::limit).
@@ -290,6 +290,9 @@ impl Bucket {
         let read = self.handle.within_deadline(entry.read(&self.handle)).await;
         self.handle.note_reply(entry, &read);
         let published = read?;
+        if published.limit.algorithm.has_permits() {
+            return Err(not_tokens(entry));
+        }
         let capacity = published.terms.capacity;
         if published.mode(entry.key()) == Mode::Off && tokens.is_some() {
             return Ok(capacity);

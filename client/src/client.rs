@@ -159,7 +159,7 @@ impl Client {
         self.shared().buckets.all().iter().map(|entry| entry.prefetched(&self.0)).sum()
     }
 
-    /// Puts prefetched tokens back and hands counts over, for an orderly end.
+    /// Puts prefetched tokens back, releases dropped permits and hands counts over, for an orderly end.
     ///
     /// The drop of the last clone puts tokens back too, but does not wait for that. It hands the last counts over, and waits
     /// for Redis until the deadline if there are any. A process that ends by `exit` drops nothing: it calls this before.
@@ -175,6 +175,8 @@ impl Client {
         }
         let (connection, deadline) = (self.shared().connection(), self.shared().deadline);
         put_back::put_back_all(self.0.take_prefetched(), &connection, deadline, &self.shared().clock).await;
+        // Without an answer, the places are free when their time is over.
+        let _ = self.shared().clock.timeout(deadline, self.shared().permits.flush()).await;
         #[cfg(feature = "metrics")]
         counts::emit(&self.shared().limits);
         if self.shared().control.newer_schema().is_none() {
@@ -380,6 +382,7 @@ impl Builder {
             pauses: Arc::default(),
             buckets_are_split: AtomicBool::new(false),
             module: Module::default(),
+            permits: Arc::default(),
             runtime: Runtime::current(),
         });
         timers::start(&shared);

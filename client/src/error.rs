@@ -135,6 +135,24 @@ pub enum Error {
         /// Time since the first attempt.
         since: Duration,
     },
+    /// An operation on tokens of a limit that has permits.
+    #[error(
+        "limit {limit:?} is of permits that are held at once (algorithm = \"concurrency\"): call acquire"
+    )]
+    NotTokens {
+        /// The name of the limit.
+        limit: String,
+    },
+    /// An acquisition of permits of a limit that has tokens.
+    #[error(
+        "limit {limit:?} is a {algorithm}, and only a limit with algorithm = \"concurrency\" has permits: take"
+    )]
+    NoPermits {
+        /// The name of the limit.
+        limit: String,
+        /// Its algorithm.
+        algorithm: &'static str,
+    },
     /// Redis did not answer in time. A take may have been carried out all the same.
     #[error("Redis did not answer within {deadline:?}")]
     DeadlineExceeded {

@@ -20,7 +20,7 @@ use crate::{
     outage::{self, OutageReason},
     pause::read_if_paused,
     rollout::count_answer,
-    shell::{BucketEntry, Handle, Published, exceeds, unknown},
+    shell::{BucketEntry, Handle, Published, exceeds, not_tokens, unknown},
 };
 
 /// The answer to [`Client::take_all`](crate::Client::take_all): all tokens were taken, or none.
@@ -378,7 +378,11 @@ async fn published(takes: &[BucketTake]) -> Result<Vec<Arc<Published>>, Error> {
     let mut published = Vec::with_capacity(takes.len());
     for take in takes {
         let handle = take.bucket.handle();
-        published.push(handle.within_deadline(take.entry.read(handle)).await?);
+        let read = handle.within_deadline(take.entry.read(handle)).await?;
+        if read.limit.algorithm.has_permits() {
+            return Err(not_tokens(&take.entry));
+        }
+        published.push(read);
     }
     Ok(published)
 }

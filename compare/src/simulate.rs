@@ -74,6 +74,11 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
         "tokens of limit {} come with the ticks of a daemon, and a simulation has none: see `replay`",
         limit.name
     );
+    ensure!(
+        !limit.algorithm.has_permits(),
+        "limit {} is of permits that are held at once, and a trace tells no releases",
+        limit.name
+    );
     // Schedules name instants of the calendar, too: the terms are those in force at the beginning.
     let limit = Limit { schedule: Schedule::NONE, ..limit.clone() };
     let record = Record::new(&limit, BEGIN);
@@ -89,6 +94,8 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
         Algorithm::FixedWindow => scripted::<FixedWindow>(&limit, &record, trace),
         Algorithm::SlidingWindow => scripted::<SlidingLog>(&limit, &record, trace),
         Algorithm::SlidingCounter => scripted::<SlidingCounter>(&limit, &record, trace),
+        // Refused above.
+        Algorithm::Concurrency => Vec::new(),
     };
     summarize(&limit, trace, &replies)
 }
@@ -137,7 +144,7 @@ fn summarize(limit: &Limit, trace: &Trace, replies: &[Settled]) -> anyhow::Resul
     let rate = match &limit.terms.supply {
         Supply::Rate(rate) => rate.to_string(),
         Supply::Windows(windows) => windows.to_string(),
-        Supply::Period(_) => String::new(),
+        Supply::Period(_) | Supply::Permits(_) => String::new(),
     };
     let takes = replies.len() as u64;
     Ok(Simulated {

@@ -158,8 +158,12 @@ impl Scrape {
         })?;
         let help = "Most tokens in a bucket";
         self.gauges(out, "topup_limit_capacity", help, &tokens("tokens"), |row| Some(row.capacity as f64))?;
-        let help = "Buckets that have a counter";
+        let help = "Buckets that have a counter, and keys with permits";
         self.gauges(out, "topup_limit_active", help, &tokens("buckets"), |row| row.active.map(|n| n as f64))?;
+        let help = "Permits that are held, of at most 1000 keys a shard";
+        self.gauges(out, "topup_limit_held", help, &tokens("permits"), |row| row.held.map(|n| n as f64))?;
+        let help = "Waiters for permits, of at most 1000 keys a shard";
+        self.gauges(out, "topup_limit", help, &tokens("waiters"), |row| row.waiting.map(|n| n as f64))?;
         let help = "Takes by limit and decision, of all workers, since the limit last changed";
         let mut family = out.encode_descriptor("topup_takes", help, None, MetricType::Counter)?;
         for row in &self.report.limits {

@@ -57,6 +57,7 @@ mod generator;
 mod in_flight;
 mod mishaps;
 mod oracle;
+mod permits;
 mod plan;
 mod publisher;
 mod put_in;
@@ -70,6 +71,7 @@ mod world;
 
 pub use fault::Fault;
 pub use oracle::{Broken, Law};
+pub use permits::{PermitMistake, run_permits};
 pub use plan::{Ask, Daemons, Mishap, Network, Plan, Promise, SECOND, Stream};
 pub use run::{RunResult, run, story};
 pub use world::Counts;

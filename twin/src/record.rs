@@ -63,7 +63,7 @@ impl Record {
     pub fn new(limit: &Limit, now: u64) -> Self {
         let capacity = limit.terms.capacity.get();
         let (filled, fills) = match limit.terms.supply {
-            Supply::Rate(_) | Supply::Windows(_) => (0, 0),
+            Supply::Rate(_) | Supply::Windows(_) | Supply::Permits(_) => (0, 0),
             Supply::Period(period) => (period.since, period.next),
         };
         Self {

@@ -2,7 +2,7 @@
 //!
 //! Redis 7.0 knows keys that a user may only read (`%R~`).
 
-use crate::{limit::Algorithm, namespace::Namespace};
+use crate::{keyspace::PERMIT_LETTERS, limit::Algorithm, namespace::Namespace};
 
 /// A kind of Redis user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ impl Role {
         // No character of a namespace has a meaning in patterns.
         let prefix = namespace.as_str();
         // A bucket's key may hold anything. No key of a record or a heartbeat has a brace behind the first.
-        let letters: String = Algorithm::ALL.map(crate::keyspace::letter).into_iter().collect();
+        let letters = Algorithm::ALL.map(crate::keyspace::letter).into_iter().chain(PERMIT_LETTERS);
+        let letters: String = letters.collect();
         let keys: Vec<String> = match self {
             Self::Worker => [
                 &format!("~{prefix}:{{*}}:[{letters}]:*")[..],
@@ -51,6 +52,7 @@ impl Role {
                 &format!("~{prefix}:{{*}}:former"),
                 &format!("~{prefix}:{{*}}:holds"),
                 &format!("~{prefix}:{{*}}:settled:*"),
+                &format!("~{prefix}:{{*}}:permits"),
                 &format!("~{prefix}:{{*}}:counts"),
                 &format!("~{prefix}:{{*}}:top[0-5]"),
                 &format!("~{prefix}:{{*}}:penalty:*"),

@@ -29,6 +29,11 @@ constants! {
     /// A bucket that tokens were put into does not count for so long. Workers take by bare commands for a second after
     /// their last answer, and do not learn of a put-back meanwhile.
     pub const HOLD: u64 = 1_250_000;
+    /// A waiter for a permit that does not ask for this time loses its turn.
+    pub const WAITER_LEASE: u64 = 2_000_000;
+    /// Most waiters for permits of one key.
+    pub const MOST_WAITERS: u64 = 1_000;
+
     /// The longest hold. Leases are shorter, so a longer one comes of a clock that stepped back.
     pub const LONGEST_HOLD: u64 = 62_000_000;
     /// A hold exceeds the time for which workers have tokens in hand by so much.

@@ -14,6 +14,10 @@
 //! topup:{user:3}:c:alice   string  under sliding-counter
 //! topup:{api:0}:holds      zset    open holds that are put back if nobody settles them, scored by the end of their time
 //! topup:{api:0}:settled:ID string  a hold that was settled a moment ago: its tokens that were not charged
+//! topup:{gpu:0}:p:alice    zset    under concurrency: holders of permits, scored by the instant until which they hold
+//! topup:{gpu:0}:q:alice    zset    its waiters, scored by their turn
+//! topup:{gpu:0}:w:alice    zset    the same waiters, scored by the instant until which they count as alive
+//! topup:{gpu:0}:permits    zset    keys of the shard with holders or waiters, scored by the last of those instants
 //! topup:{api:0}:counts     hash    takes of limit "api", as workers count them
 //! topup:{user:0}:top3      zset    keys of limit "user" by denied takes of a minute; of six minutes, in turn
 //! topup:{user:0}:penalty:alice  hash  denied takes and blocks of key "alice", of a limit with a penalty
@@ -64,6 +68,9 @@ pub struct ShardKeys {
     shard: String,
 }
 
+/// The letters of permits in the keys of a shard: holders, the order of waiters, and their leases.
+pub(crate) const PERMIT_LETTERS: [char; 3] = ['p', 'q', 'w'];
+
 /// The letter of an algorithm in the keys of its states.
 pub(crate) const fn letter(algorithm: Algorithm) -> char {
     match algorithm {
@@ -74,6 +81,7 @@ pub(crate) const fn letter(algorithm: Algorithm) -> char {
         Algorithm::FixedWindow => FIXED_WINDOW_LETTER as char,
         Algorithm::SlidingWindow => SLIDING_WINDOW_LETTER as char,
         Algorithm::SlidingCounter => SLIDING_COUNTER_LETTER as char,
+        Algorithm::Concurrency => PERMIT_LETTERS[0],
     }
 }
 
@@ -178,7 +186,11 @@ impl Namespace {
     ) -> Option<(u16, &'k str)> {
         let rest = self.tagged(key)?.strip_prefix(name.as_str())?.strip_prefix(':')?;
         let (shard, rest) = rest.split_once("}:")?;
-        let member = rest.strip_prefix(letter(algorithm))?.strip_prefix(':')?;
+        let member = match algorithm {
+            Algorithm::Concurrency => rest.strip_prefix(PERMIT_LETTERS)?,
+            _ => rest.strip_prefix(letter(algorithm))?,
+        };
+        let member = member.strip_prefix(':')?;
         Some((shard.parse().ok()?, member))
     }
 
@@ -239,6 +251,16 @@ impl ShardKeys {
     /// The mark of the settled hold `id`.
     pub(crate) fn settled(&self, id: &str) -> String {
         [&self.shard, "settled:", id].concat()
+    }
+
+    /// The index of keys with holders of permits, or with waiters.
+    pub fn permits(&self) -> String {
+        [&self.shard, "permits"].concat()
+    }
+
+    /// The keys of the permits of `member`: holders, the order of waiters, and their leases.
+    pub fn permits_of(&self, member: &str) -> [String; 3] {
+        PERMIT_LETTERS.map(|letter| format!("{}{letter}:{member}", self.shard))
     }
 
     /// The member of the bucket whose state is at `state`, a key of this shard.
@@ -377,7 +399,7 @@ mod tests {
 
     #[test]
     fn no_two_algorithms_share_a_key() {
-        let letters: std::collections::BTreeSet<char> = Algorithm::ALL.map(letter).into();
-        assert_eq!(letters.len(), Algorithm::ALL.len());
+        let letters: std::collections::BTreeSet<char> = Algorithm::WITH_PERMITS.map(letter).into();
+        assert_eq!(letters.len(), Algorithm::WITH_PERMITS.len());
     }
 }

@@ -116,6 +116,7 @@ fn window(capacity: u64, supply: Supply) -> Option<u64> {
     let micros = match supply {
         Supply::Rate(_) => return seconds_of(capacity, supply),
         Supply::Period(period) => period.next.saturating_sub(period.since),
+        Supply::Permits(_) => return None,
         Supply::Windows(windows) => {
             windows.rules().iter().find(|rule| rule.tokens().get() == capacity)?.micros()
         }

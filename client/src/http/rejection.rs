@@ -42,6 +42,11 @@ impl Rejection {
         Self { status, message, limit: None, retry_after: None }
     }
 
+    /// The same with another status.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
     /// A rejection by the outage policy. The details are for the log, not for the sender.
     fn undecided() -> Self {
         Self {

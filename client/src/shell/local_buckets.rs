@@ -142,7 +142,7 @@ impl BucketEntry {
     }
 
     fn local_bucket(&self, published: &Published, workers: u64, now: Micros, handle: &Handle) -> LocalBucket {
-        let (capacity, pace) = (published.terms.capacity, published.terms.pace);
+        let (capacity, pace) = (published.limit.terms.capacity.get(), published.terms.pace);
         let headroom = self.full_at(published, handle).saturating_sub(now);
         let missing = (u128::from(headroom) * u128::from(pace.n)).div_ceil(u128::from(pace.p.max(1)));
         let tokens = capacity.saturating_sub(u64::try_from(missing).unwrap_or(u64::MAX));

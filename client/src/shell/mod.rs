@@ -27,5 +27,5 @@ pub(crate) use entry::BucketEntry;
 pub(crate) use limits::{LimitHandle, Limits};
 pub(crate) use pending::{Pending, TaskWaiter};
 pub(crate) use published::Published;
-pub(crate) use requests::{exceeds, unknown};
+pub(crate) use requests::{exceeds, not_tokens, unknown};
 pub(crate) use shared::{Handle, Shared};

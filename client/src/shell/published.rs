@@ -6,14 +6,14 @@ use redis::RedisResult;
 use topup_wire::{
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
-    limit::{Algorithm, Limit, Mode},
+    limit::{Algorithm, Limit, Mode, Supply},
     namespace::Namespace,
     reply::{PublishedLimit, PutInReply, Settled},
     scripts::{self, PutIn},
 };
 
 use crate::{
-    machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Terms},
+    machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Micros, Terms},
     shell::clock::{Clock, micros},
 };
 
@@ -55,7 +55,8 @@ impl Published {
         };
         let terms = Terms {
             pace,
-            capacity: limit.terms.capacity.get(),
+            // No take is of permits: each is more than a bucket holds.
+            capacity: if limit.algorithm.has_permits() { 0 } else { limit.terms.capacity.get() },
             kind,
             // Neither in windows nor by ticks.
             foreseen: !limit.algorithm.has_windows() && (limit.catch_up || pace.n == 0),
@@ -78,6 +79,11 @@ impl Published {
     pub(crate) fn refuses(&self, count: u64, now: u64) -> bool {
         let mut raised = self.limit.schedule.changes().take_while(|change| change.at <= now);
         count > self.terms.capacity && !raised.any(|change| count <= change.capacity.get())
+    }
+
+    /// The time for which a permit is good after a renewal, in µs; 0 where the limit has none.
+    pub(crate) const fn permit_ttl(&self) -> Micros {
+        if let Supply::Permits(ttl) = self.limit.terms.supply { ttl.micros() } else { 0 }
     }
 
     /// The limit's mode for `key`.

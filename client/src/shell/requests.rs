@@ -71,6 +71,9 @@ impl BucketEntry {
                 None
             };
             let algorithm = own.unwrap_or(location.algorithm());
+            if algorithm.has_permits() && !matches!(operation, Operation::Peek(_)) {
+                return Err(not_tokens(self));
+            }
             if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
                 return Err(Error::NoQueue { limit: self.name().to_string(), algorithm: algorithm.as_str() });
             }
@@ -142,6 +145,14 @@ pub(crate) fn unknown(entry: &BucketEntry) -> Error {
     Error::UnknownLimit { limit: entry.name().to_string() }
 }
 
+/// The error of an operation on tokens of a limit with permits.
+pub(crate) fn not_tokens(entry: &BucketEntry) -> Error {
+    Error::NotTokens { limit: entry.name().to_string() }
+}
+
 pub(crate) fn exceeds(entry: &BucketEntry, count: u64, capacity: u64) -> Error {
+    if entry.limit().last().is_some_and(|published| published.limit.algorithm.has_permits()) {
+        return not_tokens(entry);
+    }
     Error::ExceedsCapacity { limit: entry.name().to_string(), count, capacity }
 }

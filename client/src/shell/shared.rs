@@ -28,6 +28,7 @@ use crate::{
     error::Error,
     machine::{Event, Micros, PutBack},
     outage::Outages,
+    permits::Keeper,
 };
 
 /// A clone of a client. The drop of the last one puts prefetched tokens back.
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     /// Redis is a cluster, and decides no buckets of several hash slots in one script.
     pub(crate) buckets_are_split: AtomicBool,
     pub(crate) module: Module,
+    pub(crate) permits: Arc<Keeper>,
     /// Runs the client's own tasks, whatever thread calls the client.
     pub(crate) runtime: Runtime,
 }

@@ -3,8 +3,9 @@
 use std::{fmt::Display, time::Duration};
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Holds, Lease, Limit as Published, LimitName, Mode, OnAbandon, OnChange, OnOutage,
-    Percent, Period, Rate, Rollout, Rule, Schedule, ScheduledChange, Supply, Terms, Windows,
+    Algorithm, Capacity, Holds, Lease, Limit as Published, LimitName, MOST_PERMITS, Mode, OnAbandon,
+    OnChange, OnOutage, Percent, Period, PermitTtl, Rate, Rollout, Rule, Schedule, ScheduledChange, Supply,
+    Terms, Windows,
 };
 
 /// The refill period of limits without catch-up, unless set: as that of the daemon.
@@ -42,6 +43,7 @@ enum Filling {
     Windows(Windows),
     /// Every so many µs.
     Quota(u64),
+    Permits(PermitTtl),
 }
 
 // === impl Limit ===
@@ -92,6 +94,15 @@ impl Limit {
     /// About a number of tokens within any time as long as a window.
     pub fn sliding_counter(rule: &str) -> Self {
         Self::windowed(Algorithm::SlidingCounter, &[rule], false)
+    }
+
+    /// At most `limit` permits that are held at once, each good for `ttl` after a renewal.
+    pub fn concurrency(limit: u64, ttl: Duration) -> Self {
+        let ttl = PermitTtl::new(ttl).map_err(text).and_then(|ttl| match limit {
+            0..=MOST_PERMITS => Ok(ttl),
+            _ => Err(format!("a limit is of 1 to {MOST_PERMITS} permits, not {limit}")),
+        });
+        Self(ttl.and_then(|ttl| Spec::new(Algorithm::Concurrency, limit, Filling::Permits(ttl))))
     }
 
     /// A token bucket that is filled to `capacity` at the start and `every` so long after it.
@@ -270,6 +281,7 @@ impl Spec {
             (Some((_, capacity, rate)), _) => (*capacity, Supply::Rate(*rate)),
             (None, Filling::Rate(rate)) => (self.capacity, Supply::Rate(rate)),
             (None, Filling::Windows(windows)) => (self.capacity, Supply::Windows(windows)),
+            (None, Filling::Permits(ttl)) => (self.capacity, Supply::Permits(ttl)),
             (None, Filling::Quota(every)) => {
                 let since = now - now.saturating_sub(began) % every;
                 (self.capacity, Supply::Period(Period { since, next: since.saturating_add(every) }))

@@ -6,6 +6,7 @@ mod calls;
 mod deterministic;
 mod holds;
 mod laws;
+mod permits;
 mod real;
 mod seeds;
 mod twin;

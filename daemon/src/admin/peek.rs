@@ -56,9 +56,10 @@ fn describe(
 /// The status and the text of a refusal.
 pub(super) fn refusal(error: &BucketError) -> (StatusCode, String) {
     match error {
-        BucketError::Name(_) | BucketError::Key(_) | BucketError::ExceedsCapacity(..) => {
-            (StatusCode::BAD_REQUEST, error.to_string())
-        }
+        BucketError::Name(_)
+        | BucketError::Key(_)
+        | BucketError::ExceedsCapacity(..)
+        | BucketError::HasPermits(_) => (StatusCode::BAD_REQUEST, error.to_string()),
         BucketError::NeedsKey(name) => {
             (StatusCode::BAD_REQUEST, format!("{error}: ask for /buckets/{name}/KEY"))
         }

@@ -56,7 +56,7 @@ fn of_limit(limit: &LimitConfig, now: u64) -> Vec<Change> {
     let change = |instant, what| Change { limit: limit.name.to_string(), at: utc(instant), what, instant };
     let refill = match &limit.supply {
         SupplyConfig::Calendar(calendar) => calendar.next(now).map(|at| change(at, "refilled".to_owned())),
-        SupplyConfig::Rate(_) | SupplyConfig::Windows(_) => None,
+        SupplyConfig::Rate(_) | SupplyConfig::Windows(_) | SupplyConfig::Permits(_) => None,
     };
     if limit.schedule.is_empty() {
         return refill.into_iter().collect();

@@ -128,9 +128,10 @@ impl From<BucketError> for Failure {
         match error {
             BucketError::NeedsKey(_) => Self::Usage(anyhow!("{error}: name a key with --key")),
             BucketError::HasNoKeys(_) => Self::Usage(anyhow!("{error}: leave --key out")),
-            BucketError::Name(_) | BucketError::Key(_) | BucketError::ExceedsCapacity(..) => {
-                Self::Usage(error.into())
-            }
+            BucketError::Name(_)
+            | BucketError::Key(_)
+            | BucketError::ExceedsCapacity(..)
+            | BucketError::HasPermits(_) => Self::Usage(error.into()),
             BucketError::Redis(error) => Self::Undecided(anyhow::Error::new(error).context("Redis")),
             BucketError::Unpublished(_) | BucketError::NewerSchema(_) | BucketError::Changed(_) => {
                 Self::Undecided(error.into())

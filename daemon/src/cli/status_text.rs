@@ -46,6 +46,11 @@ pub(super) fn render(report: &StatusReport) -> String {
         lines.push(String::new());
         lines.extend(report.pauses.iter().map(pause));
     }
+    let held: Vec<String> = report.limits.iter().filter_map(permits).collect();
+    if !held.is_empty() {
+        lines.push(String::new());
+        lines.extend(held);
+    }
     let findings: Vec<String> = report.limits.iter().filter_map(orphan).collect();
     if !findings.is_empty() {
         lines.push(String::new());
@@ -93,6 +98,18 @@ fn pause(row: &PauseRow) -> String {
     let key = key.as_ref().map(|key| format!(" key {key:?}")).unwrap_or_default();
     let left = length(Duration::from_millis(*left_ms as u64));
     format!("{limit}{key}: paused until {until}, for {left} from now")
+}
+
+/// The line about permits that are held.
+fn permits(row: &LimitRow) -> Option<String> {
+    let (name, held, waiting) = (&row.name, row.held?, row.waiting?);
+    let of = match row.keyed {
+        true => {
+            format!("permits held, of {} with {} each", counted(row.active? as usize, "key"), row.capacity)
+        }
+        false => format!("of {} permits held", row.capacity),
+    };
+    Some(format!("{name}: {held} {of}; {}", counted(waiting as usize, "waiter")))
 }
 
 /// The line about a limit whose owner has no live daemon.

@@ -24,7 +24,9 @@ pub(super) fn check(
     name: Option<LimitName>,
     tick: Duration,
 ) -> Option<LimitConfig> {
-    if !value(raw.algorithm.as_ref()).is_some_and(Algorithm::has_windows) {
+    if !value(raw.algorithm.as_ref())
+        .is_some_and(|algorithm| algorithm.has_windows() || algorithm.has_permits())
+    {
         check_refill(&raw, table);
         check_algorithm(&raw, table);
     }
@@ -35,6 +37,7 @@ pub(super) fn check(
     let top_keys = top_keys(&raw, table);
     let keyed = raw.keyed.is_some_and(|keyed| keyed.value);
     let supply = match (&raw.rate, raw.refill, &raw.windows) {
+        _ if raw.permits.is_some() => SupplyConfig::Permits(raw.permits.as_ref()?.value.ttl),
         (.., Some(windows)) => SupplyConfig::Windows(windows.value),
         (_, Some(calendar), _) => SupplyConfig::Calendar(calendar),
         (Some(rate), ..) => SupplyConfig::Rate(rate.value),
@@ -42,6 +45,7 @@ pub(super) fn check(
     };
     let capacity = match supply {
         SupplyConfig::Windows(windows) => windows.capacity(),
+        SupplyConfig::Permits(_) => raw.permits.as_ref()?.value.limit,
         _ => raw.capacity?.value,
     };
     let default_shards = if keyed { Shards::new(KEYED_SHARDS).ok()? } else { Shards::ONE };

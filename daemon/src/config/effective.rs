@@ -36,6 +36,7 @@ impl LimitConfig {
                 next: calendar.next(now).unwrap_or(NEVER),
             }),
             SupplyConfig::Windows(windows) => Supply::Windows(*windows),
+            SupplyConfig::Permits(ttl) => Supply::Permits(*ttl),
         };
         EffectiveTerms {
             terms: Terms {

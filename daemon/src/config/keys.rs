@@ -171,20 +171,20 @@ pub(super) const LIMIT: &[ConfigKey] = &[
         "capacity",
         "capacity = 100",
         Kind::Whole(1, MAX_TOKENS),
-        "Most tokens a bucket holds. Required, unless the algorithm counts within windows.",
+        "Most tokens a bucket holds. Required, unless the algorithm has `limit`.",
     ),
     key(
         "rate",
         r#"rate = "50/s""#,
         Kind::Form(RATE),
         "Speed at which a bucket fills, in whole tokens per interval: `50/s`, `1/60s`, `10/min`. Required, \
-         unless there is `refill` or the algorithm counts within windows.",
+         unless there is `refill` or the algorithm has `limit`.",
     ),
     key(
         "limit",
         "limit = 100",
         Kind::Whole(1, MAX_WINDOW_TOKENS),
-        "Most tokens within a window; for the algorithms with windows.",
+        "Most tokens within a window, for the algorithms with windows; most permits held at once, up to 10000, for `concurrency`.",
     ),
     key(
         "window",
@@ -205,6 +205,13 @@ pub(super) const LIMIT: &[ConfigKey] = &[
         "Whether windows begin at multiples of their length since 1970; for `fixed-window`.",
     )
     .or("false"),
+    key(
+        "ttl",
+        r#"ttl = "30s""#,
+        Kind::Form(TIME),
+        "Time after which a holder that died has lost its permits, 500ms to 1h; for `concurrency`.",
+    )
+    .or(r#""30s""#),
     key(
         "refill",
         r#"refill = { cron = "0 0 0 1 * *", timezone = "Europe/Berlin" }"#,
@@ -385,7 +392,7 @@ const TIMEZONE: ConfigKey =
     key("timezone", r#"timezone = "Europe/Berlin""#, Kind::Text, "Time zone of `cron`.").or(r#""UTC""#);
 
 fn algorithms() -> Vec<&'static str> {
-    Algorithm::ALL.iter().map(|algorithm| algorithm.as_str()).collect()
+    Algorithm::WITH_PERMITS.iter().map(|algorithm| algorithm.as_str()).collect()
 }
 
 fn on_change() -> Vec<&'static str> {

@@ -1,8 +1,8 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Holds, Lease, LimitName, OnChange, OnOutage, Penalty, Percent, Rate, Rollout,
-    Shards, TopKeys, Windows,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnChange, OnOutage, Penalty, Percent, PermitTtl, Rate,
+    Rollout, Shards, TopKeys, Windows,
 };
 
 use super::candidate::Candidate;
@@ -17,6 +17,8 @@ pub enum SupplyConfig {
     Calendar(Calendar),
     /// When takes leave the window that counts them: `limit` and `window`, or `rules`.
     Windows(Windows),
+    /// When permits are released, or not renewed for this time: `limit` and `ttl`.
+    Permits(PermitTtl),
 }
 
 /// An entry of a limit's schedule. It applies from each firing until another entry fires.
@@ -76,7 +78,7 @@ impl LimitConfig {
     pub fn calendars(&self) -> impl Iterator<Item = &Calendar> {
         let refill = match &self.supply {
             SupplyConfig::Calendar(calendar) => Some(calendar),
-            SupplyConfig::Rate(_) | SupplyConfig::Windows(_) => None,
+            SupplyConfig::Rate(_) | SupplyConfig::Windows(_) | SupplyConfig::Permits(_) => None,
         };
         self.schedule.iter().map(|entry| &entry.calendar).chain(refill)
     }

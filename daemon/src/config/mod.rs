@@ -16,6 +16,7 @@ mod files;
 mod keys;
 mod limit;
 mod parse;
+mod permits;
 mod problem;
 mod raw_limit;
 mod raw_table;

@@ -11,6 +11,7 @@ use super::{
     candidate::{self, Candidate, OwnTerms},
     keys,
     limit::ScheduleEntry,
+    permits::{self, PermitTerms},
     raw_table::{Located, RawTable},
     times, windows,
 };
@@ -25,6 +26,7 @@ pub(super) struct RawLimit {
     pub(super) rate: Option<Located<Rate>>,
     pub(super) refill: Option<Calendar>,
     pub(super) windows: Option<Located<Windows>>,
+    pub(super) permits: Option<Located<PermitTerms>>,
     pub(super) catch_up: Option<Located<bool>>,
     pub(super) on_change: Option<Located<OnChange>>,
     pub(super) shards: Option<Located<Shards>>,
@@ -58,7 +60,9 @@ impl RawLimit {
         if !is_misspelt {
             windows::check_keys(table, algorithm);
         }
-        let limit = if algorithm.has_windows() {
+        let limit = if algorithm.has_permits() {
+            Self { permits: permits::read(table), ..Self::default() }
+        } else if algorithm.has_windows() {
             Self { windows: windows::read(table, algorithm), ..Self::default() }
         } else {
             Self::read_steady(table)
@@ -69,7 +73,7 @@ impl RawLimit {
             windows: limit.windows.as_ref().map(|windows| windows.value),
         };
         Self {
-            candidate: candidate::read(table, algorithm, &own),
+            candidate: (!algorithm.has_permits()).then(|| candidate::read(table, algorithm, &own)).flatten(),
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),

@@ -6,7 +6,7 @@ use topup_wire::limit::Algorithm;
 
 use super::{
     keys::{self, ConfigKey, Kind},
-    windows::{STEADY, WITHIN},
+    windows::{AT_ONCE, STEADY, WITHIN},
 };
 
 /// The schema (draft 7) of a config file, and of each file in its `include_dir`. It accepts every config that is legal.
@@ -65,13 +65,21 @@ fn limit(keys: &[ConfigKey]) -> Value {
     let mut limit = table(keys);
     limit["if"] = json!({ "properties": { "algorithm": { "enum": windowed } }, "required": ["algorithm"] });
     limit["then"] = json!({
-        "properties": without(&STEADY),
         "oneOf": [{ "required": ["limit", "window"] }, { "required": ["rules"] }],
     });
+    let only = |own: &[&'static str]| -> Vec<&'static str> {
+        let all = STEADY.into_iter().chain(WITHIN).chain(AT_ONCE);
+        all.filter(|key| !own.contains(key)).collect()
+    };
+    limit["then"]["properties"] = Value::Object(without(&only(&WITHIN)));
     limit["else"] = json!({
-        "properties": without(&WITHIN),
-        "required": ["capacity"],
-        "oneOf": [{ "required": ["rate"] }, { "required": ["refill"] }],
+        "if": { "properties": { "algorithm": { "enum": [Algorithm::Concurrency.as_str()] } }, "required": ["algorithm"] },
+        "then": { "properties": without(&only(&AT_ONCE)), "required": ["limit"] },
+        "else": {
+            "properties": without(&only(&STEADY)),
+            "required": ["capacity"],
+            "oneOf": [{ "required": ["rate"] }, { "required": ["refill"] }],
+        },
     });
     limit
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topup_wire::limit::{Holds, Lease, OnAbandon, Penalty, Rate};
+use topup_wire::limit::{Holds, Lease, OnAbandon, Penalty, PermitTtl, Rate};
 
 /// The shortest tick.
 pub const MIN_TICK: Duration = Duration::from_millis(1);
@@ -35,6 +35,13 @@ pub(super) fn ttl(text: &str) -> Result<Duration, TimeError> {
 pub(super) fn hold_ttl(text: &str) -> Result<Duration, TimeError> {
     let expected = "time of 1s to 1d: write a number and s, min or h, such as \"10min\"";
     parse(text, expected, |ttl| Holds::new(0, OnAbandon::Charge, ttl).is_ok())
+}
+
+/// The time after which a holder that died has lost its permits.
+pub(super) fn permit_ttl(text: &str) -> Result<PermitTtl, TimeError> {
+    let expected = "time of 500ms to 1h: write a number and ms, s, min or h, such as \"30s\"";
+    let ttl = parse(text, expected, |ttl| PermitTtl::new(ttl).is_ok())?;
+    PermitTtl::new(ttl).map_err(|_| TimeError { given: text.chars().take(80).collect(), expected })
 }
 
 /// The length of a window.

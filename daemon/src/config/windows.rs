@@ -11,23 +11,36 @@ use super::{
 /// Keys of limits whose tokens come with time.
 pub(super) const STEADY: [&str; 7] =
     ["capacity", "rate", "refill", "catch_up", "on_change", "schedule", "max_debt"];
+/// Keys of limits on permits that are held at once.
+pub(super) const AT_ONCE: [&str; 2] = ["limit", "ttl"];
 /// Keys of limits that count the takes within a window.
 pub(super) const WITHIN: [&str; 4] = ["limit", "window", "rules", "aligned"];
 
 /// The algorithm that fits the keys of `table`, for one whose name cannot be read.
 pub(super) fn guess_algorithm(table: &RawTable<'_>) -> Algorithm {
-    if WITHIN.iter().any(|key| table.has(key)) { Algorithm::SlidingWindow } else { Algorithm::default() }
+    match () {
+        () if table.has("ttl") => Algorithm::Concurrency,
+        () if WITHIN.iter().any(|key| table.has(key)) => Algorithm::SlidingWindow,
+        () => Algorithm::default(),
+    }
 }
 
 /// Reports the keys of `table` that `algorithm` does not have.
 pub(super) fn check_keys(table: &RawTable<'_>, algorithm: Algorithm) {
-    let (foreign, kind, instead) = if algorithm.has_windows() {
-        (STEADY.as_slice(), "counts what is taken within a window", "token-bucket")
-    } else {
-        (WITHIN.as_slice(), "fills at a rate", "fixed-window")
+    let ((own, kind), instead) = match algorithm {
+        Algorithm::Concurrency => ((AT_ONCE.as_slice(), "counts the permits that are held"), "token-bucket"),
+        _ if algorithm.has_windows() => {
+            ((WITHIN.as_slice(), "counts what is taken within a window"), "token-bucket")
+        }
+        _ => ((STEADY.as_slice(), "fills at a rate"), "fixed-window"),
     };
-    for key in foreign {
+    for key in STEADY.iter().chain(&WITHIN).chain(&AT_ONCE[1..]).filter(|key| !own.contains(key)) {
         if let Some(location) = table.find(key) {
+            let instead = match *key {
+                "ttl" => "concurrency",
+                key if algorithm.has_permits() && WITHIN.contains(&key) => "fixed-window",
+                _ => instead,
+            };
             let advice = format!("remove it, or write algorithm = \"{instead}\" and what that needs");
             table.error(&location, format!("{algorithm} {kind}, and has no {key}: {advice}"));
         }

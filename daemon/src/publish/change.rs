@@ -123,6 +123,7 @@ fn supply(supply: &SupplyConfig) -> (&'static str, String) {
         SupplyConfig::Rate(rate) => ("rate", rate.to_string()),
         SupplyConfig::Windows(windows) if windows.aligned() => ("rules", format!("{windows} aligned")),
         SupplyConfig::Windows(windows) => ("rules", windows.to_string()),
+        SupplyConfig::Permits(ttl) => ("ttl", ttl.to_string()),
         SupplyConfig::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
     }
 }

@@ -62,6 +62,7 @@ fn fate(from: &Limit, to: &Limit) -> Option<&'static str> {
         return None;
     }
     Some(match (to.terms.supply, from.terms.capacity.cmp(&to.terms.capacity)) {
+        (Supply::Permits(_), _) => "keep their holders: new ones wait while there are too many",
         (Supply::Windows(_), _) => "keep the takes that they have counted",
         (_, order) if order.is_ne() && to.on_change == OnChange::Reset => "become full",
         (_, order) if order.is_ne() && to.on_change == OnChange::Proportional => {
@@ -112,6 +113,7 @@ pub fn supply(limit: &Limit) -> (&'static str, String) {
         Supply::Rate(rate) => ("rate", rate.to_string()),
         Supply::Windows(windows) if windows.aligned() => ("rules", format!("{windows} aligned")),
         Supply::Windows(windows) => ("rules", windows.to_string()),
+        Supply::Permits(ttl) => ("ttl", ttl.to_string()),
         Supply::Period(period) => ("refill", format!("next at {}", instant(period.next))),
     }
 }

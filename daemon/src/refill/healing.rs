@@ -314,8 +314,10 @@ async fn heal(
         return Ok(healed);
     }
     // A worker under least rights cannot pack the terms again once a raised bucket has grown.
-    let is_unpacked =
-        is_right && !desired.algorithm.has_windows() && look.record.as_ref().is_some_and(Record::is_unpacked);
+    let is_unpacked = is_right
+        && !desired.algorithm.has_windows()
+        && !desired.algorithm.has_permits()
+        && look.record.as_ref().is_some_and(Record::is_unpacked);
     if !is_right || is_unpacked {
         let record = look.record.as_ref();
         let published = verified.or(record).and_then(|record| record.limit(&desired.name).ok());

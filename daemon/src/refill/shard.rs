@@ -55,7 +55,7 @@ impl Shard {
                 (refill_period(rate.pace(), limit.catch_up, tick), tick)
             }
             // The instants of a quota are known, so no tick matters.
-            Supply::Period(_) | Supply::Windows(_) => (LONGEST_WAIT, 0),
+            Supply::Period(_) | Supply::Windows(_) | Supply::Permits(_) => (LONGEST_WAIT, 0),
         };
         // If a token takes longer than a tick, a pass waits for that token instead.
         let by_tick = !limit.catch_up && period <= tick;

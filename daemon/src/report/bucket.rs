@@ -36,6 +36,8 @@ pub(crate) enum BucketError {
     NeedsKey(LimitName),
     #[error("limit {0} has one bucket for all")]
     HasNoKeys(LimitName),
+    #[error("limit {0} is of permits that are held at once: workers acquire and release them")]
+    HasPermits(LimitName),
     #[error("no limit {0} is published")]
     Unpublished(LimitName),
     #[error("limit {0} has changed just now: try again")]
@@ -100,6 +102,9 @@ impl BucketLocation {
     /// # Errors
     /// If more tokens are asked for than the bucket can hold, or if Redis does not answer.
     pub(crate) async fn operate(&self, operation: Operation) -> Result<Settled, BucketError> {
+        if self.limit.algorithm.has_permits() && !matches!(operation, Operation::Peek(_)) {
+            return Err(BucketError::HasPermits(self.limit.name));
+        }
         if operation == Operation::Reset {
             return self.put_in(None).await;
         }
@@ -117,6 +122,9 @@ impl BucketLocation {
     /// # Errors
     /// If Redis does not answer.
     pub(crate) async fn put_in(&self, tokens: Option<u64>) -> Result<Settled, BucketError> {
+        if self.limit.algorithm.has_permits() {
+            return Err(BucketError::HasPermits(self.limit.name));
+        }
         let (mut connection, algorithm) = (self.connection.clone(), self.limit.algorithm);
         let in_hand_for = self.limit.in_hand_for();
         let request = scripts::PutIn { tokens, spare: 0, full_at: None, in_hand_for };

@@ -20,7 +20,7 @@ use topup_wire::{
     limit::{Limit, LimitName, Mode, Supply, TopKeys},
     namespace::InNamespace,
     reply::Verdict,
-    scripts,
+    scripts::{self, PermitCounts},
 };
 
 use super::{
@@ -31,6 +31,9 @@ use crate::{clock::Moment, refill::SLOW};
 
 /// The longest time for the diagnosis of a failure.
 const DIAGNOSIS: Duration = Duration::from_millis(600);
+
+/// Most keys of a shard whose permits are counted.
+const MOST_KEYS: usize = 1_000;
 
 const SLOW_ACTION: &str = "see SLOWLOG, the machine of Redis and the network";
 
@@ -203,6 +206,7 @@ async fn row(mut connection: Connection, name: &LimitName, now: u64) -> RedisRes
     let Some(published) = scripts::read_limit(connection, name).await? else { return Ok(None) };
     let limit = &published.limit;
     let [mut of_bucket, mut of_counts, mut of_candidate, mut of_keys] = [0; 4].map(|_| connection.clone());
+    let permits = permits(connection, limit, now).await;
     let (active, tokens, top_denied, counts, candidate) = tokio::join!(
         active(connection, limit),
         tokens(&mut of_bucket, limit),
@@ -227,7 +231,9 @@ async fn row(mut connection: Connection, name: &LimitName, now: u64) -> RedisRes
         rate: rate(limit),
         tokens_per_second: tokens_per_second(limit),
         tokens,
-        active,
+        active: active.or(permits.map(|permits| permits.keys)),
+        held: permits.map(|permits| permits.held),
+        waiting: permits.map(|permits| permits.waiting),
         mode: limit.rollout.mode.as_str(),
         enforce_percent: limit.rollout.enforced.get(),
         candidate: candidate.map(|candidate| CandidateRow {
@@ -255,6 +261,24 @@ async fn active(connection: &Connection, limit: &Limit) -> Option<u64> {
     join_all(shards).await.into_iter().sum()
 }
 
+/// The permits of all shards; `None` for limits of tokens.
+async fn permits(connection: &Connection, limit: &Limit, now: u64) -> Option<PermitCounts> {
+    if !limit.algorithm.has_permits() {
+        return None;
+    }
+    let shards = (0..limit.shards.get()).map(|shard| {
+        let (mut connection, keys) =
+            (connection.clone(), ShardKeys::new(connection.namespace(), &limit.name, shard));
+        async move { scripts::count_permits(&mut connection, &keys, now, MOST_KEYS).await.ok() }
+    });
+    let add = |sum: PermitCounts, one: PermitCounts| PermitCounts {
+        keys: sum.keys + one.keys,
+        held: sum.held + one.held,
+        waiting: sum.waiting + one.waiting,
+    };
+    join_all(shards).await.into_iter().try_fold(PermitCounts::default(), |sum, one| Some(add(sum, one?)))
+}
+
 /// The tokens in the bucket of an unkeyed limit.
 async fn tokens(connection: &mut Connection, limit: &Limit) -> Option<u64> {
     if limit.keyed || limit.rollout.mode == Mode::Off {
@@ -279,6 +303,7 @@ fn rate(limit: &Limit) -> Option<String> {
     match limit.terms.supply {
         Supply::Rate(rate) => Some(rate.to_string()),
         Supply::Windows(windows) => Some(windows.to_string()),
+        Supply::Permits(ttl) => Some(format!("ttl {ttl}")),
         Supply::Period(_) => None,
     }
 }

@@ -99,8 +99,12 @@ pub(crate) struct LimitRow {
     pub(crate) rate: Option<String>,
     /// Tokens in the bucket of an unkeyed limit.
     pub(crate) tokens: Option<u64>,
-    /// Buckets that have a counter; absent for scripted limits, whose buckets only a scan would find.
+    /// Buckets that have a counter, and keys whose permits are held or waited for; absent for other scripted limits,
+    /// whose buckets only a scan would find.
     pub(crate) active: Option<u64>,
+    /// Permits that are held, and waiters for some; absent for limits of tokens. Of at most 1,000 keys a shard.
+    pub(crate) held: Option<u64>,
+    pub(crate) waiting: Option<u64>,
     pub(crate) mode: &'static str,
     pub(crate) enforce_percent: u8,
     /// Other terms that are tried beside the limit.

@@ -61,6 +61,11 @@ algorithm = "sliding-counter"
 keyed = true
 limit = 9
 window = "1min"
+
+[limit.permits]
+algorithm = "concurrency"
+keyed = true
+limit = 1
 "#;
 
 /// Keys that look like patterns, like records, like keys of daemons.
@@ -138,6 +143,13 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
         }
         drop(bucket.reserve_cost(1).await.unwrap());
         assert_eq!(bucket.charge(1).await.unwrap().charged, 1);
+    }
+    for key in HOSTILE {
+        let bucket = topup.limit("permits").key(key);
+        let permit = bucket.acquire(1, SOON).await.unwrap_or_else(|e| panic!("permits {key}: {e}")).unwrap();
+        let _ = bucket.peek().await.unwrap_or_else(|e| panic!("permits {key}: {e}"));
+        assert!(bucket.acquire(1, Duration::ZERO).await.unwrap().is_err());
+        permit.release().await.unwrap_or_else(|e| panic!("permits {key}: {e}"));
     }
     // A crowd, so that buckets count and bare commands take; leases; waits; a queue; several limits.
     for _ in 0..40 {

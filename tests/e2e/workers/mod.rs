@@ -30,6 +30,7 @@ mod outage;
 mod overload;
 mod pauses;
 mod penalty;
+mod permits;
 mod processes;
 mod pure;
 mod refund;

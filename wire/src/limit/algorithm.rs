@@ -23,12 +23,14 @@ pub enum Algorithm {
     SlidingWindow,
     /// About a number of tokens within any time as long as a window, by the takes of two windows.
     SlidingCounter,
+    /// Permits that are held at once, in place of tokens: acquired, kept alive and released. Workers in need wait in order.
+    Concurrency,
 }
 
 // === impl Algorithm ===
 
 impl Algorithm {
-    /// Every algorithm.
+    /// Every algorithm of tokens.
     pub const ALL: [Self; 7] = [
         Self::TokenBucket,
         Self::LazyTokenBucket,
@@ -38,6 +40,11 @@ impl Algorithm {
         Self::SlidingWindow,
         Self::SlidingCounter,
     ];
+    /// Every algorithm: those of tokens, and the one of permits.
+    pub const WITH_PERMITS: [Self; 8] = {
+        let [a, b, c, d, e, f, g] = Self::ALL;
+        [a, b, c, d, e, f, g, Self::Concurrency]
+    };
 
     /// The word in config, records and status.
     pub const fn as_str(self) -> &'static str {
@@ -49,12 +56,18 @@ impl Algorithm {
             Self::FixedWindow => "fixed-window",
             Self::SlidingWindow => "sliding-window",
             Self::SlidingCounter => "sliding-counter",
+            Self::Concurrency => "concurrency",
         }
     }
 
     /// Whether limits have rules about windows of time in place of a rate.
     pub const fn has_windows(self) -> bool {
         matches!(self, Self::FixedWindow | Self::SlidingWindow | Self::SlidingCounter)
+    }
+
+    /// Whether limits have permits in place of tokens.
+    pub const fn has_permits(self) -> bool {
+        matches!(self, Self::Concurrency)
     }
 
     /// Whether only scripts take: there is no daemon, and no index of buckets.
@@ -67,8 +80,8 @@ impl FromStr for Algorithm {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        let known = Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == word);
-        known.ok_or_else(|| UnknownWord::new(word, Self::ALL.map(Self::as_str)))
+        let known = Self::WITH_PERMITS.into_iter().find(|algorithm| algorithm.as_str() == word);
+        known.ok_or_else(|| UnknownWord::new(word, Self::WITH_PERMITS.map(Self::as_str)))
     }
 }
 

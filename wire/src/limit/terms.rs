@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Penalty, Percent, Rate, Rollout, Schedule,
-    TopKeys, Windows,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Penalty, Percent, PermitTtl, Rate, Rollout,
+    Schedule, TopKeys, Windows,
 };
 use crate::bucket::Pace;
 
@@ -42,6 +42,8 @@ pub enum Supply {
     Period(Period),
     /// As taken tokens leave the windows in which they count.
     Windows(Windows),
+    /// As permits are released. A holder that does not renew its permits loses them after this time.
+    Permits(PermitTtl),
 }
 
 /// The number of shards of a limit, 1 to 1024. Each has a hash tag.
@@ -220,7 +222,7 @@ impl Limit {
 
 impl Supply {
     /// The rate in lowest terms. `(0, 1)` for a calendar quota, which gets no tokens between its instants, and for
-    /// windows, whose tokens come as they were taken.
+    /// windows and permits, whose tokens come as they were taken.
     pub const fn lowest_terms(self) -> (u64, u64) {
         let Pace { n, p } = self.pace();
         (n, p)
@@ -230,7 +232,7 @@ impl Supply {
     pub const fn pace(self) -> Pace {
         match self {
             Self::Rate(rate) => rate.pace(),
-            Self::Period(_) | Self::Windows(_) => Pace { n: 0, p: 1 },
+            Self::Period(_) | Self::Windows(_) | Self::Permits(_) => Pace { n: 0, p: 1 },
         }
     }
 }

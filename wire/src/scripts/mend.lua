@@ -42,7 +42,7 @@ for i = 1, #rows, 2 do held[rows[i]] = rows[i + 1] end
 -- The fields of the limit are as given.
 local given, names, target = {}, {}, {}
 local scripts_own = ' packed anchor anchored former since terms frozen generation was_capacity was_n was_p was_filled '
-  .. 'change '
+  .. 'change permit_longest '
 for i = 2, #ARGV, 2 do
   given[ARGV[i]] = ARGV[i + 1]
   if not string.find(scripts_own, ' ' .. ARGV[i] .. ' ', 1, true) then
@@ -65,6 +65,11 @@ keep('terms', EXACT, math.floor(now / 1000000))
 keep('anchor', EXACT, capacity)
 keep('anchored', now + AHEAD, now)
 keep('generation', EXACT - 1, 1)
+
+-- Holders of permits go by the longest ttl that they were told.
+local told = given.permit_longest
+  or not is_verified and number_in(held.permit_longest, 0, EXACT) and held.permit_longest
+if told then target.permit_longest = told end
 
 -- A freeze of another daemon stays until it is made.
 local frozen = number_in(held.frozen, 0, now) or 0

@@ -14,6 +14,7 @@ mod mend;
 mod migrate;
 mod pauses;
 mod penalty;
+mod permits;
 mod publish;
 mod put_in;
 mod refill;
@@ -48,6 +49,9 @@ pub use pauses::{
     resume_all,
 };
 pub use penalty::penalize;
+pub use permits::{
+    KeyPermits, PermitCounts, PermitOperation, PermitState, Permits, count_permits, peek_permits, permits,
+};
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};

@@ -80,6 +80,13 @@ if created or before.algorithm ~= given.algorithm then
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
   redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
   anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at), 'terms', whole(counted)}
+elseif (given.permit_ttl or '0') ~= '0' then
+  -- Holders go by the ttl that they were told last.
+  if before.capacity ~= given.capacity or before.permit_ttl ~= given.permit_ttl then
+    local told = tonumber(redis.call('HGET', record, 'permit_longest') or 0) or 0
+    if at >= since + told then told = 0 end
+    anew = {'since', whole(at), 'permit_longest', whole(math.max(told, tonumber(before.permit_ttl or 0) or 0))}
+  end
 elseif given.rules ~= '' then
   -- Taken tokens stay taken, and count under the new windows.
   if before.rules ~= given.rules or before.aligned ~= given.aligned then anew = {'since', whole(at)} end

@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule,
-        Shards, Supply, Terms, TopKeys, Windows,
+        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Percent, Period, PermitTtl, Rollout,
+        Schedule, Shards, Supply, Terms, TopKeys, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -112,12 +112,13 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 28] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 29] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
     let (filled, fills) =
         if let Supply::Period(period) = limit.terms.supply { (period.since, period.next) } else { (0, 0) };
+    let permit_ttl = if let Supply::Permits(ttl) = limit.terms.supply { ttl.micros() } else { 0 };
     let windows = if let Supply::Windows(windows) = limit.terms.supply { Some(windows) } else { None };
     [
         // `publish.lua` writes them in this order, and takes read the first ones.
@@ -149,6 +150,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 28] {
         ("max_debt", limit.holds.max_debt().to_string()),
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
         ("hold_ttl", limit.holds.ttl().as_micros().to_string()),
+        ("permit_ttl", permit_ttl.to_string()),
     ]
 }
 
@@ -163,7 +165,12 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
     let number = |field: &str| text(field)?.parse::<u64>().map_err(|e| wrong(field, &e));
     // A record of an older version has no windows.
     let rules = fields.get("rules").map_or("", String::as_str);
+    let permit_ttl = if fields.contains_key("permit_ttl") { number("permit_ttl")? } else { 0 };
     let supply = match (text("rate")?, rules) {
+        ("", "") if permit_ttl > 0 => {
+            let ttl = PermitTtl::new(Duration::from_micros(permit_ttl));
+            Supply::Permits(ttl.map_err(|e| wrong("permit_ttl", &e))?)
+        }
         ("", "") => Supply::Period(Period { since: number("filled")?, next: number("fills")? }),
         ("", rules) => {
             let windows = Windows::from_pairs(rules, number("aligned")? == 1);
@@ -259,6 +266,7 @@ mod tests {
             Supply::Period(Period { since: 5, next: 9 }),
             Supply::Windows(Windows::new(&rules, true).unwrap()),
             Supply::Windows(Windows::new(&rules[1..], false).unwrap()),
+            Supply::Permits(PermitTtl::DEFAULT),
         ] {
             let limit = Limit {
                 name: "mail".parse().unwrap(),

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
-use super::script;
+use super::{permits::peek_as_tokens, script};
 use crate::{
     bucket::Operation, keyspace::ShardKeys, least_rights::Call, limit::Algorithm, pipeline::RedisCommand,
     reply::Settled,
@@ -39,6 +39,7 @@ pub fn encode_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
 }
 
 /// Carries `operation` out on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
+/// Permits are only peeked at: the tokens of the reply are the free places.
 ///
 /// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that this worker has taken
 /// by bare commands that may have met a full bucket. Token buckets and GCRA alone use the two.
@@ -54,6 +55,9 @@ pub async fn settle(
     may_count: bool,
     doubt: u64,
 ) -> RedisResult<Settled> {
+    if algorithm.has_permits() {
+        return peek_as_tokens(connection, keys, member, operation).await;
+    }
     let (word, count) = operation.as_args();
     let mut call = invocation(algorithm, keys, member);
     call.arg(word).arg(count);
@@ -149,5 +153,7 @@ fn script_of(algorithm: Algorithm) -> &'static Script {
         Algorithm::FixedWindow => &FIXED_WINDOW,
         Algorithm::SlidingWindow => &SLIDING_WINDOW,
         Algorithm::SlidingCounter => &SLIDING_COUNTER,
+        // No caller has tokens of it: any script refuses its record as one of another algorithm.
+        Algorithm::Concurrency => &FIXED_WINDOW,
     }
 }

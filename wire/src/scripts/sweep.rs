@@ -14,12 +14,12 @@ use crate::{
 
 static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep.lua")));
 
-/// Removes the record of a shard, and its open holds. No script writes to the shard after it.
+/// Removes the record of a shard, and the indexes of its holds and permits. No script writes to the shard after it.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
 pub async fn drop_record(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<()> {
-    Cmd::unlink(&[&keys.record, &keys.holds()]).query_async(connection).await
+    Cmd::unlink(&[&keys.record, &keys.holds(), &keys.permits()]).query_async(connection).await
 }
 
 /// Removes up to `most` counters of a shard whose record no longer allows any. Returns their number; 0 while the record
@@ -192,6 +192,9 @@ pub async fn touch_states(
     name: &LimitName,
     algorithm: Algorithm,
 ) -> RedisResult<()> {
+    if algorithm.has_permits() {
+        return Ok(());
+    }
     let (namespace, mut cursor) = (node.namespace(), Some(0));
     while let Some(from) = cursor {
         let found: Vec<String>;

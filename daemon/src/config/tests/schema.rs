@@ -212,10 +212,19 @@ fn a_default_is_what_an_absent_key_means() {
         Config::parse(&format!("{steady}{more}"), "config.toml").unwrap().limits
     };
     for (key, default) in keys::LIMIT.iter().filter_map(|key| Some((key.name, key.default?))) {
-        if !["keyed", "aligned"].contains(&key) {
+        if !["keyed", "aligned", "ttl"].contains(&key) {
             assert_eq!(limit(&format!("{key} = {default}")), limit(""), "{key}");
         }
     }
+}
+
+#[test]
+fn a_limit_of_permits_without_a_ttl_has_the_default() {
+    let limits = |more: &str| {
+        let text = format!("[limit.x]\nalgorithm = \"concurrency\"\nlimit = 3\n{more}");
+        Config::parse(&text, "config.toml").unwrap().limits
+    };
+    assert_eq!(limits("ttl = \"30s\""), limits(""));
 }
 
 /// `cargo run -p topupd -- schema --markdown > docs/config.md` writes it anew.

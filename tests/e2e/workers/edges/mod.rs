@@ -5,6 +5,7 @@
 mod attribute;
 mod hyper;
 mod outgoing;
+mod permits;
 mod server;
 mod settled;
 mod shadow;

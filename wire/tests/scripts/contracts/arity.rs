@@ -41,6 +41,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         // As take_all.
         "hold" => (keys, arguments) == (2, 2),
         "due_holds" => (keys, arguments) == (1, 1),
+        "permits" => keys == 5 && arguments >= 3,
         other => panic!("what does {other} take?"),
     }
 }

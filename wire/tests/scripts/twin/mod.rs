@@ -3,6 +3,7 @@
 mod arithmetic;
 mod at_rest;
 mod counters;
+mod permits;
 mod promised;
 mod rated;
 mod record;

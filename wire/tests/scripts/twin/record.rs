@@ -128,7 +128,7 @@ impl Twin {
         let Self { limit, record, .. } = self;
         let rate = match limit.terms.supply {
             Supply::Rate(rate) => rate.to_string(),
-            Supply::Period(_) | Supply::Windows(_) => String::new(),
+            Supply::Period(_) | Supply::Windows(_) | Supply::Permits(_) => String::new(),
         };
         let windows = record.windows;
         let mut fields = BTreeMap::from([
@@ -163,6 +163,7 @@ impl Twin {
             ("max_debt", "0".to_owned()),
             ("on_abandon", "charge".to_owned()),
             ("hold_ttl", "600000000".to_owned()),
+            ("permit_ttl", "0".to_owned()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.has_previous).to_string()),

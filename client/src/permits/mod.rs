@@ -1,0 +1,9 @@
+//! Permits: places of a limit with `algorithm = "concurrency"`, which are held, kept alive and released.
+
+mod acquire;
+mod keeper;
+mod permit;
+mod shard;
+
+pub(crate) use keeper::Keeper;
+pub use permit::Permit;
