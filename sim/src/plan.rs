@@ -229,6 +229,7 @@ impl Promise {
             compared: Percent::NONE,
             schedule: Schedule::NONE,
             top_keys: topup_wire::limit::TopKeys::NONE,
+            plans: topup_wire::limit::Plans::default(),
         }
     }
 }

@@ -100,7 +100,7 @@ async fn hand_over_denied(limit: &LimitHandle, connection: &mut Connection) {
 fn batches(limits: &Limits, connection: &Connection) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     // Trials beside a limit are counted with that limit.
-    let is_new = |limit: &Arc<LimitHandle>| limit.name.live() == limit.name && limit.counts.has_new();
+    let is_new = |limit: &Arc<LimitHandle>| !limit.name.is_trial() && limit.counts.has_new();
     for limit in limits.all().into_iter().filter(is_new) {
         let keys = ShardKeys::new(connection.namespace(), &limit.name, 0);
         let most = if connection.node_of(keys.hash_slot).is_some() { 1 } else { MOST_LIMITS };

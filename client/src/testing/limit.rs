@@ -281,6 +281,7 @@ impl Spec {
             candidate: false,
             compared: Percent::NONE,
             top_keys: TopKeys::NONE,
+            plans: topup_wire::limit::Plans::default(),
             schedule: Schedule::new(ahead.filter(|change| change.at > now)),
         }
     }

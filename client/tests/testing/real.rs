@@ -63,6 +63,7 @@ async fn publish(url: &str) {
             candidate: false,
             compared: Percent::NONE,
             top_keys: limit::TopKeys::NONE,
+            plans: limit::Plans::default(),
             schedule: Schedule::NONE,
         };
         let keys = ShardKeys::new(redis.namespace(), &limit.name, 0);

@@ -67,6 +67,7 @@ fn record(algorithm: Algorithm, capacity: u64, supply: Supply) -> Record {
         candidate: false,
         compared: Percent::NONE,
         top_keys: limit::TopKeys::NONE,
+        plans: limit::Plans::default(),
         schedule: Schedule::NONE,
     };
     Record::new(&limit, BEGAN)

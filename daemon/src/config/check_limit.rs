@@ -8,6 +8,7 @@ use super::{
     diagnostics::Location,
     keys,
     limit::{LimitConfig, ScheduleEntry, SupplyConfig},
+    plans,
     raw_limit::RawLimit,
     raw_table::{Located, RawTable},
     warnings,
@@ -31,6 +32,7 @@ pub(super) fn check(
     check_keyed(&raw, table);
     check_lease(&raw, table);
     check_compare_percent(&raw, table);
+    plans::check_keys(&raw.plans, &raw.keys, table);
     let keyed = raw.keyed.is_some_and(|keyed| keyed.value);
     let supply = match (&raw.rate, raw.refill, &raw.windows) {
         (.., Some(windows)) => SupplyConfig::Windows(windows.value),
@@ -61,6 +63,8 @@ pub(super) fn check(
         candidate: raw.candidate.map(|candidate| candidate.value),
         compared: value(raw.compare_percent.as_ref()).unwrap_or(Percent::NONE),
         top_keys: value(raw.top_keys.as_ref()).unwrap_or_default(),
+        plans: raw.plans,
+        keys: raw.keys.into_iter().map(|key| key.value).collect(),
         schedule: raw.schedule.iter().map(|entry| entry.value.clone()).collect(),
     };
     let entries: Vec<Location> = raw.schedule.into_iter().map(|entry| entry.location).collect();
@@ -178,6 +182,8 @@ fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
             "an unkeyed limit has one bucket for all, and no keys to choose from: remove enforce_percent, or write \
              mode = \"shadow\" or keyed = true",
         ),
+        ("plan", "an unkeyed limit has no keys with a plan: remove plan, or write keyed = true"),
+        ("keys", "an unkeyed limit has no keys: remove this, or write keyed = true"),
         ("top_keys", "an unkeyed limit has no keys to tell: remove top_keys, or write keyed = true"),
     ] {
         if let Some(location) = table.find(key).filter(|_| is_unkeyed) {

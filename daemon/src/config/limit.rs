@@ -1,11 +1,11 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, Rate, Rollout, Shards, TopKeys,
-    Windows,
+    Algorithm, Assignment, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, Plans, Rate, Rollout,
+    Shards, TopKeys, Windows,
 };
 
-use super::candidate::Candidate;
+use super::{candidate::Candidate, plans::PlanConfig};
 use crate::calendar::Calendar;
 
 /// The way in which a limit's tokens come.
@@ -61,6 +61,10 @@ pub struct LimitConfig {
     pub compared: Percent,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// Its plans.
+    pub plans: Vec<PlanConfig>,
+    /// Keys and patterns, and the plans that they are assigned to.
+    pub keys: Vec<(String, Assignment)>,
     /// Other terms and when they apply, in the order of the file.
     pub schedule: Vec<ScheduleEntry>,
 }
@@ -68,6 +72,11 @@ pub struct LimitConfig {
 // === impl LimitConfig ===
 
 impl LimitConfig {
+    /// The names of its plans, and its assignments.
+    pub fn plans(&self) -> Plans {
+        Plans::new(self.plans.iter().map(|(name, _)| *name), self.keys.iter().cloned())
+    }
+
     /// Every calendar that changes the limit: those of its schedule, and that of a calendar refill.
     pub fn calendars(&self) -> impl Iterator<Item = &Calendar> {
         let refill = match &self.supply {

@@ -1,13 +1,15 @@
 //! The raw limit: the keys of one `[limit.name]` table, each parsed by itself.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, TopKeys, Windows,
+    Algorithm, Assignment, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, TopKeys,
+    Windows,
 };
 
 use super::{
     candidate::{self, Candidate, OwnTerms},
     keys,
     limit::ScheduleEntry,
+    plans::{self, PlanConfig},
     raw_table::{Located, RawTable},
     times, windows,
 };
@@ -32,6 +34,8 @@ pub(super) struct RawLimit {
     pub(super) compare_percent: Option<Located<Percent>>,
     pub(super) top_keys: Option<Located<TopKeys>>,
     pub(super) candidate: Option<Located<Candidate>>,
+    pub(super) plans: Vec<PlanConfig>,
+    pub(super) keys: Vec<Located<(String, Assignment)>>,
     pub(super) schedule: Vec<Located<ScheduleEntry>>,
 }
 
@@ -62,6 +66,8 @@ impl RawLimit {
         };
         Self {
             candidate: candidate::read(table, algorithm, &own),
+            plans: plans::read_plans(table, algorithm, &own),
+            keys: plans::read_keys(table),
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),

@@ -2,10 +2,12 @@
 
 mod algorithm;
 mod capacity;
+mod effective_plan;
 mod key;
 mod lease;
 mod name;
 mod outage;
+mod plans;
 mod rate;
 mod rollout;
 mod schedule;
@@ -16,10 +18,12 @@ mod windows;
 
 pub use algorithm::Algorithm;
 pub use capacity::{Capacity, CapacityError, MAX_TOKENS};
+pub use effective_plan::{Assigned, PlanPeriod, PlanReason, PlanSources};
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
 pub use lease::{Lease, LeaseError};
 pub use name::{LimitName, NameError};
 pub use outage::OnOutage;
+pub use plans::{Assignment, MOST_CONFIG_KEYS, PlanName, PlanNameError, Plans, PlansError, Target};
 pub use rate::{MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
 pub use rollout::{Mode, Percent, PercentError, Rollout};
 pub use schedule::{Schedule, ScheduleError, ScheduledChange};

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Rate, Rollout, Schedule, TopKeys, Windows,
+    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Plans, Rate, Rollout, Schedule, TopKeys, Windows,
 };
 use crate::bucket::Pace;
 
@@ -106,6 +106,8 @@ pub struct Limit {
     pub schedule: Schedule,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// Its plans, each published as [`LimitName::plan`], and the keys that its config assigns to them.
+    pub plans: Plans,
 }
 
 // === impl OnChange ===

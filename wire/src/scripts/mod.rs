@@ -4,6 +4,7 @@
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
+mod assignments;
 mod at_rest;
 mod claims;
 mod count;
@@ -12,6 +13,7 @@ mod first_take;
 mod mend;
 mod migrate;
 mod pauses;
+mod plan_move;
 mod publish;
 mod put_in;
 mod refill;
@@ -23,6 +25,11 @@ mod throttle;
 mod top;
 mod workers;
 
+pub use assignments::{
+    AllAssigned, AssignmentIndex, Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, all_assigned, assign,
+    assigned, assigned_after, assignment_index, forget_assigned, key_filter, remove_arrangement,
+    replace_assigned,
+};
 pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
     number_at_rest, read_counter, read_number_at_rest, read_text_at_rest, rests_as_number,
@@ -38,6 +45,7 @@ pub use mend::{
 };
 pub use migrate::{is_migrating, list_previous, migrate};
 pub use pauses::{LONGEST_PAUSE, MOST_PAUSES, Pause, PauseReply, Pauses, pause, paused, resume, resume_all};
+pub use plan_move::{PlanMove, move_tokens};
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};

@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Rollout, Schedule, Shards,
-        Supply, Terms, TopKeys, Windows,
+        Algorithm, Capacity, Lease, Limit, LimitName, OnOutage, Percent, Period, Plans, Rollout, Schedule,
+        Shards, Supply, Terms, TopKeys, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -79,6 +79,7 @@ pub async fn read_limit(
     let published = parse(name, &fields).map(|limit| {
         // A missing field means: the terms never changed, the record is not frozen, absent buckets are full.
         let number = |field: &str| fields.get(field).and_then(|text| text.parse::<u64>().ok());
+        let text_of = |field: &str| fields.get(field).map(String::as_str);
         let pace = limit.terms.supply.pace();
         let missing = number("anchor").map_or(0, |anchor| limit.terms.capacity.get().saturating_sub(anchor));
         let grown = |anchored: u64| if missing == 0 { 0 } else { pace.instant(anchored, missing) };
@@ -86,6 +87,8 @@ pub async fn read_limit(
             terms_id: number("terms").unwrap_or(1),
             frozen: number("frozen").is_some_and(|since| since > 0),
             absent_full_at: number("anchored").map_or(0, grown),
+            plans_at: number("plans_at").unwrap_or(0),
+            plans_before: text_of("plans_before").and_then(|text| Plans::from_text(text).ok()).unwrap_or_default(),
             limit,
         }
     });
@@ -112,7 +115,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 23] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -144,6 +147,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 23] {
         ("compare_percent", limit.compared.get().to_string()),
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
+        ("plans", limit.plans.to_string()),
     ]
 }
 
@@ -201,6 +205,9 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         None => TopKeys::NONE,
         Some(_) => TopKeys::new(number("top_keys")?).map_err(|e| wrong("top_keys", &e))?,
     };
+    // Nor plans.
+    let plans = Plans::from_text(fields.get("plans").map_or("", String::as_str));
+    let plans = plans.map_err(|e| wrong("plans", &e))?;
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -220,6 +227,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         compared,
         schedule,
         top_keys,
+        plans,
     })
 }
 
@@ -258,6 +266,7 @@ mod tests {
                     rate: "9/m".parse().unwrap(),
                 }]),
                 top_keys: TopKeys::new(20).unwrap(),
+                plans: Plans::from_text("gold\nacme gold 7").unwrap(),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -284,10 +293,20 @@ mod tests {
             compared: Percent::NONE,
             schedule: Schedule::NONE,
             top_keys: TopKeys::NONE,
+            plans: Plans::default(),
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
-            !["mode", "enforce_percent", "on_outage", "candidate", "compare_percent", "schedule", "top_keys"]
-                .contains(field)
+            ![
+                "mode",
+                "enforce_percent",
+                "on_outage",
+                "candidate",
+                "compare_percent",
+                "schedule",
+                "top_keys",
+                "plans",
+            ]
+            .contains(field)
         });
         let record = record.map(|(field, value)| (field.to_owned(), value)).collect();
         assert_eq!(parse(&limit.name, &record), Ok(limit));

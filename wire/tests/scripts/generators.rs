@@ -86,6 +86,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         compared: Percent::NONE,
         schedule: Schedule::NONE,
         top_keys: topup_wire::limit::TopKeys::NONE,
+        plans: topup_wire::limit::Plans::default(),
     }
 }
 
