@@ -17,6 +17,7 @@ use crate::{
     error::{Answered, Error},
     machine::{Denial, Event, Micros},
     outage::Policies,
+    plans::{Here, plan_changed},
     shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds},
 };
 
@@ -96,6 +97,19 @@ impl Bucket {
     pub async fn take(&self, count: u64) -> Result<Decision, Error> {
         checked(count)?;
         let entry = self.entry()?;
+        if !self.is_to_be_placed(entry) {
+            match self.take_here(count).await {
+                Err(Error::PlanChanged { .. }) => {}
+                answer => return answer,
+            }
+        }
+        // Boxed, to keep the future of a take small.
+        Box::pin(self.take_by_plan(count, None)).await
+    }
+
+    /// Takes `count` tokens of this bucket, whatever plan its key has.
+    pub(crate) async fn take_here(&self, count: u64) -> Result<Decision, Error> {
+        let entry = self.entry()?;
         if count == 1 && entry.may_tell() {
             // A task that takes in a loop and never waits for Redis still has to yield now and then. Before the take, since
             // a task that is cancelled here must not have taken.
@@ -112,6 +126,13 @@ impl Bucket {
     ///
     /// If the limit has a lease and no leased token is left, this call requests the next lease.
     pub fn try_take(&self) -> Option<Decision> {
+        match self.here_now()? {
+            Here::Bucket(bucket) => bucket.try_take_here(),
+            Here::Decided(decision) => self.conclude_decision(self.entry().ok()?, 1, decision).ok(),
+        }
+    }
+
+    fn try_take_here(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
         let decision = entry.at_once(&self.handle).or_else(|| self.try_without_token(entry))?;
         self.conclude_decision(entry, 1, decision).ok()
@@ -142,6 +163,18 @@ impl Bucket {
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
         let entry = self.entry()?;
+        if !self.is_to_be_placed(entry) && !entry.limit().is_planned() {
+            match self.wait_here(count, longest).await {
+                Err(Error::PlanChanged { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Box::pin(self.take_by_plan(count, Some(longest))).await
+    }
+
+    /// Waits for tokens of this bucket, whatever plan its key has.
+    pub(crate) async fn wait_here(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
+        let entry = self.entry()?;
         let clock = &self.handle.shared().clock;
         let until = clock.now().saturating_add(micros(longest));
         let mut left = longest;
@@ -163,7 +196,7 @@ impl Bucket {
 
     async fn wait_once(&self, entry: &Arc<BucketEntry>, count: u64, longest: Duration) -> Answered {
         if longest.is_zero() {
-            return self.take(count).await;
+            return self.take_here(count).await;
         }
         let shared = self.handle.shared();
         let until = shared.clock.now().saturating_add(micros(longest));
@@ -193,6 +226,14 @@ impl Bucket {
     /// # Errors
     /// The same as for [`Bucket::take`].
     pub async fn peek(&self) -> Result<Decision, Error> {
+        match self.here().await {
+            Ok(Here::Bucket(bucket)) => bucket.peek_here().await,
+            Ok(Here::Decided(decision)) => self.apply_mode(self.entry()?, Ok(decision)),
+            Err(error) => self.apply_mode(self.entry()?, Err(error)),
+        }
+    }
+
+    async fn peek_here(&self) -> Result<Decision, Error> {
         let entry = self.entry()?;
         let before = entry.prefetched(&self.handle);
         let settled = self.handle.within_deadline(self.settle(Operation::Peek(1))).await;
@@ -219,7 +260,10 @@ impl Bucket {
     /// The same as for [`Bucket::take`].
     pub async fn refund(&self, count: u64) -> Result<u64, Error> {
         checked(count)?;
-        self.put_in(Some(count)).await
+        match self.here().await? {
+            Here::Bucket(bucket) => bucket.put_in(Some(count)).await,
+            Here::Decided(decision) => Ok(decision.remaining()),
+        }
     }
 
     /// Fills the bucket. Waits as [`Bucket::refund`] does.
@@ -227,7 +271,10 @@ impl Bucket {
     /// # Errors
     /// The same as for [`Bucket::take`].
     pub async fn reset(&self) -> Result<(), Error> {
-        self.put_in(None).await.map(drop)
+        match self.here().await? {
+            Here::Bucket(bucket) => bucket.put_in(None).await.map(drop),
+            Here::Decided(_) => Ok(()),
+        }
     }
 
     /// Takes tokens. `until` is the end of a waiter's patience; `None` for a take.
@@ -252,6 +299,9 @@ impl Bucket {
         if let Some(decision) = published.decision_if_off(entry.key()) {
             return self.conclude(entry, count, Ok(decision));
         }
+        if entry.name().as_plan().is_none() && self.is_to_be_placed(entry) {
+            return Err(plan_changed(entry));
+        }
         if published.refuses(count, self.handle.shared().control.redis_now()) {
             return self.conclude(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
         }
@@ -270,6 +320,9 @@ impl Bucket {
                 Box::pin(shared.clock.timeout(left, pending)).await.unwrap_or(late)
             }
         };
+        if let Err(Error::PlanChanged { .. }) = result {
+            return result;
+        }
         self.conclude(entry, count, result)
     }
 

@@ -102,6 +102,7 @@ pub mod machine;
 mod machine;
 
 mod admission;
+mod assign;
 mod bucket;
 mod client;
 mod counts;
@@ -111,6 +112,7 @@ mod denied;
 mod error;
 mod outage;
 mod pause;
+mod plans;
 mod reserve;
 mod rollout;
 mod say;
@@ -154,7 +156,7 @@ pub use take_all::{LimitDecision, MultiDecision};
 pub use topup_macros::limited;
 pub use topup_wire::{
     counts::{Count, Counts},
-    limit::OnOutage,
+    limit::{OnOutage, PlanNameError},
     namespace::NamespaceError,
     reply::Throttled,
     schema::NewerSchema,

@@ -19,9 +19,13 @@ use crate::{
     machine::Event,
     outage::{self, OutageReason},
     pause::read_if_paused,
+    plans::{Here, plan_changed},
     rollout::count_answer,
     shell::{BucketEntry, Handle, Published, exceeds, unknown},
 };
+
+/// Attempts at most while plans of keys change.
+const MOST_ATTEMPTS: usize = 16;
 
 /// The answer to [`Client::take_all`](crate::Client::take_all): all tokens were taken, or none.
 #[must_use = "an unread decision limits nothing"]
@@ -97,11 +101,25 @@ impl MultiDecision {
             is_last(&decided);
             return Ok(decided);
         }
-        let decided = Self::decide(client, &takes).await;
+        let (mut decided, mut placed) = (Err(Error::PlanChanged { limit: String::new() }), takes.clone());
+        for _ in 0..MOST_ATTEMPTS {
+            // Boxed, since few limits have plans.
+            let by_plan = Box::pin(by_plan(&takes)).await;
+            decided = match by_plan {
+                Ok((of_plans, without)) => {
+                    placed = of_plans;
+                    Self::decide_beside(client, &placed, without).await
+                }
+                Err(error) => Err(error),
+            };
+            if !matches!(decided, Err(Error::PlanChanged { .. })) {
+                break;
+            }
+        }
         match &decided {
             Ok(decided) => {
                 if is_last(decided) {
-                    decided.count(&takes);
+                    decided.count(&takes, &placed);
                 }
             }
             Err(error) => {
@@ -111,10 +129,29 @@ impl MultiDecision {
         decided
     }
 
+    /// Decides `takes`. The keys of `without` a bucket are exempt or denied.
+    async fn decide_beside(
+        client: &Handle,
+        takes: &[BucketTake],
+        mut without: Vec<LimitDecision>,
+    ) -> Result<Self, Error> {
+        if without.iter().any(|limit| !limit.decision.is_allowed()) {
+            without.retain(|limit| !limit.decision.is_allowed());
+            return Ok(Self { limits: without });
+        }
+        let mut decided = Self::decide(client, takes).await?;
+        decided.limits.extend(without);
+        Ok(decided)
+    }
+
     /// Counts the takes. If a limit denies, the takes that it stopped are not counted.
-    fn count(&self, takes: &[BucketTake]) {
-        for take in takes {
-            let limit = self.limits.iter().find(|limit| take.entry.is_of(&limit.limit, limit.key()));
+    fn count(&self, takes: &[BucketTake], placed: &[BucketTake]) {
+        let without = takes.iter().filter(|take| !placed.iter().any(|placed| placed.is_beside(take)));
+        for take in placed.iter().chain(without) {
+            let limit = self
+                .limits
+                .iter()
+                .find(|limit| limit.limit == take.entry.name().live() && limit.key() == take.entry.key());
             let decision = limit.map(LimitDecision::decision);
             let counts = |decision: &Decision| decision.would_deny() || self.is_allowed();
             let Some(decision) = decision.filter(counts) else { continue };
@@ -137,6 +174,9 @@ impl MultiDecision {
             Ok(()) => client.within_deadline(Self::ask(client, takes)).await,
             Err(error) => Err(error),
         };
+        if matches!(decided, Err(Error::PlanChanged { .. })) {
+            return decided;
+        }
         for take in takes {
             client.note_reply(&take.entry, &decided);
         }
@@ -201,6 +241,11 @@ impl MultiDecision {
             }
         });
         let parts: Vec<_> = parts.collect();
+        for (take, ..) in takes.clone() {
+            if !take.entry.may_take_here(client) {
+                return Err(plan_changed(&take.entry));
+            }
+        }
         let sent = shared.clock.now();
         let mut replies = match &parts[..] {
             [] => Vec::new().into_iter(),
@@ -280,13 +325,18 @@ impl LimitDecision {
     }
 
     fn of(entry: &BucketEntry, decision: Decision) -> Self {
-        Self { limit: *entry.name(), key: entry.key().map(str::to_owned), decision }
+        Self { limit: entry.name().live(), key: entry.key().map(str::to_owned), decision }
     }
 }
 
 // === impl BucketTake ===
 
 impl BucketTake {
+    /// Whether both are takes of one key of one limit, whatever its plan.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.entry.name().live() == other.entry.name().live() && self.entry.key() == other.entry.key()
+    }
+
     async fn settle(&self, operation: Operation) -> Result<Decision, Error> {
         let settled = self.bucket.handle().within_deadline(self.bucket.settle(operation)).await?;
         Ok(decision(&settled))
@@ -311,6 +361,29 @@ impl BucketTake {
         let is_enforced = published.mode(self.entry.key()) == Mode::Enforce;
         is_enforced.then(|| LimitDecision::of(&self.entry, denial.into()))
     }
+}
+
+/// The takes of the buckets that their keys have by their plans, and the decisions of keys without a bucket.
+async fn by_plan(takes: &[BucketTake]) -> Result<(Vec<BucketTake>, Vec<LimitDecision>), Error> {
+    let (mut placed, mut without) = (Vec::with_capacity(takes.len()), Vec::new());
+    for take in takes {
+        // A limit that was never read is read with the decision.
+        if !take.bucket.is_to_be_placed(&take.entry) {
+            placed.push(take.clone());
+            continue;
+        }
+        match take.bucket.here().await? {
+            Here::Bucket(bucket) => {
+                let entry = bucket.entry()?.clone();
+                placed.push(BucketTake { bucket, entry, count: take.count });
+            }
+            Here::Decided(decision) => {
+                let decision = take.bucket.apply_mode(&take.entry, Ok(decision))?;
+                without.push(LimitDecision::of(&take.entry, decision));
+            }
+        }
+    }
+    Ok((placed, without))
 }
 
 /// Gives tokens of local buckets back.

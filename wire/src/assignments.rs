@@ -79,7 +79,9 @@ impl FromStr for Shape {
         let numbers: Option<Vec<u64>> = text.split(' ').map(|part| part.parse().ok()).collect();
         match numbers.as_deref() {
             // No filter is larger than a string of Redis.
-            Some(&[number, hashes @ 1..=1_048_576, bits @ 8..=4_294_967_296, at]) => Ok(Self { number, hashes, bits, at }),
+            Some(&[number, hashes @ 1..=1_048_576, bits @ 8..=4_294_967_296, at]) => {
+                Ok(Self { number, hashes, bits, at })
+            }
             _ => Err(ShapeError(text.chars().take(80).collect())),
         }
     }
@@ -197,7 +199,10 @@ mod tests {
         println!("{wrong} of {} keys are looked up in vain", 2 * keys);
         assert!(wrong < keys as usize / 25, "{wrong}");
         let by_bits = (0..keys).all(|i| {
-            shape.bits_of(&key(i)).iter().all(|bit| filter.as_bytes()[(bit / 8) as usize] >> (7 - bit % 8) & 1 == 1)
+            shape
+                .bits_of(&key(i))
+                .iter()
+                .all(|bit| filter.as_bytes()[(bit / 8) as usize] >> (7 - bit % 8) & 1 == 1)
         });
         assert!(by_bits, "as SETBIT numbers them");
     }

@@ -44,6 +44,8 @@ pub(crate) struct LimitHandle {
     pub(crate) denied: DeniedByKey,
     /// [`ON_TRIAL`] and [`TELLS_KEYS`], as last read.
     special: AtomicU8,
+    /// Its keys may have plans, as last read, or it is a plan itself.
+    planned: AtomicBool,
     /// It has been said that the record cannot be read.
     said_unreadable: AtomicBool,
     /// Share of recent first takes that failed, of [`ALL`].
@@ -87,10 +89,13 @@ impl LimitHandle {
         self.published.load_full()
     }
 
-    pub(crate) fn set(&self, published: Arc<Published>) {
+    /// `assigned` says that keys are assigned by hand.
+    pub(crate) fn set(&self, published: Arc<Published>, assigned: bool) {
         let trial = if published.limit.has_trial() { ON_TRIAL } else { 0 };
         let keys = if published.limit.top_keys == TopKeys::NONE { 0 } else { TELLS_KEYS };
         self.special.store(trial | keys, Relaxed);
+        let planned = assigned || published.has_plans() || self.name.as_plan().is_some();
+        self.planned.store(planned, Relaxed);
         self.published.store(Some(published));
         self.outdated.store(false, Release);
         self.said_unreadable.store(false, Relaxed);
@@ -108,6 +113,17 @@ impl LimitHandle {
     /// Has the limit read again before its next use.
     pub(crate) fn invalidate(&self) {
         self.outdated.store(true, Release);
+    }
+
+    /// Records that keys are assigned by hand.
+    pub(crate) fn note_assigned(&self) {
+        self.planned.store(true, Relaxed);
+    }
+
+    /// Whether the limit's keys may have plans, as last read, or it is a plan itself.
+    #[inline]
+    pub(crate) fn is_planned(&self) -> bool {
+        self.planned.load(Relaxed)
     }
 
     /// Whether the limit is on trial, as last read.
@@ -171,6 +187,7 @@ impl Limits {
                 counts: LimitCounts::default(),
                 denied: DeniedByKey::default(),
                 special: AtomicU8::default(),
+                planned: AtomicBool::default(),
                 said_unreadable: AtomicBool::default(),
                 failed: AtomicU32::default(),
             })

@@ -62,7 +62,8 @@ pub(super) fn read_keys(table: &RawTable<'_>) -> Vec<Located<(String, Assignment
             Err(inner) => {
                 inner.require("plan", "");
                 let target = inner.text::<Target>("plan").ok_or(());
-                let until = if inner.has("until") { inner.instant("until").map(Some).ok_or(()) } else { Ok(None) };
+                let until =
+                    if inner.has("until") { inner.instant("until").map(Some).ok_or(()) } else { Ok(None) };
                 target.and_then(|target| {
                     Ok(Assignment { target: target.value, until: until?.map(|until| until.value.0) })
                 })
@@ -92,7 +93,11 @@ pub(super) fn check_keys(
         if !known.knows(assignment.target) {
             let mut words: Vec<String> = known.names().map(|name| format!("{:?}", name.as_str())).collect();
             words.extend(["\"exempt\"", "\"deny\""].map(str::to_owned));
-            let problem = format!("the limit has no plan {:?}: write one of {}", assignment.target.as_str(), words.join(", "));
+            let problem = format!(
+                "the limit has no plan {:?}: write one of {}",
+                assignment.target.as_str(),
+                words.join(", ")
+            );
             table.error(location, problem);
         }
     }

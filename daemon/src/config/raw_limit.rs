@@ -1,8 +1,7 @@
 //! The raw limit: the keys of one `[limit.name]` table, each parsed by itself.
 
 use topup_wire::limit::{
-    Algorithm, Assignment, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, TopKeys,
-    Windows,
+    Algorithm, Assignment, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, TopKeys, Windows,
 };
 
 use super::{

@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use topup_wire::{claims::Fingerprint, limit::{LimitName, Plans}};
+use topup_wire::{
+    claims::Fingerprint,
+    limit::{LimitName, Plans},
+};
 
 use crate::config::{Candidate, Config, LimitConfig, PlanConfig, ScheduleEntry, SupplyConfig};
 

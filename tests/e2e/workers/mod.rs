@@ -28,6 +28,7 @@ mod oracle;
 mod outage;
 mod overload;
 mod pauses;
+mod plans;
 mod processes;
 mod pure;
 mod refund;

@@ -173,8 +173,7 @@ impl Plans {
         let is_pattern = |(key, _): &(String, Assignment)| key.contains('*');
         let (mut patterns, keys): (Vec<_>, Vec<_>) = keys.into_iter().partition(is_pattern);
         patterns.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then(one.cmp(other)));
-        let inner =
-            Inner { names: names.into_iter().collect(), keys: keys.into_iter().collect(), patterns };
+        let inner = Inner { names: names.into_iter().collect(), keys: keys.into_iter().collect(), patterns };
         Self((inner != Inner::default()).then(|| Arc::new(inner)))
     }
 
@@ -195,7 +194,8 @@ impl Plans {
 
     /// Assigned keys and patterns.
     pub fn assigned(&self) -> impl Iterator<Item = (&str, Assignment)> {
-        let all = self.0.iter().flat_map(|inner| inner.keys.iter().map(|(key, assignment)| (key, assignment)));
+        let all =
+            self.0.iter().flat_map(|inner| inner.keys.iter().map(|(key, assignment)| (key, assignment)));
         let patterns = self.0.iter().flat_map(|inner| inner.patterns.iter().map(|(key, to)| (key, to)));
         all.chain(patterns).map(|(key, assignment)| (key.as_str(), *assignment))
     }
@@ -318,7 +318,12 @@ mod tests {
 
     #[test]
     fn a_key_goes_before_patterns_and_a_longer_pattern_before_a_shorter_one() {
-        let plans = plans(&[("*", to("free")), ("10.*", to("gold")), ("10.0.*", to("exempt")), ("10.0.1", to("deny"))]);
+        let plans = plans(&[
+            ("*", to("free")),
+            ("10.*", to("gold")),
+            ("10.0.*", to("exempt")),
+            ("10.0.1", to("deny")),
+        ]);
         let found = ["10.0.1", "10.0.2", "10.1.1", "x"].map(|key| word(&plans, key, 0).unwrap());
         assert_eq!(found, ["deny", "exempt", "gold", "free"]);
         assert_eq!(plans.of("10.0.2", 0).map(|(by, _)| by), Some("10.0.*"));
@@ -338,7 +343,9 @@ mod tests {
     fn a_table_is_read_as_it_was_written() {
         let ends = Assignment { until: Some(1_796_083_200_000_000), ..to("gold") };
         let odd = "a b%\nc*";
-        for plans in [plans(&[("acme", ends), (odd, to("deny")), ("%", to("exempt"))]), plans(&[]), Plans::default()] {
+        for plans in
+            [plans(&[("acme", ends), (odd, to("deny")), ("%", to("exempt"))]), plans(&[]), Plans::default()]
+        {
             assert_eq!(Plans::from_text(&plans.to_string()), Ok(plans));
         }
         for wrong in ["gold\nacme", "gold\nacme gold x", "gold\n%2 gold", "gold\na go/ld", "deny"] {

@@ -3,7 +3,8 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Plans, Rate, Rollout, Schedule, TopKeys, Windows,
+    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Plans, Rate, Rollout, Schedule, TopKeys,
+    Windows,
 };
 use crate::bucket::Pace;
 

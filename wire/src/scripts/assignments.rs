@@ -11,8 +11,7 @@ use crate::{
     namespace::InNamespace,
 };
 
-static ASSIGN: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&with_constants(include_str!("assign.lua"))));
+static ASSIGN: LazyLock<Script> = LazyLock::new(|| Script::new(&with_constants(include_str!("assign.lua"))));
 static ARRANGE: LazyLock<Script> =
     LazyLock::new(|| Script::new(&with_constants(include_str!("arrange.lua"))));
 

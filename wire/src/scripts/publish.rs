@@ -88,7 +88,9 @@ pub async fn read_limit(
             frozen: number("frozen").is_some_and(|since| since > 0),
             absent_full_at: number("anchored").map_or(0, grown),
             plans_at: number("plans_at").unwrap_or(0),
-            plans_before: text_of("plans_before").and_then(|text| Plans::from_text(text).ok()).unwrap_or_default(),
+            plans_before: text_of("plans_before")
+                .and_then(|text| Plans::from_text(text).ok())
+                .unwrap_or_default(),
             limit,
         }
     });
