@@ -21,6 +21,7 @@ mod incidents;
 mod keys;
 mod lazy;
 mod leases;
+mod million_plans;
 mod namespaces;
 mod network;
 mod on_outage;

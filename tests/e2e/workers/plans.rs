@@ -14,7 +14,7 @@ use topup::{Client, Count, Decision, Error};
 use topup_tests::{Attempt, AttemptLog, Cli, Redis, SOON, clock, eventually, stalls::void};
 
 use super::{
-    fixture::{Fixture, now, patient},
+    fixture::{Fixture, patient},
     oracle::{Oracle, no_errors},
 };
 
@@ -111,9 +111,9 @@ async fn a_thousand_keys_of_three_plans_each_keep_their_law_under_five_times_the
 async fn a_change_of_plan_under_load_gives_no_token_twice() {
     let fixture = Fixture::set(CONFIG).await;
     let assign = async |plan: &str| {
-        let before = now(&fixture.redis).await;
+        let before = clock::now();
         fixture.topup.assign("user", "acme", plan, None).await.unwrap();
-        (before, now(&fixture.redis).await)
+        (before, clock::now())
     };
     let keys = ["acme".to_owned(), "other".to_owned()];
     assign("gold").await;
@@ -248,4 +248,71 @@ async fn a_raise_ends_at_its_instant_and_wakes_who_waits() {
     assert!(acme.peek().await.unwrap().remaining() <= 2);
     let other: Client = patient(fixture.redis.url()).await;
     assert_eq!(other.limit("user").key("acme").peek().await.unwrap().capacity(), 2);
+}
+
+#[tokio::test]
+async fn operators_assign_explain_import_and_export() {
+    let config = format!(
+        "{CONFIG}[limit.user.keys]\n\"ac*\" = \"silver\"\n[limit.api]\ncapacity = 1\nrate = \"1/s\"\n"
+    );
+    let fixture = Fixture::set(&config).await;
+    let run = async |args: &[&str]| Cli::new(args).redis(&fixture.redis).run().await;
+    let explain = async |key: &str| run(&["explain", "user", "--key", key]).await.stdout;
+    assert!(
+        explain("other")
+            .await
+            .starts_with("limit user, key other: the limit's own terms: capacity 2, rate 1/s")
+    );
+    assert!(explain("acme").await.contains("config   silver, by \"ac*\"  <- decides"));
+    let ended = run(&["assign", "user", "acme", "gold", "--until", "2100-01-01T00:00:00Z"]).await;
+    assert!(ended.code == Some(0) && ended.stdout.contains("in force from"), "{ended:?}");
+    eventually(SOON, async || {
+        explain("acme").await.contains("by hand  gold until 2100-01-01T00:00:00Z  <- decides")
+    })
+    .await;
+    for (args, problem) in [
+        (&["assign", "user", "acme", "silber"][..], "its plans are gold, silver"),
+        (&["assign", "user", "acme", "a/b"], "is not a plan's name"),
+        (&["assign", "api", "acme", "gold"], "one bucket for all"),
+        (&["assign", "usr", "acme", "gold"], "did you mean user?"),
+        (&["assign", "user", "acme", "gold", "--until", "tomorrow"], "no instant with a time zone"),
+    ] {
+        let ended = run(args).await;
+        assert!(ended.code != Some(0) && ended.stderr.contains(problem), "{ended:?}");
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    let file = |text: &str| {
+        let path = dir.path().join("keys.csv");
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let import = async |text: &str, force: bool| {
+        let mut cli = Cli::new(&["import", "user"]).arg(file(text));
+        if force {
+            cli = cli.arg("--force");
+        }
+        cli.redis(&fixture.redis).run().await
+    };
+    let ended = import("key,plan\nacme,gold\nx,platinum\nx\n", false).await;
+    assert!(ended.stderr.contains("line 3: ") && ended.stderr.contains("line 4: "), "{ended:?}");
+    let many: String = (0..5_000).map(|i| format!("customer-{i},{}\n", ["gold", "silver"][i % 2])).collect();
+    let ended = import(&many, false).await;
+    assert!(ended.stdout.starts_with("5,000 keys of limit user are assigned, 1 before"), "{ended:?}");
+    let exported = run(&["export", "user"]).await.stdout;
+    assert_eq!(exported.lines().count(), 5_001);
+    assert!(exported.contains("\ncustomer-7,silver,\n"), "a file that can be imported");
+    eventually(SOON, async || explain("acme").await.contains("config   silver, by \"ac*\"  <- decides"))
+        .await;
+    let capacity = async |key: &str| fixture.bucket("user").key(key).peek().await.unwrap().capacity();
+    eventually(SOON, async || capacity("customer-7").await == 4 && capacity("customer-8").await == 20).await;
+    assert_eq!(capacity("customer-9999").await, 2);
+
+    let ended = import("acme,gold\n", false).await;
+    assert!(ended.code == Some(64) && ended.stderr.contains("--force"), "{ended:?}");
+    assert!(import("acme,gold\n", true).await.code == Some(0));
+    eventually(SOON, async || capacity("customer-8").await == 2 && capacity("acme").await == 20).await;
+    let ended = run(&["unassign", "user", "acme"]).await;
+    assert!(ended.stdout.contains("assigned no longer"), "{ended:?}");
+    eventually(SOON, async || capacity("acme").await == 4).await;
 }
