@@ -104,6 +104,7 @@ mod machine;
 mod admission;
 mod assign;
 mod bucket;
+mod bucket_takes;
 mod client;
 mod counts;
 mod decision;
@@ -112,6 +113,7 @@ mod denied;
 mod error;
 mod outage;
 mod pause;
+mod place;
 mod plans;
 mod reserve;
 mod rollout;
@@ -123,6 +125,7 @@ mod take_all;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod throttle;
+mod try_take;
 
 pub use admission::Admission;
 pub use bucket::Bucket;

@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
 use topup_wire::{
-    limit::{Assigned, LimitName, PlanPeriod, PlanSources, Supply, Target},
+    limit::{LimitName, PlanPeriod, Supply, Target},
     scripts::{self, PlanMove},
 };
 
@@ -12,30 +12,17 @@ use crate::{
     bucket::Bucket,
     decision::Decision,
     error::{Answered, Error},
-    machine::{Event, Micros},
-    shell::{BucketEntry, Handle, LimitHandle, Place, Placed, Published, clock::micros, key_plans::ByHand},
+    machine::Micros,
+    place::{Found, RECKON_AGAIN, plan_changed, plan_name},
+    shell::{BucketEntry, Handle, Place, Placed, Published, clock::micros},
 };
 
 /// Attempts at most to find the bucket of a key whose plan changes.
 const MOST_ATTEMPTS: usize = 64;
-/// The instant of a change is computed anew after this, since the two clocks drift apart.
-const RECKON_AGAIN: Micros = 1_000_000;
 /// A change that is made too early for Redis is made again after this.
 const SOON: Duration = Duration::from_millis(1);
 /// The mark of a change stays for this long after the last worker that wants to make it.
 const MARK_STAYS: Duration = Duration::from_secs(5);
-
-/// The place of a key's takes as far as it is known without asking Redis.
-enum Found {
-    /// The terms, and what they rest on.
-    Known { period: PlanPeriod, placed: Placed },
-    /// The key may be assigned by hand: Redis knows.
-    Ask(topup_wire::assignments::Shape),
-    /// The terms change about now: it is known after this instant of the worker's clock.
-    Wait(Micros),
-    /// The limit, or the assignments, are to be read first.
-    Unread,
-}
 
 /// The answer to an operation on a key: the bucket that it is for, or a decision without one.
 pub(crate) enum Here {
@@ -281,106 +268,9 @@ impl Bucket {
     }
 }
 
-// === impl BucketEntry ===
-
-impl BucketEntry {
-    /// Whether takes are for this very bucket, as far as that is known now.
-    #[inline]
-    pub(crate) fn is_placed_here(&self, client: &Handle) -> bool {
-        let placed = self.placed.load();
-        placed.as_ref().is_some_and(|placed| {
-            let is_over = || client.shared().clock.now() >= placed.valid_until;
-            placed.stamp == client.plan_stamp()
-                && placed.place == Place::Here
-                // Most have no end, and cost no reading of the clock.
-                && (placed.valid_until == Micros::MAX || !is_over())
-        })
-    }
-
-    /// Whether `placed` is true now.
-    pub(crate) fn is_good(&self, placed: &Placed, client: &Handle) -> bool {
-        let (shared, now) = (client.shared(), client.shared().clock.now());
-        placed.stamp == client.plan_stamp() && now < placed.valid_until && now < shared.plans.trusted_until()
-    }
-
-    /// Whether a command of this bucket may be written now. A bucket of a limit without plans always may.
-    pub(crate) fn may_take_here(&self, client: &Handle) -> bool {
-        if !self.limit().is_planned() {
-            return true;
-        }
-        let placed = self.placed.load_full();
-        if placed.as_ref().is_some_and(|placed| placed.place == Place::Here && self.is_good(placed, client)) {
-            return true;
-        }
-        // The knowledge has changed since, though perhaps not for this key.
-        let (Some(placed), Some(key)) = (placed, self.key()) else { return false };
-        let limit = client.shared().limits.get(self.name().live());
-        match self.find(&limit, key, Some(&placed), client) {
-            Found::Known { period, placed: found } => {
-                let is_here = plan_name(&limit.name, period.target) == Some(*self.name());
-                let is_moved = period.changed.is_none_or(|(at, _)| at == placed.moved);
-                let may = is_here && placed.place == Place::Here && is_moved;
-                if may {
-                    self.placed.store(Some(Arc::new(Placed { place: Place::Here, ..found })));
-                }
-                may
-            }
-            Found::Ask(_) | Found::Wait(_) | Found::Unread => false,
-        }
-    }
-
-    /// The plan of `key` of `limit`, without asking Redis. `before` is what was known.
-    fn find(&self, limit: &LimitHandle, key: &str, before: Option<&Placed>, client: &Handle) -> Found {
-        let shared = client.shared();
-        let stamp = client.plan_stamp();
-        let Some(published) = limit.current(shared.control.epoch()) else { return Found::Unread };
-        let now = shared.clock.now();
-        if now >= shared.plans.trusted_until() {
-            return Found::Unread;
-        }
-        let version = shared.plans.version();
-        let as_of = before.map_or(0, |before| before.as_of);
-        let (by_hand, as_of) = match shared.plans.by_hand(&limit.name, key, as_of) {
-            ByHand::None => (None, version.max(1)),
-            ByHand::Unchanged => (before.and_then(|before| before.by_hand), as_of),
-            ByHand::Ask(shape) => return Found::Ask(shape),
-        };
-        let sources = published.plan_sources(key, by_hand);
-        let time = shared.control.stored_time();
-        let (earliest, latest) = (time.earliest(now), time.latest(now));
-        let period = sources.period(earliest);
-        if let Some(change) = period.until.filter(|change| *change <= latest) {
-            return Found::Wait(time.local(change));
-        }
-        let reckoned = |change| time.earliest_local(change).min(now.saturating_add(RECKON_AGAIN));
-        let valid_until = period.until.map_or(Micros::MAX, reckoned);
-        let moved = before.map_or(0, |before| before.moved);
-        let placed = Placed { stamp, valid_until, place: Place::Here, by_hand, as_of, moved };
-        Found::Known { period, placed }
-    }
-
-    /// Leaves the bucket in which the key's takes were before, if `place` is another one. Tokens in hand are lost.
-    fn leave(self: &Arc<Self>, before: Option<&Placed>, place: &Place, client: &Handle) {
-        let before = before.map_or(&Place::Here, |before| &before.place);
-        let left = match before {
-            _ if before == place => return,
-            Place::Here => self,
-            Place::Plan(other) => other,
-            Place::Exempt | Place::Denied(_) => return,
-        };
-        left.step(Event::PutsBack(0), client, None);
-    }
-}
-
 // === impl Handle ===
 
 impl Handle {
-    /// Counts changes of what is known of plans. It is never 0.
-    #[inline]
-    pub(crate) fn plan_stamp(&self) -> u64 {
-        self.shared().control.epoch() + self.shared().plans.changes() + 1
-    }
-
     /// Waits until what is known of assignments can be trusted.
     async fn trust_plans(&self) -> Result<(), Error> {
         let (plans, clock) = (&self.shared().plans, &self.shared().clock);
@@ -398,23 +288,6 @@ impl Handle {
     }
 }
 
-// === impl Published ===
-
-impl Published {
-    fn plan_sources<'a>(&'a self, key: &'a str, by_hand: Option<Assigned>) -> PlanSources<'a> {
-        let (config, config_before, config_at) = (&self.limit.plans, &self.plans_before, self.plans_at);
-        PlanSources { key, config, config_before, config_at, by_hand }
-    }
-}
-
-/// The name under which these terms are published: of the limit `name`, or of a plan of it. `None` without terms.
-fn plan_name(name: &LimitName, target: Option<Target>) -> Option<LimitName> {
-    match target {
-        None => Some(name.live()),
-        Some(target) => Some(name.plan(target.plan()?)),
-    }
-}
-
 /// µs in which an empty bucket is full, from the instant `at` of Redis `TIME` on.
 fn fill_time(published: &Published, at: u64) -> u64 {
     match published.limit.terms.supply {
@@ -422,8 +295,4 @@ fn fill_time(published: &Published, at: u64) -> u64 {
         Supply::Period(period) => period.next.saturating_sub(at),
         Supply::Windows(windows) => windows.rules().iter().map(|rule| rule.micros()).max().unwrap_or(0),
     }
-}
-
-pub(crate) fn plan_changed(entry: &BucketEntry) -> Error {
-    Error::PlanChanged { limit: entry.name().live().to_string() }
 }

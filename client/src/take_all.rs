@@ -1,9 +1,6 @@
 //! Takes of several buckets, decided at once.
 
-use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use topup_wire::{
     bucket::Operation,
@@ -13,15 +10,17 @@ use topup_wire::{
 };
 
 use crate::{
-    bucket::{Bucket, checked, decision},
+    bucket::{Bucket, decision},
+    bucket_takes::{BucketTake, in_one_hash_slot, merged, published, take_in_order},
     decision::Decision,
     error::Error,
     machine::Event,
     outage::{self, OutageReason},
     pause::read_if_paused,
-    plans::{Here, plan_changed},
+    place::plan_changed,
+    plans::Here,
     rollout::count_answer,
-    shell::{BucketEntry, Handle, Published, exceeds, unknown},
+    shell::{BucketEntry, Handle, exceeds, unknown},
 };
 
 /// Attempts at most while plans of keys change.
@@ -40,14 +39,6 @@ pub struct LimitDecision {
     limit: LimitName,
     key: Option<String>,
     decision: Decision,
-}
-
-/// A take of `count` tokens of one bucket.
-#[derive(Clone, Debug)]
-struct BucketTake {
-    bucket: Bucket,
-    entry: Arc<BucketEntry>,
-    count: u64,
 }
 
 // === impl MultiDecision ===
@@ -332,16 +323,6 @@ impl LimitDecision {
 // === impl BucketTake ===
 
 impl BucketTake {
-    /// Whether both are takes of one key of one limit, whatever its plan.
-    fn is_beside(&self, other: &Self) -> bool {
-        self.entry.name().live() == other.entry.name().live() && self.entry.key() == other.entry.key()
-    }
-
-    async fn settle(&self, operation: Operation) -> Result<Decision, Error> {
-        let settled = self.bucket.handle().within_deadline(self.bucket.settle(operation)).await?;
-        Ok(decision(&settled))
-    }
-
     /// The decision in place of `error`, and the outage policy if that made it.
     fn without_redis(&self, error: &Error) -> Option<(Decision, Option<OnOutage>)> {
         let reason = OutageReason::of(error)?;
@@ -393,82 +374,4 @@ fn put_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Optio
             take.entry.put_back_locally(take.count, client);
         }
     }
-}
-
-/// Takes of the buckets at the indexes `enforced`, in order. If one denies, the tokens of those before it are put back,
-/// and those after it are only peeked at.
-async fn take_in_order(
-    takes: &[BucketTake],
-    enforced: &[usize],
-    decisions: &mut [Option<Decision>],
-) -> Result<(), Error> {
-    let mut taken = Taken(Vec::new());
-    for (done, &i) in enforced.iter().enumerate() {
-        // An error, or the end of the deadline, puts back what was taken before.
-        let decision = takes[i].settle(Operation::Take(takes[i].count)).await?;
-        decisions[i] = Some(decision);
-        if decision.is_allowed() {
-            taken.0.push(takes[i].clone());
-            continue;
-        }
-        for &before in &enforced[..done] {
-            taken.0.remove(0);
-            decisions[before] = Some(takes[before].settle(Operation::Refund(takes[before].count)).await?);
-        }
-        for &after in &enforced[done + 1..] {
-            decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
-        }
-        break;
-    }
-    taken.0.clear();
-    Ok(())
-}
-
-/// Takes whose tokens are put back when this is dropped, in a task of their own. Tokens that cannot be put back are lost to
-/// their buckets.
-struct Taken(Vec<BucketTake>);
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        for take in self.0.drain(..) {
-            let runtime = take.bucket.handle().shared().runtime.clone();
-            runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
-        }
-    }
-}
-
-/// Whether one node of a cluster has all the buckets, as far as the worker knows.
-fn in_one_hash_slot(takes: &[BucketTake]) -> bool {
-    let hash_slot =
-        |take: &BucketTake| Some(take.entry.limit().last()?.locate(take.entry.key()).keys.hash_slot);
-    let mut hash_slots = takes.iter().map(hash_slot);
-    let first = hash_slots.next().flatten();
-    first.is_some() && hash_slots.all(|slot| slot == first)
-}
-
-/// The limit of each bucket.
-async fn published(takes: &[BucketTake]) -> Result<Vec<Arc<Published>>, Error> {
-    let mut published = Vec::with_capacity(takes.len());
-    for take in takes {
-        let handle = take.bucket.handle();
-        published.push(handle.within_deadline(take.entry.read(handle)).await?);
-    }
-    Ok(published)
-}
-
-/// One take for each bucket.
-fn merged(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Vec<BucketTake>, Error> {
-    let mut merged: Vec<BucketTake> = Vec::new();
-    for (bucket, count) in takes {
-        checked(count)?;
-        let entry = bucket.entry()?.clone();
-        match merged.iter_mut().find(|take| take.entry.is_of(entry.name(), entry.key())) {
-            Some(take) => {
-                take.count += count;
-                checked(take.count)?;
-            }
-            None => merged.push(BucketTake { bucket, entry, count }),
-        }
-    }
-    Ok(merged)
 }

@@ -15,7 +15,7 @@ const TITLES: [&str; 3] = ["key", "plan", "until"];
 pub(crate) struct RowError {
     /// Its line, from 1 on.
     pub(crate) line: u64,
-    /// What is wrong.
+    /// The mistake.
     pub(crate) problem: String,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn read_rows(
 /// Writes rows that [`read_rows`] reads.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub(crate) fn write_rows(
     out: &mut impl Write,
     assigned: &BTreeMap<String, Assignment>,

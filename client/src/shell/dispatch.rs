@@ -17,7 +17,7 @@ use super::{BucketEntry, Handle, Published};
 use crate::{
     error::Error,
     machine::{Command, Correction, Event, Micros, Reply, Terms},
-    plans::plan_changed,
+    place::plan_changed,
 };
 
 /// A request of one bucket in the pipeline.

@@ -56,7 +56,7 @@ struct Known {
 pub(crate) enum ByHand {
     /// The key is not assigned.
     None,
-    /// What was known at that version is still true.
+    /// The knowledge as of that version is still true.
     Unchanged,
     /// Redis has to be asked, in this arrangement.
     Ask(Shape),

@@ -117,7 +117,8 @@ async fn a_change_of_plan_under_load_gives_no_token_twice() {
     };
     let keys = ["acme".to_owned(), "other".to_owned()];
     assign("gold").await;
-    rest(Duration::from_millis(1_500)).await;
+    // In force, and full.
+    rest(Duration::from_millis(3_800)).await;
     let load = Load::start(&fixture.redis, 4, &keys, Duration::from_millis(10)).await;
     rest(Duration::from_millis(1_500)).await;
     let to_silver = assign("silver").await;

@@ -20,7 +20,7 @@ pub struct PlanSources<'a> {
     pub key: &'a str,
     /// The plans and assignments of the limit's config.
     pub config: &'a Plans,
-    /// Those before `config_at`.
+    /// The plans and assignments before `config_at`.
     pub config_before: &'a Plans,
     /// The instant at which `config` takes force, in µs of Redis `TIME`.
     pub config_at: u64,

@@ -30,7 +30,7 @@ pub struct PlanNameError(pub String);
 /// The terms of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// Those of a plan.
+    /// The terms of a plan.
     Plan(PlanName),
     /// None: all takes are allowed.
     Exempt,

@@ -42,7 +42,7 @@ pub struct Change {
     pub changed: u64,
 }
 
-/// What a worker reads of all assignments.
+/// The part of all assignments that every worker reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AssignmentIndex {
     /// Rises with each change, as control polls tell it.
