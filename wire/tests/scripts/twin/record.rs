@@ -158,6 +158,7 @@ impl Twin {
             ("compare_percent", "0".to_owned()),
             ("schedule", record.schedule.to_string()),
             ("top_keys", "0".to_owned()),
+            ("plans", String::new()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.has_previous).to_string()),
