@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::{sync::watch, task::JoinSet};
@@ -14,7 +14,7 @@ use topup::{Client, Count, Decision, Error};
 use topup_tests::{Attempt, AttemptLog, Cli, Redis, SOON, clock, eventually, stalls::void};
 
 use super::{
-    fixture::{Fixture, patient},
+    fixture::{Fixture, now, patient},
     oracle::{Oracle, no_errors},
 };
 
@@ -69,6 +69,11 @@ impl Load {
         self.running.join_all().await;
         self.logs.iter().map(|(key, log)| (key.clone(), log.take())).collect()
     }
+}
+
+/// The instant so many seconds from now, by Redis `TIME`.
+async fn later(redis: &Redis, seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(now(redis).await) + Duration::from_secs(seconds)
 }
 
 async fn rest(time: Duration) {
@@ -199,7 +204,7 @@ async fn exempt_keys_need_no_redis_and_denied_ones_are_told_until_when() {
     let counts = fixture.topup.counts("user");
     assert_eq!((counts.get(Count::Allowed), counts.get(Count::Denied)), (9 + 2, 18 + 1));
 
-    let until = SystemTime::now() + Duration::from_secs(3_600);
+    let until = later(&fixture.redis, 3_600).await;
     fixture.topup.assign("user", "late", "deny", Some(until)).await.unwrap();
     let late = user.key("late");
     eventually(SOON, async || !late.peek().await.unwrap().is_allowed()).await;
@@ -239,7 +244,7 @@ async fn a_raise_ends_at_its_instant_and_wakes_who_waits() {
     });
     let asked = Arc::new(AtomicU64::new(0));
     asked.store(fixture.redis.command_calls("hget").await, Relaxed);
-    let until = SystemTime::now() + Duration::from_secs(4);
+    let until = later(&fixture.redis, 4).await;
     fixture.topup.assign("user", "acme", "gold", Some(until)).await.unwrap();
     let told = tokio::time::timeout(SOON, waiting).await.expect("the raise comes in time").unwrap();
     assert!(told.unwrap().is_allowed());

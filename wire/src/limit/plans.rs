@@ -194,8 +194,7 @@ impl Plans {
 
     /// Assigned keys and patterns.
     pub fn assigned(&self) -> impl Iterator<Item = (&str, Assignment)> {
-        let all =
-            self.0.iter().flat_map(|inner| inner.keys.iter().map(|(key, assignment)| (key, assignment)));
+        let all = self.0.iter().flat_map(|inner| inner.keys.iter());
         let patterns = self.0.iter().flat_map(|inner| inner.patterns.iter().map(|(key, to)| (key, to)));
         all.chain(patterns).map(|(key, assignment)| (key.as_str(), *assignment))
     }

@@ -92,7 +92,6 @@ async fn move_in_steps(
         let too_many = Operation::Take(after.tokens - kept);
         settle(connection, to, to_keys, change.key, too_many, false, 0).await?;
     }
-    let set = redis::cmd("SET").arg(mark).arg("").arg("PX").arg(millis).take();
-    set.query_async::<()>(connection).await?;
+    Cmd::pset_ex(mark, "", millis).query_async::<()>(connection).await?;
     Ok(true)
 }
