@@ -348,6 +348,6 @@ mod tests {
     fn a_bucket_at_rest_takes_little_memory_and_one_in_use_not_much() {
         let (at_rest, more) = (size_of::<BucketEntry>(), BucketState::<TaskWaiter>::size_of_use());
         println!("{at_rest} bytes at rest, {more} more in use");
-        assert!(at_rest <= 112 && at_rest + more <= 352);
+        assert!(at_rest <= 112 && at_rest + more <= 360);
     }
 }
