@@ -230,6 +230,7 @@ impl Promise {
             schedule: Schedule::NONE,
             top_keys: topup_wire::limit::TopKeys::NONE,
             plans: topup_wire::limit::Plans::default(),
+            penalty: None,
         }
     }
 }

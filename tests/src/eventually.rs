@@ -1,6 +1,7 @@
 //! A wait for a condition that no event announces.
 
 use std::fmt::Debug;
+use std::panic::Location;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -51,8 +52,17 @@ impl<T, E: Debug> Outcome for Result<T, E> {
 ///
 /// # Panics
 ///
-/// When `deadline` passes; the message says what the last look found.
-pub async fn eventually<Look, O>(deadline: Duration, mut look: Look) -> O::Value
+/// When `deadline` passes; the message says who waits and what the last look found.
+#[track_caller]
+pub fn eventually<Look, O>(deadline: Duration, look: Look) -> impl Future<Output = O::Value>
+where
+    Look: AsyncFnMut() -> O,
+    O: Outcome,
+{
+    wait(deadline, look, Location::caller())
+}
+
+async fn wait<Look, O>(deadline: Duration, mut look: Look, caller: &Location<'_>) -> O::Value
 where
     Look: AsyncFnMut() -> O,
     O: Outcome,
@@ -69,5 +79,5 @@ where
         }
     };
     let ended = timeout(deadline, wait).await;
-    ended.unwrap_or_else(|_| panic!("not within {deadline:?}; the last look: {found}"))
+    ended.unwrap_or_else(|_| panic!("{caller}: not within {deadline:?}; the last look: {found}"))
 }

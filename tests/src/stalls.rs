@@ -1,5 +1,7 @@
 //! A watch on the machine: how long it kept this process from running, and so perhaps the programs under test.
 
+use std::collections::VecDeque;
+use std::fs::read_to_string;
 use std::io::{Write, stderr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +14,9 @@ const NAP: Duration = Duration::from_millis(5);
 /// A nap that is too long by less is none to remember, in µs.
 const LATE: u64 = 500;
 
+/// Waits for a CPU within so many µs count as one stall.
+const SPELL: u64 = 250_000;
+
 /// Measures from when it is made until it is dropped, on a thread of its own.
 #[derive(Debug)]
 pub struct Stalls {
@@ -20,6 +25,9 @@ pub struct Stalls {
     /// Naps that were too long: until when, and by how much.
     late: Arc<Mutex<Vec<(u64, u64)>>>,
     done: Arc<AtomicBool>,
+    /// The thread under test, and how long it had waited for a CPU before.
+    thread: String,
+    before: Scheduled,
 }
 
 // === impl Stalls ===
@@ -31,9 +39,20 @@ impl Stalls {
         let (worst, total) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let done = Arc::new(AtomicBool::new(false));
         let naps = Arc::new(Mutex::new(Vec::new()));
-        let stalls =
-            Self { worst: worst.clone(), total: total.clone(), late: naps.clone(), done: done.clone() };
+        let thread = std::fs::read_link("/proc/thread-self")
+            .map_or_else(|_| "thread-self".to_owned(), |path| path.display().to_string());
+        let before = Scheduled::of(&thread);
+        let watched = thread.clone();
+        let stalls = Self {
+            worst: worst.clone(),
+            total: total.clone(),
+            late: naps.clone(),
+            done: done.clone(),
+            thread,
+            before,
+        };
         spawn(move || {
+            let mut waits = VecDeque::new();
             while !done.load(Relaxed) {
                 let slept = clock::now();
                 // The measurement: a thread that should run again after the nap.
@@ -43,17 +62,49 @@ impl Stalls {
                 if late >= LATE {
                     naps.lock().unwrap_or_else(PoisonError::into_inner).push((woken, late));
                 }
-                worst.fetch_max(late, Relaxed);
                 total.fetch_add(late, Relaxed);
+                // Many short waits keep a thread from running as a long one does. The server on the other side waits as
+                // long.
+                waits.push_back((woken, Scheduled::of(&watched).waited));
+                while waits.front().is_some_and(|(at, _)| woken - at > SPELL) {
+                    waits.pop_front();
+                }
+                let spell = waits.back().map_or(0, |(_, now)| now - waits[0].1);
+                worst.fetch_max(late.max(2 * spell), Relaxed);
             }
         });
         stalls
     }
 
-    /// The longest time so far for which this thread should have run and did not, in µs.
+    /// The longest time so far for which the watch should have run and did not, or for which the watched thread and its
+    /// server waited for a CPU within a quarter of a second, in µs.
     #[must_use]
     pub fn worst(&self) -> u64 {
         self.worst.load(Relaxed)
+    }
+
+    /// The sum of all times so far for which the thread that made the watch was ready to run and had no CPU, in µs. In a
+    /// test with one thread, nothing is later than that because of other processes. 0 where the kernel does not count it.
+    #[must_use]
+    pub fn waited(&self) -> u64 {
+        self.scheduled().waited
+    }
+
+    fn scheduled(&self) -> Scheduled {
+        let now = Scheduled::of(&self.thread);
+        Scheduled {
+            ran: now.ran.saturating_sub(self.before.ran),
+            waited: now.waited.saturating_sub(self.before.waited),
+        }
+    }
+
+    /// A bound for what takes at most `idle` on an idle machine, in a test that made the watch on its thread: as many times
+    /// longer as that thread needed for the same work, and the longest stall in addition.
+    #[must_use]
+    pub fn allow(&self, idle: Duration) -> Duration {
+        let Scheduled { ran, waited } = self.scheduled();
+        let slowdown = 1.0 + waited as f64 / (ran as f64).max(1.0);
+        idle.mul_f64(slowdown) + Duration::from_micros(self.worst())
     }
 
     /// The sum of all such times so far, in µs.
@@ -81,6 +132,25 @@ impl Stalls {
             void(&format!("{what}: the machine stood still for {worst:?}, the bound is {bound:?}"));
         }
         worst < bound
+    }
+}
+
+/// How long a thread ran, and how long it was ready to run and had no CPU, in µs. Zeros where the kernel does not count.
+#[derive(Debug, Default)]
+struct Scheduled {
+    ran: u64,
+    waited: u64,
+}
+
+// === impl Scheduled ===
+
+impl Scheduled {
+    /// Since the thread began.
+    fn of(thread: &str) -> Self {
+        let counts = read_to_string(format!("/proc/{thread}/schedstat")).unwrap_or_default();
+        let mut counts =
+            counts.split_whitespace().map(|nanos| nanos.parse::<u64>().unwrap_or_default() / 1_000);
+        Self { ran: counts.next().unwrap_or_default(), waited: counts.next().unwrap_or_default() }
     }
 }
 

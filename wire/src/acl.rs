@@ -51,6 +51,7 @@ impl Role {
                 &format!("~{prefix}:{{*}}:former"),
                 &format!("~{prefix}:{{*}}:counts"),
                 &format!("~{prefix}:{{*}}:top[0-5]"),
+                &format!("~{prefix}:{{*}}:penalty:*"),
                 &format!("~{prefix}:throttle:{{*}}"),
                 &format!("%R~{prefix}:{{*}}:limit"),
                 &format!("~{prefix}:{{{prefix}}}:workers"),

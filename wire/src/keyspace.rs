@@ -14,6 +14,7 @@
 //! topup:{user:3}:c:alice   string  under sliding-counter
 //! topup:{api:0}:counts     hash    takes of limit "api", as workers count them
 //! topup:{user:0}:top3      zset    keys of limit "user" by denied takes of a minute; of six minutes, in turn
+//! topup:{user:0}:penalty:alice  hash  denied takes and blocks of key "alice", of a limit with a penalty
 //! topup:throttle:{alice}   string  CL.THROTTLE of key "alice", on a server without that command
 //! topup:{topup}:limits     hash    published limits and their shards
 //! topup:{topup}:generation string  counts publications
@@ -173,6 +174,11 @@ impl Namespace {
     /// The most denied keys of the limit `name`, in slices of time that take turns.
     pub(crate) fn top_slices(self, name: &LimitName) -> [String; TOP_SLICES] {
         std::array::from_fn(|slice| format!("{self}:{{{name}:0}}:top{slice}"))
+    }
+
+    /// What is known of the denied takes and the blocks of `key`, of the limit `name`.
+    pub(crate) fn penalty_of(self, name: &LimitName, key: &str) -> String {
+        format!("{self}:{{{name}:0}}:penalty:{key}")
     }
 
     /// The state of a throttle. No key of a limit begins so.

@@ -6,13 +6,14 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use futures_util::stream::{self, StreamExt};
+use redis::RedisResult;
 use topup_wire::{
     connection::{Connection, connect_lazily},
     counts::Counts,
     keyspace::ShardKeys,
-    limit::LimitName,
+    limit::{LimitName, Penalty, TopKeys},
     namespace::{InNamespace, Namespace},
-    scripts,
+    scripts::{self, DeniedKeys},
 };
 
 use crate::shell::{LimitHandle, Limits};
@@ -86,14 +87,42 @@ async fn send_batch(batch: Batch, mut connection: Connection) {
     }
 }
 
-/// Hands over the most denied keys of a limit, if it tells them.
+/// Hands over the most denied keys of a limit, if it tells them or has a penalty.
 async fn hand_over_denied(limit: &LimitHandle, connection: &mut Connection) {
-    let Some((told, denied)) = limit.denied.begin_hand_over() else { return };
-    if let Err(error) = scripts::add_denied(connection, &limit.name, told, &denied).await
+    let Some((room, denied)) = limit.denied.begin_hand_over() else { return };
+    let Some(published) = limit.last() else { return };
+    let (told, penalty) = (published.limit.top_keys, published.limit.penalty);
+    let added = match told {
+        TopKeys::NONE => Ok(()),
+        _ => scripts::add_denied(connection, &limit.name, told, &denied).await,
+    };
+    let added = match (added, penalty) {
+        (Ok(()), Some(penalty)) => block(limit, penalty, &denied, connection).await,
+        (added, _) => added,
+    };
+    if let Err(error) = added
         && scripts::is_uncounted(&error)
     {
-        limit.denied.undo_hand_over(told, &denied);
+        limit.denied.undo_hand_over(room, &denied);
     }
+}
+
+/// Counts denied takes for the penalty of a limit, and blocks the keys that have had too many.
+async fn block(
+    limit: &LimitHandle,
+    penalty: Penalty,
+    denied: &DeniedKeys,
+    connection: &mut Connection,
+) -> RedisResult<()> {
+    let blocked = scripts::penalize(&mut connection.clone(), &limit.name, penalty, &denied.keys).await?;
+    for (key, time) in blocked {
+        match scripts::block(connection, &limit.name, key, time).await {
+            Ok(reply) => limit.note_room_for_blocks(reply.left.is_some()),
+            // The key is blocked by a later penalty, if it goes on.
+            Err(_) => break,
+        }
+    }
+    Ok(())
 }
 
 /// The limits with new counts: several to a command, or each by itself on a cluster.

@@ -15,7 +15,10 @@ use std::{
 use arc_swap::ArcSwapOption;
 use foldhash::quality::RandomState;
 use smol_str::SmolStr;
-use topup_wire::limit::{LimitName, TopKeys};
+use topup_wire::{
+    limit::{Limit, LimitName, TopKeys},
+    scripts::MOST_BLOCKS,
+};
 
 use super::Published;
 use crate::{
@@ -40,22 +43,24 @@ pub(crate) struct LimitHandle {
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// The counts of its takes.
     pub(crate) counts: LimitCounts,
-    /// The denied takes by key, if the limit tells keys.
+    /// The denied takes by key, if the limit tells keys or has a penalty.
     pub(crate) denied: DeniedByKey,
-    /// [`ON_TRIAL`] and [`TELLS_KEYS`], as last read.
+    /// [`ON_TRIAL`] and [`COUNTS_KEYS`], as last read.
     special: AtomicU8,
     /// Its keys may have plans, as last read, or it is a plan itself.
     planned: AtomicBool,
     /// It has been said that the record cannot be read.
     said_unreadable: AtomicBool,
+    /// It has been said that there is no room for blocks.
+    said_no_room: AtomicBool,
     /// Share of recent first takes that failed, of [`ALL`].
     failed: AtomicU32,
 }
 
 /// The limit is on trial.
 const ON_TRIAL: u8 = 1;
-/// The limit tells its most denied keys.
-const TELLS_KEYS: u8 = 2;
+/// Denied takes are counted by key: the limit tells its most denied keys, or has a penalty for them.
+const COUNTS_KEYS: u8 = 2;
 /// All first takes.
 const ALL: u32 = 1 << 16;
 /// The last first take has a weight of one part in this many.
@@ -92,7 +97,7 @@ impl LimitHandle {
     /// `assigned` says that keys are assigned by hand.
     pub(crate) fn set(&self, published: Arc<Published>, assigned: bool) {
         let trial = if published.limit.has_trial() { ON_TRIAL } else { 0 };
-        let keys = if published.limit.top_keys == TopKeys::NONE { 0 } else { TELLS_KEYS };
+        let keys = if denied_keys(&published.limit) == TopKeys::NONE { 0 } else { COUNTS_KEYS };
         self.special.store(trial | keys, Relaxed);
         let planned = assigned || published.has_plans() || self.name.as_plan().is_some();
         self.planned.store(planned, Relaxed);
@@ -108,6 +113,17 @@ impl LimitHandle {
             say(&format!("{error}; until then, the outage policy decides"));
         }
         error
+    }
+
+    /// Records whether a key that earned a penalty could be blocked, and says once that it could not.
+    pub(crate) fn note_room_for_blocks(&self, has_room: bool) {
+        if !self.said_no_room.swap(!has_room, Relaxed) && !has_room {
+            let name = self.name;
+            say(&format!(
+                "limit {name}: a key that earned a penalty is not blocked: {MOST_BLOCKS} keys and limits are paused \
+                 already, and the limit denies what it denies without penalties"
+            ));
+        }
     }
 
     /// Has the limit read again before its next use.
@@ -131,20 +147,20 @@ impl LimitHandle {
         self.special.load(Relaxed) & ON_TRIAL != 0
     }
 
-    /// Whether a decision needs more than to be counted: the limit is on trial, or tells keys.
+    /// Whether a decision needs more than to be counted: the limit is on trial, or counts denied takes by key.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.special.load(Relaxed) != 0
     }
 
-    /// Counts a denied take of `key`, if the limit tells its most denied keys.
+    /// Counts a denied take of `key`, if the limit counts them by key.
     pub(crate) fn note_decision(&self, key: Option<&SmolStr>, decision: &Decision) {
-        if self.special.load(Relaxed) & TELLS_KEYS != 0
+        if self.special.load(Relaxed) & COUNTS_KEYS != 0
             && decision.would_deny()
             && !decision.is_degraded()
             && let (Some(key), Some(published)) = (key, self.last())
         {
-            self.denied.add(key, published.limit.top_keys);
+            self.denied.add(key, denied_keys(&published.limit));
         }
     }
 
@@ -169,6 +185,11 @@ impl LimitHandle {
     }
 }
 
+/// The number of keys whose denied takes are handed over: all that are told, and the most where each may be blocked.
+fn denied_keys(limit: &Limit) -> TopKeys {
+    if limit.penalty.is_some() { TopKeys::MOST } else { limit.top_keys }
+}
+
 // === impl Limits ===
 
 impl Limits {
@@ -189,6 +210,7 @@ impl Limits {
                 special: AtomicU8::default(),
                 planned: AtomicBool::default(),
                 said_unreadable: AtomicBool::default(),
+                said_no_room: AtomicBool::default(),
                 failed: AtomicU32::default(),
             })
         };

@@ -282,6 +282,7 @@ impl Spec {
             compared: Percent::NONE,
             top_keys: TopKeys::NONE,
             plans: topup_wire::limit::Plans::default(),
+            penalty: None,
             schedule: Schedule::new(ahead.filter(|change| change.at > now)),
         }
     }

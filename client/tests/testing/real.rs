@@ -64,6 +64,7 @@ async fn publish(url: &str) {
             compared: Percent::NONE,
             top_keys: limit::TopKeys::NONE,
             plans: limit::Plans::default(),
+            penalty: None,
             schedule: Schedule::NONE,
         };
         let keys = ShardKeys::new(redis.namespace(), &limit.name, 0);

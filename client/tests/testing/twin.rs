@@ -68,6 +68,7 @@ fn record(algorithm: Algorithm, capacity: u64, supply: Supply) -> Record {
         compared: Percent::NONE,
         top_keys: limit::TopKeys::NONE,
         plans: limit::Plans::default(),
+        penalty: None,
         schedule: Schedule::NONE,
     };
     Record::new(&limit, BEGAN)

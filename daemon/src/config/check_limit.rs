@@ -65,6 +65,7 @@ pub(super) fn check(
         top_keys: value(raw.top_keys.as_ref()).unwrap_or_default(),
         plans: raw.plans,
         keys: raw.keys.into_iter().map(|key| key.value).collect(),
+        penalty: value(raw.penalty.as_ref()),
         schedule: raw.schedule.iter().map(|entry| entry.value.clone()).collect(),
     };
     let entries: Vec<Location> = raw.schedule.into_iter().map(|entry| entry.location).collect();
@@ -184,6 +185,7 @@ fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
         ),
         ("plan", "an unkeyed limit has no keys with a plan: remove plan, or write keyed = true"),
         ("keys", "an unkeyed limit has no keys: remove this, or write keyed = true"),
+        ("penalty", "an unkeyed limit has no keys to block: remove penalty, or write keyed = true"),
         ("top_keys", "an unkeyed limit has no keys to tell: remove top_keys, or write keyed = true"),
     ] {
         if let Some(location) = table.find(key).filter(|_| is_unkeyed) {

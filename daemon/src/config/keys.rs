@@ -286,6 +286,12 @@ pub(super) const LIMIT: &[ConfigKey] = &[
     )
     .or("0"),
     key(
+        "penalty",
+        r#"penalty = { after = 5, within = "1min", block = "10min" }"#,
+        Kind::Table(PENALTY),
+        "Blocks keys that are denied again and again; for keyed limits.",
+    ),
+    key(
         "candidate",
         r#"candidate = { rate = "100/s" }"#,
         Kind::Table(CANDIDATE),
@@ -323,6 +329,21 @@ pub(super) const LEASE: &[ConfigKey] = &[
     .needed(),
     key("ttl", r#"ttl = "1s""#, Kind::Form(TIME), "Longest time that it keeps them, 10ms to 60s.")
         .or(r#""1s""#),
+];
+
+pub(super) const PENALTY: &[ConfigKey] = &[
+    key("after", "after = 5", Kind::Whole(1, 1_000_000), "Number of denied takes that block a key.").needed(),
+    key(
+        "within",
+        r#"within = "1min""#,
+        Kind::Form(TIME),
+        "Time within which they count, from the first on, 1s to 1d.",
+    )
+    .needed(),
+    key("block", r#"block = "10min""#, Kind::Form(TIME), "Length of the first block, 1s to 1d.").needed(),
+    key("factor", "factor = 2", Kind::Whole(1, 10), "Length of a block in lengths of the one before.")
+        .or("2"),
+    key("max", r#"max = "1d""#, Kind::Form(TIME), "Length of the longest block, up to 1d.").or(r#""1d""#),
 ];
 
 pub(super) const CANDIDATE: &[ConfigKey] = &[

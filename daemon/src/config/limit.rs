@@ -1,8 +1,8 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Assignment, Capacity, Lease, LimitName, OnChange, OnOutage, Percent, Plans, Rate, Rollout,
-    Shards, TopKeys, Windows,
+    Algorithm, Assignment, Capacity, Lease, LimitName, OnChange, OnOutage, Penalty, Percent, Plans, Rate,
+    Rollout, Shards, TopKeys, Windows,
 };
 
 use super::{candidate::Candidate, plans::PlanConfig};
@@ -65,6 +65,8 @@ pub struct LimitConfig {
     pub plans: Vec<PlanConfig>,
     /// Keys and patterns, and the plans that they are assigned to.
     pub keys: Vec<(String, Assignment)>,
+    /// The penalty for keys that are denied again and again.
+    pub penalty: Option<Penalty>,
     /// Other terms and when they apply, in the order of the file.
     pub schedule: Vec<ScheduleEntry>,
 }

@@ -1,7 +1,8 @@
 //! The raw limit: the keys of one `[limit.name]` table, each parsed by itself.
 
 use topup_wire::limit::{
-    Algorithm, Assignment, Capacity, Lease, Mode, OnChange, OnOutage, Percent, Rate, Shards, TopKeys, Windows,
+    Algorithm, Assignment, Capacity, Lease, Mode, OnChange, OnOutage, Penalty, Percent, Rate, Shards,
+    TopKeys, Windows,
 };
 
 use super::{
@@ -32,6 +33,7 @@ pub(super) struct RawLimit {
     pub(super) on_outage: Option<Located<OnOutage>>,
     pub(super) compare_percent: Option<Located<Percent>>,
     pub(super) top_keys: Option<Located<TopKeys>>,
+    pub(super) penalty: Option<Located<Penalty>>,
     pub(super) candidate: Option<Located<Candidate>>,
     pub(super) plans: Vec<PlanConfig>,
     pub(super) keys: Vec<Located<(String, Assignment)>>,
@@ -70,6 +72,7 @@ impl RawLimit {
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),
+            penalty: table.table("penalty", keys::PENALTY).as_ref().and_then(read_penalty),
             algorithm: written,
             shards: table.whole("shards", Shards::new),
             lease: table.table("lease", keys::LEASE).as_ref().and_then(read_lease),
@@ -106,6 +109,28 @@ fn read_lease(table: &RawTable<'_>) -> Option<Located<Lease>> {
     let ttl = if table.has("ttl") { table.text_by("ttl", times::ttl)?.value } else { Lease::DEFAULT_TTL };
     let max = table.whole("max", |max| Lease::new(max, ttl))?;
     Some(Located { value: max.value, location: table.location().clone() })
+}
+
+/// A penalty.
+fn read_penalty(table: &RawTable<'_>) -> Option<Located<Penalty>> {
+    for key in ["after", "within", "block"] {
+        table.require(key, "");
+    }
+    let time = |key: &str| table.text_by(key, times::penalty).map(|time| time.value);
+    let (within, block) = (time("within"), time("block"));
+    let longest = if table.has("max") { time("max") } else { Some(Penalty::DEFAULT_LONGEST) };
+    let any = *Penalty::TIMES.start();
+    let factor = if table.has("factor") {
+        let factor = table.whole("factor", |factor| Penalty::new(1, any, any, factor, any).map(|_| factor));
+        factor.map(|factor| factor.value)
+    } else {
+        Some(Penalty::DEFAULT_FACTOR)
+    };
+    let after = table.whole("after", |after| Penalty::new(after, any, any, 1, any).map(|_| after));
+    let (after, within, block, factor, longest) = (after?.value, within?, block?, factor?, longest?);
+    let penalty = Penalty::new(after, within, block, factor, longest);
+    let value = penalty.map_err(|problem| table.error(table.location(), problem.to_string())).ok()?;
+    Some(Located { value, location: table.location().clone() })
 }
 
 /// `cron` and `timezone` of a table.

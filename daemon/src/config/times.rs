@@ -1,8 +1,8 @@
-//! Times as a config writes them: the refill period, the life of a lease and the length of a window.
+//! Times as a config writes them: the refill period, the life of a lease, the length of a window and the times of a penalty.
 
 use std::time::Duration;
 
-use topup_wire::limit::{Lease, Rate};
+use topup_wire::limit::{Lease, Penalty, Rate};
 
 /// The shortest tick.
 pub const MIN_TICK: Duration = Duration::from_millis(1);
@@ -34,6 +34,12 @@ pub(super) fn ttl(text: &str) -> Result<Duration, TimeError> {
 /// The length of a window.
 pub(super) fn window(text: &str) -> Result<Duration, TimeError> {
     parse(text, "time of 1ms to 366d: write a number and ms, s, min, h or d, such as \"1min\"", |_| true)
+}
+
+/// A time of a penalty.
+pub(super) fn penalty(text: &str) -> Result<Duration, TimeError> {
+    let expected = "time of 1s to 1d: write a number and s, min, h or d, such as \"10min\"";
+    parse(text, expected, |time| Penalty::TIMES.contains(&time))
 }
 
 /// A time has the notation of a rate's interval, but always starts with a number.

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use topup_wire::{
     claims::Fingerprint,
-    limit::{LimitName, Plans},
+    limit::{LimitName, Penalty, Plans},
 };
 
 use crate::config::{Candidate, Config, LimitConfig, PlanConfig, ScheduleEntry, SupplyConfig};
@@ -86,7 +86,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 17] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 18] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -112,6 +112,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 17] {
         ("top_keys", limit.top_keys.get().to_string()),
         ("plan", limit.plans.iter().map(plan).collect::<Vec<_>>().join("; ")),
         ("keys", keys(limit)),
+        ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
 }
@@ -136,6 +137,17 @@ fn supply(supply: &SupplyConfig) -> (&'static str, String) {
         SupplyConfig::Windows(windows) => ("rules", windows.to_string()),
         SupplyConfig::Calendar(calendar) => ("refill", format!("{:?} {}", calendar.text(), calendar.zone())),
     }
+}
+
+fn penalty(penalty: Penalty) -> String {
+    format!(
+        "after {} in {:?}, {:?} to {:?}, {} times as long each",
+        penalty.after(),
+        penalty.within(),
+        penalty.block(),
+        penalty.longest(),
+        penalty.factor(),
+    )
 }
 
 fn candidate(candidate: &Candidate) -> String {

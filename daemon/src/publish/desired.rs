@@ -66,6 +66,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
         top_keys: limit.top_keys,
         plans: limit.plans(),
+        penalty: limit.penalty,
     };
     let without_trials = Limit {
         rollout: Rollout::default(),
@@ -74,6 +75,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         compared: Percent::NONE,
         top_keys: TopKeys::NONE,
         plans: Plans::default(),
+        penalty: None,
         ..own.clone()
     };
     // The same limit with other terms.

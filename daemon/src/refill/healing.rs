@@ -341,7 +341,9 @@ async fn heal(
         {
             break;
         }
-        odd = scripts::look_at_shard(conn, &keys, desired, now).await?.odd_members;
+        // Without an answer the rest is left for the next look, and what was cleaned stays known.
+        let Ok(look) = scripts::look_at_shard(conn, &keys, desired, now).await else { break };
+        odd = look.odd_members;
     }
     if !odd.is_empty() {
         healed.cleaned = Some(cleaned);

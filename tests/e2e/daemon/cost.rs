@@ -27,8 +27,11 @@ async fn commands_in_a_second(redis: &Redis) -> u64 {
 async fn an_idle_daemon_asks_little() {
     let redis = Redis::start().await;
     let _daemon = ready("[limit.api]\ncapacity = 10\nrate = \"5/s\"\n", &redis).await;
-    let commands = commands_in_a_second(&redis).await;
-    assert!((10..=250).contains(&commands), "{commands}");
+    eventually(SOON, async || {
+        let commands = commands_in_a_second(&redis).await;
+        if (10..=250).contains(&commands) { Ok(()) } else { Err(commands) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -39,8 +42,12 @@ async fn a_hundred_idle_limits_cost_little_more() {
         config
     });
     let _daemon = ready(&config, &redis).await;
-    let commands = commands_in_a_second(&redis).await;
-    assert!(commands <= 4_000, "{commands}");
+    // The first check of all records may come in the first second, or later on a busy machine.
+    eventually(SOON, async || {
+        let commands = commands_in_a_second(&redis).await;
+        if commands <= 4_000 { Ok(()) } else { Err(commands) }
+    })
+    .await;
 }
 
 /// `incrby` is asked by the refill script alone, once for each bucket that is due.

@@ -29,23 +29,25 @@ struct Told {
     json: Value,
 }
 
-/// Asks for the status. Holds each answer to its 2 s.
+/// Asks for the status until text and JSON agree: on a busy machine, one of them may not have had its answers in time.
 async fn status(url: &str) -> Told {
+    eventually(SOON, async || ask(url).await).await
+}
+
+/// Asks for the status. Holds each answer to its 2 s. An error if text and JSON differ.
+async fn ask(url: &str) -> Result<Told, String> {
     let (stalls, sent) = (Stalls::watch(), clock::now());
     let [text, json] =
         [&[][..], &["--json"]].map(|json| Cli::new(&[&["status", "--redis", url], json].concat()).run());
     let (text, json) = tokio::join!(text, json);
     let took = Duration::from_micros(clock::now() - sent);
-    if stalls.below(Duration::from_millis(100), "the time of a status") {
-        assert!(took < Duration::from_secs(2), "{took:?}: {text:?}");
+    assert!(took < stalls.allow(Duration::from_secs(2)), "{took:?}: {text:?}");
+    assert_eq!((text.stderr.as_str(), json.stderr.as_str()), ("", ""), "{text:?}, {json:?}");
+    if text.code != json.code {
+        return Err(format!("{text:?}, {json:?}"));
     }
-    assert_eq!(
-        (text.code, text.stderr.as_str(), json.stderr.as_str()),
-        (json.code, "", ""),
-        "{text:?}, {json:?}"
-    );
     let json = serde_json::from_str(&json.stdout).unwrap();
-    Told { code: text.code, text: text.stdout, json }
+    Ok(Told { code: text.code, text: text.stdout, json })
 }
 
 /// The first problem, while it may change.
@@ -162,7 +164,7 @@ async fn a_slow_redis_is_told_from_one_that_is_away() {
         assert!(told.text.contains("\nuser "), "there is time for all limits: {}", told.text);
     }
     // Each way: too much for all answers.
-    proxy.delay(Duration::from_millis(170));
+    proxy.delay(Duration::from_millis(130));
     status(proxy.url()).await.is(DEGRADED, "slow", "Redis is slow");
     proxy.hang();
     status(proxy.url()).await.is(UNDECIDED, "silent", "does not answer");

@@ -5,10 +5,10 @@ use topup_tests::{Cli, Daemon, Redis, SOON, Signal, eventually};
 
 use super::{ready, traffic::Traffic};
 
-const LIMITS: &str = "name = \"shop\"\n[daemon]\ntick = \"5ms\"\n[limit.exact]\ncapacity = 100000\nrate = \"200/s\"\n\
-                      [limit.pure]\ncapacity = 500000\nrate = \"200/s\"\ncatch_up = false\n";
+const LIMITS: &str = "name = \"shop\"\n[daemon]\ntick = \"5ms\"\n[limit.exact]\ncapacity = 100000\nrate = \"50/s\"\n\
+                      [limit.pure]\ncapacity = 500000\nrate = \"50/s\"\ncatch_up = false\n";
 const TICK: u64 = 5_000;
-const RATE: u64 = 200;
+const RATE: u64 = 50;
 
 async fn alive(redis: &Redis) -> Vec<Value> {
     let told = Cli::new(&["status", "--json"]).redis(redis).run().await;
@@ -35,7 +35,7 @@ async fn two_and_three_daemons_credit_as_one_does() {
     let mut pure = Traffic::begin(&redis, "pure", RATE).await;
     for count in [2, 3] {
         daemons.push(ready(LIMITS, &redis).await);
-        take(&mut exact, &mut pure, 150).await;
+        take(&mut exact, &mut pure, 40).await;
         let denied = exact.take_what_there_is().await;
         exact.within_bounds(&denied, TICK);
         exact.audit().await;
@@ -48,7 +48,7 @@ async fn two_and_three_daemons_credit_as_one_does() {
     for daemon in &mut daemons[..2] {
         daemon.wait_exit(SOON).await;
     }
-    take(&mut exact, &mut pure, 150).await;
+    take(&mut exact, &mut pure, 40).await;
     pure.audit().await;
     eventually(SOON, async || alive(&redis).await.len() == 1).await;
 }
@@ -57,7 +57,7 @@ async fn two_and_three_daemons_credit_as_one_does() {
 async fn a_change_by_one_of_two_is_obeyed_by_both() {
     let redis = Redis::start().await;
     let (mut one, other) = (ready(LIMITS, &redis).await, ready(LIMITS, &redis).await);
-    super::reload(&mut one, &LIMITS.replace("200/s", "500/s")).await;
+    super::reload(&mut one, &LIMITS.replace("50/s", "500/s")).await;
     let rate = async || redis.ask::<String>(&["HGET", "topup:{exact:0}:limit", "rate"]).await;
     eventually(SOON, async || rate().await == "500/s").await;
     let said = async |daemon: &Daemon| {

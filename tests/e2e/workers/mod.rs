@@ -29,6 +29,7 @@ mod oracle;
 mod outage;
 mod overload;
 mod pauses;
+mod penalty;
 mod plans;
 mod processes;
 mod pure;

@@ -224,9 +224,7 @@ async fn waiters_wait_for_the_end_in_their_order_and_go_on_when_it_comes_early()
     let (one, other) =
         (fixture.bucket("slow").key("a"), patient(fixture.redis.url()).await.limit("slow").key("a"));
     // Some wait in the queue when the pause begins, others come later.
-    for _ in 0..10 {
-        assert!(one.take(1).await.unwrap().is_allowed());
-    }
+    while one.take(1).await.unwrap().is_allowed() {}
     let (order, mut told) = tokio::sync::mpsc::unbounded_channel();
     let start = async |number: u32, bucket: &topup::Bucket| {
         let (bucket, order) = (bucket.clone(), order.clone());

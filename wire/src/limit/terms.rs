@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Lease, LimitName, OnOutage, Percent, Plans, Rate, Rollout, Schedule, TopKeys,
-    Windows,
+    Algorithm, Capacity, Lease, LimitName, OnOutage, Penalty, Percent, Plans, Rate, Rollout, Schedule,
+    TopKeys, Windows,
 };
 use crate::bucket::Pace;
 
@@ -109,6 +109,8 @@ pub struct Limit {
     pub top_keys: TopKeys,
     /// Its plans, each published as [`LimitName::plan`], and the keys that its config assigns to them.
     pub plans: Plans,
+    /// The penalty for keys that are denied again and again.
+    pub penalty: Option<Penalty>,
 }
 
 // === impl OnChange ===

@@ -15,6 +15,9 @@ impl TopKeys {
     /// No keys are told, and none are counted.
     pub const NONE: Self = Self(0);
 
+    /// The most keys that can be told.
+    pub const MOST: Self = Self(100);
+
     /// The number `count`.
     ///
     /// # Errors

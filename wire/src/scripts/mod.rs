@@ -13,6 +13,7 @@ mod first_take;
 mod mend;
 mod migrate;
 mod pauses;
+mod penalty;
 mod plan_move;
 mod publish;
 mod put_in;
@@ -44,7 +45,11 @@ pub use mend::{
     Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,
 };
 pub use migrate::{is_migrating, list_previous, migrate};
-pub use pauses::{LONGEST_PAUSE, MOST_PAUSES, Pause, PauseReply, Pauses, pause, paused, resume, resume_all};
+pub use pauses::{
+    LONGEST_PAUSE, MOST_BLOCKS, MOST_PAUSES, Pause, PauseReply, Pauses, block, pause, paused, resume,
+    resume_all,
+};
+pub use penalty::penalize;
 pub use plan_move::{PlanMove, move_tokens};
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;

@@ -12,6 +12,8 @@ static PAUSE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("paus
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most pauses at once. Each worker reads them all after a change: some 50 KB.
 pub const MOST_PAUSES: usize = 1_000;
+/// Most pauses after a penalty has begun one.
+pub const MOST_BLOCKS: usize = 900;
 
 /// All pauses of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +56,21 @@ pub async fn pause(
     key: Option<&str>,
     pause: Duration,
 ) -> RedisResult<PauseReply> {
-    change(connection, "pause", name, key, pause.min(LONGEST_PAUSE)).await
+    change(connection, "pause", name, key, pause.min(LONGEST_PAUSE), MOST_PAUSES).await
+}
+
+/// Blocks a key of the limit `name` by a pause for the time `pause`. Leaves room for the pauses of operators: there are at
+/// most [`MOST_BLOCKS`] pauses afterwards.
+///
+/// # Errors
+/// Errors of Redis. May be sent again without harm.
+pub async fn block(
+    connection: &mut impl InNamespace,
+    name: &LimitName,
+    key: &str,
+    pause: Duration,
+) -> RedisResult<PauseReply> {
+    change(connection, "pause", name, Some(key), pause.min(LONGEST_PAUSE), MOST_BLOCKS).await
 }
 
 /// Ends the pause of the limit `name`, or of its `key`. The pauses of other keys stay.
@@ -66,7 +82,7 @@ pub async fn resume(
     name: &LimitName,
     key: Option<&str>,
 ) -> RedisResult<PauseReply> {
-    change(connection, "resume", name, key, Duration::ZERO).await
+    change(connection, "resume", name, key, Duration::ZERO, MOST_PAUSES).await
 }
 
 /// Ends all pauses of the limit `name`, those of its keys, too.
@@ -74,7 +90,7 @@ pub async fn resume(
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
 pub async fn resume_all(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<PauseReply> {
-    change(connection, "clear", name, None, Duration::ZERO).await
+    change(connection, "clear", name, None, Duration::ZERO, MOST_PAUSES).await
 }
 
 /// All pauses.
@@ -118,11 +134,12 @@ async fn change(
     name: &LimitName,
     key: Option<&str>,
     time: Duration,
+    most: usize,
 ) -> RedisResult<PauseReply> {
     // No name of a limit has a colon.
     let member = key.map_or_else(|| name.to_string(), |key| format!("{name}:{key}"));
     let mut call = PAUSE.key(connection.namespace().pauses());
-    call.arg(operation).arg(member).arg(time.as_micros() as u64).arg(MOST_PAUSES);
+    call.arg(operation).arg(member).arg(time.as_micros() as u64).arg(most);
     let (now, until, changed): (i64, i64, u8) = call.invoke_async(connection).await?;
     let left = (until >= 0).then(|| Duration::from_micros(until.saturating_sub(now).max(0) as u64));
     Ok(PauseReply { left, changed: changed == 1 })

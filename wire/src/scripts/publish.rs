@@ -117,7 +117,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 25] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -150,6 +150,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 24] {
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
         ("plans", limit.plans.to_string()),
+        ("penalty", limit.penalty.map(|penalty| penalty.to_string()).unwrap_or_default()),
     ]
 }
 
@@ -210,6 +211,11 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
     // Nor plans.
     let plans = Plans::from_text(fields.get("plans").map_or("", String::as_str));
     let plans = plans.map_err(|e| wrong("plans", &e))?;
+    // Nor a penalty.
+    let penalty = match fields.get("penalty").map(String::as_str) {
+        None | Some("") => None,
+        Some(penalty) => Some(penalty.parse().map_err(|e| wrong("penalty", &e))?),
+    };
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -230,6 +236,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         schedule,
         top_keys,
         plans,
+        penalty,
     })
 }
 
@@ -269,6 +276,7 @@ mod tests {
                 }]),
                 top_keys: TopKeys::new(20).unwrap(),
                 plans: Plans::from_text("gold\nacme gold 7").unwrap(),
+                penalty: Some("5 60000000 600000000 2 86400000000".parse().unwrap()),
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -296,6 +304,7 @@ mod tests {
             schedule: Schedule::NONE,
             top_keys: TopKeys::NONE,
             plans: Plans::default(),
+            penalty: None,
         };
         let record = fields(&limit).into_iter().filter(|(field, _)| {
             ![
@@ -307,6 +316,7 @@ mod tests {
                 "schedule",
                 "top_keys",
                 "plans",
+                "penalty",
             ]
             .contains(field)
         });

@@ -87,6 +87,7 @@ pub(crate) fn limit(capacity: u64, rate: &str) -> Limit {
         schedule: Schedule::NONE,
         top_keys: topup_wire::limit::TopKeys::NONE,
         plans: topup_wire::limit::Plans::default(),
+        penalty: None,
     }
 }
 

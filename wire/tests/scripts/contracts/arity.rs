@@ -38,6 +38,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "move" => keys >= 5 && arguments == 5,
         // It takes any text as a key of its own.
         "top" => keys >= 3 && arguments >= 4 && arguments.is_multiple_of(2),
+        "penalty" => keys >= 2 && arguments == keys + 4,
         "pause" => (keys, arguments) == (1, 4),
         "workers" => (keys, arguments) == (1, 2),
         other => panic!("what does {other} take?"),

@@ -9,6 +9,8 @@ mod leftovers;
 mod listing;
 mod mending;
 mod pauses;
+#[cfg(feature = "in-memory")]
+mod penalty;
 mod pipeline;
 mod publishing;
 mod schema;

@@ -159,6 +159,7 @@ impl Twin {
             ("schedule", record.schedule.to_string()),
             ("top_keys", "0".to_owned()),
             ("plans", String::new()),
+            ("penalty", String::new()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.has_previous).to_string()),
