@@ -52,10 +52,12 @@ impl BucketEntry {
         if !self.limit().is_planned() {
             return true;
         }
-        let placed = self.placed.load_full();
-        if placed.as_ref().is_some_and(|placed| placed.place == Place::Here && self.is_good(placed, client)) {
+        let is_good = |placed: &Arc<Placed>| placed.place == Place::Here && self.is_good(placed, client);
+        // Not cloned: most commands come here, and their knowledge is good.
+        if self.placed.load().as_ref().is_some_and(is_good) {
             return true;
         }
+        let placed = self.placed.load_full();
         // The knowledge has changed since, though perhaps not for this key.
         let (Some(placed), Some(key)) = (placed, self.key()) else { return false };
         let limit = client.shared().limits.get(self.name().live());

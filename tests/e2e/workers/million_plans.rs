@@ -4,7 +4,7 @@
 //! cargo test --release -p topup-tests --test e2e -- --ignored --nocapture a_million_assignments
 //! ```
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use tokio::task::JoinSet;
 use topup::Bucket;
@@ -81,7 +81,6 @@ async fn a_million_assignments_cost_keys_without_one_nothing() {
     let customer = user.key("customer-0000007");
     eventually(SOON, async || customer.peek().await.unwrap().capacity() == 1000).await;
 
-    let looked_up = fixture.redis.command_calls("hget").await;
     let (mut with, mut without) = (Vec::new(), Vec::new());
     throughput(&plain).await;
     throughput(&user).await;
@@ -97,13 +96,7 @@ async fn a_million_assignments_cost_keys_without_one_nothing() {
         of.sort_by(f64::total_cmp);
         of[of.len() / 2]
     };
-    let looked_up = fixture.redis.command_calls("hget").await - looked_up;
     let (without, with) = (median(&mut without), median(&mut with));
-    println!(
-        "{with:.0} takes/s with a million assignments, {without:.0} without: {:.3}; {looked_up} of {KEYS} keys looked up \
-         in vain",
-        with / without
-    );
+    println!("{with:.0} takes/s with a million assignments, {without:.0} without: {:.3}", with / without);
     assert!(each <= 64.0, "{each}");
-    assert!(looked_up < KEYS / 50 + Duration::from_secs(120).as_secs() * 8, "{looked_up}");
 }
