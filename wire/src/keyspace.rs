@@ -276,8 +276,10 @@ pub(crate) fn is_published(key: &[u8]) -> bool {
     // The key of a throttle has a longer prefix. A bucket's key may hold anything, but begins with a letter. Workers
     // write their own index, and assign keys.
     parts().is_some_and(|(namespace, tag, end)| {
-        let is_of_workers =
-            |end: &str| end == "workers" || end.starts_with("assign") || end.starts_with("moved:");
+        let is_of_workers = |end: &str| {
+            let begins = |with| end.starts_with(with);
+            end == "workers" || end == "assignments" || begins("assigned:") || begins("moved:")
+        };
         !namespace.contains(':') && (tag == namespace && !is_of_workers(end) || end == "limit")
     })
 }
