@@ -17,6 +17,8 @@ use crate::{
     error::{Answered, Error},
     machine::{Denial, Event, Micros},
     outage::Policies,
+    place::plan_changed,
+    plans::Here,
     shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds, not_tokens},
 };
 
@@ -96,6 +98,19 @@ impl Bucket {
     pub async fn take(&self, count: u64) -> Result<Decision, Error> {
         checked(count)?;
         let entry = self.entry()?;
+        if !self.is_to_be_placed(entry) {
+            match self.take_here(count).await {
+                Err(Error::PlanChanged { .. }) => {}
+                answer => return answer,
+            }
+        }
+        // Boxed, to keep the future of a take small.
+        Box::pin(self.take_by_plan(count, None)).await
+    }
+
+    /// Takes `count` tokens of this bucket, whatever plan its key has.
+    pub(crate) async fn take_here(&self, count: u64) -> Result<Decision, Error> {
+        let entry = self.entry()?;
         if count == 1 && entry.may_tell() {
             // A task that takes in a loop and never waits for Redis still has to yield now and then. Before the take, since
             // a task that is cancelled here must not have taken.
@@ -107,34 +122,6 @@ impl Bucket {
         self.take_or_wait(entry, count, None).await
     }
 
-    /// Takes one token if no command to Redis is needed: a leased token, or a cached denial. `None` if Redis has to
-    /// decide: call [`Bucket::take`] then.
-    ///
-    /// If the limit has a lease and no leased token is left, this call requests the next lease.
-    pub fn try_take(&self) -> Option<Decision> {
-        let entry = self.entry().ok()?;
-        let decision = entry.at_once(&self.handle).or_else(|| self.try_without_token(entry))?;
-        if entry.limit().count(&decision) {
-            return Some(decision);
-        }
-        self.conclude_decision(entry, 1, decision).ok()
-    }
-
-    /// A decision that needs neither a token in hand nor Redis. Without one, makes the next call likely to have one.
-    #[cold]
-    pub(crate) fn try_without_token(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
-        let Some(published) = entry.published(&self.handle) else {
-            entry.search(&self.handle);
-            return None;
-        };
-        let denial = || entry.denial(1, &published, &self.handle).map(Decision::from);
-        let decision = published.decision_if_off(entry.key()).or_else(denial);
-        if decision.is_none() && published.limit.lease.is_some() {
-            entry.step(Event::TakeAhead, &self.handle, None);
-        }
-        decision
-    }
-
     /// Takes `count` tokens, and waits up to `longest` for them.
     ///
     /// Waiters of one process are served in order. A waiter whose turn would come too late is denied at once. Redis
@@ -144,6 +131,18 @@ impl Bucket {
     /// The same as for [`Bucket::take`].
     pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         checked(count)?;
+        let entry = self.entry()?;
+        if !self.is_to_be_placed(entry) && !entry.limit().is_planned() {
+            match self.wait_here(count, longest).await {
+                Err(Error::PlanChanged { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Box::pin(self.take_by_plan(count, Some(longest))).await
+    }
+
+    /// Waits for tokens of this bucket, whatever plan its key has.
+    pub(crate) async fn wait_here(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
         let entry = self.entry()?;
         let clock = &self.handle.shared().clock;
         let until = clock.now().saturating_add(micros(longest));
@@ -166,7 +165,7 @@ impl Bucket {
 
     async fn wait_once(&self, entry: &Arc<BucketEntry>, count: u64, longest: Duration) -> Answered {
         if longest.is_zero() {
-            return self.take(count).await;
+            return self.take_here(count).await;
         }
         let shared = self.handle.shared();
         let until = shared.clock.now().saturating_add(micros(longest));
@@ -196,6 +195,14 @@ impl Bucket {
     /// # Errors
     /// The same as for [`Bucket::take`].
     pub async fn peek(&self) -> Result<Decision, Error> {
+        match self.here().await {
+            Ok(Here::Bucket(bucket)) => bucket.peek_here().await,
+            Ok(Here::Decided(decision)) => self.apply_mode(self.entry()?, Ok(decision)),
+            Err(error) => self.apply_mode(self.entry()?, Err(error)),
+        }
+    }
+
+    async fn peek_here(&self) -> Result<Decision, Error> {
         let entry = self.entry()?;
         let before = entry.prefetched(&self.handle);
         let settled = self.handle.within_deadline(self.settle(Operation::Peek(1))).await;
@@ -222,7 +229,10 @@ impl Bucket {
     /// The same as for [`Bucket::take`].
     pub async fn refund(&self, count: u64) -> Result<u64, Error> {
         checked(count)?;
-        self.put_in(Some(count)).await
+        match self.here().await? {
+            Here::Bucket(bucket) => bucket.put_in(Some(count)).await,
+            Here::Decided(decision) => Ok(decision.remaining()),
+        }
     }
 
     /// Fills the bucket. Waits as [`Bucket::refund`] does.
@@ -230,7 +240,10 @@ impl Bucket {
     /// # Errors
     /// The same as for [`Bucket::take`].
     pub async fn reset(&self) -> Result<(), Error> {
-        self.put_in(None).await.map(drop)
+        match self.here().await? {
+            Here::Bucket(bucket) => bucket.put_in(None).await.map(drop),
+            Here::Decided(_) => Ok(()),
+        }
     }
 
     /// Takes tokens. `until` is the end of a waiter's patience; `None` for a take.
@@ -260,6 +273,9 @@ impl Bucket {
         if let Some(decision) = published.decision_if_off(entry.key()) {
             return self.conclude(entry, count, Ok(decision));
         }
+        if entry.name().as_plan().is_none() && self.is_to_be_placed(entry) {
+            return Err(plan_changed(entry));
+        }
         if published.refuses(count, self.handle.shared().control.redis_now()) {
             return self.conclude(entry, count, Err(exceeds(entry, count, published.terms.capacity)));
         }
@@ -278,6 +294,9 @@ impl Bucket {
                 Box::pin(shared.clock.timeout(left, pending)).await.unwrap_or(late)
             }
         };
+        if let Err(Error::PlanChanged { .. }) = result {
+            return result;
+        }
         self.conclude(entry, count, result)
     }
 

@@ -211,6 +211,7 @@ impl Client {
         let (control, clock) = (&shared.control, &shared.clock);
         control.note(&polled, sent, clock.now());
         shared.pauses.catch_up(&polled, control.stored_time(), connection, clock, shared.deadline).await;
+        shared.plans.catch_up(&polled, sent, connection, clock, &shared.limits).await;
         Ok(())
     }
 
@@ -223,6 +224,7 @@ impl Client {
             limits: shared.limits.clone(),
             clock: shared.clock.clone(),
             pauses: shared.pauses.clone(),
+            plans: shared.plans.clone(),
         };
         control_poll::start(&shared.control, polled);
     }
@@ -380,6 +382,7 @@ impl Builder {
             local_buckets: LocalBuckets::default(),
             url: url.to_owned(),
             pauses: Arc::default(),
+            plans: Arc::default(),
             buckets_are_split: AtomicBool::new(false),
             module: Module::default(),
             permits: Arc::default(),

@@ -63,9 +63,14 @@ impl Denied {
     /// The denial in `decided`, if there is one.
     pub(crate) fn by(decided: &MultiDecision, takes: &[Take]) -> Option<Self> {
         let limit = decided.denied_by()?;
-        let (name, wait) = ((limit.limit(), limit.key()), limit.decision().retry_after());
+        let name = (limit.limit(), limit.key());
+        // A key that is denied without end is never allowed.
+        let wait = limit.decision().retry_after().filter(|wait| *wait != Duration::MAX);
         let message = takes.iter().find(|take| take.name() == name).and_then(Take::denial_message).cloned();
         let message = message.unwrap_or_else(|| {
+            if wait.is_none() {
+                return format!("limit {:?} denies this key", name.0).into();
+            }
             let wait = whole_millis(wait.unwrap_or_default());
             match limit.decision() {
                 Decision::Degraded { reason, .. } => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{
     connection,
-    limit::{KeyError, LimitName, NameError, ThrottleError},
+    limit::{KeyError, LimitName, NameError, PlanNameError, ThrottleError},
     namespace::NamespaceError,
     schema::NewerSchema,
 };
@@ -153,6 +153,25 @@ pub enum Error {
         /// Its algorithm.
         algorithm: &'static str,
     },
+    /// A text that is not a valid name of a plan.
+    #[error(transparent)]
+    InvalidPlan(PlanNameError),
+    /// The limit has no such plan.
+    #[error(
+        "limit {limit:?} has no plan {plan:?}: write [limit.{limit}.plan.{plan}] into the config of topupd"
+    )]
+    UnknownPlan {
+        /// The name of the limit.
+        limit: String,
+        /// The name of the plan.
+        plan: String,
+    },
+    /// The plan of the key changed again and again while a take was under way. Nothing was taken.
+    #[error("the plan of a key of limit {limit:?} changes all the time")]
+    PlanChanged {
+        /// The name of the limit.
+        limit: String,
+    },
     /// Redis did not answer in time. A take may have been carried out all the same.
     #[error("Redis did not answer within {deadline:?}")]
     DeadlineExceeded {
@@ -201,6 +220,7 @@ impl Error {
                 | Self::LimitLost { .. }
                 | Self::UnreadableLimit { .. }
                 | Self::NewerSchema(_)
+                | Self::PlanChanged { .. }
         )
     }
 

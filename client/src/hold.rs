@@ -19,6 +19,8 @@ use crate::{
     decision::Decision,
     error::Error,
     machine::{Event, Micros},
+    place::plan_changed,
+    plans::Here,
     shell::{
         BucketEntry,
         clock::micros,
@@ -29,6 +31,8 @@ use crate::{
 
 /// Redis remembers a settled hold for 60 s. An attempt that begins later than this after the first one is refused.
 const SETTLES_WITHIN: Duration = Duration::from_secs(45);
+/// Attempts at most while the plan of a key changes.
+const MOST_ATTEMPTS: usize = 16;
 /// Between two attempts to settle a hold.
 const RETRY: Duration = Duration::from_millis(20);
 
@@ -53,6 +57,8 @@ pub struct Hold {
     estimate: u64,
     id: String,
     is_remembered: bool,
+    /// The key is exempt: it costs nothing.
+    is_exempt: bool,
     /// When it was first settled, by the worker's clock, and the tokens used.
     first_try: Option<(Micros, u64)>,
     settlement: Option<Settlement>,
@@ -96,6 +102,22 @@ impl Bucket {
     /// [`Hold`] is charged once.
     pub async fn charge(&self, count: u64) -> Result<Charged, Error> {
         checked(count)?;
+        match self.here().await? {
+            Here::Bucket(bucket) => bucket.charge_here(count).await,
+            Here::Decided(decision) => {
+                let charged = if decision.is_allowed() { count } else { 0 };
+                Ok(Charged {
+                    charged,
+                    uncharged: count - charged,
+                    remaining: decision.remaining(),
+                    retry_after: decision.retry_after().unwrap_or_default(),
+                })
+            }
+        }
+    }
+
+    /// Charges tokens of this bucket, whatever plan its key has.
+    async fn charge_here(&self, count: u64) -> Result<Charged, Error> {
         let (entry, handle) = (self.entry()?, self.handle());
         let charge = async {
             let most_debt = entry.read(handle).await?.limit.holds.max_debt();
@@ -137,6 +159,42 @@ impl Bucket {
     /// The same as for [`Bucket::take`].
     pub async fn reserve_cost(&self, estimate: u64) -> Result<Hold, Error> {
         checked(estimate)?;
+        let entry = self.entry()?;
+        for _ in 0..MOST_ATTEMPTS {
+            match self.here().await {
+                Ok(Here::Bucket(bucket)) => match bucket.reserve_cost_here(estimate).await {
+                    Err(Error::PlanChanged { .. }) => {}
+                    answer => return answer,
+                },
+                Ok(Here::Decided(decision)) => {
+                    let mut hold = Hold::new(self, entry, estimate, false);
+                    hold.decision = self.conclude(entry, estimate, Ok(decision))?;
+                    hold.is_exempt = decision.is_allowed();
+                    return Ok(hold);
+                }
+                // The take reports an error, or decides without Redis.
+                Err(_) => {
+                    let mut hold = Hold::new(self, entry, estimate, false);
+                    hold.decision = self.take(estimate).await?;
+                    return Ok(hold);
+                }
+            }
+        }
+        Err(plan_changed(entry))
+    }
+
+    /// The bucket that holds of this key are taken from and settled in, by the key's plan, and whether the key is exempt.
+    pub(crate) async fn of_hold(&self) -> (Self, bool) {
+        match self.here().await {
+            Ok(Here::Bucket(bucket)) => (bucket, false),
+            Ok(Here::Decided(decision)) => (self.clone(), decision.is_allowed()),
+            // The take reports the error, or decides without Redis.
+            Err(_) => (self.clone(), false),
+        }
+    }
+
+    /// Takes an estimate of this bucket, whatever plan its key has.
+    async fn reserve_cost_here(&self, estimate: u64) -> Result<Hold, Error> {
         let (entry, handle) = (self.entry()?, self.handle());
         let published = match entry.published(handle) {
             Some(published) => Some(published),
@@ -148,7 +206,7 @@ impl Bucket {
                 && published.mode(entry.key()) != Mode::Off
         });
         let mut hold = Hold::new(self, entry, estimate, is_remembered);
-        hold.decision = if is_remembered { hold.reserve().await? } else { self.take(estimate).await? };
+        hold.decision = if is_remembered { hold.reserve().await? } else { self.take_here(estimate).await? };
         Ok(hold)
     }
 }
@@ -166,23 +224,31 @@ impl Hold {
             estimate,
             id: format!("{random:016x}-{:x}", next.fetch_add(1, Relaxed)),
             is_remembered,
+            is_exempt: false,
             first_try: None,
             settlement: None,
         }
     }
 
     /// The hold of one bucket whose take was a part of `decided`; `None` if it has no part in it.
-    pub(crate) fn of(decided: &MultiDecision, bucket: &Bucket, estimate: u64) -> Option<Self> {
+    pub(crate) fn of(
+        decided: &MultiDecision,
+        bucket: &Bucket,
+        estimate: u64,
+        is_exempt: bool,
+    ) -> Option<Self> {
         let entry = bucket.entry().ok()?;
-        let is_it =
-            |limit: &&LimitDecision| limit.limit() == entry.name().as_str() && limit.key() == entry.key();
+        let names = [*entry.name(), entry.name().live()];
+        let is_it = |limit: &&LimitDecision| {
+            names.iter().any(|name| name.as_str() == limit.limit()) && limit.key() == entry.key()
+        };
         let decision = decided.limits().iter().find(is_it)?.decision();
         let is_remembered = bucket.last_published(entry).is_some_and(|published| {
             published.limit.holds.on_abandon() == OnAbandon::Refund
                 && published.mode(entry.key()) != Mode::Off
         });
         let mut hold = Self::new(bucket, entry, estimate, is_remembered);
-        hold.decision = decision;
+        (hold.decision, hold.is_exempt) = (decision, is_exempt);
         Some(hold)
     }
 
@@ -256,7 +322,7 @@ impl Hold {
         };
         let is_off = entry.limit().last().is_some_and(|published| published.mode(entry.key()) == Mode::Off);
         let remembered = self.remembered();
-        if !remembered && (is_off || used == covered) {
+        if !remembered && (is_off || self.is_exempt || used == covered) {
             return Ok(Settlement { charged: used, uncharged: 0 });
         }
         let now = shared.clock.now();

@@ -107,7 +107,9 @@ pub mod machine;
 mod machine;
 
 mod admission;
+mod assign;
 mod bucket;
+mod bucket_takes;
 mod client;
 mod counts;
 mod decision;
@@ -118,6 +120,8 @@ mod hold;
 mod outage;
 mod pause;
 mod permits;
+mod place;
+mod plans;
 mod reserve;
 mod reserve_all;
 mod rollout;
@@ -129,6 +133,7 @@ mod take_all;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod throttle;
+mod try_take;
 #[cfg(feature = "uncounted")]
 mod uncounted;
 
@@ -167,7 +172,7 @@ pub use take_all::{LimitDecision, MultiDecision};
 pub use topup_macros::limited;
 pub use topup_wire::{
     counts::{Count, Counts},
-    limit::OnOutage,
+    limit::{OnOutage, PlanNameError},
     namespace::NamespaceError,
     reply::Throttled,
     schema::NewerSchema,

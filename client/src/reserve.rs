@@ -12,6 +12,7 @@ use crate::{
     bucket::{Bucket, checked, decision},
     decision::Decision,
     error::Error,
+    plans::Here,
 };
 
 /// The longest delay that scripts compute exactly, in µs.
@@ -58,6 +59,16 @@ impl Bucket {
     /// [`Error::NoQueue`] if the limit has another algorithm; otherwise the same as for [`Bucket::take`].
     pub async fn reserve(&self, count: u64, longest: Duration) -> Result<Reserved, Error> {
         checked(count)?;
+        match self.here().await? {
+            Here::Bucket(bucket) => bucket.reserve_here(count, longest).await,
+            Here::Decided(decision) => {
+                let decision = self.conclude(self.entry()?, count, Ok(decision))?;
+                Ok(Reserved { decision, delay: Duration::ZERO })
+            }
+        }
+    }
+
+    async fn reserve_here(&self, count: u64, longest: Duration) -> Result<Reserved, Error> {
         let longest = longest.as_micros().min(MAX_DELAY.into()) as u64;
         let paused = self.paused_decision(count).await;
         let is_queue = |entry| {

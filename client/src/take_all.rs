@@ -1,9 +1,6 @@
 //! Takes of several buckets, decided at once.
 
-use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use topup_wire::{
     bucket::Operation,
@@ -13,15 +10,21 @@ use topup_wire::{
 };
 
 use crate::{
-    bucket::{Bucket, checked, decision},
+    bucket::{Bucket, decision},
+    bucket_takes::{BucketTake, in_one_hash_slot, merged, published, take_in_order},
     decision::Decision,
     error::Error,
     machine::Event,
     outage::{self, OutageReason},
     pause::read_if_paused,
+    place::plan_changed,
+    plans::Here,
     rollout::count_answer,
-    shell::{BucketEntry, Handle, Published, exceeds, not_tokens, unknown},
+    shell::{BucketEntry, Handle, exceeds, unknown},
 };
+
+/// Attempts at most while plans of keys change.
+const MOST_ATTEMPTS: usize = 16;
 
 /// The answer to [`Client::take_all`](crate::Client::take_all): all tokens were taken, or none.
 #[must_use = "an unread decision limits nothing"]
@@ -36,14 +39,6 @@ pub struct LimitDecision {
     limit: LimitName,
     key: Option<String>,
     decision: Decision,
-}
-
-/// A take of `count` tokens of one bucket.
-#[derive(Clone, Debug)]
-struct BucketTake {
-    bucket: Bucket,
-    entry: Arc<BucketEntry>,
-    count: u64,
 }
 
 // === impl MultiDecision ===
@@ -97,11 +92,25 @@ impl MultiDecision {
             is_last(&decided);
             return Ok(decided);
         }
-        let decided = Self::decide(client, &takes).await;
+        let (mut decided, mut placed) = (Err(Error::PlanChanged { limit: String::new() }), takes.clone());
+        for _ in 0..MOST_ATTEMPTS {
+            // Boxed, since few limits have plans.
+            let by_plan = Box::pin(by_plan(&takes)).await;
+            decided = match by_plan {
+                Ok((of_plans, without)) => {
+                    placed = of_plans;
+                    Self::decide_beside(client, &placed, without).await
+                }
+                Err(error) => Err(error),
+            };
+            if !matches!(decided, Err(Error::PlanChanged { .. })) {
+                break;
+            }
+        }
         match &decided {
             Ok(decided) => {
                 if is_last(decided) {
-                    decided.count(&takes);
+                    decided.count(&takes, &placed);
                 }
             }
             Err(error) => {
@@ -111,10 +120,29 @@ impl MultiDecision {
         decided
     }
 
+    /// Decides `takes`. The keys of `without` a bucket are exempt or denied.
+    async fn decide_beside(
+        client: &Handle,
+        takes: &[BucketTake],
+        mut without: Vec<LimitDecision>,
+    ) -> Result<Self, Error> {
+        if without.iter().any(|limit| !limit.decision.is_allowed()) {
+            without.retain(|limit| !limit.decision.is_allowed());
+            return Ok(Self { limits: without });
+        }
+        let mut decided = Self::decide(client, takes).await?;
+        decided.limits.extend(without);
+        Ok(decided)
+    }
+
     /// Counts the takes. If a limit denies, the takes that it stopped are not counted.
-    fn count(&self, takes: &[BucketTake]) {
-        for take in takes {
-            let limit = self.limits.iter().find(|limit| take.entry.is_of(&limit.limit, limit.key()));
+    fn count(&self, takes: &[BucketTake], placed: &[BucketTake]) {
+        let without = takes.iter().filter(|take| !placed.iter().any(|placed| placed.is_beside(take)));
+        for take in placed.iter().chain(without) {
+            let limit = self
+                .limits
+                .iter()
+                .find(|limit| limit.limit == take.entry.name().live() && limit.key() == take.entry.key());
             let decision = limit.map(LimitDecision::decision);
             let counts = |decision: &Decision| decision.would_deny() || self.is_allowed();
             let Some(decision) = decision.filter(counts) else { continue };
@@ -137,6 +165,9 @@ impl MultiDecision {
             Ok(()) => client.within_deadline(Self::ask(client, takes)).await,
             Err(error) => Err(error),
         };
+        if matches!(decided, Err(Error::PlanChanged { .. })) {
+            return decided;
+        }
         for take in takes {
             client.note_reply(&take.entry, &decided);
         }
@@ -201,6 +232,11 @@ impl MultiDecision {
             }
         });
         let parts: Vec<_> = parts.collect();
+        for (take, ..) in takes.clone() {
+            if !take.entry.may_take_here(client) {
+                return Err(plan_changed(&take.entry));
+            }
+        }
         let sent = shared.clock.now();
         let mut replies = match &parts[..] {
             [] => Vec::new().into_iter(),
@@ -280,18 +316,13 @@ impl LimitDecision {
     }
 
     fn of(entry: &BucketEntry, decision: Decision) -> Self {
-        Self { limit: *entry.name(), key: entry.key().map(str::to_owned), decision }
+        Self { limit: entry.name().live(), key: entry.key().map(str::to_owned), decision }
     }
 }
 
 // === impl BucketTake ===
 
 impl BucketTake {
-    async fn settle(&self, operation: Operation) -> Result<Decision, Error> {
-        let settled = self.bucket.handle().within_deadline(self.bucket.settle(operation)).await?;
-        Ok(decision(&settled))
-    }
-
     /// The decision in place of `error`, and the outage policy if that made it.
     fn without_redis(&self, error: &Error) -> Option<(Decision, Option<OnOutage>)> {
         let reason = OutageReason::of(error)?;
@@ -313,6 +344,29 @@ impl BucketTake {
     }
 }
 
+/// The takes of the buckets that their keys have by their plans, and the decisions of keys without a bucket.
+async fn by_plan(takes: &[BucketTake]) -> Result<(Vec<BucketTake>, Vec<LimitDecision>), Error> {
+    let (mut placed, mut without) = (Vec::with_capacity(takes.len()), Vec::new());
+    for take in takes {
+        // A limit that was never read is read with the decision.
+        if !take.bucket.is_to_be_placed(&take.entry) {
+            placed.push(take.clone());
+            continue;
+        }
+        match take.bucket.here().await? {
+            Here::Bucket(bucket) => {
+                let entry = bucket.entry()?.clone();
+                placed.push(BucketTake { bucket, entry, count: take.count });
+            }
+            Here::Decided(decision) => {
+                let decision = take.bucket.apply_mode(&take.entry, Ok(decision))?;
+                without.push(LimitDecision::of(&take.entry, decision));
+            }
+        }
+    }
+    Ok((placed, without))
+}
+
 /// Gives tokens of local buckets back.
 fn put_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Option<OnOutage>)]) {
     for (take, (decision, by)) in takes.iter().zip(decisions) {
@@ -320,86 +374,4 @@ fn put_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Optio
             take.entry.put_back_locally(take.count, client);
         }
     }
-}
-
-/// Takes of the buckets at the indexes `enforced`, in order. If one denies, the tokens of those before it are put back,
-/// and those after it are only peeked at.
-async fn take_in_order(
-    takes: &[BucketTake],
-    enforced: &[usize],
-    decisions: &mut [Option<Decision>],
-) -> Result<(), Error> {
-    let mut taken = Taken(Vec::new());
-    for (done, &i) in enforced.iter().enumerate() {
-        // An error, or the end of the deadline, puts back what was taken before.
-        let decision = takes[i].settle(Operation::Take(takes[i].count)).await?;
-        decisions[i] = Some(decision);
-        if decision.is_allowed() {
-            taken.0.push(takes[i].clone());
-            continue;
-        }
-        for &before in &enforced[..done] {
-            taken.0.remove(0);
-            decisions[before] = Some(takes[before].settle(Operation::Refund(takes[before].count)).await?);
-        }
-        for &after in &enforced[done + 1..] {
-            decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
-        }
-        break;
-    }
-    taken.0.clear();
-    Ok(())
-}
-
-/// Takes whose tokens are put back when this is dropped, in a task of their own. Tokens that cannot be put back are lost to
-/// their buckets.
-struct Taken(Vec<BucketTake>);
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        for take in self.0.drain(..) {
-            let runtime = take.bucket.handle().shared().runtime.clone();
-            runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
-        }
-    }
-}
-
-/// Whether one node of a cluster has all the buckets, as far as the worker knows.
-fn in_one_hash_slot(takes: &[BucketTake]) -> bool {
-    let hash_slot =
-        |take: &BucketTake| Some(take.entry.limit().last()?.locate(take.entry.key()).keys.hash_slot);
-    let mut hash_slots = takes.iter().map(hash_slot);
-    let first = hash_slots.next().flatten();
-    first.is_some() && hash_slots.all(|slot| slot == first)
-}
-
-/// The limit of each bucket.
-async fn published(takes: &[BucketTake]) -> Result<Vec<Arc<Published>>, Error> {
-    let mut published = Vec::with_capacity(takes.len());
-    for take in takes {
-        let handle = take.bucket.handle();
-        let read = handle.within_deadline(take.entry.read(handle)).await?;
-        if read.limit.algorithm.has_permits() {
-            return Err(not_tokens(&take.entry));
-        }
-        published.push(read);
-    }
-    Ok(published)
-}
-
-/// One take for each bucket.
-fn merged(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<Vec<BucketTake>, Error> {
-    let mut merged: Vec<BucketTake> = Vec::new();
-    for (bucket, count) in takes {
-        checked(count)?;
-        let entry = bucket.entry()?.clone();
-        match merged.iter_mut().find(|take| take.entry.is_of(entry.name(), entry.key())) {
-            Some(take) => {
-                take.count += count;
-                checked(take.count)?;
-            }
-            None => merged.push(BucketTake { bucket, entry, count }),
-        }
-    }
-    Ok(merged)
 }

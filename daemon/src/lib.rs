@@ -2,6 +2,7 @@
 
 mod admin;
 pub mod app;
+mod assigned_rows;
 pub mod calendar;
 pub mod cli;
 pub mod clock;

@@ -17,11 +17,11 @@ pub enum Role {
 
 /// Commands of every role.
 const ALL: &str = "ping select asking cluster|slots role time evalsha evalsha_ro script|load get mget hget hmget hgetall \
-                   hlen exists type pttl zscore zcard zcount zrange zrangebyscore lindex llen";
+                   hlen exists type pttl zscore zcard zcount zrange zrangebyscore lindex llen getrange";
 /// Commands of workers beyond those.
-const WORKER: &str = "command|info set decr decrby incrby pexpire pexpireat del unlink hset hincrby zadd zrem zremrangebyscore rpush ltrim";
+const WORKER: &str = "command|info set decr decrby incrby pexpire pexpireat del unlink hset hincrby zadd zrem zremrangebyscore rpush ltrim setbit";
 /// Commands of daemons beyond those.
-const DAEMON: &str = "hdel mset rename scan info";
+const DAEMON: &str = "hdel mset rename scan info setrange";
 
 // === impl Role ===
 
@@ -60,6 +60,8 @@ impl Role {
                 &format!("%R~{prefix}:{{*}}:limit"),
                 &format!("~{prefix}:{{{prefix}}}:workers"),
                 &format!("~{prefix}:{{{prefix}}}:pauses"),
+                &format!("~{prefix}:{{{prefix}}}:assign*"),
+                &format!("~{prefix}:{{{prefix}}}:moved:*"),
                 &format!("%R~{prefix}:{{{prefix}}}:generation"),
                 &format!("%R~{prefix}:{{{prefix}}}:limits"),
                 &format!("%R~{prefix}:{{{prefix}}}:daemons"),

@@ -84,6 +84,10 @@ constants! {
     /// From the announcement of a change to the change. A worker trusts an estimate for 700 ms.
     pub const FREEZE_MICROS: u64 = 750_000;
 
+    /// From the announcement of a key's change to another plan to the change. A worker trusts what it knows for 700 ms, and
+    /// a command is under way for 250 ms.
+    pub const PLANS_AHEAD: u64 = 1_250_000;
+
     /// Values at rest and first takes name the remainder of the record's field `terms`.
     pub const TAGS: u64 = 10_000;
     /// First byte of a first take: `f`.

@@ -30,15 +30,21 @@
 //! topup:{topup}:owners     hash    the last heartbeat of each config
 //! topup:{topup}:schema     string  the version of all this
 //! topup:{topup}:workers    zset    workers alive that may decide by themselves, scored like daemons
+//! topup:{topup}:assigned   hash    version of the assignments of keys to plans, and their arrangement by limit
+//! topup:{topup}:assigned:user:1:7       hash    assignments of limit "user" in arrangement 1, hash 7: key -> plan
+//! topup:{topup}:assigned:user:1:filter  string  the keys that may be assigned: a Bloom filter
+//! topup:{topup}:assignments zset   the last changes: LIMIT KEY, scored by versions
+//! topup:{topup}:moved:user:INSTANT:KEY  string  the tokens of the key have been moved at this change of its plan
 //! topup:{topup}:pauses     zset    paused limits and keys, LIMIT or LIMIT:KEY, scored by the ends of their pauses
 //! ```
 //!
 //! Under the namespace `shop`, the first line is `shop:{api:0}:limit`, and the last is `shop:{shop}:schema`.
 //!
 //! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
-//! that no config can give: `api~candidate`, `api~lazy`.
+//! that no config can give: `api~candidate`, `api~lazy`. So are plans: `user/gold`.
 
 use crate::{
+    assignments::Shape,
     constants::{
         FIXED_WINDOW_LETTER, LAZY_LETTER, LEAKY_LETTER, SLIDING_COUNTER_LETTER, SLIDING_WINDOW_LETTER,
     },
@@ -134,6 +140,31 @@ impl Namespace {
     /// Paused limits and keys.
     pub fn pauses(self) -> String {
         self.shared("pauses")
+    }
+
+    /// The version of all assignments, and the arrangement of each limit's.
+    pub fn assigned(self) -> String {
+        self.shared("assigned")
+    }
+
+    /// The last changes of assignments.
+    pub(crate) fn assignment_log(self) -> String {
+        self.shared("assignments")
+    }
+
+    /// One hash of the assignments of the limit `name`.
+    pub(crate) fn assignment_hash(self, name: &LimitName, shape: &Shape, hash: u64) -> String {
+        self.shared(&format!("assigned:{name}:{}:{hash}", shape.number))
+    }
+
+    /// The keys of the limit `name` that may be assigned.
+    pub(crate) fn assignment_filter(self, name: &LimitName, shape: &Shape) -> String {
+        self.shared(&format!("assigned:{name}:{}:filter", shape.number))
+    }
+
+    /// The mark that a change of a key's plan has been made.
+    pub(crate) fn plan_mark(self, name: &LimitName, at: u64, key: &str) -> String {
+        self.shared(&format!("moved:{name}:{at}:{key}"))
     }
 
     /// Details of the daemon `id`.
@@ -277,9 +308,13 @@ pub(crate) fn is_published(key: &[u8]) -> bool {
         Some((namespace, tag, end))
     };
     // The key of a throttle has a longer prefix. A bucket's key may hold anything, but begins with a letter. Workers
-    // write their own index.
+    // write their own index, and assign keys.
     parts().is_some_and(|(namespace, tag, end)| {
-        !namespace.contains(':') && (tag == namespace && end != "workers" || end == "limit")
+        let is_of_workers = |end: &str| {
+            let begins = |with| end.starts_with(with);
+            end == "workers" || end == "assignments" || begins("assigned:") || begins("moved:")
+        };
+        !namespace.contains(':') && (tag == namespace && !is_of_workers(end) || end == "limit")
     })
 }
 

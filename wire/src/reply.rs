@@ -6,7 +6,7 @@ use crate::{
     bucket::{Operation, Pace},
     claims::Fingerprint,
     constants::FIRST_TAKE_LATE,
-    limit::{Capacity, Limit},
+    limit::{Capacity, Limit, Plans},
     schema::NewerSchema,
 };
 
@@ -67,6 +67,10 @@ pub struct PublishedLimit {
     /// The instant, in µs of Redis `TIME`, from which an absent bucket is full. No first takes before it. 0 unless a
     /// raised capacity is still filling.
     pub absent_full_at: u64,
+    /// The plans and assignments in force before [`plans_at`](Self::plans_at).
+    pub plans_before: Plans,
+    /// The instant from which those of [`limit`](Self::limit) are in force, in µs of Redis `TIME`; 0 if they never changed.
+    pub plans_at: u64,
 }
 
 /// The reply of `CL.THROTTLE`, and of `throttle.lua`.
@@ -156,6 +160,9 @@ pub struct Polled {
     pub extends: bool,
     /// The version of all [pauses](crate::scripts::Pauses); 0 without any.
     pub paused: u64,
+    /// The version of all [assignments](crate::scripts::AssignmentIndex); 0 without any, `None` for a user who may not read
+    /// them.
+    pub assigned: Option<u64>,
 }
 
 impl Settled {
@@ -295,10 +302,11 @@ impl FromRedisValue for Beat {
 
 impl FromRedisValue for Polled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, gen_, daemons, schema, extends, paused] = numbers(value)?;
+        let [now, gen_, daemons, schema, extends, paused, assigned] = numbers(value)?;
         let (now, generation, daemons) = (count(now)?, generation(gen_), count(daemons)?);
         let newer_schema = NewerSchema::of(count(schema)?);
         let paused = paused.max(0) as u64;
-        Ok(Self { now, generation, daemons, newer_schema, extends: extends == 1, paused })
+        let assigned = u64::try_from(assigned).ok();
+        Ok(Self { now, generation, daemons, newer_schema, extends: extends == 1, paused, assigned })
     }
 }

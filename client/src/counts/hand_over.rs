@@ -116,7 +116,7 @@ async fn block(
 ) -> RedisResult<()> {
     let blocked = scripts::penalize(&mut connection.clone(), &limit.name, penalty, &denied.keys).await?;
     for (key, time) in blocked {
-        match scripts::block(connection, &limit.name, key, time).await {
+        match scripts::block(connection, &limit.name.live(), key, time).await {
             Ok(reply) => limit.note_room_for_blocks(reply.left.is_some()),
             // The key is blocked by a later penalty, if it goes on.
             Err(_) => break,
@@ -129,7 +129,7 @@ async fn block(
 fn batches(limits: &Limits, connection: &Connection) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     // Trials beside a limit are counted with that limit.
-    let is_new = |limit: &Arc<LimitHandle>| limit.name.live() == limit.name && limit.counts.has_new();
+    let is_new = |limit: &Arc<LimitHandle>| !limit.name.is_trial() && limit.counts.has_new();
     for limit in limits.all().into_iter().filter(is_new) {
         let keys = ShardKeys::new(connection.namespace(), &limit.name, 0);
         let most = if connection.node_of(keys.hash_slot).is_some() { 1 } else { MOST_LIMITS };

@@ -22,7 +22,7 @@ pub(crate) fn describe() {
 
 /// Passes new counts to the recorder.
 pub(crate) fn emit(limits: &Limits) {
-    for limit in limits.all().into_iter().filter(|limit| limit.name.live() == limit.name) {
+    for limit in limits.all().into_iter().filter(|limit| !limit.name.is_trial()) {
         let new = limit.counts.begin_emission();
         for count in Count::DECISIONS.into_iter().filter(|count| new.get(*count) > 0) {
             let labels = [("limit", limit.name.to_string()), ("decision", count.decision().to_owned())];

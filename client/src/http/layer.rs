@@ -213,7 +213,8 @@ impl Settings {
         if let (Outcome::Decided(decided) | Outcome::Degraded(decided), None) = (&outcome, &rejection) {
             for (at, cost) in settled {
                 let (bucket, estimate) = (takes[at].bucket(&self.client), takes[at].tokens());
-                if let Some(hold) = Hold::of(decided, &bucket, estimate) {
+                let (bucket, is_exempt) = bucket.of_hold().await;
+                if let Some(hold) = Hold::of(decided, &bucket, estimate, is_exempt) {
                     hold.remember().await;
                     settling.push(Settling { hold, cost });
                 }

@@ -46,12 +46,12 @@ impl RedisTime {
     }
 
     /// Earliest Redis `TIME` at the instant `local`.
-    pub(super) const fn earliest(self, local: Micros) -> u64 {
+    pub const fn earliest(self, local: Micros) -> u64 {
         local.saturating_add(self.least)
     }
 
     /// Latest Redis `TIME` at the instant `local`.
-    pub(super) const fn latest(self, local: Micros) -> u64 {
+    pub const fn latest(self, local: Micros) -> u64 {
         local.saturating_add(self.most)
     }
 
@@ -61,7 +61,7 @@ impl RedisTime {
     }
 
     /// Earliest reading of the worker's clock at the instant `time` of Redis.
-    pub(super) const fn earliest_local(self, time: u64) -> Micros {
+    pub const fn earliest_local(self, time: u64) -> Micros {
         time.saturating_sub(self.most)
     }
 

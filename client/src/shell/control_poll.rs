@@ -14,6 +14,7 @@ use topup_wire::{connection::Connection, reply, schema::NewerSchema, scripts};
 use super::{
     Limits,
     clock::{Clock, micros},
+    key_plans::KeyPlans,
     pauses::Pauses,
 };
 use crate::{
@@ -71,6 +72,7 @@ pub(crate) struct Polled {
     pub(crate) limits: Arc<Limits>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) pauses: Arc<Pauses>,
+    pub(crate) plans: Arc<KeyPlans>,
 }
 
 // === impl Control ===
@@ -228,7 +230,7 @@ pub(crate) fn start(control: &Arc<Control>, polled: Polled) {
 }
 
 async fn run(control: Weak<Control>, polled: Polled) {
-    let Polled { mut connection, deadline, outages, limits, clock, pauses } = polled;
+    let Polled { mut connection, deadline, outages, limits, clock, pauses, plans } = polled;
     let (mut alive, mut slowness) = (Alive::new(connection.clone()), Slowness::default());
     let mut ticks = clock.ticks(EVERY);
     let mut polls = 0_u32;
@@ -242,7 +244,12 @@ async fn run(control: Weak<Control>, polled: Polled) {
         match clock.timeout(deadline, scripts::poll(&mut connection)).await {
             Ok(Ok(polled)) => {
                 let received = clock.now();
+                let before = control.epoch();
                 control.note(&polled, sent, received);
+                plans.catch_up(&polled, sent, &mut connection, &clock, &limits).await;
+                if control.epoch() != before {
+                    plans.tell();
+                }
                 pauses.catch_up(&polled, control.stored_time(), &mut connection, &clock, deadline).await;
                 let epoch = control.epoch();
                 outages.end(received, |limit| {

@@ -17,6 +17,7 @@ use super::{BucketEntry, Handle, Published};
 use crate::{
     error::Error,
     machine::{Command, Correction, Event, Micros, Reply, Terms},
+    place::plan_changed,
 };
 
 /// A request of one bucket in the pipeline.
@@ -84,6 +85,13 @@ impl pipeline::Request for PipelineRequest {
                     let written = Written { command, sent: step.at, published };
                     let (client, entry) = (self.client.clone(), self.entry.clone());
                     Completed { client, entry, number: *number, written }.end(Err(Error::NewerSchema(newer)));
+                    return 0;
+                }
+                if !self.entry.may_take_here(&self.client) {
+                    let error = plan_changed(&self.entry);
+                    let written = Written { command, sent: step.at, published };
+                    let (client, entry) = (self.client.clone(), self.entry.clone());
+                    Completed { client, entry, number: *number, written }.end(Err(error));
                     return 0;
                 }
                 let least_rights = self.client.shared().pipelines.has_least_rights();

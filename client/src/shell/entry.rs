@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use smol_str::SmolStr;
 use topup_wire::{
     keyspace::ShardKeys,
-    limit::{LimitName, Mode},
+    limit::{Assigned, LimitName, Mode},
     namespace::InNamespace,
 };
 
@@ -27,6 +28,37 @@ pub(crate) struct BucketEntry {
     limit: Arc<LimitHandle>,
     pub(super) hot: HotCell,
     state: Mutex<State>,
+    /// The place of the key's takes, if its limit has plans.
+    pub(crate) placed: ArcSwapOption<Placed>,
+}
+
+/// The bucket that the takes of a key are for.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Place {
+    /// This one.
+    #[default]
+    Here,
+    /// That of a plan.
+    Plan(Arc<BucketEntry>),
+    /// None: all takes are allowed.
+    Exempt,
+    /// None: all takes are denied, until this instant of Redis `TIME` in µs if it is known.
+    Denied(Option<u64>),
+}
+
+/// The place of a key's takes, and what it rests on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Placed {
+    /// [`Handle::plan_stamp`] when it was found.
+    pub(crate) stamp: u64,
+    /// The instant at which the key may get another place.
+    pub(crate) valid_until: Micros,
+    pub(crate) place: Place,
+    /// The assignment by hand, and the version of all assignments as of which it was known; 0 if it was never asked for.
+    pub(crate) by_hand: Option<Assigned>,
+    pub(crate) as_of: u64,
+    /// The instant of the last change of the key's plan that has been made.
+    pub(crate) moved: u64,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +82,13 @@ pub(crate) struct StepResult {
 
 impl BucketEntry {
     pub(crate) fn new(limit: Arc<LimitHandle>, key: Option<&str>) -> Self {
-        Self { key: key.map(SmolStr::new), limit, hot: HotCell::default(), state: Mutex::default() }
+        Self {
+            key: key.map(SmolStr::new),
+            limit,
+            hot: HotCell::default(),
+            state: Mutex::default(),
+            placed: ArcSwapOption::empty(),
+        }
     }
 
     /// Whether this is the bucket of `limit`, or of its `key`.
@@ -280,6 +318,19 @@ impl BucketEntry {
     }
 }
 
+// === impl Place ===
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Here, Self::Here) | (Self::Exempt, Self::Exempt) => true,
+            (Self::Plan(one), Self::Plan(other)) => Arc::ptr_eq(one, other),
+            (Self::Denied(one), Self::Denied(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
 fn answer_of(answer: Answer, error: Option<&Error>, client: &Handle) -> Answered {
     match answer {
         Answer::Decided(decision) => Ok(decision),
@@ -297,6 +348,6 @@ mod tests {
     fn a_bucket_at_rest_takes_little_memory_and_one_in_use_not_much() {
         let (at_rest, more) = (size_of::<BucketEntry>(), BucketState::<TaskWaiter>::size_of_use());
         println!("{at_rest} bytes at rest, {more} more in use");
-        assert!(at_rest <= 104 && at_rest + more <= 352);
+        assert!(at_rest <= 112 && at_rest + more <= 360);
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct LimitHandle {
     pub(crate) denied: DeniedByKey,
     /// [`ON_TRIAL`] and [`COUNTS_KEYS`], as last read.
     special: AtomicU8,
+    /// Its keys may have plans, as last read, or it is a plan itself.
+    planned: AtomicBool,
     /// It has been said that the record cannot be read.
     said_unreadable: AtomicBool,
     /// It has been said that there is no room for blocks.
@@ -92,10 +94,13 @@ impl LimitHandle {
         self.published.load_full()
     }
 
-    pub(crate) fn set(&self, published: Arc<Published>) {
+    /// `assigned` says that keys are assigned by hand.
+    pub(crate) fn set(&self, published: Arc<Published>, assigned: bool) {
         let trial = if published.limit.has_trial() { ON_TRIAL } else { 0 };
         let keys = if denied_keys(&published.limit) == TopKeys::NONE { 0 } else { COUNTS_KEYS };
         self.special.store(trial | keys, Relaxed);
+        let planned = assigned || published.has_plans() || self.name.as_plan().is_some();
+        self.planned.store(planned, Relaxed);
         self.published.store(Some(published));
         self.outdated.store(false, Release);
         self.said_unreadable.store(false, Relaxed);
@@ -124,6 +129,17 @@ impl LimitHandle {
     /// Has the limit read again before its next use.
     pub(crate) fn invalidate(&self) {
         self.outdated.store(true, Release);
+    }
+
+    /// Records that keys are assigned by hand.
+    pub(crate) fn note_assigned(&self) {
+        self.planned.store(true, Relaxed);
+    }
+
+    /// Whether the limit's keys may have plans, as last read, or it is a plan itself.
+    #[inline]
+    pub(crate) fn is_planned(&self) -> bool {
+        self.planned.load(Relaxed)
     }
 
     /// Whether the limit is on trial, as last read.
@@ -202,6 +218,7 @@ impl Limits {
                 counts: LimitCounts::default(),
                 denied: DeniedByKey::default(),
                 special: AtomicU8::default(),
+                planned: AtomicBool::default(),
                 said_unreadable: AtomicBool::default(),
                 said_no_room: AtomicBool::default(),
                 failed: AtomicU32::default(),

@@ -7,6 +7,7 @@ pub(crate) mod control_poll;
 pub(crate) mod dispatch;
 pub(crate) mod entry;
 pub(crate) mod holds;
+pub(crate) mod key_plans;
 pub(crate) mod limits;
 pub(crate) mod local_buckets;
 #[cfg(feature = "testing")]
@@ -23,7 +24,7 @@ pub(crate) mod waits;
 
 pub(crate) use bucket_cache::{BucketCache, MOST_BUCKETS};
 pub(crate) use dispatch::PipelineRequest;
-pub(crate) use entry::BucketEntry;
+pub(crate) use entry::{BucketEntry, Place, Placed};
 pub(crate) use limits::{LimitHandle, Limits};
 pub(crate) use pending::{Pending, TaskWaiter};
 pub(crate) use published::Published;

@@ -68,7 +68,9 @@ impl Pauses {
             return None;
         }
         let by_limit = self.by_limit.read().unwrap_or_else(PoisonError::into_inner);
-        let of = by_limit.get(name)?;
+        // A pause of a limit holds for all its plans.
+        let name = if name.as_plan().is_some() { name.live() } else { *name };
+        let of = by_limit.get(&name)?;
         let of_key = key.and_then(|key| of.keys.get(key));
         of.whole.iter().chain(of_key).map(|pause| pause.until).max()
     }

@@ -6,7 +6,7 @@ use redis::RedisResult;
 use topup_wire::{
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
-    limit::{Algorithm, Limit, Mode, Supply},
+    limit::{Algorithm, Limit, Mode, Plans, Supply},
     namespace::Namespace,
     reply::{PublishedLimit, PutInReply, Settled},
     scripts::{self, PutIn},
@@ -29,6 +29,9 @@ pub(crate) struct Published {
     pub(crate) frozen: bool,
     /// The instant of Redis, in µs, before which an absent bucket is not full.
     pub(crate) absent_full_at: u64,
+    /// The plans and assignments in force before `plans_at`, an instant of Redis in µs.
+    pub(crate) plans_before: Plans,
+    pub(crate) plans_at: u64,
     /// The epoch in which it was read.
     pub(crate) epoch: u64,
     shards: Box<[ShardKeys]>,
@@ -46,7 +49,7 @@ pub(crate) struct BucketLocation<'p> {
 
 impl Published {
     pub(crate) fn new(published: PublishedLimit, namespace: Namespace, epoch: u64) -> Self {
-        let PublishedLimit { limit, terms_id, frozen, absent_full_at } = published;
+        let PublishedLimit { limit, terms_id, frozen, absent_full_at, plans_before, plans_at } = published;
         let pace = limit.terms.supply.pace();
         let kind = match limit.algorithm {
             Algorithm::TokenBucket if limit.catch_up && pace.n > 0 => Kind::TwoForms,
@@ -65,7 +68,7 @@ impl Published {
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();
-        Self { terms, terms_id, frozen, absent_full_at, shards, limit, epoch }
+        Self { terms, terms_id, frozen, absent_full_at, plans_before, plans_at, shards, limit, epoch }
     }
 
     /// The location of the bucket of `key`.
@@ -84,6 +87,11 @@ impl Published {
     /// The time for which a permit is good after a renewal, in µs; 0 where the limit has none.
     pub(crate) const fn permit_ttl(&self) -> Micros {
         if let Supply::Permits(ttl) = self.limit.terms.supply { ttl.micros() } else { 0 }
+    }
+
+    /// Whether keys have plans, or had some before.
+    pub(crate) fn has_plans(&self) -> bool {
+        !self.limit.plans.is_empty() || !self.plans_before.is_empty()
     }
 
     /// The limit's mode for `key`.

@@ -17,6 +17,7 @@ use super::{
     clock::Clock,
     control_poll::Control,
     dispatch::RoundTrip,
+    key_plans::KeyPlans,
     local_buckets::LocalBuckets,
     module::Module,
     pauses::Pauses,
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     /// The URL of the Redis, with its password.
     pub(crate) url: String,
     pub(crate) pauses: Arc<Pauses>,
+    pub(crate) plans: Arc<KeyPlans>,
     /// Redis is a cluster, and decides no buckets of several hash slots in one script.
     pub(crate) buckets_are_split: AtomicBool,
     pub(crate) module: Module,
@@ -133,7 +135,7 @@ impl Shared {
                     self.control.use_local();
                 }
                 let published = Arc::new(Published::new(read, connection.namespace(), epoch));
-                limit.set(published.clone());
+                limit.set(published.clone(), self.plans.has_assigned(&limit.name));
                 Ok(published)
             }
             None => match scripts::generation(&mut connection).await.map_err(Error::redis)? {

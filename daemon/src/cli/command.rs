@@ -4,6 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::{
     args::{Acl, Bucket, Check, Completions, Man, Remove, Run, Status, Take, Throttle},
+    assign::{Assign, Explain, Unassign},
+    import::{Export, Import},
     limits::Limits,
     pause::{Pause, Resume},
     plan::Plan,
@@ -92,6 +94,21 @@ pub(super) enum Command {
     Pause(Pause),
     /// End a pause
     Resume(Resume),
+    /// Assign a key to a plan, or to exempt or deny
+    ///
+    /// It goes before what the config says of the key, and is in force 1.25 s later in all workers at once. Tokens stay
+    /// as the limit's on_change says.
+    Assign(Assign),
+    /// Take the assignment of a key by hand back
+    Unassign(Unassign),
+    /// Tell the plan of a key, and why
+    Explain(Explain),
+    /// Replace all assignments of a limit by those of a file
+    ///
+    /// If any row is wrong, all wrong rows are named and nothing changes. The change is in force at one instant.
+    Import(Import),
+    /// Print all assignments of a limit by hand
+    Export(Export),
     /// Have the daemons of this host read their config again, and tell whether they applied it
     ///
     /// Names the problems of a config that is refused, and ends with 78 then. The config before stays in force.

@@ -32,7 +32,7 @@ pub(super) async fn open_limit(
 }
 
 /// The names of a limit and of a key, if they can be such.
-fn parse(name: &str, key: Option<&str>) -> Result<LimitName, Failure> {
+pub(super) fn parse(name: &str, key: Option<&str>) -> Result<LimitName, Failure> {
     key.map(Key::new).transpose().map_err(|error| Failure::Usage(error.into()))?;
     name.parse().map_err(|error| Failure::Usage(anyhow::Error::new(error)))
 }

@@ -2,11 +2,13 @@
 
 mod acl;
 mod args;
+mod assign;
 mod bucket;
 mod check;
 mod command;
 mod completions;
 mod exit;
+mod import;
 mod limit_name;
 mod limits;
 mod man;
@@ -73,6 +75,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Drain(args) => set::drain(&args),
         Command::Pause(args) => pause::pause(&args),
         Command::Resume(args) => pause::resume(&args),
+        Command::Assign(args) => assign::assign(&args),
+        Command::Unassign(args) => assign::unassign(&args),
+        Command::Explain(args) => assign::explain(&args),
+        Command::Import(args) => import::import(&args),
+        Command::Export(args) => import::export(&args),
         Command::Reload(args) => reload::main(&args),
         Command::Remove(args) => remove::main(&args),
         Command::Acl(args) => acl::main(&args),

@@ -52,6 +52,18 @@ impl Candidate {
 /// Reads `candidate` of a limit's `table`.
 pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm, own: &OwnTerms) -> Option<Located<Candidate>> {
     let inner = table.table("candidate", keys::CANDIDATE)?;
+    read_terms(&inner, "candidate", table.has("refill"), algorithm, own)
+}
+
+/// Reads the terms in which `what` differs from its limit, a candidate or a plan. `has_refill` says that the limit is a
+/// calendar quota.
+pub(super) fn read_terms(
+    inner: &RawTable<'_>,
+    what: &str,
+    has_refill: bool,
+    algorithm: Algorithm,
+    own: &OwnTerms,
+) -> Option<Located<Candidate>> {
     let (steady, within) = (["capacity", "rate"], ["limit", "window"]);
     let (allowed, foreign) = if algorithm.has_windows() { (within, steady) } else { (steady, within) };
     let [one, other] = allowed;
@@ -62,15 +74,15 @@ pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm, own: &OwnTerms) -
     if allowed.iter().all(|key| !inner.has(key)) {
         // A foreign or unknown key is reported already.
         if inner.is_empty() {
-            let problem = format!("a candidate changes something: write {one} or {other}");
+            let problem = format!("a {what} changes something: write {one} or {other}");
             inner.error(inner.location(), problem);
         }
         return None;
     }
     let value = if algorithm.has_windows() {
-        Candidate::Windows(read_windows(&inner, own.windows?)?)
+        Candidate::Windows(read_windows(inner, what, own.windows?)?)
     } else {
-        read_steady(&inner, table.has("refill"), algorithm, own)
+        read_steady(inner, has_refill, algorithm, own)
     };
     Some(Located { value, location: inner.location().clone() })
 }
@@ -92,11 +104,11 @@ fn read_steady(table: &RawTable<'_>, has_refill: bool, algorithm: Algorithm, own
 }
 
 /// One window. An absent `limit` or `window` is the limit's own.
-fn read_windows(table: &RawTable<'_>, own: Windows) -> Option<Windows> {
+fn read_windows(table: &RawTable<'_>, what: &str, own: Windows) -> Option<Windows> {
     let &[rule] = own.rules() else {
         table.error(
             table.location(),
-            "a limit with several rules has no candidate: write limit and window for rules",
+            format!("a limit with several rules has no {what}: write limit and window for rules"),
         );
         return None;
     };

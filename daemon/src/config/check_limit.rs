@@ -8,6 +8,7 @@ use super::{
     diagnostics::Location,
     keys,
     limit::{LimitConfig, ScheduleEntry, SupplyConfig},
+    plans,
     raw_limit::RawLimit,
     raw_table::{Located, RawTable},
     warnings,
@@ -35,6 +36,7 @@ pub(super) fn check(
     check_compare_percent(&raw, table);
     check_max_debt(&raw, table);
     let top_keys = top_keys(&raw, table);
+    plans::check_keys(&raw.plans, &raw.keys, table);
     let keyed = raw.keyed.is_some_and(|keyed| keyed.value);
     let supply = match (&raw.rate, raw.refill, &raw.windows) {
         _ if raw.permits.is_some() => SupplyConfig::Permits(raw.permits.as_ref()?.value.ttl),
@@ -67,6 +69,8 @@ pub(super) fn check(
         candidate: raw.candidate.map(|candidate| candidate.value),
         compared: value(raw.compare_percent.as_ref()).unwrap_or(Percent::NONE),
         top_keys,
+        plans: raw.plans,
+        keys: raw.keys.into_iter().map(|key| key.value).collect(),
         penalty: value(raw.penalty.as_ref()),
         holds: Holds::new(
             value(raw.max_debt.as_ref()).unwrap_or(0),
@@ -216,6 +220,8 @@ fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
             "an unkeyed limit has one bucket for all, and no keys to choose from: remove enforce_percent, or write \
              mode = \"shadow\" or keyed = true",
         ),
+        ("plan", "an unkeyed limit has no keys with a plan: remove plan, or write keyed = true"),
+        ("keys", "an unkeyed limit has no keys: remove this, or write keyed = true"),
         ("penalty", "an unkeyed limit has no keys to block: remove penalty, or write keyed = true"),
         ("top_keys", "an unkeyed limit has no keys to tell: remove top_keys, or write keyed = true"),
     ] {

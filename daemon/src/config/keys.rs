@@ -38,6 +38,12 @@ pub(super) enum Kind {
     Tables(&'static [ConfigKey]),
     /// Tables by the names of limits.
     Limits(&'static [ConfigKey]),
+    /// Tables by the names of plans.
+    Plans(&'static [ConfigKey]),
+    /// Texts, or tables of these keys, by any text.
+    Assigned(&'static [ConfigKey]),
+    /// An instant, as a date of TOML or as a text.
+    Instant,
 }
 
 /// The problem of a rate where the limit has none: in a schedule, or in a candidate.
@@ -50,6 +56,8 @@ pub(super) const GCRA_BOUNDS: &str =
 
 /// The name of a limit, or of a config.
 pub(super) const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
+/// The name of a plan.
+pub(super) const PLAN_NAME: &str = "^[A-Za-z0-9._-]{1,24}$";
 const NAMESPACE: &str = "^[A-Za-z0-9._-]{1,32}$";
 const RATE: &str = r"^\s*[0-9_]*[0-9][0-9_]*\s*/\s*([0-9_]*[0-9][0-9_]*)?\s*(ms|s|m|min|h|d)\s*$";
 const TIME: &str = r"^\s*[0-9][0-9_]*\s*(ms|s|m|min|h|d)\s*$";
@@ -325,6 +333,18 @@ pub(super) const LIMIT: &[ConfigKey] = &[
         "Other terms, tried on the same takes. An absent key is that of the limit.",
     ),
     key(
+        "plan",
+        "[limit.user.plan.gold]",
+        Kind::Plans(PLAN),
+        "Other terms for some keys, by name: 1 to 24 of the characters A-Z a-z 0-9 . _ -; for keyed limits. An absent key is that of the limit.",
+    ),
+    key(
+        "keys",
+        r#"keys = { acme = "gold", "10.0.*" = "exempt", evil = "deny" }"#,
+        Kind::Assigned(ASSIGNMENT),
+        "The plan of a key, or of all keys that match a pattern with `*`: the name of a plan, `exempt` or `deny`; for keyed limits. 10,000 at most.",
+    ),
+    key(
         "schedule",
         "[[limit.api.schedule]]",
         Kind::Tables(SCHEDULE),
@@ -366,6 +386,18 @@ pub(super) const CANDIDATE: &[ConfigKey] = &[
     key("rate", r#"rate = "100/s""#, Kind::Form(RATE), "Speed at which a bucket fills."),
     key("limit", "limit = 200", Kind::Whole(1, MAX_WINDOW_TOKENS), "Most tokens within a window."),
     key("window", r#"window = "1min""#, Kind::Form(TIME), "Length of the window."),
+];
+
+pub(super) const PLAN: &[ConfigKey] = CANDIDATE;
+
+pub(super) const ASSIGNMENT: &[ConfigKey] = &[
+    key("plan", r#"plan = "gold""#, Kind::Text, "The name of a plan, `exempt` or `deny`.").needed(),
+    key(
+        "until",
+        r#"until = "2026-12-01T00:00:00Z""#,
+        Kind::Instant,
+        "The end of the assignment, with its time zone; without it, there is none.",
+    ),
 ];
 
 pub(super) const RULE: &[ConfigKey] = &[
@@ -414,4 +446,4 @@ fn on_outage() -> Vec<&'static str> {
 /// All tables, for tests that keep documents and examples complete.
 #[cfg(test)]
 pub(super) const TABLES: &[&[ConfigKey]] =
-    &[ROOT, REDIS, DAEMON, ADMIN, LIMIT, CANDIDATE, RULE, REFILL, LEASE, SCHEDULE];
+    &[ROOT, REDIS, DAEMON, ADMIN, LIMIT, CANDIDATE, ASSIGNMENT, RULE, REFILL, LEASE, SCHEDULE];

@@ -1,11 +1,11 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Holds, Lease, LimitName, OnChange, OnOutage, Penalty, Percent, PermitTtl, Rate,
-    Rollout, Shards, TopKeys, Windows,
+    Algorithm, Assignment, Capacity, Holds, Lease, LimitName, OnChange, OnOutage, Penalty, Percent,
+    PermitTtl, Plans, Rate, Rollout, Shards, TopKeys, Windows,
 };
 
-use super::candidate::Candidate;
+use super::{candidate::Candidate, plans::PlanConfig};
 use crate::calendar::Calendar;
 
 /// The way in which a limit's tokens come.
@@ -63,6 +63,10 @@ pub struct LimitConfig {
     pub compared: Percent,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// Its plans.
+    pub plans: Vec<PlanConfig>,
+    /// Keys and patterns, and the plans that they are assigned to.
+    pub keys: Vec<(String, Assignment)>,
     /// The penalty for keys that are denied again and again.
     pub penalty: Option<Penalty>,
     /// Its debt, and the fate of abandoned holds.
@@ -74,6 +78,11 @@ pub struct LimitConfig {
 // === impl LimitConfig ===
 
 impl LimitConfig {
+    /// The names of its plans, and its assignments.
+    pub fn plans(&self) -> Plans {
+        Plans::new(self.plans.iter().map(|(name, _)| *name), self.keys.iter().cloned())
+    }
+
     /// Every calendar that changes the limit: those of its schedule, and that of a calendar refill.
     pub fn calendars(&self) -> impl Iterator<Item = &Calendar> {
         let refill = match &self.supply {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Holds, HoldsError, Lease, Mode, OnAbandon, OnChange, OnOutage, Penalty, Percent,
-    Rate, Shards, TopKeys, Windows,
+    Algorithm, Assignment, Capacity, Holds, HoldsError, Lease, Mode, OnAbandon, OnChange, OnOutage, Penalty,
+    Percent, Rate, Shards, TopKeys, Windows,
 };
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
     keys,
     limit::ScheduleEntry,
     permits::{self, PermitTerms},
+    plans::{self, PlanConfig},
     raw_table::{Located, RawTable},
     times, windows,
 };
@@ -42,6 +43,8 @@ pub(super) struct RawLimit {
     pub(super) on_abandon: Option<Located<OnAbandon>>,
     pub(super) hold_ttl: Option<Located<Duration>>,
     pub(super) candidate: Option<Located<Candidate>>,
+    pub(super) plans: Vec<PlanConfig>,
+    pub(super) keys: Vec<Located<(String, Assignment)>>,
     pub(super) schedule: Vec<Located<ScheduleEntry>>,
 }
 
@@ -74,6 +77,12 @@ impl RawLimit {
         };
         Self {
             candidate: (!algorithm.has_permits()).then(|| candidate::read(table, algorithm, &own)).flatten(),
+            plans: if algorithm.has_permits() {
+                Vec::new()
+            } else {
+                plans::read_plans(table, algorithm, &own)
+            },
+            keys: if algorithm.has_permits() { Vec::new() } else { plans::read_keys(table) },
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),

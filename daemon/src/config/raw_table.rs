@@ -11,6 +11,7 @@ use super::{
     advice::{described, near, path, unknown},
     diagnostics::{Diagnostics, Location},
     keys::{self, ConfigKey, Kind},
+    plans::Instant,
     variables::{self, Variables},
 };
 
@@ -201,7 +202,7 @@ impl<'t> RawTable<'t> {
         N: FromStr,
         N::Err: Display,
     {
-        self.assert_kind(key, |kind| matches!(kind, Kind::Limits(_)));
+        self.assert_kind(key, |kind| matches!(kind, Kind::Limits(_) | Kind::Plans(_)));
         let Some((parent, value)) = self.entry(key) else { return Vec::new() };
         let Some(entries) = value.as_table() else {
             return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
@@ -215,6 +216,46 @@ impl<'t> RawTable<'t> {
             children.extend(table.map(|table| (name, table)));
         }
         children
+    }
+
+    /// The entries of the table `key` by their names: texts, or tables.
+    pub(super) fn assigned(
+        &self,
+        key: &str,
+        known: &'static [ConfigKey],
+    ) -> Vec<(String, Location, Result<&'t str, Self>)> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Assigned(_)));
+        let Some((parent, value)) = self.entry(key) else { return Vec::new() };
+        let Some(entries) = value.as_table() else {
+            return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
+        };
+        let open = |(name, value): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
+            let name: &Spanned<std::borrow::Cow<'t, str>> = name;
+            let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
+            let entry = match value.get_ref().as_str() {
+                Some(text) => Ok(text),
+                None => {
+                    let instead = "the name of a plan, such as \"gold\"";
+                    Err(self.open_value(location.clone(), value.get_ref(), known, instead)?)
+                }
+            };
+            Some((name.get_ref().clone().into_owned(), location, entry))
+        };
+        entries.iter().filter_map(open).collect()
+    }
+
+    /// An instant: a date of TOML with its time zone, or the same as a text.
+    pub(super) fn instant(&self, key: &str) -> Option<Located<Instant>> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Instant));
+        let (location, value) = self.entry(key)?;
+        let written = match value {
+            DeValue::Datetime(at) => at.to_string(),
+            _ => match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => return self.wrong_type(&location, value, "a date", &self.example(key)),
+            },
+        };
+        self.locate_value(location, written.parse::<Instant>())
     }
 
     /// The tables of the list `key`, in order.

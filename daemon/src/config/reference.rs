@@ -37,7 +37,12 @@ pub fn reference() -> String {
         for inner in keys {
             match inner.kind {
                 Kind::Table(keys) => add(&mut page, &format!("`{}` of a limit", inner.name), keys),
-                Kind::Tables(keys) => add(&mut page, &format!("Each of `{}` of a limit", inner.name), keys),
+                Kind::Tables(keys) | Kind::Plans(keys) => {
+                    add(&mut page, &format!("Each of `{}` of a limit", inner.name), keys);
+                }
+                Kind::Assigned(keys) => {
+                    add(&mut page, &format!("Each of `{}` of a limit, if it is no text", inner.name), keys);
+                }
                 _ => {}
             }
         }
@@ -62,6 +67,8 @@ fn kind(key: &ConfigKey) -> String {
         Kind::Flag => "`true`, `false`".to_owned(),
         Kind::Table(_) => "table".to_owned(),
         Kind::Tables(_) => "list of tables".to_owned(),
-        Kind::Limits(_) => "tables".to_owned(),
+        Kind::Limits(_) | Kind::Plans(_) => "tables".to_owned(),
+        Kind::Assigned(_) => "texts or tables".to_owned(),
+        Kind::Instant => "date".to_owned(),
     }
 }

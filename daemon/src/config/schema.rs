@@ -40,6 +40,15 @@ fn value(key: &ConfigKey) -> Value {
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Table(keys) => table(keys),
         Kind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
+        Kind::Plans(keys) => {
+            json!({ "type": "object", "propertyNames": { "pattern": keys::PLAN_NAME }, "additionalProperties": table(keys) })
+        }
+        // A text or a table. An instant may be a date, which is neither a text nor a table of TOML.
+        Kind::Assigned(keys) => {
+            let text = json!({ "type": "string" });
+            json!({ "type": "object", "additionalProperties": { "oneOf": [text, table(keys)] } })
+        }
+        Kind::Instant => json!({}),
         Kind::Limits(keys) => {
             json!({ "type": "object", "propertyNames": { "pattern": keys::NAME }, "additionalProperties": limit(keys) })
         }

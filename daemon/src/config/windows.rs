@@ -45,6 +45,11 @@ pub(super) fn check_keys(table: &RawTable<'_>, algorithm: Algorithm) {
             table.error(&location, format!("{algorithm} {kind}, and has no {key}: {advice}"));
         }
     }
+    for location in ["plan", "keys"].iter().filter_map(|key| table.find(key)) {
+        if algorithm.has_permits() {
+            table.error(&location, "keys of a limit with permits have no plans: remove plan and keys");
+        }
+    }
     if !algorithm.has_windows() {
         return;
     }

@@ -52,7 +52,8 @@ pub async fn remove_by_hand(connection: &Connection, name: &LimitName, force: bo
     if let Removal::Removed(_) = removal {
         let conn = &mut connection.clone();
         let registered = scripts::published_limits(conn).await?;
-        for limit in [name.candidate(), name.lazy(), *name] {
+        let plans = registered.keys().filter(|limit| limit.as_plan().is_some() && limit.live() == *name);
+        for limit in [name.candidate(), name.lazy()].into_iter().chain(plans.copied()).chain([*name]) {
             remove(connection, &limit, registered.get(&limit).copied().unwrap_or(Shards::ONE)).await?;
         }
         // Workers drop the limit. Live daemons look whether it was theirs.

@@ -4,10 +4,10 @@ use std::{fmt, time::Duration};
 
 use topup_wire::{
     claims::Fingerprint,
-    limit::{LimitName, Penalty},
+    limit::{LimitName, Penalty, Plans},
 };
 
-use crate::config::{Candidate, Config, LimitConfig, ScheduleEntry, SupplyConfig};
+use crate::config::{Candidate, Config, LimitConfig, PlanConfig, ScheduleEntry, SupplyConfig};
 
 /// One difference between two configs.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 19] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 21] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -110,12 +110,27 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 19] {
         ("candidate", limit.candidate.as_ref().map_or_else(|| "none".to_owned(), candidate)),
         ("compare_percent", limit.compared.get().to_string()),
         ("top_keys", limit.top_keys.to_string()),
+        ("plan", limit.plans.iter().map(plan).collect::<Vec<_>>().join("; ")),
+        ("keys", keys(limit)),
         ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
         ("max_debt", limit.holds.max_debt().to_string()),
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
         ("hold_ttl", format!("{:?}", limit.holds.ttl())),
         ("schedule", limit.schedule.iter().map(entry).collect::<Vec<_>>().join("; ")),
     ]
+}
+
+fn plan((name, terms): &PlanConfig) -> String {
+    format!("{name} {}", candidate(terms))
+}
+
+/// The assignments of a limit: as many as there are, and their hash.
+fn keys(limit: &LimitConfig) -> String {
+    if limit.keys.is_empty() {
+        return "none".to_owned();
+    }
+    let assigned = Plans::new([], limit.keys.iter().cloned()).to_string();
+    format!("{} assigned ({})", limit.keys.len(), Fingerprint::of(&assigned))
 }
 
 fn supply(supply: &SupplyConfig) -> (&'static str, String) {

@@ -1,10 +1,11 @@
 //! The desired limits: those of a config, as they are to be published at an instant.
 
 use topup_wire::limit::{
-    Algorithm, Holds, Lease, Limit, Percent, Rollout, Schedule, ScheduledChange, Supply, Terms, TopKeys,
+    Algorithm, Holds, Lease, Limit, LimitName, Percent, Plans, Rollout, Schedule, ScheduledChange, Supply,
+    Terms, TopKeys,
 };
 
-use crate::config::{Config, LimitConfig, SupplyConfig};
+use crate::config::{Candidate, Config, LimitConfig, SupplyConfig};
 
 /// A limit to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub fn has_calendar(limit: &LimitConfig) -> bool {
     limit.calendars().next().is_some()
 }
 
-/// A limit, after the limits that it tries. In this order, a worker that reads of a trial in the limit's record finds
-/// the trial's record, too.
+/// A limit, after the limits that it tries and its plans. In this order, a worker that reads of another in the limit's
+/// record finds the other's record, too.
 fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLimit> {
     let (effective, ahead) = (limit.effective_at(now), limit.changes_after(now));
     let own = Limit {
@@ -64,6 +65,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         compared: limit.compared,
         schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
         top_keys: limit.top_keys,
+        plans: limit.plans(),
         penalty: limit.penalty,
         holds: limit.holds,
     };
@@ -73,22 +75,37 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         candidate: false,
         compared: Percent::NONE,
         top_keys: TopKeys::NONE,
+        plans: Plans::default(),
         penalty: None,
         holds: Holds::default(),
         ..own.clone()
     };
-    let candidate = limit.candidate.as_ref().map(|candidate| {
-        let terms = candidate.terms(own.terms);
+    // The same limit with other terms.
+    let beside = |name: LimitName, other: &Candidate, limit: &Limit| {
+        let terms = other.terms(own.terms);
         // A lease is not larger than a smaller bucket.
         let smaller = |lease: Lease| Lease::new(lease.max().min(terms.capacity.get()), lease.ttl()).ok();
         Limit {
-            name: own.name.candidate(),
+            name,
             terms,
-            schedule: schedule_of(own.algorithm, own.catch_up, terms, &ahead, |later| candidate.terms(later)),
+            schedule: schedule_of(own.algorithm, own.catch_up, terms, &ahead, |later| other.terms(later)),
             lease: own.lease.and_then(smaller),
-            ..without_trials.clone()
+            ..limit.clone()
         }
-    });
+    };
+    let candidate = limit.candidate.as_ref();
+    let candidate = candidate.map(|candidate| beside(own.name.candidate(), candidate, &without_trials));
+    // A plan is in force as its limit is.
+    let in_force = Limit {
+        rollout: own.rollout,
+        on_outage: own.on_outage,
+        top_keys: own.top_keys,
+        penalty: own.penalty,
+        holds: own.holds,
+        ..without_trials.clone()
+    };
+    let plans: Vec<Limit> =
+        limit.plans.iter().map(|(plan, terms)| beside(own.name.plan(*plan), terms, &in_force)).collect();
     let lazy = (own.compared > Percent::NONE).then(|| Limit {
         name: own.name.lazy(),
         algorithm: Algorithm::LazyTokenBucket,
@@ -97,7 +114,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         lease: None,
         ..without_trials
     });
-    let limits = [candidate, lazy, Some(own)].into_iter().flatten();
+    let limits = [candidate, lazy].into_iter().flatten().chain(plans).chain([own]);
     limits.map(|limit| DesiredLimit { limit, since: effective.since }).collect()
 }
 

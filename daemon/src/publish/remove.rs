@@ -29,6 +29,7 @@ pub(super) async fn remove(connection: &Connection, name: &LimitName, shards: Sh
     sweep_states(connection, name, published.as_ref(), 0).await?;
     scripts::clear_counts(conn, name).await?;
     scripts::resume_all(conn, name).await?;
+    scripts::forget_assigned(conn, name).await?;
     // The registry entry goes last: a repeated removal finds the limit by it.
     scripts::forget(conn, name).await
 }

@@ -152,14 +152,15 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     // A user of an earlier version may not read them.
     let paused = scripts::paused(&mut asked).await.unwrap_or_default();
     lock(reading).report.pauses = PauseRow::of(paused, now);
-    let names: Vec<LimitName> = published.into_keys().filter(|name| name.live() == *name).collect();
+    let names: Vec<LimitName> = published.into_keys().filter(|name| !name.is_trial()).collect();
     let rows: Vec<BoxFuture<'_, ()>> =
         names.into_iter().map(|name| add_row(reading, connection, name, now).boxed()).collect();
     let rows = stream::iter(rows).buffer_unordered(pace.limits).collect::<()>();
     let ((), seen) = tokio::join!(rows, scripts::ownership(&mut asked));
     let (seen, report) = (seen?, &mut lock(reading).report);
     for row in &mut report.limits {
-        row.owners = row.name.parse().map(|name| owners(&name, &seen)).unwrap_or_default();
+        let name = LimitName::published(&row.name);
+        row.owners = name.map(|name| owners(&name.live(), &seen)).unwrap_or_default();
         row.orphaned = !row.owners.iter().any(|owner| owner.alive);
     }
     report.add_conflicts(conflicts(&seen));
@@ -177,7 +178,7 @@ pub(crate) async fn rates(connection: &Connection) -> RedisResult<Vec<(LimitName
     }
     let now = scripts::now(&mut asked).await?;
     let published = scripts::published_limits(&mut asked).await?;
-    let names = published.into_keys().filter(|name| name.live() == *name);
+    let names = published.into_keys().filter(|name| !name.is_trial());
     let rates = names.map(|name| {
         let mut connection = connection.clone();
         async move { Ok((name, scripts::counts(&mut connection, &name).await?.1.per_second(now))) }.boxed()

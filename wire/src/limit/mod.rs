@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod capacity;
+mod effective_plan;
 mod holds;
 mod key;
 mod lease;
@@ -9,6 +10,7 @@ mod name;
 mod outage;
 mod penalty;
 mod permits;
+mod plans;
 mod rate;
 mod rollout;
 mod schedule;
@@ -19,6 +21,7 @@ mod windows;
 
 pub use algorithm::Algorithm;
 pub use capacity::{Capacity, CapacityError, MAX_TOKENS};
+pub use effective_plan::{Assigned, PlanPeriod, PlanReason, PlanSources};
 pub use holds::{Holds, HoldsError, OnAbandon};
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
 pub use lease::{Lease, LeaseError};
@@ -26,6 +29,7 @@ pub use name::{LimitName, NameError};
 pub use outage::OnOutage;
 pub use penalty::{Penalty, PenaltyError};
 pub use permits::{MOST_PERMITS, PermitTtl, PermitTtlError};
+pub use plans::{Assignment, MOST_CONFIG_KEYS, PlanName, PlanNameError, Plans, PlansError, Target};
 pub use rate::{MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
 pub use rollout::{Mode, Percent, PercentError, Rollout};
 pub use schedule::{Schedule, ScheduleError, ScheduledChange};

@@ -4,17 +4,21 @@ use std::{fmt, str::FromStr};
 
 use arrayvec::ArrayString;
 
+use super::plans::{LONGEST_PLAN, PlanName};
+
 /// The name of a limit: 1 to 64 of `A-Z a-z 0-9 . _ -`.
 ///
 /// The text is stored inline, so a look-up of a bucket follows no pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LimitName(ArrayString<74>);
+pub struct LimitName(ArrayString<{ LONGEST + 1 + LONGEST_PLAN }>);
 
 /// The longest name in a config, in bytes.
 const LONGEST: usize = 64;
 /// Endings of the names of trials beside a limit. No name in a config has them.
 const CANDIDATE: &str = "~candidate";
 const LAZY: &str = "~lazy";
+/// Stands between the names of a limit and of its plan.
+const PLAN: char = '/';
 
 /// A text that is not the name of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,20 +45,45 @@ impl LimitName {
         self.beside(LAZY)
     }
 
-    /// The name of the live limit beside which this one is tried; this name if it is no trial.
+    /// The name of the plan `plan` of this limit.
+    #[must_use]
+    pub fn plan(&self, plan: PlanName) -> Self {
+        let mut name = self.live().0;
+        // The longest two names fit.
+        let _ = name.try_push(PLAN);
+        let _ = name.try_push_str(plan.as_str());
+        Self(name)
+    }
+
+    /// The plan that this is, if it is one.
+    pub fn as_plan(&self) -> Option<PlanName> {
+        self.0.split_once(PLAN)?.1.parse().ok()
+    }
+
+    /// Whether it is tried beside a limit, and decides nothing.
+    pub fn is_trial(&self) -> bool {
+        self.0.contains('~')
+    }
+
+    /// The name of the live limit beside which this one is tried, or of which it is a plan; otherwise this name.
     #[must_use]
     pub fn live(&self) -> Self {
-        let own = self.0.split_once('~').map_or(self.as_str(), |(own, _)| own);
+        let own = self.0.split_once(['~', PLAN]).map_or(self.as_str(), |(own, _)| own);
         Self(ArrayString::from(own).unwrap_or(self.0))
     }
 
-    /// Parses a published name: of a limit, or of a trial beside one.
+    /// Parses a published name: of a limit, of a plan, or of a trial.
     ///
     /// # Errors
     /// When `text` is neither.
     pub fn published(text: &str) -> Result<Self, NameError> {
         let beside = |ending| Some(text.strip_suffix(ending)?.parse::<Self>().map(|own| own.beside(ending)));
-        beside(CANDIDATE).or_else(|| beside(LAZY)).unwrap_or_else(|| text.parse())
+        let plan = || {
+            let (own, plan) = text.split_once(PLAN)?;
+            let plan = plan.parse().map_err(|_| NameError(text.chars().take(80).collect()));
+            Some(plan.and_then(|plan| Ok(own.parse::<Self>()?.plan(plan))))
+        };
+        beside(CANDIDATE).or_else(|| beside(LAZY)).or_else(plan).unwrap_or_else(|| text.parse())
     }
 
     fn beside(&self, ending: &str) -> Self {
@@ -106,6 +135,12 @@ mod tests {
             }
             assert_eq!((LimitName::published(own.as_str()), own.live()), (Ok(own), own));
             assert_ne!(own.candidate(), own.lazy());
+            let plan: PlanName = "p".repeat(24).parse().unwrap();
+            let of_plan = own.plan(plan);
+            assert!(of_plan.as_str().parse::<LimitName>().is_err() && !of_plan.is_trial());
+            assert_eq!(LimitName::published(of_plan.as_str()), Ok(of_plan));
+            assert_eq!((of_plan.live(), of_plan.as_plan(), own.as_plan()), (own, Some(plan), None));
+            assert!(own.candidate().is_trial() && LimitName::published(&format!("{own}/deny")).is_err());
         }
         assert!("n".repeat(65).parse::<LimitName>().is_err());
         assert!(

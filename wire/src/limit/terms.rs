@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, str::FromStr, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Penalty, Percent, PermitTtl, Rate, Rollout,
-    Schedule, TopKeys, Windows,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Penalty, Percent, PermitTtl, Plans, Rate,
+    Rollout, Schedule, TopKeys, Windows,
 };
 use crate::bucket::Pace;
 
@@ -109,6 +109,8 @@ pub struct Limit {
     pub schedule: Schedule,
     /// The number of keys that are told as the most denied ones.
     pub top_keys: TopKeys,
+    /// Its plans, each published as [`LimitName::plan`], and the keys that its config assigns to them.
+    pub plans: Plans,
     /// The penalty for keys that are denied again and again.
     pub penalty: Option<Penalty>,
     /// Its debt, and its abandoned holds.
@@ -137,6 +139,7 @@ impl Limit {
             schedule: Schedule::NONE,
             top_keys: TopKeys::NONE,
             penalty: None,
+            plans: Plans::default(),
             holds: Holds::default(),
         }
     }

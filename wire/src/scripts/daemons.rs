@@ -92,9 +92,14 @@ pub async fn poll(connection: &mut impl InNamespace) -> RedisResult<Polled> {
         call.key(namespace.generation()).key(namespace.schema());
         call
     };
-    match call().key(namespace.pauses()).invoke_async(connection).await {
-        // The rights of a user of an earlier version, which knew no pauses.
-        Err(error) if is_not_permitted(&error) => call().invoke_async(connection).await,
+    match call().key(namespace.pauses()).key(namespace.assigned()).invoke_async(connection).await {
+        // The rights of a user of an earlier version, which knew no assignments, or no pauses.
+        Err(error) if is_not_permitted(&error) => {
+            match call().key(namespace.pauses()).invoke_async(connection).await {
+                Err(error) if is_not_permitted(&error) => call().invoke_async(connection).await,
+                polled => polled,
+            }
+        }
         polled => polled,
     }
 }

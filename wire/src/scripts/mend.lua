@@ -42,7 +42,7 @@ for i = 1, #rows, 2 do held[rows[i]] = rows[i + 1] end
 -- The fields of the limit are as given.
 local given, names, target = {}, {}, {}
 local scripts_own = ' packed anchor anchored former since terms frozen generation was_capacity was_n was_p was_filled '
-  .. 'change permit_longest '
+ .. 'change permit_longest plans_before plans_at '
 for i = 2, #ARGV, 2 do
   given[ARGV[i]] = ARGV[i + 1]
   if not string.find(scripts_own, ' ' .. ARGV[i] .. ' ', 1, true) then
@@ -89,6 +89,13 @@ for field, present in pairs(was) do
   local value = is_verified and given[field] or not is_verified and known and held[field]
     or target.former == '1' and present
   if value then target[field] = value end
+end
+
+-- Assignments before a change of the table. Without its instant, the change is long past.
+local changed_at = number_in(is_verified and given.plans_at or not is_verified and held.plans_at, 1, now + AHEAD)
+if changed_at then
+  target.plans_at = whole(changed_at)
+  target.plans_before = is_verified and given.plans_before or not is_verified and held.plans_before or ''
 end
 
 local terms = {

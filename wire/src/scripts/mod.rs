@@ -4,6 +4,7 @@
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
+mod assignments;
 mod at_rest;
 mod claims;
 mod count;
@@ -15,6 +16,7 @@ mod migrate;
 mod pauses;
 mod penalty;
 mod permits;
+mod plan_move;
 mod publish;
 mod put_in;
 mod refill;
@@ -26,6 +28,11 @@ mod throttle;
 mod top;
 mod workers;
 
+pub use assignments::{
+    AllAssigned, AssignmentIndex, Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, all_assigned, assign,
+    assigned, assigned_after, assignment_index, forget_assigned, key_filter, remove_arrangement,
+    replace_assigned,
+};
 pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
     number_at_rest, read_counter, read_number_at_rest, read_text_at_rest, rests_as_number,
@@ -52,6 +59,7 @@ pub use penalty::penalize;
 pub use permits::{
     KeyPermits, PermitCounts, PermitOperation, PermitState, Permits, count_permits, peek_permits, permits,
 };
+pub use plan_move::{PlanMove, move_tokens};
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;
 pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};

@@ -131,6 +131,14 @@ else
   end
   if differs() then anew = change_to(changed, at, given.on_change) end
 end
+-- Workers change to other plans together, at an instant that all of them know ahead. Until then, the ones before hold.
+if not created and (before.plans or '') ~= given.plans then
+  local changes_at = tonumber(redis.call('HGET', record, 'plans_at') or 0)
+  if not changes_at or changes_at <= now or changes_at > now + 2 * PLANS_AHEAD then
+    redis.call('HSET', record, 'plans_before', before.plans or '')
+  end
+  redis.call('HSET', record, 'plans_at', whole(now + PLANS_AHEAD))
+end
 -- Redis searches a small hash from its beginning, so the field that every take reads is written first.
 redis.call('HSET', record, 'packed', '', unpack(ARGV, 3))
 redis.call('HSET', record, 'frozen', 0)

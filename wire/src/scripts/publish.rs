@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Percent, Period, PermitTtl, Rollout,
-        Schedule, Shards, Supply, Terms, TopKeys, Windows,
+        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Percent, Period, PermitTtl, Plans,
+        Rollout, Schedule, Shards, Supply, Terms, TopKeys, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -79,6 +79,7 @@ pub async fn read_limit(
     let published = parse(name, &fields).map(|limit| {
         // A missing field means: the terms never changed, the record is not frozen, absent buckets are full.
         let number = |field: &str| fields.get(field).and_then(|text| text.parse::<u64>().ok());
+        let text_of = |field: &str| fields.get(field).map(String::as_str);
         let pace = limit.terms.supply.pace();
         let missing = number("anchor").map_or(0, |anchor| limit.terms.capacity.get().saturating_sub(anchor));
         let grown = |anchored: u64| if missing == 0 { 0 } else { pace.instant(anchored, missing) };
@@ -86,6 +87,10 @@ pub async fn read_limit(
             terms_id: number("terms").unwrap_or(1),
             frozen: number("frozen").is_some_and(|since| since > 0),
             absent_full_at: number("anchored").map_or(0, grown),
+            plans_at: number("plans_at").unwrap_or(0),
+            plans_before: text_of("plans_before")
+                .and_then(|text| Plans::from_text(text).ok())
+                .unwrap_or_default(),
             limit,
         }
     });
@@ -112,7 +117,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 29] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 30] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -146,6 +151,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 29] {
         ("schedule", limit.schedule.to_string()),
         ("top_keys", limit.top_keys.get().to_string()),
         ("hash_top_keys", flag(limit.top_keys.is_hashed())),
+        ("plans", limit.plans.to_string()),
         ("penalty", limit.penalty.map(|penalty| penalty.to_string()).unwrap_or_default()),
         ("max_debt", limit.holds.max_debt().to_string()),
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
@@ -214,6 +220,9 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         Some(_) => TopKeys::new(number("top_keys")?).map_err(|e| wrong("top_keys", &e))?,
     };
     let top_keys = top_keys.hashed(fields.get("hash_top_keys").is_some_and(|flag| flag == "1"));
+    // Nor plans.
+    let plans = Plans::from_text(fields.get("plans").map_or("", String::as_str));
+    let plans = plans.map_err(|e| wrong("plans", &e))?;
     // Nor a penalty.
     let penalty = match fields.get("penalty").map(String::as_str) {
         None | Some("") => None,
@@ -247,6 +256,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         compared,
         schedule,
         top_keys,
+        plans,
         penalty,
         holds,
     })
@@ -288,6 +298,7 @@ mod tests {
                     rate: "9/m".parse().unwrap(),
                 }]),
                 top_keys: TopKeys::new(20).unwrap().hashed(true),
+                plans: Plans::from_text("gold\nacme gold 7").unwrap(),
                 penalty: Some("5 60000000 600000000 2 86400000000".parse().unwrap()),
                 holds: Holds::new(50, crate::limit::OnAbandon::Refund, Duration::from_secs(60)).unwrap(),
             };
@@ -311,6 +322,7 @@ mod tests {
                 "schedule",
                 "top_keys",
                 "hash_top_keys",
+                "plans",
                 "penalty",
                 "max_debt",
                 "on_abandon",

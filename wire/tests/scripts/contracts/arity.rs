@@ -32,7 +32,10 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         // Its fourth argument is a number.
         "claim" => false,
         "throttle" => (keys, arguments) == (1, 4),
-        "poll" => [3, 4].contains(&keys) && arguments == 0,
+        "poll" => (3..=5).contains(&keys) && arguments == 0,
+        "assign" => keys >= 4 && arguments >= 4,
+        "arrange" => (keys, arguments) == (2, 3),
+        "move" => keys >= 5 && arguments == 5,
         // It takes any text as a key of its own.
         "top" => keys >= 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "penalty" => keys >= 2 && arguments == keys + 4,

@@ -6,7 +6,7 @@ use topup_wire::{constants::with_constants, limit::Algorithm};
 
 /// Every command a script may use: Redis 6.2 has them all, and so has Valkey.
 const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMGET HSET INCRBY LINDEX LLEN LTRIM MGET MSET PEXPIRE \
-     PEXPIREAT PTTL RENAME RPUSH SET TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
+     PEXPIREAT PTTL RENAME RPUSH SET SETBIT TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
 const SHARED: [&str; 11] = [

@@ -159,6 +159,7 @@ impl Twin {
             ("schedule", record.schedule.to_string()),
             ("top_keys", "0".to_owned()),
             ("hash_top_keys", "0".to_owned()),
+            ("plans", String::new()),
             ("penalty", String::new()),
             ("max_debt", "0".to_owned()),
             ("on_abandon", "charge".to_owned()),

@@ -1,0 +1,156 @@
+//! The place of a key's takes, as far as the worker knows it: this bucket, or that of a plan.
+
+use std::sync::Arc;
+
+use topup_wire::limit::{Assigned, LimitName, PlanPeriod, PlanSources, Target};
+
+use crate::{
+    error::Error,
+    machine::{Event, Micros},
+    shell::{BucketEntry, Handle, LimitHandle, Place, Placed, Published, key_plans::ByHand},
+};
+
+/// The instant of a change is computed anew after this, since the two clocks drift apart.
+pub(crate) const RECKON_AGAIN: Micros = 1_000_000;
+
+/// The place of a key's takes as far as it is known without asking Redis.
+pub(crate) enum Found {
+    /// The terms, and what they rest on.
+    Known { period: PlanPeriod, placed: Placed },
+    /// The key may be assigned by hand: Redis knows.
+    Ask(topup_wire::assignments::Shape),
+    /// The terms change about now: it is known after this instant of the worker's clock.
+    Wait(Micros),
+    /// The limit, or the assignments, are to be read first.
+    Unread,
+}
+
+// === impl BucketEntry ===
+
+impl BucketEntry {
+    /// Whether takes are for this very bucket, as far as that is known now.
+    #[inline]
+    pub(crate) fn is_placed_here(&self, client: &Handle) -> bool {
+        let placed = self.placed.load();
+        placed.as_ref().is_some_and(|placed| {
+            let is_over = || client.shared().clock.now() >= placed.valid_until;
+            placed.stamp == client.plan_stamp()
+                && placed.place == Place::Here
+                // Most have no end, and cost no reading of the clock.
+                && (placed.valid_until == Micros::MAX || !is_over())
+        })
+    }
+
+    /// Whether `placed` is true now.
+    pub(crate) fn is_good(&self, placed: &Placed, client: &Handle) -> bool {
+        let (shared, now) = (client.shared(), client.shared().clock.now());
+        placed.stamp == client.plan_stamp() && now < placed.valid_until && now < shared.plans.trusted_until()
+    }
+
+    /// Whether a command of this bucket may be written now. A bucket of a limit without plans always may.
+    pub(crate) fn may_take_here(&self, client: &Handle) -> bool {
+        if !self.limit().is_planned() {
+            return true;
+        }
+        let is_good = |placed: &Arc<Placed>| placed.place == Place::Here && self.is_good(placed, client);
+        // Not cloned: most commands come here, and their knowledge is good.
+        if self.placed.load().as_ref().is_some_and(is_good) {
+            return true;
+        }
+        let placed = self.placed.load_full();
+        // The knowledge has changed since, though perhaps not for this key.
+        let (Some(placed), Some(key)) = (placed, self.key()) else { return false };
+        let limit = client.shared().limits.get(self.name().live());
+        match self.find(&limit, key, Some(&placed), client) {
+            Found::Known { period, placed: found } => {
+                let is_here = plan_name(&limit.name, period.target) == Some(*self.name());
+                let is_moved = period.changed.is_none_or(|(at, _)| at == placed.moved);
+                let may = is_here && placed.place == Place::Here && is_moved;
+                if may {
+                    self.placed.store(Some(Arc::new(Placed { place: Place::Here, ..found })));
+                }
+                may
+            }
+            Found::Ask(_) | Found::Wait(_) | Found::Unread => false,
+        }
+    }
+
+    /// The plan of `key` of `limit`, without asking Redis. `before` is what was known.
+    pub(crate) fn find(
+        &self,
+        limit: &LimitHandle,
+        key: &str,
+        before: Option<&Placed>,
+        client: &Handle,
+    ) -> Found {
+        let shared = client.shared();
+        let stamp = client.plan_stamp();
+        let Some(published) = limit.current(shared.control.epoch()) else { return Found::Unread };
+        let now = shared.clock.now();
+        if now >= shared.plans.trusted_until() {
+            return Found::Unread;
+        }
+        let version = shared.plans.version();
+        let as_of = before.map_or(0, |before| before.as_of);
+        let (by_hand, as_of) = match shared.plans.by_hand(&limit.name, key, as_of) {
+            ByHand::None => (None, version.max(1)),
+            ByHand::Unchanged => (before.and_then(|before| before.by_hand), as_of),
+            ByHand::Ask(shape) => return Found::Ask(shape),
+        };
+        let sources = published.plan_sources(key, by_hand);
+        let time = shared.control.stored_time();
+        let (earliest, latest) = (time.earliest(now), time.latest(now));
+        let period = sources.period(earliest);
+        if let Some(change) = period.until.filter(|change| *change <= latest) {
+            return Found::Wait(time.local(change));
+        }
+        let reckoned = |change| time.earliest_local(change).min(now.saturating_add(RECKON_AGAIN));
+        let valid_until = period.until.map_or(Micros::MAX, reckoned);
+        let moved = before.map_or(0, |before| before.moved);
+        let placed = Placed { stamp, valid_until, place: Place::Here, by_hand, as_of, moved };
+        Found::Known { period, placed }
+    }
+
+    /// Leaves the bucket in which the key's takes were before, if `place` is another one. Tokens in hand are lost.
+    pub(crate) fn leave(self: &Arc<Self>, before: Option<&Placed>, place: &Place, client: &Handle) {
+        let before = before.map_or(&Place::Here, |before| &before.place);
+        let left = match before {
+            _ if before == place => return,
+            Place::Here => self,
+            Place::Plan(other) => other,
+            Place::Exempt | Place::Denied(_) => return,
+        };
+        left.step(Event::PutsBack(0), client, None);
+    }
+}
+
+// === impl Handle ===
+
+impl Handle {
+    /// Counts changes of what is known of plans. It is never 0.
+    #[inline]
+    pub(crate) fn plan_stamp(&self) -> u64 {
+        self.shared().control.epoch() + self.shared().plans.changes() + 1
+    }
+}
+
+// === impl Published ===
+
+impl Published {
+    fn plan_sources<'a>(&'a self, key: &'a str, by_hand: Option<Assigned>) -> PlanSources<'a> {
+        let (config, config_before, config_at) = (&self.limit.plans, &self.plans_before, self.plans_at);
+        PlanSources { key, config, config_before, config_at, by_hand }
+    }
+}
+
+/// The name under which these terms are published: of the limit `name`, or of a plan of it. `None` without terms.
+pub(crate) fn plan_name(name: &LimitName, target: Option<Target>) -> Option<LimitName> {
+    match target {
+        None => Some(name.live()),
+        Some(target) => Some(name.plan(target.plan()?)),
+    }
+}
+
+pub(crate) fn plan_changed(entry: &BucketEntry) -> Error {
+    Error::PlanChanged { limit: entry.name().live().to_string() }
+}

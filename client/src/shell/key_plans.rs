@@ -1,0 +1,197 @@
+//! The keys that are assigned by hand, as far as this worker knows them: a filter for each limit, and the last changes.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+use topup_wire::{
+    assignments::{KeyFilter, Shape},
+    connection::Connection,
+    limit::LimitName,
+    reply::Polled,
+    scripts,
+};
+
+use super::{Limits, clock::Clock};
+use crate::{machine::Micros, say::say};
+
+/// Changes that are remembered one by one. After more, every assigned key is looked up again.
+const MOST_RECENT: usize = 4_096;
+/// A worker trusts this knowledge for so long after the sending of the last answered poll, in µs. A change is announced
+/// for longer (`PLANS_AHEAD` in topup-wire).
+const TRUST: Micros = 700_000;
+/// The longest time for reading filters. One of a million keys has 1.3 MB.
+const READING: Duration = Duration::from_secs(2);
+
+/// The keys assigned by hand, for all clones of a client.
+#[derive(Debug, Default)]
+pub(crate) struct KeyPlans {
+    /// The version in Redis, as last read.
+    version: AtomicU64,
+    /// Counts changes of this knowledge.
+    changes: AtomicU64,
+    trusted_until: AtomicU64,
+    known: RwLock<Known>,
+    /// Told of each change of this knowledge, and of each end of mistrust.
+    pub(crate) news: Notify,
+    said_forbidden: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    limits: HashMap<LimitName, (Shape, KeyFilter)>,
+    /// The version of the last change of a key, for keys that changed after `recent_since`.
+    recent: HashMap<(LimitName, String), u64>,
+    recent_since: u64,
+}
+
+/// The assignment of a key, as far as it is known without asking Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByHand {
+    /// The key is not assigned.
+    None,
+    /// The knowledge as of that version is still true.
+    Unchanged,
+    /// Redis has to be asked, in this arrangement.
+    Ask(Shape),
+}
+
+// === impl KeyPlans ===
+
+impl KeyPlans {
+    /// Counts changes of this knowledge.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    /// The version of the assignments, as last read.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Relaxed)
+    }
+
+    /// End of the trust in this knowledge: no change that is unknown here takes force before.
+    pub(crate) fn trusted_until(&self) -> Micros {
+        self.trusted_until.load(Relaxed)
+    }
+
+    /// The assignment of `key`, of which the caller has known all up to version `as_of`, if that is not 0.
+    pub(crate) fn by_hand(&self, name: &LimitName, key: &str, as_of: u64) -> ByHand {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        match known.limits.get(name) {
+            Some((shape, filter)) if filter.may_have(key) => {
+                let is_unchanged = as_of > 0 && as_of >= known.recent_since && {
+                    let changed = known.recent.get(&(*name, key.to_owned()));
+                    changed.is_none_or(|version| *version <= as_of)
+                };
+                if is_unchanged { ByHand::Unchanged } else { ByHand::Ask(*shape) }
+            }
+            _ => ByHand::None,
+        }
+    }
+
+    /// Whether keys of the limit `name` are assigned by hand, or were.
+    pub(crate) fn has_assigned(&self, name: &LimitName) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).limits.contains_key(name)
+    }
+
+    /// Reads what has changed in Redis by the poll that was sent at `sent`.
+    pub(crate) async fn catch_up(
+        &self,
+        polled: &Polled,
+        sent: Micros,
+        connection: &mut Connection,
+        clock: &Clock,
+        limits: &Limits,
+    ) {
+        match polled.assigned {
+            _ if polled.newer_schema.is_some() => return,
+            Some(version) if version != self.version() => {
+                // Without an answer, the next poll asks again.
+                let read = self.read(version, connection, limits);
+                if !matches!(clock.timeout(READING, read).await, Ok(Ok(()))) {
+                    return;
+                }
+            }
+            Some(_) => {}
+            None => {
+                if !self.said_forbidden.swap(true, Relaxed) {
+                    say(
+                        "this user of Redis may not read which keys are assigned to plans by hand, so none is: \
+                         give it the rights that `topupd acl` prints",
+                    );
+                }
+            }
+        }
+        let was_trusted = self.trusted_until.swap(sent.saturating_add(TRUST), Relaxed) > sent;
+        if !was_trusted {
+            self.news.notify_waiters();
+        }
+    }
+
+    /// Tells those who wait of a change that others know.
+    pub(crate) fn tell(&self) {
+        self.news.notify_waiters();
+    }
+
+    async fn read(
+        &self,
+        version: u64,
+        connection: &mut Connection,
+        limits: &Limits,
+    ) -> redis::RedisResult<()> {
+        if version == 0 {
+            // Redis has lost them, or never had any.
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Known::default();
+            self.note(0);
+            return Ok(());
+        }
+        let index = scripts::assignment_index(connection).await?;
+        let before = self.version();
+        let is_logged = before >= index.since && before > 0 && before <= index.version;
+        let changed = if is_logged { scripts::assigned_after(connection, before).await? } else { Vec::new() };
+        let mut anew = HashMap::new();
+        for (name, shape) in &index.shapes {
+            let is_same = {
+                let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+                known.limits.get(name).is_some_and(|(known, _)| known == shape)
+            };
+            if !is_same || !is_logged {
+                anew.insert(*name, (*shape, scripts::key_filter(connection, name, shape).await?));
+            }
+        }
+        {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            known.limits.retain(|name, _| index.shapes.contains_key(name));
+            let is_anew = !is_logged || !anew.is_empty() || known.recent.len() + changed.len() > MOST_RECENT;
+            known.limits.extend(anew);
+            if is_anew {
+                known.recent.clear();
+                known.recent_since = index.version;
+            }
+            for (name, key) in changed {
+                if let Some((_, filter)) = known.limits.get_mut(&name) {
+                    filter.insert(&key);
+                }
+                known.recent.insert((name, key), index.version);
+            }
+        }
+        for limit in index.shapes.keys().filter_map(|name| limits.find(name.as_str())) {
+            limit.note_assigned();
+        }
+        self.note(index.version);
+        Ok(())
+    }
+
+    fn note(&self, version: u64) {
+        self.version.store(version, Relaxed);
+        self.changes.fetch_add(1, Relaxed);
+        self.news.notify_waiters();
+    }
+}

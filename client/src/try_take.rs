@@ -1,0 +1,44 @@
+//! Takes that need no command to Redis.
+
+use std::sync::Arc;
+
+use crate::{bucket::Bucket, decision::Decision, machine::Event, plans::Here, shell::BucketEntry};
+
+// === impl Bucket ===
+
+impl Bucket {
+    /// Takes one token if no command to Redis is needed: a leased token, or a cached denial. `None` if Redis has to
+    /// decide: call [`Bucket::take`] then.
+    ///
+    /// If the limit has a lease and no leased token is left, this call requests the next lease.
+    pub fn try_take(&self) -> Option<Decision> {
+        match self.here_now()? {
+            Here::Bucket(bucket) => bucket.try_take_here(),
+            Here::Decided(decision) => self.conclude_decision(self.entry().ok()?, 1, decision).ok(),
+        }
+    }
+
+    fn try_take_here(&self) -> Option<Decision> {
+        let entry = self.entry().ok()?;
+        let decision = entry.at_once(self.handle()).or_else(|| self.try_without_token(entry))?;
+        if entry.limit().count(&decision) {
+            return Some(decision);
+        }
+        self.conclude_decision(entry, 1, decision).ok()
+    }
+
+    /// A decision that needs neither a token in hand nor Redis. Without one, makes the next call likely to have one.
+    #[cold]
+    pub(crate) fn try_without_token(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
+        let Some(published) = entry.published(self.handle()) else {
+            entry.search(self.handle());
+            return None;
+        };
+        let denial = || entry.denial(1, &published, self.handle()).map(Decision::from);
+        let decision = published.decision_if_off(entry.key()).or_else(denial);
+        if decision.is_none() && published.limit.lease.is_some() {
+            entry.step(Event::TakeAhead, self.handle(), None);
+        }
+        decision
+    }
+}
