@@ -322,3 +322,72 @@ async fn operators_assign_explain_import_and_export() {
     assert!(ended.stdout.contains("assigned no longer"), "{ended:?}");
     eventually(SOON, async || capacity("acme").await == 4).await;
 }
+
+/// Holds and charges are of the bucket of the key's plan, also where the plan changes before the hold is settled.
+#[tokio::test]
+async fn holds_and_charges_are_of_the_plans_bucket() {
+    let config = "[limit.user]\nkeyed = true\ncapacity = 10\nrate = \"1/d\"\nmax_debt = 5\n\
+                  plan.gold = { capacity = 100, rate = \"1/d\" }\n\
+                  [limit.user.keys]\nacme = \"gold\"\nus = \"exempt\"\nevil = \"deny\"\n\
+                  [limit.abandoned]\nkeyed = true\ncapacity = 10\nrate = \"1/d\"\non_abandon = \"refund\"\n\
+                  plan.gold = { capacity = 100, rate = \"1/d\" }\nkeys.acme = \"gold\"\n\
+                  [limit.gpu]\nkeyed = true\nalgorithm = \"concurrency\"\nlimit = 2\nttl = \"30s\"\n";
+    let fixture = Fixture::set(config).await;
+    let left = async |bucket: &topup::Bucket| bucket.peek().await.unwrap().remaining();
+    for (limit, held) in [("user", 50), ("abandoned", 50)] {
+        let acme = fixture.bucket(limit).key("acme");
+        let mut hold = acme.reserve_cost(held).await.unwrap();
+        assert!(hold.is_allowed(), "{limit}: {:?}", hold.decision());
+        assert_eq!(hold.settle(20).await.unwrap().charged, 20, "{limit}");
+        eventually(SOON, async || left(&acme).await == 80).await;
+        let mut holds = fixture.topup.reserve_all([(acme.clone(), 30)]).await.unwrap();
+        assert_eq!(holds.settle(&[40]).await.unwrap()[0].charged, 40, "{limit}");
+        eventually(SOON, async || left(&acme).await == 40).await;
+    }
+    let acme = fixture.bucket("user").key("acme");
+    let charged = acme.charge(60).await.unwrap();
+    assert_eq!(
+        (charged.charged, charged.uncharged, charged.remaining),
+        (45, 15, 0),
+        "all there is, and the debt"
+    );
+    let other = fixture.bucket("user").key("other");
+    assert_eq!(other.charge(3).await.unwrap().remaining, 7, "the limit's own terms");
+
+    // Exempt keys cost nothing, and denied ones get nothing.
+    let mut free = fixture.bucket("user").key("us").reserve_cost(1_000).await.unwrap();
+    assert!(free.is_allowed());
+    assert_eq!(free.settle(2_000).await.unwrap().charged, 2_000);
+    assert_eq!(fixture.bucket("user").key("us").charge(1_000).await.unwrap().uncharged, 0);
+    assert!(!fixture.bucket("user").key("evil").reserve_cost(1).await.unwrap().is_allowed());
+    assert_eq!(fixture.bucket("user").key("evil").charge(1).await.unwrap().charged, 0);
+
+    // Permits have no plans, and nobody may believe that they have.
+    let told = fixture.topup.assign("gpu", "acme", "deny", None).await;
+    assert!(matches!(told, Err(Error::NotTokens { .. })), "{told:?}");
+    let told = Cli::new(&["assign", "gpu", "acme", "deny"]).redis(&fixture.redis).run().await;
+    assert!(told.code == Some(64) && told.stderr.contains("permits"), "{told:?}");
+    let told = fixture.bucket("gpu").key("acme").charge(1).await;
+    assert!(matches!(told, Err(Error::NotTokens { .. })), "{told:?}");
+    let told = fixture.bucket("gpu").key("acme").reserve_cost(1).await;
+    assert!(matches!(told, Err(Error::NotTokens { .. })), "{told:?}");
+}
+
+/// A penalty of the limit is one of its plans, too.
+#[tokio::test]
+async fn a_key_with_a_plan_is_blocked_as_any_other() {
+    let config = "[limit.login]\nkeyed = true\ncapacity = 1\nrate = \"1/s\"\n\
+                  penalty = { after = 5, within = \"1min\", block = \"10min\" }\n\
+                  plan.gold = { capacity = 2, rate = \"2/s\" }\nkeys.acme = \"gold\"\n";
+    let fixture = Fixture::set(config).await;
+    let acme = fixture.bucket("login").key("acme");
+    let mut denied = 0;
+    while denied < 5 {
+        denied += u64::from(!acme.take(1).await.unwrap().is_allowed());
+    }
+    fixture.topup.put_back().await;
+    let other = patient(fixture.redis.url()).await.limit("login").key("acme");
+    let minute = Duration::from_secs(60);
+    eventually(SOON, async || other.peek().await.unwrap().retry_after().is_some_and(|wait| wait > minute))
+        .await;
+}
