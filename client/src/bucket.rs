@@ -99,7 +99,14 @@ impl Bucket {
         checked(count)?;
         let entry = self.entry()?;
         if !self.is_to_be_placed(entry) {
-            match self.take_here(count).await {
+            // As `take_here`, whose future would cost every take from memory.
+            if count == 1 && entry.may_tell() {
+                tokio::task::consume_budget().await;
+                if let Some(decision) = entry.at_once(&self.handle) {
+                    return self.conclude_decision(entry, 1, decision);
+                }
+            }
+            match self.take_or_wait(entry, count, None).await {
                 Err(Error::PlanChanged { .. }) => {}
                 answer => return answer,
             }

@@ -12,14 +12,18 @@ impl Bucket {
     ///
     /// If the limit has a lease and no leased token is left, this call requests the next lease.
     pub fn try_take(&self) -> Option<Decision> {
+        let entry = self.entry().ok()?;
+        if !entry.limit().is_planned() {
+            return self.try_take_here(entry);
+        }
         match self.here_now()? {
-            Here::Bucket(bucket) => bucket.try_take_here(),
-            Here::Decided(decision) => self.conclude_decision(self.entry().ok()?, 1, decision).ok(),
+            Here::Bucket(bucket) => bucket.try_take_here(bucket.entry().ok()?),
+            Here::Decided(decision) => self.conclude_decision(entry, 1, decision).ok(),
         }
     }
 
-    fn try_take_here(&self) -> Option<Decision> {
-        let entry = self.entry().ok()?;
+    #[inline]
+    fn try_take_here(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
         let decision = entry.at_once(self.handle()).or_else(|| self.try_without_token(entry))?;
         if entry.limit().count(&decision) {
             return Some(decision);
