@@ -1,7 +1,6 @@
 //! A bucket, and the operations on it.
 
 use std::{
-    pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -18,8 +17,7 @@ use crate::{
     machine::{Denial, Event, Micros},
     outage::Policies,
     place::plan_changed,
-    plans::Here,
-    shell::{BucketEntry, Handle, LimitHandle, clock::micros, exceeds, not_tokens},
+    shell::{BucketEntry, Handle, LimitHandle, exceeds, not_tokens},
 };
 
 /// The bucket of an unkeyed limit, or of one key of a keyed limit: from [`Client::limit`](crate::Client::limit).
@@ -52,6 +50,12 @@ enum Target {
     Bucket(Arc<BucketEntry>),
     /// An invalid name or key.
     Invalid(Box<Error>),
+}
+
+/// The answer to an operation on a key: the bucket that it is for, or a decision without one.
+pub(crate) enum Here {
+    Bucket(Bucket),
+    Decided(Decision),
 }
 
 // === impl Bucket ===
@@ -127,74 +131,6 @@ impl Bucket {
             }
         }
         self.take_or_wait(entry, count, None).await
-    }
-
-    /// Takes `count` tokens, and waits up to `longest` for them.
-    ///
-    /// Waiters of one process are served in order. A waiter whose turn would come too late is denied at once. Redis
-    /// receives about one command for each token that comes, however many tasks wait.
-    ///
-    /// # Errors
-    /// The same as for [`Bucket::take`].
-    pub async fn wait(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
-        checked(count)?;
-        let entry = self.entry()?;
-        if !self.is_to_be_placed(entry) && !entry.limit().is_planned() {
-            match self.wait_here(count, longest).await {
-                Err(Error::PlanChanged { .. }) => {}
-                answer => return answer,
-            }
-        }
-        Box::pin(self.take_by_plan(count, Some(longest))).await
-    }
-
-    /// Waits for tokens of this bucket, whatever plan its key has.
-    pub(crate) async fn wait_here(&self, count: u64, longest: Duration) -> Result<Decision, Error> {
-        let entry = self.entry()?;
-        let clock = &self.handle.shared().clock;
-        let until = clock.now().saturating_add(micros(longest));
-        let mut left = longest;
-        loop {
-            let decision = self.wait_once(entry, count, left).await?;
-            match decision {
-                // Takes of a local bucket are in no wait queue, so other takes may overtake them.
-                Decision::Degraded { allowed: false, .. } => match decision.worth_waiting_for() {
-                    Some(wait) if clock.now().saturating_add(micros(wait)) <= until => {
-                        clock.sleep(wait).await
-                    }
-                    _ => return Ok(decision),
-                },
-                _ => return Ok(decision),
-            }
-            left = Duration::from_micros(until.saturating_sub(clock.now()));
-        }
-    }
-
-    async fn wait_once(&self, entry: &Arc<BucketEntry>, count: u64, longest: Duration) -> Answered {
-        if longest.is_zero() {
-            return self.take_here(count).await;
-        }
-        let shared = self.handle.shared();
-        let until = shared.clock.now().saturating_add(micros(longest));
-        let mut take = pin!(self.take_or_wait(entry, count, Some(until)));
-        if let Ok(result) = shared.clock.timeout(longest, &mut take).await {
-            return result;
-        }
-        // The time is over: the last known denial is the answer. Without one, the reply in flight is awaited.
-        let published = entry.published(&self.handle);
-        if let Some(denial) =
-            published.and_then(|published| entry.last_denial(count, &published, &self.handle))
-        {
-            return self.conclude(entry, count, Ok(denial.into()));
-        }
-        let left = shared.deadline.saturating_sub(longest);
-        match shared.clock.timeout(left, take).await {
-            Ok(result) => result,
-            Err(_) => {
-                let deadline = shared.deadline.max(longest);
-                self.conclude(entry, count, Err(Error::DeadlineExceeded { deadline }))
-            }
-        }
     }
 
     /// The decision that a take of one token would get now. Changes nothing.

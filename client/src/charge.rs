@@ -5,10 +5,9 @@ use std::time::Duration;
 use topup_wire::bucket::Operation;
 
 use crate::{
-    bucket::{Bucket, checked},
+    bucket::{Bucket, Here, checked},
     error::Error,
     machine::Event,
-    plans::Here,
 };
 
 /// The result of [`Bucket::charge`].

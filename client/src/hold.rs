@@ -12,12 +12,11 @@ use std::{
 use topup_wire::limit::{MAX_TOKENS, Mode, OnAbandon, OnOutage};
 
 use crate::{
-    bucket::{Bucket, checked, decision},
+    bucket::{Bucket, Here, checked, decision},
     decision::Decision,
     error::Error,
     machine::{Event, Micros},
     place::plan_changed,
-    plans::Here,
     shell::{
         BucketEntry,
         clock::micros,

@@ -137,6 +137,7 @@ mod throttle;
 mod try_take;
 #[cfg(feature = "uncounted")]
 mod uncounted;
+mod wait;
 
 pub use admission::Admission;
 pub use bucket::Bucket;

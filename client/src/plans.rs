@@ -9,7 +9,7 @@ use topup_wire::{
 };
 
 use crate::{
-    bucket::Bucket,
+    bucket::{Bucket, Here},
     decision::Decision,
     error::{Answered, Error},
     machine::Micros,
@@ -23,12 +23,6 @@ const MOST_ATTEMPTS: usize = 64;
 const SOON: Duration = Duration::from_millis(1);
 /// The mark of a change stays for this long after the last worker that wants to make it.
 const MARK_STAYS: Duration = Duration::from_secs(5);
-
-/// The answer to an operation on a key: the bucket that it is for, or a decision without one.
-pub(crate) enum Here {
-    Bucket(Bucket),
-    Decided(Decision),
-}
 
 // === impl Bucket ===
 

@@ -9,10 +9,9 @@ use topup_wire::{
 };
 
 use crate::{
-    bucket::{Bucket, checked, decision},
+    bucket::{Bucket, Here, checked, decision},
     decision::Decision,
     error::Error,
-    plans::Here,
 };
 
 /// The longest delay that scripts compute exactly, in µs.

@@ -10,7 +10,7 @@ use topup_wire::{
 };
 
 use crate::{
-    bucket::{Bucket, decision},
+    bucket::{Bucket, Here, decision},
     bucket_takes::{BucketTake, in_one_hash_slot, merged, published, take_in_order},
     decision::Decision,
     error::Error,
@@ -18,7 +18,6 @@ use crate::{
     outage::{self, OutageReason},
     pause::read_if_paused,
     place::plan_changed,
-    plans::Here,
     rollout::count_answer,
     shell::{BucketEntry, Handle, exceeds, unknown},
 };

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::{bucket::Bucket, decision::Decision, machine::Event, plans::Here, shell::BucketEntry};
+use crate::{
+    bucket::{Bucket, Here},
+    decision::Decision,
+    machine::Event,
+    shell::BucketEntry,
+};
 
 // === impl Bucket ===
 

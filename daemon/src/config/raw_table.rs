@@ -10,8 +10,8 @@ use toml::{
 use super::{
     advice::{described, near, path, unknown},
     diagnostics::{Diagnostics, Location},
+    instant::Instant,
     keys::{self, ConfigKey, Kind},
-    plans::Instant,
     variables::{self, Variables},
 };
 
