@@ -176,12 +176,15 @@ impl World {
         assert_eq!(taken, expected, "of {before:?}");
         if let (true, Bucket::AtRest(AtRest::FirstTake { expires, .. })) = (taken, bucket) {
             let seen = self.redis.expiry(&state).await;
-            // It may be gone already.
-            if let Ok(seen) = u64::try_from(seen) {
-                assert!(seen <= *expires && seen + LATE > *expires, "{seen} is not {expires}");
-                *expires = seen;
-                self.expiries[i] = seen;
-                self.noise[i] = None;
+            match u64::try_from(seen) {
+                Ok(seen) => {
+                    assert!(seen <= *expires && seen + LATE > *expires, "{seen} is not {expires}");
+                    *expires = seen;
+                    self.expiries[i] = seen;
+                    self.noise[i] = None;
+                }
+                // It is gone already.
+                Err(_) => self.buckets[i] = Bucket::Absent,
             }
         }
     }
