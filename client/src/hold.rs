@@ -18,7 +18,7 @@ use crate::{
     machine::{Event, Micros},
     place::plan_changed,
     shell::{
-        BucketEntry,
+        BucketEntry, Published,
         clock::micros,
         holds::{HoldRef, HoldRequest},
     },
@@ -68,6 +68,15 @@ pub struct Settlement {
     pub charged: u64,
     /// Tokens used that were not charged: the bucket would have been in deeper debt than the limit's `max_debt`.
     pub uncharged: u64,
+}
+
+// === impl Published ===
+
+impl Published {
+    /// Whether Redis has to remember holds of `key`, since those of dead holders are put back.
+    fn remembers_holds(&self, key: Option<&str>) -> bool {
+        self.limit.holds.on_abandon() == OnAbandon::Refund && self.mode(key) != Mode::Off
+    }
 }
 
 // === impl Bucket ===
@@ -138,10 +147,7 @@ impl Bucket {
             // The take reports an error, or decides without Redis.
             None => handle.within_deadline(entry.read(handle)).await.ok(),
         };
-        let is_remembered = published.is_some_and(|published| {
-            published.limit.holds.on_abandon() == OnAbandon::Refund
-                && published.mode(entry.key()) != Mode::Off
-        });
+        let is_remembered = published.is_some_and(|published| published.remembers_holds(entry.key()));
         let mut hold = Hold::new(self, entry, estimate, is_remembered);
         hold.decision = if is_remembered { hold.reserve().await? } else { self.take_here(estimate).await? };
         Ok(hold)
@@ -175,15 +181,11 @@ impl Hold {
         is_exempt: bool,
     ) -> Option<Self> {
         let entry = bucket.entry().ok()?;
-        let names = [*entry.name(), entry.name().live()];
-        let is_it = |limit: &&LimitDecision| {
-            names.iter().any(|name| name.as_str() == limit.limit()) && limit.key() == entry.key()
-        };
+        let name = entry.name().live();
+        let is_it = |limit: &&LimitDecision| limit.limit() == name.as_str() && limit.key() == entry.key();
         let decision = decided.limits().iter().find(is_it)?.decision();
-        let is_remembered = bucket.last_published(entry).is_some_and(|published| {
-            published.limit.holds.on_abandon() == OnAbandon::Refund
-                && published.mode(entry.key()) != Mode::Off
-        });
+        let published = bucket.last_published(entry);
+        let is_remembered = published.is_some_and(|published| published.remembers_holds(entry.key()));
         let mut hold = Self::new(bucket, entry, estimate, is_remembered);
         (hold.decision, hold.is_exempt) = (decision, is_exempt);
         Some(hold)

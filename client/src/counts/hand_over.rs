@@ -92,15 +92,18 @@ async fn hand_over_denied(limit: &LimitHandle, connection: &mut Connection) {
     let Some((room, denied)) = limit.denied.begin_hand_over() else { return };
     let Some(published) = limit.last() else { return };
     let (told, penalty) = (published.limit.top_keys, published.limit.penalty);
-    let added = match told {
-        TopKeys::NONE => Ok(()),
-        _ => scripts::add_denied(connection, &limit.name, told, &denied).await,
-    };
-    let added = match (added, penalty) {
-        (Ok(()), Some(penalty)) => block(limit, penalty, &denied, connection).await,
-        (added, _) => added,
-    };
-    if let Err(error) = added
+    if told != TopKeys::NONE
+        && let Err(error) = scripts::add_denied(connection, &limit.name, told, &denied).await
+    {
+        if scripts::is_uncounted(&error) {
+            limit.denied.undo_hand_over(room, &denied);
+        }
+        return;
+    }
+    // Keys that were told are not handed over again, or Redis would have too many of their denied takes.
+    if let Some(penalty) = penalty
+        && let Err(error) = block(limit, penalty, &denied, connection).await
+        && told == TopKeys::NONE
         && scripts::is_uncounted(&error)
     {
         limit.denied.undo_hand_over(room, &denied);

@@ -99,8 +99,7 @@ pub async fn reserve_hold(
     hold: HoldOf<'_>,
     ttl: Duration,
 ) -> RedisResult<HoldReply> {
-    let mut call = invocation("reserve", hold);
-    call.arg(ttl.as_micros() as u64).arg(0).arg(0).invoke_async(connection).await
+    invocation("reserve", hold, [micros(ttl), 0, 0]).invoke_async(connection).await
 }
 
 /// Remembers `hold` for `ttl`. Its tokens were taken by another call.
@@ -112,8 +111,7 @@ pub async fn remember_hold(
     hold: HoldOf<'_>,
     ttl: Duration,
 ) -> RedisResult<HoldReply> {
-    let mut call = invocation("remember", hold);
-    call.arg(ttl.as_micros() as u64).arg(0).arg(0).invoke_async(connection).await
+    invocation("remember", hold, [micros(ttl), 0, 0]).invoke_async(connection).await
 }
 
 /// Settles `hold`: puts back what was not used, or charges what was used beyond it.
@@ -126,8 +124,7 @@ pub async fn settle_hold(
     used: Use,
 ) -> RedisResult<HoldReply> {
     let Use { used, max_debt, in_hand_for } = used;
-    let mut call = invocation("settle", hold);
-    call.arg(used).arg(max_debt).arg(in_hand_for.as_micros() as u64).invoke_async(connection).await
+    invocation("settle", hold, [used, max_debt, micros(in_hand_for)]).invoke_async(connection).await
 }
 
 /// Puts the tokens of a remembered `hold` back.
@@ -139,8 +136,7 @@ pub async fn abandon_hold(
     hold: HoldOf<'_>,
     in_hand_for: Duration,
 ) -> RedisResult<HoldReply> {
-    let mut call = invocation("abandon", hold);
-    call.arg(0).arg(0).arg(in_hand_for.as_micros() as u64).invoke_async(connection).await
+    invocation("abandon", hold, [0, 0, micros(in_hand_for)]).invoke_async(connection).await
 }
 
 /// Up to `most` open holds of a shard whose time to live is over.
@@ -155,7 +151,8 @@ pub async fn due_holds(
     DUE_HOLDS.key(keys.holds()).arg(most).invoke_async(connection).await
 }
 
-fn invocation(operation: &str, hold: HoldOf<'_>) -> ScriptInvocation<'static> {
+/// A call of `hold.lua`. What its last three `numbers` are depends on the operation.
+fn invocation(operation: &str, hold: HoldOf<'_>, numbers: [u64; 3]) -> ScriptInvocation<'static> {
     let HoldOf { algorithm, keys, member, id, tokens, is_remembered } = hold;
     let mut call = HOLD.prepare_invoke();
     let state = keys.state(algorithm, member);
@@ -167,7 +164,14 @@ fn invocation(operation: &str, hold: HoldOf<'_>) -> ScriptInvocation<'static> {
     call.key(keys.holds()).key(keys.settled(id)).arg(algorithm.as_str()).arg(operation);
     let entry = if is_remembered { format!("{id}:{tokens}:{member}") } else { String::new() };
     call.arg(entry).arg(tokens);
+    for number in numbers {
+        call.arg(number);
+    }
     call
+}
+
+fn micros(time: Duration) -> u64 {
+    time.as_micros() as u64
 }
 
 // === impl DueHold ===
