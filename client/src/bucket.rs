@@ -106,8 +106,10 @@ impl Bucket {
             // As `take_here`, whose future would cost every take from memory.
             if count == 1 && entry.may_tell() {
                 tokio::task::consume_budget().await;
-                if let Some(decision) = entry.at_once(&self.handle) {
-                    return self.conclude_decision(entry, 1, decision);
+                if let Some(answer) =
+                    self.decide_from_memory(entry, |count| entry.limit().counts.add_own(count))
+                {
+                    return answer;
                 }
             }
             match self.take_or_wait(entry, count, None).await {
@@ -126,8 +128,9 @@ impl Bucket {
             // A task that takes in a loop and never waits for Redis still has to yield now and then. Before the take, since
             // a task that is cancelled here must not have taken.
             tokio::task::consume_budget().await;
-            if let Some(decision) = entry.at_once(&self.handle) {
-                return self.conclude_decision(entry, 1, decision);
+            if let Some(answer) = self.decide_from_memory(entry, |count| entry.limit().counts.add_own(count))
+            {
+                return answer;
             }
         }
         self.take_or_wait(entry, count, None).await

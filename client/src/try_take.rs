@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use topup_wire::counts::Count;
+
 use crate::{
     bucket::{Bucket, Here},
     decision::Decision,
+    error::Answered,
     machine::Event,
     shell::BucketEntry,
 };
@@ -29,11 +32,35 @@ impl Bucket {
 
     #[inline]
     fn try_take_here(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
-        let decision = entry.at_once(self.handle()).or_else(|| self.try_without_token(entry))?;
-        if entry.limit().count(&decision) {
-            return Some(decision);
+        self.try_take_noting(entry, |count| entry.limit().counts.add_own(count))
+    }
+
+    /// The decision about one token, if it needs no command, after `note` of what is to be counted.
+    #[inline]
+    pub(crate) fn try_take_noting(
+        &self,
+        entry: &Arc<BucketEntry>,
+        note: impl FnOnce(Count),
+    ) -> Option<Decision> {
+        let decided = self.decide_from_memory(entry, note);
+        if decided.is_some() {
+            return decided?.ok();
         }
-        self.conclude_decision(entry, 1, decision).ok()
+        self.conclude_decision(entry, 1, self.try_without_token(entry)?).ok()
+    }
+
+    /// The answer to a take of one token that memory decides, after `note` of what is to be counted.
+    #[inline]
+    pub(crate) fn decide_from_memory(
+        &self,
+        entry: &Arc<BucketEntry>,
+        note: impl FnOnce(Count),
+    ) -> Option<Answered> {
+        if !entry.limit().is_special() {
+            return entry.at_once_noting(self.handle(), note).map(Ok);
+        }
+        let decision = entry.at_once(self.handle())?;
+        Some(self.conclude_decision(entry, 1, decision))
     }
 
     /// A decision that needs neither a token in hand nor Redis. Without one, makes the next call likely to have one.

@@ -1,4 +1,4 @@
-//! Takes that are not counted: what the cost of counting is measured against.
+//! Takes that are not counted: what the cost of counting is measured against. Takes under plans are counted all the same.
 
 use crate::{bucket::Bucket, decision::Decision, error::Error};
 
@@ -11,13 +11,13 @@ impl Bucket {
     pub async fn take_uncounted(&self, count: u64) -> Result<Decision, Error> {
         crate::bucket::checked(count)?;
         let entry = self.entry()?;
+        if self.is_to_be_placed(entry) {
+            return Box::pin(self.take(count)).await;
+        }
         if count == 1 && entry.may_tell() {
             tokio::task::consume_budget().await;
-            if let Some(decision) = entry.at_once(self.handle()) {
-                if !entry.limit().is_special() {
-                    return Ok(decision);
-                }
-                return self.conclude_decision(entry, 1, decision);
+            if let Some(answer) = self.decide_from_memory(entry, |_| {}) {
+                return answer;
             }
         }
         self.take_or_wait(entry, count, None).await
@@ -27,10 +27,9 @@ impl Bucket {
     #[doc(hidden)]
     pub fn try_take_uncounted(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
-        let decision = entry.at_once(self.handle()).or_else(|| self.try_without_token(entry))?;
-        if !entry.limit().is_special() {
-            return Some(decision);
+        if !entry.limit().is_planned() {
+            return self.try_take_noting(entry, |_| {});
         }
-        self.conclude_decision(entry, 1, decision).ok()
+        self.try_take()
     }
 }

@@ -38,10 +38,15 @@ struct Stripe([AtomicU64; 8]);
 // === impl LimitCounts ===
 
 impl LimitCounts {
-    /// Counts a decision. Costs no atomic instruction: no other thread writes to the counters of this one.
+    /// Counts a decision.
     #[inline]
     pub(crate) fn add_decision(&self, decision: &Decision) {
-        let count = count_of(decision);
+        self.add_own(count_of(decision));
+    }
+
+    /// Adds 1 to a count of decisions. Costs no atomic instruction: no other thread writes to the counters of this one.
+    #[inline]
+    pub(crate) fn add_own(&self, count: Count) {
         match self.threads.get(thread_index()) {
             Some(stripe) => stripe.add(count),
             None => self.add_shared(count),

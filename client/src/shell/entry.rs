@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwapOption;
 use smol_str::SmolStr;
 use topup_wire::{
+    counts::Count,
     keyspace::ShardKeys,
     limit::{Assigned, LimitName, Mode},
     namespace::InNamespace,
@@ -127,18 +128,33 @@ impl BucketEntry {
     /// The answer to a take of one token without a lock: a prefetched token, or a cached denial.
     #[inline]
     pub(crate) fn at_once(self: &Arc<Self>, client: &Handle) -> Option<Decision> {
+        self.at_once_noting(client, |_| {})
+    }
+
+    /// [`at_once`](Self::at_once), after `note` of what is to be counted. To read that from the decision instead doubles
+    /// the time of a take from memory.
+    #[inline]
+    pub(crate) fn at_once_noting(
+        self: &Arc<Self>,
+        client: &Handle,
+        note: impl FnOnce(Count),
+    ) -> Option<Decision> {
         let shared = client.shared();
         if self.is_paused(client) {
             return None;
         }
         match self.hot.spend(shared.clock.now(), shared.control.epoch()) {
             Spent::Token(decision, low) => {
+                note(Count::Allowed);
                 if low {
                     self.step(Event::TakeAhead, client, None);
                 }
                 Some(decision)
             }
-            Spent::Denied(denial) => Some(denial.into()),
+            Spent::Denied(denial) => {
+                note(Count::Denied);
+                Some(denial.into())
+            }
             Spent::Nothing => None,
         }
     }
