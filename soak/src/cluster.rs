@@ -45,7 +45,8 @@ pub async fn run(part: Duration) -> anyhow::Result<(String, bool)> {
             callers.spawn(calls(bucket.clone(), is_doomed, begin + 3 * part));
         }
     }
-    tokio::time::sleep(Duration::from_micros(begin + 2 * part - clock::now())).await;
+    // The instant of the fault.
+    clock::sleep_until(begin + 2 * part).await;
     cluster.nodes[victim].redis.server.kill()?;
     let mut times = vec![Vec::new(); 3];
     let (mut failures, mut lost) = (BTreeMap::<String, usize>::new(), 0);

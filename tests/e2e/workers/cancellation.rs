@@ -40,9 +40,9 @@ async fn takes_given_up_at_any_point_give_no_token_twice() {
     let (mut attempts, mut given_up, begun) = (Vec::new(), 0, clock::now());
     while clock::now() - begun < 1_000_000 {
         // A take is some 50 µs on an idle machine: about half of them are cut short.
-        let patience = Duration::from_micros(rng.random_range(0..200));
+        let after = Duration::from_micros(rng.random_range(0..200));
         let bucket = fixture.bucket("api");
-        match timeout_by_polls(&bucket, patience).await {
+        match timeout_by_polls(&bucket, after).await {
             Some(attempt) => attempts.push(attempt),
             None => given_up += 1,
         }
@@ -59,8 +59,8 @@ async fn takes_given_up_at_any_point_give_no_token_twice() {
     .await;
 }
 
-/// A take that is dropped after `patience`, finer than the runtime's timer.
-async fn timeout_by_polls(bucket: &topup::Bucket, patience: Duration) -> Option<Attempt> {
+/// A take that is dropped after `after`, finer than the runtime's timer.
+async fn timeout_by_polls(bucket: &topup::Bucket, after: Duration) -> Option<Attempt> {
     let begun = clock::now();
     let mut take = std::pin::pin!(Attempt::make(bucket));
     loop {
@@ -68,7 +68,7 @@ async fn timeout_by_polls(bucket: &topup::Bucket, patience: Duration) -> Option<
             biased;
             attempt = &mut take => return Some(attempt),
             () = tokio::task::yield_now() => {
-                if clock::now() - begun >= patience.as_micros() as u64 {
+                if clock::now() - begun >= after.as_micros() as u64 {
                     return None;
                 }
             }
@@ -82,8 +82,8 @@ async fn takes_given_up_leave_no_key_once_the_buckets_are_full() {
     let mut rng = StdRng::seed_from_u64(seed.number());
     for _ in 0..2_000 {
         let bucket = fixture.bucket("user").key(rng.random_range(0..50).to_string());
-        let patience = Duration::from_micros(rng.random_range(0..200));
-        let _ = timeout_by_polls(&bucket, patience).await;
+        let after = Duration::from_micros(rng.random_range(0..200));
+        let _ = timeout_by_polls(&bucket, after).await;
     }
     eventually(SOON, async || {
         let keys = fixture.bucket_keys().await;
@@ -186,11 +186,12 @@ async fn a_token_that_no_caller_got_is_not_given_twice_by_a_script() {
     for limit in limits {
         let bucket = fixture.bucket(limit).key("one");
         tasks.spawn(async move {
-            // A bucket is full again by then.
+            // The instants of the takes are the case: a bucket is full again before its token is put back.
             sleep(if limit == "window" { Duration::ZERO } else { delay * 9 / 5 }).await;
             let mut attempts = Vec::new();
             while clock::now() - begun < 1_200_000 {
                 attempts.push(Attempt::make(&bucket).await);
+                // The pace of the load.
                 sleep(Duration::from_millis(2)).await;
             }
             (limit, attempts)
