@@ -287,7 +287,7 @@ impl Hold {
             self.bucket.handle().note_reply(entry, &result);
             match result {
                 Ok(reply) => {
-                    // What this worker knows of the bucket is out of date, its denials, too.
+                    // The worker's estimate of the bucket and its cached denials are out of date.
                     entry.step(Event::Changed, self.bucket.handle(), None);
                     let uncharged = reply.uncharged;
                     return Ok(Settlement { charged: used.saturating_sub(uncharged), uncharged });

@@ -1,4 +1,4 @@
-//! The daemon as a service: what it tells systemd, how it obeys signals, which exit codes it has.
+//! The daemon as a service: what it tells systemd, how it handles signals, which exit codes it has.
 
 use topup_tests::{Cli, Daemon, Launch, NotifySocket, Redis, SOON, Signal, eventually};
 
@@ -90,7 +90,7 @@ async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
             .await;
     let since = row["config_refused_since"].as_str().unwrap().to_owned();
     assert!(since.starts_with("20"), "{row}");
-    // What is published is healed, too.
+    // Lost records are repaired, too.
     eventually(SOON, async || redis.command_calls("hlen").await > 3).await;
     redis.ask::<u64>(&["DEL", "topup:{api:0}:limit"]).await;
     daemon.wait_for_line("repaired: limit api, shard 0: no record", SOON).await;

@@ -56,7 +56,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let header = ["", "100,000, far below full", "100,000, nearer", "10,000, at each tick"];
     let mut table = Table::new(TITLE, header).note(note);
     let mut found = Vec::new();
-    for rule in [Rule::Crowd, Rule::Filling, Rule::Ticked] {
+    for rule in [Rule::FarBelow, Rule::Filling, Rule::Ticked] {
         found.push(looked_at(bench, rule).await?);
     }
     let config = crate::rules::config(bench.fixture.url());
@@ -107,8 +107,8 @@ pub(super) async fn fill(fixture: &mut Fixture, rule: Rule, buckets: usize) -> a
     fixture.published(&[(&limit, Some("key-0"))]).await?;
     let client = Client::builder().deadline(Duration::from_secs(5)).connect(fixture.url()).await?;
     let takes = stream::iter(0..buckets).map(|key| {
-        let bucket = client.limit(limit.as_str()).key(format!("crowd-{key}"));
-        async move { bucket.take(rule.crowd_take()).await.map(drop) }
+        let bucket = client.limit(limit.as_str()).key(format!("drained-{key}"));
+        async move { bucket.take(rule.take_to_fill()).await.map(drop) }
     });
     Ok(takes.buffer_unordered(256).try_collect::<()>().await?)
 }

@@ -61,7 +61,7 @@ pub enum Outcome {
 #[derive(Default)]
 pub(super) struct Asked {
     pub(super) takes: Vec<Take>,
-    /// Those of them that the response settles, and how.
+    /// The takes that the response settles: the index of each in `takes`, and the cost by the response.
     settled: Vec<(usize, Arc<CostOfResponse>)>,
 }
 

@@ -89,7 +89,7 @@ pub(super) enum Command {
     Drain(Drain),
     /// Pause a limit, or one key of it, in all workers
     ///
-    /// Workers obey within a quarter of a second. Takes are denied until the end, and waits wait. A longer pause stays as
+    /// Workers learn of it within a quarter of a second. Takes are denied until the end, and waits wait. A longer pause stays as
     /// it is. It holds whether a daemon runs or not.
     Pause(Pause),
     /// End a pause

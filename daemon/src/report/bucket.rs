@@ -101,7 +101,7 @@ impl BucketLocation {
     ///
     /// # Errors
     /// If more tokens are asked for than the bucket can hold, or if Redis does not answer.
-    pub(crate) async fn operate(&self, operation: Operation) -> Result<Settled, BucketError> {
+    pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, BucketError> {
         if self.limit.algorithm.has_permits() && !matches!(operation, Operation::Peek(_)) {
             return Err(BucketError::HasPermits(self.limit.name));
         }

@@ -200,7 +200,7 @@ async fn only_the_token_changes_something() {
             assert_eq!(server.post(path, token, &api).await.0, 401, "{path}");
         }
     }
-    // What a form of another site could send.
+    // Requests that a form of another site could send.
     for headers in ["Content-Length: 2\r\n", "Content-Length: 2\r\nContent-Type: text/plain\r\n"] {
         assert_eq!(server.ask("POST /actions/reset", headers, "{}").await.0, 401);
         let with_token = format!("{headers}Authorization: Bearer {TOKEN}\r\n");

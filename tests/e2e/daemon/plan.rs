@@ -97,7 +97,7 @@ async fn refusals_take_overs_and_restarts_are_told() {
         found["restart"][0].as_str().unwrap().starts_with("name has changed: that takes a restart"),
         "{found}"
     );
-    // Nobody is alive: a person has to decide.
+    // No daemon of the owner is alive: a person has to decide.
     daemon.signal(Signal::TERM);
     daemon.wait_exit(SOON).await;
     let found = json(&redis, &format!("name = \"second\"\n{other}"), &[]).await;

@@ -1,4 +1,4 @@
-//! HUP: a new config is obeyed as a whole, or refused as a whole.
+//! HUP: a new config is applied as a whole, or refused as a whole.
 
 use std::collections::BTreeMap;
 

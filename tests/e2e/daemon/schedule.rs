@@ -109,7 +109,7 @@ async fn a_cut_holds_without_a_daemon() {
     holds_alone(&redis, &falling(boundary), boundary, [FAST, SLOW], &stalls).await;
 }
 
-/// Scripts obey a change that no daemon saw. The daemon that comes later makes it as of its boundary, and credits no
+/// Scripts follow a change that no daemon saw. The daemon that comes later makes it as of its boundary, and credits no
 /// time twice.
 async fn holds_alone(redis: &Redis, config: &str, boundary: u64, rates: [u64; 2], stalls: &Stalls) {
     let (bucket, drained) = missed(redis, config, boundary).await;

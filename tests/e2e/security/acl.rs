@@ -151,10 +151,10 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
         assert!(bucket.acquire(1, Duration::ZERO).await.unwrap().is_err());
         permit.release().await.unwrap_or_else(|e| panic!("permits {key}: {e}"));
     }
-    // A crowd, so that buckets count and bare commands take; leases; waits; a queue; several limits.
+    // Many takes on one key, so that buckets count and bare commands take. Then leases, waits, a queue, several limits.
     for _ in 0..40 {
         let takes = (0..25).map(|_| {
-            let bucket = topup.limit("user").key("crowd");
+            let bucket = topup.limit("user").key("shared");
             async move { bucket.take(2).await.unwrap().is_allowed() }
         });
         for take in takes {
@@ -245,7 +245,7 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
     eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "topup:{api:*"]).await.is_empty()).await;
     let unknown = async || matches!(topup.limit("api").take(1).await, Err(Error::UnknownLimit { .. }));
     eventually(SOON, unknown).await;
-    assert!(topup.limit("user").key("crowd").take(1).await.unwrap().is_allowed());
+    assert!(topup.limit("user").key("shared").take(1).await.unwrap().is_allowed());
     daemon.rewrite_config("");
     daemon.signal(Signal::HUP);
     daemon.wait_for_line("reloaded: ", SOON).await;

@@ -36,7 +36,7 @@ async fn workers_get_the_new_rate_at_once_and_every_token_once() {
     let rate = async || fixture.redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "rate"]).await;
     eventually(SOON, async || rate().await == "200/s").await;
     let changed = in_force_since(&fixture.redis).await;
-    // Workers obey it within half a second, 100 tokens.
+    // Workers follow it within half a second, 100 tokens.
     workers.log.allowed(150).await;
     let from = clock::now();
     workers.log.allowed(200).await;

@@ -93,8 +93,8 @@ async fn takes_given_up_while_others_go_on_lose_no_token() {
         tasks.spawn(async move {
             let mut allowed = 0;
             for _ in 0..200 {
-                let patience = Duration::from_micros(rng.random_range(0..400));
-                if let Ok(told) = timeout(patience, roomy.take(1)).await {
+                let after = Duration::from_micros(rng.random_range(0..400));
+                if let Ok(told) = timeout(after, roomy.take(1)).await {
                     allowed += u64::from(told.unwrap().is_allowed());
                 }
             }

@@ -41,7 +41,7 @@ impl Fixture {
         self.topup.limit(limit)
     }
 
-    /// Has the daemon obey another configuration, and waits until it says so.
+    /// Has the daemon apply another configuration, and waits until it says so.
     pub(super) async fn reload(&mut self, config: &str) {
         self.daemon.rewrite_config(config);
         self.daemon.signal(Signal::HUP);

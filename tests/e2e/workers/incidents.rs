@@ -137,7 +137,7 @@ async fn a_redis_that_loads_its_data_may_be_asked_again() {
     }
 }
 
-/// Tokens in hand die with their worker. Nobody else loses or gains any.
+/// Tokens in hand die with their worker. Other workers lose and gain none.
 #[tokio::test]
 async fn a_worker_that_is_killed_takes_its_tokens_in_hand_with_it() {
     const LEASED: &str = "[limit.api]\ncapacity = 400\nrate = \"1/h\"\nlease = { max = 50, ttl = \"60s\" }\n";

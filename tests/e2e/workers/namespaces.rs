@@ -169,7 +169,7 @@ async fn a_wrong_namespace_is_told_where_it_is_named() {
         assert!(told.stderr.contains(problem), "{told:?}");
     }
 
-    // By hand: the option, the URL, the config; the first of them counts.
+    // A command line names a namespace by option, URL or config. The first one given, in this order, counts.
     let (in_shop, in_shop2) = (within(redis.url(), "shop"), within(redis.url(), "shop2"));
     let beside = format!("[redis]\nurl = \"{}\"\nnamespace = \"shop\"\n", redis.url());
     for (args, file) in [

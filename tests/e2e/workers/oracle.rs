@@ -4,8 +4,8 @@ use topup_tests::Attempt;
 
 use super::windows::Windows;
 
-/// Part of a token that may come before its time where a bucket rests as a number: a take may count from an instant that
-/// has just passed. docs/design/exactness.md tells why.
+/// Part of a token that may come before its time where a bucket rests as a number. A take may count from an instant that
+/// has just passed, see docs/design/exactness.md.
 const EARLY: f64 = 0.6;
 
 /// A rate in tokens a second from an instant on, in µs.

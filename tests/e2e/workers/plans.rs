@@ -1,4 +1,4 @@
-//! Plans: each key obeys the law of its plan, and a change of plan gives no token twice.
+//! Plans: each key follows the law of its plan, and a change of plan gives no token twice.
 
 use std::{
     collections::BTreeMap,

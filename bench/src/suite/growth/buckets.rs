@@ -69,7 +69,7 @@ async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]
     bench.fixture.clear().await?;
     sleep(SETTLE).await;
     let empty = bench.fixture.counters().await?.memory;
-    let filling = refill::fill(&mut bench.fixture, Rule::Crowd, size);
+    let filling = refill::fill(&mut bench.fixture, Rule::FarBelow, size);
     timeout(FILLED_WITHIN, filling).await.with_context(|| format!("not filled in {FILLED_WITHIN:?}"))??;
     sleep(SETTLE).await;
     let bytes = bench.fixture.counters().await?.memory - empty;

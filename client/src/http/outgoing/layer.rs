@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// A layer that delays outgoing requests until a limit allows them.
 ///
 /// A response 429 or 503 with `Retry-After` [pauses](crate::Bucket::pause) its bucket. All layers of this client and its
-/// clones obey at once, all other workers with their next control poll. No request that takes from the bucket is sent
+/// clones pause at once, all other workers with their next control poll. No request that takes from the bucket is sent
 /// before the pause is over. No request is sent twice, and the caller gets the response.
 ///
 /// # Examples

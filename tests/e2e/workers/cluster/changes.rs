@@ -17,7 +17,7 @@ fn config(algorithm: &str, capacity: u64) -> String {
 // === impl Fixture ===
 
 impl Fixture {
-    /// Has the daemon obey another configuration, and waits until a field of every shard's record says so.
+    /// Has the daemon apply another configuration, and waits until a field of every shard's record says so.
     async fn reload(&mut self, config: &str, field: &str, expected: &str) {
         self.daemon.rewrite_config(config);
         self.daemon.signal(Signal::HUP);

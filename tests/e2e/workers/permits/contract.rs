@@ -1,4 +1,4 @@
-//! What `acquire` and a permit promise, on one server.
+//! The promises of `acquire` and of a permit, on one server.
 
 use std::time::Duration;
 

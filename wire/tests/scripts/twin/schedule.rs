@@ -1,4 +1,4 @@
-//! Changes that a schedule makes without a daemon: the scripts and their twin obey them alike.
+//! Changes that a schedule makes without a daemon: the scripts and their twin follow them alike.
 
 use rand::{RngExt, rngs::StdRng};
 use topup_twin::{AtRest, LazyBucket, LeakyBucket};
@@ -24,22 +24,22 @@ const WORLDS: u64 = 90;
 const STEPS: usize = 100;
 
 #[tokio::test]
-async fn the_lazy_token_bucket_obeys_a_schedule() {
+async fn the_lazy_token_bucket_follows_a_schedule() {
     agree_under_schedules::<LazyBucket>().await;
 }
 
 #[tokio::test]
-async fn gcra_obeys_a_schedule() {
+async fn gcra_follows_a_schedule() {
     agree_under_schedules::<AtRest>().await;
 }
 
 #[tokio::test]
-async fn the_leaky_bucket_obeys_a_schedule() {
+async fn the_leaky_bucket_follows_a_schedule() {
     agree_under_schedules::<LeakyBucket>().await;
 }
 
 #[tokio::test]
-async fn token_buckets_obey_a_schedule() {
+async fn token_buckets_follow_a_schedule() {
     let mut redis = Redis::start().await;
     for (_seed, mut rng) in seeds(WORLDS) {
         let mut first = limit(1, "1/s");
