@@ -7,20 +7,16 @@ use topup::{Client, Error};
 use topup_tests::{Cli, Daemon, Launch, Redis, SOON, Signal, eventually};
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 9
-rate = "1/60s"
-
-[limit.user]
-keyed = true
-capacity = 100000
-rate = "1000/s"
-shards = 4
-
-[limit.lease]
-capacity = 1000
-rate = "100/s"
-lease = { max = 10, ttl = "500ms" }
+[limit]
+api = { capacity = 9, rate = "1/60s" }
+user = { keyed = true, capacity = 100000, rate = "1000/s", shards = 4 }
+lease = { capacity = 1000, rate = "100/s", lease = { max = 10, ttl = "500ms" } }
+gcra = { algorithm = "gcra", keyed = true, capacity = 9, rate = "10/s", mode = "shadow" }
+leaky = { algorithm = "leaky-bucket", keyed = true, capacity = 9, rate = "10/s" }
+fixed = { algorithm = "fixed-window", keyed = true, limit = 9, window = "1min" }
+sliding = { algorithm = "sliding-window", keyed = true, limit = 9, window = "1min" }
+counter = { algorithm = "sliding-counter", keyed = true, limit = 9, window = "1min" }
+permits = { algorithm = "concurrency", keyed = true, limit = 1 }
 
 [limit.lazy]
 algorithm = "lazy-token-bucket"
@@ -30,42 +26,6 @@ max_debt = 5
 on_abandon = "refund"
 capacity = 9
 rate = "10/s"
-
-[limit.gcra]
-algorithm = "gcra"
-keyed = true
-capacity = 9
-rate = "10/s"
-mode = "shadow"
-
-[limit.leaky]
-algorithm = "leaky-bucket"
-keyed = true
-capacity = 9
-rate = "10/s"
-
-[limit.fixed]
-algorithm = "fixed-window"
-keyed = true
-limit = 9
-window = "1min"
-
-[limit.sliding]
-algorithm = "sliding-window"
-keyed = true
-limit = 9
-window = "1min"
-
-[limit.counter]
-algorithm = "sliding-counter"
-keyed = true
-limit = 9
-window = "1min"
-
-[limit.permits]
-algorithm = "concurrency"
-keyed = true
-limit = 1
 "#;
 
 /// Keys that look like patterns, like records, like keys of daemons.
@@ -238,8 +198,8 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
 
     // The daemon runs everything: a change, a removal, a sweep, its end.
     redis.ask::<()>(&["ACL", "LOG", "RESET"]).await;
-    let (_, changed) = CONFIG.split_once("[limit.user]").unwrap();
-    daemon.rewrite_config(&format!("[limit.user]{}", changed.replace("1000/s", "2000/s")));
+    let changed = CONFIG.replace("api = { capacity = 9, rate = \"1/60s\" }\n", "").replace("1000/s", "2000/s");
+    daemon.rewrite_config(&changed);
     daemon.signal(Signal::HUP);
     daemon.wait_for_line("reloaded: ", SOON).await;
     eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "topup:{api:*"]).await.is_empty()).await;

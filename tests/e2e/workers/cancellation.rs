@@ -15,22 +15,11 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 20
-rate = "100/s"
-
-[limit.slow]
-capacity = 2
-rate = "1/60s"
-
-[limit.deep]
-capacity = 10
-rate = "1/60s"
-
-[limit.user]
-keyed = true
-capacity = 2
-rate = "20/s"
+[limit]
+api = { capacity = 20, rate = "100/s" }
+slow = { capacity = 2, rate = "1/60s" }
+deep = { capacity = 10, rate = "1/60s" }
+user = { keyed = true, capacity = 2, rate = "20/s" }
 "#;
 
 #[tokio::test]
@@ -131,29 +120,11 @@ async fn a_waiter_that_gives_up_takes_nothing() {
 }
 
 const SCRIPTED: &str = r#"
-[limit.gcra]
-keyed = true
-algorithm = "gcra"
-capacity = 3
-rate = "5/s"
-
-[limit.lazy]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 3
-rate = "5/s"
-
-[limit.leaky]
-keyed = true
-algorithm = "leaky-bucket"
-capacity = 3
-rate = "5/s"
-
-[limit.window]
-keyed = true
-algorithm = "sliding-window"
-limit = 3
-window = "1s"
+[limit]
+gcra = { keyed = true, algorithm = "gcra", capacity = 3, rate = "5/s" }
+lazy = { keyed = true, algorithm = "lazy-token-bucket", capacity = 3, rate = "5/s" }
+leaky = { keyed = true, algorithm = "leaky-bucket", capacity = 3, rate = "5/s" }
+window = { keyed = true, algorithm = "sliding-window", limit = 3, window = "1s" }
 "#;
 
 #[tokio::test]

@@ -13,54 +13,17 @@ use tower::{Layer, ServiceExt, service_fn};
 use super::fixture::{Fixture, patient};
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 1000
-rate = "1000/s"
-
-[limit.user]
-keyed = true
-capacity = 10
-rate = "1/60s"
-shards = 4
-
-[limit.slow]
-keyed = true
-capacity = 10
-rate = "10/s"
-
-[limit.lease]
-capacity = 10000
-rate = "10000/s"
-lease = { max = 1000, ttl = "20s" }
-
-[limit.leaky]
-algorithm = "leaky-bucket"
-capacity = 10
-rate = "1/60s"
-
-[limit.lazy]
-algorithm = "lazy-token-bucket"
-capacity = 10
-rate = "1/60s"
-
-[limit.gcra]
-algorithm = "gcra"
-capacity = 10
-rate = "1/60s"
-
-[limit.window]
-algorithm = "sliding-window"
-limit = 10
-window = "1min"
-
-[limit.shadow]
-capacity = 10
-rate = "1/60s"
-mode = "shadow"
-
-[limit.brief]
-capacity = 10
-rate = "1/60s"
+[limit]
+api = { capacity = 1000, rate = "1000/s" }
+user = { keyed = true, capacity = 10, rate = "1/60s", shards = 4 }
+slow = { keyed = true, capacity = 10, rate = "10/s" }
+lease = { capacity = 10000, rate = "10000/s", lease = { max = 1000, ttl = "20s" } }
+leaky = { algorithm = "leaky-bucket", capacity = 10, rate = "1/60s" }
+lazy = { algorithm = "lazy-token-bucket", capacity = 10, rate = "1/60s" }
+gcra = { algorithm = "gcra", capacity = 10, rate = "1/60s" }
+window = { algorithm = "sliding-window", limit = 10, window = "1min" }
+shadow = { capacity = 10, rate = "1/60s", mode = "shadow" }
+brief = { capacity = 10, rate = "1/60s" }
 "#;
 
 /// A pause takes effect within this time in µs: two polls, and their replies on a busy machine.
@@ -207,7 +170,7 @@ async fn every_algorithm_and_every_way_of_a_take_is_held() {
 
     // A removed limit leaves no pause, and one that does not exist gets none.
     fixture.bucket("brief").pause(MINUTE).await.unwrap();
-    let without = CONFIG.split("[limit.shadow]").next().unwrap();
+    let without = CONFIG.split("shadow = ").next().unwrap();
     fixture.reload(without).await;
     let left = async || fixture.redis.ask::<u64>(&["EXISTS", "topup:{topup}:pauses"]).await;
     eventually(SOON, async || left().await == 0).await;

@@ -20,18 +20,9 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.user]
-keyed = true
-shards = 16
-capacity = 10
-rate = "50/s"
-
-[limit.pure]
-keyed = true
-shards = 16
-catch_up = false
-capacity = 10
-rate = "50/s"
+[limit]
+user = { keyed = true, shards = 16, capacity = 10, rate = "50/s" }
+pure = { keyed = true, shards = 16, catch_up = false, capacity = 10, rate = "50/s" }
 "#;
 
 const LIMITS: [&str; 2] = ["user", "pure"];

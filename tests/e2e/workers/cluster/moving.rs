@@ -19,24 +19,11 @@ use super::{
 
 /// Buckets in which no token comes meanwhile, so that every one is accounted for; and one in which many do.
 const CONFIG: &str = r#"
-[limit.stock]
-capacity = 100_000
-rate = "1/366d"
-
-[limit.lazy]
-algorithm = "lazy-token-bucket"
-capacity = 100_000
-rate = "1/366d"
-
-[limit.user]
-keyed = true
-shards = 16
-capacity = 10
-rate = "1/366d"
-
-[limit.busy]
-capacity = 10
-rate = "200/s"
+[limit]
+stock = { capacity = 100_000, rate = "1/366d" }
+lazy = { algorithm = "lazy-token-bucket", capacity = 100_000, rate = "1/366d" }
+user = { keyed = true, shards = 16, capacity = 10, rate = "1/366d" }
+busy = { capacity = 10, rate = "200/s" }
 "#;
 
 const LIMITS: [&str; 3] = ["stock", "lazy", "busy"];

@@ -19,27 +19,11 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.user]
-keyed = true
-shards = 16
-capacity = 10
-rate = "50/s"
-
-[limit.login]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 3
-rate = "1/60s"
-
-[limit.many]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 1_000
-rate = "1/60s"
-
-[limit.all]
-capacity = 100
-rate = "1/60s"
+[limit]
+user = { keyed = true, shards = 16, capacity = 10, rate = "50/s" }
+login = { keyed = true, algorithm = "lazy-token-bucket", capacity = 3, rate = "1/60s" }
+many = { keyed = true, algorithm = "lazy-token-bucket", capacity = 1_000, rate = "1/60s" }
+all = { capacity = 100, rate = "1/60s" }
 "#;
 
 fn users() -> impl Iterator<Item = String> {
