@@ -181,7 +181,7 @@ impl LimitHandle {
         self.failed.store(share - share / WEIGHT + if failed { ALL / WEIGHT } else { 0 }, Relaxed);
     }
 
-    /// How likely a first take of a bucket succeeds. `rests_as_number`: the form of the bucket at rest.
+    /// The likelihood that a first take of a bucket succeeds. `rests_as_number` tells the form of the bucket at rest.
     pub(crate) fn first_takes(&self, rests_as_number: bool) -> FirstTakes {
         match self.failed.load(Relaxed) {
             0..SURE => FirstTakes::Sure,

@@ -14,7 +14,7 @@ use topup_wire::{
 };
 
 use super::{
-    peek::{LONGEST, settle, refusal},
+    peek::{LONGEST, refusal, settle},
     reply::{json_of, refused},
     state::AdminState,
 };

@@ -231,7 +231,8 @@ impl<'a> Contest<'a> {
     fn contested(&self) -> Vec<Note> {
         let differ = |(_, declared): &(&String, &Declaration)| {
             let limit = declared.limits.get(self.name);
-            declared.owner != self.config.owner && limit.is_some_and(|limit| limit.fingerprint != self.desired)
+            declared.owner != self.config.owner
+                && limit.is_some_and(|limit| limit.fingerprint != self.desired)
         };
         let note = |(daemon, declared): (&String, &Declaration)| Note::Contested {
             limit: *self.name,

@@ -198,7 +198,8 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
 
     // The daemon runs everything: a change, a removal, a sweep, its end.
     redis.ask::<()>(&["ACL", "LOG", "RESET"]).await;
-    let changed = CONFIG.replace("api = { capacity = 9, rate = \"1/60s\" }\n", "").replace("1000/s", "2000/s");
+    let changed =
+        CONFIG.replace("api = { capacity = 9, rate = \"1/60s\" }\n", "").replace("1000/s", "2000/s");
     daemon.rewrite_config(&changed);
     daemon.signal(Signal::HUP);
     daemon.wait_for_line("reloaded: ", SOON).await;

@@ -14,7 +14,8 @@ use tower_service::Service;
 
 use super::{OutgoingKey, OutgoingResponse, retry_after::pause_of};
 use crate::{
-    admission::Admission, client::Client, denied::Denied, machine::Micros, shell::clock::micros, take::Take,
+    admission::Admission, client::Client, denied::Denied, http::take_ready, machine::Micros,
+    shell::clock::micros, take::Take,
 };
 
 /// The longest wait for a token, unless set.
@@ -192,9 +193,7 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        // Only the polled service is ready, and a clone of it is not.
-        let ready = self.inner.clone();
-        let mut service = std::mem::replace(&mut self.inner, ready);
+        let mut service = take_ready(&mut self.inner);
         let layer = self.layer.clone();
         Box::pin(async move {
             let key = layer.key.key(&request);
