@@ -36,7 +36,7 @@ pub(crate) enum BucketError {
     NeedsKey(LimitName),
     #[error("limit {0} has one bucket for all")]
     HasNoKeys(LimitName),
-    #[error("limit {0} is of permits that are held at once: workers acquire and release them")]
+    #[error("limit {0} has permits in place of tokens: workers acquire and release them")]
     HasPermits(LimitName),
     #[error("no limit {0} is published")]
     Unpublished(LimitName),

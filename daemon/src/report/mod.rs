@@ -2,6 +2,7 @@
 
 mod bucket;
 mod gather;
+mod limit_row;
 mod ownership;
 mod pauses;
 
