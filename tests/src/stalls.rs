@@ -1,4 +1,4 @@
-//! A watch on the machine: how long it kept this process from running, and so perhaps the programs under test.
+//! A watch on the machine: the time for which this process, and perhaps the programs under test, could not run.
 
 use std::collections::VecDeque;
 use std::fs::read_to_string;

@@ -93,8 +93,7 @@ async fn a_change_announced_by_a_daemon_that_was_killed_is_made_by_the_next() {
     let mut daemon = ready(&at("1/h"), &redis).await;
     reload(&mut daemon, &at("2/h")).await;
     frozen(&redis).await;
-    daemon.signal(Signal::KILL);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::KILL, SOON).await;
     assert_eq!(field(&redis, "rate").await, "1/h", "a machine this slow proves nothing");
     let _next = Daemon::spawn(&at("2/h"), &redis);
     applies_from(&redis, "2/h").await;
@@ -108,8 +107,7 @@ async fn one_of_two_daemons_that_is_killed_takes_no_change_with_it() {
         reload(daemon, &at("2/h")).await;
     }
     let since = frozen(&redis).await;
-    one.signal(Signal::KILL);
-    one.wait_exit(SOON).await;
+    one.end(Signal::KILL, SOON).await;
     assert!(applies_from(&redis, "2/h").await >= since + FREEZE);
 }
 

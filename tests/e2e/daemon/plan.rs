@@ -98,8 +98,7 @@ async fn refusals_take_overs_and_restarts_are_told() {
         "{found}"
     );
     // No daemon of the owner is alive: a person has to decide.
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::TERM, SOON).await;
     let found = json(&redis, &format!("name = \"second\"\n{other}"), &[]).await;
     let refused = found["refused"][0].as_str().unwrap();
     assert!(refused.contains("no daemon of it") && refused.contains("--take-over api"), "{found}");

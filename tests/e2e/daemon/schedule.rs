@@ -126,8 +126,7 @@ async fn missed(redis: &Redis, config: &str, boundary: u64) -> (Bucket, u64) {
     let bucket = Bucket::of(redis, "api");
     let drained = bucket.drain().await.now;
     assert!(drained < boundary, "a machine this slow proves nothing");
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::TERM, SOON).await;
     eventually(SOON, async || now(redis).await > boundary + SECOND / 2).await;
     (bucket, drained)
 }

@@ -207,8 +207,7 @@ async fn hup_and_the_watch_get_along_and_the_watch_ends_by_the_config() {
     daemon.rewrite_config(&config.replace("watch = true", "watch = false"));
     daemon.wait_for_line("reloaded: nothing has changed", SOON).await;
     fs::write(&file, limit(0, 4)).unwrap();
-    daemon.rewrite_config(&config);
-    daemon.signal(Signal::HUP);
+    daemon.reload(&config);
     daemon.wait_for_line("reloaded: limit l0: capacity 3 -> 4", SOON).await;
     // Begun anew.
     fs::write(&file, limit(0, 5)).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use topup::{Client, Error};
-use topup_tests::{Cli, Daemon, Launch, Redis, SOON, Signal, eventually};
+use topup_tests::{Cli, Daemon, Launch, Redis, SOON, Signal, eventually, none_left};
 
 const CONFIG: &str = r#"
 [limit]
@@ -200,25 +200,22 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
     redis.ask::<()>(&["ACL", "LOG", "RESET"]).await;
     let changed =
         CONFIG.replace("api = { capacity = 9, rate = \"1/60s\" }\n", "").replace("1000/s", "2000/s");
-    daemon.rewrite_config(&changed);
-    daemon.signal(Signal::HUP);
+    daemon.reload(&changed);
     daemon.wait_for_line("reloaded: ", SOON).await;
     eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "topup:{api:*"]).await.is_empty()).await;
     let unknown = async || matches!(topup.limit("api").take(1).await, Err(Error::UnknownLimit { .. }));
     eventually(SOON, unknown).await;
     assert!(topup.limit("user").key("shared").take(1).await.unwrap().is_allowed());
-    daemon.rewrite_config("");
-    daemon.signal(Signal::HUP);
+    daemon.reload("");
     daemon.wait_for_line("reloaded: ", SOON).await;
     let left = async || {
         let mut left = redis.ask::<Vec<String>>(&["KEYS", "topup:{*:*}:*"]).await;
         // Marks of settled holds expire within a minute.
         left.retain(|key| !key.contains(":settled:"));
-        if left.is_empty() { Ok(()) } else { Err(left) }
+        left
     };
-    eventually(SOON, left).await;
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    none_left(SOON, left).await;
+    daemon.end(Signal::TERM, SOON).await;
     assert_eq!(refused(&redis).await, [""; 0], "the daemon needs more rights");
 }
 

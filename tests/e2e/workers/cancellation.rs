@@ -7,7 +7,7 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually};
+use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually, none_left};
 
 use super::{
     fixture::{Fixture, patient},
@@ -74,11 +74,7 @@ async fn takes_given_up_leave_no_key_once_the_buckets_are_full() {
         let after = Duration::from_micros(rng.random_range(0..200));
         let _ = timeout_by_polls(&bucket, after).await;
     }
-    eventually(SOON, async || {
-        let keys = fixture.bucket_keys().await;
-        if keys.is_empty() { Ok(()) } else { Err(keys) }
-    })
-    .await;
+    none_left(SOON, async || fixture.bucket_keys().await).await;
 }
 
 #[tokio::test]
@@ -100,11 +96,7 @@ async fn a_late_command_without_a_waiter_leaves_no_key() {
         if stats.contains("cmdstat_decr:") { Ok(()) } else { Err(stats) }
     };
     eventually(SOON, commands).await;
-    eventually(SOON, async || {
-        let keys = fixture.bucket_keys().await;
-        if keys.is_empty() { Ok(()) } else { Err(keys) }
-    })
-    .await;
+    none_left(SOON, async || fixture.bucket_keys().await).await;
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ impl Judgement {
     /// Law 2: not starved of more than this share of what a perfect bucket had given, nor given more.
     #[track_caller]
     pub(super) fn within(self, share: f64) -> Self {
-        // One token more or less is a matter of which instant within a take counts.
+        // A take counts at some instant between its question and its answer, which may make a difference of one token.
         let off = (self.allowed as f64 - self.ideal as f64).abs() - 1.0;
         assert!(off <= share * self.ideal as f64 + self.late, "law 2: {self:?}");
         self

@@ -48,8 +48,7 @@ async fn buckets_are_set_and_drained_and_limits_paused_whether_a_daemon_lives_or
     let mut daemon = ready(CONFIG, &redis).await;
     for alive in [true, false] {
         if !alive {
-            daemon.signal(Signal::KILL);
-            daemon.wait_exit(SOON).await;
+            daemon.end(Signal::KILL, SOON).await;
         }
         let table = done(&redis, "limits").await;
         let row = |name: &str| table.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
