@@ -25,7 +25,7 @@ pub(crate) enum Rule {
     Brisk,
     /// One a minute for each key, 10 at once.
     Rare,
-    /// One token, and another an hour later: denied as good as always.
+    /// One token, and another each hour. Nearly all takes are denied.
     Slow,
     /// As [`Rule::Deep`], and each key is a limit of its own: see [`apart`].
     Apart,
@@ -49,7 +49,7 @@ pub(crate) enum Form {
     Lazy,
     Gcra,
     Leaky,
-    /// Windows of the rule's period admit its tokens. Their limits know no capacity.
+    /// Windows as long as the rule's period, which admit its tokens. Such limits have no capacity.
     Fixed,
     Counter,
     Log,
@@ -227,7 +227,7 @@ pub(crate) fn apart_name(limit: usize) -> String {
     format!("limit-{limit}")
 }
 
-/// topup's config of `limits` limits that say what [`Rule::Apart`] says, but for the capacity of the first.
+/// A config of topup with `limits` limits under the terms of [`Rule::Apart`]. The first has another capacity.
 pub(crate) fn apart(url: &str, limits: usize, first: u64) -> String {
     let mut text = format!("[redis]\nurl = \"{url}\"\n");
     for limit in 0..limits {

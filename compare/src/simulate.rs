@@ -76,7 +76,7 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
     );
     ensure!(
         !limit.algorithm.has_permits(),
-        "limit {} is of permits that are held at once, and a trace tells no releases",
+        "limit {} has permits in place of tokens, and a trace tells no releases",
         limit.name
     );
     // Schedules name instants of the calendar, too: the terms are those in force at the beginning.

@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// Redis carries a command out.
+    /// Redis executes a command.
     fn arrives(
         &mut self,
         task: usize,

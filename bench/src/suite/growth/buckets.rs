@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// A bucket as far from full as these is credited every 102.4 s: each about once. One look of that length is a round.
+/// The length of a round. A bucket as far from full as these is credited every 102.4 s, so a round credits each about once.
 const WINDOW: Duration = Duration::from_millis(102_600);
 /// A million takes by script last some 15 s here; a machine on which they last longer has shown enough.
 const FILLED_WITHIN: Duration = Duration::from_secs(90);
