@@ -5,8 +5,8 @@
 --       6 and on, new denied takes of each key
 -- Reply the time in µs for which each key is to be blocked, 0 for none. Empty if the limit has no record. Then nothing
 --       was done.
--- State of a key is denied, since, blocks and until. They are its denied takes from the instant `since` on, its blocks so
---       far, and the end of the last block.
+-- State of a key is denied, since, blocks and until. They are its denied takes from the instant `since` on, its blocks
+--       so far, and the end of the last block.
 -- Laws  4. A limit that was removed meanwhile gets no key back.
 --       Takes that are denied within a block count for nothing. A key that stays free for as long as its last block
 --       took begins anew.

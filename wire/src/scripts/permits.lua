@@ -14,11 +14,12 @@
 -- Reply {now, ttl, limit, held, waiting, wait, states, granted}. Held, waiting and wait are of the first key.
 --       ttl: 0 if no such limit is published
 --       wait: µs until the time of the first holder is over
---       states: of each id, 1 holds, 2 waits, 0 neither, -2 asks for more than the limit. Release tells the state before
+--       states: of each id, 1 holds, 2 waits, 0 neither, -2 asks for more than the limit. Release tells the state
+--       before
 --       granted: the ids that this call moved from waiting to holding
 -- Laws  4 7.
---       1. Never more than `limit` holders, unless the limit was lowered. A lease once told is never shortened. A holder
---       that counts from the sending of its renewal therefore ends before its place does.
+--       1. Never more than `limit` holders, unless the limit was lowered. A lease once told is never shortened. A
+--       holder that counts from the sending of its renewal therefore ends before its place does.
 --       5. After a step of the clock back, no place is taken for longer than the longest ttl that may apply.
 --       FIFO. A place goes to the first waiter that is alive, and no call overtakes waiters.
 --       Once. A holder whose time is over is not renewed, and its release frees nothing.

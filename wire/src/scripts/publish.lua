@@ -9,7 +9,8 @@
 --       swept
 --       4 announced. The record is frozen, and nothing else was changed. Tell the workers, and publish again
 --       FREEZE_MICROS after they were told
--- Laws  6. The cost of a change does not depend on the number of buckets, since the due index becomes the previous index.
+-- Laws  6. The cost of a change does not depend on the number of buckets, since the due index becomes the previous
+--       index.
 --       1. While a record is frozen, workers take by script. After a change, therefore, no bare DECR relies on the
 --       previous terms.
 assert(#KEYS == 3 and #ARGV >= 4 and #ARGV % 2 == 0, 'publish takes 3 keys, 2 instants and pairs of fields and values')

@@ -34,8 +34,8 @@ local function counted(terms, number)
 end
 
 -- Parses a value at rest. Returns form, tag, count or full instant, and hold, or nil where `text` is none. A number at
--- rest has form r. Its tag is `present`, or empty where it names other terms. A bucket in debt has form d, with tag, debt,
--- hold, and the instant of the debt.
+-- rest has form r. Its tag is `present`, or empty where it names other terms. A bucket in debt has form d, with tag,
+-- debt, hold, and the instant of the debt.
 local function parse_rest(text, present)
   if text and #text == NUMBER_LENGTH and string.byte(text) == NUMBER_FORM then
     local same = present and tonumber(string.sub(text, 2, 2)) == present % NUMBER_TERMS + 1

@@ -9,12 +9,13 @@
 --       3 1 if a bucket at rest may become a counter, else 0
 --       4 tokens that this worker took by bare commands that may have met a full bucket. 0 if not given
 --         charge: the most debt after it
---         put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not known
+--         put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not
+--         known
 --       5 given if the reply is to be all numbers
 --         put-in, fill: the longest time in µs for which a worker has tokens in hand
 --       6 put-in, fill: tokens that no caller got. They are lost where other workers have taken since
--- Reply {verdict, tokens, capacity, wait, headroom, now, granted, counting}. If all of a take or a share was granted, of
---       a bucket with a rate and catch-up, only one number: headroom * 2 + counting.
+-- Reply {verdict, tokens, capacity, wait, headroom, now, granted, counting}. If all of a take or a share was granted,
+--       of a bucket with a rate and catch-up, only one number: headroom * 2 + counting.
 --       verdict: 1 allowed or done, 0 denied, -1 no such limit, -2 count above capacity, 2 to be put in again after
 --       `wait`
 --       wait: µs until a denied take would be allowed, or where no token is left, until the next one

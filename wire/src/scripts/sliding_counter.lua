@@ -2,8 +2,9 @@
 -- that ends now. Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken, before}.
 -- The current window begins at a multiple of its length. `taken` and `before` are the tokens taken in it and in the one
 -- before. A bucket without tokens that count has no key.
--- Laws  4 7. Takes of the earlier window count as spread evenly. The limit is exact where they were, and less than twice
---       the limit is taken in any window. Never more than the limit in a window that begins at a multiple of its length.
+-- Laws  4 7. Takes of the earlier window count as spread evenly. The limit is exact where they were, and less than
+--       twice the limit is taken in any window. Never more than the limit in a window that begins at a multiple of its
+--       length.
 --       5. After a step of the clock back, the window begins anew with its tokens.
 --       6. The tokens that count at a change count in the window that is current then under the new terms.
 local function sliding_counter(record, state, now, operation, count)
