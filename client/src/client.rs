@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// Takes so far that Redis did not decide, so that an [outage policy](OnOutage) did.
+    /// Takes so far that Redis did not decide, so that an [outage policy](crate::OnOutage) did.
     pub fn undecided(&self) -> u64 {
         self.shared().outages.undecided()
     }

@@ -56,7 +56,7 @@ impl RateLimitLayer {
 
     /// The outage policy, for requests that Redis does not decide. It goes before the policies of the limits and of the
     /// client. Where none is set, requests pass. [`Client::undecided`] counts them, the log says when an outage begins and
-    /// ends, and the response's [`Outcome`] has the reason.
+    /// ends, and the response's [`Outcome`](super::Outcome) has the reason.
     pub fn on_outage(self, on_outage: OnOutage) -> Self {
         self.with(|settings| settings.on_outage = Some(on_outage))
     }
