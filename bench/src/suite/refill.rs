@@ -90,14 +90,17 @@ async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> 
     if rule == Rule::Filling {
         fill(&mut bench.fixture, rule, buckets).await?;
     }
-    let raw = Measurement {
-        tasks: 8,
-        ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
-    };
+    let raw = raw_meanwhile(bench);
     let busy = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     bench.fixture.kill_daemon().await;
     let idle = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     Ok(Looked { cost, busy, idle })
+}
+
+/// Bare `DECR`s of 8 tasks, beside a refill.
+pub(super) fn raw_meanwhile(bench: &Bench<'_>) -> Measurement {
+    let time = bench.choices.time() * 2;
+    Measurement { tasks: 8, ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, time) }
 }
 
 /// Brings `buckets` buckets of `rule` below full, on an empty Redis.

@@ -3,7 +3,7 @@
 use topup_tests::{Daemon, Launch, NotifySocket, Redis, SOON, eventually};
 use topup_wire::reply::Verdict;
 
-use super::{bucket::Bucket, is_late_by_seconds, looked, now, ready};
+use super::{bucket::Bucket, is_late_by_seconds, left_alone, looked, now, ready};
 
 /// A token every 10 ms, credited at each tick, and room for all of a test's.
 const LIMIT: &str =
@@ -45,10 +45,7 @@ async fn it_waits_for_a_redis_that_comes_late_and_says_so_once() {
 
 #[tokio::test]
 async fn a_redis_that_comes_back_empty_gets_everything_again() {
-    let mut redis = Redis::tcp().await;
-    let mut daemon = ready(LIMIT, &redis).await;
-    redis.server.kill().unwrap();
-    daemon.wait_for_line("Redis is away", SOON).await;
+    let (mut redis, mut daemon) = left_alone(LIMIT).await;
     redis.restart().await;
     daemon.wait_for_line("Redis is back", SOON).await;
     daemon.wait_for_line("publishing again", SOON).await;

@@ -42,6 +42,15 @@ async fn ready(config: &str, redis: &Redis) -> Daemon {
     daemon
 }
 
+/// A daemon that was ready, and has noticed that its Redis is killed.
+async fn left_alone(config: &str) -> (Redis, Daemon) {
+    let mut redis = Redis::tcp().await;
+    let mut daemon = ready(config, &redis).await;
+    redis.server.kill().unwrap();
+    daemon.wait_for_line("Redis is away", SOON).await;
+    (redis, daemon)
+}
+
 /// Gives a daemon another config and waits until it has read it.
 async fn reload(daemon: &mut Daemon, config: &str) {
     daemon.reload(config);

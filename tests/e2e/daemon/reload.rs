@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use topup_tests::{Launch, Redis, SOON, Signal, eventually};
 
-use super::{bucket::Bucket, looked, ready};
+use super::{bucket::Bucket, left_alone, looked, ready};
 
 const SLOW: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 10\nrate = \"5/s\"\n\
                     [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n";
@@ -132,10 +132,7 @@ async fn another_redis_that_is_overruled_takes_no_restart() {
 
 #[tokio::test]
 async fn a_change_made_while_redis_is_away_is_published_when_it_is_back() {
-    let mut redis = Redis::tcp().await;
-    let mut daemon = ready(SLOW, &redis).await;
-    redis.server.kill().unwrap();
-    daemon.wait_for_line("Redis is away", SOON).await;
+    let (mut redis, mut daemon) = left_alone(SLOW).await;
     daemon.reload(FAST);
     daemon.wait_for_line("reloaded: limit api", SOON).await;
     redis.restart().await;

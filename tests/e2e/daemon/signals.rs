@@ -2,7 +2,7 @@
 
 use topup_tests::{Daemon, Launch, Redis, SOON, Signal};
 
-use super::{GONE, ready};
+use super::{GONE, left_alone, ready};
 
 const LIMIT: &str = "[limit.api]\ncapacity = 10\nrate = \"5/s\"\n";
 
@@ -32,10 +32,7 @@ async fn term_ends_it_while_redis_hangs() {
 
 #[tokio::test]
 async fn term_ends_it_while_redis_is_away() {
-    let mut redis = Redis::tcp().await;
-    let mut daemon = ready(LIMIT, &redis).await;
-    redis.server.kill().unwrap();
-    daemon.wait_for_line("Redis is away", SOON).await;
+    let (_redis, mut daemon) = left_alone(LIMIT).await;
     assert!(daemon.end(Signal::TERM, GONE).await.success());
 }
 

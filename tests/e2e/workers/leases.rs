@@ -61,10 +61,7 @@ async fn worker_processes_with_leases_keep_the_law_under_overload() {
     let judgement = Oracle::new(100, 200.0).judge(&attempts).never_over();
     println!("{judgement:?}");
     // A worker that is kept from running loses the tokens it has in hand.
-    assert!(
-        !stalls.below(Duration::from_millis(50), "the share") || judgement.share() >= 0.9,
-        "{judgement:?}"
-    );
+    judgement.gives_most(&stalls);
 }
 
 #[tokio::test]

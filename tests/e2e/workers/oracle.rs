@@ -1,6 +1,8 @@
 //! Judges the answers to workers by the laws alone: it knows nothing of counters, ticks or scripts.
 
-use topup_tests::Attempt;
+use std::time::Duration;
+
+use topup_tests::{Attempt, Stalls};
 
 use super::windows::Windows;
 
@@ -128,6 +130,13 @@ impl Judgement {
     /// Takes allowed, as a share of those that a perfect bucket allows.
     pub(super) fn share(&self) -> f64 {
         self.allowed as f64 / self.ideal as f64
+    }
+
+    /// At least nine tenths of what a perfect bucket gives, unless the machine stood still.
+    #[track_caller]
+    pub(super) fn gives_most(self, stalls: &Stalls) {
+        let is_judged = stalls.below(Duration::from_millis(50), "the share");
+        assert!(!is_judged || self.share() >= 0.9, "{self:?}");
     }
 
     /// Law 1: never over, in any window.

@@ -11,13 +11,8 @@ use crate::{
     catalog::Curve,
     closed_loop,
     fixture::credited,
-    limiter::kind::Limiter,
-    measurement::Measurement,
     rules::{self, Rule},
-    suite::{
-        bench::{Bench, KEYS},
-        refill,
-    },
+    suite::{bench::Bench, refill},
 };
 
 /// The length of a round. A bucket as far from full as these is credited every 102.4 s, so a round credits each about once.
@@ -74,10 +69,7 @@ async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]
     sleep(SETTLE).await;
     let bytes = bench.fixture.counters().await?.memory - empty;
     let works = [work(bench).await?];
-    let raw = Measurement {
-        tasks: 8,
-        ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
-    };
+    let raw = refill::raw_meanwhile(bench);
     let with = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     bench.fixture.kill_daemon().await;
     let without = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
