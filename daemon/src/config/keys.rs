@@ -2,7 +2,11 @@
 //!
 //! The parser reads by these tables, and schema and reference page are made of them.
 
-use topup_wire::limit::{Algorithm, MAX_TOKENS, MAX_WINDOW_TOKENS, Mode, OnAbandon, OnChange, OnOutage};
+use topup_wire::limit::{
+    Algorithm, MAX_TOKENS, MAX_WINDOW_TOKENS, MOST_WEIGHT, Mode, OnAbandon, OnChange, OnOutage,
+};
+
+use super::parts;
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,8 @@ pub(super) enum Kind {
     Assigned(&'static [ConfigKey]),
     /// An instant, as a date of TOML or as a text.
     Instant,
+    /// Whole numbers up to this by any text.
+    Weights(u64),
 }
 
 /// The problem of a rate where the limit has none: in a schedule, or in a candidate.
@@ -225,6 +231,18 @@ pub(super) const LIMIT: &[ConfigKey] = &[
         r#"refill = { cron = "0 0 0 1 * *", timezone = "Europe/Berlin" }"#,
         Kind::Table(REFILL),
         "Instants that fill every bucket, in place of `rate`; for `token-bucket`.",
+    ),
+    key(
+        "share",
+        r#"share = "borrow""#,
+        Kind::Words(shares),
+        "Divides capacity and rate among `parts`. What some of them leave is lent to the others. For limits with a rate.",
+    ),
+    key(
+        "parts",
+        r#"parts = { acme = 3, beta = 1, "*" = 1 }"#,
+        Kind::Weights(MOST_WEIGHT),
+        "The weight of a key among all, or of the keys that match a pattern with a `*` at its end; `\"*\"` is for all other keys. Up to 100; for `share`.",
     ),
     key("keyed", "keyed = true", Kind::Flag, "Whether there is one bucket for each key, or one for all.")
         .or("false"),
@@ -424,7 +442,11 @@ const TIMEZONE: ConfigKey =
     key("timezone", r#"timezone = "Europe/Berlin""#, Kind::Text, "Time zone of `cron`.").or(r#""UTC""#);
 
 fn algorithms() -> Vec<&'static str> {
-    Algorithm::WITH_PERMITS.iter().map(|algorithm| algorithm.as_str()).collect()
+    Algorithm::EVERY.iter().map(|algorithm| algorithm.as_str()).collect()
+}
+
+fn shares() -> Vec<&'static str> {
+    parts::WORDS.to_vec()
 }
 
 fn on_change() -> Vec<&'static str> {

@@ -24,7 +24,8 @@ const SHARED: [&str; 11] = [
 ];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 6] = [
+const ALGORITHMS: [&str; 7] = [
+    "fair_shares",
     "fixed_window",
     "lazy_token_bucket",
     "leaky_bucket",
@@ -100,6 +101,9 @@ impl Source {
         let upon = match () {
             () if header.contains("Runs after time.lua, bucket.lua and packed_state.lua.") => {
                 ["time", "bucket", "packed_state"].as_slice()
+            }
+            () if header.contains("Runs after time.lua, bucket.lua and fair_shares.lua.") => {
+                &["time", "bucket", "fair_shares"]
             }
             () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
                 &["time", "bucket", "rest"]
