@@ -278,6 +278,11 @@ impl FairShares {
         if is_good { self.parts[index].loan } else { 0 }
     }
 
+    /// Whether the next take in need deals.
+    const fn is_due(&self, now: u64) -> bool {
+        now >= self.dealt + self.period || self.dealt > now
+    }
+
     /// The tokens that the part may take.
     fn at_hand(&self, index: usize, now: u64, fault: Option<ShareFault>) -> u64 {
         (self.parts[index].tokens + self.lent(index, now, fault)).min(self.tokens)
@@ -298,7 +303,7 @@ impl FairShares {
         let is_whole = matches!(operation, Operation::Take(_) | Operation::Peek(_));
         let mut changed = false;
         let short = takes && count > self.at_hand(index, now, fault) && !(is_whole && count > capacity);
-        if short && (now >= self.dealt + self.period || self.dealt > now) {
+        if short && self.is_due(now) {
             for other in 0..self.parts.len() {
                 self.credit_part(terms, other, now);
             }
@@ -323,7 +328,7 @@ impl FairShares {
         if short && settled.granted < count && part.used >= 0 && !matches!(operation, Operation::Peek(_)) {
             (part.used, changed) = (-1, true);
         }
-        if settled.missing > 0 {
+        if settled.missing > 0 && !self.is_due(now) {
             let goal = settled.tokens.max(0) as u64 + settled.missing;
             settled.wait = self.wait_for(index, goal, now, fault);
         }

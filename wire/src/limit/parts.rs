@@ -63,7 +63,9 @@ pub enum PartsError {
         least: u128,
     },
     /// A rate that cannot be divided exactly.
-    #[error("the rate of part {0:?} has no exact form: write smaller weights, or a rate of fewer tokens")]
+    #[error(
+        "the rate of part {0:?} has no exact form: write smaller weights, or fewer tokens in a shorter interval"
+    )]
     Rate(String),
 }
 

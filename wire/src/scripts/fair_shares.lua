@@ -218,11 +218,12 @@ local function fair_shares(record, state, now, operation, count, key, lists)
   local function lent()
     return total.dealt <= now and now < total.dealt + total.period and part.loan or 0
   end
+  local function is_due() return now >= total.dealt + total.period or total.dealt > now end
   local takes = operation ~= 'refund' and operation ~= 'reset'
   local is_whole = operation == 'take' or operation == 'peek'
   local short = takes and count > math.min(part.tokens + lent(), total.tokens)
     and not (is_whole and count > part.capacity)
-  if short and (now >= total.dealt + total.period or total.dealt > now) and (parts or load_parts()) then
+  if short and is_due() and (parts or load_parts()) then
     part.used, dealt = -1, true
     deal()
   end
@@ -245,8 +246,9 @@ local function fair_shares(record, state, now, operation, count, key, lists)
     total.dealt, tokens = 0, math.min(part.tokens, total.tokens)
   end
 
+  -- Where a deal is due, the next take in need gets a loan at once, or learns how long to wait.
   local wait = 0
-  if missing > 0 then
+  if missing > 0 and not is_due() then
     local goal, next_deal = tokens + missing, total.dealt + total.period
     local function reached(bucket, more)
       return more > 0 and instant(bucket.at, more, bucket.n, bucket.p) or now
