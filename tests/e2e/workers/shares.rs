@@ -112,6 +112,8 @@ async fn each_has_its_part_and_borrows_what_the_others_leave() {
         together.iter().map(|had| (had / time_together).round()).collect::<Vec<_>>(),
         halves.iter().map(|had| (had / time_halves).round()).collect::<Vec<_>>(),
     );
+    let stats: String = fixture.redis.ask(&["INFO", "commandstats"]).await;
+    println!("{}", stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap_or_default());
     // Never over, whatever the machine does.
     assert!(all as f64 <= 200.0 + 400.0 * time_all + 1.0, "{all} in {time_all} s");
     if stalls.worst() > LATE {
