@@ -52,7 +52,7 @@ struct World {
     terms: ShareTerms,
     state: Option<FairShares>,
     fault: Option<ShareFault>,
-    /// Of the total, and of each part in the order of the terms.
+    /// The total, and each part in the order of the terms.
     total: Ideal,
     own: Vec<Ideal>,
     /// Tokens of each part.
@@ -67,7 +67,7 @@ struct World {
 pub fn run_shares(seed: u64, fault: Option<ShareFault>) -> Result<u64, String> {
     let mut dice = Dice::new(seed);
     let tenants = dice.pick(&[1, 4, 4, 16, 16, 64]);
-    let limit = limit(&mut dice, tenants);
+    let limit = limit(&mut dice, tenants)?;
     let record = Record::new(&limit, BEGIN);
     let terms = ShareTerms::new(&limit, record);
     let own = terms.parts().iter().map(|part| Ideal::full(part.capacity, part.pace, BEGIN)).collect();
@@ -80,31 +80,33 @@ pub fn run_shares(seed: u64, fault: Option<ShareFault>) -> Result<u64, String> {
         world.storm()?;
         world.segment()?;
         if world.dice.chance(2, 3) {
-            world.change();
+            world.change()?;
         }
     }
     Ok(world.takes)
 }
 
 /// A limit of so many parts.
-fn limit(dice: &mut Dice, tenants: u64) -> Limit {
+fn limit(dice: &mut Dice, tenants: u64) -> Result<Limit, String> {
     let names = (1..tenants).map(|i| format!("t{i}")).chain(["*".to_owned()]);
     let parts: Vec<(String, u64)> = names.map(|name| (name, dice.of(1..=5))).collect();
     let weights: u64 = parts.iter().map(|(_, weight)| weight).sum();
     let capacity = weights * dice.of(1..=30) + dice.of(0..=2);
     // Full within 50 ms to 5 s.
     let rate = Rate::new((capacity * dice.of(200..=20_000)).div_ceil(1_000), Duration::from_secs(1));
-    let terms = Terms {
-        capacity: Capacity::new(capacity).unwrap_or_else(|error| panic!("{error}")),
-        supply: Supply::Rate(rate.unwrap_or_else(|error| panic!("{error}"))),
-    };
-    let name = "api".parse().unwrap_or_else(|error| panic!("{error}"));
-    Limit {
-        parts: Parts::new(parts).unwrap_or_else(|error| panic!("{error}")),
+    let terms =
+        Terms { capacity: Capacity::new(capacity).map_err(text)?, supply: Supply::Rate(rate.map_err(text)?) };
+    let name = "api".parse().map_err(text)?;
+    Ok(Limit {
+        parts: Parts::new(parts).map_err(text)?,
         tick: Duration::from_millis(dice.pick(&[20, 100, 100, 1_000])),
         on_change: dice.pick(&[OnChange::Keep, OnChange::Keep, OnChange::Proportional, OnChange::Reset]),
         ..Limit::plain(name, Algorithm::FairShares, terms)
-    }
+    })
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 // === impl World ===
@@ -321,11 +323,11 @@ impl World {
     }
 
     /// Another capacity or rate, and other weights and parts.
-    fn change(&mut self) {
+    fn change(&mut self) -> Result<(), String> {
         let tenants =
             if self.dice.chance(1, 3) { self.dice.pick(&[1, 4, 16]) } else { self.own.len() as u64 };
         let before: Vec<String> = self.terms.parts().iter().map(|part| part.name.clone()).collect();
-        let changed = limit(&mut self.dice, tenants);
+        let changed = limit(&mut self.dice, tenants)?;
         let mut record = self.terms.record.changed(&changed, self.now);
         // Weights alone change something, too.
         record.since = self.now;
@@ -353,6 +355,7 @@ impl World {
         self.own = own;
         // The daemon touches the state, so that it expires by these terms.
         FairShares::settle(&self.terms, &mut self.state, "*", Operation::Refund(0), self.now, self.fault);
+        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
--- Settles one part of a limit with fair shares: every operation on it. Runs after time.lua, bucket.lua and
--- fair_shares.lua.
+-- Settles one part of a limit with fair shares: every operation on it. Runs after
+-- fair_shares_packed.lua, time.lua, bucket.lua and fair_shares.lua.
 -- KEYS  1 record  2 state
 -- ARGV  1 operation: take, peek, share, charge, refund or reset  2 count, up to 2^53, as in settle.lua  3 the key
 --       4 of a peek, optional: parts, for a list of all parts

@@ -21,7 +21,8 @@ static SLIDING_WINDOW: LazyLock<Script> =
     script!("windows.lua" "sliding_window.lua" "script_only.lua", after "take_packed.lua");
 static SLIDING_COUNTER: LazyLock<Script> =
     script!("state.lua" "windows.lua" "sliding_counter.lua" "script_only.lua", after "take_packed.lua");
-pub(super) static FAIR_SHARES: LazyLock<Script> = script!("fair_shares.lua" "fair_shares_only.lua");
+pub(super) static FAIR_SHARES: LazyLock<Script> =
+    script!("fair_shares.lua" "fair_shares_only.lua", after "fair_shares_packed.lua");
 
 /// The bare `DECRBY` of a counter: the tokens left, below 0 when there were fewer to take.
 ///

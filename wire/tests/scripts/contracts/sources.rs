@@ -9,8 +9,9 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMG
      PEXPIREAT PTTL RENAME RPUSH SET SETBIT TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 11] = [
+const SHARED: [&str; 12] = [
     "bucket",
+    "fair_shares_packed",
     "lazy",
     "packed_state",
     "records_as_arguments",
@@ -102,8 +103,8 @@ impl Source {
             () if header.contains("Runs after time.lua, bucket.lua and packed_state.lua.") => {
                 ["time", "bucket", "packed_state"].as_slice()
             }
-            () if header.contains("Runs after time.lua, bucket.lua and fair_shares.lua.") => {
-                &["time", "bucket", "fair_shares"]
+            () if header.contains("and fair_shares.lua.") => {
+                &["fair_shares_packed", "time", "bucket", "fair_shares"]
             }
             () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
                 &["time", "bucket", "rest"]
