@@ -54,6 +54,7 @@ mod daemons;
 mod dice;
 mod fault;
 mod generator;
+mod ideal;
 mod in_flight;
 mod mishaps;
 mod oracle;

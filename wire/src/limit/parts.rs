@@ -143,8 +143,8 @@ impl Parts {
         self.iter().map(part).collect()
     }
 
-    /// The time between two deals of the pool, in µs: a tick, or less where the smallest part would be full sooner of all
-    /// that the others leave.
+    /// The time between two deals of the pool, in µs: a tick, or half the time in which the whole rate fills the smallest
+    /// part, if that is less. Many parts need more.
     ///
     /// # Errors
     /// The same as of [`under`](Self::under).

@@ -1,18 +1,20 @@
 //! The twin of `fair_shares.lua`: a limit whose parts lend to each other.
 
+mod begun;
+mod deal;
+
 use std::sync::Arc;
 
 use topup_wire::{
     bucket::{Operation, Pace},
     constants::EXACT,
-    limit::{Limit, OnChange, Part, Parts},
+    limit::{Limit, Part, Parts},
     reply::{Settled, Verdict},
 };
 
 use crate::{
     apply::{apply, unknown, without_debt},
-    record::{PreviousTerms, Record},
-    time::Credit,
+    record::Record,
 };
 
 /// The terms of a limit with fair shares.
@@ -96,13 +98,6 @@ pub enum ShareFault {
     FillsOnChange,
 }
 
-/// A part in need during a deal.
-struct Needy {
-    index: usize,
-    need: f64,
-    weight: f64,
-}
-
 // === impl ShareTerms ===
 
 impl ShareTerms {
@@ -175,84 +170,6 @@ impl FairShares {
             *state = Some(work);
         }
         settled
-    }
-
-    /// The state under `terms`, from one under earlier terms or from none.
-    fn begun(terms: &ShareTerms, before: Option<&Self>, now: u64, fault: Option<ShareFault>) -> Self {
-        let record = &terms.record;
-        let (tokens, at) = record.absent(now);
-        let mut begun = Self {
-            since: record.since,
-            capacity: record.capacity,
-            pace: record.pace,
-            tokens: tokens as u64,
-            at,
-            dealt: 0,
-            period: terms.period,
-            expires: 0,
-            lends: false,
-            under: terms.under.clone(),
-            parts: Vec::with_capacity(terms.under.len()),
-        };
-        let empty = |part: &Part, tokens: u64, at: u64| SharePart {
-            capacity: part.capacity,
-            pace: part.pace,
-            tokens,
-            at,
-            loan: 0,
-            used: 0,
-            carry: 0.0,
-        };
-        let Some(before) = before else {
-            for part in terms.under.iter() {
-                // Doubles, as in Lua.
-                let some = match begun.tokens >= record.capacity {
-                    true => part.capacity,
-                    false => (tokens as f64 / record.capacity as f64 * part.capacity as f64) as u64,
-                };
-                begun.parts.push(empty(part, some, part.pace.start(now)));
-            }
-            return begun;
-        };
-        let since = record.since.min(now);
-        let changed = |to: Record, capacity: u64, pace: Pace, tokens: u64, at: u64| {
-            let previous = PreviousTerms { capacity, pace, filled: 0, on_change: OnChange::Keep };
-            let (tokens, at) = Record { since, capacity, ..to }.migrate(previous, tokens as i64, at);
-            let (tokens, at) = match record.on_change {
-                OnChange::Keep => (tokens, at),
-                OnChange::Reset => (to.capacity as i64, at),
-                // Doubles, as in Lua.
-                OnChange::Proportional => {
-                    let tokens = tokens as f64 * record.capacity as f64 / before.capacity as f64;
-                    (tokens as i64, to.pace.start(since))
-                }
-            };
-            (tokens.min(to.capacity as i64), at)
-        };
-        let (tokens, at) = changed(*record, before.capacity, before.pace, before.tokens, before.at);
-        let (tokens, at) = record.credit(tokens, at, now);
-        (begun.tokens, begun.at) = (tokens as u64, at);
-        let mut left = begun.tokens;
-        for part in terms.under.iter() {
-            let to = terms.under(part);
-            let same = before.under.iter().position(|one| one.name == part.name).map(|i| before.parts[i]);
-            let (tokens, at) = match same {
-                Some(same) => changed(to, same.capacity, same.pace, same.tokens, same.at),
-                None => {
-                    let is_full = record.on_change == OnChange::Reset;
-                    (if is_full { part.capacity as i64 } else { 0 }, part.pace.start(since))
-                }
-            };
-            let (mut tokens, at) = to.credit(tokens, at, now);
-            if fault == Some(ShareFault::FillsOnChange) {
-                tokens = part.capacity as i64;
-            } else {
-                tokens = tokens.min(left as i64);
-                left -= tokens as u64;
-            }
-            begun.parts.push(empty(part, tokens as u64, at));
-        }
-        begun
     }
 
     fn credit_total(&mut self, terms: &ShareTerms, now: u64, fault: Option<ShareFault>) {
@@ -381,95 +298,6 @@ impl FairShares {
         }
         let by_total = reached(self.pace, self.at, goal.saturating_sub(self.tokens));
         by_own.max(by_total).saturating_sub(now)
-    }
-
-    /// Takes all loans back, and deals the pool.
-    fn deal(&mut self, now: u64, fault: Option<ShareFault>) {
-        // Doubles, as in Lua.
-        let exact = |capacity: u64, pace: Pace, tokens: u64, at: u64| {
-            let tokens = tokens as f64 + now.saturating_sub(at) as f64 * pace.n as f64 / pace.p as f64;
-            tokens.min(capacity as f64)
-        };
-        let (mut own, mut ahead, mut needy) = (0.0, 0.0, Vec::new());
-        (self.dealt, self.lends) = (now, false);
-        for (index, part) in self.parts.iter_mut().enumerate() {
-            let tokens = match fault {
-                Some(ShareFault::LendsFractions) => part.tokens as f64,
-                _ => exact(part.capacity, part.pace, part.tokens, part.at),
-            };
-            let more = self.period as f64 * part.pace.n as f64 / part.pace.p as f64;
-            let soon = (tokens + more).min(part.capacity as f64);
-            (own, ahead) = (own + tokens, ahead + soon);
-            if part.used != 0 {
-                let need = if part.used < 0 { f64::INFINITY } else { (2 * part.used + 1) as f64 };
-                let weight = match fault {
-                    Some(ShareFault::DealsEvenly) => 1.0,
-                    _ => part.pace.n as f64 / part.pace.p as f64,
-                };
-                needy.push(Needy { index, need, weight });
-            } else {
-                part.carry = 0.0;
-                self.lends |= soon == part.capacity as f64;
-            }
-            part.used = 0;
-            if fault != Some(ShareFault::KeepsLoans) {
-                part.loan = 0;
-            }
-        }
-        let most = exact(self.capacity, self.pace, self.tokens, self.at);
-        let pool = match fault {
-            Some(ShareFault::LendsOwn) => most,
-            Some(ShareFault::LendsRoom) => most - own,
-            Some(ShareFault::NeverDeals) => 0.0,
-            _ => (most - own).min(self.capacity as f64 - ahead),
-        };
-        let pool = pool.floor().max(0.0);
-        self.lends |= pool > 0.0;
-        self.deal_to(needy, pool);
-    }
-
-    /// Deals `rest` tokens to the parts in need: the smallest needs first, then by weight. Doubles, as in Lua.
-    fn deal_to(&mut self, mut needy: Vec<Needy>, mut rest: f64) {
-        needy.sort_by(|one, other| (one.need / one.weight).total_cmp(&(other.need / other.weight)));
-        let sum = |needy: &[Needy]| needy.iter().map(|one| one.weight).fold(0.0, |sum, weight| sum + weight);
-        let (mut first, mut weights) = (0, sum(&needy));
-        while let Some(one) = needy.get(first) {
-            let fits = one.need <= rest && one.need * weights <= rest * one.weight;
-            if !fits {
-                break;
-            }
-            let part = &mut self.parts[one.index];
-            part.loan += one.need as u64;
-            part.carry = 0.0;
-            rest -= one.need;
-            weights -= one.weight;
-            first += 1;
-        }
-        if first == needy.len() {
-            first = 0;
-        }
-        let takers = &mut needy[first..];
-        let (mut left, weights) = (rest, sum(takers));
-        for one in takers.iter() {
-            let part = &mut self.parts[one.index];
-            let due = rest * one.weight / weights + part.carry;
-            let more = due.floor().min(left).max(0.0);
-            part.loan += more as u64;
-            part.carry = due - more;
-            left -= more;
-        }
-        let carry = |parts: &[SharePart], one: &Needy| parts[one.index].carry;
-        takers.sort_by(|one, other| {
-            carry(&self.parts, other).total_cmp(&carry(&self.parts, one)).then(one.index.cmp(&other.index))
-        });
-        for (i, one) in takers.iter().enumerate() {
-            let part = &mut self.parts[one.index];
-            if ((i + 1) as f64) <= left {
-                part.loan += 1;
-                part.carry -= 1.0;
-            }
-            part.carry = part.carry.clamp(-1.0, 1.0);
-        }
     }
 
     /// Lets the key live for a while after the limit is full.
