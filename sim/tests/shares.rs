@@ -3,7 +3,7 @@
 use topup_sim::run_shares;
 use topup_twin::ShareFault;
 
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 60;
 
 #[test]
 fn each_has_its_part_and_what_the_others_leave_by_weight() {
