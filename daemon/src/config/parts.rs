@@ -1,14 +1,30 @@
 //! Limits whose parts lend to each other: `share` and `parts`.
 
-use topup_wire::limit::{Algorithm, Capacity, Parts, PartsError, Rate, check_weight};
+use topup_wire::limit::{Algorithm, Capacity, MOST_WEIGHT, Parts, PartsError, Rate, check_weight};
 
 use super::{
+    config_key::{ConfigKey, Kind, key},
     raw_limit::RawLimit,
     raw_table::{Located, RawTable},
 };
 
+/// The key that divides a limit.
+pub(super) const SHARE: ConfigKey = key(
+    "share",
+    r#"share = "borrow""#,
+    Kind::Words(|| WORDS.to_vec()),
+    "Divides capacity and rate among `parts`. What some of them leave is lent to the others. For limits with a rate.",
+);
+/// The weights of the parts.
+pub(super) const PARTS: ConfigKey = key(
+    "parts",
+    r#"parts = { acme = 3, beta = 1, "*" = 1 }"#,
+    Kind::Weights(MOST_WEIGHT),
+    "The weight of a key among all, or of the keys that match a pattern with a `*` at its end; `\"*\"` is for all other keys. Up to 100; for `share`.",
+);
+
 /// The words of `share`.
-pub(super) const WORDS: [&str; 1] = ["borrow"];
+const WORDS: [&str; 1] = ["borrow"];
 
 /// A word that `share` does not know.
 #[derive(Debug, thiserror::Error)]

@@ -14,7 +14,8 @@ use topup_wire::{
 
 use super::{
     at_rest::AtRestQueue,
-    healing::{Healing, HealingRound},
+    healing::Healing,
+    healing_round::HealingRound,
     holds::sweep_holds,
     in_flight::{EndedHeartbeat, InFlight, finished},
     latency::Latency,
