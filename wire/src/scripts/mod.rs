@@ -11,6 +11,7 @@ mod at_rest;
 mod claims;
 mod count;
 mod daemons;
+mod fair_shares;
 mod first_take;
 mod holds;
 mod mend;
@@ -42,6 +43,7 @@ pub use at_rest::{
 pub use claims::{ClaimChange, claim, ownership};
 pub use count::{clear_counts, count, counts, is_uncounted};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
+pub use fair_shares::{PartState, part_states};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
 };
