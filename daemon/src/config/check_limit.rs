@@ -71,6 +71,7 @@ pub(super) fn check(
         top_keys,
         plans: raw.plans,
         keys: raw.keys.into_iter().map(|key| key.value).collect(),
+        source: raw.source,
         penalty: value(raw.penalty.as_ref()),
         holds: Holds::new(
             value(raw.max_debt.as_ref()).unwrap_or(0),
@@ -222,6 +223,7 @@ fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
         ),
         ("plan", "an unkeyed limit has no keys with a plan: remove plan, or write keyed = true"),
         ("keys", "an unkeyed limit has no keys: remove this, or write keyed = true"),
+        ("source", "an unkeyed limit has no keys to assign: remove source, or write keyed = true"),
         ("penalty", "an unkeyed limit has no keys to block: remove penalty, or write keyed = true"),
         ("top_keys", "an unkeyed limit has no keys to tell: remove top_keys, or write keyed = true"),
     ] {

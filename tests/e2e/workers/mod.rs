@@ -38,6 +38,7 @@ mod pure;
 mod refund;
 mod rollout;
 mod sentinel;
+mod sources;
 mod take_all;
 mod top_keys;
 mod trial;
