@@ -15,7 +15,7 @@ impl Client {
     /// Assigns `key` of the limit `limit` to a plan of its config, `[limit.user.plan.gold]`, or to `exempt` or `deny`. With
     /// `until`, the assignment ends at that instant of Redis `TIME`.
     ///
-    /// It goes before what the config says of the key, and replaces an earlier assignment. It takes force 1.25 s later, at one
+    /// It goes before what source and config say of the key, and replaces an earlier assignment. It takes force 1.25 s later, at one
     /// instant for all workers. Tokens stay as the `on_change` of the limit says, and no window gives more than the larger of
     /// both plans.
     ///
@@ -35,7 +35,7 @@ impl Client {
         self.change_assignment(limit.as_ref(), key.as_ref(), Some(Assignment { target, until })).await
     }
 
-    /// Takes an assignment by hand back, as [`assign`](Self::assign) made it: the config decides again. No error if there is
+    /// Takes an assignment by hand back, as [`assign`](Self::assign) made it: source and config decide again. No error if there is
     /// none.
     ///
     /// # Errors

@@ -7,7 +7,10 @@ use topup_wire::limit::{Assigned, LimitName, PlanPeriod, PlanSources, Target};
 use crate::{
     error::Error,
     machine::{Event, Micros},
-    shell::{BucketEntry, Handle, LimitHandle, Place, Placed, Published, key_plans::ByHand},
+    shell::{
+        BucketEntry, Handle, LimitHandle, Place, Placed, Published,
+        key_plans::{KnownAssigned, Shapes},
+    },
 };
 
 /// The instant of a change is computed anew after this, since the two clocks drift apart.
@@ -17,8 +20,8 @@ pub(crate) const RECKON_AGAIN: Micros = 1_000_000;
 pub(crate) enum Found {
     /// The terms, and what they rest on.
     Known { period: PlanPeriod, placed: Placed },
-    /// The key may be assigned by hand: Redis knows.
-    Ask(topup_wire::assignments::Shape),
+    /// The key may be assigned outside of the config: Redis knows.
+    Ask(Shapes),
     /// The terms change about now: it is known after this instant of the worker's clock.
     Wait(Micros),
     /// The limit, or the assignments, are to be read first.
@@ -92,12 +95,12 @@ impl BucketEntry {
         }
         let version = shared.plans.version();
         let as_of = before.map_or(0, |before| before.as_of);
-        let (by_hand, as_of) = match shared.plans.by_hand(&limit.name, key, as_of) {
-            ByHand::None => (None, version.max(1)),
-            ByHand::Unchanged => (before.and_then(|before| before.by_hand), as_of),
-            ByHand::Ask(shape) => return Found::Ask(shape),
+        let (assigned, as_of) = match shared.plans.assigned(&limit.name, key, as_of) {
+            KnownAssigned::None => (None, version.max(1)),
+            KnownAssigned::Unchanged => (before.and_then(|before| before.assigned.clone()), as_of),
+            KnownAssigned::Ask(shapes) => return Found::Ask(shapes),
         };
-        let sources = published.plan_sources(key, by_hand);
+        let sources = published.plan_sources(key, assigned.as_deref());
         let time = shared.control.stored_time();
         let (earliest, latest) = (time.earliest(now), time.latest(now));
         let period = sources.period(earliest);
@@ -107,7 +110,7 @@ impl BucketEntry {
         let reckoned = |change| time.earliest_local(change).min(now.saturating_add(RECKON_AGAIN));
         let valid_until = period.until.map_or(Micros::MAX, reckoned);
         let moved = before.map_or(0, |before| before.moved);
-        let placed = Placed { stamp, valid_until, place: Place::Here, by_hand, as_of, moved };
+        let placed = Placed { stamp, valid_until, place: Place::Here, assigned, as_of, moved };
         Found::Known { period, placed }
     }
 
@@ -137,9 +140,10 @@ impl Handle {
 // === impl Published ===
 
 impl Published {
-    fn plan_sources<'a>(&'a self, key: &'a str, by_hand: Option<Assigned>) -> PlanSources<'a> {
+    fn plan_sources<'a>(&'a self, key: &'a str, assigned: Option<&[Option<Assigned>; 2]>) -> PlanSources<'a> {
         let (config, config_before, config_at) = (&self.limit.plans, &self.plans_before, self.plans_at);
-        PlanSources { key, config, config_before, config_at, by_hand }
+        let [by_hand, by_source] = assigned.copied().unwrap_or_default();
+        PlanSources { key, config, config_before, config_at, by_hand, by_source }
     }
 }
 

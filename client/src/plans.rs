@@ -148,15 +148,25 @@ impl Bucket {
                     handle.within_deadline(entry.read(handle)).await?;
                     handle.trust_plans().await?;
                 }
-                Found::Ask(shape) => {
+                Found::Ask(shapes) => {
                     let as_of = shared.plans.version();
                     let mut connection = shared.connection();
-                    let asked = scripts::assigned(&mut connection, entry.name(), &shape, key);
-                    let by_hand = handle
+                    let asked = async {
+                        let mut assigned = [None; 2];
+                        for (i, set) in [*entry.name(), entry.name().source()].iter().enumerate() {
+                            if let Some(shape) = &shapes[i] {
+                                assigned[i] = scripts::assigned(&mut connection, set, shape, key).await?;
+                            }
+                        }
+                        Ok(assigned)
+                    };
+                    let assigned = handle
                         .within_deadline(async { asked.await.map_err(|e| Error::of_record(entry.name(), e)) })
                         .await?;
                     let unplaced = before.as_deref().cloned().unwrap_or_default();
-                    let known = Placed { stamp: 0, by_hand, as_of: as_of.max(1), ..unplaced };
+                    let is_any = assigned.iter().any(Option::is_some);
+                    let assigned = is_any.then(|| Arc::new(assigned));
+                    let known = Placed { stamp: 0, assigned, as_of: as_of.max(1), ..unplaced };
                     entry.placed.store(Some(Arc::new(known)));
                 }
                 Found::Wait(at) => {
@@ -198,8 +208,10 @@ impl Bucket {
             None => Place::Here,
             Some(Target::Exempt) => Place::Exempt,
             Some(Target::Deny) => {
-                let by_hand = placed.by_hand.and_then(|one| one.assignment).and_then(|one| one.until);
-                Place::Denied(period.until.or(by_hand))
+                let assigned = placed.assigned.as_deref().into_iter().flatten().flatten();
+                let assigned = assigned.filter_map(|one| one.assignment);
+                let denied = assigned.filter(|one| one.target == Target::Deny).find_map(|one| one.until);
+                Place::Denied(period.until.or(denied))
             }
             Some(Target::Plan(plan)) => {
                 let limit = shared.limits.get(entry.name().plan(plan));

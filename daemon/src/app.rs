@@ -7,6 +7,7 @@ use std::{
     future,
     hash::{BuildHasher, RandomState},
     mem,
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -28,6 +29,7 @@ use crate::{
     metrics::Metrics,
     refill::{Engine, EngineCommand, EngineSettings, EngineStatus},
     signals::{Request, Requests},
+    source::{SourceSettings, Sources},
     systemd,
     text::{counted, utc},
     trouble,
@@ -58,6 +60,8 @@ pub struct App {
     stop: watch::Sender<bool>,
     engine: JoinHandle<()>,
     wake_ups: WakeUps,
+    /// The sources of assignments.
+    sources: Sources,
     metrics: Metrics,
     /// The admin server, if there is one.
     admin: Option<JoinHandle<()>>,
@@ -128,6 +132,12 @@ impl App {
         let (stop, stopped) = watch::channel(false);
         let wake_ups = WakeUps::schedule(&config, &commands).await?;
         let engine = tokio::spawn(engine.run(received, stopped));
+        // The default has no limits.
+        let followed = if has_config { config.clone() } else { Arc::default() };
+        let folder = source.file.parent().unwrap_or(Path::new("")).to_owned();
+        let sources =
+            Sources::start(SourceSettings { id: id.clone(), url: url.clone(), folder, config: followed })
+                .context("cannot start the thread of sources")?;
         let admin = config.admin.as_ref().map(|admin| {
             let state = AdminState::new(&url, id, status.clone(), config_status, metrics.clone());
             tokio::spawn(admin::run(admin.clone(), state))
@@ -145,6 +155,7 @@ impl App {
             stop,
             engine,
             wake_ups,
+            sources,
             ready: false,
             files,
             watch: None,

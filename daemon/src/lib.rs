@@ -16,6 +16,7 @@ pub mod refill;
 mod report;
 pub mod restart;
 pub mod signals;
+mod source;
 pub mod systemd;
 pub mod text;
 pub mod trouble;

@@ -18,7 +18,7 @@ use topup_wire::{connection::Cause, counts::Count};
 
 use crate::{
     refill::EngineStatus,
-    report::{LimitRow, StatusReport},
+    report::{LimitRow, SourceRow, StatusReport},
 };
 
 /// Metrics that the engine and the app write. Cheap to clone: clones share their values.
@@ -164,6 +164,7 @@ impl Scrape {
         self.gauges(out, "topup_limit_held", help, &tokens("permits"), |row| row.held.map(|n| n as f64))?;
         let help = "Waiters for permits, of at most 1000 keys a shard";
         self.gauges(out, "topup_limit", help, &tokens("waiters"), |row| row.waiting.map(|n| n as f64))?;
+        self.encode_sources(out)?;
         let help = "Takes by limit and decision, of all workers, since the limit last changed";
         let mut family = out.encode_descriptor("topup_takes", help, None, MetricType::Counter)?;
         for row in &self.report.limits {
@@ -173,6 +174,33 @@ impl Scrape {
                 let value = counts.get(count.as_str()).copied().unwrap_or(0);
                 ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The sources of assignments.
+    fn encode_sources(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let seconds = |micros: Option<u64>| micros.map_or(0.0, |micros| micros as f64 / 1e6);
+        let read =
+            "Last look at the source of assignments without a mistake, in Unix time; 0 if there is none";
+        let failed = "Since when the source cannot be used, in Unix time; 0 if it can";
+        type Value = fn(&SourceRow) -> Option<u64>;
+        for (name, help, value) in [
+            ("topup_source_read_timestamp", read, (|row| row.read_at) as Value),
+            ("topup_source_failed_since_timestamp", failed, |row| row.failed_at),
+        ] {
+            let mut family = out.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
+            for row in &self.report.sources {
+                let labels = [("limit", row.limit.as_str())];
+                ConstGauge::new(seconds(value(row))).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let unit = Unit::Other("rows".to_owned());
+        let help = "Rows of the source at that look";
+        let mut family = out.encode_descriptor("topup_source", help, Some(&unit), MetricType::Gauge)?;
+        for row in &self.report.sources {
+            let labels = [("limit", row.limit.as_str())];
+            ConstGauge::new(row.rows as f64).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }
@@ -238,7 +266,18 @@ mod tests {
             counts: Some(BTreeMap::from([("allowed", 5), ("would_deny", 2)])),
             ..LimitRow::default()
         };
-        let report = StatusReport { limits: vec![row], latency_ms: Some(1.0), ..StatusReport::default() };
+        let source = SourceRow {
+            limit: "api".to_owned(),
+            rows: 3,
+            failed_at: Some(7_000_000),
+            ..SourceRow::default()
+        };
+        let report = StatusReport {
+            limits: vec![row],
+            sources: vec![source],
+            latency_ms: Some(1.0),
+            ..StatusReport::default()
+        };
         metrics.encode(Scrape { status: EngineStatus::default(), report: Arc::new(report) }).unwrap()
     }
 

@@ -53,6 +53,11 @@ impl Shape {
         Self { number, hashes, bits, at: 0 }
     }
 
+    /// Whether hashes and filter are large enough for this many assignments.
+    pub fn has_room_for(&self, keys: u64) -> bool {
+        keys <= self.hashes * MOST_OF_HASH * 3 / 2
+    }
+
     /// The hash of `key`.
     pub fn hash_of(&self, key: &str) -> u64 {
         // The remainder by the number of hashes, of bits that the filter uses otherwise.

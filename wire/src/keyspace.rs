@@ -35,6 +35,8 @@
 //! topup:{topup}:assigned:user:1:7       hash    assignments of limit "user" in arrangement 1, hash 7: key -> plan
 //! topup:{topup}:assigned:user:1:filter  string  the keys that may be assigned: a Bloom filter
 //! topup:{topup}:assignments zset   the last changes: LIMIT KEY, scored by versions
+//! topup:{topup}:assigned:user~source:1:7  hash  the same, of the source of limit "user"
+//! topup:{topup}:sources    hash    who reads the source of which limit, and what came of it: LIMIT FIELD -> value
 //! topup:{topup}:moved:user:INSTANT:KEY  string  the tokens of the key have been moved at this change of its plan
 //! topup:{topup}:pauses     zset    paused limits and keys, LIMIT or LIMIT:KEY, scored by the ends of their pauses
 //! ```
@@ -165,6 +167,11 @@ impl Namespace {
     /// The keys of the limit `name` that may be assigned.
     pub(crate) fn assignment_filter(self, name: &LimitName, shape: &Shape) -> String {
         self.shared(&format!("assigned:{name}:{}:filter", shape.number))
+    }
+
+    /// What daemons tell of the sources of limits.
+    pub fn sources(self) -> String {
+        self.shared("sources")
     }
 
     /// The mark that a change of a key's plan has been made.

@@ -55,8 +55,9 @@ pub(crate) struct Placed {
     /// The instant at which the key may get another place.
     pub(crate) valid_until: Micros,
     pub(crate) place: Place,
-    /// The assignment by hand, and the version of all assignments as of which it was known; 0 if it was never asked for.
-    pub(crate) by_hand: Option<Assigned>,
+    /// The assignments by hand and by the source; `None` if there are none.
+    pub(crate) assigned: Option<Arc<[Option<Assigned>; 2]>>,
+    /// The version of all assignments as of which they were known; 0 if they were never asked for.
     pub(crate) as_of: u64,
     /// The instant of the last change of the key's plan that has been made.
     pub(crate) moved: u64,

@@ -1,4 +1,5 @@
-//! The keys that are assigned by hand, as far as this worker knows them: a filter for each limit, and the last changes.
+//! The keys that are assigned outside of the config, by hand or by sources, as far as this worker knows them: filters for each
+//! limit, and the last changes.
 
 use std::{
     collections::HashMap,
@@ -29,7 +30,7 @@ const TRUST: Micros = 700_000;
 /// The longest time for reading filters. One of a million keys has 1.3 MB.
 const READING: Duration = Duration::from_secs(2);
 
-/// The keys assigned by hand, for all clones of a client.
+/// The keys assigned outside of the config, for all clones of a client.
 #[derive(Debug, Default)]
 pub(crate) struct KeyPlans {
     /// The version in Redis, as last read.
@@ -51,16 +52,19 @@ struct Known {
     recent_since: u64,
 }
 
-/// The assignment of a key, as far as it is known without asking Redis.
+/// The assignments of a key, as far as they are known without asking Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ByHand {
+pub(crate) enum KnownAssigned {
     /// The key is not assigned.
     None,
     /// The knowledge as of that version is still true.
     Unchanged,
-    /// Redis has to be asked, in this arrangement.
-    Ask(Shape),
+    /// Redis has to be asked, in these arrangements.
+    Ask(Shapes),
 }
+
+/// The arrangements that may have a key: of assignments by hand, and of those by the limit's source.
+pub(crate) type Shapes = [Option<Shape>; 2];
 
 // === impl KeyPlans ===
 
@@ -81,24 +85,26 @@ impl KeyPlans {
         self.trusted_until.load(Relaxed)
     }
 
-    /// The assignment of `key`, of which the caller has known all up to version `as_of`, if that is not 0.
-    pub(crate) fn by_hand(&self, name: &LimitName, key: &str, as_of: u64) -> ByHand {
+    /// The assignments of `key`, of which the caller has known all up to version `as_of`, if that is not 0.
+    pub(crate) fn assigned(&self, name: &LimitName, key: &str, as_of: u64) -> KnownAssigned {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        match known.limits.get(name) {
-            Some((shape, filter)) if filter.may_have(key) => {
-                let is_unchanged = as_of > 0 && as_of >= known.recent_since && {
-                    let changed = known.recent.get(&(*name, key.to_owned()));
-                    changed.is_none_or(|version| *version <= as_of)
-                };
-                if is_unchanged { ByHand::Unchanged } else { ByHand::Ask(*shape) }
-            }
-            _ => ByHand::None,
+        let sets = [*name, name.source()];
+        let may_have = |set| known.limits.get(&set).filter(|(_, filter)| filter.may_have(key));
+        let shapes: Shapes = sets.map(|set| may_have(set).map(|(shape, _)| *shape));
+        if shapes == [None, None] {
+            return KnownAssigned::None;
         }
+        let is_unchanged = as_of > 0 && as_of >= known.recent_since && {
+            let changes = sets.map(|set| known.recent.get(&(set, key.to_owned())));
+            changes.into_iter().flatten().all(|version| *version <= as_of)
+        };
+        if is_unchanged { KnownAssigned::Unchanged } else { KnownAssigned::Ask(shapes) }
     }
 
-    /// Whether keys of the limit `name` are assigned by hand, or were.
+    /// Whether keys of the limit `name` are assigned outside of the config, or were.
     pub(crate) fn has_assigned(&self, name: &LimitName) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).limits.contains_key(name)
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        [*name, name.source()].iter().any(|set| known.limits.contains_key(set))
     }
 
     /// Reads what has changed in Redis by the poll that was sent at `sent`.
@@ -182,7 +188,7 @@ impl KeyPlans {
                 known.recent.insert((name, key), index.version);
             }
         }
-        for limit in index.shapes.keys().filter_map(|name| limits.find(name.as_str())) {
+        for limit in index.shapes.keys().filter_map(|name| limits.find(name.live().as_str())) {
             limit.note_assigned();
         }
         self.note(index.version);

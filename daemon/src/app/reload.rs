@@ -107,6 +107,7 @@ impl App {
         self.told.send_modify(|told| told.apply(self.config.clone(), &changes));
         let wake_ups = WakeUps::schedule(&self.config, &self.commands).await?;
         mem::replace(&mut self.wake_ups, wake_ups).cancel().await;
+        self.sources.apply(self.config.clone());
         let command = EngineCommand::Apply(self.config.clone());
         self.commands.send(command).await.context(ENGINE_ENDED)
     }

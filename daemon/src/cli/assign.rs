@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 use topup_wire::{
-    limit::{Assignment, Limit, LimitName, PlanReason, PlanSources, Target},
+    limit::{Assigned, Assignment, Limit, LimitName, PlanReason, PlanSources, Target},
     reply::PublishedLimit,
     scripts::{self, Change},
 };
@@ -17,7 +17,11 @@ use super::{
     redis::{Failure, ask, check_schema, connect, run_as},
     table::printable,
 };
-use crate::{config::Instant, text::utc};
+use crate::{
+    assigned_rows::check_target,
+    config::Instant,
+    text::{grouped, utc},
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -88,7 +92,7 @@ fn change(limit: &str, key: &str, assignment: Option<Assignment>, json: bool, ar
         check_schema(&mut connection).await?;
         let limit = published(&mut connection, &name).await?.limit;
         if let Some(target) = assignment.map(|one| one.target) {
-            check_target(&limit, target).map_err(|problem| Failure::Usage(anyhow!(problem)))?;
+            check_target(&name, &limit.plans, target).map_err(|problem| Failure::Usage(anyhow!(problem)))?;
         }
         let changes = [(key.to_owned(), assignment)];
         let change = ask(scripts::assign(&mut connection, &name, &changes)).await?;
@@ -124,10 +128,15 @@ pub(super) fn explain(args: &Explain) -> Exit {
         check_schema(&mut connection).await?;
         let published = published(&mut connection, &name).await?;
         let index = ask(scripts::assignment_index(&mut connection)).await?;
-        let by_hand = match index.shapes.get(&name) {
-            Some(shape) => ask(scripts::assigned(&mut connection, &name, shape, key)).await?,
-            None => None,
-        };
+        let mut assigned = [None; 2];
+        for (set, assigned) in [name, name.source()].iter().zip(&mut assigned) {
+            if let Some(shape) = index.shapes.get(set) {
+                *assigned = ask(scripts::assigned(&mut connection, set, shape, key)).await?;
+            }
+        }
+        let [by_hand, by_source] = assigned;
+        // A user with few rights may not read who reads a source.
+        let told = scripts::source_statuses(&mut connection).await.unwrap_or_default().remove(&name);
         let now = ask(scripts::now(&mut connection)).await?;
         let sources = PlanSources {
             key,
@@ -135,6 +144,7 @@ pub(super) fn explain(args: &Explain) -> Exit {
             config_before: &published.plans_before,
             config_at: published.plans_at,
             by_hand,
+            by_source,
         };
         let ((target, reason), period) = (sources.at(now), sources.period(now));
         let config = published.limit.plans.of(key, now);
@@ -158,6 +168,13 @@ pub(super) fn explain(args: &Explain) -> Exit {
                 "decided_by": word(reason),
                 "by_hand": by_hand_now.map(assignment),
                 "by_hand_in_force_from": by_hand.map(|one| utc(one.at)),
+                "by_source": by_source.and_then(|one| one.assignment).map(assignment),
+                "by_source_in_force_from": by_source.map(|one| utc(one.at)),
+                "source": told.map(|told| json!({
+                    "name": told.name, "rows": told.rows, "last_read": told.read.map(utc),
+                    "problem": told.problem.as_ref().map(|(problem, _)| problem),
+                    "problem_since": told.problem.as_ref().map(|(_, since)| utc(*since)),
+                })),
                 "config": config.map(|(by, one)| json!({ "key": by, "assigned": assignment(one) })),
                 "changes_at": period.until.map(utc),
                 "capacity": terms.as_ref().map(|limit| limit.terms.capacity.get()),
@@ -167,14 +184,22 @@ pub(super) fn explain(args: &Explain) -> Exit {
             return Ok(Exit::Done);
         }
         let mark = |decides: bool| if decides { "  <- decides" } else { "" };
-        let hand = match (by_hand_now, by_hand) {
-            (Some(one), Some(by_hand)) if now < by_hand.at => {
-                format!("{}, from {}", shown(one), utc(by_hand.at))
+        let outside = |assigned: Option<Assigned>| match assigned {
+            None => "none".to_owned(),
+            Some(Assigned { assignment, at, .. }) => {
+                let from = if now < at { format!(", from {}", utc(at)) } else { String::new() };
+                format!("{}{from}", assignment.map_or("none".to_owned(), shown))
             }
-            (Some(one), _) => shown(one),
-            (None, Some(by_hand)) if now < by_hand.at => format!("none, from {}", utc(by_hand.at)),
-            (None, _) => "none".to_owned(),
         };
+        let about = told.map_or(String::new(), |told| match (told.problem, told.read) {
+            (Some((problem, since)), _) => {
+                format!("  ({}, not read since {}: {problem})", told.name, utc(since))
+            }
+            (None, Some(read)) => {
+                format!("  ({}, {} rows, last read {})", told.name, grouped(told.rows), utc(read))
+            }
+            (None, None) => format!("  ({}, not read yet)", told.name),
+        });
         let in_config = config.map_or("none".to_owned(), |(by, one)| format!("{}, by {by:?}", shown(one)));
         let what = target.map_or("the limit's own terms".to_owned(), |target| match target {
             Target::Plan(plan) => format!("plan {plan}"),
@@ -182,17 +207,16 @@ pub(super) fn explain(args: &Explain) -> Exit {
         });
         let terms = terms.as_ref().map_or(String::new(), |limit| format!(": {}", terms_of(limit)));
         print_line(&format!("limit {name}, key {}: {what}{terms}", printable(key)));
-        print_line(&format!("  1. by hand  {hand}{}", mark(reason == PlanReason::ByHand)));
-        print_line(&format!(
-            "  2. config   {}{}",
-            printable(&in_config),
-            mark(matches!(reason, PlanReason::Config(_)))
-        ));
-        print_line(&format!(
-            "  3. own      {}{}",
-            terms_of(&published.limit),
-            mark(reason == PlanReason::Own)
-        ));
+        let is_config = matches!(reason, PlanReason::Config(_));
+        for (line, decides) in [
+            (format!("1. by hand  {}", outside(by_hand)), reason == PlanReason::ByHand),
+            (format!("2. source   {}", outside(by_source)), reason == PlanReason::Source),
+            (format!("3. config   {in_config}"), is_config),
+            (format!("4. own      {}", terms_of(&published.limit)), reason == PlanReason::Own),
+        ] {
+            let about = if line.starts_with('2') { about.as_str() } else { "" };
+            print_line(&format!("  {}{}{}", printable(&line), mark(decides), printable(about)));
+        }
         if let Some(at) = period.until {
             print_line(&format!("this changes at {}", utc(at)));
         }
@@ -217,19 +241,6 @@ pub(super) async fn published(
     }
 }
 
-/// Refuses a plan that the limit does not have.
-pub(super) fn check_target(limit: &Limit, target: Target) -> Result<(), String> {
-    if limit.plans.knows(target) {
-        return Ok(());
-    }
-    let names: Vec<String> = limit.plans.names().map(|name| name.to_string()).collect();
-    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    Err(format!(
-        "limit {} has no plan {target}: its plans are {known}; others are exempt and deny",
-        limit.name
-    ))
-}
-
 pub(super) fn shown(assignment: Assignment) -> String {
     let until = assignment.until.map_or(String::new(), |until| format!(" until {}", utc(until)));
     format!("{}{until}", assignment.target)
@@ -238,6 +249,7 @@ pub(super) fn shown(assignment: Assignment) -> String {
 fn word(reason: PlanReason<'_>) -> &'static str {
     match reason {
         PlanReason::ByHand => "by-hand",
+        PlanReason::Source => "source",
         PlanReason::Config(_) => "config",
         PlanReason::Own => "own",
     }

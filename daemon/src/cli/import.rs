@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{BufWriter, Write},
+    fs::File,
+    io::{BufRead, BufReader, BufWriter, Write},
     path::PathBuf,
     time::Duration,
 };
@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
 use topup_wire::{
-    limit::{Assignment, Limit},
+    limit::Assignment,
     scripts::{self, AllAssigned},
 };
 
@@ -25,19 +25,17 @@ use super::{
     redis::{Failure, check_schema, connect, run_as},
 };
 use crate::{
-    assigned_rows::{RowError, read_rows, write_rows},
+    assigned_rows::{Rows, write_rows},
     clock::Moment,
     text::{grouped, utc},
 };
 
-/// Most wrong rows that are named.
-const MOST_NAMED: usize = 20;
 /// Rows between two lines about progress.
 const PROGRESS: usize = 100_000;
 /// Attempts while others assign keys meanwhile.
 const ATTEMPTS: usize = 3;
-/// Workers know of an import by then, and read nothing of the arrangement before any more.
-const REMOVED_AFTER: Duration = Duration::from_secs(2);
+/// Imports that have not ended by then have died.
+const ABANDONED: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -77,16 +75,24 @@ pub(super) struct Export {
 pub(super) fn import(args: &Import) -> Exit {
     run_as(args.json, async {
         let name = parse(&args.limit, None)?;
-        let text = match args.file.as_os_str() == "-" {
-            true => std::io::read_to_string(std::io::stdin()).context("standard input"),
-            false => fs::read_to_string(&args.file).with_context(|| args.file.display().to_string()),
+        let text: anyhow::Result<Box<dyn BufRead>> = match args.file.as_os_str() == "-" {
+            true => Ok(Box::new(std::io::stdin().lock())),
+            false => match File::open(&args.file).with_context(|| args.file.display().to_string()) {
+                Ok(file) => Ok(Box::new(BufReader::new(file))),
+                Err(error) => Err(error),
+            },
         };
         let text = text.map_err(Failure::Usage)?;
         let mut connection = connect(&args.connect)?;
         check_schema(&mut connection).await?;
         let limit = published(&mut connection, &name).await?.limit;
-        let wanted = rows(&limit, &text).map_err(|problem| Failure::Usage(anyhow!(problem)))?;
+        let mut rows = Rows::new(name, &limit.plans, "line", usize::MAX);
+        let read = rows.read(text, None).with_context(|| args.file.display().to_string());
+        read.map_err(Failure::Usage)?;
+        let wanted =
+            rows.finish().map_err(|wrong| Failure::Usage(anyhow!("nothing was imported:\n{wrong}")))?;
         let began = Moment::now();
+        undecided(scripts::remove_idle(&mut connection, &name, ABANDONED).await)?;
         for _ in 0..ATTEMPTS {
             // A million assignments take some seconds: no timeout.
             let held = undecided(scripts::all_assigned(&mut connection, &name).await)?;
@@ -124,7 +130,7 @@ pub(super) fn import(args: &Import) -> Exit {
                 ));
             }
             if let Some(old) = held.shape {
-                tokio::time::sleep(REMOVED_AFTER).await;
+                tokio::time::sleep(scripts::IDLE).await;
                 undecided(scripts::remove_arrangement(&mut connection, &name, &old).await)?;
             }
             return Ok(Exit::Done);
@@ -154,18 +160,6 @@ fn effective(held: &AllAssigned) -> BTreeMap<String, Assignment> {
     let holds = |assignment: &Assignment| assignment.holds_at(held.now);
     let keys = held.keys.iter();
     keys.filter_map(|(key, one)| Some((key.clone(), one.assignment.filter(holds)?))).collect()
-}
-
-/// The rows of `text`, or all that is wrong with them.
-fn rows(limit: &Limit, text: &str) -> Result<BTreeMap<String, Assignment>, String> {
-    let known = |target| super::assign::check_target(limit, target);
-    read_rows(text, known).map_err(|errors| {
-        let mut lines: Vec<String> = errors.iter().take(MOST_NAMED).map(RowError::to_string).collect();
-        if errors.len() > MOST_NAMED {
-            lines.push(format!("and {} more", grouped((errors.len() - MOST_NAMED) as u64)));
-        }
-        format!("nothing was imported:\n{}", lines.join("\n"))
-    })
 }
 
 fn undecided<T>(answer: redis::RedisResult<T>) -> Result<T, Failure> {

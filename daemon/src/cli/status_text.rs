@@ -6,7 +6,9 @@ use topup_wire::{counts::Count, namespace::Namespace};
 
 use super::table::{Table, printable};
 use crate::{
-    report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, PartRow, PauseRow, Problem, StatusReport},
+    report::{
+        CandidateRow, DaemonRow, LimitRow, OwnerRow, PartRow, PauseRow, Problem, SourceRow, StatusReport,
+    },
     text::{counted, length},
 };
 
@@ -45,6 +47,10 @@ pub(super) fn render(report: &StatusReport) -> String {
     if !report.pauses.is_empty() {
         lines.push(String::new());
         lines.extend(report.pauses.iter().map(pause));
+    }
+    if !report.sources.is_empty() {
+        lines.push(String::new());
+        lines.extend(report.sources.iter().map(source));
     }
     let held: Vec<String> = report.limits.iter().filter_map(permits).collect();
     if !held.is_empty() {
@@ -110,6 +116,16 @@ fn parts(row: &LimitRow) -> Vec<String> {
         table.row([printable(part)].into_iter().chain(figures));
     }
     vec![String::new(), format!("{}: parts", row.name), table.render()]
+}
+
+/// The line about a source of assignments.
+fn source(row: &SourceRow) -> String {
+    let SourceRow { limit, source, daemon, rows, last_read, .. } = row;
+    let read = last_read
+        .as_ref()
+        .map_or("not read yet".to_owned(), |at| format!("{} last read {at}", counted(*rows as usize, "row")));
+    let by = daemon.as_ref().map_or("no daemon".to_owned(), |daemon| format!("daemon {daemon}"));
+    format!("{limit}: assignments of {}: {read}, by {by}", printable(source))
 }
 
 /// The line about permits that are held.

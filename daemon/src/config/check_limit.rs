@@ -76,6 +76,7 @@ pub(super) fn check(
         top_keys,
         plans: raw.plans,
         keys: raw.keys.into_iter().map(|key| key.value).collect(),
+        source: raw.source,
         penalty: value(raw.penalty.as_ref()),
         parts: raw.parts.map(|parts| parts.value).unwrap_or_default(),
         holds: Holds::new(
@@ -229,6 +230,7 @@ fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
         ),
         ("plan", "an unkeyed limit has no keys with a plan: remove plan, or write keyed = true"),
         ("keys", "an unkeyed limit has no keys: remove this, or write keyed = true"),
+        ("source", "an unkeyed limit has no keys to assign: remove source, or write keyed = true"),
         ("penalty", "an unkeyed limit has no keys to block: remove penalty, or write keyed = true"),
         ("top_keys", "an unkeyed limit has no keys to tell: remove top_keys, or write keyed = true"),
     ] {

@@ -290,6 +290,12 @@ pub(super) const LIMIT: &[ConfigKey] = &[
         "The plan of a key, or of all keys that match a pattern with `*`: the name of a plan, `exempt` or `deny`; for keyed limits. 10,000 at most.",
     ),
     key(
+        "source",
+        r#"source = { file = "tenants.csv" }"#,
+        Kind::Table(SOURCE),
+        "More assignments, which the daemon reads from a file or a database again and again; for keyed limits.",
+    ),
+    key(
         "schedule",
         "[[limit.api.schedule]]",
         Kind::Tables(SCHEDULE),
@@ -345,6 +351,35 @@ pub(super) const ASSIGNMENT: &[ConfigKey] = &[
     ),
 ];
 
+pub(super) const SOURCE: &[ConfigKey] = &[
+    key(
+        "file",
+        r#"file = "tenants.csv""#,
+        Kind::Text,
+        "File of CSV or JSON lines, or folder of such files (`*.csv`, `*.json`, `*.jsonl`). A relative path begins in the folder of the config file.",
+    ),
+    key(
+        "url",
+        r#"url = "sqlite:/srv/tenants.db""#,
+        Kind::Text,
+        "Database in place of a file: `sqlite:PATH` or `postgres://user:password@host/database`. `${NAME}` stands for the environment variable `NAME`.",
+    ),
+    key(
+        "query",
+        r#"query = "SELECT key, plan, until FROM tenants""#,
+        Kind::Text,
+        "Query with the columns `key` and `plan`, and `until` if wanted; for `url`.",
+    ),
+    key("every", r#"every = "10s""#, Kind::Form(TIME), "Time between two looks, 1s to 1d.").or(r#""10s""#),
+    key(
+        "max_drop_percent",
+        "max_drop_percent = 50",
+        Kind::Whole(0, 100),
+        "Most of its assignments that may go at once. A look that finds fewer changes nothing.",
+    )
+    .or("50"),
+];
+
 pub(super) const RULE: &[ConfigKey] = &[
     key("limit", "limit = 10", Kind::Whole(1, MAX_WINDOW_TOKENS), "Most tokens within the window.").needed(),
     key("window", r#"window = "1s""#, Kind::Form(TIME), "Length of the window.").needed(),
@@ -391,4 +426,4 @@ fn on_outage() -> Vec<&'static str> {
 /// All tables, for tests that keep documents and examples complete.
 #[cfg(test)]
 pub(super) const TABLES: &[&[ConfigKey]] =
-    &[ROOT, REDIS, DAEMON, ADMIN, LIMIT, CANDIDATE, ASSIGNMENT, RULE, REFILL, LEASE, SCHEDULE];
+    &[ROOT, REDIS, DAEMON, ADMIN, LIMIT, CANDIDATE, ASSIGNMENT, SOURCE, RULE, REFILL, LEASE, SCHEDULE];

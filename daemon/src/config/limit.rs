@@ -5,7 +5,7 @@ use topup_wire::limit::{
     PermitTtl, Plans, Rate, Rollout, Shards, TopKeys, Windows,
 };
 
-use super::{candidate::Candidate, plans::PlanConfig};
+use super::{candidate::Candidate, plans::PlanConfig, source::SourceConfig};
 use crate::calendar::Calendar;
 
 /// The way in which a limit's tokens come.
@@ -67,6 +67,8 @@ pub struct LimitConfig {
     pub plans: Vec<PlanConfig>,
     /// Keys and patterns, and the plans that they are assigned to.
     pub keys: Vec<(String, Assignment)>,
+    /// Where the daemon reads more assignments.
+    pub source: Option<SourceConfig>,
     /// The penalty for keys that are denied again and again.
     pub penalty: Option<Penalty>,
     /// Its debt, and the fate of abandoned holds.

@@ -28,6 +28,8 @@ mod raw_table;
 mod redis_url;
 mod reference;
 mod schema;
+mod source;
+mod sql_url;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -51,6 +53,8 @@ pub use problem::{Problem, Problems};
 pub use redis_url::{RedisUrl, RedisUrlError};
 pub use reference::reference;
 pub use schema::schema;
+pub use source::{SourceConfig, SourcePlace};
+pub use sql_url::{SqlUrl, SqlUrlError};
 pub use times::{MAX_TICK, MIN_TICK};
 
 /// A checked config.

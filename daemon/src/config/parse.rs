@@ -43,11 +43,11 @@ impl ConfigFiles {
             config = read(&root, variables);
             // Its value names the folder that has been read.
             let include_dir = root.text::<String>("include_dir");
-            read_limits(&root, &mut config, &mut places);
+            read_limits(&root, &mut config, &mut places, variables);
             match (&self.included, include_dir) {
                 (Ok(files), _) => {
                     for file in files {
-                        include(file, &mut config, &mut places, (&mut errors, &mut warnings));
+                        include(file, &mut config, &mut places, (&mut errors, &mut warnings), variables);
                     }
                 }
                 (Err(unreadable), Some(key)) => root.error(&key.location, unreadable),
@@ -117,7 +117,7 @@ fn read(root: &RawTable<'_>, variables: Variables<'_>) -> Config {
 }
 
 /// Adds the limits of one file to `config`.
-fn read_limits(root: &RawTable<'_>, config: &mut Config, places: &mut Places) {
+fn read_limits(root: &RawTable<'_>, config: &mut Config, places: &mut Places, variables: Variables<'_>) {
     for (name, table) in root.children::<LimitName>("limit", keys::LIMIT) {
         let twin = name.and_then(|name| places.insert(name, root.place(table.location())));
         if let Some(twin) = twin {
@@ -126,7 +126,8 @@ fn read_limits(root: &RawTable<'_>, config: &mut Config, places: &mut Places) {
                 format!("{twin} has a limit of that name: remove or rename one of the two"),
             );
         }
-        if let Some(limit) = check_limit::check(RawLimit::read(&table), &table, name, config.tick) {
+        if let Some(limit) = check_limit::check(RawLimit::read(&table, variables), &table, name, config.tick)
+        {
             config.limits.insert(limit.name, limit);
         }
     }
@@ -138,6 +139,7 @@ fn include(
     config: &mut Config,
     places: &mut Places,
     (errors, warnings): (&mut Vec<Problem>, &mut Vec<Problem>),
+    variables: Variables<'_>,
 ) {
     let text = match &file.text {
         Ok(text) => text,
@@ -155,7 +157,7 @@ fn include(
                 );
             }
         }
-        read_limits(&root, config, places);
+        read_limits(&root, config, places, variables);
     }
     let (mut found, mut warned) = diagnostics.finish();
     errors.append(&mut found);

@@ -64,6 +64,7 @@ pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm) -> Option<Located
     for (key, problem) in [
         ("plan", "keys of a limit with parts have no plans: remove plan, or share and parts"),
         ("keys", "keys of a limit with parts have no plans: remove keys, or share and parts"),
+        ("source", "keys of a limit with parts have no plans: remove source, or share and parts"),
         ("candidate", "parts borrow from each other once, and have no candidate: remove it"),
         ("shards", "parts that borrow are in one place: remove shards"),
     ] {

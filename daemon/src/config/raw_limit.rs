@@ -15,7 +15,10 @@ use super::{
     permits::{self, PermitTerms},
     plans::{self, PlanConfig},
     raw_table::{Located, RawTable},
-    times, windows,
+    source::{self, SourceConfig},
+    times,
+    variables::Variables,
+    windows,
 };
 use crate::calendar::{Calendar, Expression, Zone};
 
@@ -47,6 +50,7 @@ pub(super) struct RawLimit {
     pub(super) candidate: Option<Located<Candidate>>,
     pub(super) plans: Vec<PlanConfig>,
     pub(super) keys: Vec<Located<(String, Assignment)>>,
+    pub(super) source: Option<SourceConfig>,
     pub(super) schedule: Vec<Located<ScheduleEntry>>,
 }
 
@@ -54,7 +58,7 @@ pub(super) struct RawLimit {
 
 impl RawLimit {
     /// Reads every key of `table`.
-    pub(super) fn read(table: &RawTable<'_>) -> Self {
+    pub(super) fn read(table: &RawTable<'_>, variables: Variables<'_>) -> Self {
         let written = parts::algorithm(table, table.text::<Algorithm>("algorithm"));
         let is_misspelt = written.is_none() && table.has("algorithm");
         let algorithm = match &written {
@@ -83,6 +87,7 @@ impl RawLimit {
             candidate: has_plans.then(|| candidate::read(table, algorithm, &own)).flatten(),
             plans: if has_plans { plans::read_plans(table, algorithm, &own) } else { Vec::new() },
             keys: if has_plans { plans::read_keys(table) } else { Vec::new() },
+            source: table.table("source", keys::SOURCE).and_then(|table| source::read(&table, variables)),
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),

@@ -1,4 +1,4 @@
-//! Times as a config writes them: of ticks, leases, holds, windows and penalties.
+//! Times as a config writes them: of ticks, leases, holds, sources, windows and penalties.
 
 use std::time::Duration;
 
@@ -42,6 +42,15 @@ pub(super) fn permit_ttl(text: &str) -> Result<PermitTtl, TimeError> {
     let expected = "time of 500ms to 1h: write a number and ms, s, min or h, such as \"30s\"";
     let ttl = parse(text, expected, |ttl| PermitTtl::new(ttl).is_ok())?;
     PermitTtl::new(ttl).map_err(|_| TimeError { given: text.chars().take(80).collect(), expected })
+}
+
+/// The time between two looks at a source that names none.
+pub(super) const DEFAULT_EVERY: Duration = Duration::from_secs(10);
+
+/// The time between two looks at a source.
+pub(super) fn every(text: &str) -> Result<Duration, TimeError> {
+    let expected = "time of 1s to 1d: write a number and s, min or h, such as \"10s\"";
+    parse(text, expected, |every| (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&every))
 }
 
 /// The length of a window.

@@ -9,8 +9,7 @@ pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(super) const BEGIN: &str = "${";
 
 /// The problem of a variable where none belongs.
-pub(super) const MISPLACED: &str =
-    "\"${\" stands for an environment variable in redis.url only: write the value itself";
+pub(super) const MISPLACED: &str = "\"${\" stands for an environment variable only in redis.url and in the url of a source: write the value itself";
 
 /// A variable that has no value. The message names the variable, never a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

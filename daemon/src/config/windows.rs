@@ -45,9 +45,10 @@ pub(super) fn check_keys(table: &RawTable<'_>, algorithm: Algorithm) {
             table.error(&location, format!("{algorithm} {kind}, and has no {key}: {advice}"));
         }
     }
-    for location in ["plan", "keys"].iter().filter_map(|key| table.find(key)) {
+    for location in ["plan", "keys", "source"].iter().filter_map(|key| table.find(key)) {
         if algorithm.has_permits() {
-            table.error(&location, "keys of a limit with permits have no plans: remove plan and keys");
+            table
+                .error(&location, "keys of a limit with permits have no plans: remove plan, keys and source");
         }
     }
     if !algorithm.has_windows() {

@@ -86,7 +86,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 22] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 23] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -113,6 +113,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 22] {
         ("plan", limit.plans.iter().map(plan).collect::<Vec<_>>().join("; ")),
         ("keys", keys(limit)),
         ("parts", parts(&limit.parts)),
+        ("source", limit.source.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)),
         ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
         ("max_debt", limit.holds.max_debt().to_string()),
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),

@@ -30,8 +30,19 @@ pub(super) async fn remove(connection: &Connection, name: &LimitName, shards: Sh
     scripts::clear_counts(conn, name).await?;
     scripts::resume_all(conn, name).await?;
     scripts::forget_assigned(conn, name).await?;
+    forget_source(conn, name).await?;
     // The registry entry goes last: a repeated removal finds the limit by it.
     scripts::forget(conn, name).await
+}
+
+/// Removes the assignments that the source of the limit `name` has brought, and what is told of it.
+async fn forget_source(conn: &mut Connection, name: &LimitName) -> RedisResult<()> {
+    // Plans and trials have none.
+    if name.live() == *name {
+        scripts::forget_assigned(conn, &name.source()).await?;
+        scripts::forget_source(conn, name).await?;
+    }
+    Ok(())
 }
 
 /// Removes the states of a scripted limit in the shards from `first` on. If `published` is unknown, removes the states

@@ -144,7 +144,12 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     let published = scripts::published_limits(&mut asked).await?;
     // A user of an earlier version may not read them.
     let paused = scripts::paused(&mut asked).await.unwrap_or_default();
-    lock(reading).report.pauses = PauseRow::of(paused, now);
+    let sources = scripts::source_statuses(&mut asked).await.unwrap_or_default();
+    {
+        let report = &mut lock(reading).report;
+        report.pauses = PauseRow::of(paused, now);
+        report.add_sources(sources);
+    }
     let names: Vec<LimitName> = published.into_keys().filter(|name| !name.is_trial()).collect();
     let rows: Vec<BoxFuture<'_, ()>> =
         names.into_iter().map(|name| add_row(reading, connection, name, now).boxed()).collect();

@@ -5,6 +5,7 @@ mod gather;
 mod limit_row;
 mod ownership;
 mod pauses;
+mod sources;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use topup_wire::{connection::Cause, scripts::DaemonStatus};
 pub(crate) use bucket::{BucketError, BucketLocation, find_limit};
 pub(crate) use gather::{Pace, gather, rates};
 pub(crate) use pauses::PauseRow;
+pub(crate) use sources::SourceRow;
 
 use crate::{text::utc, trouble};
 
@@ -41,6 +43,8 @@ pub(crate) struct StatusReport {
     pub(crate) conflicts: Vec<ConflictRow>,
     /// Paused limits and keys; the first to end comes first.
     pub(crate) pauses: Vec<PauseRow>,
+    /// Sources of assignments.
+    pub(crate) sources: Vec<SourceRow>,
 }
 
 /// The worst of all problems, or none.

@@ -27,7 +27,12 @@ pub(crate) struct Server {
 
 impl Fixture {
     pub(crate) async fn start() -> Self {
-        let mut daemon = Launch::new(CONFIG).arg("--embedded").run();
+        Self::of(Launch::new(CONFIG)).await
+    }
+
+    /// This daemon with a Redis of its own.
+    pub(crate) async fn of(launch: Launch) -> Self {
+        let mut daemon = launch.arg("--embedded").run();
         Self { redis: daemon.embedded_url(SOON).await, _daemon: daemon }
     }
 

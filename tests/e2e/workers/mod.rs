@@ -39,6 +39,7 @@ mod refund;
 mod rollout;
 mod sentinel;
 mod shares;
+mod sources;
 mod take_all;
 mod top_keys;
 mod trial;

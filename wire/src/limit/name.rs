@@ -17,6 +17,8 @@ const LONGEST: usize = 64;
 /// Endings of the names of trials beside a limit. No name in a config has them.
 const CANDIDATE: &str = "~candidate";
 const LAZY: &str = "~lazy";
+/// Ending of the name of the assignments that the source of a limit has.
+const SOURCE: &str = "~source";
 /// Stands between the names of a limit and of its plan.
 const PLAN: char = '/';
 
@@ -45,6 +47,12 @@ impl LimitName {
         self.beside(LAZY)
     }
 
+    /// The name of the assignments that the source of this limit has. Those by hand have the name of the limit.
+    #[must_use]
+    pub fn source(&self) -> Self {
+        self.beside(SOURCE)
+    }
+
     /// The name of the plan `plan` of this limit.
     #[must_use]
     pub fn plan(&self, plan: PlanName) -> Self {
@@ -63,6 +71,17 @@ impl LimitName {
     /// Whether it is tried beside a limit, and decides nothing.
     pub fn is_trial(&self) -> bool {
         self.0.contains('~')
+    }
+
+    /// Parses the name of a limit's assignments: by hand, or of its source.
+    ///
+    /// # Errors
+    /// When `text` is neither.
+    pub fn of_assignments(text: &str) -> Result<Self, NameError> {
+        match text.strip_suffix(SOURCE) {
+            Some(own) => own.parse::<Self>().map(|own| own.source()),
+            None => text.parse(),
+        }
     }
 
     /// The name of the live limit beside which this one is tried, or of which it is a plan; otherwise this name.
@@ -142,6 +161,11 @@ mod tests {
             assert_eq!((of_plan.live(), of_plan.as_plan(), own.as_plan()), (own, Some(plan), None));
             assert!(own.candidate().is_trial() && LimitName::published(&format!("{own}/deny")).is_err());
         }
+        let source = "n".repeat(64).parse::<LimitName>().unwrap().source();
+        assert_eq!(LimitName::of_assignments(source.as_str()), Ok(source));
+        assert!(
+            LimitName::published(source.as_str()).is_err() && LimitName::of_assignments("a/gold").is_err()
+        );
         assert!("n".repeat(65).parse::<LimitName>().is_err());
         assert!(
             LimitName::published("api~candidate~lazy").is_err() && LimitName::published("~lazy").is_err()

@@ -1,7 +1,8 @@
 -- Assigns keys of a limit to plans, or takes assignments back. A change takes effect later, at an instant that all
 -- workers know ahead.
 -- KEYS  1 assignments  2 the log of changes  3 filter of the limit  4... the hash of each key
--- ARGV  1 limit  2 the limit's arrangement as the caller knows it, and as it is to be where there is none
+-- ARGV  1 limit, or its source  2 the limit's arrangement as the caller knows it, and as it is to be where there is
+--       none
 --       3 most entries of the log  4 number of bits that a key sets
 --       then, of each key, the key, its plan or -, the end of the assignment in µs or empty, and its bits
 -- Reply {outcome, now, at, changed}.
@@ -40,7 +41,8 @@ for i = 1, #KEYS - 3 do
   end
 end
 if changed > 0 then
-  redis.call('HSET', meta, ' version', string.format('%.0f', version))
+  version = string.format('%.0f', version)
+  redis.call('HSET', meta, ' version', version, ' version ' .. ARGV[1], version)
   local more = redis.call('ZCARD', log) - tonumber(ARGV[3])
   if more > 0 then
     -- Workers that know less than the log tells read the filter again.

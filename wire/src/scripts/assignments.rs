@@ -12,21 +12,17 @@ use crate::{
 };
 
 static ASSIGN: LazyLock<Script> = LazyLock::new(|| Script::new(&with_constants(include_str!("assign.lua"))));
-static ARRANGE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&with_constants(include_str!("arrange.lua"))));
 
 /// Most changes that the log tells. A worker that has missed more reads the filters again.
 pub const MOST_LOGGED: usize = 1_000;
 /// Most keys of one call that assigns.
 pub const MOST_AT_ONCE: usize = 250;
 /// Bytes of a filter in one reply.
-const CHUNK: u64 = 1 << 18;
+pub(super) const CHUNK: u64 = 1 << 18;
 /// Hashes read in one pipeline.
-const HASHES_AT_ONCE: usize = 200;
-/// Assignments written in one pipeline.
-const ROWS_AT_ONCE: usize = 1_000;
+pub(super) const HASHES_AT_ONCE: usize = 50;
 /// Attempts while others change the arrangement.
-const ATTEMPTS: usize = 5;
+pub(super) const ATTEMPTS: usize = 5;
 
 /// A change of one key's assignment; `None` takes it back.
 pub type KeyChange = (String, Option<Assignment>);
@@ -49,14 +45,18 @@ pub struct AssignmentIndex {
     pub version: u64,
     /// The log tells all changes after this version.
     pub since: u64,
-    /// The arrangement of each limit that has assignments.
+    /// The arrangement of each limit that has assignments, and of each source that has some.
     pub shapes: BTreeMap<LimitName, Shape>,
+    /// The version of the last change of each of these.
+    pub versions: BTreeMap<LimitName, u64>,
+    /// Arrangements that are not in force, neither yet nor any more. Their instant is the one since which they are not.
+    pub idle: Vec<(LimitName, Shape)>,
 }
 
 /// The assignments of a limit at an instant, for people and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllAssigned {
-    /// The version as which they were read.
+    /// The version of the limit's last change when they were read.
     pub version: u64,
     /// The instant of the reading, in µs of Redis `TIME`.
     pub now: u64,
@@ -79,9 +79,17 @@ pub async fn assignment_index(connection: &mut impl InNamespace) -> RedisResult<
             // No limit's name has a space.
             " version" => index.version = value.parse().unwrap_or(0),
             " since" => index.since = value.parse().unwrap_or(0),
-            name => {
-                let parsed = name.parse::<LimitName>().ok().zip(value.parse::<Shape>().ok());
-                index.shapes.extend(parsed);
+            field => {
+                let words: Vec<&str> = field.split(' ').collect();
+                let name = |text: &str| LimitName::of_assignments(text).ok();
+                match words[..] {
+                    [text] => index.shapes.extend(name(text).zip(value.parse().ok())),
+                    ["", "version", text] => index.versions.extend(name(text).zip(value.parse().ok())),
+                    ["", "idle", text, number] => {
+                        index.idle.extend(name(text).zip(format!("{number} {value}").parse().ok()));
+                    }
+                    _ => {}
+                }
             }
         }
     }
@@ -101,7 +109,7 @@ pub async fn assigned_after(
         Cmd::zrangebyscore(key, format!("({version}"), "+inf").query_async(connection).await?;
     let parse = |member: &String| {
         let (name, key) = member.split_once(' ')?;
-        Some((name.parse().ok()?, key.to_owned()))
+        Some((LimitName::of_assignments(name).ok()?, key.to_owned()))
     };
     Ok(members.iter().filter_map(parse).collect())
 }
@@ -191,7 +199,8 @@ pub async fn all_assigned(connection: &mut impl InNamespace, name: &LimitName) -
     let index = assignment_index(connection).await?;
     let now = super::now(connection).await?;
     let shape = index.shapes.get(name).copied();
-    let mut all = AllAssigned { version: index.version, now, shape, keys: BTreeMap::new() };
+    let version = index.versions.get(name).copied().unwrap_or(0);
+    let mut all = AllAssigned { version, now, shape, keys: BTreeMap::new() };
     let Some(shape) = shape else { return Ok(all) };
     let hashes: Vec<u64> = (0..shape.hashes).collect();
     for hashes in hashes.chunks(HASHES_AT_ONCE) {
@@ -207,121 +216,6 @@ pub async fn all_assigned(connection: &mut impl InNamespace, name: &LimitName) -
     Ok(all)
 }
 
-/// Replaces all assignments of the limit `name` by `wanted`, at one instant, 1.25 s after this returns. `progress` is told
-/// how many are written. Returns `None` if other assignments were changed meanwhile: nothing has changed then.
-///
-/// # Errors
-/// Errors of Redis. Nothing has changed then, unless the last step had no answer.
-pub async fn replace_assigned(
-    connection: &mut impl InNamespace,
-    name: &LimitName,
-    held: &AllAssigned,
-    wanted: &BTreeMap<String, Assignment>,
-    mut progress: impl FnMut(usize),
-) -> RedisResult<Option<Change>> {
-    let namespace = connection.namespace();
-    // The terms by hand now, which hold until the change.
-    let before = |key: &str| {
-        let assigned = held.keys.get(key)?;
-        let present = assigned.assignment.filter(|one| one.holds_at(held.now)).map(|one| one.target);
-        if held.now < assigned.at { assigned.before } else { present }
-    };
-    let taken_back = held.keys.keys().filter(|key| !wanted.contains_key(*key) && before(key).is_some());
-    let rows: Vec<(&String, Option<Assignment>)> = (wanted.iter().map(|(key, one)| (key, Some(*one))))
-        .chain(taken_back.map(|key| (key, None)))
-        .collect();
-    let number = held.shape.map_or(1, |shape| shape.number + 1);
-    let shape = Shape::for_keys(number, rows.len() as u64);
-    // An earlier attempt may have left some.
-    remove_arrangement(connection, name, &shape).await?;
-    let mut filter = KeyFilter::new(Vec::new(), &shape);
-    let mut by_hash: BTreeMap<u64, Vec<(&str, String)>> = BTreeMap::new();
-    for (key, assignment) in &rows {
-        filter.insert(key);
-        let (before, key) = (before(key), key.as_str());
-        let value = Assigned { assignment: *assignment, before, at: 0 };
-        let mut value = value.to_text(false);
-        if assignment.map(|one| one.target) == before {
-            // Nothing changes, so nothing is said of before.
-            value.truncate(value.find('<').unwrap_or(value.len()));
-        }
-        by_hash.entry(shape.hash_of(key)).or_default().push((key, value));
-    }
-    let mut written = 0;
-    let mut asked = redis::pipe();
-    let mut waiting = 0;
-    for (hash, rows) in &by_hash {
-        asked.hset_multiple(namespace.assignment_hash(name, &shape, *hash), rows).ignore();
-        waiting += rows.len();
-        if waiting >= ROWS_AT_ONCE {
-            asked.query_async::<()>(connection).await?;
-            asked.clear();
-            written += std::mem::take(&mut waiting);
-            progress(written);
-        }
-    }
-    let key = namespace.assignment_filter(name, &shape);
-    for (chunk, bytes) in filter.as_bytes().chunks(CHUNK as usize).enumerate() {
-        asked.setrange(&key, (chunk as u64 * CHUNK) as isize, bytes).ignore();
-    }
-    asked.query_async::<()>(connection).await?;
-    progress(written + waiting);
-    let mut call = ARRANGE.key(namespace.assigned());
-    call.key(namespace.assignment_log()).arg(name.as_str()).arg(held.version);
-    call.arg(format!("{} {} {}", shape.number, shape.hashes, shape.bits));
-    let (done, now, at): (u8, u64, u64) = call.invoke_async(connection).await?;
-    if done == 0 {
-        remove_arrangement(connection, name, &shape).await?;
-        return Ok(None);
-    }
-    Ok(Some(Change { now, at, changed: rows.len() as u64 }))
-}
-
-/// Removes the hashes and the filter of an arrangement that is no longer in force.
-///
-/// # Errors
-/// Errors of Redis. May be called again.
-pub async fn remove_arrangement(
-    connection: &mut impl InNamespace,
-    name: &LimitName,
-    shape: &Shape,
-) -> RedisResult<()> {
-    let namespace = connection.namespace();
-    let mut asked = redis::pipe();
-    asked.cmd("UNLINK").arg(namespace.assignment_filter(name, shape)).ignore();
-    asked.query_async::<()>(connection).await?;
-    let hashes: Vec<u64> = (0..shape.hashes).collect();
-    for hashes in hashes.chunks(HASHES_AT_ONCE) {
-        let mut unlink = Cmd::new();
-        unlink.arg("UNLINK");
-        for hash in hashes {
-            unlink.arg(namespace.assignment_hash(name, shape, *hash));
-        }
-        unlink.query_async::<()>(connection).await?;
-    }
-    Ok(())
-}
-
-/// Removes all assignments of a limit that is removed itself.
-///
-/// # Errors
-/// Errors of Redis. May be called again.
-pub async fn forget_assigned(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<()> {
-    for _ in 0..ATTEMPTS {
-        let index = assignment_index(connection).await?;
-        let Some(shape) = index.shapes.get(name) else { return Ok(()) };
-        remove_arrangement(connection, name, shape).await?;
-        let namespace = connection.namespace();
-        let mut call = ARRANGE.key(namespace.assigned());
-        call.key(namespace.assignment_log()).arg(name.as_str()).arg(index.version).arg("");
-        let (done, _, _): (u8, u64, u64) = call.invoke_async(connection).await?;
-        if done == 1 {
-            return Ok(());
-        }
-    }
-    Err(ParsingError::from("the assignments change all the time").into())
-}
-
-fn unreadable(error: impl std::fmt::Display) -> ParsingError {
+pub(super) fn unreadable(error: impl std::fmt::Display) -> ParsingError {
     ParsingError::from(error.to_string())
 }

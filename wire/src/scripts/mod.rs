@@ -6,6 +6,7 @@ use redis::{ErrorKind, RedisError, Script, ScriptInvocation, ServerErrorKind};
 
 use crate::keyspace::ShardKeys;
 
+mod arrangements;
 mod assignments;
 mod at_rest;
 mod claims;
@@ -25,16 +26,19 @@ mod put_in;
 mod refill;
 mod registry;
 mod settle;
+mod sources;
 mod sweep;
 mod take_all;
 mod throttle;
 mod top;
 mod workers;
 
+pub use arrangements::{
+    Differences, IDLE, compare_assigned, forget_assigned, remove_arrangement, remove_idle, replace_assigned,
+};
 pub use assignments::{
     AllAssigned, AssignmentIndex, Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, all_assigned, assign,
-    assigned, assigned_after, assignment_index, forget_assigned, key_filter, remove_arrangement,
-    replace_assigned,
+    assigned, assigned_after, assignment_index, key_filter,
 };
 pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
@@ -71,6 +75,9 @@ pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{announce, forget, generation, newer_schema, now, published_limits, register};
 pub use settle::{decrement, encode_decrement, encode_settle, settle};
+pub use sources::{
+    SourceNews, SourceStatus, SourceTurn, doubt_source, forget_source, source_statuses, source_turn,
+};
 pub use sweep::{
     drop_record, find_at_rest, find_strays, sweep_counters, sweep_keys, sweep_states, touch_states,
 };

@@ -136,7 +136,7 @@ fn a_variable_stands_in_the_url_and_nowhere_else() {
     assert_eq!(lines[1], unset);
     for (line, problem) in lines.iter().enumerate().filter(|(line, _)| *line != 1) {
         assert!(
-            problem.contains("stands for an environment variable in redis.url only"),
+            problem.contains("stands for an environment variable only in redis.url"),
             "{line}: {problem}"
         );
     }

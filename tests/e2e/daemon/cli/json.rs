@@ -45,7 +45,7 @@ async fn status_has_one_shape() {
         json!({
             "redis": redis.url(), "latency_ms": null, "health": "unpublished", "problems": [problem],
             "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [],
-            "conflicts": [], "pauses": []
+            "conflicts": [], "pauses": [], "sources": []
         })
     );
     let daemon = ready(LIMITS, &redis).await;

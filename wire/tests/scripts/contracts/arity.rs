@@ -36,6 +36,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "poll" => (3..=5).contains(&keys) && arguments == 0,
         "assign" => keys >= 4 && arguments >= 4,
         "arrange" => (keys, arguments) == (2, 3),
+        "source" => keys == 2 && arguments >= 2 && arguments.is_multiple_of(2),
         "move" => keys >= 5 && arguments == 5,
         // It takes any text as a key of its own.
         "top" => keys >= 3 && arguments >= 4 && arguments.is_multiple_of(2),

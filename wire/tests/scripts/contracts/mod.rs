@@ -1,6 +1,7 @@
 //! Promises in the headers of the scripts.
 
 mod arity;
+mod assignments;
 mod at_rest;
 mod flushed;
 mod forms;
