@@ -62,6 +62,11 @@ struct OutagesPage;
 struct Workers;
 
 /// The page compiles as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/define.md")]
+struct DefinePage;
+
+/// The page compiles as it stands.
 #[cfg(all(doctest, feature = "tower"))]
 #[doc = include_str!("../../docs/reserve.md")]
 struct ReservePage;
@@ -115,6 +120,7 @@ mod client;
 mod counts;
 mod decision;
 mod default;
+mod define;
 mod denied;
 mod error;
 mod hold;
@@ -145,6 +151,7 @@ pub use charge::Charged;
 pub use client::{Builder, Client};
 pub use decision::Decision;
 pub use default::set_default;
+pub use define::{Define, Undefine};
 pub use denied::Denied;
 pub use error::{Error, RedisError};
 pub use hold::{Hold, Settlement};
@@ -174,9 +181,11 @@ pub use take_all::{LimitDecision, MultiDecision};
 #[cfg(feature = "macros")]
 pub use topup_macros::limited;
 pub use topup_wire::{
+    claims::OwnerError,
     counts::{Count, Counts},
-    limit::{OnOutage, PlanNameError},
+    limit::{CodeTerms as Terms, Mode, OnChange, OnOutage, PlanNameError},
     namespace::NamespaceError,
+    publishing::Defined,
     reply::Throttled,
     schema::NewerSchema,
 };

@@ -18,7 +18,7 @@ pub struct Owner(String);
 
 /// A text that is not the name of a config.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a config's name: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
+#[error("{0:?} is not the name of a config or an owner: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
 pub struct OwnerError(String);
 
 /// The claim of a config to a limit. It stays until the config drops the limit, whether a daemon is alive or not.
@@ -50,6 +50,15 @@ pub struct Declaration {
     pub limits: BTreeMap<LimitName, DeclaredLimit>,
 }
 
+/// The definition of a limit by code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its owner. It may have the name of a config, and is none.
+    pub owner: Owner,
+    /// Its end unless it is renewed, in µs of Redis `TIME`.
+    pub until: u64,
+}
+
 /// All claims, and the configs of all live daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
@@ -65,6 +74,8 @@ pub struct Ownership {
     pub alive: BTreeSet<Owner>,
     /// Configs of live daemons that have claimed their limits, by the daemons' ids.
     pub daemons: BTreeMap<String, Declaration>,
+    /// Limits that code has defined. No config claims them.
+    pub defined: BTreeMap<LimitName, Definition>,
     /// Published limits.
     pub registered: BTreeSet<LimitName>,
 }

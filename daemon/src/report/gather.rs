@@ -27,7 +27,7 @@ use super::{
     CandidateRow, DaemonRow, DeniedKey, Health, LimitRow, PauseRow, StatusReport, TopDenied,
     ownership::{conflicts, owners},
 };
-use crate::{clock::Moment, refill::SLOW};
+use crate::{clock::Moment, refill::SLOW, text::utc};
 
 /// The longest time for the diagnosis of a failure.
 const DIAGNOSIS: Duration = Duration::from_millis(600);
@@ -160,7 +160,9 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     let (seen, report) = (seen?, &mut lock(reading).report);
     for row in &mut report.limits {
         let name = LimitName::published(&row.name);
-        row.owners = name.map(|name| owners(&name.live(), &seen)).unwrap_or_default();
+        row.owners = name.as_ref().map(|name| owners(&name.live(), &seen)).unwrap_or_default();
+        let definition = name.ok().and_then(|name| seen.defined.get(&name));
+        row.defined_until = definition.map(|definition| utc(definition.until));
         row.orphaned = !row.owners.iter().any(|owner| owner.alive);
     }
     report.add_conflicts(conflicts(&seen));
@@ -226,6 +228,7 @@ async fn row(mut connection: Connection, name: &LimitName, now: u64) -> RedisRes
         // As long as the configs have not been read.
         orphaned: false,
         owners: Vec::new(),
+        defined_until: None,
         algorithm: limit.algorithm.as_str(),
         keyed: limit.keyed,
         capacity: limit.terms.capacity.get(),

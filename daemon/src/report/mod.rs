@@ -90,6 +90,8 @@ pub(crate) struct LimitRow {
     pub(crate) name: String,
     /// The configs that hold it; none if an older version published it.
     pub(crate) owners: Vec<OwnerRow>,
+    /// The end of the definition of a limit that code has defined, unless it is renewed. The owner is that of the code.
+    pub(crate) defined_until: Option<String>,
     /// Whether no owner has a live daemon: the limit is in force, and stays until it is removed or taken over.
     pub(crate) orphaned: bool,
     pub(crate) algorithm: &'static str,
@@ -184,6 +186,7 @@ impl StatusReport {
         for ConflictRow { limit, daemon, config, held_by } in &conflicts {
             let holder = |holder: &String| match holder == config {
                 true => "a newer version of it".to_owned(),
+                false if holder.starts_with(ownership::BY_CODE) => holder.clone(),
                 false => format!("config {holder}"),
             };
             let by = held_by.iter().map(holder).collect::<Vec<_>>().join(", ");

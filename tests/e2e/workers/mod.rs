@@ -12,6 +12,7 @@ mod commands;
 mod contract;
 mod counts;
 mod data_loss;
+mod defined;
 mod edges;
 mod errors;
 mod fallback;

@@ -1,6 +1,7 @@
 //! The same on a Redis Cluster.
 
 mod changes;
+mod defined;
 mod failover;
 mod moving;
 mod namespaces;

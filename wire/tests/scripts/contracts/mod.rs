@@ -2,6 +2,7 @@
 
 mod arity;
 mod at_rest;
+mod defined;
 mod flushed;
 mod forms;
 mod healing;
