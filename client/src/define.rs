@@ -125,7 +125,7 @@ impl Define {
 
     async fn send(self) -> Result<Defined, Error> {
         let Self { client, name, terms, owner, expires_in } = self;
-        let owner: Owner = owner.parse().map_err(Error::InvalidOwner)?;
+        let owner: Owner = owner.parse().map_err(|_| Error::InvalidOwner { given: owner })?;
         let parsed: LimitName = name.parse()?;
         let limit = terms.limit(parsed).map_err(|problem| Error::InvalidLimit { limit: name, problem })?;
         if !(DEFINED_FOR.0..=DEFINED_FOR.1).contains(&expires_in) {
@@ -160,7 +160,7 @@ impl Undefine {
 
     async fn send(self) -> Result<bool, Error> {
         let Self { client, name, owner } = self;
-        let owner: Owner = owner.parse().map_err(Error::InvalidOwner)?;
+        let owner: Owner = owner.parse().map_err(|_| Error::InvalidOwner { given: owner })?;
         let name: LimitName = name.parse()?;
         let connection = client.shared().connection();
         client.defining(name, async move { publishing::undefine(&connection, &name, &owner).await }).await

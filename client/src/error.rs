@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use topup_wire::{
-    claims::OwnerError,
     connection,
     limit::{KeyError, LimitName, NameError, PlanNameError, ThrottleError},
     namespace::NamespaceError,
@@ -109,8 +108,11 @@ pub enum Error {
         problem: String,
     },
     /// A text that is not a valid name of an owner.
-    #[error(transparent)]
-    InvalidOwner(OwnerError),
+    #[error("{given:?} is not an owner's name: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
+    InvalidOwner {
+        /// The text as given.
+        given: String,
+    },
     /// A time for which no limit can be defined.
     #[error("a limit is defined for 1s to 366d, not for {given:?}")]
     InvalidExpiry {

@@ -181,7 +181,6 @@ pub use take_all::{LimitDecision, MultiDecision};
 #[cfg(feature = "macros")]
 pub use topup_macros::limited;
 pub use topup_wire::{
-    claims::OwnerError,
     counts::{Count, Counts},
     limit::{CodeTerms as Terms, Mode, OnChange, OnOutage, PlanNameError},
     namespace::NamespaceError,

@@ -18,7 +18,7 @@ pub struct Owner(String);
 
 /// A text that is not the name of a config.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not the name of a config or an owner: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
+#[error("{0:?} is not a config's name: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
 pub struct OwnerError(String);
 
 /// The claim of a config to a limit. It stays until the config drops the limit, whether a daemon is alive or not.
