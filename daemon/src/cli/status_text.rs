@@ -58,10 +58,8 @@ pub(super) fn render(report: &StatusReport) -> String {
     if !defined.is_empty() {
         lines.push(String::new());
         lines.extend(defined.iter().take(MOST_DEFINED).cloned());
-        lines.extend((defined.len() > MOST_DEFINED).then(|| {
-            let more = counted(defined.len() - MOST_DEFINED, "more limit");
-            format!("and {more} defined by code: see topupd limits --json")
-        }));
+        let more = defined.len().saturating_sub(MOST_DEFINED) + report.limits_not_shown;
+        lines.extend((more > 0).then(|| format!("and {} defined by code", counted(more, "more limit"))));
     }
     let findings: Vec<String> = report.limits.iter().filter_map(orphan).collect();
     if !findings.is_empty() {

@@ -17,7 +17,7 @@ use topup_wire::{
     connection::{Cause, Connection},
     counts::{Count, Counts},
     keyspace::ShardKeys,
-    limit::{Limit, LimitName, Mode, Supply, TopKeys},
+    limit::{Limit, LimitName, Mode, Shards, Supply, TopKeys},
     namespace::InNamespace,
     reply::Verdict,
     scripts::{self, PermitCounts},
@@ -34,6 +34,9 @@ const DIAGNOSIS: Duration = Duration::from_millis(600);
 
 /// Most keys of a shard whose permits are counted.
 const MOST_KEYS: usize = 1_000;
+
+/// Most limits that code has defined, of which a report tells more than their number.
+const MOST_DEFINED: usize = 200;
 
 const SLOW_ACTION: &str = "see SLOWLOG, the machine of Redis and the network";
 
@@ -152,7 +155,8 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     // A user of an earlier version may not read them.
     let paused = scripts::paused(&mut asked).await.unwrap_or_default();
     lock(reading).report.pauses = PauseRow::of(paused, now);
-    let names: Vec<LimitName> = published.into_keys().filter(|name| !name.is_trial()).collect();
+    let (names, left_out) = shown(&mut asked, published).await;
+    lock(reading).report.limits_not_shown = left_out;
     let rows: Vec<BoxFuture<'_, ()>> =
         names.into_iter().map(|name| add_row(reading, connection, name, now).boxed()).collect();
     let rows = stream::iter(rows).buffer_unordered(pace.limits).collect::<()>();
@@ -169,6 +173,22 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     Ok(())
 }
 
+/// The limits of a report, and the number of those that it leaves out: code may have defined thousands.
+async fn shown(
+    connection: &mut Connection,
+    published: BTreeMap<LimitName, Shards>,
+) -> (Vec<LimitName>, usize) {
+    // A user of an earlier version may not read them.
+    let defined = scripts::defined_limits(connection).await.unwrap_or_default();
+    let names = published.into_keys().filter(|name| !name.is_trial());
+    let (mut by_code, mut names): (Vec<LimitName>, Vec<LimitName>) =
+        names.partition(|name| defined.contains(name));
+    let left_out = by_code.len().saturating_sub(MOST_DEFINED);
+    by_code.truncate(MOST_DEFINED);
+    names.append(&mut by_code);
+    (names, left_out)
+}
+
 /// Allowed and denied takes of each limit per second, and nothing else: for a look that is taken again and again.
 ///
 /// # Errors
@@ -180,8 +200,8 @@ pub(crate) async fn rates(connection: &Connection) -> RedisResult<Vec<(LimitName
     }
     let now = scripts::now(&mut asked).await?;
     let published = scripts::published_limits(&mut asked).await?;
-    let names = published.into_keys().filter(|name| !name.is_trial());
-    let rates = names.map(|name| {
+    let (names, _) = shown(&mut asked, published).await;
+    let rates = names.into_iter().map(|name| {
         let mut connection = connection.clone();
         async move { Ok((name, scripts::counts(&mut connection, &name).await?.1.per_second(now))) }.boxed()
     });

@@ -36,6 +36,8 @@ pub(crate) struct StatusReport {
     pub(crate) generation: Option<u64>,
     pub(crate) daemons: Vec<DaemonRow>,
     pub(crate) limits: Vec<LimitRow>,
+    /// Limits that code has defined, beyond the 200 that are shown.
+    pub(crate) limits_not_shown: usize,
     /// Limits of live daemons that are refused, and by which config.
     pub(crate) conflicts: Vec<ConflictRow>,
     /// Paused limits and keys; the first to end comes first.

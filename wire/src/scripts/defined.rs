@@ -1,6 +1,6 @@
 //! Definitions of limits by code: who has defined which limit, and until when.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{collections::BTreeSet, sync::LazyLock, time::Duration};
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
@@ -127,6 +127,16 @@ pub async fn definition(
 pub async fn has_definitions(connection: &mut impl InNamespace) -> RedisResult<bool> {
     let ends = connection.namespace().ends();
     Cmd::zcard(ends).query_async::<u64>(connection).await.map(|ends| ends > 0)
+}
+
+/// All limits that code has defined.
+///
+/// # Errors
+/// Errors of Redis.
+pub async fn defined_limits(connection: &mut impl InNamespace) -> RedisResult<BTreeSet<LimitName>> {
+    let names: Vec<String> =
+        Cmd::zrange(connection.namespace().ends(), 0, -1).query_async(connection).await?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
 /// Up to `most` limits whose definition ended at `until` or earlier, in µs of Redis `TIME`.

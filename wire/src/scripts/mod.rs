@@ -42,8 +42,8 @@ pub use claims::{ClaimChange, claim, ownership};
 pub use count::{clear_counts, count, counts, is_uncounted};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
 pub use defined::{
-    DefineReply, HeldDefinition, change_defined, definition, drop_expired, end_defined, ended_definitions,
-    expire_record, forget_defined, has_definitions, hold_defined,
+    DefineReply, HeldDefinition, change_defined, defined_limits, definition, drop_expired, end_defined,
+    ended_definitions, expire_record, forget_defined, has_definitions, hold_defined,
 };
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,

@@ -44,7 +44,7 @@ async fn status_has_one_shape() {
         nothing,
         json!({
             "redis": redis.url(), "latency_ms": null, "health": "unpublished", "problems": [problem],
-            "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [],
+            "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [], "limits_not_shown": 0,
             "conflicts": [], "pauses": []
         })
     );
