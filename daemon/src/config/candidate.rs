@@ -98,7 +98,7 @@ fn read_steady(table: &RawTable<'_>, has_refill: bool, algorithm: Algorithm, own
         && algorithm == Algorithm::Gcra
         && !rate.pace().can_rest(capacity.get())
     {
-        table.error(table.location(), format!("{}: write less", GCRA_BOUNDS));
+        table.error(table.location(), format!("{GCRA_BOUNDS}: write less"));
     }
     Candidate::Steady { capacity, rate }
 }

@@ -139,10 +139,7 @@ fn check_gcra(raw: &RawLimit, table: &RawTable<'_>) {
         iter::once((&rate.location, capacity.value, rate.value)).chain(scheduled)
     {
         if !rate.pace().can_rest(capacity.get()) {
-            table.error(
-                location,
-                format!("{}: write less, or algorithm = \"lazy-token-bucket\"", GCRA_BOUNDS),
-            );
+            table.error(location, format!("{GCRA_BOUNDS}: write less, or algorithm = \"lazy-token-bucket\""));
         }
     }
 }
