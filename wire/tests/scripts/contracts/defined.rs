@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::Cmd;
 use topup_wire::{
     claims::{Claim, Fingerprint, Owner},
+    connection::connect_lazily,
     keyspace::ShardKeys,
     limit::LimitName,
     namespace::Namespace,
+    publishing::{self, Defined},
+    reply::PublishReply,
     scripts::{self, ClaimChange, DefineReply, MOST_CHANGES_LOGGED},
 };
 
@@ -138,7 +142,7 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
     let expires = async |conn: &mut _| {
         scripts::read_limit(conn, &name("mail")).await.unwrap().and_then(|published| published.expires)
     };
-    use topup_wire::reply::PublishReply::{Changed, Created, Unchanged};
+    use PublishReply::{Changed, Created, Unchanged};
     assert_eq!(publish(conn, Some(7)).await, Created);
     assert_eq!(publish(conn, Some(9)).await, Unchanged);
     assert_eq!(expires(conn).await, Some(9));
@@ -155,4 +159,67 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
     assert!(!scripts::drop_expired(conn, &keys).await.unwrap());
     assert_eq!((publish(conn, Some(9)).await, publish(conn, None).await), (Changed, Changed));
     assert_eq!((expires(conn).await, publish(conn, None).await), (None, Unchanged));
+}
+
+/// A program may end between any two steps. Whoever defines the limit next finishes or withdraws the change, and tells
+/// workers.
+#[tokio::test]
+async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
+    let mut redis = Redis::start().await;
+    let connection = connect_lazily(redis.url()).unwrap();
+    let (mail, billing) = (name("mail"), owner("billing"));
+    let keys = ShardKeys::new(Namespace::default(), &mail, 0);
+    let sleep = |time| tokio::time::sleep(time).boxed();
+    let define = async |capacity| {
+        let (defined, _) =
+            publishing::define(&connection, &limit(capacity, "1/s"), &billing, HOUR, sleep).await.unwrap();
+        defined
+    };
+    let state = async || {
+        let published = scripts::read_limit(&mut connection.clone(), &mail).await.unwrap().unwrap();
+        let generation = scripts::generation(&mut connection.clone()).await.unwrap();
+        (published.limit.terms.capacity.get(), published.frozen, generation)
+    };
+    // The first steps of a change, up to the announcement of the freeze or up to the change.
+    let begin = async |conn: &mut _, capacity, makes: bool| {
+        scripts::change_defined(conn, &mail, &billing, true).await.unwrap();
+        let limit = limit(capacity, "1/s");
+        let publish = async |conn: &mut _, known| {
+            scripts::publish_until(conn, &keys, &limit, None, known, Some(1 << 52)).await.unwrap()
+        };
+        let PublishReply::Announced(frozen) = publish(conn, None).await else { panic!("no freeze") };
+        if makes {
+            tokio::time::sleep(scripts::FREEZE).await;
+            assert_eq!(publish(conn, Some(frozen)).await, PublishReply::Changed);
+        }
+    };
+    assert_eq!(define(5).await, Defined::New);
+    let (.., first) = state().await;
+    assert_eq!((define(5).await, state().await), (Defined::Renewed, (5, false, first)));
+
+    begin(&mut redis.connection, 9, false).await;
+    assert!(state().await.1, "frozen");
+    assert_eq!(define(5).await, Defined::Renewed);
+    let (capacity, frozen, withdrawn) = state().await;
+    assert!((capacity, frozen) == (5, false) && withdrawn > first);
+
+    begin(&mut redis.connection, 9, false).await;
+    assert_eq!(define(9).await, Defined::Changed);
+    let (capacity, frozen, changed) = state().await;
+    assert!((capacity, frozen) == (9, false) && changed > withdrawn);
+
+    begin(&mut redis.connection, 12, true).await;
+    assert_eq!(state().await, (12, false, changed), "nobody was told");
+    assert_eq!(define(12).await, Defined::Renewed);
+    assert!(state().await.2 > changed);
+    let held: String = redis.ask(&["HGET", "topup:{topup}:defined", "mail"]).await;
+    assert_eq!(held, "billing");
+
+    // The end of an undefinition is another's work, too: nobody obeys the limit meanwhile.
+    scripts::expire_record(&mut redis.connection, &keys, 1).await.unwrap();
+    assert!(!publishing::remove_ended(&connection, &mail).await.unwrap(), "the definition has not ended");
+    assert_eq!(define(12).await, Defined::New, "it begins anew");
+    assert!(publishing::undefine(&connection, &mail, &billing).await.unwrap());
+    let left: Vec<String> = redis.ask(&["KEYS", "topup:{mail:*"]).await;
+    assert_eq!(left, [""; 0]);
 }
