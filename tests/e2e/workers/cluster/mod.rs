@@ -5,6 +5,7 @@ mod defined;
 mod failover;
 mod moving;
 mod namespaces;
+mod parts;
 mod spread;
 mod urls;
 
