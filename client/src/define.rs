@@ -118,7 +118,8 @@ impl Define {
         Self { owner: owner.into(), ..self }
     }
 
-    /// The time after which the limit ends unless it is renewed: 1 s to 366 days; a day unless set.
+    /// The time after which the limit ends unless it is renewed: 1 s to 366 days; a day unless set. A renewal brings no end
+    /// nearer: [`undefine`](Client::undefine) does.
     pub fn expires_in(self, expires_in: Duration) -> Self {
         Self { expires_in, ..self }
     }

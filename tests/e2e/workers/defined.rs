@@ -265,7 +265,6 @@ async fn a_limit_that_nobody_renews_ends_and_one_that_is_renewed_stays() {
     let keyed = || Terms::token_bucket(100, "1/h").keyed();
     topup.define("long", keyed()).expires_in(HOUR).await.unwrap();
     topup.define("short", Terms::token_bucket(3, "1/h")).expires_in(SECOND).await.unwrap();
-    assert_eq!(topup.limit("short").take(1).await.unwrap().remaining(), 2);
     for _ in 0..6 {
         assert!(other.limit("long").key("alice").take(1).await.unwrap().is_allowed());
     }
@@ -274,13 +273,10 @@ async fn a_limit_that_nobody_renews_ends_and_one_that_is_renewed_stays() {
     assert_ne!(keys_of(&redis, "short").await, [""; 0], "nobody has removed it");
     assert_eq!(other.limit("long").key("alice").take(1).await.unwrap().remaining(), 93);
     // It may be renewed late, or go to another owner.
-    topup.define("short", Terms::token_bucket(3, "1/h")).expires_in(HOUR).await.unwrap();
-    assert!(other.limit("short").take(1).await.unwrap().is_allowed());
-    topup.define("short", Terms::token_bucket(3, "1/h")).expires_in(SECOND).await.unwrap();
-    eventually(SOON, async || {
-        other.define("short", Terms::token_bucket(3, "1/h")).owner("other").expires_in(SECOND).await
-    })
-    .await;
+    let short = || Terms::token_bucket(3, "1/h");
+    assert_eq!(topup.define("short", short()).expires_in(SECOND).await.unwrap(), Defined::Renewed);
+    let of_other = async || other.define("short", short()).owner("other").expires_in(3 * SECOND).await;
+    assert_eq!(eventually(SOON, of_other).await, Defined::New);
     assert_eq!(topup.limit("short").take(1).await.unwrap().remaining(), 2, "it begins anew");
 
     // A daemon that comes later removes what has ended, keeps what has not, and refills it.
@@ -302,16 +298,20 @@ async fn a_limit_that_nobody_renews_ends_and_one_that_is_renewed_stays() {
         if left.is_empty() { Ok(()) } else { Err(left) }
     })
     .await;
-    // A renewal in time keeps a limit.
-    topup.define("kept", Terms::token_bucket(3, "1/h")).expires_in(SECOND).await.unwrap();
-    assert_eq!(topup.limit("kept").take(1).await.unwrap().remaining(), 2);
-    let end = now(&redis).await + 2_500_000;
-    while now(&redis).await < end {
-        let renewed = topup.define("kept", Terms::token_bucket(3, "1/h")).expires_in(5 * SECOND).await;
-        assert_eq!(renewed.unwrap(), Defined::Renewed);
+    // A renewal in time keeps a limit, and brings no end nearer.
+    let kept = |ttl| topup.define("kept", Terms::token_bucket(3, "1/h")).expires_in(ttl).into_future();
+    let first_end = now(&redis).await + 3_000_000;
+    assert_eq!(kept(3 * SECOND).await.unwrap(), Defined::New);
+    assert_eq!(other.limit("kept").take(1).await.unwrap().remaining(), 2);
+    assert_eq!(
+        (kept(HOUR).await.unwrap(), kept(SECOND).await.unwrap()),
+        (Defined::Renewed, Defined::Renewed)
+    );
+    eventually(SOON, async || {
         assert_eq!(other.limit("kept").peek().await.unwrap().remaining(), 2);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        now(&redis).await > first_end + 1_500_000
+    })
+    .await;
     daemon.signal(Signal::KILL);
     daemon.wait_exit(SOON).await;
     assert_eq!(other.limit("kept").take(1).await.unwrap().remaining(), 1);
