@@ -14,6 +14,7 @@ pub(crate) enum Suite {
     Full,
     Accuracy,
     Refill,
+    Watched,
 }
 
 /// A curve of growing costs.

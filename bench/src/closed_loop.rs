@@ -17,7 +17,7 @@ pub(crate) const READY_WITHIN: Duration = Duration::from_secs(40);
 /// From the end of the time to the result.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// Measures `measurement` on an empty Redis; where each key is a limit of its own, on one where these are published.
+/// Measures `measurement` on an empty Redis. Where each key is a limit of its own, these limits are published first.
 pub(crate) async fn measure(
     fixture: &mut Fixture,
     found: &Programs,

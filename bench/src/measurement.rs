@@ -31,14 +31,12 @@ pub(crate) struct Seen {
     pub(crate) seconds: f64,
     /// CPU seconds used.
     pub(crate) cpu: f64,
-    /// Bytes; what other languages have says little, and they do not say it.
+    /// Bytes of memory. Absent for limiters in other languages, where they say little.
     #[serde(default)]
     pub(crate) memory: f64,
-    /// µs.
+    /// Quantiles of the time of a decision, in µs.
     pub(crate) p50: f64,
-    /// µs.
     pub(crate) p99: f64,
-    /// µs.
     pub(crate) p999: f64,
 }
 

@@ -25,15 +25,15 @@ pub(crate) enum Rule {
     Brisk,
     /// One a minute for each key, 10 at once.
     Rare,
-    /// One token, and another an hour later: denied as good as always.
+    /// One token, and another each hour. Nearly all takes are denied.
     Slow,
     /// As [`Rule::Deep`], and each key is a limit of its own: see [`apart`].
     Apart,
     /// Buckets that are kept far below full while the daemon tops them up.
-    Crowd,
+    FarBelow,
     /// Buckets that are full in some seconds.
     Filling,
-    /// As [`Rule::Crowd`] in the pure form, whose tokens come at ticks only: each is credited at each of them.
+    /// As [`Rule::FarBelow`] in the pure form, whose tokens come at ticks only: each is credited at each of them.
     Ticked,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Form {
     Lazy,
     Gcra,
     Leaky,
-    /// Windows of the rule's period admit its tokens. Their limits know no capacity.
+    /// Windows as long as the rule's period, which admit its tokens. Such limits have no capacity.
     Fixed,
     Counter,
     Log,
@@ -69,7 +69,7 @@ impl Rule {
         Self::Brisk,
         Self::Rare,
         Self::Slow,
-        Self::Crowd,
+        Self::FarBelow,
         Self::Filling,
         Self::Ticked,
     ];
@@ -77,7 +77,7 @@ impl Rule {
     pub(crate) const fn capacity(self) -> u64 {
         match self {
             Self::Draining | Self::Deep | Self::Under | Self::Apart => 1_000_000_000,
-            Self::Steady | Self::Crowd | Self::Filling | Self::Ticked => 1_000_000,
+            Self::Steady | Self::FarBelow | Self::Filling | Self::Ticked => 1_000_000,
             Self::Tight => 1_000,
             Self::Few | Self::Calm | Self::Brisk | Self::Rare => 10,
             Self::Slow => 1,
@@ -90,7 +90,7 @@ impl Rule {
             Self::Deep | Self::Slow | Self::Apart | Self::Draining | Self::Calm | Self::Rare => 1,
             Self::Under => 1_000_000_000,
             Self::Steady | Self::Brisk => 100,
-            Self::Tight | Self::Crowd | Self::Filling | Self::Ticked => 1_000,
+            Self::Tight | Self::FarBelow | Self::Filling | Self::Ticked => 1_000,
             Self::Few => 10,
         }
     }
@@ -114,8 +114,8 @@ impl Rule {
         self.tokens() / self.period()
     }
 
-    /// Tokens taken from each bucket of a crowd, of which the daemon is to have work.
-    pub(crate) const fn crowd_take(self) -> u64 {
+    /// Tokens taken from each bucket at first, so that the daemon has work.
+    pub(crate) const fn take_to_fill(self) -> u64 {
         match self {
             // Full in 7.9 s: credited as often as any bucket with catch-up is.
             Self::Filling => 7_900,
@@ -142,7 +142,7 @@ impl Rule {
             Self::Rare => "rare",
             Self::Slow => "slow",
             Self::Apart => "apart",
-            Self::Crowd => "crowd",
+            Self::FarBelow => "far-below",
             Self::Filling => "filling",
             Self::Ticked => "ticked",
         }
@@ -227,7 +227,7 @@ pub(crate) fn apart_name(limit: usize) -> String {
     format!("limit-{limit}")
 }
 
-/// topup's config of `limits` limits that say what [`Rule::Apart`] says, but for the capacity of the first.
+/// A config of topup with `limits` limits under the terms of [`Rule::Apart`]. The first has another capacity.
 pub(crate) fn apart(url: &str, limits: usize, first: u64) -> String {
     let mut text = format!("[redis]\nurl = \"{url}\"\n");
     for limit in 0..limits {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use topup_wire::limit::OnOutage;
 
 use crate::{
-    bucket::Bucket, client::Client, default::default_client, denied::Denied, error::Error, outage::Policies,
-    shell::clock::micros, take::Take, take_all::MultiDecision,
+    bucket::Bucket, client::Client, default::default_client, denied::Denied, error::Error,
+    multi_decision::MultiDecision, outage::Policies, shell::clock::micros, take::Take,
 };
 
 /// Leave to go on with a piece of work, from all its limits or from none. The attribute `#[topup::limited]` and the HTTP

@@ -62,7 +62,7 @@ impl Bucket {
         let settled = handle.within_deadline(charge).await;
         handle.note_reply(entry, &settled);
         let settled = settled?;
-        // What this worker knows of the bucket is out of date, its denials, too.
+        // The worker's estimate of the bucket and its cached denials are out of date.
         entry.step(Event::Changed, handle, None);
         Ok(Charged {
             charged: settled.granted,

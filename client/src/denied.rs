@@ -4,7 +4,9 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use topup_wire::limit::OnOutage;
 
-use crate::{decision::Decision, error::Error, outage::OutageReason, take::Take, take_all::MultiDecision};
+use crate::{
+    decision::Decision, error::Error, multi_decision::MultiDecision, outage::OutageReason, take::Take,
+};
 
 /// A denial of an [`Admission`](crate::Admission), and the error that `#[topup::limited]` returns. Nothing was taken.
 #[derive(Clone, Debug)]

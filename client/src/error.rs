@@ -94,7 +94,7 @@ pub enum Error {
         most: usize,
     },
     /// A take or refund of 0 tokens, or of more than 2^53.
-    #[error("{count} is no number of tokens: 1 to 9007199254740992 (2^53)")]
+    #[error("{count} is no number of tokens: use 1 to 9007199254740992 (2^53)")]
     InvalidCount {
         /// Tokens asked for.
         count: u64,
@@ -169,7 +169,7 @@ pub enum Error {
     #[error(transparent)]
     InvalidThrottle(#[from] ThrottleError),
     /// A reservation of a limit that is not a leaky bucket.
-    #[error("limit {limit:?} is a {algorithm}, and only a leaky-bucket is a queue: take, or wait")]
+    #[error("limit {limit:?} is a {algorithm}, and only a leaky-bucket is a queue: call take or wait")]
     NoQueue {
         /// The name of the limit.
         limit: String,
@@ -187,16 +187,14 @@ pub enum Error {
         since: Duration,
     },
     /// An operation on tokens of a limit that has permits.
-    #[error(
-        "limit {limit:?} is of permits that are held at once (algorithm = \"concurrency\"): call acquire"
-    )]
+    #[error("limit {limit:?} has permits in place of tokens (algorithm = \"concurrency\"): call acquire")]
     NotTokens {
         /// The name of the limit.
         limit: String,
     },
     /// An acquisition of permits of a limit that has tokens.
     #[error(
-        "limit {limit:?} is a {algorithm}, and only a limit with algorithm = \"concurrency\" has permits: take"
+        "limit {limit:?} is a {algorithm}, and only a limit with algorithm = \"concurrency\" has permits: call take"
     )]
     NoPermits {
         /// The name of the limit.

@@ -12,23 +12,20 @@ use std::{
 use topup_wire::limit::{MAX_TOKENS, Mode, OnAbandon, OnOutage};
 
 use crate::{
-    bucket::{Bucket, Here, checked, decision},
+    bucket::{Bucket, decision},
     decision::Decision,
     error::Error,
     machine::{Event, Micros},
-    place::plan_changed,
+    multi_decision::{LimitDecision, MultiDecision},
     shell::{
         BucketEntry, Published,
         clock::micros,
         holds::{HoldRef, HoldRequest},
     },
-    take_all::{LimitDecision, MultiDecision},
 };
 
 /// Redis remembers a settled hold for 60 s. An attempt that begins later than this after the first one is refused.
 const SETTLES_WITHIN: Duration = Duration::from_secs(45);
-/// Attempts at most while the plan of a key changes.
-const MOST_ATTEMPTS: usize = 16;
 /// Between two attempts to settle a hold.
 const RETRY: Duration = Duration::from_millis(20);
 
@@ -49,12 +46,12 @@ static IDS: LazyLock<(u64, AtomicU64)> = LazyLock::new(|| {
 pub struct Hold {
     bucket: Bucket,
     entry: Arc<BucketEntry>,
-    decision: Decision,
+    pub(crate) decision: Decision,
     estimate: u64,
     id: String,
     is_remembered: bool,
     /// The key is exempt: it costs nothing.
-    is_exempt: bool,
+    pub(crate) is_exempt: bool,
     /// When it was first settled, by the worker's clock, and the tokens used.
     first_try: Option<(Micros, u64)>,
     settlement: Option<Settlement>,
@@ -74,83 +71,8 @@ pub struct Settlement {
 
 impl Published {
     /// Whether Redis has to remember holds of `key`, since those of dead holders are put back.
-    fn remembers_holds(&self, key: Option<&str>) -> bool {
+    pub(crate) fn remembers_holds(&self, key: Option<&str>) -> bool {
         self.limit.holds.on_abandon() == OnAbandon::Refund && self.mode(key) != Mode::Off
-    }
-}
-
-// === impl Bucket ===
-
-impl Bucket {
-    /// Takes `estimate` tokens for work whose cost is known only afterwards, all or nothing. [`Hold::settle`] then puts
-    /// back what was not used, or charges what was used beyond it.
-    ///
-    /// The hold tells the decision: [`Hold::is_allowed`]. `estimate` is 1 to 2^53. A hold of a limit with
-    /// `on_abandon = "charge"` costs what a take costs. [`Bucket::reserve`] is another thing: a place in the queue of a
-    /// leaky bucket.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(topup: topup::Client) -> Result<(), topup::Error> {
-    /// let mut hold = topup.limit("tokens").key("alice").reserve_cost(1_000).await?;
-    /// if hold.is_allowed() {
-    ///     let used = 730; // the work
-    ///     hold.settle(used).await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The same as for [`Bucket::take`].
-    pub async fn reserve_cost(&self, estimate: u64) -> Result<Hold, Error> {
-        checked(estimate)?;
-        let entry = self.entry()?;
-        for _ in 0..MOST_ATTEMPTS {
-            match self.here().await {
-                Ok(Here::Bucket(bucket)) => match bucket.reserve_cost_here(estimate).await {
-                    Err(Error::PlanChanged { .. }) => {}
-                    answer => return answer,
-                },
-                Ok(Here::Decided(decision)) => {
-                    let mut hold = Hold::new(self, entry, estimate, false);
-                    hold.decision = self.conclude(entry, estimate, Ok(decision))?;
-                    hold.is_exempt = decision.is_allowed();
-                    return Ok(hold);
-                }
-                // The take reports an error, or decides without Redis.
-                Err(_) => {
-                    let mut hold = Hold::new(self, entry, estimate, false);
-                    hold.decision = self.take(estimate).await?;
-                    return Ok(hold);
-                }
-            }
-        }
-        Err(plan_changed(entry))
-    }
-
-    /// The bucket that holds of this key are taken from and settled in, by the key's plan, and whether the key is exempt.
-    pub(crate) async fn of_hold(&self) -> (Self, bool) {
-        match self.here().await {
-            Ok(Here::Bucket(bucket)) => (bucket, false),
-            Ok(Here::Decided(decision)) => (self.clone(), decision.is_allowed()),
-            // The take reports the error, or decides without Redis.
-            Err(_) => (self.clone(), false),
-        }
-    }
-
-    /// Takes an estimate of this bucket, whatever plan its key has.
-    async fn reserve_cost_here(&self, estimate: u64) -> Result<Hold, Error> {
-        let (entry, handle) = (self.entry()?, self.handle());
-        let published = match entry.published(handle) {
-            Some(published) => Some(published),
-            // The take reports an error, or decides without Redis.
-            None => handle.within_deadline(entry.read(handle)).await.ok(),
-        };
-        let is_remembered = published.is_some_and(|published| published.remembers_holds(entry.key()));
-        let mut hold = Hold::new(self, entry, estimate, is_remembered);
-        hold.decision = if is_remembered { hold.reserve().await? } else { self.take_here(estimate).await? };
-        Ok(hold)
     }
 }
 
@@ -158,7 +80,7 @@ impl Bucket {
 
 impl Hold {
     /// A hold of nothing yet.
-    fn new(bucket: &Bucket, entry: &Arc<BucketEntry>, estimate: u64, is_remembered: bool) -> Self {
+    pub(crate) fn new(bucket: &Bucket, entry: &Arc<BucketEntry>, estimate: u64, is_remembered: bool) -> Self {
         let (random, next) = &*IDS;
         Self {
             bucket: bucket.clone(),
@@ -287,7 +209,7 @@ impl Hold {
             self.bucket.handle().note_reply(entry, &result);
             match result {
                 Ok(reply) => {
-                    // What this worker knows of the bucket is out of date, its denials, too.
+                    // The worker's estimate of the bucket and its cached denials are out of date.
                     entry.step(Event::Changed, self.bucket.handle(), None);
                     let uncharged = reply.uncharged;
                     return Ok(Settlement { charged: used.saturating_sub(uncharged), uncharged });
@@ -299,7 +221,7 @@ impl Hold {
     }
 
     /// Takes the tokens of a hold that Redis remembers.
-    async fn reserve(&self) -> Result<Decision, Error> {
+    pub(crate) async fn reserve(&self) -> Result<Decision, Error> {
         let (handle, entry, count) = (self.bucket.handle(), &self.entry, self.estimate);
         if let Some(paused) = self.bucket.paused_decision(count).await {
             return self.bucket.conclude(entry, count, Ok(paused));

@@ -115,6 +115,7 @@ mod admission;
 mod assign;
 mod bucket;
 mod bucket_takes;
+mod builder;
 mod charge;
 mod client;
 mod counts;
@@ -124,6 +125,7 @@ mod define;
 mod denied;
 mod error;
 mod hold;
+mod multi_decision;
 mod outage;
 mod pause;
 mod permits;
@@ -131,6 +133,7 @@ mod place;
 mod plans;
 mod reserve;
 mod reserve_all;
+mod reserve_cost;
 mod rollout;
 mod say;
 mod shadow_traffic;
@@ -147,20 +150,21 @@ mod wait;
 
 pub use admission::Admission;
 pub use bucket::Bucket;
+pub use builder::Builder;
 pub use charge::Charged;
-pub use client::{Builder, Client};
+pub use client::Client;
 pub use decision::Decision;
 pub use default::set_default;
 pub use define::{Define, Undefine};
 pub use denied::Denied;
 pub use error::{Error, RedisError};
 pub use hold::{Hold, Settlement};
+pub use multi_decision::{LimitDecision, MultiDecision};
 pub use outage::{OutageCounts, OutageReason};
 pub use permits::Permit;
 pub use reserve::Reserved;
 pub use reserve_all::Holds;
 pub use take::Take;
-pub use take_all::{LimitDecision, MultiDecision};
 /// # Examples
 /// ```no_run
 /// #[derive(Debug)]

@@ -20,7 +20,7 @@ impl Bucket {
     /// Pauses the bucket for `time`, at most a day, in all workers: as when the called service asks for it. Without a
     /// [key](Self::key), all buckets of a keyed limit are paused. Returns the time until the pause ends.
     ///
-    /// This client obeys at once, and all others with their next control poll: within 250 ms and a round trip. Until the
+    /// This client pauses at once, and all others with their next control poll: within 250 ms and a round trip. Until the
     /// pause ends, takes are denied without a command to Redis, waits wait, and tokens in hand are not spent. Refunds work.
     /// A longer pause stays as it is. A limit in shadow, or off, is not held up.
     ///
@@ -39,7 +39,7 @@ impl Bucket {
     }
 
     /// Ends the pause of the bucket in all workers. Without a key, the pause of all buckets of a keyed limit ends, and those
-    /// of single keys stay. Others obey as for [`pause`](Self::pause).
+    /// of single keys stay. Others learn of it as for [`pause`](Self::pause).
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].
@@ -57,7 +57,7 @@ impl Bucket {
     pub(crate) fn pause_soon(&self, time: Duration) {
         if self.begin_pause(time).is_ok() {
             let bucket = self.clone();
-            // If Redis cannot be told, this client obeys alone.
+            // If Redis cannot be told, this client pauses alone.
             self.handle().shared().runtime.spawn(async move { bucket.pause(time).await });
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     client::Client,
     error::Error,
     hold::{Hold, Settlement},
-    take_all::MultiDecision,
+    multi_decision::MultiDecision,
 };
 
 /// Attempts at most while plans of keys change.

@@ -1,10 +1,10 @@
 //! Takes of several buckets, decided at once.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::sync::atomic::Ordering::Relaxed;
 
 use topup_wire::{
     bucket::Operation,
-    limit::{LimitName, Mode, OnOutage},
+    limit::{Mode, OnOutage},
     reply::Verdict,
     scripts,
 };
@@ -15,70 +15,22 @@ use crate::{
     decision::Decision,
     error::Error,
     machine::Event,
+    multi_decision::{LimitDecision, MultiDecision},
     outage::{self, OutageReason},
     pause::read_if_paused,
     place::plan_changed,
     rollout::count_answer,
-    shell::{BucketEntry, Handle, exceeds, unknown},
+    shell::{Handle, exceeds, unknown},
 };
 
 /// Attempts at most while plans of keys change.
 const MOST_ATTEMPTS: usize = 16;
 
-/// The answer to [`Client::take_all`](crate::Client::take_all): all tokens were taken, or none.
-#[must_use = "an unread decision limits nothing"]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MultiDecision {
-    limits: Vec<LimitDecision>,
-}
-
-/// The decision of one limit in a [`MultiDecision`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitDecision {
-    limit: LimitName,
-    key: Option<String>,
-    decision: Decision,
-}
-
 // === impl MultiDecision ===
 
 impl MultiDecision {
-    /// Whether the caller may go on. If so, tokens were taken of every limit that is enforced; otherwise of none. A limit
-    /// in shadow that had too few tokens gave none either way.
-    pub fn is_allowed(&self) -> bool {
-        self.limits.iter().all(|limit| limit.decision.is_allowed())
-    }
-
-    /// The decision of each limit, in the order of the takes. If one limit denies, the decisions of the others say what
-    /// they would have been alone. If a remembered denial decided, only the limits that deny are listed.
-    pub fn limits(&self) -> &[LimitDecision] {
-        &self.limits
-    }
-
-    /// The limit that denies for the longest; `None` when allowed.
-    pub fn denied_by(&self) -> Option<&LimitDecision> {
-        let denied = self.limits.iter().filter(|limit| !limit.decision.is_allowed());
-        // Reversed, since `max_by_key` returns the last of equal ones, and the first is wanted.
-        denied.rev().max_by_key(|limit| limit.decision.retry_after())
-    }
-
-    /// Time until a denied take would succeed, if no other caller takes meanwhile; `None` when allowed.
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.denied_by()?.decision.retry_after()
-    }
-
-    /// Whether the outage policy decided for any of the limits.
-    pub fn is_degraded(&self) -> bool {
-        self.limits.iter().any(|limit| limit.decision.is_degraded())
-    }
-
-    /// The decision of one bucket.
-    pub(crate) fn of_one(entry: &BucketEntry, decision: Decision) -> Self {
-        Self { limits: vec![LimitDecision::of(entry, decision)] }
-    }
-
-    /// Takes all of `takes`, or nothing. Several takes of one bucket are added up.
-    /// Counts them, unless `is_last` says that this was not the last attempt.
+    /// Takes all of `takes`, or nothing. Several takes of one bucket are added up. Only the last attempt is counted, as
+    /// `is_last` tells.
     pub(crate) async fn take(
         client: &Handle,
         takes: impl IntoIterator<Item = (Bucket, u64)>,
@@ -293,29 +245,6 @@ impl MultiDecision {
         let decided = takes.iter().zip(decisions);
         let limits = decided.filter_map(|(take, decision)| Some(LimitDecision::of(&take.entry, decision?)));
         Ok(Self { limits: limits.collect() })
-    }
-}
-
-// === impl LimitDecision ===
-
-impl LimitDecision {
-    /// The name of the limit.
-    pub fn limit(&self) -> &str {
-        self.limit.as_str()
-    }
-
-    /// The key of the bucket; `None` for an unkeyed limit.
-    pub fn key(&self) -> Option<&str> {
-        self.key.as_deref()
-    }
-
-    /// The decision.
-    pub const fn decision(&self) -> Decision {
-        self.decision
-    }
-
-    fn of(entry: &BucketEntry, decision: Decision) -> Self {
-        Self { limit: entry.name().live(), key: entry.key().map(str::to_owned), decision }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Which limiter is exact, and what does each cost? topup's algorithms and the usual scripts for rate limiting get the same
-//! traffic on one real Redis. An exact oracle scores them.
+//! Accuracy and cost of rate limiters. The algorithms of topup and the usual scripts get the same traffic on one real
+//! Redis. An exact oracle scores them.
 
 pub mod advise;
 pub mod comparison;

@@ -19,7 +19,7 @@ pub const BEGIN: Micros = 20_000 * 86_400 * SECOND;
 /// Most keys that are named.
 const MOST_NAMED: usize = 10;
 
-/// What a limit would have decided.
+/// The decisions that a limit would have made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
     /// The limit.
@@ -40,7 +40,7 @@ pub struct Simulated {
     pub allowed: u64,
     /// Takes that would have been denied.
     pub denied: u64,
-    /// Of these: takes of more tokens than a bucket ever holds.
+    /// Denied takes of more tokens than a bucket ever holds.
     pub too_large: u64,
     /// The longest time that a denial would have named, in seconds; absent without one.
     pub longest_retry_after: Option<f64>,
@@ -76,7 +76,7 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
     );
     ensure!(
         !limit.algorithm.has_permits(),
-        "limit {} is of permits that are held at once, and a trace tells no releases",
+        "limit {} has permits in place of tokens, and a trace tells no releases",
         limit.name
     );
     // Schedules name instants of the calendar, too: the terms are those in force at the beginning.
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn each_algorithm_decides_a_trace_as_its_script_does() {
         let trace = Trace::parse(TRACE, "trace").unwrap();
-        // Of windows of 10 s, nothing has come back after 4 s.
+        // Windows of 10 s give nothing back after 4 s.
         for (algorithm, denied_of_a) in [
             ("token-bucket", 3),
             ("lazy-token-bucket", 3),

@@ -65,7 +65,7 @@ fn excess(comparison: &Comparison, measurements: &[&Measurement]) -> Option<Stri
         traffic.map_or(0.0, |traffic| traffic.rule.credit(TICK))
     };
     let tokens = |measurement: &Measurement| measurement.score.excess.tokens;
-    // Redis that came back empty has forgotten what was taken, whoever asks it.
+    // After a restart, Redis has forgotten all takes, whatever the limiter.
     let counted = measurements.iter().filter(|measurement| measurement.traffic != "redis-restart");
     let relative = |measurement: &Measurement| {
         let traffic = comparison.traffics.iter().find(|traffic| traffic.name == measurement.traffic);

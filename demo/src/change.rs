@@ -62,22 +62,22 @@ impl Change {
 
     /// Time from the edit until the new rate was in force and no worker answered by the old one any more.
     pub(crate) fn reached_workers_after(&self) -> Option<Micros> {
-        let in_force = self.published?.new_from;
-        Some(self.last_old.map_or(in_force, |last| last.max(in_force)) - self.edited)
+        let effective = self.published?.new_from;
+        Some(self.last_old.map_or(effective, |last| last.max(effective)) - self.edited)
     }
 }
 
 /// Looks until the new rate is published.
 pub(crate) async fn published(url: String) -> anyhow::Result<Published> {
     let name: LimitName = RAISED.name.parse()?;
-    let wanted = Supply::Rate(Rate::new(RAISED.rate, Duration::from_micros(SECOND))?);
+    let raised = Supply::Rate(Rate::new(RAISED.rate, Duration::from_micros(SECOND))?);
     let mut connection = connection::connect_lazily(&url)?;
     let look = async {
         let mut old_until = now();
         loop {
             let asked = now();
             match scripts::read_limit(&mut connection, &name).await? {
-                Some(read) if read.limit.terms.supply == wanted => {
+                Some(read) if read.limit.terms.supply == raised => {
                     return Ok(Published { old_until, new_from: now() });
                 }
                 Some(_) => old_until = asked,

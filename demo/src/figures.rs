@@ -67,7 +67,7 @@ impl Figures<'_> {
             (native, format!("native commands for each decision, beside {scripts} scripts")),
             (
                 change.map_or_else(|| "–".to_owned(), |micros| format!("{} ms", micros / 1_000)),
-                "from an edit of the config until the last worker obeyed".to_owned(),
+                "from an edit of the config until all workers apply it".to_owned(),
             ),
             (format!("{percent:.0} %"), "of all denials answered without asking Redis".to_owned()),
         ]

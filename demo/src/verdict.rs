@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::protocol::{Answer, Report};
 
-    /// `api` allows its capacity at once and then a take every `gap` of 10 s, the rate being raised at 5 s.
+    /// The verdict on 10 s of `api`. It allows its capacity at once, and then a take every `gap`. The rate is raised at 5 s.
     fn after(gap: impl Fn(Micros) -> Micros) -> Verdict {
         let mut record = Record::new();
         let mut take = |at| {

@@ -77,7 +77,8 @@ fn remove_orphans(parent: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Ours, a real folder (anyone may plant a link in a shared temp folder), once in use, and its lock is free.
+/// Whether `path` is the folder of a server that has ended: ours, once in use, and its lock is free. It has to be a real
+/// folder, since anyone may plant a link in a shared temp folder.
 fn is_orphan(path: &Path) -> bool {
     let ours = fs::symlink_metadata(path)
         .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());

@@ -181,6 +181,7 @@ impl Drop for ChildProcess {
             if !matches!(self.process.try_wait(), Ok(None)) {
                 return;
             }
+            // Between two looks, in a drop that cannot await.
             sleep(Duration::from_millis(1));
         }
     }

@@ -1,4 +1,4 @@
-//! What `scripts/test-packages` builds against the packaged crates: a server with limits for each user and each address.
+//! A server with limits for each user and each address. `scripts/test-packages` builds it against the packaged crates.
 
 use std::net::SocketAddr;
 

@@ -108,7 +108,7 @@ impl World {
         self.server.record?.schedule.changes().next().filter(|change| change.at <= now)
     }
 
-    /// A daemon makes a change that was due at `change`. Scripts have obeyed it since.
+    /// A daemon makes a change that was due at `change`. Scripts have followed it since.
     pub(crate) fn makes(&mut self, record: &Record, change: ScheduledChange) {
         let now = self.server.time(self.now);
         for bucket in 0..self.books.len() {

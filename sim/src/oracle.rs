@@ -12,8 +12,8 @@ use crate::plan::Promise;
 pub(crate) enum Note {
     /// A caller was told that so many tokens are its own.
     Admitted(u64),
-    /// So many tokens were charged, into a debt of at most so many. So many were in hand or on their way then: they may be
-    /// admitted before the debt is repaid.
+    /// Tokens were charged: their number, the most debt after it, and the tokens that were in hand or on their way then.
+    /// These may be admitted before the debt is repaid.
     Charged(u64, u64, u64),
     /// Tokens were given back: their number.
     Given(u64),
@@ -221,8 +221,8 @@ pub(crate) fn judge(
     vanishing: bool,
 ) -> (Option<Broken>, u64) {
     let mut ideal = Ideal::new(promises);
-    // Buckets that rest as numbers keep exact instants. Only a key may live 2 ms too long, and a first take may name an
-    // instant that has passed by a quarter of a token.
+    // Buckets that rest as numbers keep exact instants, with two exceptions. A key may live 2 ms too long. A first take may
+    // name an instant that has passed by a quarter of a token.
     let exact = vanishing && promises.iter().all(|promise| promise.rests_as_number());
     let allowed = if exact { ideal.token * 3 / 5 } else { ideal.token };
     let mut broken = None;

@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// Redis carries a command out.
+    /// Redis executes a command.
     fn arrives(
         &mut self,
         task: usize,
@@ -333,8 +333,8 @@ impl World {
         let alive: u64 = self.tasks.iter().filter(has).map(|task| task.places).sum();
         let dead: u64 = self.ghosts.iter().filter(|(_, until)| *until > now).map(|(places, _)| places).sum();
         // An answer comes within the deadline.
-        let in_force = self.limits.iter().filter(|(_, ended)| now <= ended.saturating_add(TIMEOUT));
-        let most = in_force.map(|(limit, _)| *limit).max().unwrap_or(0);
+        let effective = self.limits.iter().filter(|(_, ended)| now <= ended.saturating_add(TIMEOUT));
+        let most = effective.map(|(limit, _)| *limit).max().unwrap_or(0);
         match alive + dead {
             held if held > most => {
                 Err(format!("never one too many: {held} of {most}, {dead} of them killed"))

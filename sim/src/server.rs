@@ -176,7 +176,7 @@ impl Server {
                 }
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
-                // The command came later after a change than any worker allows, and counts as carried out before it.
+                // The command came later after a change than any worker allows. It counts as carried out before the change.
                 let is_previous = self.record.is_some_and(|record| record.terms_id != written.tag);
                 if taken && is_previous {
                     self.gifts.push((key, count, true));

@@ -87,7 +87,7 @@ pub(crate) struct Books {
     pub(crate) notes: Vec<(u64, u64, Note)>,
     /// Tokens that Redis has granted.
     pub(crate) granted: u64,
-    /// The order of the last command that took any.
+    /// The number, in order, of the last command that took tokens.
     pub(crate) granted_at: u64,
     /// Tokens that callers were told of.
     pub(crate) told: u64,

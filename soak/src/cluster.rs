@@ -9,11 +9,7 @@ use tokio::{
 use topup::{Bucket, Client};
 use topup_lab::{Quantiles, Table, short};
 use topup_tests::{Cluster, Daemon, SOON, clock};
-use topup_wire::{
-    keyspace::{ShardKeys, shard_of},
-    limit::Shards,
-    namespace::Namespace,
-};
+use topup_wire::namespace::Namespace;
 
 /// Callers of each master, and the time between two takes of one.
 const CALLERS: usize = 16;
@@ -34,9 +30,9 @@ pub async fn run(part: Duration) -> anyhow::Result<(String, bool)> {
     let victim = (heartbeats + 1) % 3;
     let mut buckets = Vec::new();
     for master in (0..3).filter(|master| *master != victim) {
-        buckets.push(bucket_of(&cluster, &client, master).await?);
+        buckets.push(client.limit("user").key(cluster.key_on(master, "user", SHARDS).await));
     }
-    let doomed = bucket_of(&cluster, &client, victim).await?;
+    let doomed = client.limit("user").key(cluster.key_on(victim, "user", SHARDS).await);
     let part = part.as_micros() as u64;
     let begin = clock::now() + part / 10;
     let mut callers = JoinSet::new();
@@ -45,7 +41,8 @@ pub async fn run(part: Duration) -> anyhow::Result<(String, bool)> {
             callers.spawn(calls(bucket.clone(), is_doomed, begin + 3 * part));
         }
     }
-    tokio::time::sleep(Duration::from_micros(begin + 2 * part - clock::now())).await;
+    // The instant of the fault.
+    clock::sleep_until(begin + 2 * part).await;
     cluster.nodes[victim].redis.server.kill()?;
     let mut times = vec![Vec::new(); 3];
     let (mut failures, mut lost) = (BTreeMap::<String, usize>::new(), 0);
@@ -92,15 +89,4 @@ async fn calls(bucket: Bucket, is_doomed: bool, end: u64) -> (bool, Vec<(u64, u6
         calls.push((sent, clock::now() - sent, failure));
     }
     (is_doomed, calls)
-}
-
-async fn bucket_of(cluster: &Cluster, client: &Client, master: usize) -> anyhow::Result<Bucket> {
-    let shards = Shards::new(SHARDS)?;
-    for key in (0..).map(|number: u32| number.to_string()) {
-        let record = ShardKeys::new(Namespace::default(), &"user".parse()?, shard_of(&key, shards)).record;
-        if cluster.home(&record).await == master {
-            return Ok(client.limit("user").key(key));
-        }
-    }
-    anyhow::bail!("a master has no shard")
 }

@@ -84,7 +84,7 @@ pub struct Judgement {
     pub slowest: i64,
     /// The longest time without a decision of a worker after all faults, in µs.
     pub recovery: u64,
-    /// Tokens in ledgers that are neither credited nor explained, at most.
+    /// The most tokens in a ledger that are neither credited nor explained.
     pub off_ledger: f64,
 }
 

@@ -231,8 +231,8 @@ impl Kind {
         }
     }
 
-    /// Whether the fault, which `lasts` so many ms, may make a command late by more than 250 ms, and of which worker; all
-    /// of them for `None`.
+    /// The worker whose commands the fault may make late by more than 250 ms, `Some(None)` for all workers. `None` if it
+    /// makes none late. `lasts`: its duration in ms.
     pub fn late_worker(self, lasts: u64) -> Option<Option<usize>> {
         use Network::{Delay, Hang};
         let is_long = lasts > 200;

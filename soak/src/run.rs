@@ -12,7 +12,7 @@ use crate::{
     judge::{Audit, Case, Judgement, judge},
     oracle::seconds,
     plan::Plan,
-    world::{World, sleep_until},
+    world::World,
 };
 
 /// Traffic after the last fault, on which law 2 is judged.
@@ -97,7 +97,7 @@ async fn play(plan: &Plan, program: &Path) -> anyhow::Result<Judgement> {
     world.start_workers().await?;
     let begin = clock::now();
     // Connections are made by now, and no fault has begun.
-    sleep_until(begin + 500_000).await;
+    clock::sleep_until(begin + 500_000).await;
     let descriptors = world.descriptors();
     let mut turns: Vec<_> = plan
         .faults
@@ -107,7 +107,7 @@ async fn play(plan: &Plan, program: &Path) -> anyhow::Result<Judgement> {
     turns.sort_by_key(|(at, _, begins)| (*at, !begins));
     let mut began = Vec::new();
     for (at, fault, begins) in turns {
-        sleep_until(begin + at * 1_000).await;
+        clock::sleep_until(begin + at * 1_000).await;
         let now = clock::now();
         world.turn(*fault, begins).await.with_context(|| format!("{:?}", fault.kind))?;
         if begins {
@@ -116,14 +116,14 @@ async fn play(plan: &Plan, program: &Path) -> anyhow::Result<Judgement> {
             world.happened.push((began.swap_remove(place).0, clock::now(), *fault));
         }
     }
-    sleep_until(begin + plan.length.as_micros() as u64).await;
+    clock::sleep_until(begin + plan.length.as_micros() as u64).await;
     world.heal().await;
     for bucket in &buckets {
         let bucket = bucket_of(bucket);
         let _ = eventually(SOON, async || bucket.peek().await).await;
     }
     let quiet = clock::now();
-    sleep_until(quiet + TAIL.as_micros() as u64).await;
+    clock::sleep_until(quiet + TAIL.as_micros() as u64).await;
     let tail_end = clock::now();
     // A connection that is replaced just now has two for a moment.
     let are_closed = async || still_open(&descriptors, &world.descriptors()).is_empty();

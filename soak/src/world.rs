@@ -13,7 +13,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
 use topup_embedded::{RedisServer, die_with_parent};
-use topup_tests::{Daemon, Launch, Proxy, Redis, SOON, clock, eventually};
+use topup_tests::{Daemon, Launch, Proxy, Redis, SOON, eventually};
 
 use crate::{
     heard::{Heard, lock},
@@ -381,9 +381,4 @@ impl Running {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.daemon.pid())).unwrap_or_default();
         stat.contains(") Z ")
     }
-}
-
-/// Sleeps until this instant of the machine's clock.
-pub async fn sleep_until(at: u64) {
-    tokio::time::sleep(Duration::from_micros(at.saturating_sub(clock::now()))).await;
 }

@@ -29,8 +29,7 @@ async fn commands_are_counted_by_name() {
 #[tokio::test]
 async fn a_restarted_redis_is_reached_again() {
     let mut redis = Redis::tcp().await;
-    redis.server.restart().unwrap();
-    redis.reconnect().await;
+    redis.restart().await;
     assert_eq!(redis.dbsize().await, 0);
 }
 

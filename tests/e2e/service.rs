@@ -1,4 +1,4 @@
-//! The daemon as a service: what it tells systemd, how it obeys signals, which exit codes it has.
+//! The daemon as a service: what it tells systemd, how it handles signals, which exit codes it has.
 
 use topup_tests::{Cli, Daemon, Launch, NotifySocket, Redis, SOON, Signal, eventually};
 
@@ -9,11 +9,18 @@ const BAD: &str = "[limit.api]\ncapacity = 0\n";
 /// sysexits.h; the unit does not restart a daemon that ends with it.
 const EX_CONFIG: i32 = 78;
 
+/// A daemon that has told systemd that it is ready.
+pub(crate) async fn started(config: &str, redis: &Redis) -> (Daemon, NotifySocket) {
+    let mut systemd = NotifySocket::bind();
+    let daemon = Launch::new(config).redis(redis).notify(&systemd).run();
+    systemd.wait_for("READY=1", SOON).await;
+    (daemon, systemd)
+}
+
 #[tokio::test]
 async fn systemd_hears_ready_then_signs_of_life_then_stopping() {
-    let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
-    let mut daemon = Launch::new(GOOD).redis(&redis).notify(&systemd).run();
-    systemd.wait_for("READY=1", SOON).await;
+    let redis = Redis::start().await;
+    let (mut daemon, mut systemd) = started(GOOD, &redis).await;
     systemd.wait_for("WATCHDOG=1", SOON).await;
     daemon.signal(Signal::TERM);
     systemd.wait_for("STOPPING=1", SOON).await;
@@ -22,11 +29,9 @@ async fn systemd_hears_ready_then_signs_of_life_then_stopping() {
 
 #[tokio::test]
 async fn a_reload_is_announced_and_ends_with_ready() {
-    let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
-    let mut daemon = Launch::new(GOOD).redis(&redis).notify(&systemd).run();
-    systemd.wait_for("READY=1", SOON).await;
-    daemon.rewrite_config(FASTER);
-    daemon.signal(Signal::HUP);
+    let redis = Redis::start().await;
+    let (mut daemon, mut systemd) = started(GOOD, &redis).await;
+    daemon.reload(FASTER);
     let reloading = systemd.wait_for("RELOADING=1", SOON).await;
     assert!(reloading.contains("MONOTONIC_USEC="), "systemd 253 asks for it: {reloading}");
     systemd.wait_for("READY=1", SOON).await;
@@ -35,15 +40,12 @@ async fn a_reload_is_announced_and_ends_with_ready() {
 
 #[tokio::test]
 async fn a_bad_reload_is_refused_and_the_daemon_goes_on() {
-    let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
-    let mut daemon = Launch::new(GOOD).redis(&redis).notify(&systemd).run();
-    systemd.wait_for("READY=1", SOON).await;
-    daemon.rewrite_config(BAD);
-    daemon.signal(Signal::HUP);
+    let redis = Redis::start().await;
+    let (mut daemon, mut systemd) = started(GOOD, &redis).await;
+    daemon.reload(BAD);
     daemon.wait_for_line("capacity", SOON).await;
     systemd.wait_for("WATCHDOG=1", SOON).await;
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait_exit(SOON).await.success());
+    assert!(daemon.end(Signal::TERM, SOON).await.success());
 }
 
 #[tokio::test]
@@ -67,14 +69,13 @@ async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
     let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
     let mut first = Launch::new(&good).redis(&redis).run();
     first.wait_for_line("ready", SOON).await;
-    first.signal(Signal::KILL);
-    first.wait_exit(SOON).await;
+    first.end(Signal::KILL, SOON).await;
     let mut daemon = Launch::new(&bad).redis(&redis).notify(&systemd).run();
     daemon.wait_for_line("what is published is refilled: fix the lines above", SOON).await;
     let status = systemd.wait_for("READY=1", SOON).await;
     assert!(status.contains("config on disk refused: config.toml:2: limit.api.rate"), "{status}");
     assert!(status.contains("(since 2"), "{status}");
-    // A bucket that is emptied counts, and is full again by the daemon's hand.
+    // An emptied bucket counts, and the daemon fills it.
     let taken = Cli::new(&["take", "api", "--count", "10"]).redis(&redis).run().await;
     assert_eq!(taken.code, Some(0), "{taken:?}");
     eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "*}:b:*"]).await.is_empty()).await;
@@ -90,15 +91,14 @@ async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
             .await;
     let since = row["config_refused_since"].as_str().unwrap().to_owned();
     assert!(since.starts_with("20"), "{row}");
-    // What is published is healed, too.
+    // Lost records are repaired, too.
     eventually(SOON, async || redis.command_calls("hlen").await > 3).await;
     redis.ask::<u64>(&["DEL", "topup:{api:0}:limit"]).await;
     daemon.wait_for_line("repaired: limit api, shard 0: no record", SOON).await;
     // The same mistake is not listed again, another one is.
     daemon.signal(Signal::HUP);
     daemon.wait_for_line("with the same mistakes as before", SOON).await;
-    daemon.rewrite_config("name = \"shop\"\n[limit.api]\ncapacity = 1\nrate = \"never\"\n");
-    daemon.signal(Signal::HUP);
+    daemon.reload("name = \"shop\"\n[limit.api]\ncapacity = 1\nrate = \"never\"\n");
     daemon.wait_for_line("config.toml:4: limit.api.rate", SOON).await;
     eventually(SOON, async || {
         let row = refused().await;
@@ -109,8 +109,7 @@ async fn a_start_with_a_bad_config_refills_what_is_published_and_says_so() {
     let text = Cli::new(&["status"]).redis(&redis).run().await.stdout;
     assert!(text.contains(&format!("config on disk refused since {since}: config.toml:4")), "{text}");
     // A good file ends it.
-    daemon.rewrite_config(&faster);
-    daemon.signal(Signal::HUP);
+    daemon.reload(&faster);
     daemon.wait_for_line("reloaded: limit api", SOON).await;
     eventually(SOON, async || refused().await["config_refused"].is_null()).await;
     let rate = async || redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "rate"]).await;
@@ -141,8 +140,7 @@ async fn an_embedded_redis_ends_with_a_daemon_that_is_killed() {
     daemon.wait_for_line("ready", SOON).await;
     let children = format!("/proc/{}/task", daemon.pid());
     let redis = child_of(&children);
-    daemon.signal(Signal::KILL);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::KILL, SOON).await;
     let stat = format!("/proc/{redis}/stat");
     // A zombie has ended, and waits for whoever adopted it to notice.
     eventually(SOON, async || !std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z"))).await;

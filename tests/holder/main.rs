@@ -43,6 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         }
         println!("open {}", hold.id());
+        // The work of the holder: a part of the load.
         tokio::time::sleep(Duration::from_micros(random(&mut state, 4_000))).await;
         let used = estimate / 2 + random(&mut state, estimate + 1);
         if random(&mut state, 10) == 0 {

@@ -3,9 +3,9 @@
 //! Each task acquires a permit, holds it for a while and releases it, until stdin is closed or the process is killed. Each
 //! step is a line on stdout, written before the next step begins. Instants are of the monotonic clock, in µs:
 //!
-//! - `acquired TASK NUMBER ASKED NOW UNTIL`: the call began at ASKED and has returned; the permit is good until UNTIL
-//! - `renewed TASK NUMBER UNTIL`: it is good for longer
-//! - `releases TASK NUMBER NOW VALID`: it is about to be released; VALID is 1 unless it was lost
+//! - `acquired TASK NUMBER ASKED NOW UNTIL`: the call began at ASKED and has returned. The permit is good until UNTIL
+//! - `renewed TASK NUMBER UNTIL`: the permit is good for longer
+//! - `releases TASK NUMBER NOW VALID`: the permit is about to be released. VALID is 1 unless it was lost
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a program of the tests: they read its stdout")]
 
@@ -39,6 +39,7 @@ async fn work(topup: Client, limit: String, task: u64) {
         say(&format!("acquired {task} {number} {asked} {} {until}", clock::now()));
         let looks = if (number + task).is_multiple_of(16) { 60 } else { (number * 7 + task * 3) % 5 };
         for _ in 0..looks {
+            // The work of the holder: a part of the load.
             tokio::time::sleep(Duration::from_millis(20)).await;
             let later = self::until(&permit);
             if later > until + 1_000 {

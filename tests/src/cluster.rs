@@ -5,12 +5,17 @@ use std::ops::RangeInclusive;
 use redis::{Cmd, RedisResult};
 use tokio::net::TcpSocket;
 use topup_embedded::RedisServer;
+use topup_wire::{
+    keyspace::{ShardKeys, shard_of},
+    limit::Shards,
+    namespace::Namespace,
+};
 
 use crate::{Redis, SOON, eventually};
 
 /// Hash slots of a cluster.
-const SLOTS: u16 = 16_384;
-/// A node that says nothing for so long, in ms, is down for the others: the least at which a busy machine does no harm.
+const HASH_SLOTS: u16 = 16_384;
+/// The ms of silence after which the other nodes take a node for down. Less would do harm on a busy machine.
 const NODE_TIMEOUT: &str = "1000";
 
 /// A private cluster: masters that share all hash slots evenly, and perhaps replicas of some. A node that is down takes
@@ -123,13 +128,30 @@ impl Cluster {
 
     /// The master that has `key` in the beginning, by its place among them.
     pub async fn home(&self, key: &str) -> usize {
-        let slot = self.slot(key).await;
-        let home = (0..self.masters).find(|i| self.share(*i).contains(&slot));
-        home.expect("every slot has a master")
+        let hash_slot = self.hash_slot(key).await;
+        let home = (0..self.masters).find(|i| self.share(*i).contains(&hash_slot));
+        home.expect("every hash slot has a master")
+    }
+
+    /// A key of `limit`, which has so many shards, whose bucket is on this master.
+    ///
+    /// # Panics
+    /// When `limit` is no name, or `shards` no number of shards.
+    pub async fn key_on(&self, master: usize, limit: &str, shards: u64) -> String {
+        let (limit, shards) =
+            (limit.parse().expect("a name"), Shards::new(shards).expect("a number of shards"));
+        let mut keys = (0_u32..).map(|number| number.to_string());
+        loop {
+            let key = keys.next().expect("a key without end");
+            let record = ShardKeys::new(Namespace::default(), &limit, shard_of(&key, shards)).record;
+            if self.home(&record).await == master {
+                return key;
+            }
+        }
     }
 
     /// The hash slot of `key`.
-    pub async fn slot(&self, key: &str) -> u16 {
+    pub async fn hash_slot(&self, key: &str) -> u16 {
         self.nodes[0].redis.ask(&["CLUSTER", "KEYSLOT", key]).await
     }
 
@@ -204,7 +226,7 @@ impl Cluster {
     }
 
     fn share(&self, master: usize) -> RangeInclusive<u16> {
-        let bound = |i: usize| (usize::from(SLOTS) * i / self.masters) as u16;
+        let bound = |i: usize| (usize::from(HASH_SLOTS) * i / self.masters) as u16;
         bound(master)..=bound(master + 1) - 1
     }
 }

@@ -200,10 +200,30 @@ impl Daemon {
         })
     }
 
+    /// Sends it a signal and waits for its end.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_exit`](Self::wait_exit).
+    pub async fn end(&mut self, signal: Signal, deadline: Duration) -> ExitStatus {
+        self.signal(signal);
+        self.wait_exit(deadline).await
+    }
+
     /// The path of its configuration.
     #[must_use]
     pub fn config(&self) -> PathBuf {
         config_path(&self.dir)
+    }
+
+    /// Replaces its configuration and tells it by HUP.
+    ///
+    /// # Panics
+    ///
+    /// As [`rewrite_config`](Self::rewrite_config).
+    pub fn reload(&self, config: &str) {
+        self.rewrite_config(config);
+        self.signal(Signal::HUP);
     }
 
     /// Replaces its configuration in one step, as editors do; the daemon is not told.

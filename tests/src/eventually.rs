@@ -62,6 +62,24 @@ where
     wait(deadline, look, Location::caller())
 }
 
+/// Looks again and again until `look` finds nothing.
+///
+/// # Panics
+///
+/// When `deadline` passes; the message says who waits and what is left.
+#[track_caller]
+pub fn none_left<Look>(deadline: Duration, mut look: Look) -> impl Future<Output = ()>
+where
+    Look: AsyncFnMut() -> Vec<String>,
+{
+    let caller = Location::caller();
+    let look = async move || {
+        let left = look().await;
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    };
+    wait(deadline, look, caller)
+}
+
 async fn wait<Look, O>(deadline: Duration, mut look: Look, caller: &Location<'_>) -> O::Value
 where
     Look: AsyncFnMut() -> O,

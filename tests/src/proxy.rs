@@ -210,6 +210,7 @@ impl Pipe {
                 Mode::Drip(bytes, pause) if self.answers => {
                     for drop in data.chunks(bytes) {
                         to.write_all(drop).await?;
+                        // The fault itself.
                         sleep(pause).await;
                     }
                     continue;

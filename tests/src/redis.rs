@@ -47,6 +47,16 @@ impl Redis {
         self.server.url()
     }
 
+    /// Starts it again and connects to it.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub async fn restart(&mut self) {
+        self.server.restart().expect("a server that ran before starts");
+        self.reconnect().await;
+    }
+
     /// Connects the test's own connection again, after a restart.
     pub async fn reconnect(&mut self) {
         self.connection = connect(self.server.url()).await;

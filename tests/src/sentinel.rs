@@ -119,8 +119,7 @@ impl Sentinels {
     pub async fn revive(&mut self) {
         let killed =
             self.redis.iter_mut().find(|redis| redis.server.pid().is_none()).expect("one was killed");
-        killed.server.restart().expect("a server that ran before starts");
-        killed.reconnect().await;
+        killed.restart().await;
         configure(killed).await;
     }
 

@@ -1,4 +1,4 @@
-//! A watch on the machine: how long it kept this process from running, and so perhaps the programs under test.
+//! A watch on the machine: the time for which this process, and perhaps the programs under test, could not run.
 
 use std::collections::VecDeque;
 use std::fs::read_to_string;
@@ -76,15 +76,15 @@ impl Stalls {
         stalls
     }
 
-    /// The longest time so far for which the watch should have run and did not, or for which the watched thread and its
-    /// server waited for a CPU within a quarter of a second, in µs.
+    /// The longest stall so far, in µs. A stall is a time for which the watch should have run and did not. The time that
+    /// the watched thread and its server waited for a CPU within a quarter of a second is one, too.
     #[must_use]
     pub fn worst(&self) -> u64 {
         self.worst.load(Relaxed)
     }
 
-    /// The sum of all times so far for which the thread that made the watch was ready to run and had no CPU, in µs. In a
-    /// test with one thread, nothing is later than that because of other processes. 0 where the kernel does not count it.
+    /// The time so far for which the thread that made the watch was ready to run and had no CPU, in µs. Other processes
+    /// delay a test with one thread by no more. 0 where the kernel does not count it.
     #[must_use]
     pub fn waited(&self) -> u64 {
         self.scheduled().waited
@@ -98,8 +98,8 @@ impl Stalls {
         }
     }
 
-    /// A bound for what takes at most `idle` on an idle machine, in a test that made the watch on its thread: as many times
-    /// longer as that thread needed for the same work, and the longest stall in addition.
+    /// A bound for work that takes at most `idle` on an idle machine: `idle × (run + waited) ÷ run`, plus the longest stall.
+    /// Run and waited are times of the thread that made the watch, with and without a CPU.
     #[must_use]
     pub fn allow(&self, idle: Duration) -> Duration {
         let Scheduled { ran, waited } = self.scheduled();
@@ -107,13 +107,13 @@ impl Stalls {
         idle.mul_f64(slowdown) + Duration::from_micros(self.worst())
     }
 
-    /// The sum of all such times so far, in µs.
+    /// The sum of all times so far for which the watch should have run and did not, in µs.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
 
-    /// The sum of such times that ended between two instants, in µs.
+    /// The part of [`Stalls::total`] that ended between two instants, in µs.
     #[must_use]
     pub fn between(&self, from: u64, until: u64) -> u64 {
         let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,8 @@ impl Stalls {
     }
 }
 
-/// How long a thread ran, and how long it was ready to run and had no CPU, in µs. Zeros where the kernel does not count.
+/// The time for which a thread ran, and for which it was ready to run and had no CPU, in µs. Zeros where the kernel does
+/// not count.
 #[derive(Debug, Default)]
 struct Scheduled {
     ran: u64,

@@ -42,7 +42,7 @@ pub fn decrement(bucket: &mut Bucket, stray: &mut i64) -> Option<i64> {
     Some(*tokens)
 }
 
-/// A client's first take, of a bucket with no stray counter: whether it was absent, and so taken from.
+/// A client's first take of a bucket without a stray counter. Returns whether the bucket was absent, and so taken from.
 pub fn first_take(record: &Record, bucket: &mut Bucket, count: u64, now: u64) -> bool {
     let absent = *bucket == Bucket::Absent;
     if absent {

@@ -158,7 +158,7 @@ impl Assigned {
         Ok(Self { assignment, before, at })
     }
 
-    /// The value of an assignment: `target~until<before@at`. Without `with_at`, it takes force with its arrangement.
+    /// The value of an assignment: `target~until<before@at`. Without `with_at`, it applies from the instant of its arrangement.
     pub fn to_text(&self, with_at: bool) -> String {
         let word = |target: Option<Target>| target.map_or(NONE.to_owned(), |target| target.to_string());
         let until = self.assignment.and_then(|one| one.until);

@@ -44,7 +44,7 @@
 //! Under the namespace `shop`, the first line is `shop:{api:0}:limit`, and the last is `shop:{shop}:schema`.
 //!
 //! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
-//! that no config can give: `api~candidate`, `api~lazy`. So are plans: `user/gold`.
+//! that no config can give: `api~candidate`, `api~lazy`. Plans have such names, too: `user/gold`.
 
 use crate::{
     assignments::Shape,
@@ -204,7 +204,7 @@ impl Namespace {
         std::array::from_fn(|slice| format!("{self}:{{{name}:0}}:top{slice}"))
     }
 
-    /// What is known of the denied takes and the blocks of `key`, of the limit `name`.
+    /// The denied takes and the blocks of `key`, of the limit `name`.
     pub(crate) fn penalty_of(self, name: &LimitName, key: &str) -> String {
         format!("{self}:{{{name}:0}}:penalty:{key}")
     }

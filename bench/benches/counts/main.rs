@@ -1,4 +1,4 @@
-//! What counting costs a take: counted and uncounted takes in turn, in one process.
+//! The cost of counting a take: counted and uncounted takes in turn, in one process.
 //!
 //! `TOPUPD=target/release/topupd cargo bench --manifest-path bench/Cargo.toml --no-default-features --bench counts`
 #![allow(
@@ -22,8 +22,8 @@ use crate::fixture::{SAMPLE, Shared, shared};
 
 /// Pairs, each of a counted and an uncounted measurement.
 const PAIRS: usize = 30;
-/// Samples of each measurement, of which the median counts: a disturbance spoils single ones. Those of the two kinds take
-/// turns.
+/// Samples of each measurement, of which the median counts: a disturbance spoils single ones. Counted and uncounted
+/// samples take turns.
 const SAMPLES: usize = 101;
 
 /// The ns of a take of each kind, and the ratios of the pairs.

@@ -12,6 +12,7 @@ mod leases;
 mod overload;
 mod refill;
 mod speed;
+mod watched;
 
 use std::process::ExitCode;
 
@@ -115,6 +116,7 @@ const fn titles_of(suite: Suite) -> &'static [&'static str] {
         Suite::Full => &[full::TITLE],
         Suite::Accuracy => &[accuracy::TITLE],
         Suite::Refill => &[refill::TITLE],
+        Suite::Watched => &[watched::TITLE],
     }
 }
 
@@ -129,5 +131,6 @@ async fn measure(suite: Suite, bench: &mut Bench<'_>) -> anyhow::Result<Vec<Tabl
         Suite::Full => vec![full::table(bench).await?],
         Suite::Accuracy => vec![accuracy::table(bench).await?],
         Suite::Refill => vec![refill::table(bench).await?],
+        Suite::Watched => vec![watched::table(bench).await?],
     })
 }

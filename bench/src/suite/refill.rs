@@ -56,7 +56,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let header = ["", "100,000, far below full", "100,000, nearer", "10,000, at each tick"];
     let mut table = Table::new(TITLE, header).note(note);
     let mut found = Vec::new();
-    for rule in [Rule::Crowd, Rule::Filling, Rule::Ticked] {
+    for rule in [Rule::FarBelow, Rule::Filling, Rule::Ticked] {
         found.push(looked_at(bench, rule).await?);
     }
     let config = crate::rules::config(bench.fixture.url());
@@ -90,14 +90,17 @@ async fn looked_at(bench: &mut Bench<'_>, rule: Rule) -> anyhow::Result<Looked> 
     if rule == Rule::Filling {
         fill(&mut bench.fixture, rule, buckets).await?;
     }
-    let raw = Measurement {
-        tasks: 8,
-        ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
-    };
+    let raw = raw_meanwhile(bench);
     let busy = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     bench.fixture.kill_daemon().await;
     let idle = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     Ok(Looked { cost, busy, idle })
+}
+
+/// Bare `DECR`s of 8 tasks, beside a refill.
+pub(super) fn raw_meanwhile(bench: &Bench<'_>) -> Measurement {
+    let time = bench.choices.time() * 2;
+    Measurement { tasks: 8, ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, time) }
 }
 
 /// Brings `buckets` buckets of `rule` below full, on an empty Redis.
@@ -107,8 +110,8 @@ pub(super) async fn fill(fixture: &mut Fixture, rule: Rule, buckets: usize) -> a
     fixture.published(&[(&limit, Some("key-0"))]).await?;
     let client = Client::builder().deadline(Duration::from_secs(5)).connect(fixture.url()).await?;
     let takes = stream::iter(0..buckets).map(|key| {
-        let bucket = client.limit(limit.as_str()).key(format!("crowd-{key}"));
-        async move { bucket.take(rule.crowd_take()).await.map(drop) }
+        let bucket = client.limit(limit.as_str()).key(format!("drained-{key}"));
+        async move { bucket.take(rule.take_to_fill()).await.map(drop) }
     });
     Ok(takes.buffer_unordered(256).try_collect::<()>().await?)
 }

@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::{
     Outcome, Rejection, ResponseBody,
     headers::write_retry_after,
-    layer::{Asked, Settings, Settling},
+    settings::{Asked, Settings, Settling},
 };
 
 type Decide = Pin<Box<dyn Future<Output = (Outcome, Option<Rejection>, Vec<Settling>)> + Send>>;

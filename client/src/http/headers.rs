@@ -7,7 +7,7 @@ use topup_wire::limit::Supply;
 
 use crate::{
     client::Client,
-    take_all::{LimitDecision, MultiDecision},
+    multi_decision::{LimitDecision, MultiDecision},
 };
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -94,7 +94,7 @@ fn standing(limit: &LimitDecision, supply: Option<Supply>, denied: bool) -> Stri
     let decision = limit.decision();
     let until = match decision.retry_after() {
         Some(wait) => Some(whole_seconds(wait)),
-        // No `t` may end after the denial's Retry-After, so that limits that allow name none.
+        // No `t` may end after the Retry-After of a denial, so limits that allow name none beside it.
         None if denied || decision.remaining() == decision.capacity() => None,
         None => supply.and_then(|supply| seconds_of(1, supply)),
     };

@@ -24,21 +24,30 @@ pub mod key;
 mod future;
 mod headers;
 mod layer;
+mod outcome;
 mod outgoing;
 mod permits;
 mod problem;
 mod rejection;
 mod respond;
 mod rule;
+mod settings;
 
 pub use future::ResponseFuture;
 pub use headers::Headers;
-pub use layer::{Outcome, RateLimit, RateLimitLayer};
+pub use layer::{RateLimit, RateLimitLayer};
+pub use outcome::Outcome;
 pub use outgoing::{CallError, OutgoingKey, OutgoingRequest, OutgoingResponse, PerHost, Wait, WaitLayer};
 pub use permits::{PermitBody, PermitLayer, Permitted};
 pub use rejection::Rejection;
 pub use respond::ResponseBody;
 pub use rule::Rule;
+
+/// The service that has been polled ready. A clone of it, which is not ready, takes its place.
+fn take_ready<S: Clone>(service: &mut S) -> S {
+    let clone = service.clone();
+    std::mem::replace(service, clone)
+}
 
 /// The page compiles as it stands.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]

@@ -17,7 +17,7 @@ use topup_wire::limit::OnOutage;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Rejection, ResponseBody, Rule, headers::write_retry_after, respond::respond};
+use super::{Rejection, ResponseBody, Rule, headers::write_retry_after, respond::respond, take_ready};
 use crate::{client::Client, outage::Policies, permits::Permit};
 
 type PermitFuture<R, E> =
@@ -121,9 +121,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // Only the polled service is ready, and a clone of it is not.
-        let ready = self.inner.clone();
-        let mut service = std::mem::replace(&mut self.inner, ready);
+        let mut service = take_ready(&mut self.inner);
         let settings = self.settings.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();

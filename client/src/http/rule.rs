@@ -43,8 +43,8 @@ impl Rule {
     }
 
     /// Tokens that a request has cost, by the head of its response. [`Rule::cost`] is the estimate that is taken before.
-    /// What was not used is put back, and what was used beyond it is charged, as [`Hold::settle`](crate::Hold::settle)
-    /// does. `None` leaves the estimate.
+    /// Unused tokens are put back, and tokens used beyond it are charged, as [`Hold::settle`](crate::Hold::settle) does.
+    /// `None` leaves the estimate.
     ///
     /// A request without a response is an abandoned hold: `on_abandon` of the limit decides. For a cost that the end of
     /// the body tells, the handler has a [`Hold`](crate::Hold) of its own.

@@ -22,7 +22,7 @@ pub(super) struct Waiting<W> {
     pub(super) until: Micros,
 }
 
-/// Waiters in their order. Only the others are on the heap: most buckets never have a second waiter.
+/// Waiters in their order. The first one needs no heap, since most buckets never have a second waiter.
 #[derive(Debug)]
 pub(super) struct WaitQueue<W> {
     first: Option<Waiting<W>>,

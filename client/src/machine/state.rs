@@ -34,7 +34,7 @@ pub(super) struct Busy<W> {
     pub(super) in_doubt: u64,
     /// The number of the last command.
     number: u32,
-    /// Waiters of which it is not known yet whether their turn comes in time.
+    /// Waiters that have not been checked yet for whether their turn comes in time.
     pub(super) unjudged: u32,
     /// The next command is a settle, whatever the estimate says.
     pub(super) settle_next: bool,

@@ -7,7 +7,7 @@ use super::{HotCell, Micros, RedisTime, prefetch::BURST_TTL};
 /// The key of a first take outlives its bucket by up to this, in µs.
 const KEY_OUTLIVES: Micros = 4_000;
 
-/// The prospect of a first take, by recent ones of the same limit.
+/// The likelihood that a first take succeeds, by recent ones of the same limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstTakes {
     /// Most have failed lately, or an absent bucket is not full.
@@ -81,7 +81,7 @@ pub struct Context<'a> {
     pub round_trip: Micros,
     /// Whether a daemon refills counting buckets.
     pub daemon_alive: bool,
-    /// The prospect of a first take.
+    /// The likelihood that a first take succeeds.
     pub first_takes: FirstTakes,
     /// The worker's knowledge of Redis `TIME`.
     pub redis: RedisTime,

@@ -17,8 +17,8 @@ use crate::{
     denied::Denied,
     error::Error,
     machine::{Micros, PermitLease},
+    multi_decision::MultiDecision,
     shell::{BucketEntry, Published, clock::micros, unknown},
-    take_all::MultiDecision,
 };
 
 /// The longest `retry_after`: permits come back when their holders have finished, which nobody knows before.

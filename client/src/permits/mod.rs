@@ -2,6 +2,8 @@
 
 mod acquire;
 mod keeper;
+mod kept;
+mod means;
 mod permit;
 mod shard;
 

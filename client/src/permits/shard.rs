@@ -8,27 +8,23 @@ use std::{
 
 use tokio::sync::{Notify, oneshot, watch};
 use topup_wire::{
-    connection::Connection,
     keyspace::ShardKeys,
-    scripts::{self, KeyPermits, PermitOperation, PermitState, Permits},
+    scripts::{PermitOperation, PermitState},
 };
 
+use super::{
+    kept::Kept,
+    means::{Means, grouped, ids},
+};
 use crate::{
-    machine::{Micros, PermitAnswer, PermitLease},
-    shell::{
-        Shared,
-        clock::{Clock, micros},
-    },
+    machine::{Micros, PermitLease},
+    shell::{Shared, clock::micros},
 };
 
 /// Between two polls of the waiters of a shard. A waiter learns of its place within it.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 /// Between two attempts of a renewal or a release that failed.
 const RETRY: Duration = Duration::from_millis(50);
-/// A waiter gives up when no poll was answered for so long. Redis takes its turn away after twice the time.
-const UNHEARD: Duration = Duration::from_secs(1);
-/// The longest time that a command waits for an answer, whatever the deadline: the next one may be renewed in time.
-const LONGEST_CALL: Duration = Duration::from_secs(1);
 /// Most ids in one command.
 const MOST_IDS: usize = 250;
 /// Most releases that wait to be sent. The places of further ones are free when their time is over.
@@ -55,16 +51,6 @@ struct State {
     is_running: bool,
 }
 
-/// A permit that is held or waited for.
-#[derive(Debug)]
-struct Kept {
-    member: String,
-    id: String,
-    lease: watch::Sender<PermitLease>,
-    /// An attempt to renew has failed: no further one before.
-    not_before: Micros,
-}
-
 /// A permit to be released.
 #[derive(Debug)]
 struct Release {
@@ -73,13 +59,6 @@ struct Release {
     /// The end of attempts: the place is free by then.
     until: Micros,
     done: Option<oneshot::Sender<()>>,
-}
-
-/// The parts of a client that a shard's task needs. They do not keep the client alive.
-pub(super) struct Means {
-    connection: Connection,
-    clock: Arc<Clock>,
-    deadline: Duration,
 }
 
 /// The next work of a shard's task.
@@ -283,69 +262,4 @@ impl State {
         }
         Work::Sleep(Duration::from_micros(next.saturating_sub(now).clamp(1, 3_600_000_000)))
     }
-}
-
-// === impl Kept ===
-
-impl Kept {
-    /// When Redis is asked for it next. Ends a lease whose time is over.
-    fn due_at(&self, poll_at: Micros, now: Micros) -> Micros {
-        let lease = *self.lease.borrow();
-        let present = lease.at(now);
-        let present = match present {
-            PermitLease::Waiting { heard_at } if now > heard_at.saturating_add(micros(UNHEARD)) => {
-                PermitLease::Unheard
-            }
-            other => other,
-        };
-        if present != lease {
-            self.lease.send_replace(present);
-        }
-        match present {
-            PermitLease::Waiting { .. } => poll_at,
-            PermitLease::Held { renew_at, until } => renew_at.min(until),
-            PermitLease::Forgotten | PermitLease::Unheard | PermitLease::Lost => Micros::MAX,
-        }
-    }
-
-    /// Takes an answer to a renewal over.
-    fn note(&mut self, state: PermitState, ttl: Micros, sent: Micros, now: Micros) {
-        let answer = match state {
-            PermitState::Held => PermitAnswer::Held { ttl },
-            PermitState::Waiting => PermitAnswer::Waiting,
-            PermitState::Absent | PermitState::ExceedsLimit => PermitAnswer::Absent,
-        };
-        let lease = *self.lease.borrow();
-        self.lease.send_replace(lease.answered(answer, sent, now));
-    }
-}
-
-// === impl Means ===
-
-impl Means {
-    /// The reply of Redis; `None` without one within the deadline, or where the limit is not published.
-    async fn ask(
-        &mut self,
-        keys: &ShardKeys,
-        operation: PermitOperation,
-        permits: &[KeyPermits],
-    ) -> Option<Permits> {
-        let ask = scripts::permits(&mut self.connection, keys, operation, permits);
-        let reply = self.clock.timeout(self.deadline.min(LONGEST_CALL), ask).await;
-        reply.ok().and_then(Result::ok).filter(|reply| reply.ttl > 0)
-    }
-}
-
-/// Ids by key, in the order of the keys.
-fn grouped<'p>(permits: impl Iterator<Item = (&'p String, &'p String)>) -> Vec<KeyPermits> {
-    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (member, id) in permits {
-        groups.entry(member).or_default().push(id.clone());
-    }
-    groups.into_iter().map(|(member, ids)| KeyPermits { member: member.to_owned(), ids }).collect()
-}
-
-/// All ids, in the order of their states in a reply.
-fn ids(groups: &[KeyPermits]) -> impl Iterator<Item = &str> {
-    groups.iter().flat_map(|group| group.ids.iter().map(String::as_str))
 }

@@ -39,7 +39,7 @@ pub(crate) enum Place {
     /// This one.
     #[default]
     Here,
-    /// That of a plan.
+    /// The bucket of the key's plan.
     Plan(Arc<BucketEntry>),
     /// None: all takes are allowed.
     Exempt,

@@ -29,7 +29,7 @@ pub(crate) enum HoldRequest {
     Reserve,
     /// Its tokens are taken.
     Remember,
-    /// So many tokens were used.
+    /// Settle at this number of used tokens.
     Settle(u64),
     Abandon,
 }

@@ -48,7 +48,7 @@ pub(crate) struct LimitHandle {
     /// The denied takes by key, if the limit tells keys or has a penalty.
     pub(crate) denied: DeniedByKey,
     /// [`ON_TRIAL`] and [`COUNTS_KEYS`], as last read.
-    special: AtomicU8,
+    flags: AtomicU8,
     /// Its keys may have plans, as last read, or it is a plan itself.
     planned: AtomicBool,
     /// It has been said that the record cannot be read.
@@ -115,7 +115,7 @@ impl LimitHandle {
     pub(crate) fn set(&self, published: Arc<Published>, assigned: bool) {
         let trial = if published.limit.has_trial() { ON_TRIAL } else { 0 };
         let keys = if denied_keys(&published.limit) == TopKeys::NONE { 0 } else { COUNTS_KEYS };
-        self.special.store(trial | keys, Relaxed);
+        self.flags.store(trial | keys, Relaxed);
         let planned = assigned || published.has_plans() || self.name.as_plan().is_some();
         self.planned.store(planned, Relaxed);
         self.published.store(Some(published));
@@ -161,7 +161,7 @@ impl LimitHandle {
 
     /// Whether the limit is on trial, as last read.
     pub(crate) fn is_on_trial(&self) -> bool {
-        self.special.load(Relaxed) & ON_TRIAL != 0
+        self.flags.load(Relaxed) & ON_TRIAL != 0
     }
 
     /// Counts a decision. `false` if it needs more than that, and is not counted yet.
@@ -177,12 +177,12 @@ impl LimitHandle {
     /// Whether a decision needs more than to be counted: the limit is on trial, or counts denied takes by key.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
-        self.special.load(Relaxed) != 0
+        self.flags.load(Relaxed) != 0
     }
 
     /// Counts a denied take of `key`, if the limit counts them by key.
     pub(crate) fn note_decision(&self, key: Option<&SmolStr>, decision: &Decision) {
-        if self.special.load(Relaxed) & COUNTS_KEYS != 0
+        if self.flags.load(Relaxed) & COUNTS_KEYS != 0
             && decision.would_deny()
             && !decision.is_degraded()
             && let (Some(key), Some(published)) = (key, self.last())
@@ -198,7 +198,7 @@ impl LimitHandle {
         self.failed.store(share - share / WEIGHT + if failed { ALL / WEIGHT } else { 0 }, Relaxed);
     }
 
-    /// The prospect of a first take of a bucket, which `rests_as_number` or not.
+    /// The likelihood that a first take of a bucket succeeds. `rests_as_number` tells the form of the bucket at rest.
     pub(crate) fn first_takes(&self, rests_as_number: bool) -> FirstTakes {
         match self.failed.load(Relaxed) {
             0..SURE => FirstTakes::Sure,
@@ -245,7 +245,7 @@ impl Limits {
                 reading: tokio::sync::Mutex::default(),
                 counts: LimitCounts::default(),
                 denied: DeniedByKey::default(),
-                special: AtomicU8::default(),
+                flags: AtomicU8::default(),
                 planned: AtomicBool::default(),
                 said_unreadable: AtomicBool::default(),
                 said_no_room: AtomicBool::default(),

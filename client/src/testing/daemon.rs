@@ -17,7 +17,7 @@ use topup_wire::{
     scripts::{self, FREEZE, Health, Look},
 };
 
-use super::limit::Spec;
+use super::spec::Spec;
 
 /// Longer than any test.
 const ALWAYS: Duration = Duration::from_secs(50 * 366 * 24 * 3_600);

@@ -125,6 +125,7 @@
 
 mod daemon;
 mod limit;
+mod spec;
 mod topup;
 
 pub use limit::Limit;

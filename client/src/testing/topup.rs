@@ -14,7 +14,8 @@ use topup_wire::{
 
 use super::{daemon::Daemon, limit::Limit};
 use crate::{
-    client::{Builder, Client},
+    builder::Builder,
+    client::Client,
     error::Error,
     shell::{
         clock::{Clock, micros},
@@ -221,7 +222,7 @@ impl fmt::Debug for Topup {
     }
 }
 
-fn checked(name: &str, limit: Limit) -> Result<(LimitName, super::limit::Spec), Error> {
+fn checked(name: &str, limit: Limit) -> Result<(LimitName, super::spec::Spec), Error> {
     let spec =
         limit.into_spec().map_err(|problem| Error::InvalidLimit { limit: name.to_owned(), problem })?;
     Ok((name.parse::<LimitName>()?, spec))

@@ -13,7 +13,7 @@ use topup::{
 /// Runs that are compared with the first one.
 const RUNS: u32 = 60;
 
-/// What tasks saw, and when.
+/// Answers that tasks got, each with its instant.
 async fn story() -> Vec<String> {
     let topup = Topup::new()
         .limit("api", Limit::token_bucket(4, "10/s"))

@@ -16,7 +16,7 @@ use crate::seeds::each_seed;
 /// µs for which tasks take.
 const RUN: u64 = 20_000_000;
 
-/// What a limit promises: in every window of `w` µs at most `most(w)` tokens.
+/// The promise of a limit: in every window of `w` µs at most `most(w)` tokens.
 type Most = fn(u64) -> u64;
 
 /// Tasks of two clients that take and wait for tokens all the time. Returns the instants of all tokens that they got.

@@ -58,7 +58,7 @@ async fn publish(url: &str) {
     scripts::announce(redis).await.unwrap();
 }
 
-/// What both must say alike. Times differ by that of the test.
+/// The part of a decision that must be the same on both. Times differ by the duration of the test.
 fn of(decision: &Decision) -> (bool, u64, u64) {
     (decision.is_allowed(), decision.remaining(), decision.capacity())
 }

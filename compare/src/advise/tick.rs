@@ -9,7 +9,7 @@ use crate::rule::Rule;
 
 /// The share of a capacity that a window may get too much near full: what comes in a tick.
 const SHARE: u64 = 10;
-/// Ticks that the config allows and anyone would write, in ms.
+/// Usual ticks of a config, in ms.
 const WRITTEN: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
 /// The longest tick in which no more than a tenth of a capacity comes.

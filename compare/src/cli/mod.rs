@@ -43,7 +43,7 @@ Exit codes:
 /// Where.
 #[derive(Clone, Debug, Args)]
 struct Where {
-    /// The Redis to use, by an empty database of it: redis://[user:password@]host[:port][/db] or unix:///path
+    /// The Redis to use, with an empty database: redis://[user:password@]host[:port][/db] or unix:///path
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
     /// Use that database although it is not empty. Only keys of the comparison's own are written and removed

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     comparison::{About, Comparison},
     limiter::Limiter,
-    replay::{self, Wanted},
+    replay::{self, Options},
     rule::Rule,
     verdict,
 };
@@ -19,7 +19,7 @@ pub(super) fn main(args: &Replay) -> anyhow::Result<ExitCode> {
     let usual = |limiter: &Limiter| limiter.is_ours() || *limiter == Limiter::LazyLua;
     let chosen =
         |limiter: &Limiter| if args.only.is_empty() { usual(limiter) } else { args.only.contains(limiter) };
-    let wanted = Wanted {
+    let options = Options {
         file: args.trace.file_name().unwrap_or(args.trace.as_os_str()).to_string_lossy().into_owned(),
         rule: Rule::new(args.capacity.get(), args.rate),
         limiters: Limiter::all().iter().copied().filter(chosen).collect(),
@@ -28,7 +28,7 @@ pub(super) fn main(args: &Replay) -> anyhow::Result<ExitCode> {
     on_fixture(&args.place, args.workers, async |fixture| {
         let version = fixture.server().version().await?;
         let mut comparison = Comparison::new(About::new(version, args.workers, &command_line()));
-        replay::run(fixture, &trace, &wanted, &mut comparison).await?;
+        replay::run(fixture, &trace, &options, &mut comparison).await?;
         comparison.verdicts = verdict::verdicts(&comparison);
         show(&comparison, &args.output)
     })

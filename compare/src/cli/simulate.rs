@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A person waits for this at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// `sysexits.h`: `EX_CONFIG`.
 const WRONG_CONFIG: u8 = 78;
 
@@ -54,8 +54,8 @@ fn of_config(config: &Config, name: &str) -> anyhow::Result<Limit> {
 
 async fn published(url: &str, name: &str) -> anyhow::Result<Limit> {
     let (mut connection, name) = (connect_lazily(url).context("the Redis URL")?, name.parse::<LimitName>()?);
-    let read = timeout(PATIENCE, scripts::read_limit(&mut connection, &name)).await;
-    match read.with_context(|| format!("Redis did not answer within {PATIENCE:?}"))?.context("Redis")? {
+    let read = timeout(TIMEOUT, scripts::read_limit(&mut connection, &name)).await;
+    match read.with_context(|| format!("Redis did not answer within {TIMEOUT:?}"))?.context("Redis")? {
         Some(published) => Ok(published.limit),
         None => bail!("no limit {name} is published in this Redis"),
     }

@@ -15,7 +15,7 @@ use super::Watch;
 use crate::report::answer;
 
 /// A person waits for this at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The columns are named again after so many lines.
 const PAGE: u64 = 20;
 /// The counts that are shown.
@@ -68,9 +68,9 @@ async fn look(connection: &mut Connection, name: &LimitName) -> anyhow::Result<C
         let limit = scripts::read_limit(connection, name).await?.map(|published| published.limit);
         Ok::<_, redis::RedisError>((limit, scripts::counts(connection, name).await?.0))
     };
-    let asked = timeout(PATIENCE, both).await;
+    let asked = timeout(TIMEOUT, both).await;
     let (limit, counts) =
-        asked.map_err(|_| anyhow!("Redis did not answer within {PATIENCE:?}"))?.context("Redis")?;
+        asked.map_err(|_| anyhow!("Redis did not answer within {TIMEOUT:?}"))?.context("Redis")?;
     match limit {
         None => {
             bail!("no limit {name} is published: is topupd running, and is [limit.{name}] in its config?")

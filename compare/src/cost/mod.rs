@@ -23,7 +23,7 @@ pub struct Pace {
     pub keys: u32,
 }
 
-/// The commands that workers of `limiter`, and what refills it, send: what scripts call is part of the script.
+/// The commands that the workers and the refiller of `limiter` send. Commands that scripts call are a part of the script.
 pub const fn commands(limiter: Limiter) -> &'static [&'static str] {
     match limiter {
         Limiter::FixedRacy => &["get", "incrby", "pexpire"],

@@ -60,9 +60,9 @@ pub struct Wrong {
     pub starved_at: Micros,
 }
 
-/// Two clocks that both tell the truth differ by this: whole µs are counted from different beginnings.
+/// The largest difference between two exact clocks. Each counts whole µs from a beginning of its own.
 const CLOCK_STEP: Micros = 20;
-/// ... and by one part in so many over a longer time, where Redis runs on another machine.
+/// Clocks of two machines drift apart by up to one part in this.
 const CLOCK_DRIFT: Micros = 50_000;
 /// Redis forgets keys by a clock of whole ms.
 const EXPIRY_STEP: Micros = 2_000;

@@ -30,9 +30,9 @@ use crate::{
 /// Takes a second that four workers can ask for and still be on time, on two CPUs.
 const MOST_PER_SECOND: u64 = 12_000;
 
-/// Orders of a replay.
+/// Options of a replay.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct Options {
     /// The name of the file.
     pub file: String,
     /// The rule to try.
@@ -61,24 +61,24 @@ pub fn read(path: &Path) -> anyhow::Result<Trace> {
 pub async fn run(
     fixture: &mut Fixture,
     trace: &Trace,
-    wanted: &Wanted,
+    options: &Options,
     comparison: &mut Comparison,
 ) -> anyhow::Result<()> {
     let most = trace.entries.iter().map(|entry| entry.count).max().unwrap_or(1);
-    let rule = wanted.rule;
+    let rule = options.rule;
     ensure!(
         u64::from(most) <= rule.capacity,
         "the trace takes {most} tokens at once: a bucket of {} never holds so many, say --capacity {most} or more",
         rule.capacity
     );
-    let seconds = wanted.seconds.max(trace.entries.len() as u64 / MOST_PER_SECOND + 1);
+    let seconds = options.seconds.max(trace.entries.len() as u64 / MOST_PER_SECOND + 1);
     let speed = trace.length().div_ceil(seconds * SECOND).max(1);
     let traffic = traffic(trace, rule, speed);
     // As much faster: so there are as many ticks to a take as in real time, and as much comes in one.
     fixture.refill_every(TICK / speed);
     let mut costs = Vec::new();
     let (told, others): (Vec<Limiter>, Vec<Limiter>) =
-        wanted.limiters.iter().partition(|limiter| limiter.can_be_told(&traffic.rule));
+        options.limiters.iter().partition(|limiter| limiter.can_be_told(&traffic.rule));
     for limiter in others {
         let window = traffic.rule.window();
         comparison
@@ -99,7 +99,7 @@ pub async fn run(
     }
     let ideals = [Ideal::Bucket, Ideal::Sliding, Ideal::Fixed];
     comparison.replay = Some(Replay {
-        file: wanted.file.clone(),
+        file: options.file.clone(),
         rule,
         seconds: trace.length() as f64 / SECOND as f64,
         keys: trace.keys.len(),

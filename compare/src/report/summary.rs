@@ -8,7 +8,7 @@ use crate::{
     limiter::Limiter,
 };
 
-/// The table. Redis that came back empty has forgotten what was taken, whoever asks it: that traffic is left out.
+/// The table, without the traffic in which Redis comes back empty: no limiter can know the takes before.
 pub(super) fn table(comparison: &Comparison) -> Table {
     let header = [
         "",

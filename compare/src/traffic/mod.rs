@@ -24,13 +24,13 @@ pub struct Traffic {
     pub says: String,
     /// The rule of each limiter.
     pub rule: Rule,
-    /// Who asks.
+    /// The keys that are asked for.
     pub keys: Keys,
-    /// When they ask.
+    /// The instants of the takes.
     pub pattern: Pattern,
     /// The most tokens of a take; each take draws from 1 up to this.
     pub most: u32,
-    /// How long.
+    /// The duration.
     pub time: Micros,
     /// Whether the workers' clocks are wrong, by up to two seconds either way.
     pub skewed: bool,

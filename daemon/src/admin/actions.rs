@@ -14,7 +14,7 @@ use topup_wire::{
 };
 
 use super::{
-    peek::{LONGEST, operate, refusal},
+    peek::{LONGEST, refusal, settle},
     reply::{json_of, refused},
     state::AdminState,
 };
@@ -43,7 +43,7 @@ pub(super) async fn reset(State(state): State<AdminState>, body: Bytes) -> Respo
         Ok(begun) => begun,
         Err(refusal) => return refusal,
     };
-    match operate(connection, limit.clone(), key.clone(), Operation::Reset).await {
+    match settle(connection, limit.clone(), key.clone(), Operation::Reset).await {
         Ok(bucket) => {
             // Keys may be personal: the log does not name them.
             tracing::warn!("limit {limit}: a bucket was reset by the admin server");

@@ -1,4 +1,4 @@
-//! The admin server: a live page, metrics, health, limits and buckets over HTTP. Only who has the token can change something.
+//! The admin server: a live page, metrics, health, limits and buckets over HTTP. Changes need the token.
 //!
 //! It asks Redis by a connection of its own and reads the engine's published status, so no request makes the engine wait.
 

@@ -20,7 +20,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(2);
 pub(super) type Peeked = Result<Value, (StatusCode, String)>;
 
 /// The bucket of `limit`, or of its `key`, after `operation`.
-pub(super) async fn operate(
+pub(super) async fn settle(
     connection: Connection,
     limit: String,
     key: Option<String>,
@@ -28,7 +28,7 @@ pub(super) async fn operate(
 ) -> Peeked {
     let asked = async {
         let location = BucketLocation::find(connection, &limit, key.as_deref()).await?;
-        let (settled, paused) = (location.operate(operation).await?, location.paused().await?);
+        let (settled, paused) = (location.settle(operation).await?, location.paused().await?);
         Ok::<_, BucketError>(describe(&settled, &location, key.as_deref(), paused))
     };
     match timeout(LONGEST, asked).await {

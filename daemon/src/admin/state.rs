@@ -12,7 +12,7 @@ use topup_wire::{
 use super::{
     cached::Cached,
     feed::Feed,
-    peek::{Peeked, operate},
+    peek::{Peeked, settle},
     upcoming::{Change, Upcoming},
 };
 use crate::{
@@ -119,7 +119,7 @@ impl AdminState {
         let asked = (limit.clone(), key.clone());
         let peek = async {
             match self.connection() {
-                Some(connection) => operate(connection, limit, key, Operation::Peek(1)).await,
+                Some(connection) => settle(connection, limit, key, Operation::Peek(1)).await,
                 None => Err((StatusCode::SERVICE_UNAVAILABLE, "Redis: no connection".to_owned())),
             }
         };

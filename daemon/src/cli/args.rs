@@ -32,9 +32,9 @@ pub(super) struct Run {
     /// Start a private redis-server for this daemon, and end it with the daemon; it keeps no data
     #[arg(long)]
     pub(crate) embedded: bool,
-    /// Limits to take over from other configs of which no daemon is alive, separated by commas
+    /// Limits to take over from other configs without a live daemon, separated by commas
     ///
-    /// A limit that another config has published with other terms is refused otherwise, and stays as it is.
+    /// Without this, a limit that another config has published with other terms is refused, and stays as it is.
     #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
     pub(crate) take_over: Vec<LimitName>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Check {
     /// The config file, as with --config
     #[arg(conflicts_with = "config")]
     pub(crate) file: Option<PathBuf>,
-    /// Answer in JSON, problems too
+    /// Answer in JSON, also about problems
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -110,9 +110,9 @@ pub(super) struct Take {
 pub(super) struct Throttle {
     /// The key of the caller: 1 to 256 bytes
     pub(crate) key: String,
-    /// The most at once, less one
+    /// One less than the most requests at once
     pub(crate) max_burst: u64,
-    /// The number that comes back in each PERIOD
+    /// The number of requests that come back in each PERIOD
     pub(crate) count: u64,
     /// The period in seconds
     pub(crate) period: u64,

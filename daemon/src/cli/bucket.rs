@@ -35,11 +35,11 @@ pub(super) fn take(args: &Take) -> Exit {
         let longest = args.wait.unwrap_or_default();
         loop {
             let settled = match location.paused().await? {
-                None => location.operate(Operation::Take(args.count)).await?,
+                None => location.settle(Operation::Take(args.count)).await?,
                 Some(left) => Settled {
                     verdict: Verdict::Denied,
                     wait: left.as_micros() as u64,
-                    ..location.operate(Operation::Peek(1)).await?
+                    ..location.settle(Operation::Peek(1)).await?
                 },
             };
             let wait = Duration::from_micros(settled.wait);
@@ -64,7 +64,7 @@ pub(super) fn reset(args: &Bucket) -> Exit {
 
 async fn operate_once(bucket: &Bucket, operation: Operation) -> Result<Exit, Failure> {
     let location = BucketLocation::find(bucket).await?;
-    let mut settled = location.operate(operation).await?;
+    let mut settled = location.settle(operation).await?;
     if let (Operation::Peek(_), Some(left)) = (operation, location.paused().await?) {
         (settled.verdict, settled.wait) = (Verdict::Denied, left.as_micros() as u64);
     }
@@ -97,8 +97,8 @@ impl BucketLocation {
         let _ = ask(scripts::count(&mut self.0.connection.clone(), &counts)).await;
     }
 
-    pub(super) async fn operate(&self, operation: Operation) -> Result<Settled, Failure> {
-        answered(self.0.operate(operation)).await
+    pub(super) async fn settle(&self, operation: Operation) -> Result<Settled, Failure> {
+        answered(self.0.settle(operation)).await
     }
 
     /// Puts tokens into the bucket, or fills it.

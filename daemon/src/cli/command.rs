@@ -52,7 +52,7 @@ Exit codes:
 pub(super) enum Command {
     /// Run the daemon: publish the limits of the config and keep their buckets topped up
     ///
-    /// TERM and INT end the daemon within a second, and a second one ends it at once. HUP reads the config again. A
+    /// TERM and INT end the daemon within a second, and a second signal ends it at once. HUP reads the config again. A
     /// file with a mistake is refused as a whole. USR1 logs the status in one line. Any number of daemons may serve one
     /// Redis.
     Run(Run),
@@ -75,9 +75,9 @@ pub(super) enum Command {
     Reset(Bucket),
     /// Answer like CL.THROTTLE of the Redis module redis-cell: five whole numbers, one on each line
     ///
-    /// The numbers are: 1 if limited, else 0. The most at once, MAX_BURST + 1. The number left now. Seconds until the
-    /// same request is allowed, or -1 if it was. Seconds until the most is left again. The module answers if Redis has
-    /// it, or else a script of topup. No limit needs to be published.
+    /// The first number is 1 if limited, else 0. Then come the most at once, MAX_BURST + 1, and the number left now. The
+    /// fourth is the seconds until the same request is allowed, or -1 if it was. The fifth is the seconds until the most
+    /// is left again. The module answers if Redis has it, or else a script of topup. No limit needs to be published.
     Throttle(Throttle),
     /// List the published limits
     Limits(Limits),
@@ -90,25 +90,25 @@ pub(super) enum Command {
     Drain(Drain),
     /// Pause a limit, or one key of it, in all workers
     ///
-    /// Workers obey within a quarter of a second. Takes are denied until the end, and waits wait. A longer pause stays as
-    /// it is. It holds whether a daemon runs or not.
+    /// Workers learn of it within a quarter of a second. Takes are denied until the end, and waiters wait. A pause needs no
+    /// daemon, and does not shorten a longer one.
     Pause(Pause),
     /// End a pause
     Resume(Resume),
     /// Assign a key to a plan, or to exempt or deny
     ///
-    /// It goes before what the config says of the key, and is in force 1.25 s later in all workers at once. Tokens stay
-    /// as the limit's on_change says.
+    /// The assignment goes before those of the config. It applies 1.25 s later, in all workers at once. Tokens stay as the
+    /// limit's on_change says.
     Assign(Assign),
-    /// Take the assignment of a key by hand back
+    /// End the assignment of a key that was made by hand
     Unassign(Unassign),
     /// Tell the plan of a key, and why
     Explain(Explain),
     /// Replace all assignments of a limit by those of a file
     ///
-    /// If any row is wrong, all wrong rows are named and nothing changes. The change is in force at one instant.
+    /// If any row is wrong, all wrong rows are named and nothing changes. All changes apply from one instant on.
     Import(Import),
-    /// Print all assignments of a limit by hand
+    /// Print all assignments of a limit that were made by hand
     Export(Export),
     /// Define a limit that no config has, renew it, or change its terms
     ///
@@ -119,7 +119,7 @@ pub(super) enum Command {
     Undefine(Undefine),
     /// Have the daemons of this host read their config again, and tell whether they applied it
     ///
-    /// Names the problems of a config that is refused, and ends with 78 then. The config before stays in force.
+    /// If a config is refused, its problems are named, the daemon keeps the config before, and the exit code is 78.
     Reload(Reload),
     /// Remove a published limit that no live daemon has in its config
     ///

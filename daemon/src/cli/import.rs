@@ -90,7 +90,7 @@ pub(super) fn import(args: &Import) -> Exit {
         for _ in 0..ATTEMPTS {
             // A million assignments take some seconds: no timeout.
             let held = undecided(scripts::all_assigned(&mut connection, &name).await)?;
-            let before = in_force(&held).len();
+            let before = effective(&held).len();
             if wanted.len() * 2 < before && !args.force {
                 return Err(Failure::Usage(anyhow!(
                     "the file has {} assignments where limit {name} has {}: this would take more than half of them \
@@ -141,7 +141,7 @@ pub(super) fn export(args: &Export) -> Exit {
         published(&mut connection, &name).await?;
         let held = undecided(scripts::all_assigned(&mut connection, &name).await)?;
         let mut out = BufWriter::new(std::io::stdout().lock());
-        let written = write_rows(&mut out, &in_force(&held), args.json).and_then(|()| Ok(out.flush()?));
+        let written = write_rows(&mut out, &effective(&held), args.json).and_then(|()| Ok(out.flush()?));
         match written {
             // The reader of a pipe may have enough.
             Ok(()) | Err(_) => Ok(Exit::Done),
@@ -150,7 +150,7 @@ pub(super) fn export(args: &Export) -> Exit {
 }
 
 /// The assignments that stay, or will.
-fn in_force(held: &AllAssigned) -> BTreeMap<String, Assignment> {
+fn effective(held: &AllAssigned) -> BTreeMap<String, Assignment> {
     let holds = |assignment: &Assignment| assignment.holds_at(held.now);
     let keys = held.keys.iter();
     keys.filter_map(|(key, one)| Some((key.clone(), one.assignment.filter(holds)?))).collect()

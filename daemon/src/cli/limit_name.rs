@@ -48,7 +48,7 @@ async fn find(connection: &mut Connection, name: &LimitName, key: Option<&str>) 
     Ok(published.limit)
 }
 
-/// The error for a limit that is not published. It names the most similar one, and which there are.
+/// The error for a limit that is not published. It names the most similar limit, and the published ones.
 pub(super) async fn unknown(connection: &mut Connection, name: &LimitName) -> Failure {
     let namespace = connection.namespace();
     let place = if namespace.is_default() { String::new() } else { format!(" in the namespace {namespace}") };

@@ -18,7 +18,7 @@ Examples:
   topupd limits
   topupd limits --json | jq '.limits[] | select(.denied_per_second > 0) | .name'")]
 pub(super) struct Limits {
-    /// Answer in JSON: {\"limits\": [...]}, each with the fields that it has in `status --json`
+    /// Answer in JSON, {"limits": [...]}, with the fields of `status --json` for each limit
     #[arg(long)]
     json: bool,
     #[command(flatten)]

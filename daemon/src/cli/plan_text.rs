@@ -36,7 +36,7 @@ pub(super) struct PlanReport {
     pub(super) restart: Vec<String>,
     /// Keys of the file that are legal but probably not meant.
     pub(super) warnings: Vec<String>,
-    /// The file that this one is compared with while Redis tells nothing, and the differences.
+    /// While Redis does not answer: the file that this one is compared with, and the differences.
     pub(super) beside: Option<String>,
     pub(super) file_changes: Vec<String>,
     #[serde(skip)]

@@ -90,7 +90,7 @@ pub(super) fn server(args: &Connect) -> Result<RedisUrl, Failure> {
         None => None,
     };
     let url = match url {
-        // The config is not needed then, and its reader may not be allowed to read it.
+        // A given URL needs no config, and the user may not be allowed to read it.
         Some(url) if file.is_none() => {
             let config = Config::load_without_limits(&source.file).unwrap_or_default();
             url.or_settings_of(&config)

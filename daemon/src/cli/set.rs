@@ -55,7 +55,7 @@ async fn to(bucket: &Bucket, wanted: u64) -> Result<Exit, Failure> {
     if location.mode() == Mode::Off {
         return Err(Failure::Usage(anyhow!("limit {} is off: its buckets hold nothing", bucket.limit)));
     }
-    let before = location.operate(Operation::Peek(1)).await?;
+    let before = location.settle(Operation::Peek(1)).await?;
     if wanted > before.capacity {
         return Err(Failure::Usage(anyhow!(
             "limit {} holds at most {} tokens: name no more than that",
@@ -69,7 +69,7 @@ async fn to(bucket: &Bucket, wanted: u64) -> Result<Exit, Failure> {
         let settled = match (surplus, missing) {
             (0, 0) => break,
             (0, missing) => location.put_in(Some(missing)).await?,
-            (surplus, _) => location.operate(Operation::Take(surplus)).await?,
+            (surplus, _) => location.settle(Operation::Take(surplus)).await?,
         };
         now = settled;
         // Somebody has taken meanwhile: there are fewer to take.

@@ -43,7 +43,7 @@ impl Table {
     }
 }
 
-/// `text` without control characters: a key may be any text, and a terminal obeys some.
+/// `text` without control characters: a key may be any text, and a terminal acts on some.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -4,47 +4,8 @@
 
 use topup_wire::limit::{Algorithm, MAX_TOKENS, MAX_WINDOW_TOKENS, Mode, OnAbandon, OnChange, OnOutage};
 
-/// A key of a table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConfigKey {
-    pub(super) name: &'static str,
-    /// An example of the key with a value, for advice in problems.
-    pub(super) example: &'static str,
-    pub(super) kind: Kind,
-    /// Its meaning, for the schema and the reference page.
-    pub(super) about: &'static str,
-    /// Whether each such table has to have it.
-    pub(super) is_needed: bool,
-    /// The value of an absent key as TOML, if it has one.
-    pub(super) default: Option<&'static str>,
-}
-
-/// The values that a key may have.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
-    /// Any text.
-    Text,
-    /// A text that a pattern matches. Every legal text matches; more may.
-    Form(&'static str),
-    /// One of some words.
-    Words(fn() -> Vec<&'static str>),
-    /// A whole number from the first to the second.
-    Whole(u64, u64),
-    /// `true` or `false`.
-    Flag,
-    /// A table.
-    Table(&'static [ConfigKey]),
-    /// A list of tables.
-    Tables(&'static [ConfigKey]),
-    /// Tables by the names of limits.
-    Limits(&'static [ConfigKey]),
-    /// Tables by the names of plans.
-    Plans(&'static [ConfigKey]),
-    /// Texts, or tables of these keys, by any text.
-    Assigned(&'static [ConfigKey]),
-    /// An instant, as a date of TOML or as a text.
-    Instant,
-}
+use super::config_key::key;
+pub(super) use super::config_key::{ConfigKey, Kind};
 
 /// The problem of a rate where the limit has none: in a schedule, or in a candidate.
 pub(super) const REFILL_HAS_NO_RATE: &str =
@@ -57,24 +18,6 @@ pub(super) const PLAN_NAME: &str = "^[A-Za-z0-9._-]{1,24}$";
 const NAMESPACE: &str = "^[A-Za-z0-9._-]{1,32}$";
 const RATE: &str = r"^\s*[0-9_]*[0-9][0-9_]*\s*/\s*([0-9_]*[0-9][0-9_]*)?\s*(ms|s|m|min|h|d)\s*$";
 const TIME: &str = r"^\s*[0-9][0-9_]*\s*(ms|s|m|min|h|d)\s*$";
-
-const fn key(name: &'static str, example: &'static str, kind: Kind, about: &'static str) -> ConfigKey {
-    ConfigKey { name, example, kind, about, is_needed: false, default: None }
-}
-
-// === impl ConfigKey ===
-
-impl ConfigKey {
-    /// The same, for a key that each table has to have.
-    const fn needed(self) -> Self {
-        Self { is_needed: true, ..self }
-    }
-
-    /// The key with the value that stands for an absent one.
-    const fn or(self, default: &'static str) -> Self {
-        Self { default: Some(default), ..self }
-    }
-}
 
 pub(super) const ROOT: &[ConfigKey] = &[
     key(
@@ -424,7 +367,7 @@ fn algorithms() -> Vec<&'static str> {
 }
 
 fn on_change() -> Vec<&'static str> {
-    [OnChange::Keep, OnChange::Proportional, OnChange::Reset].map(OnChange::as_str).to_vec()
+    OnChange::ALL.map(OnChange::as_str).to_vec()
 }
 
 fn modes() -> Vec<&'static str> {

@@ -30,7 +30,7 @@ pub(super) struct RawTable<'t> {
     known: &'static [ConfigKey],
     /// Known keys for which the file seems to have a misspelling.
     misspelt: Vec<&'static str>,
-    diagnostics: &'t Diagnostics<'t>,
+    pub(super) diagnostics: &'t Diagnostics<'t>,
 }
 
 // === impl RawTable ===
@@ -41,7 +41,7 @@ impl<'t> RawTable<'t> {
         Self::open(entries, Location { offset: 0, key: String::new() }, keys::ROOT, diagnostics)
     }
 
-    fn open(
+    pub(super) fn open(
         entries: &'t DeTable<'t>,
         location: Location,
         known: &'static [ConfigKey],
@@ -189,61 +189,6 @@ impl<'t> RawTable<'t> {
         }
     }
 
-    /// A table inside this one.
-    pub(super) fn table(&self, key: &str, known: &'static [ConfigKey]) -> Option<Self> {
-        self.assert_kind(key, |kind| matches!(kind, Kind::Table(_)));
-        let (location, value) = self.entry(key)?;
-        self.open_value(location, value, known, &self.example(key))
-    }
-
-    /// The tables inside the table `key`, with their names where `N` accepts them.
-    pub(super) fn children<N>(&self, key: &str, known: &'static [ConfigKey]) -> Vec<(Option<N>, Self)>
-    where
-        N: FromStr,
-        N::Err: Display,
-    {
-        self.assert_kind(key, |kind| matches!(kind, Kind::Limits(_) | Kind::Plans(_)));
-        let Some((parent, value)) = self.entry(key) else { return Vec::new() };
-        let Some(entries) = value.as_table() else {
-            return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
-        };
-        let mut children = Vec::new();
-        for (name, value) in entries {
-            let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
-            let name = self.locate_value(location.clone(), name.get_ref().parse()).map(|name| name.value);
-            let instead = format!("[{}]", location.key);
-            let table = self.open_value(location, value.get_ref(), known, &instead);
-            children.extend(table.map(|table| (name, table)));
-        }
-        children
-    }
-
-    /// The entries of the table `key` by their names: texts, or tables.
-    pub(super) fn assigned(
-        &self,
-        key: &str,
-        known: &'static [ConfigKey],
-    ) -> Vec<(String, Location, Result<&'t str, Self>)> {
-        self.assert_kind(key, |kind| matches!(kind, Kind::Assigned(_)));
-        let Some((parent, value)) = self.entry(key) else { return Vec::new() };
-        let Some(entries) = value.as_table() else {
-            return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
-        };
-        let open = |(name, value): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
-            let name: &Spanned<std::borrow::Cow<'t, str>> = name;
-            let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
-            let entry = match value.get_ref().as_str() {
-                Some(text) => Ok(text),
-                None => {
-                    let instead = "the name of a plan, such as \"gold\"";
-                    Err(self.open_value(location.clone(), value.get_ref(), known, instead)?)
-                }
-            };
-            Some((name.get_ref().clone().into_owned(), location, entry))
-        };
-        entries.iter().filter_map(open).collect()
-    }
-
     /// An instant: a date of TOML with its time zone, or the same as a text.
     pub(super) fn instant(&self, key: &str) -> Option<Located<Instant>> {
         self.assert_kind(key, |kind| matches!(kind, Kind::Instant));
@@ -258,36 +203,8 @@ impl<'t> RawTable<'t> {
         self.locate_value(location, written.parse::<Instant>())
     }
 
-    /// The tables of the list `key`, in order.
-    pub(super) fn tables(&self, key: &str, known: &'static [ConfigKey]) -> Vec<Self> {
-        self.assert_kind(key, |kind| matches!(kind, Kind::Tables(_)));
-        let Some((location, value)) = self.entry(key) else { return Vec::new() };
-        let instead = format!("[[{}]]", location.key);
-        let Some(list) = value.as_array() else {
-            return self.wrong_type(&location, value, "a list of tables", &instead).unwrap_or_default();
-        };
-        let open = |value: &'t Spanned<DeValue<'t>>| {
-            let location = Location { offset: value.span().start, key: location.key.clone() };
-            self.open_value(location, value.get_ref(), known, &instead)
-        };
-        list.iter().filter_map(open).collect()
-    }
-
-    fn open_value(
-        &self,
-        location: Location,
-        value: &'t DeValue<'t>,
-        known: &'static [ConfigKey],
-        instead: &str,
-    ) -> Option<Self> {
-        match value.as_table() {
-            Some(entries) => Some(Self::open(entries, location, known, self.diagnostics)),
-            None => self.wrong_type(&location, value, "a table", instead),
-        }
-    }
-
     /// Holds the tables of keys, and so the schema, to what is read.
-    fn assert_kind(&self, key: &str, is_read_so: impl Fn(&Kind) -> bool) {
+    pub(super) fn assert_kind(&self, key: &str, is_read_so: impl Fn(&Kind) -> bool) {
         let known = self.known.iter().find(|known| known.name == key);
         debug_assert!(
             known.is_some_and(|known| is_read_so(&known.kind)),
@@ -295,7 +212,7 @@ impl<'t> RawTable<'t> {
         );
     }
 
-    fn entry(&self, key: &str) -> Option<(Location, &'t DeValue<'t>)> {
+    pub(super) fn entry(&self, key: &str) -> Option<(Location, &'t DeValue<'t>)> {
         self.find(key).zip(self.entries.get(key).map(Spanned::get_ref))
     }
 
@@ -304,7 +221,11 @@ impl<'t> RawTable<'t> {
     }
 
     /// A parsed value with its location; reports the error otherwise.
-    fn locate_value<T, E: Display>(&self, location: Location, parsed: Result<T, E>) -> Option<Located<T>> {
+    pub(super) fn locate_value<T, E: Display>(
+        &self,
+        location: Location,
+        parsed: Result<T, E>,
+    ) -> Option<Located<T>> {
         match parsed {
             Ok(value) => Some(Located { value, location }),
             Err(error) => {
@@ -315,7 +236,7 @@ impl<'t> RawTable<'t> {
     }
 
     /// Reports a value of the wrong type.
-    fn wrong_type<T>(
+    pub(super) fn wrong_type<T>(
         &self,
         location: &Location,
         value: &DeValue<'_>,
@@ -334,7 +255,7 @@ impl<'t> RawTable<'t> {
         None
     }
 
-    fn example(&self, key: &str) -> String {
+    pub(super) fn example(&self, key: &str) -> String {
         let key = self.known.iter().find(|known| known.name == key);
         key.map_or_else(String::new, |key| key.example.to_owned())
     }

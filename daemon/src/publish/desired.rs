@@ -95,8 +95,8 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
     };
     let candidate = limit.candidate.as_ref();
     let candidate = candidate.map(|candidate| beside(own.name.candidate(), candidate, &without_trials));
-    // A plan is in force as its limit is.
-    let in_force = Limit {
+    // A plan has the mode, outage policy, penalty and holds of its limit.
+    let of_plans = Limit {
         rollout: own.rollout,
         on_outage: own.on_outage,
         top_keys: own.top_keys,
@@ -105,7 +105,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         ..without_trials.clone()
     };
     let plans: Vec<Limit> =
-        limit.plans.iter().map(|(plan, terms)| beside(own.name.plan(*plan), terms, &in_force)).collect();
+        limit.plans.iter().map(|(plan, terms)| beside(own.name.plan(*plan), terms, &of_plans)).collect();
     let lazy = (own.compared > Percent::NONE).then(|| Limit {
         name: own.name.lazy(),
         algorithm: Algorithm::LazyTokenBucket,
@@ -118,7 +118,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
     limits.map(|limit| DesiredLimit { limit, since: effective.since }).collect()
 }
 
-/// The changes `ahead` of a limit with `terms`, where scripts can obey them without a daemon. Without catch-up, only a
+/// The changes `ahead` of a limit with `terms`, where scripts can follow them without a daemon. Without catch-up, only a
 /// daemon brings tokens.
 fn schedule_of(
     algorithm: Algorithm,

@@ -120,7 +120,7 @@ struct Contest<'a> {
     seen: &'a Ownership,
     name: &'a LimitName,
     /// The terms that the config wants.
-    wanted: Fingerprint,
+    desired: Fingerprint,
     /// The claim of the config.
     own: Option<Claim>,
     /// The claims of other configs.
@@ -149,10 +149,10 @@ impl Plan {
 // === impl Contest ===
 
 impl<'a> Contest<'a> {
-    fn new(config: &'a LoadedConfig, seen: &'a Ownership, name: &'a LimitName, wanted: Fingerprint) -> Self {
+    fn new(config: &'a LoadedConfig, seen: &'a Ownership, name: &'a LimitName, desired: Fingerprint) -> Self {
         let mut others = seen.claims_to(name);
         let own = others.remove(&config.owner);
-        Self { config, seen, name, wanted, own, others }
+        Self { config, seen, name, desired, own, others }
     }
 
     fn decide(&self, plan: &mut Plan) {
@@ -160,7 +160,7 @@ impl<'a> Contest<'a> {
             plan.notes.insert(Note::Defined { limit: *self.name, owner: definition.owner.clone() });
             return;
         }
-        let own = self.own.filter(|own| own.fingerprint == self.wanted);
+        let own = self.own.filter(|own| own.fingerprint == self.desired);
         let blocking = if own.is_some() { Vec::new() } else { self.blocking() };
         plan.notes.extend(blocking.iter().map(|owner| self.refusal(owner)));
         // Redis has just lost all claims. The config that held this limit claims it first.
@@ -175,7 +175,7 @@ impl<'a> Contest<'a> {
         plan.publish.insert(*self.name);
         plan.notes.extend(self.contested());
         let loaded = own.map_or(0, |own| own.loaded).max(self.config.loaded);
-        let claim = Claim { fingerprint: self.wanted, loaded };
+        let claim = Claim { fingerprint: self.desired, loaded };
         let held = self.seen.claims.get(self.name).and_then(|claims| claims.get(&self.config.owner));
         if held != Some(&claim) {
             plan.change.claim.push((*self.name, self.config.owner.clone(), claim));
@@ -191,7 +191,7 @@ impl<'a> Contest<'a> {
         let is_newer = |loaded: u64| loaded > self.config.loaded;
         let wants_other = |declared: &Declaration| {
             let limit = declared.limits.get(self.name);
-            is_newer(declared.loaded) && limit.is_some_and(|limit| limit.fingerprint != self.wanted)
+            is_newer(declared.loaded) && limit.is_some_and(|limit| limit.fingerprint != self.desired)
         };
         let mut same = self.seen.daemons_of(&self.config.owner);
         self.own.is_some_and(|own| is_newer(own.loaded)) || same.any(|(_, declared)| wants_other(declared))
@@ -199,13 +199,13 @@ impl<'a> Contest<'a> {
 
     /// Configs that hold the limit with other terms, and may not lose it.
     fn blocking(&self) -> Vec<&Owner> {
-        let differ = |(owner, claim): &(&Owner, &Claim)| self.wish_of(owner, claim) != self.wanted;
+        let differ = |(owner, claim): &(&Owner, &Claim)| self.desired_by(owner, claim) != self.desired;
         let differing = self.others.iter().filter(differ).map(|(owner, _)| owner);
         differing.filter(|owner| !self.may_take_from(owner)).collect()
     }
 
     /// The terms that another config wants now. Two that hold a limit together may both change it, one after the other.
-    fn wish_of(&self, owner: &Owner, claim: &Claim) -> Fingerprint {
+    fn desired_by(&self, owner: &Owner, claim: &Claim) -> Fingerprint {
         let newest = self.seen.daemons_of(owner).max_by_key(|(_, declared)| declared.loaded);
         // A daemon whose terms are outdated does not speak for its config.
         let newest = newest.filter(|(_, declared)| declared.loaded >= claim.loaded);
@@ -236,7 +236,8 @@ impl<'a> Contest<'a> {
     fn contested(&self) -> Vec<Note> {
         let differ = |(_, declared): &(&String, &Declaration)| {
             let limit = declared.limits.get(self.name);
-            declared.owner != self.config.owner && limit.is_some_and(|limit| limit.fingerprint != self.wanted)
+            declared.owner != self.config.owner
+                && limit.is_some_and(|limit| limit.fingerprint != self.desired)
         };
         let note = |(daemon, declared): (&String, &Declaration)| Note::Contested {
             limit: *self.name,

@@ -15,7 +15,8 @@ use topup_wire::{
 use super::{
     at_rest::AtRestQueue,
     definitions::remove_ended_definitions,
-    healing::{Healing, HealingRound},
+    healing::Healing,
+    healing_round::HealingRound,
     holds::sweep_holds,
     in_flight::{EndedHeartbeat, InFlight, finished},
     latency::Latency,

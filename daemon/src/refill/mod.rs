@@ -9,6 +9,7 @@ mod engine;
 mod eviction;
 mod freezes;
 mod healing;
+mod healing_round;
 mod heartbeat;
 mod holds;
 mod in_flight;

@@ -36,7 +36,7 @@ pub(crate) enum BucketError {
     NeedsKey(LimitName),
     #[error("limit {0} has one bucket for all")]
     HasNoKeys(LimitName),
-    #[error("limit {0} is of permits that are held at once: workers acquire and release them")]
+    #[error("limit {0} has permits in place of tokens: workers acquire and release them")]
     HasPermits(LimitName),
     #[error("no limit {0} is published")]
     Unpublished(LimitName),
@@ -101,7 +101,7 @@ impl BucketLocation {
     ///
     /// # Errors
     /// If more tokens are asked for than the bucket can hold, or if Redis does not answer.
-    pub(crate) async fn operate(&self, operation: Operation) -> Result<Settled, BucketError> {
+    pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, BucketError> {
         if self.limit.algorithm.has_permits() && !matches!(operation, Operation::Peek(_)) {
             return Err(BucketError::HasPermits(self.limit.name));
         }

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod gather;
+mod limit_row;
 mod ownership;
 mod pauses;
 
@@ -103,10 +104,11 @@ pub(crate) struct LimitRow {
     pub(crate) rate: Option<String>,
     /// Tokens in the bucket of an unkeyed limit.
     pub(crate) tokens: Option<u64>,
-    /// Buckets that have a counter, and keys whose permits are held or waited for; absent for other scripted limits,
-    /// whose buckets only a scan would find.
+    /// Buckets that have a counter, and keys whose permits are held or waited for. Absent for other scripted limits: only
+    /// a scan would find their buckets.
     pub(crate) active: Option<u64>,
-    /// Permits that are held, and waiters for some; absent for limits of tokens. Of at most 1,000 keys a shard.
+    /// Permits that are held, and waiters for permits, counted over at most 1,000 keys of each shard. Absent for limits
+    /// of tokens.
     pub(crate) held: Option<u64>,
     pub(crate) waiting: Option<u64>,
     pub(crate) mode: &'static str,

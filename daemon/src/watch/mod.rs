@@ -94,7 +94,7 @@ async fn run(file: PathBuf, source: EventSource, tell: mpsc::Sender<ConfigFiles>
     }
 }
 
-/// The files when they rest. Wrong ones, which may be half written, have rested for longer.
+/// Returns the files when they have stopped changing. Files with a mistake may be half written, and get more time.
 async fn settled(file: &Path, stirs: &mut watch::Receiver<Stir>) -> (ConfigFiles, Spots) {
     loop {
         let before = look(file).await;

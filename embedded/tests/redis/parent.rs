@@ -40,29 +40,30 @@ fn parent(folders: &Path) -> (Child, u32, String) {
     (parent, pid.parse().unwrap(), url.to_owned())
 }
 
+/// Kills the process, and waits until its Redis is gone.
+fn redis_ends_with(mut parent: Child, redis: u32) {
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    eventually("redis is gone", || !is_running(redis));
+}
+
 #[test]
 fn redis_ends_with_a_parent_killed_by_sigkill() {
     let folders = tempfile::tempdir().unwrap();
-    let (mut parent, redis, url) = parent(folders.path());
+    let (parent, redis, url) = parent(folders.path());
     assert_eq!(ping(&mut crate::connect(&url)).unwrap(), "PONG");
 
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-
-    eventually("redis is gone", || !is_running(redis));
+    redis_ends_with(parent, redis);
 }
 
 #[test]
 fn a_paused_redis_ends_with_its_parent_too() {
     let folders = tempfile::tempdir().unwrap();
-    let (mut parent, redis, _) = parent(folders.path());
+    let (parent, redis, _) = parent(folders.path());
     let pid = rustix::process::Pid::from_raw(redis.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
 
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-
-    eventually("redis is gone", || !is_running(redis));
+    redis_ends_with(parent, redis);
 }
 
 #[test]

@@ -158,8 +158,7 @@ async fn metrics_and_pages_show_the_published_state() {
     assert_eq!(redis.ask::<Vec<String>>(&["KEYS", "*nobody*"]).await, [""; 0], "a look leaves no key");
 
     // A bad file is told, and ends nothing.
-    daemon.rewrite_config("nonsense");
-    daemon.signal(Signal::HUP);
+    daemon.reload("nonsense");
     eventually(SOON, async || {
         let metrics = get(&address, "/metrics").await;
         metrics.metric("topup_reloads_total{result=\"refused\"}") == 1.0
@@ -253,8 +252,7 @@ async fn a_token_or_a_socket_keeps_others_out() {
     let config = format!("[admin]\nlisten = \"unix:{}\"\n{LIMITS}", socket.display());
     let (mut killed, address) = start(&config, &redis).await;
     assert_eq!(address, format!("unix:{}", socket.display()));
-    killed.signal(Signal::KILL);
-    killed.wait_exit(SOON).await;
+    killed.end(Signal::KILL, SOON).await;
     assert!(socket.exists());
     let (mut daemon, _) = start(&config, &redis).await;
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&socket).unwrap().permissions());
@@ -270,8 +268,7 @@ async fn a_token_or_a_socket_keeps_others_out() {
         other.lines()
     );
     for one in [&mut other, &mut daemon] {
-        one.signal(Signal::TERM);
-        assert!(one.wait_exit(SOON).await.success());
+        assert!(one.end(Signal::TERM, SOON).await.success());
     }
     assert!(!socket.exists());
 }

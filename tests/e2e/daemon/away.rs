@@ -3,7 +3,7 @@
 use topup_tests::{Daemon, Launch, NotifySocket, Redis, SOON, eventually};
 use topup_wire::reply::Verdict;
 
-use super::{bucket::Bucket, is_late_by_seconds, looked, now, ready};
+use super::{bucket::Bucket, is_late_by_seconds, left_alone, looked, now, ready};
 
 /// A token every 10 ms, credited at each tick, and room for all of a test's.
 const LIMIT: &str =
@@ -36,8 +36,7 @@ async fn it_waits_for_a_redis_that_comes_late_and_says_so_once() {
     }
     assert_eq!(said(&daemon, "Redis is away"), 1);
     assert!(!systemd.seen().iter().any(|message| message.contains("READY=1")), "{:?}", systemd.seen());
-    redis.server.restart().unwrap();
-    redis.reconnect().await;
+    redis.restart().await;
     daemon.wait_for_line("Redis is back", SOON).await;
     daemon.wait_for_line("ready", SOON).await;
     systemd.wait_for("READY=1", SOON).await;
@@ -46,12 +45,8 @@ async fn it_waits_for_a_redis_that_comes_late_and_says_so_once() {
 
 #[tokio::test]
 async fn a_redis_that_comes_back_empty_gets_everything_again() {
-    let mut redis = Redis::tcp().await;
-    let mut daemon = ready(LIMIT, &redis).await;
-    redis.server.kill().unwrap();
-    daemon.wait_for_line("Redis is away", SOON).await;
-    redis.server.restart().unwrap();
-    redis.reconnect().await;
+    let (mut redis, mut daemon) = left_alone(LIMIT).await;
+    redis.restart().await;
     daemon.wait_for_line("Redis is back", SOON).await;
     daemon.wait_for_line("publishing again", SOON).await;
     let bucket = Bucket::of(&redis, "api");
@@ -115,23 +110,28 @@ async fn a_redis_that_comes_back_older_is_brought_up_to_date() {
     eventually(SOON, async || rate(&redis).await.as_deref() == Some("7/s")).await;
     looked(&redis, 3).await;
     redis.server.kill().unwrap();
-    redis.server.restart().unwrap();
-    redis.reconnect().await;
+    redis.restart().await;
     assert_eq!(rate(&redis).await.as_deref(), Some("100/s"), "the snapshot is older");
     eventually(SOON, async || rate(&redis).await.as_deref() == Some("7/s")).await;
+}
+
+/// A daemon to which a command does something three times, and which credits each token once all the same.
+async fn carries_on(redis: &Redis, disturbance: &[&str]) -> Daemon {
+    let daemon = ready(LIMIT, redis).await;
+    let bucket = Bucket::of(redis, "api");
+    let drained = bucket.drain().await.now;
+    for _ in 0..3 {
+        redis.ask::<()>(disturbance).await;
+        looked(redis, 3).await;
+    }
+    credited_once_since(drained, &bucket, now(redis).await).await;
+    daemon
 }
 
 #[tokio::test]
 async fn it_carries_on_when_scripts_are_flushed() {
     let redis = Redis::start().await;
-    let daemon = ready(LIMIT, &redis).await;
-    let bucket = Bucket::of(&redis, "api");
-    let drained = bucket.drain().await.now;
-    for _ in 0..3 {
-        redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        looked(&redis, 3).await;
-    }
-    credited_once_since(drained, &bucket, now(&redis).await).await;
+    let daemon = carries_on(&redis, &["SCRIPT", "FLUSH"]).await;
     // A busy machine is no fault of it.
     let complaints = said(&daemon, "WARN") - said(&daemon, "behind its tick") + said(&daemon, "ERROR");
     assert_eq!(complaints, 0, "{:?}", daemon.lines());
@@ -140,13 +140,6 @@ async fn it_carries_on_when_scripts_are_flushed() {
 #[tokio::test]
 async fn it_carries_on_when_its_connection_is_cut() {
     let redis = Redis::start().await;
-    let daemon = ready(LIMIT, &redis).await;
-    let bucket = Bucket::of(&redis, "api");
-    let drained = bucket.drain().await.now;
-    for _ in 0..3 {
-        redis.ask::<u64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
-        looked(&redis, 3).await;
-    }
-    credited_once_since(drained, &bucket, now(&redis).await).await;
+    let daemon = carries_on(&redis, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     assert_eq!(said(&daemon, "publishing again"), 0, "{:?}", daemon.lines());
 }

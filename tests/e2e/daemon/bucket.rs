@@ -43,13 +43,13 @@ impl Bucket {
     }
 
     /// As a worker that goes on with bare commands where it may: a bucket of which several tokens are taken counts.
-    pub(super) async fn operate(&self, operation: Operation) -> Settled {
+    pub(super) async fn settle(&self, operation: Operation) -> Settled {
         let (algorithm, conn) = (Algorithm::TokenBucket, &mut self.connection.clone());
         scripts::settle(conn, algorithm, &self.keys, &self.member, operation, true, 0).await.unwrap()
     }
 
     pub(super) async fn take(&self, count: u64) -> Settled {
-        self.operate(Operation::Take(count)).await
+        self.settle(Operation::Take(count)).await
     }
 
     /// Takes everything there is.
@@ -61,7 +61,7 @@ impl Bucket {
     }
 
     pub(super) async fn peek(&self) -> Settled {
-        self.operate(Operation::Peek(1)).await
+        self.settle(Operation::Peek(1)).await
     }
 
     /// The reply of a bare `DECRBY`.

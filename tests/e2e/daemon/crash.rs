@@ -30,8 +30,7 @@ async fn killed_at_random_points_it_doubles_and_loses_nothing() {
             exact.take_what_there_is().await;
             pure.decrement_what_there_is().await;
         }
-        daemon.signal(Signal::KILL);
-        daemon.wait_exit(SOON).await;
+        daemon.end(Signal::KILL, SOON).await;
         exact.audit().await;
         pure.audit().await;
         daemon = Daemon::spawn(LIMITS, &redis);

@@ -31,8 +31,8 @@ async fn frozen(redis: &Redis) -> u64 {
     .await
 }
 
-/// Waits for a rate: the instant from which it applies.
-async fn in_force(redis: &Redis, rate: &str) -> u64 {
+/// Waits until the rate is published. Returns the instant from which it applies.
+async fn applies_from(redis: &Redis, rate: &str) -> u64 {
     eventually(SOON, async || {
         let found = field(redis, "rate").await;
         if found == rate { Ok(()) } else { Err(found) }
@@ -58,17 +58,17 @@ async fn takes_heartbeats_and_other_limits_go_on_during_a_freeze() {
     let still = field(&redis, "rate").await == "1/h";
     assert!(still || now(&redis).await > since + FREEZE, "made within the freeze");
     assert!(!still || lease == "2", "another limit waits for it");
-    assert!(in_force(&redis, "2/h").await >= since + FREEZE);
+    assert!(applies_from(&redis, "2/h").await >= since + FREEZE);
 }
 
 #[tokio::test]
-async fn a_reload_during_a_freeze_is_obeyed_at_its_end() {
+async fn a_reload_during_a_freeze_is_followed_at_its_end() {
     let redis = Redis::start().await;
     let mut daemon = ready(&at("1/h"), &redis).await;
     reload(&mut daemon, &at("2/h")).await;
     let since = frozen(&redis).await;
     reload(&mut daemon, &at("3/h")).await;
-    let applies = in_force(&redis, "3/h").await;
+    let applies = applies_from(&redis, "3/h").await;
     assert!(applies >= since + FREEZE);
     assert_eq!(field(&redis, "was_n").await, "1");
     assert_eq!(field(&redis, "was_p").await, "3600000000", "2/h was never in force");
@@ -93,11 +93,10 @@ async fn a_change_announced_by_a_daemon_that_was_killed_is_made_by_the_next() {
     let mut daemon = ready(&at("1/h"), &redis).await;
     reload(&mut daemon, &at("2/h")).await;
     frozen(&redis).await;
-    daemon.signal(Signal::KILL);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::KILL, SOON).await;
     assert_eq!(field(&redis, "rate").await, "1/h", "a machine this slow proves nothing");
     let _next = Daemon::spawn(&at("2/h"), &redis);
-    in_force(&redis, "2/h").await;
+    applies_from(&redis, "2/h").await;
 }
 
 #[tokio::test]
@@ -108,9 +107,8 @@ async fn one_of_two_daemons_that_is_killed_takes_no_change_with_it() {
         reload(daemon, &at("2/h")).await;
     }
     let since = frozen(&redis).await;
-    one.signal(Signal::KILL);
-    one.wait_exit(SOON).await;
-    assert!(in_force(&redis, "2/h").await >= since + FREEZE);
+    one.end(Signal::KILL, SOON).await;
+    assert!(applies_from(&redis, "2/h").await >= since + FREEZE);
 }
 
 /// However often it comes, a reload does not put off what was announced.
@@ -127,7 +125,7 @@ async fn reloads_without_end_do_not_keep_a_change_from_being_made() {
         field(&redis, "rate").await != "1/h"
     })
     .await;
-    in_force(&redis, &format!("{rate}/h")).await;
+    applies_from(&redis, &format!("{rate}/h")).await;
     assert_eq!(Bucket::of(&redis, "api").take(1).await.verdict, Verdict::Allowed);
 }
 

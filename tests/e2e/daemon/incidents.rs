@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use redis::Cmd;
 use serde_json::Value;
 use topup_embedded::{RedisServer, ReservedPort};
 use topup_tests::{
-    Cli, Launch, Loading, Proxy, Redis, SOON, Signal, Stalls, clock, eventually, stalls::void,
+    Cli, Incident, Launch, Loading, Proxy, Redis, SOON, Signal, Stalls, clock, eventually, stalls::void,
 };
 
 use super::{GONE, is_late_by_seconds, ready};
@@ -85,46 +84,23 @@ async fn each_incident_is_told_from_the_others() {
     assert!(told.text.contains("\nhealthy\n") && told.text.contains("1 daemon alive"), "{}", told.text);
 
     // A daemon counts its heartbeats out for a second.
-    daemon.signal(Signal::KILL);
-    daemon.wait_exit(GONE).await;
+    daemon.end(Signal::KILL, GONE).await;
     eventually(SOON, async || cause(&url).await == "no-daemon").await;
     status(&url).await.is(NO_DAEMON, "no-daemon", "no daemon is alive");
     let _daemon = ready(LIMITS, &redis).await;
 
     let set = async |name: &str, value: &str| redis.ask::<()>(&["CONFIG", "SET", name, value]).await;
-    set("maxmemory", "1").await;
-    status(&url).await.is(UNDECIDED, "memory", "out of memory");
-    set("maxmemory", "0").await;
-    set("min-replicas-to-write", "1").await;
-    status(&url).await.is(UNDECIDED, "replicas", "too few replicas");
-    set("min-replicas-to-write", "0").await;
-    // Port 9 is discard's: no master is there.
-    redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "9"]).await;
-    status(&url).await.is(UNDECIDED, "replica", "read-only replica");
-    redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
-
-    // A snapshot that cannot be written.
-    set("save", "3600 1").await;
-    std::fs::create_dir(redis.server.folder().join("folder")).unwrap();
-    redis.ask::<String>(&["BGSAVE"]).await;
-    let failed =
-        async || redis.ask::<String>(&["INFO", "persistence"]).await.contains("rdb_last_bgsave_status:err");
-    eventually(SOON, failed).await;
-    status(&url).await.is(UNDECIDED, "disk", "cannot save");
-    set("save", "").await;
-
-    set("lua-time-limit", "1").await;
-    // Redis does not read from the connection of a script that runs.
-    let other = redis::Client::open(url.as_str()).unwrap();
-    let mut other = other.get_multiplexed_async_connection().await.unwrap();
-    let busy = tokio::spawn(async move {
-        let mut script = Cmd::new();
-        script.arg("EVAL").arg("while true do end").arg(0).query_async::<()>(&mut other).await
-    });
-    eventually(SOON, async || cause(&url).await == "busy").await;
-    status(&url).await.is(UNDECIDED, "busy", "busy with a script");
-    redis.ask::<()>(&["SCRIPT", "KILL"]).await;
-    busy.await.unwrap().unwrap_err();
+    for (incident, cause, words) in [
+        (Incident::Memory, "memory", "out of memory"),
+        (Incident::Replicas, "replicas", "too few replicas"),
+        (Incident::Replica, "replica", "read-only replica"),
+        (Incident::Disk, "disk", "cannot save"),
+        (Incident::Busy, "busy", "busy with a script"),
+    ] {
+        incident.begin(&redis).await;
+        status(&url).await.is(UNDECIDED, cause, words);
+        incident.end(&redis).await;
+    }
 
     set("requirepass", "right").await;
     status(&url).await.is(UNDECIDED, "password", "refuses the password");
@@ -209,8 +185,7 @@ async fn the_journal_gets_priorities() {
     daemon.wait_for_line("<4> WARN config.toml:1: no limit is defined", SOON).await;
     daemon.wait_for_line("<6> INFO topupd ", SOON).await;
     daemon.wait_for_line("<4> WARN Redis is away: nothing listens", SOON).await;
-    daemon.rewrite_config("[limit.api]\nrate = 1\n");
-    daemon.signal(Signal::HUP);
+    daemon.reload("[limit.api]\nrate = 1\n");
     daemon.wait_for_line("<3>ERROR config.toml:1: limit.api.capacity", SOON).await;
     let mut refused = Launch::new("[redis]\nurl = 5\n").journal().run();
     refused.wait_for_line("<3>config.toml:2: redis.url", SOON).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use topup_tests::{Redis, SOON, Signal, eventually};
+use topup_tests::{Redis, SOON, Signal, eventually, none_left};
 use topup_wire::{
     bucket::Operation,
     keyspace::{ShardKeys, shard_of},
@@ -87,9 +87,9 @@ async fn fewer_shards_leave_nothing_in_those_that_are_gone() {
     let gone = async || {
         let mut found: Vec<String> = redis.ask(&["KEYS", "topup:{user:*"]).await;
         found.retain(|key| !key.starts_with("topup:{user:0}"));
-        if found.is_empty() { Ok(()) } else { Err(found) }
+        found
     };
-    eventually(SOON, gone).await;
+    none_left(SOON, gone).await;
     reload(&mut daemon, &user("keyed = true\nshards = 4")).await;
     eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "topup:{user:*}:limit"]).await.len() == 4)
         .await;
@@ -139,8 +139,7 @@ async fn a_limit_half_removed_is_removed_by_the_next_daemon() {
     let redis = Redis::start().await;
     let mut daemon = ready(&user("keyed = true"), &redis).await;
     take_each(&redis, 8).await;
-    daemon.signal(Signal::KILL);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::KILL, SOON).await;
     // As one killed between two commands leaves it: some records gone, their buckets still there.
     redis.ask::<u64>(&["DEL", "topup:{user:0}:limit", "topup:{user:1}:limit", "topup:{user:5}:limit"]).await;
     let _daemon = ready(OTHER, &redis).await;

@@ -30,7 +30,7 @@ mod watch;
 
 use std::time::Duration;
 
-use topup_tests::{Daemon, Redis, SOON, Signal, eventually};
+use topup_tests::{Daemon, Redis, SOON, eventually};
 
 /// Deadline of a daemon's end: ten times the second that it takes at most.
 const GONE: Duration = Duration::from_secs(10);
@@ -42,10 +42,18 @@ async fn ready(config: &str, redis: &Redis) -> Daemon {
     daemon
 }
 
+/// A daemon that was ready, and has noticed that its Redis is killed.
+async fn left_alone(config: &str) -> (Redis, Daemon) {
+    let mut redis = Redis::tcp().await;
+    let mut daemon = ready(config, &redis).await;
+    redis.server.kill().unwrap();
+    daemon.wait_for_line("Redis is away", SOON).await;
+    (redis, daemon)
+}
+
 /// Gives a daemon another config and waits until it has read it.
 async fn reload(daemon: &mut Daemon, config: &str) {
-    daemon.rewrite_config(config);
-    daemon.signal(Signal::HUP);
+    daemon.reload(config);
     daemon.wait_for_line("reloaded: ", SOON).await;
 }
 

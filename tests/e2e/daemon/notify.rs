@@ -1,6 +1,8 @@
 //! The messages to systemd, also while Redis is away.
 
-use topup_tests::{Launch, NotifySocket, Redis, SOON, Signal};
+use topup_tests::{Launch, NotifySocket, Redis, SOON};
+
+use crate::service::started;
 
 const LIMIT: &str = "[limit.api]\ncapacity = 10\nrate = \"5/s\"\n";
 const FASTER: &str = "[limit.api]\ncapacity = 10\nrate = \"50/s\"\n";
@@ -30,24 +32,21 @@ async fn it_is_alive_but_not_ready_while_redis_is_away() {
     systemd.wait_for("WATCHDOG=1", SOON).await;
     // A reload that is taken for a start would make it ready.
     for config in [FASTER, BAD] {
-        daemon.rewrite_config(config);
-        daemon.signal(Signal::HUP);
+        daemon.reload(config);
         let said = if config == BAD { "refused as a whole" } else { "reloaded: limit api" };
         daemon.wait_for_line(said, SOON).await;
         systemd.wait_for("WATCHDOG=1", SOON).await;
         assert_eq!(heard(&systemd, "READY=1"), 0, "{:?}", systemd.seen());
     }
-    redis.server.restart().unwrap();
-    redis.reconnect().await;
+    redis.restart().await;
     systemd.wait_for("READY=1", SOON).await;
     assert_eq!(redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "rate"]).await, "50/s");
 }
 
 #[tokio::test]
 async fn it_is_alive_while_redis_hangs() {
-    let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
-    let mut daemon = Launch::new(LIMIT).redis(&redis).notify(&systemd).run();
-    systemd.wait_for("READY=1", SOON).await;
+    let redis = Redis::start().await;
+    let (mut daemon, mut systemd) = started(LIMIT, &redis).await;
     redis.server.pause().unwrap();
     daemon.wait_for_line("Redis is away", SOON).await;
     systemd.wait_for("STATUS=Redis is away", SOON).await;
@@ -58,12 +57,10 @@ async fn it_is_alive_while_redis_hangs() {
 
 #[tokio::test]
 async fn a_reload_good_or_bad_ends_with_ready() {
-    let (redis, mut systemd) = (Redis::start().await, NotifySocket::bind());
-    let daemon = Launch::new(LIMIT).redis(&redis).notify(&systemd).run();
-    systemd.wait_for("READY=1", SOON).await;
+    let redis = Redis::start().await;
+    let (daemon, mut systemd) = started(LIMIT, &redis).await;
     for config in [BAD, FASTER] {
-        daemon.rewrite_config(config);
-        daemon.signal(Signal::HUP);
+        daemon.reload(config);
         let reloading = systemd.wait_for("RELOADING=1", SOON).await;
         let instant = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
         assert!(instant.parse::<u64>().unwrap() > 0, "{reloading}");

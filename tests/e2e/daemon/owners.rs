@@ -114,8 +114,7 @@ async fn a_config_without_a_name_has_that_of_its_file() {
     daemon.wait_for_line("ready", SOON).await;
     let claims: Vec<String> = redis.ask(&["HKEYS", "topup:{topup}:claims"]).await;
     assert!(claims.contains(&format!("api {}", daemon.config().display())), "{claims:?}");
-    daemon.rewrite_config(&format!("name = \"other\"\n{text}"));
-    daemon.signal(topup_tests::Signal::HUP);
+    daemon.reload(&format!("name = \"other\"\n{text}"));
     daemon.wait_for_line("name has changed: that takes a restart", SOON).await;
 }
 

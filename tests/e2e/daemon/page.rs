@@ -8,7 +8,7 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use topup_tests::{Cli, Daemon, Redis, SOON, Signal, eventually};
+use topup_tests::{Cli, Daemon, Redis, SOON, eventually};
 
 const TOKEN: &str = "0123456789abcdef0123";
 const LIMITS: &str = "[limit.api]\ncapacity = 3\nrate = \"1/h\"\n[limit.user]\nkeyed = true\ncapacity = 5\nrate = \"1/h\"\n\
@@ -152,12 +152,10 @@ async fn the_page_is_locked_up_and_its_stream_tells_what_happens() {
     })
     .await;
 
-    server.daemon.rewrite_config(&server.config.replace("capacity = 3", "capacity = 6"));
-    server.daemon.signal(Signal::HUP);
+    server.daemon.reload(&server.config.replace("capacity = 3", "capacity = 6"));
     let news = events.until(|news| news["config"]["changes"][0] == "limit api: capacity 3 -> 6").await;
     assert_eq!(news["config"]["problems"], json!([]));
-    server.daemon.rewrite_config(&format!("{}\ncapcity = 3\n", server.config));
-    server.daemon.signal(Signal::HUP);
+    server.daemon.reload(&format!("{}\ncapcity = 3\n", server.config));
     let news = events.until(|news| news["config"]["refused_since"].is_string()).await;
     let problem = news["config"]["problems"][0].as_str().unwrap();
     assert!(problem.starts_with("config.toml:") && problem.contains("capcity"), "{problem}");
@@ -200,7 +198,7 @@ async fn only_the_token_changes_something() {
             assert_eq!(server.post(path, token, &api).await.0, 401, "{path}");
         }
     }
-    // What a form of another site could send.
+    // Requests that a form of another site could send.
     for headers in ["Content-Length: 2\r\n", "Content-Length: 2\r\nContent-Type: text/plain\r\n"] {
         assert_eq!(server.ask("POST /actions/reset", headers, "{}").await.0, 401);
         let with_token = format!("{headers}Authorization: Bearer {TOKEN}\r\n");

@@ -97,9 +97,8 @@ async fn refusals_take_overs_and_restarts_are_told() {
         found["restart"][0].as_str().unwrap().starts_with("name has changed: that takes a restart"),
         "{found}"
     );
-    // Nobody is alive: a person has to decide.
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    // No daemon of the owner is alive: a person has to decide.
+    daemon.end(Signal::TERM, SOON).await;
     let found = json(&redis, &format!("name = \"second\"\n{other}"), &[]).await;
     let refused = found["refused"][0].as_str().unwrap();
     assert!(refused.contains("no daemon of it") && refused.contains("--take-over api"), "{found}");

@@ -89,5 +89,5 @@ async fn a_partly_used_one_gets_no_token_before_its_instant() {
     let bucket = Bucket::keyed(&redis, "export", "alice", 8);
     bucket.take(3).await;
     looked(&redis, 10).await;
-    assert_eq!(bucket.operate(Operation::Peek(1)).await.tokens, CAPACITY - 3);
+    assert_eq!(bucket.settle(Operation::Peek(1)).await.tokens, CAPACITY - 3);
 }

@@ -1,6 +1,6 @@
 //! A Redis that is there and refuses: said clearly, not too often, and tried again.
 
-use topup_tests::{Daemon, Launch, Redis, SOON, eventually};
+use topup_tests::{Daemon, Incident, Launch, Redis, SOON, eventually};
 
 use super::{bucket::Bucket, ready};
 
@@ -63,11 +63,10 @@ async fn a_password_set_while_it_runs_is_said() {
 async fn a_redis_made_a_replica_is_said_and_tried_again() {
     let redis = Redis::start().await;
     let mut daemon = ready(LIMITS, &redis).await;
-    // The master does not exist: port 9 is discard's.
-    redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "9"]).await;
+    Incident::Replica.begin(&redis).await;
     let line = daemon.wait_for_line("read only replica", SOON).await;
     assert!(line.contains("WARN"), "{line}");
-    redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    Incident::Replica.end(&redis).await;
     daemon.wait_for_line("Redis is back", SOON).await;
     refills(&redis).await;
     assert!(said(&daemon, "read only replica") <= FEW, "{:?}", daemon.lines());

@@ -1,10 +1,10 @@
-//! HUP: a new config is obeyed as a whole, or refused as a whole.
+//! HUP: a new config is applied as a whole, or refused as a whole.
 
 use std::collections::BTreeMap;
 
-use topup_tests::{Daemon, Launch, Redis, SOON, Signal, eventually};
+use topup_tests::{Launch, Redis, SOON, Signal, eventually};
 
-use super::{bucket::Bucket, looked, ready};
+use super::{bucket::Bucket, left_alone, looked, ready};
 
 const SLOW: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 10\nrate = \"5/s\"\n\
                     [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n";
@@ -12,11 +12,6 @@ const FAST: &str = "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 20\nrate 
                     [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"5/s\"\n";
 const BAD: &str =
     "[daemon]\ntick = \"fast\"\n[limit.api]\ncapacity = 0\nrate = \"50\"\n[limit.\"a b\"]\nkeye = true\n";
-
-fn reload(daemon: &Daemon, config: &str) {
-    daemon.rewrite_config(config);
-    daemon.signal(Signal::HUP);
-}
 
 async fn generation(redis: &Redis) -> u64 {
     redis.ask(&["GET", "topup:{topup}:generation"]).await
@@ -44,7 +39,7 @@ async fn a_good_config_is_published_and_the_change_is_told() {
     let mut daemon = ready(SLOW, &redis).await;
     let known = generation(&redis).await;
     assert_eq!(record(&redis, "rate").await, "5/s");
-    reload(&daemon, FAST);
+    daemon.reload(FAST);
     let line = daemon.wait_for_line("reloaded: ", SOON).await;
     assert!(line.ends_with("reloaded: limit api: capacity 10 -> 20, rate 5/s -> 50/s"), "{line}");
     eventually(SOON, async || record(&redis, "rate").await == "50/s").await;
@@ -57,7 +52,7 @@ async fn the_same_config_changes_nothing() {
     let redis = Redis::start().await;
     let mut daemon = ready(SLOW, &redis).await;
     let before = published(&redis).await;
-    reload(&daemon, SLOW);
+    daemon.reload(SLOW);
     daemon.wait_for_line("reloaded: nothing has changed", SOON).await;
     looked(&redis, 5).await;
     assert_eq!(published(&redis).await, before);
@@ -68,7 +63,7 @@ async fn a_bad_config_changes_nothing_and_every_mistake_is_told() {
     let redis = Redis::start().await;
     let mut daemon = ready(SLOW, &redis).await;
     let before = published(&redis).await;
-    reload(&daemon, BAD);
+    daemon.reload(BAD);
     for place in
         ["config.toml:2: daemon.tick", "config.toml:4: limit.api.capacity", "config.toml:5: limit.api.rate"]
     {
@@ -87,12 +82,12 @@ async fn a_bad_config_changes_nothing_and_every_mistake_is_told() {
 async fn the_config_in_force_goes_on_behind_a_bad_one_until_a_good_one_comes() {
     let redis = Redis::start().await;
     let mut daemon = ready(SLOW, &redis).await;
-    reload(&daemon, BAD);
+    daemon.reload(BAD);
     daemon.wait_for_line("refused as a whole", SOON).await;
     let bucket = Bucket::of(&redis, "api");
     assert!(bucket.take(5).await.counting);
     eventually(SOON, async || bucket.stored().await.is_none()).await;
-    reload(&daemon, FAST);
+    daemon.reload(FAST);
     daemon.wait_for_line("reloaded: limit api", SOON).await;
     eventually(SOON, async || record(&redis, "rate").await == "50/s").await;
     daemon.signal(Signal::USR1);
@@ -119,7 +114,7 @@ async fn another_redis_takes_a_restart() {
     daemon.wait_for_line("ready", SOON).await;
     // Said as often as it is asked for.
     for _ in 0..2 {
-        reload(&daemon, &config(&other));
+        daemon.reload(&config(&other));
         daemon.wait_for_line("redis.url has changed: that takes a restart", SOON).await;
     }
     looked(&redis, 5).await;
@@ -130,21 +125,17 @@ async fn another_redis_takes_a_restart() {
 async fn another_redis_that_is_overruled_takes_no_restart() {
     let redis = Redis::start().await;
     let mut daemon = ready(SLOW, &redis).await;
-    reload(&daemon, &format!("[redis]\nurl = \"redis://elsewhere:1234\"\n{SLOW}"));
+    daemon.reload(&format!("[redis]\nurl = \"redis://elsewhere:1234\"\n{SLOW}"));
     daemon.wait_for_line("reloaded: nothing has changed", SOON).await;
     assert!(!daemon.lines().iter().any(|line| line.contains("restart")), "{:?}", daemon.lines());
 }
 
 #[tokio::test]
 async fn a_change_made_while_redis_is_away_is_published_when_it_is_back() {
-    let mut redis = Redis::tcp().await;
-    let mut daemon = ready(SLOW, &redis).await;
-    redis.server.kill().unwrap();
-    daemon.wait_for_line("Redis is away", SOON).await;
-    reload(&daemon, FAST);
+    let (mut redis, mut daemon) = left_alone(SLOW).await;
+    daemon.reload(FAST);
     daemon.wait_for_line("reloaded: limit api", SOON).await;
-    redis.server.restart().unwrap();
-    redis.reconnect().await;
+    redis.restart().await;
     eventually(SOON, async || {
         redis.ask::<Option<String>>(&["HGET", "topup:{api:0}:limit", "rate"]).await.as_deref() == Some("50/s")
     })

@@ -109,7 +109,7 @@ async fn a_cut_holds_without_a_daemon() {
     holds_alone(&redis, &falling(boundary), boundary, [FAST, SLOW], &stalls).await;
 }
 
-/// Scripts obey a change that no daemon saw. The daemon that comes later makes it as of its boundary, and credits no
+/// Scripts follow a change that no daemon saw. The daemon that comes later makes it as of its boundary, and credits no
 /// time twice.
 async fn holds_alone(redis: &Redis, config: &str, boundary: u64, rates: [u64; 2], stalls: &Stalls) {
     let (bucket, drained) = missed(redis, config, boundary).await;
@@ -126,8 +126,7 @@ async fn missed(redis: &Redis, config: &str, boundary: u64) -> (Bucket, u64) {
     let bucket = Bucket::of(redis, "api");
     let drained = bucket.drain().await.now;
     assert!(drained < boundary, "a machine this slow proves nothing");
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::TERM, SOON).await;
     eventually(SOON, async || now(redis).await > boundary + SECOND / 2).await;
     (bucket, drained)
 }

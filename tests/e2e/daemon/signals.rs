@@ -2,7 +2,7 @@
 
 use topup_tests::{Daemon, Launch, Redis, SOON, Signal};
 
-use super::{GONE, ready};
+use super::{GONE, left_alone, ready};
 
 const LIMIT: &str = "[limit.api]\ncapacity = 10\nrate = \"5/s\"\n";
 
@@ -26,19 +26,14 @@ async fn term_ends_it_while_redis_hangs() {
     let redis = Redis::start().await;
     let mut daemon = ready(LIMIT, &redis).await;
     redis.server.pause().unwrap();
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait_exit(GONE).await.success());
+    assert!(daemon.end(Signal::TERM, GONE).await.success());
     daemon.wait_for_line("Redis did not answer in time", SOON).await;
 }
 
 #[tokio::test]
 async fn term_ends_it_while_redis_is_away() {
-    let mut redis = Redis::tcp().await;
-    let mut daemon = ready(LIMIT, &redis).await;
-    redis.server.kill().unwrap();
-    daemon.wait_for_line("Redis is away", SOON).await;
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait_exit(GONE).await.success());
+    let (_redis, mut daemon) = left_alone(LIMIT).await;
+    assert!(daemon.end(Signal::TERM, GONE).await.success());
 }
 
 #[tokio::test]
@@ -47,8 +42,7 @@ async fn term_ends_it_when_redis_never_was_there() {
     let url = format!("unix://{}", nobody.path().join("redis.sock").display());
     let mut daemon = Launch::new(LIMIT).env("TOPUP_REDIS_URL", url).run();
     daemon.wait_for_line("Redis is away", SOON).await;
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait_exit(GONE).await.success());
+    assert!(daemon.end(Signal::TERM, GONE).await.success());
 }
 
 #[tokio::test]
@@ -57,8 +51,7 @@ async fn term_ends_it_while_a_host_accepts_and_says_nothing() {
     let url = format!("redis://{}", silent.local_addr().unwrap());
     let mut daemon = Launch::new(LIMIT).env("TOPUP_REDIS_URL", url).run();
     let _held = silent.accept().await.unwrap();
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait_exit(GONE).await.success());
+    assert!(daemon.end(Signal::TERM, GONE).await.success());
 }
 
 #[tokio::test]

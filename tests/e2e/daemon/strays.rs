@@ -14,8 +14,7 @@ async fn counters_of_late_commands_are_removed() {
         (Bucket::keyed(&redis, "user", "alice", 1), Bucket::keyed(&redis, "user", "bob", 1));
     assert!(counting.take(5).await.counting);
     assert!(!at_rest.take(1).await.counting);
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::TERM, SOON).await;
     // Keys of a full bucket, of a removed shard and of a removed limit. The last of them would expire much later.
     let late = Bucket::keyed(&redis, "user", "carol", 1);
     late.decrement(1).await;

@@ -54,7 +54,7 @@ async fn two_and_three_daemons_credit_as_one_does() {
 }
 
 #[tokio::test]
-async fn a_change_by_one_of_two_is_obeyed_by_both() {
+async fn a_change_by_one_of_two_is_followed_by_both() {
     let redis = Redis::start().await;
     let (mut one, other) = (ready(LIMITS, &redis).await, ready(LIMITS, &redis).await);
     super::reload(&mut one, &LIMITS.replace("50/s", "500/s")).await;

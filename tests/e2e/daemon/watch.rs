@@ -14,7 +14,7 @@ const EDITS: u64 = 100;
 /// Broken edits, unless it does.
 const BROKEN_EDITS: usize = 10;
 /// The longest time from an edit to its effect.
-const IN_FORCE: Duration = Duration::from_millis(1_500);
+const EFFECTIVE_WITHIN: Duration = Duration::from_millis(1_500);
 /// Lines of a broken limit `NAME`, and the beginning of the problem that is told of each.
 const BROKEN: [(&str, &str); 5] = [
     ("capacity = 0", "limit.NAME.capacity"),
@@ -135,7 +135,7 @@ async fn random_edits_under_load_are_in_force_soon_and_broken_ones_change_nothin
     }
     edits.closed(&redis, None).await;
     let slowest = Duration::from_micros(edits.slowest);
-    let bound = edits.stalls.allow(IN_FORCE);
+    let bound = edits.stalls.allow(EFFECTIVE_WITHIN);
     println!(
         "{count} edits: in force after {slowest:?} at most; {bound:?} allowed on a machine as busy as this"
     );
@@ -207,8 +207,7 @@ async fn hup_and_the_watch_get_along_and_the_watch_ends_by_the_config() {
     daemon.rewrite_config(&config.replace("watch = true", "watch = false"));
     daemon.wait_for_line("reloaded: nothing has changed", SOON).await;
     fs::write(&file, limit(0, 4)).unwrap();
-    daemon.rewrite_config(&config);
-    daemon.signal(Signal::HUP);
+    daemon.reload(&config);
     daemon.wait_for_line("reloaded: limit l0: capacity 3 -> 4", SOON).await;
     // Begun anew.
     fs::write(&file, limit(0, 5)).unwrap();

@@ -4,23 +4,19 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use topup::{Client, Error, Terms};
-use topup_tests::{Cli, Daemon, Launch, Redis, SOON, Signal, eventually};
+use topup_tests::{Cli, Daemon, Launch, Redis, SOON, Signal, eventually, none_left};
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 9
-rate = "1/60s"
-
-[limit.user]
-keyed = true
-capacity = 100000
-rate = "1000/s"
-shards = 4
-
-[limit.lease]
-capacity = 1000
-rate = "100/s"
-lease = { max = 10, ttl = "500ms" }
+[limit]
+api = { capacity = 9, rate = "1/60s" }
+user = { keyed = true, capacity = 100000, rate = "1000/s", shards = 4 }
+lease = { capacity = 1000, rate = "100/s", lease = { max = 10, ttl = "500ms" } }
+gcra = { algorithm = "gcra", keyed = true, capacity = 9, rate = "10/s", mode = "shadow" }
+leaky = { algorithm = "leaky-bucket", keyed = true, capacity = 9, rate = "10/s" }
+fixed = { algorithm = "fixed-window", keyed = true, limit = 9, window = "1min" }
+sliding = { algorithm = "sliding-window", keyed = true, limit = 9, window = "1min" }
+counter = { algorithm = "sliding-counter", keyed = true, limit = 9, window = "1min" }
+permits = { algorithm = "concurrency", keyed = true, limit = 1 }
 
 [limit.lazy]
 algorithm = "lazy-token-bucket"
@@ -30,42 +26,6 @@ max_debt = 5
 on_abandon = "refund"
 capacity = 9
 rate = "10/s"
-
-[limit.gcra]
-algorithm = "gcra"
-keyed = true
-capacity = 9
-rate = "10/s"
-mode = "shadow"
-
-[limit.leaky]
-algorithm = "leaky-bucket"
-keyed = true
-capacity = 9
-rate = "10/s"
-
-[limit.fixed]
-algorithm = "fixed-window"
-keyed = true
-limit = 9
-window = "1min"
-
-[limit.sliding]
-algorithm = "sliding-window"
-keyed = true
-limit = 9
-window = "1min"
-
-[limit.counter]
-algorithm = "sliding-counter"
-keyed = true
-limit = 9
-window = "1min"
-
-[limit.permits]
-algorithm = "concurrency"
-keyed = true
-limit = 1
 "#;
 
 /// Keys that look like patterns, like records, like keys of daemons.
@@ -151,10 +111,10 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
         assert!(bucket.acquire(1, Duration::ZERO).await.unwrap().is_err());
         permit.release().await.unwrap_or_else(|e| panic!("permits {key}: {e}"));
     }
-    // A crowd, so that buckets count and bare commands take; leases; waits; a queue; several limits.
+    // Many takes on one key, so that buckets count and bare commands take. Then leases, waits, a queue, several limits.
     for _ in 0..40 {
         let takes = (0..25).map(|_| {
-            let bucket = topup.limit("user").key("crowd");
+            let bucket = topup.limit("user").key("shared");
             async move { bucket.take(2).await.unwrap().is_allowed() }
         });
         for take in takes {
@@ -238,26 +198,24 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
 
     // The daemon runs everything: a change, a removal, a sweep, its end.
     redis.ask::<()>(&["ACL", "LOG", "RESET"]).await;
-    let (_, changed) = CONFIG.split_once("[limit.user]").unwrap();
-    daemon.rewrite_config(&format!("[limit.user]{}", changed.replace("1000/s", "2000/s")));
-    daemon.signal(Signal::HUP);
+    let changed =
+        CONFIG.replace("api = { capacity = 9, rate = \"1/60s\" }\n", "").replace("1000/s", "2000/s");
+    daemon.reload(&changed);
     daemon.wait_for_line("reloaded: ", SOON).await;
     eventually(SOON, async || redis.ask::<Vec<String>>(&["KEYS", "topup:{api:*"]).await.is_empty()).await;
     let unknown = async || matches!(topup.limit("api").take(1).await, Err(Error::UnknownLimit { .. }));
     eventually(SOON, unknown).await;
-    assert!(topup.limit("user").key("crowd").take(1).await.unwrap().is_allowed());
-    daemon.rewrite_config("");
-    daemon.signal(Signal::HUP);
+    assert!(topup.limit("user").key("shared").take(1).await.unwrap().is_allowed());
+    daemon.reload("");
     daemon.wait_for_line("reloaded: ", SOON).await;
     let left = async || {
         let mut left = redis.ask::<Vec<String>>(&["KEYS", "topup:{*:*}:*"]).await;
         // Marks of settled holds expire within a minute.
         left.retain(|key| !key.contains(":settled:"));
-        if left.is_empty() { Ok(()) } else { Err(left) }
+        left
     };
-    eventually(SOON, left).await;
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    none_left(SOON, left).await;
+    daemon.end(Signal::TERM, SOON).await;
     assert_eq!(refused(&redis).await, [""; 0], "the daemon needs more rights");
 }
 

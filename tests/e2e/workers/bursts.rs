@@ -9,25 +9,12 @@ use topup_tests::{Proxy, Redis, SOON, clock, eventually};
 use super::fixture::{Fixture, patient};
 
 const CONFIG: &str = r#"
-[limit.roomy]
-capacity = 1_000_000_000
-rate = "1/h"
-
-[limit.small]
-capacity = 200_000
-rate = "1/h"
-
-[limit.quick]
-capacity = 50_000
-rate = "100_000/s"
-
-[limit.none]
-capacity = 1
-rate = "1/h"
-
-[limit.spare]
-capacity = 1_000_000
-rate = "1_000_000/s"
+[limit]
+roomy = { capacity = 1_000_000_000, rate = "1/h" }
+small = { capacity = 200_000, rate = "1/h" }
+quick = { capacity = 50_000, rate = "100_000/s" }
+none = { capacity = 1, rate = "1/h" }
+spare = { capacity = 1_000_000, rate = "1_000_000/s" }
 "#;
 
 /// Tasks of one client.

@@ -7,7 +7,7 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually};
+use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually, none_left};
 
 use super::{
     fixture::{Fixture, patient},
@@ -15,22 +15,11 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 20
-rate = "100/s"
-
-[limit.slow]
-capacity = 2
-rate = "1/60s"
-
-[limit.deep]
-capacity = 10
-rate = "1/60s"
-
-[limit.user]
-keyed = true
-capacity = 2
-rate = "20/s"
+[limit]
+api = { capacity = 20, rate = "100/s" }
+slow = { capacity = 2, rate = "1/60s" }
+deep = { capacity = 10, rate = "1/60s" }
+user = { keyed = true, capacity = 2, rate = "20/s" }
 "#;
 
 #[tokio::test]
@@ -40,9 +29,9 @@ async fn takes_given_up_at_any_point_give_no_token_twice() {
     let (mut attempts, mut given_up, begun) = (Vec::new(), 0, clock::now());
     while clock::now() - begun < 1_000_000 {
         // A take is some 50 µs on an idle machine: about half of them are cut short.
-        let patience = Duration::from_micros(rng.random_range(0..200));
+        let after = Duration::from_micros(rng.random_range(0..200));
         let bucket = fixture.bucket("api");
-        match timeout_by_polls(&bucket, patience).await {
+        match timeout_by_polls(&bucket, after).await {
             Some(attempt) => attempts.push(attempt),
             None => given_up += 1,
         }
@@ -59,8 +48,8 @@ async fn takes_given_up_at_any_point_give_no_token_twice() {
     .await;
 }
 
-/// A take that is dropped after `patience`, finer than the runtime's timer.
-async fn timeout_by_polls(bucket: &topup::Bucket, patience: Duration) -> Option<Attempt> {
+/// A take that is dropped after `after`, finer than the runtime's timer.
+async fn timeout_by_polls(bucket: &topup::Bucket, after: Duration) -> Option<Attempt> {
     let begun = clock::now();
     let mut take = std::pin::pin!(Attempt::make(bucket));
     loop {
@@ -68,7 +57,7 @@ async fn timeout_by_polls(bucket: &topup::Bucket, patience: Duration) -> Option<
             biased;
             attempt = &mut take => return Some(attempt),
             () = tokio::task::yield_now() => {
-                if clock::now() - begun >= patience.as_micros() as u64 {
+                if clock::now() - begun >= after.as_micros() as u64 {
                     return None;
                 }
             }
@@ -82,14 +71,10 @@ async fn takes_given_up_leave_no_key_once_the_buckets_are_full() {
     let mut rng = StdRng::seed_from_u64(seed.number());
     for _ in 0..2_000 {
         let bucket = fixture.bucket("user").key(rng.random_range(0..50).to_string());
-        let patience = Duration::from_micros(rng.random_range(0..200));
-        let _ = timeout_by_polls(&bucket, patience).await;
+        let after = Duration::from_micros(rng.random_range(0..200));
+        let _ = timeout_by_polls(&bucket, after).await;
     }
-    eventually(SOON, async || {
-        let keys = fixture.bucket_keys().await;
-        if keys.is_empty() { Ok(()) } else { Err(keys) }
-    })
-    .await;
+    none_left(SOON, async || fixture.bucket_keys().await).await;
 }
 
 #[tokio::test]
@@ -111,11 +96,7 @@ async fn a_late_command_without_a_waiter_leaves_no_key() {
         if stats.contains("cmdstat_decr:") { Ok(()) } else { Err(stats) }
     };
     eventually(SOON, commands).await;
-    eventually(SOON, async || {
-        let keys = fixture.bucket_keys().await;
-        if keys.is_empty() { Ok(()) } else { Err(keys) }
-    })
-    .await;
+    none_left(SOON, async || fixture.bucket_keys().await).await;
 }
 
 #[tokio::test]
@@ -131,29 +112,11 @@ async fn a_waiter_that_gives_up_takes_nothing() {
 }
 
 const SCRIPTED: &str = r#"
-[limit.gcra]
-keyed = true
-algorithm = "gcra"
-capacity = 3
-rate = "5/s"
-
-[limit.lazy]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 3
-rate = "5/s"
-
-[limit.leaky]
-keyed = true
-algorithm = "leaky-bucket"
-capacity = 3
-rate = "5/s"
-
-[limit.window]
-keyed = true
-algorithm = "sliding-window"
-limit = 3
-window = "1s"
+[limit]
+gcra = { keyed = true, algorithm = "gcra", capacity = 3, rate = "5/s" }
+lazy = { keyed = true, algorithm = "lazy-token-bucket", capacity = 3, rate = "5/s" }
+leaky = { keyed = true, algorithm = "leaky-bucket", capacity = 3, rate = "5/s" }
+window = { keyed = true, algorithm = "sliding-window", limit = 3, window = "1s" }
 "#;
 
 #[tokio::test]
@@ -186,11 +149,12 @@ async fn a_token_that_no_caller_got_is_not_given_twice_by_a_script() {
     for limit in limits {
         let bucket = fixture.bucket(limit).key("one");
         tasks.spawn(async move {
-            // A bucket is full again by then.
+            // The instants of the takes are the case: a bucket is full again before its token is put back.
             sleep(if limit == "window" { Duration::ZERO } else { delay * 9 / 5 }).await;
             let mut attempts = Vec::new();
             while clock::now() - begun < 1_200_000 {
                 attempts.push(Attempt::make(&bucket).await);
+                // The pace of the load.
                 sleep(Duration::from_millis(2)).await;
             }
             (limit, attempts)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topup_tests::{Attempt, Redis, SOON, Signal, clock, eventually};
+use topup_tests::{Attempt, Redis, SOON, clock, eventually, none_left};
 
 use topup_wire::{keyspace::ShardKeys, limit::Algorithm, namespace::Namespace};
 
@@ -36,7 +36,7 @@ async fn workers_get_the_new_rate_at_once_and_every_token_once() {
     let rate = async || fixture.redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "rate"]).await;
     eventually(SOON, async || rate().await == "200/s").await;
     let changed = in_force_since(&fixture.redis).await;
-    // Workers obey it within half a second, 100 tokens.
+    // Workers follow it within half a second, 100 tokens.
     workers.log.allowed(150).await;
     let from = clock::now();
     workers.log.allowed(200).await;
@@ -101,8 +101,7 @@ async fn an_invalid_edit_changes_nothing() {
     let mut fixture = Fixture::set(&api(10, "100/s")).await;
     let generation: u64 = fixture.redis.ask(&["GET", "topup:{topup}:generation"]).await;
     let tasks = Tasks::start((0..4).map(|_| fixture.bucket("api")), Duration::from_millis(8));
-    fixture.daemon.rewrite_config(&api(0, "9999/s"));
-    fixture.daemon.signal(Signal::HUP);
+    fixture.daemon.reload(&api(0, "9999/s"));
     fixture.daemon.wait_for_line("refused as a whole", SOON).await;
     tasks.log.allowed(120).await;
     let attempts = tasks.stop().await;
@@ -178,11 +177,7 @@ async fn a_change_of_algorithm_reaches_keys_of_every_shard_without_an_error() {
             .state(*from, "")
             .replace(":0}", ":*}")
             + "*";
-        eventually(SOON, async || {
-            let left: Vec<String> = fixture.redis.ask(&["KEYS", &old]).await;
-            if left.is_empty() { Ok(()) } else { Err(left) }
-        })
-        .await;
+        none_left(SOON, async || fixture.redis.ask(&["KEYS", &old]).await).await;
     }
     no_errors(&tasks.stop().await);
 }

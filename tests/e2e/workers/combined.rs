@@ -12,25 +12,12 @@ use super::fixture::{Fixture, patient};
 const LONG: Duration = Duration::from_secs(600);
 
 const CONFIG: &str = r#"
-[limit.roomy]
-capacity = 1_000_000
-rate = "1/h"
-
-[limit.few]
-capacity = 1_000
-rate = "1/h"
-
-[limit.busy]
-capacity = 1
-rate = "500/s"
-
-[limit.slow]
-capacity = 10
-rate = "100/s"
-
-[limit.wide]
-capacity = 5
-rate = "100/s"
+[limit]
+roomy = { capacity = 1_000_000, rate = "1/h" }
+few = { capacity = 1_000, rate = "1/h" }
+busy = { capacity = 1, rate = "500/s" }
+slow = { capacity = 10, rate = "100/s" }
+wide = { capacity = 5, rate = "100/s" }
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,8 +80,8 @@ async fn takes_given_up_while_others_go_on_lose_no_token() {
         tasks.spawn(async move {
             let mut allowed = 0;
             for _ in 0..200 {
-                let patience = Duration::from_micros(rng.random_range(0..400));
-                if let Ok(told) = timeout(patience, roomy.take(1)).await {
+                let after = Duration::from_micros(rng.random_range(0..400));
+                if let Ok(told) = timeout(after, roomy.take(1)).await {
                     allowed += u64::from(told.unwrap().is_allowed());
                 }
             }

@@ -9,24 +9,12 @@ use topup_tests::{Proxy, Redis, SOON, Stalls, clock, eventually};
 use super::fixture::{Fixture, patient};
 
 const CONFIG: &str = r#"
-# So slow that takes empty it on any machine: a bucket that fills again is asked by a script.
-[limit.roomy]
-capacity = 1_000_000
-rate = "10/s"
-
-[limit.slow]
-capacity = 1
-rate = "1/60s"
-
-[limit.visitor]
-keyed = true
-capacity = 1
-rate = "1/s"
-
-[limit.guest]
-keyed = true
-capacity = 5
-rate = "1/60s"
+[limit]
+# So slow that takes empty it on any machine. A bucket that fills again is asked by a script.
+roomy = { capacity = 1_000_000, rate = "10/s" }
+slow = { capacity = 1, rate = "1/60s" }
+visitor = { keyed = true, capacity = 1, rate = "1/s" }
+guest = { keyed = true, capacity = 5, rate = "1/60s" }
 "#;
 
 /// Beside takes, a client polls four times a second, hands its counts over, and says who it is when it connects.

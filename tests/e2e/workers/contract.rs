@@ -11,21 +11,11 @@ use super::fixture::{Fixture, patient};
 const MINUTE: Duration = Duration::from_secs(60);
 
 const CONFIG: &str = r#"
-[limit.slow]
-capacity = 3
-rate = "1/60s"
-
-[limit.wide]
-capacity = 10
-rate = "1/60s"
-
-[limit.quick]
-capacity = 2
-rate = "1/250ms"
-
-[limit.steady]
-capacity = 20
-rate = "10/s"
+[limit]
+slow = { capacity = 3, rate = "1/60s" }
+wide = { capacity = 10, rate = "1/60s" }
+quick = { capacity = 2, rate = "1/250ms" }
+steady = { capacity = 20, rate = "10/s" }
 "#;
 
 /// A client is shared by the tasks of a worker as it is, and its calls may move between threads.

@@ -6,14 +6,9 @@ use topup_tests::{Redis, SOON, eventually};
 use super::fixture::{Fixture, bucket_keys, patient, ready};
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 3
-rate = "1/60s"
-
-[limit.user]
-keyed = true
-capacity = 3
-rate = "1/60s"
+[limit]
+api = { capacity = 3, rate = "1/60s" }
+user = { keyed = true, capacity = 3, rate = "1/60s" }
 "#;
 
 /// More than any bucket may hold.

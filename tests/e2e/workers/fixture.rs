@@ -41,17 +41,15 @@ impl Fixture {
         self.topup.limit(limit)
     }
 
-    /// Has the daemon obey another configuration, and waits until it says so.
+    /// Has the daemon apply another configuration, and waits until it says so.
     pub(super) async fn reload(&mut self, config: &str) {
-        self.daemon.rewrite_config(config);
-        self.daemon.signal(Signal::HUP);
+        self.daemon.reload(config);
         self.daemon.wait_for_line("reloaded: ", SOON).await;
     }
 
     /// Ends the daemon without a word of farewell.
     pub(super) async fn kill_daemon(&mut self) {
-        self.daemon.signal(Signal::KILL);
-        self.daemon.wait_exit(SOON).await;
+        self.daemon.end(Signal::KILL, SOON).await;
     }
 
     /// Starts worker processes on `limit`, each of which takes one token every `every`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Cmd;
 use topup::{Bucket, Client};
 use topup_embedded::RedisServer;
-use topup_tests::{Daemon, Launch, Loading, Redis, SOON, Signal, eventually};
+use topup_tests::{Daemon, Incident, Launch, Loading, Redis, SOON, Signal, eventually};
 
 use super::fixture::{Fixture, patient, ready};
 
@@ -29,7 +29,6 @@ async fn an_incident_passes_and_costs_no_token() {
     let redis = Redis::with(RedisServer::builder().tcp().arg("--dbfilename", "folder")).await;
     let fixture = Fixture::on(redis, CONFIG).await;
     let redis = &fixture.redis;
-    let set = async |name: &str, value: &str| redis.ask::<()>(&["CONFIG", "SET", name, value]).await;
     let buckets = LIMITS.map(|limit| fixture.bucket(limit));
     let mut left = 100;
     // Many takes at once make the bucket count.
@@ -47,46 +46,18 @@ async fn an_incident_passes_and_costs_no_token() {
     };
     goes_on().await;
 
-    set("maxmemory", "1").await;
-    refuses(&buckets, "OOM").await;
-    set("maxmemory", "0").await;
-    goes_on().await;
-
-    set("min-replicas-to-write", "1").await;
-    refuses(&buckets, "NOREPLICAS").await;
-    set("min-replicas-to-write", "0").await;
-    goes_on().await;
-
-    // Port 9 is discard's: no master is there.
-    redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "9"]).await;
-    refuses(&buckets, "READONLY").await;
-    redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
-    goes_on().await;
-
-    // A snapshot that cannot be written.
-    set("save", "3600 1").await;
-    std::fs::create_dir(redis.server.folder().join("folder")).unwrap();
-    redis.ask::<String>(&["BGSAVE"]).await;
-    let failed =
-        async || redis.ask::<String>(&["INFO", "persistence"]).await.contains("rdb_last_bgsave_status:err");
-    eventually(SOON, failed).await;
-    refuses(&buckets, "MISCONF").await;
-    set("save", "").await;
-    goes_on().await;
-
-    set("lua-time-limit", "1").await;
-    let other = redis::Client::open(redis.url()).unwrap();
-    let mut other = other.get_multiplexed_async_connection().await.unwrap();
-    let script = tokio::spawn(async move {
-        let mut script = Cmd::new();
-        script.arg("EVAL").arg("while true do end").arg(0).query_async::<()>(&mut other).await
-    });
-    let busy = async || Cmd::new().arg("PING").query_async::<()>(&mut redis.connection()).await.is_err();
-    eventually(SOON, busy).await;
-    refuses(&buckets, "BUSY").await;
-    redis.ask::<()>(&["SCRIPT", "KILL"]).await;
-    script.await.unwrap().unwrap_err();
-    goes_on().await;
+    for (incident, code) in [
+        (Incident::Memory, "OOM"),
+        (Incident::Replicas, "NOREPLICAS"),
+        (Incident::Replica, "READONLY"),
+        (Incident::Disk, "MISCONF"),
+        (Incident::Busy, "BUSY"),
+    ] {
+        incident.begin(redis).await;
+        refuses(&buckets, code).await;
+        incident.end(redis).await;
+        goes_on().await;
+    }
 }
 
 /// With every write on disk, a Redis that is killed comes back with every take but those in flight.
@@ -137,7 +108,7 @@ async fn a_redis_that_loads_its_data_may_be_asked_again() {
     }
 }
 
-/// Tokens in hand die with their worker. Nobody else loses or gains any.
+/// Tokens in hand die with their worker. Other workers lose and gain none.
 #[tokio::test]
 async fn a_worker_that_is_killed_takes_its_tokens_in_hand_with_it() {
     const LEASED: &str = "[limit.api]\ncapacity = 400\nrate = \"1/h\"\nlease = { max = 50, ttl = \"60s\" }\n";

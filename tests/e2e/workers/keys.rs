@@ -5,15 +5,9 @@ use topup_tests::{SOON, eventually};
 use super::fixture::Fixture;
 
 const CONFIG: &str = r#"
-[limit.user]
-keyed = true
-capacity = 3
-rate = "1/60s"
-
-[limit.passing]
-keyed = true
-capacity = 3
-rate = "100/s"
+[limit]
+user = { keyed = true, capacity = 3, rate = "1/60s" }
+passing = { keyed = true, capacity = 3, rate = "100/s" }
 "#;
 
 fn odd_keys() -> Vec<String> {

@@ -12,26 +12,11 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.api]
-algorithm = "lazy-token-bucket"
-capacity = 10
-rate = "100/s"
-
-[limit.slow]
-algorithm = "lazy-token-bucket"
-capacity = 10
-rate = "1/60s"
-
-[limit.steady]
-algorithm = "lazy-token-bucket"
-capacity = 20
-rate = "10/s"
-
-[limit.user]
-algorithm = "lazy-token-bucket"
-keyed = true
-capacity = 5
-rate = "10/s"
+[limit]
+api = { algorithm = "lazy-token-bucket", capacity = 10, rate = "100/s" }
+slow = { algorithm = "lazy-token-bucket", capacity = 10, rate = "1/60s" }
+steady = { algorithm = "lazy-token-bucket", capacity = 20, rate = "10/s" }
+user = { algorithm = "lazy-token-bucket", keyed = true, capacity = 5, rate = "10/s" }
 "#;
 
 /// A daemon has published these limits and is gone.

@@ -13,30 +13,12 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 100
-rate = "200/s"
-lease = { max = 50, ttl = "1s" }
-
-[limit.roomy]
-capacity = 1_000_000
-rate = "1000/s"
-lease = { max = 1000 }
-
-[limit.brief]
-capacity = 1000
-rate = "1/h"
-lease = { max = 100, ttl = "100ms" }
-
-[limit.lasting]
-capacity = 1000
-rate = "1/h"
-lease = { max = 100, ttl = "60s" }
-
-[limit.shared]
-capacity = 1000
-rate = "1/min"
-lease = { max = 100, ttl = "60s" }
+[limit]
+api = { capacity = 100, rate = "200/s", lease = { max = 50, ttl = "1s" } }
+roomy = { capacity = 1_000_000, rate = "1000/s", lease = { max = 1000 } }
+brief = { capacity = 1000, rate = "1/h", lease = { max = 100, ttl = "100ms" } }
+lasting = { capacity = 1000, rate = "1/h", lease = { max = 100, ttl = "60s" } }
+shared = { capacity = 1000, rate = "1/min", lease = { max = 100, ttl = "60s" } }
 "#;
 
 #[tokio::test]
@@ -79,10 +61,7 @@ async fn worker_processes_with_leases_keep_the_law_under_overload() {
     let judgement = Oracle::new(100, 200.0).judge(&attempts).never_over();
     println!("{judgement:?}");
     // A worker that is kept from running loses the tokens it has in hand.
-    assert!(
-        !stalls.below(Duration::from_millis(50), "the share") || judgement.share() >= 0.9,
-        "{judgement:?}"
-    );
+    judgement.gives_most(&stalls);
 }
 
 #[tokio::test]

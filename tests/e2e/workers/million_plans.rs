@@ -24,16 +24,9 @@ const TAKES: u64 = 4_000;
 
 /// Two limits alike, of which the keys of one are assigned.
 const CONFIG: &str = r#"
-[limit.plain]
-keyed = true
-capacity = 100
-rate = "100/s"
-
-[limit.user]
-keyed = true
-capacity = 100
-rate = "100/s"
-plan.gold = { capacity = 1000, rate = "1000/s" }
+[limit]
+plain = { keyed = true, capacity = 100, rate = "100/s" }
+user = { keyed = true, capacity = 100, rate = "100/s", plan.gold = { capacity = 1000, rate = "1000/s" } }
 "#;
 
 async fn used_memory(redis: &Redis) -> u64 {

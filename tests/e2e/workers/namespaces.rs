@@ -71,8 +71,7 @@ async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
     let others_alive = [ready(&redis, "shop2", 5).await, ready(&redis, "topup", 7).await];
     for mut daemon in others_alive {
         swept(&daemon).await;
-        daemon.signal(Signal::TERM);
-        daemon.wait_exit(SOON).await;
+        daemon.end(Signal::TERM, SOON).await;
     }
 
     // The same buckets of all teams, each as if it were alone. The builder and the URL name a namespace.
@@ -111,8 +110,7 @@ async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
     let changed = config("shop", 30).replace("lazy-token", "leaky").replace("1/h", "2/h");
     let few = "[redis]\nnamespace = \"shop\"\n[limit.user]\nkeyed = true\nshards = 1\ncapacity = 3\nrate = \"1/h\"\n";
     for (config, limits) in [(changed.as_str(), 5), (few, 1), ("[redis]\nnamespace = \"shop\"\n", 0)] {
-        shop.rewrite_config(config);
-        shop.signal(Signal::HUP);
+        shop.reload(config);
         eventually(SOON, async || redis.ask::<u64>(&["HLEN", "shop:{shop}:limits"]).await == limits).await;
     }
     eventually(SOON, async || {
@@ -127,8 +125,7 @@ async fn a_change_a_removal_a_flush_and_a_sweep_reach_no_other_namespace() {
     // A loss of all keys of one namespace is repaired there alone.
     let generation = async || redis.ask::<u64>(&["GET", "shop:{shop}:generation"]).await;
     let removed = generation().await;
-    shop.rewrite_config(&config("shop", 3));
-    shop.signal(Signal::HUP);
+    shop.reload(&config("shop", 3));
     // The announcement ends the publication.
     eventually(SOON, async || generation().await > removed).await;
     let lost: Vec<String> = redis.ask(&["KEYS", "shop:*"]).await;
@@ -169,7 +166,7 @@ async fn a_wrong_namespace_is_told_where_it_is_named() {
         assert!(told.stderr.contains(problem), "{told:?}");
     }
 
-    // By hand: the option, the URL, the config; the first of them counts.
+    // A command line names a namespace by option, URL or config. The first one given, in this order, counts.
     let (in_shop, in_shop2) = (within(redis.url(), "shop"), within(redis.url(), "shop2"));
     let beside = format!("[redis]\nurl = \"{}\"\nnamespace = \"shop\"\n", redis.url());
     for (args, file) in [

@@ -81,10 +81,7 @@ async fn a_slow_network_costs_no_token() {
     no_errors(&attempts);
     let judgement = Oracle::new(20, 100.0).judge(&attempts).never_over();
     println!("{judgement:?}");
-    assert!(
-        !stalls.below(Duration::from_millis(50), "the share") || judgement.share() >= 0.9,
-        "{judgement:?}"
-    );
+    judgement.gives_most(&stalls);
 }
 
 #[tokio::test]

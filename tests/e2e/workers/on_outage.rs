@@ -84,6 +84,7 @@ async fn outage(redis: Redis, hangs: bool) {
     } else {
         server.kill().unwrap()
     };
+    // The fault itself.
     sleep(OUTAGE).await;
     let up = clock::now();
     if hangs {

@@ -1,11 +1,13 @@
 //! Judges the answers to workers by the laws alone: it knows nothing of counters, ticks or scripts.
 
-use topup_tests::Attempt;
+use std::time::Duration;
+
+use topup_tests::{Attempt, Stalls};
 
 use super::windows::Windows;
 
-/// Part of a token that may come before its time where a bucket rests as a number: a take may count from an instant that
-/// has just passed. docs/design/exactness.md tells why.
+/// Part of a token that may come before its time where a bucket rests as a number. A take may count from an instant that
+/// has just passed, see docs/design/exactness.md.
 const EARLY: f64 = 0.6;
 
 /// A rate in tokens a second from an instant on, in µs.
@@ -130,6 +132,13 @@ impl Judgement {
         self.allowed as f64 / self.ideal as f64
     }
 
+    /// At least nine tenths of what a perfect bucket gives, unless the machine stood still.
+    #[track_caller]
+    pub(super) fn gives_most(self, stalls: &Stalls) {
+        let is_judged = stalls.below(Duration::from_millis(50), "the share");
+        assert!(!is_judged || self.share() >= 0.9, "{self:?}");
+    }
+
     /// Law 1: never over, in any window.
     #[track_caller]
     pub(super) fn never_over(self) -> Self {
@@ -141,7 +150,7 @@ impl Judgement {
     /// Law 2: not starved of more than this share of what a perfect bucket had given, nor given more.
     #[track_caller]
     pub(super) fn within(self, share: f64) -> Self {
-        // One token more or less is a matter of which instant within a take counts.
+        // A take counts at some instant between its question and its answer, which may make a difference of one token.
         let off = (self.allowed as f64 - self.ideal as f64).abs() - 1.0;
         assert!(off <= share * self.ideal as f64 + self.late, "law 2: {self:?}");
         self

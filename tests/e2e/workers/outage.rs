@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use topup::{Bucket, Client, Error};
-use topup_tests::{Answer, Attempt, Redis, SOON, Stalls, clock, eventually};
+use topup_tests::{Answer, Attempt, Incident, Redis, SOON, Stalls, clock, eventually};
 
 use super::{
     fixture::{Fixture, Tasks},
@@ -138,12 +138,12 @@ async fn a_redis_that_is_full_or_a_replica_may_be_asked_again() {
     let error = fixture.bucket("lazy").take(1).await.unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("OOM"), "{error}");
     fixture.redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    fixture.redis.ask::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    Incident::Replica.begin(&fixture.redis).await;
     for limit in ["api", "lazy"] {
         let error = fixture.bucket(limit).take(1).await.unwrap_err();
         assert!(error.is_transient(), "{error}");
     }
-    fixture.redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    Incident::Replica.end(&fixture.redis).await;
     assert!(fixture.bucket("lazy").take(1).await.unwrap().is_allowed());
 }
 

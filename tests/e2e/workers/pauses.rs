@@ -1,6 +1,6 @@
-//! Pauses: one worker asks, and all obey.
+//! Pauses: one worker asks, and all stop.
 
-use std::time::Duration;
+use std::{future::poll_fn, task::Poll, time::Duration};
 
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use topup::{
@@ -13,58 +13,21 @@ use tower::{Layer, ServiceExt, service_fn};
 use super::fixture::{Fixture, patient};
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 1000
-rate = "1000/s"
-
-[limit.user]
-keyed = true
-capacity = 10
-rate = "1/60s"
-shards = 4
-
-[limit.slow]
-keyed = true
-capacity = 10
-rate = "10/s"
-
-[limit.lease]
-capacity = 10000
-rate = "10000/s"
-lease = { max = 1000, ttl = "20s" }
-
-[limit.leaky]
-algorithm = "leaky-bucket"
-capacity = 10
-rate = "1/60s"
-
-[limit.lazy]
-algorithm = "lazy-token-bucket"
-capacity = 10
-rate = "1/60s"
-
-[limit.gcra]
-algorithm = "gcra"
-capacity = 10
-rate = "1/60s"
-
-[limit.window]
-algorithm = "sliding-window"
-limit = 10
-window = "1min"
-
-[limit.shadow]
-capacity = 10
-rate = "1/60s"
-mode = "shadow"
-
-[limit.brief]
-capacity = 10
-rate = "1/60s"
+[limit]
+api = { capacity = 1000, rate = "1000/s" }
+user = { keyed = true, capacity = 10, rate = "1/60s", shards = 4 }
+slow = { keyed = true, capacity = 10, rate = "10/s" }
+lease = { capacity = 10000, rate = "10000/s", lease = { max = 1000, ttl = "20s" } }
+leaky = { algorithm = "leaky-bucket", capacity = 10, rate = "1/60s" }
+lazy = { algorithm = "lazy-token-bucket", capacity = 10, rate = "1/60s" }
+gcra = { algorithm = "gcra", capacity = 10, rate = "1/60s" }
+window = { algorithm = "sliding-window", limit = 10, window = "1min" }
+shadow = { capacity = 10, rate = "1/60s", mode = "shadow" }
+brief = { capacity = 10, rate = "1/60s" }
 "#;
 
-/// A worker obeys within this: two polls, and their replies on a busy machine.
-const OBEYS: u64 = 500_000;
+/// A pause takes effect within this time in µs: two polls, and their replies on a busy machine.
+const EFFECTIVE_WITHIN: u64 = 500_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn millis(of: u64) -> Duration {
@@ -72,7 +35,7 @@ fn millis(of: u64) -> Duration {
 }
 
 /// Waits until `topup` denies takes of the bucket because of a pause.
-async fn obeys(topup: &Client, limit: &str, key: Option<&str>) {
+async fn until_paused(topup: &Client, limit: &str, key: Option<&str>) {
     eventually(SOON, async || {
         let bucket = topup.limit(limit);
         let bucket = key.map_or(bucket.clone(), |key| bucket.key(key));
@@ -92,13 +55,13 @@ async fn one_process_pauses_all_for_as_long_as_told_and_no_longer() {
     let after = clock::now();
     assert_eq!(left, Duration::from_micros(pause));
     // While it is on, takes cost Redis nothing.
-    eventually(SOON, async || clock::now() > after + OBEYS).await;
+    eventually(SOON, async || clock::now() > after + EFFECTIVE_WITHIN).await;
     let (decrements, scripts) =
         (fixture.redis.command_calls("decr").await, fixture.redis.command_calls("decrby").await);
     eventually(SOON, async || clock::now() > before + pause - 200_000).await;
     let more = fixture.redis.command_calls("decr").await + fixture.redis.command_calls("decrby").await;
     assert!(clock::now() > before + pause || more == decrements + scripts, "takes went to Redis");
-    eventually(SOON, async || clock::now() > after + pause + OBEYS).await;
+    eventually(SOON, async || clock::now() > after + pause + EFFECTIVE_WITHIN).await;
     let attempts = workers.stop().await;
     assert!(attempts.iter().all(|attempt| attempt.error().is_none()));
 
@@ -120,13 +83,13 @@ async fn one_process_pauses_all_for_as_long_as_told_and_no_longer() {
         first_after.saturating_sub(before + pause) / 1_000,
     );
     assert!(first_denied(before).is_some());
-    // Whoever has stopped goes on at the end, and not before.
-    let stopped = after + OBEYS;
+    // Workers that have stopped go on at the end, and not before.
+    let stopped = after + EFFECTIVE_WITHIN;
     let early: Vec<&Attempt> =
         allowed().filter(|attempt| attempt.sent > stopped && attempt.received < before + pause).collect();
-    if stalls.below(millis(150), "how soon a pause is obeyed") {
+    if stalls.below(millis(150), "how soon a pause takes effect") {
         assert!(early.is_empty(), "{} takes: {early:?}", early.len());
-        assert!(first_after < after + pause + OBEYS, "longer than told");
+        assert!(first_after < after + pause + EFFECTIVE_WITHIN, "longer than told");
     }
 }
 
@@ -150,7 +113,7 @@ async fn every_algorithm_and_every_way_of_a_take_is_held() {
         assert_eq!(left, MINUTE);
     }
     for limit in limits {
-        obeys(&other, limit, keyed(limit).then_some("alice")).await;
+        until_paused(&other, limit, keyed(limit).then_some("alice")).await;
     }
     let in_hand = other.prefetched_tokens();
     let late_worker = patient(fixture.redis.url()).await;
@@ -207,7 +170,7 @@ async fn every_algorithm_and_every_way_of_a_take_is_held() {
 
     // A removed limit leaves no pause, and one that does not exist gets none.
     fixture.bucket("brief").pause(MINUTE).await.unwrap();
-    let without = CONFIG.split("[limit.shadow]").next().unwrap();
+    let without = CONFIG.split("shadow = ").next().unwrap();
     fixture.reload(without).await;
     let left = async || fixture.redis.ask::<u64>(&["EXISTS", "topup:{topup}:pauses"]).await;
     eventually(SOON, async || left().await == 0).await;
@@ -228,17 +191,18 @@ async fn waiters_wait_for_the_end_in_their_order_and_go_on_when_it_comes_early()
     let (order, mut told) = tokio::sync::mpsc::unbounded_channel();
     let start = async |number: u32, bucket: &topup::Bucket| {
         let (bucket, order) = (bucket.clone(), order.clone());
-        tokio::spawn(async move {
+        let mut waits = Box::pin(async move {
             let decision = bucket.wait(1, 2 * MINUTE).await.unwrap();
             order.send((number, decision.is_allowed(), clock::now())).unwrap();
         });
-        // Its turn is that of its first poll.
-        tokio::task::yield_now().await;
-        tokio::time::sleep(millis(1)).await;
+        // The first poll takes its turn.
+        let first = poll_fn(|context| Poll::Ready(waits.as_mut().poll(context))).await;
+        assert!(first.is_pending());
+        tokio::spawn(waits);
     };
     let begun = clock::now();
     other.pause(millis(1_000)).await.unwrap();
-    obeys(&fixture.topup, "slow", Some("a")).await;
+    until_paused(&fixture.topup, "slow", Some("a")).await;
     for number in 0..3 {
         start(number, &one).await;
     }
@@ -302,7 +266,7 @@ async fn pauses_and_resumes_at_once_end_in_one_state_for_all() {
             eventually(SOON, async || topup.limit("api").take(1).await.unwrap().is_allowed() != paused).await;
         }
         // Once more, after a poll or two: no late answer brings the other state back.
-        let at = clock::now() + OBEYS;
+        let at = clock::now() + EFFECTIVE_WITHIN;
         eventually(SOON, async || clock::now() > at).await;
         for topup in &workers {
             assert_eq!(topup.limit("api").take(1).await.unwrap().is_allowed(), !paused, "round {round}");
@@ -317,7 +281,7 @@ async fn a_redis_that_is_flushed_or_away_makes_no_pause_longer_than_told() {
     let topup = lenient().connect(fixture.redis.url()).await.unwrap();
     fixture.bucket("api").pause(MINUTE).await.unwrap();
     fixture.bucket("slow").key("x").pause(MINUTE).await.unwrap();
-    obeys(&topup, "api", None).await;
+    until_paused(&topup, "api", None).await;
     fixture.redis.ask::<()>(&["FLUSHALL"]).await;
     // The pauses are gone with all else, within a poll.
     for topup in [&topup, &fixture.topup] {
@@ -332,15 +296,13 @@ async fn a_redis_that_is_flushed_or_away_makes_no_pause_longer_than_told() {
     eventually(SOON, async || !topup.limit("api").take(1).await.unwrap().is_allowed()).await;
     fixture.redis.server.kill().unwrap();
     let mut denied = 0;
-    loop {
+    eventually(SOON, async || {
         let decision = topup.limit("api").take(1).await.unwrap();
-        if decision.is_allowed() {
-            break;
-        }
-        assert!(matches!(decision, Decision::Denied { .. }), "{decision:?}");
-        denied += 1;
-        tokio::time::sleep(millis(5)).await;
-    }
+        assert!(decision.is_allowed() || matches!(decision, Decision::Denied { .. }), "{decision:?}");
+        denied += u32::from(!decision.is_allowed());
+        decision.is_allowed()
+    })
+    .await;
     let now = clock::now();
     assert!(
         denied > 10 && now > end - 100_000 && now < end + 2_000_000,
@@ -368,7 +330,7 @@ async fn a_host_that_asks_one_process_is_left_alone_by_all() {
     let (one, two) = (layer(&fixture.topup).layer(host), layer(&other).layer(host));
     assert_eq!(two.clone().oneshot(get("/")).await.unwrap().status(), StatusCode::OK);
     assert_eq!(one.oneshot(get("/busy")).await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
-    obeys(&other, "slow", Some("example.org")).await;
+    until_paused(&other, "slow", Some("example.org")).await;
     let denied = two.clone().oneshot(get("/")).await.unwrap_err();
     assert!(denied.to_string().starts_with("not sent: example.org asks to be left alone for "), "{denied}");
     let elsewhere = Request::builder().uri("http://example.com/").body(()).unwrap();

@@ -1,4 +1,4 @@
-//! Plans: each key obeys the law of its plan, and a change of plan gives no token twice.
+//! Plans: each key follows the law of its plan, and a change of plan gives no token twice.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{sync::watch, task::JoinSet};
 use topup::{Client, Count, Decision, Error};
-use topup_tests::{Attempt, AttemptLog, Cli, Redis, SOON, clock, eventually, stalls::void};
+use topup_tests::{Attempt, AttemptLog, Cli, Redis, SOON, clock, eventually, none_left, stalls::void};
 
 use super::{
     fixture::{Fixture, now, patient},
@@ -235,11 +235,7 @@ async fn exempt_keys_need_no_redis_and_denied_ones_are_told_until_when() {
     let error = fixture.topup.assign("user", "late", "a/b", None).await.unwrap_err();
     assert!(matches!(error, Error::InvalidPlan(_)), "{error}");
     fixture.reload("").await;
-    eventually(SOON, async || {
-        let left: Vec<String> = fixture.redis.ask(&["KEYS", "*user*"]).await;
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    })
-    .await;
+    none_left(SOON, async || fixture.redis.ask(&["KEYS", "*user*"]).await).await;
 }
 
 #[tokio::test]

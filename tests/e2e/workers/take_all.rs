@@ -13,24 +13,11 @@ use topup_wire::limit::Algorithm;
 use super::fixture::Fixture;
 
 const CONFIG: &str = r#"
-[limit.all]
-capacity = 100
-rate = "1/h"
-
-[limit.api]
-capacity = 50
-rate = "1/min"
-
-[limit.user]
-keyed = true
-capacity = 5
-rate = "1/h"
-
-[limit.login]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 3
-rate = "1/h"
+[limit]
+all = { capacity = 100, rate = "1/h" }
+api = { capacity = 50, rate = "1/min" }
+user = { keyed = true, capacity = 5, rate = "1/h" }
+login = { keyed = true, algorithm = "lazy-token-bucket", capacity = 3, rate = "1/h" }
 "#;
 
 async fn left(bucket: &Bucket) -> u64 {
@@ -73,39 +60,17 @@ async fn the_limit_with_the_longest_wait_is_named() {
 }
 
 const EVERY: &str = r#"
-[limit.token-bucket]
-capacity = 9
-rate = "1/h"
-
-[limit.lazy-token-bucket]
-algorithm = "lazy-token-bucket"
-capacity = 8
-rate = "1/h"
-
-[limit.gcra]
-algorithm = "gcra"
-capacity = 7
-rate = "1/h"
-
-[limit.leaky-bucket]
-algorithm = "leaky-bucket"
-capacity = 6
-rate = "1/h"
-
-[limit.fixed-window]
-algorithm = "fixed-window"
-limit = 5
-window = "1h"
-aligned = false
+[limit]
+token-bucket = { capacity = 9, rate = "1/h" }
+lazy-token-bucket = { algorithm = "lazy-token-bucket", capacity = 8, rate = "1/h" }
+gcra = { algorithm = "gcra", capacity = 7, rate = "1/h" }
+leaky-bucket = { algorithm = "leaky-bucket", capacity = 6, rate = "1/h" }
+fixed-window = { algorithm = "fixed-window", limit = 5, window = "1h", aligned = false }
+sliding-counter = { algorithm = "sliding-counter", limit = 3, window = "1h" }
 
 [limit.sliding-window]
 algorithm = "sliding-window"
 rules = [{ limit = 4, window = "1h" }, { limit = 100, window = "1d" }]
-
-[limit.sliding-counter]
-algorithm = "sliding-counter"
-limit = 3
-window = "1h"
 "#;
 
 #[tokio::test]
@@ -241,19 +206,10 @@ async fn together_no_level_is_over_its_limit_and_all_spend_the_same() {
 }
 
 const BUSY: &str = r#"
-[limit.all]
-capacity = 100
-rate = "100/s"
-
-[limit.api]
-capacity = 50
-rate = "50/s"
-
-[limit.user]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 5
-rate = "5/s"
+[limit]
+all = { capacity = 100, rate = "100/s" }
+api = { capacity = 50, rate = "50/s" }
+user = { keyed = true, algorithm = "lazy-token-bucket", capacity = 5, rate = "5/s" }
 "#;
 
 #[tokio::test]

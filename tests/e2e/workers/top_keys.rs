@@ -1,4 +1,4 @@
-//! The most denied keys of a limit: who takes too much is named, with the right count.
+//! The most denied keys of a limit: keys that take too much are named, with the right count.
 
 use serde_json::{Value, json};
 use topup_tests::{Cli, SOON, eventually};

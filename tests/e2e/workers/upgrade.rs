@@ -104,8 +104,7 @@ async fn a_newer_schema_stops_daemons_and_workers_until_it_is_gone() {
     let late = patient(redis.url()).await;
     assert!(late.limit("api").take(1).await.is_err_and(|error| refused(&error)));
     // A reload waits, too.
-    fixture.daemon.rewrite_config(&CONFIG.replace("capacity = 9", "capacity = 10"));
-    fixture.daemon.signal(Signal::HUP);
+    fixture.daemon.reload(&CONFIG.replace("capacity = 9", "capacity = 10"));
     fixture.daemon.wait_for_line("reloaded: ", SOON).await;
     fixture.daemon.signal(Signal::USR1);
     fixture.daemon.wait_for_line("connected, writes nothing: the keys in Redis", SOON).await;
@@ -135,8 +134,7 @@ async fn a_daemon_that_starts_under_a_newer_schema_lives_and_writes_nothing() {
     keys.sort_unstable();
     assert_eq!(keys, ["topup:{gone:0}:b:", SCHEMA]);
     // It ends as any other, and another one takes over once the schema is gone.
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait_exit(SOON).await.success());
+    assert!(daemon.end(Signal::TERM, SOON).await.success());
     let mut daemon = Daemon::spawn(CONFIG, &redis);
     daemon.wait_for_line(TOLD, SOON).await;
     redis.ask::<u64>(&["DEL", SCHEMA]).await;

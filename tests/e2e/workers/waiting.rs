@@ -11,17 +11,10 @@ use super::fixture::Fixture;
 const LONG: Duration = Duration::from_secs(600);
 
 const CONFIG: &str = r#"
-[limit.slow]
-capacity = 1
-rate = "1/60s"
-
-[limit.quick]
-capacity = 1
-rate = "1/300ms"
-
-[limit.busy]
-capacity = 1
-rate = "50/s"
+[limit]
+slow = { capacity = 1, rate = "1/60s" }
+quick = { capacity = 1, rate = "1/300ms" }
+busy = { capacity = 1, rate = "50/s" }
 "#;
 
 #[tokio::test]

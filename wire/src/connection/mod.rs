@@ -1,6 +1,7 @@
 //! Connections to Redis: to one server, or to the node of a cluster that has the keys.
 
 mod address;
+mod ask;
 mod cause;
 mod cluster_router;
 mod halves;
@@ -21,7 +22,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use redis::{
     Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, Value, aio::ConnectionLike,
 };
-use tokio::time::sleep;
 
 pub use address::Address;
 pub use cause::Cause;
@@ -31,7 +31,6 @@ use node::Commands;
 pub(crate) use node::Node;
 pub use parameters::{ParameterError, split_namespace};
 pub use redirect::is_elsewhere;
-use redirect::{Redirect, error_in};
 use sentinel::SentinelUrl;
 pub(crate) use socket::open;
 pub use tls_files::with_tls_file;
@@ -40,7 +39,6 @@ pub use transient::is_transient;
 
 use crate::{
     hash_slot::HashSlot,
-    least_rights::{is_not_permitted, permitted},
     namespace::{InNamespace, Namespace},
 };
 
@@ -51,13 +49,6 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// at least every second, so a vanished host is noticed within this time. A server that does not reply, though the network
 /// acknowledges, is noticed within twice this time.
 pub(crate) const VANISHED: Duration = Duration::from_secs(5);
-
-/// Most redirections of one command. After more of them, the nodes do not agree on the owner of its keys.
-const MOST_REDIRECTS: u32 = 5;
-
-/// First and longest pause before a command is repeated whose keys are being moved. Each pause is twice as long as the
-/// one before, 1.3 s in all.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(640));
 
 /// A connection to Redis that many tasks share, pipelined. It is opened at the first command and reopened after a
 /// break.
@@ -166,61 +157,6 @@ impl Connection {
     pub(crate) fn router(&self) -> &Arc<ClusterRouter> {
         &self.router
     }
-
-    /// Sends a command as the user may send it. A command that is not permitted has done nothing.
-    async fn ask_permitted(&mut self, command: &Cmd, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
-        if !self.router.has_least_rights() {
-            let answer = self.ask(Commands::One(command), hash_slot).await;
-            if !first_error(&answer).is_some_and(|error| is_not_permitted(&error)) {
-                return answer;
-            }
-        }
-        let Some((call, load)) = permitted(command) else {
-            return self.ask(Commands::One(command), hash_slot).await;
-        };
-        self.router.note_least_rights();
-        let answer = self.ask(Commands::One(&call), hash_slot).await;
-        let is_not_loaded = |error: RedisError| error.code() == Some("NOSCRIPT");
-        match load.filter(|_| first_error(&answer).is_some_and(is_not_loaded)) {
-            Some(load) => {
-                self.ask(Commands::One(&load), None).await?;
-                self.ask(Commands::One(&call), hash_slot).await
-            }
-            None => answer,
-        }
-    }
-
-    async fn ask(&mut self, commands: Commands<'_>, hash_slot: Option<HashSlot>) -> RedisResult<Vec<Value>> {
-        let mut node = match (hash_slot, &self.last) {
-            (None, Some(last)) => last.clone(),
-            _ => self.router.node_for(hash_slot).await?,
-        };
-        let (mut asking, mut redirects, mut pause) = (false, 0, PAUSE.0);
-        loop {
-            let answer = self.router.ask(&node, commands, asking).await;
-            self.last = Some(node.clone());
-            let Some(error) = refusal(&answer) else {
-                self.router.check_for_cluster();
-                return answer;
-            };
-            match self.router.note_error(&error, &node) {
-                Some(Redirect::Moved(_, address)) if redirects < MOST_REDIRECTS => {
-                    (node, asking) = (self.router.node_at(&address), false);
-                }
-                Some(Redirect::Ask(address)) if redirects < MOST_REDIRECTS => {
-                    (node, asking) = (self.router.node_at(&address), true);
-                }
-                Some(Redirect::Later) if pause <= PAUSE.1 => {
-                    sleep(pause).await;
-                    (node, asking, redirects) = (self.router.node_for(hash_slot).await?, false, 0);
-                    pause *= 2;
-                    continue;
-                }
-                _ => return answer,
-            }
-            redirects += 1;
-        }
-    }
 }
 
 impl ConnectionLike for Connection {
@@ -274,26 +210,6 @@ fn key_of(command: &Cmd) -> Option<&[u8]> {
         b"SCAN" | b"SCRIPT" | b"CLUSTER" | b"COMMAND" | b"CONFIG" | b"INFO" | b"TIME" | b"PING"
         | b"DBSIZE" => None,
         _ => words.next(),
-    }
-}
-
-/// The error of the first reply, if it is one.
-fn first_error(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
-    match answer {
-        Err(error) => Some(error.clone()),
-        Ok(answers) => answers.first().and_then(error_in).map(Into::into),
-    }
-}
-
-/// The first error, if all replies are errors that say that nothing was done.
-fn refusal(answer: &RedisResult<Vec<Value>>) -> Option<RedisError> {
-    match answer {
-        Err(error) => Some(error.clone()),
-        Ok(answers) => {
-            let mut errors = answers.iter().map(error_in);
-            let first = RedisError::from(errors.next()??);
-            errors.all(|error| error.is_some_and(|error| is_elsewhere(&error.into()))).then_some(first)
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Holds of a limit: tokens that are taken at an estimate and settled at what was used.
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
-use super::{MAX_TOKENS, UnknownWord};
+use super::{MAX_TOKENS, words::words};
 
 /// The debt that charges may leave, and the fate of holds that nobody settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum OnAbandon {
     /// They are put back. Redis keeps each open hold until then.
     Refund,
 }
+
+words!(OnAbandon: Charge = "charge", Refund = "refund");
 
 /// Why there are no such holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,29 +74,5 @@ impl Holds {
     /// The time after which a hold counts as abandoned.
     pub const fn ttl(self) -> Duration {
         self.ttl
-    }
-}
-
-// === impl OnAbandon ===
-
-impl OnAbandon {
-    /// Every fate.
-    pub const ALL: [Self; 2] = [Self::Charge, Self::Refund];
-
-    /// The word in config and records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Charge => "charge",
-            Self::Refund => "refund",
-        }
-    }
-}
-
-impl FromStr for OnAbandon {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        let known = Self::ALL.into_iter().find(|fate| fate.as_str() == word);
-        known.ok_or_else(|| UnknownWord::new(word, Self::ALL.map(Self::as_str)))
     }
 }

@@ -19,6 +19,7 @@ mod terms;
 mod throttle;
 mod top_keys;
 mod windows;
+mod words;
 
 pub use algorithm::Algorithm;
 pub use capacity::{Capacity, CapacityError, MAX_TOKENS};
@@ -35,10 +36,11 @@ pub use plans::{Assignment, MOST_CONFIG_KEYS, PlanName, PlanNameError, Plans, Pl
 pub use rate::{GCRA_BOUNDS, MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
 pub use rollout::{Mode, Percent, PercentError, Rollout};
 pub use schedule::{Schedule, ScheduleError, ScheduledChange};
-pub use terms::{BURST_TTL, Limit, OnChange, Period, Shards, ShardsError, Supply, Terms, UnknownWord};
+pub use terms::{BURST_TTL, Limit, OnChange, Period, Shards, ShardsError, Supply, Terms};
 pub use throttle::{MAX_THROTTLE, Throttle, ThrottleError};
 pub use top_keys::{TopKeys, TopKeysError};
 pub use windows::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Windows, WindowsError};
+pub use words::UnknownWord;
 
 /// Most limits that code may define in one namespace.
 pub const MOST_DEFINED: usize = 10_000;

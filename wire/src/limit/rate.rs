@@ -77,12 +77,7 @@ impl Rate {
         if tokens == 0 || tokens > MAX_TOKENS {
             return Err(RateError::Tokens);
         }
-        let whole = interval.subsec_nanos().is_multiple_of(1_000);
-        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) || !whole {
-            return Err(RateError::Interval);
-        }
-        // At most 366 days: far below 2^64 µs.
-        Ok(Self { tokens, micros: interval.as_micros() as u64 })
+        Ok(Self { tokens, micros: whole_micros(interval).ok_or(RateError::Interval)? })
     }
 
     /// Tokens per interval, as written.
@@ -156,7 +151,14 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A whole number; the inner `None` when it is one but too large to hold.
+/// An interval in µs. `None` outside [`MIN_INTERVAL`] to [`MAX_INTERVAL`], and with a part of a µs.
+pub(super) fn whole_micros(interval: Duration) -> Option<u64> {
+    let whole = interval.subsec_nanos().is_multiple_of(1_000);
+    // At most 366 days: far below 2^64 µs.
+    ((MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) && whole).then_some(interval.as_micros() as u64)
+}
+
+/// Parses a whole number. The inner `None` is one that is too large to hold.
 fn whole(text: &str) -> Option<Option<u64>> {
     let digits = text.replace('_', "");
     let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

@@ -1,8 +1,6 @@
 //! The rollout of a limit: for all keys, for some, or in shadow only.
 
-use std::str::FromStr;
-
-use super::UnknownWord;
+use super::words::words;
 use crate::fnv::fnv_1a;
 
 /// The effect of a limit's denials.
@@ -16,6 +14,8 @@ pub enum Mode {
     /// All takes are allowed, and no bucket is used.
     Off,
 }
+
+words!(Mode: Enforce = "enforce", Shadow = "shadow", Off = "off");
 
 /// A share of all keys in percent, 0 to 100. A larger share has all keys of a smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,31 +33,6 @@ pub struct Rollout {
     pub mode: Mode,
     /// The keys for which `Enforce` holds. The others are in `Shadow`.
     pub enforced: Percent,
-}
-
-// === impl Mode ===
-
-impl Mode {
-    /// Every mode.
-    pub const ALL: [Self; 3] = [Self::Enforce, Self::Shadow, Self::Off];
-
-    /// The word in config, records and status.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Shadow => "shadow",
-            Self::Off => "off",
-        }
-    }
-}
-
-impl FromStr for Mode {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        let known = Self::ALL.into_iter().find(|mode| mode.as_str() == word);
-        known.ok_or_else(|| UnknownWord::new(word, Self::ALL.map(Self::as_str)))
-    }
 }
 
 // === impl Percent ===

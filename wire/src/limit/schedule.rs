@@ -16,7 +16,7 @@ pub struct ScheduledChange {
     pub rate: Rate,
 }
 
-/// The next changes of a schedule, in order. Scripts obey them without a daemon.
+/// The next changes of a schedule, in order. Scripts follow them without a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Schedule([Option<ScheduledChange>; MOST_CHANGES as usize]);
 

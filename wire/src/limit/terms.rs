@@ -1,10 +1,10 @@
 //! Published limits.
 
-use std::{num::NonZeroU16, str::FromStr, time::Duration};
+use std::{num::NonZeroU16, time::Duration};
 
 use super::{
     Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Penalty, Percent, PermitTtl, Plans, Rate,
-    Rollout, Schedule, TopKeys, Windows,
+    Rollout, Schedule, TopKeys, Windows, words::words,
 };
 use crate::bucket::Pace;
 
@@ -19,6 +19,8 @@ pub enum OnChange {
     /// Every bucket is full at the new capacity.
     Reset,
 }
+
+words!(OnChange: Keep = "keep", Proportional = "proportional", Reset = "reset");
 
 /// The current period of a calendar quota, in µs of Redis `TIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +64,6 @@ pub struct Terms {
     pub capacity: Capacity,
     /// The source of its tokens.
     pub supply: Supply,
-}
-
-/// A word that names no variant of a type.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is not known here: write one of {known}")]
-pub struct UnknownWord {
-    /// The word as given.
-    pub given: String,
-    /// The known words.
-    pub known: String,
 }
 
 /// A limit as the daemon publishes it and workers read it.
@@ -142,40 +134,6 @@ impl Limit {
             plans: Plans::default(),
             holds: Holds::default(),
         }
-    }
-}
-
-// === impl OnChange ===
-
-impl OnChange {
-    /// The word in config and records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Keep => "keep",
-            Self::Proportional => "proportional",
-            Self::Reset => "reset",
-        }
-    }
-}
-
-impl FromStr for OnChange {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        match word {
-            "keep" => Ok(Self::Keep),
-            "proportional" => Ok(Self::Proportional),
-            "reset" => Ok(Self::Reset),
-            _ => Err(UnknownWord::new(word, [Self::Keep, Self::Proportional, Self::Reset].map(Self::as_str))),
-        }
-    }
-}
-
-// === impl UnknownWord ===
-
-impl UnknownWord {
-    pub(super) fn new<const N: usize>(given: &str, known: [&str; N]) -> Self {
-        Self { given: given.to_owned(), known: known.map(|word| format!("{word:?}")).join(", ") }
     }
 }
 

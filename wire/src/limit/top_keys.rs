@@ -18,7 +18,7 @@ pub struct TopKeys {
 
 /// A number of keys that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at most 100 keys are told, not {0}")]
+#[error("at most 100 keys are listed, not {0}")]
 pub struct TopKeysError(pub u64);
 
 // === impl TopKeys ===

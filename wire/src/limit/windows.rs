@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use super::{Capacity, MAX_INTERVAL, MIN_INTERVAL, Rate};
+use super::{Capacity, MAX_INTERVAL, Rate, rate::whole_micros};
 
 /// The most rules of one limit.
 pub const MAX_RULES: usize = 8;
@@ -54,16 +54,12 @@ impl Rule {
     /// At most `tokens` within any `window`.
     ///
     /// # Errors
-    /// When `tokens` is not 1 to 2^44, or `window` not a whole number of µs from [`MIN_INTERVAL`] to [`MAX_INTERVAL`].
+    /// When `tokens` is not 1 to 2^44, or `window` not a whole number of µs from [`MIN_INTERVAL`](super::MIN_INTERVAL) to
+    /// [`MAX_INTERVAL`].
     pub fn new(tokens: u64, window: Duration) -> Result<Self, WindowsError> {
         let capacity = Capacity::new(tokens).ok().filter(|_| tokens <= MAX_WINDOW_TOKENS);
         let tokens = capacity.ok_or(WindowsError::Tokens(tokens))?;
-        let whole = window.subsec_nanos().is_multiple_of(1_000);
-        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&window) || !whole {
-            return Err(WindowsError::Length);
-        }
-        // At most 366 days: far below 2^64 µs.
-        Ok(Self { tokens, micros: window.as_micros() as u64 })
+        Ok(Self { tokens, micros: whole_micros(window).ok_or(WindowsError::Length)? })
     }
 
     /// The most tokens within a window.

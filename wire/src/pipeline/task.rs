@@ -9,7 +9,8 @@ use tokio::{
 };
 
 use super::{
-    MOST_UNANSWERED, Next, Request, SOON, Shared,
+    Request, SOON, Shared,
+    queue::{MOST_UNANSWERED, Next, Queue},
     reply::{Reply, parse},
 };
 use crate::connection::{Reader, SLOW, Writer, code, open};
@@ -65,8 +66,11 @@ struct End<R: Request>(Arc<Shared<R>>);
 
 impl<R: Request> Drop for End<R> {
     fn drop(&mut self) {
-        let queue = std::mem::take(&mut *self.0.lock());
-        self.0.lock().closed = queue.closed;
+        let queue = {
+            let mut queue = self.0.lock();
+            let closed = queue.closed;
+            std::mem::replace(&mut *queue, Queue { closed, ..Queue::default() })
+        };
         // Without the lock: the last request may end the pipeline.
         drop(queue);
     }

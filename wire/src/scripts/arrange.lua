@@ -1,9 +1,10 @@
--- Puts a new arrangement of a limit's assignments in force, whose keys have been written before.
+-- Makes a new arrangement of a limit's assignments effective. Its keys have been written before.
 -- KEYS  1 assignments  2 the log of changes
--- ARGV  1 limit  2 the version of the assignments that the caller has read  3 the arrangement, without its instant;
---       empty to remove all assignments of the limit
--- Reply {outcome, now, at}: outcome 0: other assignments were changed meanwhile, and nothing was done; 1 done, and in
---       force at the instant `at`
+-- ARGV  1 limit  2 the version of the assignments that the caller has read
+--       3 the arrangement, without its instant. Empty to remove all assignments of the limit
+-- Reply {outcome, now, at}.
+--       0 nothing was done, since other assignments were changed meanwhile
+--       1 done, and effective at the instant `at`
 -- Laws  6, as for assign.lua.
 assert(#KEYS == 2 and #ARGV == 3, 'arrange takes 2 keys and 3 arguments')
 local t = redis.call('TIME')

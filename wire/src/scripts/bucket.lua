@@ -11,7 +11,7 @@ local function microseconds()
   return t[1] * 1000000 + t[2]
 end
 
--- A whole number as text. The server's own conversion may write a large one with an exponent. %d is the fastest form,
+-- A whole number as text. The server's own conversion may write a large one with an exponent. `%d` is the fastest form,
 -- but too short where Redis was built for 32 bits.
 local format = string.format
 local WHOLE = struct.size('l') == 8 and '%d' or '%.0f'
@@ -196,8 +196,8 @@ local function score_in_index(indexed)
 end
 
 -- Applies an operation to a bucket of `tokens`, below 0 where it is in debt. Returns the tokens after it, the verdict,
--- the tokens taken, and the tokens missing: for the take that was denied, or for one token where none is left.
--- A charge takes up to `count`, as far as the debt is `most_debt` after it.
+-- the tokens taken, and the tokens missing. A denied take misses its own tokens, a bucket without any misses one.
+-- A charge takes up to `count`, as long as the debt is at most `most_debt` after it.
 local function apply(terms, tokens, operation, count, most_debt)
   if operation == 'refund' then return math.min(terms.capacity, tokens + count), 1, 0, 0 end
   if operation == 'reset' then return terms.capacity, 1, 0, 0 end
@@ -226,11 +226,11 @@ end
 -- The packed terms of a token bucket or GCRA, 53 bytes, for settle_packed.lua, take_packed.lua and refill.lua. All are
 -- doubles but the fifth. Empty where these scripts would not be exact, an absent bucket is not full, or a schedule
 -- changes the terms.
---   capacity, n, p
---   the kind: a token bucket, GCRA, or a token bucket without catch-up
---   the beginning of a value at rest under these terms: r and the tag
---   the most tokens that a bucket in band 0 misses
---   the period
+-- - capacity, n, p
+-- - the kind: a token bucket, GCRA, or a token bucket without catch-up
+-- - the beginning of a value at rest under these terms: r and the tag
+-- - the most tokens that a bucket in band 0 misses
+-- - the period
 local function packed_terms(algorithm, terms)
   local near, period, kind = 0, 0, GCRA_KIND
   if not is_exact(terms.n, terms.p) or terms.anchor < terms.capacity or terms.schedule ~= '' then return '' end

@@ -1,9 +1,9 @@
 -- The fixed window: so many tokens within a window that begins with its first take, or at a multiple of its length.
 -- Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken}: the current window, in
 -- µs, and the tokens taken in it. A bucket without tokens in its window has no key.
--- Laws  never more than the limit in one of its windows, so up to twice the limit in any time of that length; 4 7; 5:
---       after a step of the clock back, the window begins anew with its tokens; 6: tokens of the window that is current
---       at a change count in the one that is current then under the new terms.
+-- Laws  4 7. Never more than the limit in one of its windows, so up to twice the limit in any time of that length.
+--       5. After a step of the clock back, the window begins anew with its tokens.
+--       6. Tokens of the window that is current at a change count in the one that is current then under the new terms.
 local function fixed_window(record, state, now, operation, count)
   local terms = read_windows(record, 'fixed-window')
   if not terms then return unknown(state, now) end

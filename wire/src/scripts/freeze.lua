@@ -1,8 +1,8 @@
 -- Announces a change of terms in advance. From the freeze on, workers take by script only.
 -- KEYS  1 record
 -- ARGV  1 capacity  2 n  3 p, as they will be
--- Reply {frozen, now}: frozen 1 if the record is of a token bucket with a rate, has other terms, and is frozen now;
---       else 0.
+-- Reply {frozen, now}. The record is frozen now if it is of a token bucket with a rate and has other terms. Frozen is
+--       then 1, else 0.
 assert(#KEYS == 1 and #ARGV == 3, 'freeze takes 1 key and 3 arguments')
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]

@@ -9,11 +9,11 @@
 --         abandon: put the tokens of a remembered hold back
 --       3 member of the hold among the open ones: ID, tokens and key; empty if it is not remembered
 --       4 tokens taken; of reserve, to take
---       5 of reserve and remember: time to live, in µs; of settle: tokens used, up to 2^53
+--       5 of reserve and remember: time to live, in µs. Of settle: tokens used, up to 2^53
 --       6 of settle: the most debt after a charge
 --       7 of settle and abandon: the longest time in µs for which a worker has tokens in hand
 -- Reply {outcome, uncharged, then the numbers of settle.lua}.
---       outcome: 0 done, 1 done before, 2 to be sent again after `wait`, 3 nothing done: no such limit
+--       outcome: 0 done, 1 done before, 2 to be sent again after `wait`, 3 nothing done since there is no such limit
 --       uncharged: tokens used that the bound of the debt left out
 -- Laws  those of the algorithm. A hold is settled or abandoned once. The mark of a settled one lasts HOLD_MARK ms, and
 --       an abandoned one is no longer among the open ones. A remembered hold that was abandoned has no tokens, so a

@@ -1,7 +1,7 @@
 -- The lazy token bucket: the script of each operation credits it, and it needs no daemon. Written upon time.lua,
--- bucket.lua, schedule.lua, state.lua and lazy.lua. State is {tokens, at, since}: tokens, the instant up
--- to which the bucket has been credited, and the instant since which the terms of that credit apply. Tokens are below
--- 0 in debt. A full bucket has no key.
+-- bucket.lua, schedule.lua, state.lua and lazy.lua. State is {tokens, at, since}. The bucket has
+-- been credited up to the instant `at`, under terms that apply since the instant `since`. Tokens are below 0 in debt. A
+-- full bucket has no key.
 -- Laws  1 (with no tick) 2 3 4 5 6 7.
 local function lazy_token_bucket(record, state, now, operation, count, most_debt)
   local terms, own = with_changes(read_terms(record, 'lazy-token-bucket'), record, now)

@@ -1,12 +1,11 @@
 -- The leaky bucket: taken tokens are poured in and leak at the rate. A take that does not fit is denied. As a queue,
 -- the bucket tells how long earlier tokens take to leak; takers that wait for that proceed at the rate. Written upon
--- time.lua, bucket.lua, schedule.lua and state.lua. State is {level, at, since}: tokens in the bucket,
--- the instant up to which it has leaked, and the instant since which the terms of that leak apply. An empty bucket has
--- no key.
+-- time.lua, bucket.lua, schedule.lua and state.lua. State is {level, at, since}. The level is the tokens in the bucket.
+-- It has leaked up to the instant `at`, under terms that apply since the instant `since`. An empty bucket has no key.
 -- A charge is debt as far as the level is above the capacity.
 -- Operation  besides those of script_only.lua, reserve: a take that is also denied if its delay is longer than
---       `longest` µs. `wait` of an allowed one is its delay; of a denied one, the time until it would be allowed.
--- Laws  1 (with no tick) 2 3 4 5 7, and 6: the level stays, also above a lower capacity, so that reservations hold.
+--       `longest` µs. `wait` of an allowed one is its delay. Of a denied one, it is the time until it would be allowed.
+-- Laws  1 (with no tick) 2 3 4 5 6 7. The level stays, also above a lower capacity, so that reservations hold.
 local function leaky_bucket(record, state, now, operation, count, longest)
   local terms, own = with_changes(read_terms(record, 'leaky-bucket'), record, now)
   if not terms then return unknown(state, now) end

@@ -1,10 +1,11 @@
 -- Mends the record of one shard, and the types of its indexes. Runs after time.lua, bucket.lua and packed_state.lua.
 -- KEYS  1 record  2 due index  3 previous index
--- ARGV  1 the record's field `generation` as the caller has seen it; empty if it has seen none
---       2... fields and values: all that a limit has; then those that scripts wrote, where the caller has verified them
--- Reply {outcome, what, field, value, ...}: the record after it.
---       0 all is as it should be, 1 mended: `what` differed
---       2 another daemon has published the record meanwhile: nothing was done
+-- ARGV  1 the record's field `generation` as the caller has seen it, empty if it has seen none
+--       2... all fields and values of the limit. Then those that scripts wrote, where the caller has verified them
+-- Reply {outcome, what, field, value, ...}, with the record after it.
+--       0 all is as it should be
+--       1 mended, since `what` differed
+--       2 nothing was done, since another daemon has published the record meanwhile
 -- Laws  6. Buckets and due index stay, so a lost record costs no token. Announce a mended record: workers may have read
 --       the one before.
 assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'mend takes 3 keys, a generation and pairs of fields and values')

@@ -7,6 +7,7 @@ use redis::{
 };
 
 use super::{
+    call_on_members,
     publish::{fields, parse, text_fields},
     script,
 };
@@ -168,12 +169,8 @@ pub async fn clean(
     keyed: bool,
     members: &[Vec<u8>],
 ) -> RedisResult<u64> {
-    let mut call = CLEAN.prepare_invoke();
-    call.key(&keys.record).key(&keys.due);
-    for member in members {
-        call.key([keys.counters.as_bytes(), member].concat());
-    }
-    call.arg(keys.counters.len()).arg(u8::from(keyed)).invoke_async(connection).await
+    let mut call = call_on_members(&CLEAN, &[&keys.record, &keys.due], keys, members);
+    call.arg(u8::from(keyed)).invoke_async(connection).await
 }
 
 /// Mends the keys that all limits share. `id` is the caller's daemon, `generation` the one it knows.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
-use super::script;
+use super::{call_on_members, script};
 use crate::{keyspace::ShardKeys, reply::Migrated};
 
 static MIGRATE: LazyLock<Script> = script!("rest.lua" "migrate.lua");
@@ -42,10 +42,6 @@ pub async fn migrate(
     keys: &ShardKeys,
     members: &[impl AsRef<[u8]>],
 ) -> RedisResult<Migrated> {
-    let mut call = MIGRATE.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.previous);
-    for member in members {
-        call.key([keys.counters.as_bytes(), member.as_ref()].concat());
-    }
-    call.arg(keys.counters.len()).invoke_async(connection).await
+    let first = [&*keys.record, &keys.due, &keys.previous];
+    call_on_members(&MIGRATE, &first, keys, members).invoke_async(connection).await
 }

@@ -2,7 +2,9 @@
 //!
 //! Functions take the connection as `&mut impl ConnectionLike`; a clone of a shared connection is cheap.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, RedisError, Script, ScriptInvocation, ServerErrorKind};
+
+use crate::keyspace::ShardKeys;
 
 mod assignments;
 mod at_rest;
@@ -89,6 +91,25 @@ pub use crate::least_rights::is_not_permitted;
 /// Whether Redis needs the text of a script first.
 pub fn is_not_loaded(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// A call of a script on some members of a shard. Its keys are the `first` ones, then the counter of each member. Its first
+/// argument is the length of a counter's key before the member.
+fn call_on_members<'s>(
+    script: &'s Script,
+    first: &[&str],
+    keys: &ShardKeys,
+    members: &[impl AsRef<[u8]>],
+) -> ScriptInvocation<'s> {
+    let mut call = script.prepare_invoke();
+    for key in first {
+        call.key(*key);
+    }
+    for member in members {
+        call.key([keys.counters.as_bytes(), member.as_ref()].concat());
+    }
+    call.arg(keys.counters.len());
+    call
 }
 
 /// A script: shared files first, then its own, of which the last replies. The file `after` which they come answers the

@@ -1,11 +1,10 @@
 -- Moves the tokens of a key from the bucket of one plan to that of another, once for each change. Runs after the files
 -- of take_all.lua but that one.
--- KEYS  1 the mark of the change  2... of each of the two buckets: state, record, due index and previous index of a
---       token bucket; state and record under gcra; else record and state
+-- KEYS  1 the mark of the change  2... the keys of the bucket before, then of the bucket after, as in take_all.lua
 -- ARGV  1 the instant of the change  2 ms for which the mark is kept  3 on_change  4 and 5 the algorithms
--- Reply {outcome, now}: 0 too early, nothing was done; 1 moved; 2 moved before
--- Laws  6: the bucket before is empty after it. The other one has at most the tokens that it had itself, and those that
---       `on_change` makes of the other's at the instant of the change.
+-- Reply {outcome, now}. 0 too early, and nothing was done. 1 moved. 2 moved before
+-- Laws  6. The bucket before is empty after it. `on_change` turns the tokens that it had at the instant of the change
+--       into tokens of the bucket after. That one has at most these and its own.
 assert(#KEYS >= 5 and #ARGV == 5, 'move takes 5 keys at least, and 5 arguments')
 local settles = {
   ['lazy-token-bucket'] = lazy_token_bucket, ['leaky-bucket'] = leaky_bucket,

@@ -1,9 +1,9 @@
 -- Packed terms of the algorithms that keep states. Prepended after bucket.lua to the scripts that write records.
 
--- The packed terms of such an algorithm, 40 bytes, for take_packed.lua: the letter of the algorithm in a state's key,
--- capacity, then n, p and since. For windows the last three are their length, 1 where they are aligned, and of a log
--- the instant `changed` of the last change: earlier expiries were set by other terms. Empty where take_packed.lua would
--- not be exact, or a schedule changes the terms. `given`: the fields of the limit.
+-- The packed terms of such an algorithm, five doubles, for take_packed.lua. They are the letter of the algorithm in a
+-- state's key, capacity, n, p and since. For windows the last three are their length, 1 where they are aligned, and 0.
+-- A log has the instant `changed` of the last change there, since earlier expiries were set by other terms. Empty where
+-- take_packed.lua would not be exact, or a schedule changes the terms. `given`: the fields of the limit.
 local function packed_state_terms(given, terms, since, changed)
   local letters = {
     ['lazy-token-bucket'] = LAZY_LETTER, ['leaky-bucket'] = LEAKY_LETTER, ['fixed-window'] = FIXED_WINDOW_LETTER,

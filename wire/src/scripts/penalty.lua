@@ -1,11 +1,12 @@
 -- Counts denied takes of keys, and tells which keys are to be blocked for how long.
--- KEYS  1 the record of the limit  2 and on: what is known of each key, a hash
--- ARGV  1 denied takes that block a key  2 the time within which they count  3 the first block  4 the length of a block
---       in lengths of the one before  5 the longest block; times in µs
---       6 and on: new denied takes of each key
--- Reply the time in µs for which each key is to be blocked, 0 for none; empty if the limit has no record: nothing was
---       done then
--- State denied, since: denied takes from that instant on. blocks, until: blocks so far, and the end of the last one
+-- KEYS  1 the record of the limit  2 and on, a hash for each key
+-- ARGV  1 denied takes that block a key  2 the time in µs within which they count  3 the first block in µs
+--       4 the length of a block in lengths of the one before  5 the longest block in µs
+--       6 and on, new denied takes of each key
+-- Reply the time in µs for which each key is to be blocked, 0 for none. Empty if the limit has no record. Then nothing
+--       was done.
+-- State of a key is denied, since, blocks and until. They are its denied takes from the instant `since` on, its blocks
+--       so far, and the end of the last block.
 -- Laws  4. A limit that was removed meanwhile gets no key back.
 --       Takes that are denied within a block count for nothing. A key that stays free for as long as its last block
 --       took begins anew.

@@ -1,23 +1,28 @@
 -- Permits of a limit with algorithm "concurrency": acquires, renews and releases them, and grants free places to the
 -- first waiters.
 --
--- A key has three sorted sets. `holders` has a member for each place that is taken, scored by the instant until which
--- it is. `order` has the ids of waiters, scored by their turn, and `leases` the same ids, scored by the instant until
--- which each counts as alive. An id ends in its number of permits: ID-3. A holder of 3 has the members ID-3, ID-3:2
--- and ID-3:3.
--- KEYS  1 record  2 index of the shard: keys with holders or waiters, scored by the last instant in their sets
---       3... for each key: holders, order, leases
--- ARGV  1 operation: acquire, renew, release or peek  2 of acquire: 1 if the id may wait, else 0
---       3... for each key: a number of ids, then the ids
--- Reply {now, ttl, limit, held, waiting, wait, states, granted}; ttl is 0 if no such limit is published. Held, waiting
---       and wait are of the first key; wait is the µs until its first holder's time is over. States has one number of
---       each id: 1 it holds, 2 it waits, 0 neither, -2 it asks for more than the limit. Of release, that is what it did
---       before. Granted has the ids that this call moved from waiting to holding.
--- Laws  1: never more than `limit` holders, unless the limit was lowered; a lease once told is never shortened, so a
---       holder that counts from the sending of its renewal ends before its place does. 4 7. 5: after a step of the
---       clock back, no place is taken for longer than the longest ttl that may be in force. FIFO: a place goes to the
---       first waiter that is alive, and no call overtakes waiters. Once: a holder whose time is over is not renewed,
---       and its release frees nothing.
+-- A key has three sorted sets. An id ends in its number of permits, as in ID-3.
+-- - `holders` has a member for each place, scored by the instant until which it is taken. A holder of 3 has the members
+--   ID-3, ID-3:2 and ID-3:3.
+-- - `order` has the ids of waiters, scored by their turn.
+-- - `leases` has the ids of waiters, scored by the instant until which each counts as alive.
+-- KEYS  1 record  2 index of the shard, with the keys that have holders or waiters, scored by the last instant in their
+--       sets
+--       3... for each key, holders, order and leases
+-- ARGV  1 operation: acquire, renew, release or peek  2 of acquire, 1 if the id may wait, else 0
+--       3... for each key, a number of ids, then the ids
+-- Reply {now, ttl, limit, held, waiting, wait, states, granted}. Held, waiting and wait are of the first key.
+--       ttl: 0 if no such limit is published
+--       wait: µs until the time of the first holder is over
+--       states: of each id, 1 holds, 2 waits, 0 neither, -2 asks for more than the limit. Release tells the state
+--       before
+--       granted: the ids that this call moved from waiting to holding
+-- Laws  4 7.
+--       1. Never more than `limit` holders, unless the limit was lowered. A lease once told is never shortened. A
+--       holder that counts from the sending of its renewal therefore ends before its place does.
+--       5. After a step of the clock back, no place is taken for longer than the longest ttl that may apply.
+--       FIFO. A place goes to the first waiter that is alive, and no call overtakes waiters.
+--       Once. A holder whose time is over is not renewed, and its release frees nothing.
 assert(#KEYS >= 5 and #KEYS % 3 == 2 and #ARGV >= 3, 'permits takes a record, an index, keys by three, and ids')
 local record, index, operation = KEYS[1], KEYS[2], ARGV[1]
 local call = redis.call

@@ -6,11 +6,12 @@
 --       among them: its change alone is no change of the record
 -- Reply {outcome, now}.
 --       0 unchanged, 1 changed, 2 created
---       3 busy: nothing was changed. Buckets of an earlier change or of another algorithm are still to be migrated or
---       swept first
---       4 announced: the record is frozen, and nothing else was changed. Tell the workers, and publish again
+--       3 busy. Nothing was changed. Buckets of an earlier change or of another algorithm are first to be migrated or
+--       swept
+--       4 announced. The record is frozen, and nothing else was changed. Tell the workers, and publish again
 --       FREEZE_MICROS after they were told
--- Laws  6. The cost of a change does not depend on the number of buckets: the due index becomes the previous index.
+-- Laws  6. The cost of a change does not depend on the number of buckets, since the due index becomes the previous
+--       index.
 --       1. While a record is frozen, workers take by script. After a change, therefore, no bare DECR relies on the
 --       previous terms.
 assert(#KEYS == 3 and #ARGV >= 4 and #ARGV % 2 == 0, 'publish takes 3 keys, 2 instants and pairs of fields and values')
@@ -124,7 +125,7 @@ else
       'was_capacity', whole(terms.capacity), 'was_n', whole(terms.n), 'was_p', whole(terms.p), 'was_filled',
       whole(terms.filled), 'change', change, 'terms', whole(terms.count + 1)}
   end
-  -- Changes of the schedule that no daemon has made: scripts have obeyed them, each from its own instant on.
+  -- Changes of the schedule that no daemon has made: scripts have followed them, each from its own instant on.
   while is_overdue do
     local from, most, rate, n, p, rest = string.match(terms.schedule, '^(%d+) (%d+) ([^ ]+) (%d+) (%d+),?(.*)$')
     local later = {capacity = tonumber(most), n = tonumber(n), p = tonumber(p)}

@@ -3,11 +3,12 @@
 --
 -- A value has one of five forms. It names its terms by the tag: the last 4 digits of the record's field `terms`.
 -- Instants have 16 digits.
---   - D full NN         full at that instant, as one integer; D is tag % 8 + 1
---   f TAG count         a client's first take of a full bucket, by SET with an expiry and NX
---   r TAG full          full at that instant
---   h TAG full hold     the same, and no counter before the instant `hold`, since tokens were put back
---   d TAG at hold debt  in debt by so many tokens at the instant `at`. No counter before `hold`, if that is not 0
+-- - `- D full NN`         full at that instant, as one integer. D is tag % 8 + 1
+-- - `f TAG count`         a client's first take of a full bucket, by SET with an expiry and NX
+-- - `r TAG full`          full at that instant
+-- - `h TAG full hold`     the same, and no counter before the instant `hold`, since tokens were put back
+-- - `d TAG at hold debt`  in debt by `debt` tokens at the instant `at`, and no counter before `hold`, unless that is 0
+--
 -- The last four are no integers, so a bare DECR of them is an error and changes nothing.
 --
 -- The integer is a number at rest, see `rests_as_number`. A worker takes k tokens of it by DECRBY of k * p * 100. The
@@ -32,9 +33,9 @@ local function counted(terms, number)
   return math.max(0, number), met
 end
 
--- Parses a value at rest: form, tag, count or full instant, hold; nil where `text` is none. A number at rest has form
--- r. Its tag is `present`, or empty where it names other terms. A bucket in debt has form d: tag, debt, hold, and the
--- instant of the debt.
+-- Parses a value at rest. Returns form, tag, count or full instant, and hold, or nil where `text` is none. A number at
+-- rest has form r. Its tag is `present`, or empty where it names other terms. A bucket in debt has form d, with tag,
+-- debt, hold, and the instant of the debt.
 local function parse_rest(text, present)
   if text and #text == NUMBER_LENGTH and string.byte(text) == NUMBER_FORM then
     local same = present and tonumber(string.sub(text, 2, 2)) == present % NUMBER_TERMS + 1

@@ -1,7 +1,7 @@
 -- Changes of terms by a schedule, before a daemon makes them. Prepended after bucket.lua to the scripts that take.
 --
--- The record's field `schedule` lists the next changes: instant, capacity, rate, n and p of each. Every script obeys a
--- change from its instant on, and leaves the record as it is: workers may not write it. Until a daemon makes the
+-- The record's field `schedule` lists the next changes: instant, capacity, rate, n and p of each. Every script follows
+-- a change from its instant on, and leaves the record as it is: workers may not write it. Until a daemon makes the
 -- change, scripts leave all buckets at rest, under the tag that the daemon will count. The due index has buckets of
 -- the record's own terms only.
 --

@@ -1,11 +1,12 @@
 -- The sliding counter: two windows one after the other. The earlier one counts by its share in the time of one window
--- that ends now. Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken, before}:
--- the current window, which begins at a multiple of its length, and the tokens taken in it and in the one before. A
--- bucket without tokens that count has no key.
--- Laws  takes of the earlier window count as spread evenly. The limit is exact where they were, and less than twice the
---       limit is taken in any window. Never more than the limit in a window that begins at a multiple of its length; 4
---       7; 5: after a step of the clock back, the window begins anew with its tokens; 6: the tokens that count at a
---       change count in the window that is current then under the new terms.
+-- that ends now. Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken, before}.
+-- The current window begins at a multiple of its length. `taken` and `before` are the tokens taken in it and in the one
+-- before. A bucket without tokens that count has no key.
+-- Laws  4 7. Takes of the earlier window count as spread evenly. The limit is exact where they were, and less than
+--       twice the limit is taken in any window. Never more than the limit in a window that begins at a multiple of its
+--       length.
+--       5. After a step of the clock back, the window begins anew with its tokens.
+--       6. The tokens that count at a change count in the window that is current then under the new terms.
 local function sliding_counter(record, state, now, operation, count)
   local terms = read_windows(record, 'sliding-counter')
   if not terms then return unknown(state, now) end

@@ -7,9 +7,10 @@
 -- to the instant. A binary search finds that entry, so old entries make no difference. A write trims some old entries:
 -- enough that their number does not grow, and few enough that no call takes long. A log's key lives an eighth of its
 -- window longer than the log counts at most.
--- Laws  never more than a rule's tokens in any time as long as its window; 4 7; 5: after a step of the clock back by
---       less than the shortest window, time stands still for the log; after a larger one, its tokens count as taken
---       now; 6: takes count under the new terms, as far as their entries are still there.
+-- Laws  4 7. Never more than a rule's tokens in any time as long as its window.
+--       5. After a step of the clock back by less than the shortest window, time stands still for the log. After a
+--       larger one, its tokens count as taken now.
+--       6. Takes count under the new terms, as far as their entries are still there.
 local function sliding_window(record, state, now, operation, count)
   local terms = read_windows(record, 'sliding-window')
   if not terms then return unknown(state, now) end

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, Script, aio::ConnectionLike};
 
-use super::{at_rest::is_at_rest, settle::settle};
+use super::{at_rest::is_at_rest, call_on_members, settle::settle};
 use crate::{
     bucket::Operation,
     keyspace::ShardKeys,
@@ -53,12 +53,8 @@ pub async fn sweep_keys(
     keys: &ShardKeys,
     members: &[impl AsRef<[u8]>],
 ) -> RedisResult<usize> {
-    let mut call = SWEEP.prepare_invoke();
-    call.key(&keys.record).key(&keys.due).key(&keys.previous);
-    for member in members {
-        call.key([keys.counters.as_bytes(), member.as_ref()].concat());
-    }
-    call.arg(keys.counters.len()).invoke_async(connection).await
+    let first = [&*keys.record, &keys.due, &keys.previous];
+    call_on_members(&SWEEP, &first, keys, members).invoke_async(connection).await
 }
 
 /// Removes the state of one bucket, whose record is gone or of another algorithm.

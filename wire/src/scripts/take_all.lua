@@ -1,9 +1,11 @@
 -- Takes from several buckets, of any algorithms, all or nothing. Runs after take_packed.lua, time.lua, bucket.lua,
 -- schedule.lua, rest.lua, state.lua, lazy.lua, windows.lua and the files of all algorithms.
--- KEYS  1 and on, of each bucket in turn: state, record, due index and previous index of a token bucket; state and
---       record under gcra; else record and state
--- ARGV  1 and on, of each bucket in turn: algorithm; count, up to 2^53; 1, or 0 for a bucket in shadow, whose denial
---       does not hold
+-- KEYS  1 and on, the keys of each bucket in turn
+--       token bucket: state, record, due index, previous index
+--       gcra: state, record
+--       other algorithms: record, state
+-- ARGV  1 and on, of each bucket in turn: algorithm, count up to 2^53, and 1. A bucket in shadow, whose denial does not
+--       hold, has 0 instead of 1
 -- Reply for each bucket the numbers of settle.lua. They reply to its take if all enforced buckets allow, else to a peek
 --       at so many tokens. The reply is one string of doubles, little-endian, 8 of each bucket: an array of as many
 --       numbers would cost Redis more than a take. No bucket may be named twice.

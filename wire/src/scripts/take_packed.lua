@@ -197,8 +197,10 @@ do
         missed = capacity - tokens
         -- A full bucket has no key, and a take of no tokens may leave it full.
         if missed == 0 and writes then ready = false end
-        -- As `instant` in time.lua, in up to three turns: until the bucket is full, if it is written; until the missing
-        -- tokens have come; until the bucket would have been full without this take.
+        -- As `instant` in time.lua, in up to three turns.
+        -- 1. The instant at which the bucket is full, if it is written.
+        -- 2. The instant by which the missing tokens have come.
+        -- 3. The instant at which the bucket would have been full without this take.
         local into = score % p
         local rest = into * n % p
         local i, base = (into * n - rest) / p, score + (rest - rest % n) / n - into

@@ -1,7 +1,7 @@
 -- The arithmetic of time and tokens, prepended to every script that credits. The crate topup-twin has it in Rust.
 --
 -- A rate in lowest terms gives n tokens every p µs. Its tokens fall on whole µs. A span of p µs begins at a multiple of
--- p, and its token i (0 <= i < n) falls on ceil(i * p / n). A bucket is `d` µs after the last of these instants, and
+-- p. Its token `i` (`0 <= i < n`) falls on `ceil(i * p / n)`. A bucket is `d` µs after the last of these instants, and
 -- its next tokens come `d` µs after the next ones. One whole number, the score, therefore keeps the exact phase of any
 -- rate, and nothing drifts. All numbers here are whole and at most 2^53 (EXACT), where doubles and `%` are exact.
 

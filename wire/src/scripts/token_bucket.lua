@@ -1,10 +1,10 @@
 -- The token bucket: every operation on it but the native commands. Written upon time.lua, bucket.lua, schedule.lua and
 -- rest.lua. GCRA is the same without a due index, always at rest. State is one of
---   a counter of the tokens left, in the due index or the previous one: a daemon credits it
---   a value at rest, see rest.lua: it fills by itself
---   none: the bucket is full. A counter in no index counts as none; a bare DECR that came late has left it.
+-- - a counter of the tokens left, in the due index or the previous one. A daemon credits it.
+-- - a value at rest, see rest.lua. It fills by itself.
+-- - none. The bucket is full. A counter in no index counts as none, since a bare DECR that came late has left it.
 -- Without catch-up, and where tokens come at calendar instants, no bucket is at rest.
--- Laws  1 2 3 5 6, and 7: an unknown limit leaves no key behind, not even a bare DECR's.
+-- Laws  1 2 3 5 6 7. An unknown limit leaves no key behind, not even a bare DECR's.
 -- The arguments from `operation` on are those of settle.lua. Returns the reply of settle.lua, always as all numbers,
 -- and whether the bucket may be at rest under terms that a worker has read.
 local function token_bucket(algorithm, state, record, due, previous, now, operation, count, may_count, last,

@@ -137,7 +137,7 @@ pub(crate) fn terms(rng: &mut StdRng, now: u64) -> Terms {
 }
 
 pub(crate) fn on_change(rng: &mut StdRng) -> OnChange {
-    *[OnChange::Keep, OnChange::Proportional, OnChange::Reset].choose(rng).unwrap()
+    *OnChange::ALL.choose(rng).unwrap()
 }
 
 /// A number of tokens: any, about the capacity, or none.

@@ -1,5 +1,5 @@
 -- Everything there is.
--- Reply: {key, type, content} of each key; what is packed as doubles of 8 bytes, as text.
+-- Reply {key, type, content} of each key. Packed doubles of 8 bytes come as text.
 local function told(value)
   if not string.find(value, '[%z\1-\31\127-\255]') then return value end
   if #value == 53 then

@@ -11,16 +11,11 @@ use crate::{
     catalog::Curve,
     closed_loop,
     fixture::credited,
-    limiter::kind::Limiter,
-    measurement::Measurement,
     rules::{self, Rule},
-    suite::{
-        bench::{Bench, KEYS},
-        refill,
-    },
+    suite::{bench::Bench, refill},
 };
 
-/// A bucket as far from full as these is credited every 102.4 s: each about once. One look of that length is a round.
+/// The length of a round. A bucket as far from full as these is credited every 102.4 s, so a round credits each about once.
 const WINDOW: Duration = Duration::from_millis(102_600);
 /// A million takes by script last some 15 s here; a machine on which they last longer has shown enough.
 const FILLED_WITHIN: Duration = Duration::from_secs(90);
@@ -69,15 +64,12 @@ async fn point(bench: &mut Bench<'_>, size: usize) -> anyhow::Result<[String; 7]
     bench.fixture.clear().await?;
     sleep(SETTLE).await;
     let empty = bench.fixture.counters().await?.memory;
-    let filling = refill::fill(&mut bench.fixture, Rule::Crowd, size);
+    let filling = refill::fill(&mut bench.fixture, Rule::FarBelow, size);
     timeout(FILLED_WITHIN, filling).await.with_context(|| format!("not filled in {FILLED_WITHIN:?}"))??;
     sleep(SETTLE).await;
     let bytes = bench.fixture.counters().await?.memory - empty;
     let works = [work(bench).await?];
-    let raw = Measurement {
-        tasks: 8,
-        ..Measurement::new(Limiter::Raw, Rule::Draining, KEYS, bench.choices.time() * 2)
-    };
+    let raw = refill::raw_meanwhile(bench);
     let with = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;
     bench.fixture.kill_daemon().await;
     let without = closed_loop::measure_as_it_is(&mut bench.fixture, &bench.choices.found, &raw).await?;

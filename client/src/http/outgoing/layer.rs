@@ -14,7 +14,8 @@ use tower_service::Service;
 
 use super::{OutgoingKey, OutgoingResponse, retry_after::pause_of};
 use crate::{
-    admission::Admission, client::Client, denied::Denied, machine::Micros, shell::clock::micros, take::Take,
+    admission::Admission, client::Client, denied::Denied, http::take_ready, machine::Micros,
+    shell::clock::micros, take::Take,
 };
 
 /// The longest wait for a token, unless set.
@@ -27,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// A layer that delays outgoing requests until a limit allows them.
 ///
 /// A response 429 or 503 with `Retry-After` [pauses](crate::Bucket::pause) its bucket. All layers of this client and its
-/// clones obey at once, all other workers with their next control poll. No request that takes from the bucket is sent
+/// clones pause at once, all other workers with their next control poll. No request that takes from the bucket is sent
 /// before the pause is over. No request is sent twice, and the caller gets the response.
 ///
 /// # Examples
@@ -192,9 +193,7 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        // Only the polled service is ready, and a clone of it is not.
-        let ready = self.inner.clone();
-        let mut service = std::mem::replace(&mut self.inner, ready);
+        let mut service = take_ready(&mut self.inner);
         let layer = self.layer.clone();
         Box::pin(async move {
             let key = layer.key.key(&request);

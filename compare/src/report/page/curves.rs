@@ -7,7 +7,7 @@ use topup_lab::fine;
 
 use crate::{cost::Crossover, score::Series};
 
-/// Admitted and ideal, both from nothing.
+/// The tokens admitted over time, and those of a perfect limiter. Both curves begin at 0.
 pub(super) fn over_time(series: &Series) -> Markup {
     const WIDTH: f64 = 220.0;
     const HEIGHT: f64 = 110.0;

@@ -220,13 +220,13 @@ function detailOf(limit) {
     limit.defined_until ? `, by code, until ${limit.defined_until}` : ''));
   return [
     part('Takes since the limit last changed', counts.length > 0
-      ? facts(counts.map(([name, word]) => [word, count(limit.counts[name])]), 'tally')
+      ? facts(counts.map(([name, word]) => [word, count(limit.counts[name])]), 'counts')
       : node('p', { class: 'empty' }, 'Redis does not tell')),
     part('Held by', owners.length > 0 ? node('ul', {}, ...owners) : node('p', { class: 'empty' }, 'no config')),
     limit.candidate ? part('Candidate', facts([['rate', limit.candidate.rate ?? '–'],
       ['holds', count(limit.candidate.capacity)],
       ['would allow', count(limit.counts?.candidate_allowed ?? 0)],
-      ['would deny', count(limit.counts?.candidate_denied ?? 0)]], 'tally')) : null,
+      ['would deny', count(limit.counts?.candidate_denied ?? 0)]], 'counts')) : null,
     limit.top_denied?.keys?.length > 0 ? part('Most denied keys', node('ul', {}, ...limit.top_denied.keys.slice(0, 5)
       .map(({ key, denied }) => node('li', { class: 'pair' }, keyNode(key), node('span', {}, count(denied)))))) : null,
   ];

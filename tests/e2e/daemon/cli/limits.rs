@@ -6,50 +6,16 @@ use topup_tests::{Cli, Ended, Redis, SOON, Signal};
 use crate::daemon::ready;
 
 const CONFIG: &str = r#"
-[limit.api]
-capacity = 10
-rate = "1/h"
-
-[limit.user]
-keyed = true
-capacity = 10
-rate = "1/h"
-shards = 4
-
-[limit.lazy]
-algorithm = "lazy-token-bucket"
-capacity = 10
-rate = "1/h"
-
-[limit.leaky]
-algorithm = "leaky-bucket"
-capacity = 10
-rate = "1/h"
-
-[limit.window]
-algorithm = "sliding-window"
-limit = 10
-window = "1h"
-
-[limit.fixed]
-algorithm = "fixed-window"
-limit = 10
-window = "1d"
-
-[limit.counter]
-algorithm = "sliding-counter"
-limit = 10
-window = "1d"
-
-[limit.gcra]
-algorithm = "gcra"
-capacity = 10
-rate = "1/h"
-
-[limit.off]
-capacity = 10
-rate = "1/h"
-mode = "off"
+[limit]
+api = { capacity = 10, rate = "1/h" }
+user = { keyed = true, capacity = 10, rate = "1/h", shards = 4 }
+lazy = { algorithm = "lazy-token-bucket", capacity = 10, rate = "1/h" }
+leaky = { algorithm = "leaky-bucket", capacity = 10, rate = "1/h" }
+window = { algorithm = "sliding-window", limit = 10, window = "1h" }
+fixed = { algorithm = "fixed-window", limit = 10, window = "1d" }
+counter = { algorithm = "sliding-counter", limit = 10, window = "1d" }
+gcra = { algorithm = "gcra", capacity = 10, rate = "1/h" }
+off = { capacity = 10, rate = "1/h", mode = "off" }
 "#;
 
 async fn run(redis: &Redis, args: &str) -> Ended {
@@ -82,8 +48,7 @@ async fn buckets_are_set_and_drained_and_limits_paused_whether_a_daemon_lives_or
     let mut daemon = ready(CONFIG, &redis).await;
     for alive in [true, false] {
         if !alive {
-            daemon.signal(Signal::KILL);
-            daemon.wait_exit(SOON).await;
+            daemon.end(Signal::KILL, SOON).await;
         }
         let table = done(&redis, "limits").await;
         let row = |name: &str| table.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();

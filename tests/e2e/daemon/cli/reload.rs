@@ -45,8 +45,7 @@ async fn a_reload_is_told_as_applied_or_refused_with_all_problems() {
         assert_ne!(told.code, Some(0), "{wrong:?}");
         assert!(!told.stderr.is_empty());
     }
-    daemon.signal(Signal::TERM);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::TERM, SOON).await;
     let told = reload(&["--json"]).await;
     assert_eq!((told.code, told.stderr.as_str()), (Some(2), ""), "{told:?}");
     assert!(told.stdout.contains("is alive in this Redis"), "{told:?}");

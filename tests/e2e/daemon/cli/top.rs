@@ -42,8 +42,7 @@ async fn the_screen_is_live_and_given_back_whatever_ends_it() {
         assert!(terminal.is_as_shells_want_it(), "{end:?}");
     }
     // Without colours, and with a dead daemon: the problem stands on top.
-    daemon.signal(Signal::KILL);
-    daemon.wait_exit(SOON).await;
+    daemon.end(Signal::KILL, SOON).await;
     let mut terminal = Terminal::open();
     let (mut child, _folder) = Cli::new(&["top"]).env("NO_COLOR", "1").redis(&redis).start_on(&terminal);
     shows(&terminal, "alive").await;

@@ -76,8 +76,7 @@ impl Fixture {
             self.load(who, limits).await;
         } else if let Some(who) = event.strip_suffix(" stops") {
             let mut daemon = self.daemons.remove(who).unwrap();
-            daemon.signal(Signal::TERM);
-            daemon.wait_exit(SOON).await;
+            daemon.end(Signal::TERM, SOON).await;
         } else if let Some(who) = event.strip_suffix(" is killed") {
             self.kill(who).await;
             let alive = self.daemons.len();
@@ -124,8 +123,7 @@ impl Fixture {
 
     async fn kill(&mut self, who: &str) {
         let mut daemon = self.daemons.remove(who).unwrap();
-        daemon.signal(Signal::KILL);
-        daemon.wait_exit(SOON).await;
+        daemon.end(Signal::KILL, SOON).await;
     }
 
     /// Waits until a daemon has said `words` in a line after its first `mark` ones.

@@ -1,6 +1,6 @@
 //! Limits are published, changed and removed on every node.
 
-use topup_tests::{SOON, Signal, eventually};
+use topup_tests::{SOON, eventually, none_left};
 use topup_wire::{keyspace::ShardKeys, limit::LimitName, namespace::Namespace};
 
 use super::Fixture;
@@ -17,10 +17,9 @@ fn config(algorithm: &str, capacity: u64) -> String {
 // === impl Fixture ===
 
 impl Fixture {
-    /// Has the daemon obey another configuration, and waits until a field of every shard's record says so.
+    /// Has the daemon apply another configuration, and waits until a field of every shard's record says so.
     async fn reload(&mut self, config: &str, field: &str, expected: &str) {
-        self.daemon.rewrite_config(config);
-        self.daemon.signal(Signal::HUP);
+        self.daemon.reload(config);
         let name: LimitName = "user".parse().unwrap();
         for shard in 0..12 {
             let record = ShardKeys::new(Namespace::default(), &name, shard).record;
@@ -73,14 +72,9 @@ async fn a_limit_that_is_removed_leaves_no_key_on_any_node() {
             assert!(!node.redis.ask::<Vec<String>>(&["KEYS", &buckets]).await.is_empty(), "{algorithm}");
         }
     }
-    fixture.daemon.rewrite_config(other);
-    fixture.daemon.signal(Signal::HUP);
+    fixture.daemon.reload(other);
     for algorithm in ALGORITHMS {
-        eventually(SOON, async || {
-            let keys = fixture.cluster.keys(&format!("topup:{{{algorithm}:*")).await;
-            if keys.is_empty() { Ok(()) } else { Err(keys) }
-        })
-        .await;
+        none_left(SOON, async || fixture.cluster.keys(&format!("topup:{{{algorithm}:*")).await).await;
     }
 }
 

@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use topup::{Bucket, Decision, OnOutage, OutageReason};
 use topup_embedded::RedisServer;
-use topup_tests::{Cluster, SOON, Stalls, clock, eventually};
-use topup_wire::{
-    keyspace::{ShardKeys, shard_of},
-    limit::Shards,
-    namespace::Namespace,
-};
+use topup_tests::{Cluster, SOON, Stalls, clock, eventually, none_left};
+use topup_wire::namespace::Namespace;
 
 use super::{
     super::{
@@ -20,18 +16,9 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.user]
-keyed = true
-shards = 16
-capacity = 10
-rate = "50/s"
-
-[limit.pure]
-keyed = true
-shards = 16
-catch_up = false
-capacity = 10
-rate = "50/s"
+[limit]
+user = { keyed = true, shards = 16, capacity = 10, rate = "50/s" }
+pure = { keyed = true, shards = 16, catch_up = false, capacity = 10, rate = "50/s" }
 "#;
 
 const LIMITS: [&str; 2] = ["user", "pure"];
@@ -40,22 +27,11 @@ const TICK: f64 = 2.5;
 
 /// For each master, a bucket of each limit that it has.
 async fn buckets(fixture: &Fixture) -> Vec<[Bucket; 2]> {
-    let mut buckets: Vec<[Bucket; 2]> = Vec::new();
+    let mut buckets = Vec::new();
     for master in 0..3 {
-        let mut found = Vec::new();
-        for limit in LIMITS {
-            let mut keys = (0..).map(|i: u32| i.to_string());
-            let key = loop {
-                let key = keys.next().unwrap();
-                let shard = shard_of(&key, Shards::new(16).unwrap());
-                let record = ShardKeys::new(Namespace::default(), &limit.parse().unwrap(), shard).record;
-                if fixture.cluster.home(&record).await == master {
-                    break key;
-                }
-            };
-            found.push(fixture.bucket(limit).key(key));
-        }
-        buckets.push(found.try_into().unwrap());
+        let key = async |limit| fixture.cluster.key_on(master, limit, 16).await;
+        let keys = [key(LIMITS[0]).await, key(LIMITS[1]).await];
+        buckets.push([0, 1].map(|i| fixture.bucket(LIMITS[i]).key(&keys[i])));
     }
     for bucket in buckets.iter().flatten() {
         assert!(bucket.take(1).await.unwrap().is_allowed());
@@ -63,8 +39,11 @@ async fn buckets(fixture: &Fixture) -> Vec<[Bucket; 2]> {
     buckets
 }
 
-/// A master `fails` while all buckets are taken from: the others' go on, and are topped up.
-async fn fail(mut fixture: Fixture, victim: usize, fails: impl FnOnce(&mut RedisServer)) {
+/// A master `fails` while all buckets are taken from: the others' go on, and are topped up. It is the master of the
+/// heartbeats, or the one `after` it.
+async fn fail(after: usize, fails: impl FnOnce(&mut RedisServer)) {
+    let mut fixture = Fixture::set(CONFIG).await;
+    let victim = (fixture.cluster.home(&Namespace::default().generation()).await + after) % 3;
     let buckets = buckets(&fixture).await;
     let others: Vec<Bucket> =
         (0..3).filter(|master| *master != victim).flat_map(|master| buckets[master].clone()).collect();
@@ -94,44 +73,36 @@ async fn fail(mut fixture: Fixture, victim: usize, fails: impl FnOnce(&mut Redis
         }
     }
     // Also those that only the daemon fills.
-    eventually(SOON, async || {
-        let mut left: Vec<String> = Vec::new();
+    none_left(SOON, async || {
+        let mut left = Vec::new();
         for other in (0..3).filter(|master| *master != victim) {
             for pattern in ["*}:b:*", "*}:due"] {
                 left.extend(fixture.cluster.nodes[other].redis.ask::<Vec<String>>(&["KEYS", pattern]).await);
             }
         }
-        if left.is_empty() { Ok(()) } else { Err(left) }
+        left
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_master_that_is_gone_takes_its_own_buckets_only() {
-    let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
-    fail(fixture, (heart + 1) % 3, |server| server.kill().unwrap()).await;
+    fail(1, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn the_master_of_the_heartbeats_that_is_gone_takes_its_own_buckets_only() {
-    let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
-    fail(fixture, heart, |server| server.kill().unwrap()).await;
+    fail(0, |server| server.kill().unwrap()).await;
 }
 
 #[tokio::test]
 async fn a_master_that_hangs_holds_no_other_up() {
-    let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
-    fail(fixture, (heart + 1) % 3, |server| server.pause().unwrap()).await;
+    fail(1, |server| server.pause().unwrap()).await;
 }
 
 #[tokio::test]
 async fn the_master_of_the_heartbeats_that_hangs_holds_no_other_up() {
-    let fixture = Fixture::set(CONFIG).await;
-    let heart = fixture.cluster.home(&Namespace::default().generation()).await;
-    fail(fixture, heart, |server| server.pause().unwrap()).await;
+    fail(0, |server| server.pause().unwrap()).await;
 }
 
 /// Has a replica take over from the master that hears the heartbeats, which `fails`.
@@ -146,12 +117,8 @@ async fn take_over(fails: impl FnOnce(&mut RedisServer)) {
     }
     println!("back after {} ms", (clock::now() - gone) / 1_000);
     // The daemon, too: its heartbeat is heard there, and it fills what only it can.
-    eventually(SOON, async || {
-        let took_over = &fixture.cluster.nodes[3 + victim].redis;
-        let keys: Vec<String> = took_over.ask(&["KEYS", "*}:b:*"]).await;
-        if keys.is_empty() { Ok(()) } else { Err(keys) }
-    })
-    .await;
+    let took_over = &fixture.cluster.nodes[3 + victim].redis;
+    none_left(SOON, async || took_over.ask(&["KEYS", "*}:b:*"]).await).await;
 }
 
 #[tokio::test]

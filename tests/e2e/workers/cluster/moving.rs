@@ -19,24 +19,11 @@ use super::{
 
 /// Buckets in which no token comes meanwhile, so that every one is accounted for; and one in which many do.
 const CONFIG: &str = r#"
-[limit.stock]
-capacity = 100_000
-rate = "1/366d"
-
-[limit.lazy]
-algorithm = "lazy-token-bucket"
-capacity = 100_000
-rate = "1/366d"
-
-[limit.user]
-keyed = true
-shards = 16
-capacity = 10
-rate = "1/366d"
-
-[limit.busy]
-capacity = 10
-rate = "200/s"
+[limit]
+stock = { capacity = 100_000, rate = "1/366d" }
+lazy = { algorithm = "lazy-token-bucket", capacity = 100_000, rate = "1/366d" }
+user = { keyed = true, shards = 16, capacity = 10, rate = "1/366d" }
+busy = { capacity = 10, rate = "200/s" }
 "#;
 
 const LIMITS: [&str; 3] = ["stock", "lazy", "busy"];
@@ -67,7 +54,8 @@ async fn a_slot_moves_under_way_and_each_token_is_taken_once() {
     for turn in 0..6 {
         for limit in LIMITS {
             let record = format!("topup:{{{limit}:0}}:limit");
-            let (slot, home) = (fixture.cluster.slot(&record).await, fixture.cluster.home(&record).await);
+            let (slot, home) =
+                (fixture.cluster.hash_slot(&record).await, fixture.cluster.home(&record).await);
             let [from, to] = [(home + turn) % 3, (home + turn + 1) % 3];
             let before = refusals(&fixture).await;
             fixture.cluster.begin_to_move(slot, from, to).await;
@@ -100,7 +88,7 @@ async fn a_slot_that_is_long_on_its_way_is_an_error_that_passes() {
     let fixture = Fixture::set(CONFIG).await;
     assert!(fixture.bucket("lazy").take(1).await.unwrap().is_allowed());
     let record = "topup:{lazy:0}:limit";
-    let (slot, from) = (fixture.cluster.slot(record).await, fixture.cluster.home(record).await);
+    let (slot, from) = (fixture.cluster.hash_slot(record).await, fixture.cluster.home(record).await);
     let to = (from + 1) % 3;
     fixture.cluster.begin_to_move(slot, from, to).await;
     fixture.cluster.move_keys(&["topup:{lazy:0}:l:".to_owned()], from, to).await;

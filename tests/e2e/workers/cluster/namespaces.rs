@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use topup_tests::{Cluster, Daemon, SOON, Signal, eventually};
+use topup_tests::{Cluster, Daemon, SOON, eventually};
 
 use crate::workers::{fixture::patient, namespaces::config};
 
@@ -52,8 +52,7 @@ async fn a_limit_of_one_namespace_is_changed_and_removed_beside_that_of_another(
     for config in
         [config("shop", 30).replace("lazy-token", "leaky"), "[redis]\nnamespace = \"shop\"\n".to_owned()]
     {
-        shop.rewrite_config(&config);
-        shop.signal(Signal::HUP);
+        shop.reload(&config);
         shop.wait_for_line("reloaded: ", SOON).await;
     }
     eventually(SOON, async || {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::task::JoinSet;
-use topup_tests::{Cli, SOON, eventually};
+use topup_tests::{Cli, SOON, eventually, none_left};
 use topup_wire::{
     keyspace::{ShardKeys, shard_of},
     limit::Shards,
@@ -19,27 +19,11 @@ use super::{
 };
 
 const CONFIG: &str = r#"
-[limit.user]
-keyed = true
-shards = 16
-capacity = 10
-rate = "50/s"
-
-[limit.login]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 3
-rate = "1/60s"
-
-[limit.many]
-keyed = true
-algorithm = "lazy-token-bucket"
-capacity = 1_000
-rate = "1/60s"
-
-[limit.all]
-capacity = 100
-rate = "1/60s"
+[limit]
+user = { keyed = true, shards = 16, capacity = 10, rate = "50/s" }
+login = { keyed = true, algorithm = "lazy-token-bucket", capacity = 3, rate = "1/60s" }
+many = { keyed = true, algorithm = "lazy-token-bucket", capacity = 1_000, rate = "1/60s" }
+all = { capacity = 100, rate = "1/60s" }
 "#;
 
 fn users() -> impl Iterator<Item = String> {
@@ -82,11 +66,7 @@ async fn two_workers_take_from_buckets_on_all_nodes_and_no_bucket_is_over() {
         all += judgement.allowed;
     }
     println!("{all} allowed, by node {allowed:?}");
-    eventually(SOON, async || {
-        let keys = fixture.bucket_keys().await;
-        if keys.is_empty() { Ok(()) } else { Err(keys) }
-    })
-    .await;
+    none_left(SOON, async || fixture.bucket_keys().await).await;
 }
 
 #[tokio::test]

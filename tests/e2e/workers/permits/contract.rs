@@ -1,4 +1,4 @@
-//! What `acquire` and a permit promise, on one server.
+//! The promises of `acquire` and of a permit, on one server.
 
 use std::time::Duration;
 
@@ -9,30 +9,12 @@ use topup_tests::{Cli, Redis, SOON, eventually};
 use super::super::fixture::{Fixture, patient};
 
 const CONFIG: &str = r#"
-[limit.gpu]
-keyed = true
-algorithm = "concurrency"
-limit = 2
-ttl = "1min"
-
-[limit.one]
-algorithm = "concurrency"
-limit = 1
-ttl = "1min"
-
-[limit.shadow]
-algorithm = "concurrency"
-limit = 1
-mode = "shadow"
-
-[limit.off]
-algorithm = "concurrency"
-limit = 1
-mode = "off"
-
-[limit.api]
-capacity = 10
-rate = "1/s"
+[limit]
+gpu = { keyed = true, algorithm = "concurrency", limit = 2, ttl = "1min" }
+one = { algorithm = "concurrency", limit = 1, ttl = "1min" }
+shadow = { algorithm = "concurrency", limit = 1, mode = "shadow" }
+off = { algorithm = "concurrency", limit = 1, mode = "off" }
+api = { capacity = 10, rate = "1/s" }
 "#;
 
 /// Acquires a permit that is there.
@@ -115,7 +97,7 @@ async fn permits_are_held_released_and_waited_for_in_order() {
     eventually(SOON, async || waiting(&fixture.redis, "").await == 2).await;
     let text = Cli::new(&["status"]).redis(&fixture.redis).run().await.stdout;
     assert!(text.contains("one: 1 of 1 permits held; 2 waiters"), "{text}");
-    fixture.reload(&CONFIG.replacen("limit = 1\nttl", "limit = 3\nttl", 1)).await;
+    fixture.reload(&CONFIG.replacen("limit = 1, ttl", "limit = 3, ttl", 1)).await;
     let mut three = vec![held];
     for waiter in waiters {
         three.push(waiter.await.unwrap());
@@ -189,25 +171,11 @@ async fn tokens_and_permits_are_not_mixed_up_and_modes_and_pauses_hold() {
 }
 
 const SHORT: &str = r#"
-[limit.error]
-algorithm = "concurrency"
-limit = 4
-ttl = "500ms"
-
-[limit.allow]
-algorithm = "concurrency"
-limit = 4
-on_outage = "allow"
-
-[limit.deny]
-algorithm = "concurrency"
-limit = 4
-on_outage = "deny"
-
-[limit.local]
-algorithm = "concurrency"
-limit = 4
-on_outage = "local"
+[limit]
+error = { algorithm = "concurrency", limit = 4, ttl = "500ms" }
+allow = { algorithm = "concurrency", limit = 4, on_outage = "allow" }
+deny = { algorithm = "concurrency", limit = 4, on_outage = "deny" }
+local = { algorithm = "concurrency", limit = 4, on_outage = "local" }
 "#;
 
 #[tokio::test]

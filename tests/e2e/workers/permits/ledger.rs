@@ -67,8 +67,8 @@ impl Ledger {
         sums.max().unwrap_or(0)
     }
 
-    /// Pairs of permits of which the later asked for came first, though it was asked for more than `apart` later: the
-    /// number of pairs, and the longest time by which one overtook another.
+    /// The number of pairs of permits in the wrong order, and the longest time by which one overtook another. In such a
+    /// pair, the permit that came first was asked for more than `apart` later.
     pub(super) fn overtaken(&self, apart: u64) -> (usize, u64) {
         let mut by_asked: Vec<Held> = self.all().collect();
         by_asked.sort_unstable_by_key(|held| held.asked);

@@ -20,7 +20,7 @@ const PACE: Pace = Pace { n: 1, p: 1_000_000 };
 /// Long after now.
 const FULL_AT: u64 = 1 << 52;
 /// Generous, for a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Appends commands, and returns their number of replies.
 type Ask = fn(&mut Vec<u8>) -> usize;
@@ -41,7 +41,7 @@ impl Request for Asked {
 /// A request and its answer to come.
 fn asking(ask: Ask) -> (Asked, impl Future<Output = RedisResult<Reply>>) {
     let (sender, receiver) = oneshot::channel();
-    (Asked(ask, sender), async { timeout(PATIENCE, receiver).await.unwrap().unwrap() })
+    (Asked(ask, sender), async { timeout(TIMEOUT, receiver).await.unwrap().unwrap() })
 }
 
 #[tokio::test]

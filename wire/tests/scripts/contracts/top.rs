@@ -45,7 +45,7 @@ async fn keys_are_summed_bounded_and_forgotten() {
         redis.ask::<u64>(&["ZREM", &slice, "sha1:522b276a356bdf39"]).await;
     }
 
-    // More keys than a slice holds. What is dropped is said to be missing.
+    // More keys than a slice holds. Dropped takes are said to be missing.
     let conn = &mut redis.connection;
     let mut all = 0;
     for i in 0..50_u64 {

@@ -1,4 +1,4 @@
-//! Bounds of the laws: whole numbers over the instants and counts of admitted takes, and nothing else.
+//! Bounds of the laws, computed in whole numbers from the instants and counts of admitted takes alone.
 
 /// Law 1 and law 2 over one bucket's admissions, of n tokens every p µs.
 ///

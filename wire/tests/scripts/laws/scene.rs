@@ -21,8 +21,8 @@ pub(crate) struct Scene {
     pub(crate) limit: Limit,
     /// µs that have been made to pass.
     pub(crate) passed: i64,
-    /// Slips so far. Tokens fall on whole µs from a fixed instant on. A bucket that is moved by other than whole spans
-    /// of its rate may have its next token a µs earlier or later, which is one slip.
+    /// Slips so far. Tokens fall on whole µs from a fixed instant on. A bucket may be moved by other than whole spans of
+    /// its rate. Its next token may then fall a µs earlier or later, which is one slip.
     pub(crate) slips: u64,
 }
 

@@ -1,4 +1,4 @@
--- Several limits, all or nothing, as articles write it: each looked at first, then each written.
+-- Several limits, all or nothing, as articles write it. The script looks at each limit first, then writes each.
 -- KEYS  1 and on: states
 -- ARGV  1 count, then of each: kind, capacity, and tokens a second or window in ms
 local time = redis.call('TIME')

@@ -126,7 +126,7 @@ impl World {
             ids.push((KEYS.choose(rng).unwrap(), format!("x{}-{places}", ids.len()), places));
             vec![ids.last().unwrap().clone()]
         } else {
-            // Of both keys in one call, as a worker renews them.
+            // Permits of both keys in one call, as a worker renews them.
             let first = ids.len().saturating_sub(12);
             let count = rng.random_range(1..=4);
             let mut chosen: Vec<_> = (0..count).map(|_| ids[first..].choose(rng).unwrap().clone()).collect();

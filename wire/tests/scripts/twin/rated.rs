@@ -8,7 +8,7 @@ use topup_wire::{
     scripts::number_at_rest,
 };
 
-use super::script_only::{Kept, agree};
+use super::script_only::{Kept, agree, agree_under_schedules};
 use crate::{
     generators::{any_size, capacity, packed_rate, rate},
     server::Content,
@@ -18,16 +18,19 @@ use crate::{
 #[tokio::test]
 async fn the_lazy_token_bucket_does_what_its_twin_does() {
     agree::<LazyBucket>().await;
+    agree_under_schedules::<LazyBucket>().await;
 }
 
 #[tokio::test]
 async fn gcra_does_what_its_twin_does() {
     agree::<AtRest>().await;
+    agree_under_schedules::<AtRest>().await;
 }
 
 #[tokio::test]
 async fn the_leaky_bucket_does_what_its_twin_does() {
     agree::<LeakyBucket>().await;
+    agree_under_schedules::<LeakyBucket>().await;
 }
 
 /// Any capacity and any rate.

@@ -1,17 +1,13 @@
-//! Changes that a schedule makes without a daemon: the scripts and their twin obey them alike.
+//! Changes that a schedule makes without a daemon: the scripts and their twin follow them alike.
 
 use rand::{RngExt, rngs::StdRng};
-use topup_twin::{AtRest, LazyBucket, LeakyBucket};
 use topup_wire::{
     bucket::Operation,
     limit::{Schedule, ScheduledChange, Supply, Terms},
     scripts::Look,
 };
 
-use super::{
-    script_only::agree_under_schedules,
-    world::{MEMBERS, World},
-};
+use super::world::{MEMBERS, World};
 use crate::{
     generators::{
         FAR, any_size, capacity, charge, count, limit, on_change, packed_rate, seeds, some_time,
@@ -24,22 +20,7 @@ const WORLDS: u64 = 90;
 const STEPS: usize = 100;
 
 #[tokio::test]
-async fn the_lazy_token_bucket_obeys_a_schedule() {
-    agree_under_schedules::<LazyBucket>().await;
-}
-
-#[tokio::test]
-async fn gcra_obeys_a_schedule() {
-    agree_under_schedules::<AtRest>().await;
-}
-
-#[tokio::test]
-async fn the_leaky_bucket_obeys_a_schedule() {
-    agree_under_schedules::<LeakyBucket>().await;
-}
-
-#[tokio::test]
-async fn token_buckets_obey_a_schedule() {
+async fn token_buckets_follow_a_schedule() {
     let mut redis = Redis::start().await;
     for (_seed, mut rng) in seeds(WORLDS) {
         let mut first = limit(1, "1/s");

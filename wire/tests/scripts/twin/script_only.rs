@@ -1,4 +1,4 @@
-//! The algorithms that need nothing but their script: each against its twin, all in the same way.
+//! Each algorithm that only scripts take from, against its twin.
 
 use rand::{RngExt, rngs::StdRng};
 use topup_twin::{Record, State};

@@ -1,4 +1,4 @@
-//! Takes from several buckets at once, of several algorithms, as if each were asked in turn and all were one step.
+//! Takes from several buckets of several algorithms in one step, compared with takes from each in turn.
 
 use std::time::Duration;
 
