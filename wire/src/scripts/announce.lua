@@ -3,8 +3,8 @@
 -- ARGV  1 most limits in the change log  2... names of the limits that have changed; none for all limits
 -- Reply the new generation: at least the instant of Redis in ms. A generation after a flush is therefore a later one.
 --       The change log has the limits that have changed, each by the generation of its last change. Its member ' since'
---       has the generation after which all changes are in it, and ' last' the generation of the last one. A change of all
---       limits leaves no log.
+--       has the generation after which all changes are in it, and ' last' the generation of the last one. A change of
+--       all limits leaves no log.
 assert(#KEYS == 2 and #ARGV >= 1, 'announce takes 2 keys, a number and names')
 local log, most = KEYS[2], tonumber(ARGV[1])
 local t = redis.call('TIME')
