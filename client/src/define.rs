@@ -62,7 +62,7 @@ impl Client {
     /// ```
     ///
     /// - When this returns, the limit is in force. Other clients find it at once.
-    /// - The same terms again renew the limit. That is cheap: call it well before the limit expires, from any process.
+    /// - The same terms again renew the limit. A renewal is cheap. Renew a limit well before it expires, from any process.
     /// - Other terms change the limit. All clients change over at one instant, and tokens stay as
     ///   [`on_change`](crate::Terms::on_change) says. A change of the capacity or rate of a token bucket takes 0.75 s.
     /// - A limit that nobody renews ends: its takes fail with [`Error::UnknownLimit`], and a daemon removes its keys.
@@ -72,10 +72,12 @@ impl Client {
     /// `topupd acl` prints them.
     ///
     /// # Errors
-    /// [`Error::InvalidLimit`], [`Error::InvalidName`], [`Error::InvalidOwner`] and [`Error::InvalidExpiry`] for wrong
-    /// values; [`Error::DefinedByOther`] and [`Error::OfConfig`] for a limit of somebody else; [`Error::TooManyDefined`];
-    /// [`Error::MayNotDefine`]; and errors of Redis, after which the call may be repeated. It waits for Redis for the
-    /// client's deadline and 2.5 s more. Nothing stops a change that has begun: it goes on if the caller does not wait.
+    /// - [`Error::InvalidLimit`], [`Error::InvalidName`], [`Error::InvalidOwner`] and [`Error::InvalidExpiry`] for wrong
+    ///   values.
+    /// - [`Error::DefinedByOther`] and [`Error::OfConfig`] for a limit of another owner or of a config.
+    /// - [`Error::TooManyDefined`], [`Error::MayNotDefine`] and [`Error::DefinitionContested`].
+    /// - Errors of Redis, after which the call may be repeated. It waits for the client's deadline and 2.5 s more. A change that
+    ///   has begun goes on if the caller does not wait.
     pub fn define(&self, name: impl Into<String>, terms: CodeTerms) -> Define {
         let (client, name) = (self.clone(), name.into());
         Define { client, name, terms, owner: OWNER.to_owned(), expires_in: EXPIRES_IN }
@@ -112,13 +114,13 @@ impl Client {
 // === impl Define ===
 
 impl Define {
-    /// The owner: a name of 1 to 64 of the characters `A-Z a-z 0-9 . _ -`, such as that of the service; `code` unless set.
+    /// The owner, `code` unless set. Its name has 1 to 64 of the characters `A-Z a-z 0-9 . _ -`.
     /// No other owner changes or ends the limit.
     pub fn owner(self, owner: impl Into<String>) -> Self {
         Self { owner: owner.into(), ..self }
     }
 
-    /// The time after which the limit ends unless it is renewed: 1 s to 366 days; a day unless set. A renewal brings no end
+    /// The time after which the limit ends unless it is renewed, 1 s to 366 days. A day unless set. A renewal brings no end
     /// nearer: [`undefine`](Client::undefine) does.
     pub fn expires_in(self, expires_in: Duration) -> Self {
         Self { expires_in, ..self }

@@ -23,6 +23,7 @@ mod incidents;
 mod keys;
 mod lazy;
 mod leases;
+mod many_defined;
 mod million_plans;
 mod namespaces;
 mod network;

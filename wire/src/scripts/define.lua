@@ -5,7 +5,8 @@
 --       0 done: the definition was there  1 done: it is new, or a change of it was not announced
 --       2 another owner has it  3 a config has the limit: owner, where one claims it  4 there are too many
 --       5 another owner's has ended, and its keys are still to be removed  6 there is none
---       'hold' begins or renews, and brings no end nearer. 'change' notes that a change is under way, until 'done'. 'end' lets it end now.
+--       'hold' begins or renews, and brings no end nearer. 'change' notes that a change is under
+--       way, until 'done'. 'end' lets it end now.
 -- Laws  8. A definition takes no limit from a config, and none from another owner.
 assert(#KEYS == 4 and #ARGV == 5, 'define takes 4 keys, an operation, 2 names, a time and a number')
 local definitions, ends, registry, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
