@@ -166,10 +166,14 @@ impl MultiDecision {
         Ok(Self { limits: limits.collect() })
     }
 
-    /// Decides in one step; `None` when a limit has changed since it was read, and nothing was done.
+    /// Decides in one step; `None` when a limit has parts, or has changed since it was read, and nothing was done.
     async fn by_one_script(client: &Handle, takes: &[BucketTake]) -> Result<Option<Self>, Error> {
         let shared = client.shared();
         let published = published(takes).await?;
+        if published.iter().any(|limit| limit.limit.algorithm.has_parts()) {
+            // Two keys may have one part, of which no peek tells what another take leaves.
+            return Ok(None);
+        }
         let takes =
             takes.iter().zip(&published).map(|(take, limit)| (take, limit, limit.mode(take.entry.key())));
         let parts = takes.clone().filter(|(.., mode)| *mode != Mode::Off).map(|(take, limit, mode)| {

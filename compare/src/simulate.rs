@@ -5,7 +5,10 @@ use std::{collections::HashMap, fmt::Write};
 use anyhow::{bail, ensure};
 use serde::Serialize;
 use topup_lab::clock::{Micros, SECOND};
-use topup_twin::{Bucket, FixedWindow, LazyBucket, LeakyBucket, Record, SlidingCounter, SlidingLog, State};
+use topup_twin::{
+    Bucket, FairShares, FixedWindow, LazyBucket, LeakyBucket, Record, ShareTerms, SlidingCounter, SlidingLog,
+    State,
+};
 use topup_wire::{
     bucket::Operation,
     limit::{Algorithm, Limit, Schedule, Supply},
@@ -94,6 +97,7 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
         Algorithm::FixedWindow => scripted::<FixedWindow>(&limit, &record, trace),
         Algorithm::SlidingWindow => scripted::<SlidingLog>(&limit, &record, trace),
         Algorithm::SlidingCounter => scripted::<SlidingCounter>(&limit, &record, trace),
+        Algorithm::FairShares => shared(&limit, record, trace),
         // Refused above.
         Algorithm::Concurrency => Vec::new(),
     };
@@ -102,6 +106,16 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
 
 fn scripted<S: State>(limit: &Limit, record: &Record, trace: &Trace) -> Vec<Settled> {
     decide(limit, trace, |state: &mut Option<S>, operation, now| S::settle(record, state, operation, now))
+}
+
+/// The replies of a limit whose keys borrow from each other.
+fn shared(limit: &Limit, record: Record, trace: &Trace) -> Vec<Settled> {
+    let (terms, mut state) = (ShareTerms::new(limit, record), None);
+    let mut take = |entry: &crate::replay::trace::Entry| {
+        let (key, take) = (&trace.keys[entry.key as usize], Operation::Take(entry.count.into()));
+        FairShares::settle(&terms, &mut state, key, take, BEGIN + entry.at, None)
+    };
+    trace.entries.iter().map(&mut take).collect()
 }
 
 /// The replies to all takes, in order.

@@ -109,12 +109,15 @@ impl Fixture {
     /// Returns when the daemon has looked at every bucket since its start, as its log says.
     ///
     /// # Errors
-    /// When it has not in time.
+    /// When it has not in time, or has ended.
     pub async fn ready(&mut self) -> anyhow::Result<()> {
         let daemon = self.daemon()?;
         let looks = async {
             while !daemon.has_logged("ready: ")? {
-                sleep(LOOK_EVERY).await;
+                tokio::select! {
+                    error = daemon.failure() => return Err(error),
+                    () = sleep(LOOK_EVERY) => {}
+                }
             }
             anyhow::Ok(())
         };

@@ -6,6 +6,7 @@
 mod apply;
 mod bucket;
 mod counter;
+mod fair_shares;
 mod fixed_window;
 mod junk;
 mod lazy_token_bucket;
@@ -23,6 +24,7 @@ mod token_bucket;
 pub use apply::State;
 pub use bucket::Bucket;
 pub use counter::{Counter, band_offset};
+pub use fair_shares::{FairShares, ShareFault, SharePart, ShareTerms};
 pub use fixed_window::FixedWindow;
 pub use junk::JUNK;
 pub use lazy_token_bucket::LazyBucket;

@@ -2,7 +2,11 @@
 //!
 //! Redis 7.0 knows keys that a user may only read (`%R~`).
 
-use crate::{keyspace::PERMIT_LETTERS, limit::Algorithm, namespace::Namespace};
+use crate::{
+    keyspace::{FAIR_SHARES_LETTER, PERMIT_LETTERS},
+    limit::Algorithm,
+    namespace::Namespace,
+};
 
 /// A kind of Redis user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +53,7 @@ impl Role {
         let prefix = namespace.as_str();
         // A bucket's key may hold anything. No key of a record or a heartbeat has a brace behind the first.
         let letters = Algorithm::ALL.map(crate::keyspace::letter).into_iter().chain(PERMIT_LETTERS);
-        let letters: String = letters.collect();
+        let letters: String = letters.chain([FAIR_SHARES_LETTER]).collect();
         let keys: Vec<String> = match self {
             Self::Worker => [
                 &format!("~{prefix}:{{*}}:[{letters}]:*")[..],

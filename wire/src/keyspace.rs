@@ -14,6 +14,7 @@
 //! topup:{user:3}:c:alice   string  under sliding-counter
 //! topup:{api:0}:holds      zset    open holds that are put back if nobody settles them, scored by the end of their time
 //! topup:{api:0}:settled:ID string  a hold that was settled a moment ago: its tokens that were not charged
+//! topup:{api:0}:h:         hash    under fair-shares: the total, and each part of the limit
 //! topup:{gpu:0}:p:alice    zset    under concurrency: holders of permits, scored by the instant until which they hold
 //! topup:{gpu:0}:q:alice    zset    its waiters, scored by their turn
 //! topup:{gpu:0}:w:alice    zset    the same waiters, scored by the instant until which they count as alive
@@ -80,6 +81,9 @@ pub struct ShardKeys {
 /// The letters of permits in the keys of a shard: holders, the order of waiters, and their leases.
 pub(crate) const PERMIT_LETTERS: [char; 3] = ['p', 'q', 'w'];
 
+/// The letter of fair shares: one state has all parts of a limit.
+pub(crate) const FAIR_SHARES_LETTER: char = 'h';
+
 /// The letter of an algorithm in the keys of its states.
 pub(crate) const fn letter(algorithm: Algorithm) -> char {
     match algorithm {
@@ -91,6 +95,7 @@ pub(crate) const fn letter(algorithm: Algorithm) -> char {
         Algorithm::SlidingWindow => SLIDING_WINDOW_LETTER as char,
         Algorithm::SlidingCounter => SLIDING_COUNTER_LETTER as char,
         Algorithm::Concurrency => PERMIT_LETTERS[0],
+        Algorithm::FairShares => FAIR_SHARES_LETTER,
     }
 }
 
@@ -290,6 +295,11 @@ impl ShardKeys {
         // Every take comes here. Concatenation is faster than formatting.
         let mut letters = [0; 4];
         [self.shard.as_str(), letter(algorithm).encode_utf8(&mut letters), ":", member].concat()
+    }
+
+    /// The key in which the state of `member` is kept. Under fair shares, it is that of all members.
+    pub(crate) fn stored(&self, algorithm: Algorithm, member: &str) -> String {
+        self.state(algorithm, if algorithm.has_parts() { "" } else { member })
     }
 
     /// The open holds of the shard that are remembered.

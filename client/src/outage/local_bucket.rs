@@ -38,8 +38,7 @@ impl Share {
     /// The share of one of `workers` workers. A calendar quota has no rate, so its share is not refilled. Windows count as
     /// their slowest rule does: its tokens, spread over its length.
     pub(crate) fn of(limit: &Limit, workers: u64) -> Self {
-        let workers = workers.max(1);
-        let Pace { n, p } = match limit.terms.supply {
+        let pace = match limit.terms.supply {
             Supply::Windows(windows) => {
                 let paces =
                     windows.rules().iter().map(|rule| Pace { n: rule.tokens().get(), p: rule.micros() });
@@ -51,7 +50,13 @@ impl Share {
             }
             supply => supply.pace(),
         };
-        let capacity = (limit.terms.capacity.get() / workers).max(1);
+        Self::new(limit.terms.capacity.get(), pace, workers)
+    }
+
+    /// The share of one of `workers` workers in a bucket.
+    pub(crate) fn new(capacity: u64, Pace { n, p }: Pace, workers: u64) -> Self {
+        let workers = workers.max(1);
+        let capacity = (capacity / workers).max(1);
         Self { capacity, per_micro: n, token: u128::from(p.max(1)) * u128::from(workers) }
     }
 }

@@ -137,16 +137,26 @@ impl BucketEntry {
         buckets.get(self.local_name(), self, now, || self.local_bucket(published, workers, now, handle));
     }
 
+    /// The name of the local bucket: keys of one part have one.
     fn local_name(&self) -> Name {
-        (*self.name(), self.key().map(SmolStr::new))
+        let published = self.limit().last();
+        let part = published.as_ref().and_then(|published| published.limit.parts.of(self.key()?));
+        (*self.name(), part.or(self.key()).map(SmolStr::new))
     }
 
     fn local_bucket(&self, published: &Published, workers: u64, now: Micros, handle: &Handle) -> LocalBucket {
-        let (capacity, pace) = (published.limit.terms.capacity.get(), published.terms.pace);
+        let part = self.key().and_then(|key| published.limit.part_of(key));
+        let (capacity, pace) = match &part {
+            Some(part) => (part.capacity, part.pace),
+            None => (published.limit.terms.capacity.get(), published.terms.pace),
+        };
         let headroom = self.full_at(published, handle).saturating_sub(now);
         let missing = (u128::from(headroom) * u128::from(pace.n)).div_ceil(u128::from(pace.p.max(1)));
         let tokens = capacity.saturating_sub(u64::try_from(missing).unwrap_or(u64::MAX));
-        let share = Share::of(&published.limit, workers);
+        let share = match part {
+            Some(_) => Share::new(capacity, pace, workers),
+            None => Share::of(&published.limit, workers),
+        };
         LocalBucket::new(share, tokens, capacity, now)
     }
 

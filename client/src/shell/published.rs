@@ -64,8 +64,10 @@ impl Published {
             // No take is of permits: each is more than a bucket holds.
             capacity: if limit.algorithm.has_permits() { 0 } else { limit.terms.capacity.get() },
             kind,
-            // Neither in windows nor by ticks.
-            foreseen: !limit.algorithm.has_windows() && (limit.catch_up || pace.n == 0),
+            // Neither in windows nor by ticks, nor of loans.
+            foreseen: !limit.algorithm.has_windows()
+                && !limit.algorithm.has_parts()
+                && (limit.catch_up || pace.n == 0),
             lease: limit.lease.map(|lease| LeaseTerms { max: lease.max(), ttl: micros(lease.ttl()) }),
             change: limit.schedule.first_at().map(|at| ChangeAhead { at, full_by: limit.schedule.full_by() }),
         };

@@ -160,11 +160,11 @@ impl Shared {
         }
     }
 
-    /// The supply of tokens of the limit `name`, if it is known without Redis.
+    /// The supply of tokens of a bucket of the limit `name`, if it is known without Redis and the same for each.
     #[cfg(feature = "tower")]
     pub(crate) fn supply(&self, name: &str) -> Option<Supply> {
         let published = self.limits.find(name)?.current(self.control.epoch())?;
-        Some(published.limit.terms.supply)
+        published.limit.parts.is_empty().then_some(published.limit.terms.supply)
     }
 }
 

@@ -195,7 +195,7 @@ impl Daemon {
         ready(scripts::drop_record(&mut self.redis, &keys))?;
         self.sweep(&keys)?;
         let mut node = self.redis.clone();
-        for algorithm in Algorithm::WITH_PERMITS {
+        for algorithm in Algorithm::EVERY {
             ready(scripts::sweep_states(&mut self.redis, &mut node, &name, algorithm, 0))?;
         }
         Ok(())

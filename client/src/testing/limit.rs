@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Holds, Lease, MOST_PERMITS, Mode, OnAbandon, OnChange, OnOutage, Percent, PermitTtl,
-    Rate, Rule, Windows,
+    Algorithm, Capacity, Holds, Lease, MOST_PERMITS, Mode, OnAbandon, OnChange, OnOutage, Parts, Percent,
+    PermitTtl, Rate, Rule, Windows,
 };
 
 use super::spec::{Filling, Spec, text};
@@ -74,6 +74,24 @@ impl Limit {
             _ => Err(format!("a limit is of 1 to {MOST_PERMITS} permits, not {limit}")),
         });
         Self(ttl.and_then(|ttl| Spec::new(Algorithm::Concurrency, limit, Filling::Permits(ttl))))
+    }
+
+    /// Tokens that are divided by weight among keys, each of which borrows what others leave: `[("acme", 3), ("*", 1)]`.
+    /// `*` is all keys without a weight of their own. Keyed.
+    pub fn fair_shares<'p>(
+        capacity: u64,
+        rate: &str,
+        weights: impl IntoIterator<Item = (&'p str, u64)>,
+    ) -> Self {
+        let parts = Parts::new(weights.into_iter().map(|(name, weight)| (name.to_owned(), weight)));
+        Self::rated(Algorithm::FairShares, capacity, rate).and_then(|mut spec| {
+            spec.parts = parts.map_err(text)?;
+            spec.keyed = true;
+            if let Filling::Rate(rate) = spec.supply {
+                spec.parts.under(spec.capacity, rate.pace()).map_err(text)?;
+            }
+            Ok(spec)
+        })
     }
 
     /// A token bucket that is filled to `capacity` at the start and `every` so long after it.
@@ -158,8 +176,9 @@ impl Limit {
         self.and_then(|mut spec| {
             let at = u64::try_from(after.as_micros()).map_err(text)?;
             let change = (at, Capacity::new(capacity).map_err(text)?, rate.parse::<Rate>().map_err(text)?);
-            if !matches!(spec.supply, Filling::Rate(_)) || !spec.catch_up {
-                return Err("only a limit with a rate and catch-up has a schedule here".to_owned());
+            if !matches!(spec.supply, Filling::Rate(_)) || !spec.catch_up || !spec.parts.is_empty() {
+                return Err("only a limit with a rate and catch-up, and without parts, has a schedule here"
+                    .to_owned());
             }
             if spec.schedule.last().map_or(0, |last| last.0) >= at || spec.schedule.len() >= 6 {
                 return Err("a schedule has six changes at most, each later than the one before".to_owned());

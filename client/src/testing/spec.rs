@@ -3,8 +3,8 @@
 use std::{fmt::Display, time::Duration};
 
 use topup_wire::limit::{
-    Algorithm, Capacity, Holds, Lease, Limit as Published, LimitName, OnChange, OnOutage, Period, PermitTtl,
-    Rate, Rollout, Schedule, ScheduledChange, Supply, Terms, Windows,
+    Algorithm, Capacity, Holds, Lease, Limit as Published, LimitName, OnChange, OnOutage, Parts, Period,
+    PermitTtl, Rate, Rollout, Schedule, ScheduledChange, Supply, Terms, Windows,
 };
 
 /// The refill period of limits without catch-up, unless set: as that of the daemon.
@@ -24,6 +24,7 @@ pub(super) struct Spec {
     pub(super) rollout: Rollout,
     pub(super) on_outage: Option<OnOutage>,
     pub(super) holds: Holds,
+    pub(super) parts: Parts,
     /// Changes by the time from the start.
     pub(super) schedule: Vec<(u64, Capacity, Rate)>,
 }
@@ -54,6 +55,7 @@ impl Spec {
             rollout: Rollout::default(),
             on_outage: None,
             holds: Holds::default(),
+            parts: Parts::default(),
             schedule: Vec::new(),
         })
     }
@@ -97,6 +99,7 @@ impl Spec {
             rollout: self.rollout,
             on_outage: self.on_outage,
             holds: self.holds,
+            parts: self.parts.clone(),
             schedule: Schedule::new(ahead.filter(|change| change.at > now)),
             ..Published::plain(name, self.algorithm, Terms { capacity, supply })
         }

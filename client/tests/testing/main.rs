@@ -10,5 +10,6 @@ mod laws;
 mod permits;
 mod real;
 mod seeds;
+mod shares;
 mod twin;
 mod waits;

@@ -153,6 +153,7 @@ impl Define {
             Algorithm::Concurrency => {
                 Err(Failure::Usage(anyhow!("permits are defined in a config or by a program")))
             }
+            Algorithm::FairShares => Err(Failure::Usage(anyhow!("parts are defined in a config"))),
         }?;
         let terms = terms.on_change(self.on_change);
         Ok(if self.keyed { terms.keyed() } else { terms })

@@ -6,7 +6,7 @@ use topup_wire::{counts::Count, namespace::Namespace};
 
 use super::table::{Table, printable};
 use crate::{
-    report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, PauseRow, Problem, StatusReport},
+    report::{CandidateRow, DaemonRow, LimitRow, OwnerRow, PartRow, PauseRow, Problem, StatusReport},
     text::{counted, length},
 };
 
@@ -67,6 +67,7 @@ pub(super) fn render(report: &StatusReport) -> String {
         lines.extend(findings);
     }
     lines.extend(report.limits.iter().flat_map(trial));
+    lines.extend(report.limits.iter().flat_map(parts));
     lines.extend(report.limits.iter().flat_map(most_denied));
     lines.join("\n")
 }
@@ -108,6 +109,17 @@ fn pause(row: &PauseRow) -> String {
     let key = key.as_ref().map(|key| format!(" key {key:?}")).unwrap_or_default();
     let left = length(Duration::from_millis(*left_ms as u64));
     format!("{limit}{key}: paused until {until}, for {left} from now")
+}
+
+/// The lines about the parts of a limit with fair shares.
+fn parts(row: &LimitRow) -> Vec<String> {
+    let Some(parts) = row.parts.as_ref().filter(|parts| !parts.is_empty()) else { return Vec::new() };
+    let mut table = Table::new(&["part"], &["weight", "capacity", "tokens", "lent"]);
+    for PartRow { part, weight, capacity, tokens, lent } in parts {
+        let figures = [weight, capacity, tokens, lent].map(ToString::to_string);
+        table.row([printable(part)].into_iter().chain(figures));
+    }
+    vec![String::new(), format!("{}: parts", row.name), table.render()]
 }
 
 /// The line about permits that are held.

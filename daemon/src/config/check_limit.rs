@@ -7,7 +7,7 @@ use topup_wire::limit::{Algorithm, GCRA_BOUNDS, Holds, LimitName, Percent, Rollo
 use super::{
     diagnostics::Location,
     limit::{LimitConfig, ScheduleEntry, SupplyConfig},
-    plans,
+    parts, plans,
     raw_limit::RawLimit,
     raw_table::{Located, RawTable},
     warnings,
@@ -34,9 +34,14 @@ pub(super) fn check(
     check_lease(&raw, table);
     check_compare_percent(&raw, table);
     check_max_debt(&raw, table);
+    parts::check(&raw, table);
     let top_keys = top_keys(&raw, table);
     plans::check_keys(&raw.plans, &raw.keys, table);
-    let keyed = raw.keyed.is_some_and(|keyed| keyed.value);
+    let has_parts = value(raw.algorithm.as_ref()).is_some_and(Algorithm::has_parts);
+    if has_parts && raw.parts.is_none() {
+        return None;
+    }
+    let keyed = has_parts || raw.keyed.is_some_and(|keyed| keyed.value);
     let supply = match (&raw.rate, raw.refill, &raw.windows) {
         _ if raw.permits.is_some() => SupplyConfig::Permits(raw.permits.as_ref()?.value.ttl),
         (.., Some(windows)) => SupplyConfig::Windows(windows.value),
@@ -49,7 +54,7 @@ pub(super) fn check(
         SupplyConfig::Permits(_) => raw.permits.as_ref()?.value.limit,
         _ => raw.capacity?.value,
     };
-    let default_shards = if keyed { Shards::new(KEYED_SHARDS).ok()? } else { Shards::ONE };
+    let default_shards = if keyed && !has_parts { Shards::new(KEYED_SHARDS).ok()? } else { Shards::ONE };
     let limit = LimitConfig {
         name: name?,
         keyed,
@@ -71,6 +76,7 @@ pub(super) fn check(
         plans: raw.plans,
         keys: raw.keys.into_iter().map(|key| key.value).collect(),
         penalty: value(raw.penalty.as_ref()),
+        parts: raw.parts.map(|parts| parts.value).unwrap_or_default(),
         holds: Holds::new(
             value(raw.max_debt.as_ref()).unwrap_or(0),
             value(raw.on_abandon.as_ref()).unwrap_or_default(),
@@ -203,7 +209,8 @@ fn check_token_bucket(
 /// Reports keys that only a keyed limit may have.
 fn check_keyed(raw: &RawLimit, table: &RawTable<'_>) {
     // A wrong value of `keyed` is reported already, and may have meant true.
-    let is_unkeyed = if table.has("keyed") { value(raw.keyed.as_ref()) == Some(false) } else { true };
+    let has_parts = value(raw.algorithm.as_ref()).is_some_and(Algorithm::has_parts);
+    let is_unkeyed = if table.has("keyed") { value(raw.keyed.as_ref()) == Some(false) } else { !has_parts };
     for (key, problem) in [
         (
             "shards",

@@ -40,6 +40,8 @@ pub(super) enum Kind {
     Assigned(&'static [ConfigKey]),
     /// An instant, as a date of TOML or as a text.
     Instant,
+    /// Whole numbers up to this by any text.
+    Weights(u64),
 }
 
 // === impl ConfigKey ===

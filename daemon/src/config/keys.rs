@@ -4,8 +4,8 @@
 
 use topup_wire::limit::{Algorithm, MAX_TOKENS, MAX_WINDOW_TOKENS, Mode, OnAbandon, OnChange, OnOutage};
 
-use super::config_key::key;
 pub(super) use super::config_key::{ConfigKey, Kind};
+use super::{config_key::key, parts};
 
 /// The problem of a rate where the limit has none: in a schedule, or in a candidate.
 pub(super) const REFILL_HAS_NO_RATE: &str =
@@ -165,6 +165,8 @@ pub(super) const LIMIT: &[ConfigKey] = &[
         Kind::Table(REFILL),
         "Instants that fill every bucket, in place of `rate`; for `token-bucket`.",
     ),
+    parts::SHARE,
+    parts::PARTS,
     key("keyed", "keyed = true", Kind::Flag, "Whether there is one bucket for each key, or one for all.")
         .or("false"),
     key("algorithm", r#"algorithm = "token-bucket""#, Kind::Words(algorithms), "How takes are decided.")
@@ -363,7 +365,7 @@ const TIMEZONE: ConfigKey =
     key("timezone", r#"timezone = "Europe/Berlin""#, Kind::Text, "Time zone of `cron`.").or(r#""UTC""#);
 
 fn algorithms() -> Vec<&'static str> {
-    Algorithm::WITH_PERMITS.iter().map(|algorithm| algorithm.as_str()).collect()
+    Algorithm::EVERY.iter().map(|algorithm| algorithm.as_str()).collect()
 }
 
 fn on_change() -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 //! A checked limit.
 
 use topup_wire::limit::{
-    Algorithm, Assignment, Capacity, Holds, Lease, LimitName, OnChange, OnOutage, Penalty, Percent,
+    Algorithm, Assignment, Capacity, Holds, Lease, LimitName, OnChange, OnOutage, Parts, Penalty, Percent,
     PermitTtl, Plans, Rate, Rollout, Shards, TopKeys, Windows,
 };
 
@@ -71,6 +71,8 @@ pub struct LimitConfig {
     pub penalty: Option<Penalty>,
     /// Its debt, and the fate of abandoned holds.
     pub holds: Holds,
+    /// Its parts, which borrow from each other.
+    pub parts: Parts,
     /// Other terms and when they apply, in the order of the file.
     pub schedule: Vec<ScheduleEntry>,
 }

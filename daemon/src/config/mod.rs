@@ -18,6 +18,7 @@ mod instant;
 mod keys;
 mod limit;
 mod parse;
+mod parts;
 mod permits;
 mod plans;
 mod problem;

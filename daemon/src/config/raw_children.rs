@@ -67,6 +67,37 @@ impl<'t> RawTable<'t> {
         entries.iter().filter_map(open).collect()
     }
 
+    /// The entries of the table `key` by their names: whole numbers that `check` accepts. `None` if any is wrong.
+    pub(super) fn weights<E: Display>(
+        &self,
+        key: &str,
+        check: impl Fn(u64) -> Result<(), E>,
+    ) -> Option<Vec<(String, u64)>> {
+        self.assert_kind(key, |kind| matches!(kind, Kind::Weights(_)));
+        let (parent, value) = self.entry(key)?;
+        let Some(entries) = value.as_table() else {
+            return self.wrong_type(&parent, value, "a table", &self.example(key));
+        };
+        let weight = |(name, value): (&Spanned<std::borrow::Cow<'t, str>>, &'t Spanned<DeValue<'t>>)| {
+            let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
+            let whole = value.get_ref().as_integer();
+            let Some(whole) = whole.and_then(|whole| u64::from_str_radix(whole.as_str(), whole.radix()).ok())
+            else {
+                return self.wrong_type(
+                    &location,
+                    value.get_ref(),
+                    "a whole number above 0",
+                    "a weight such as 1",
+                );
+            };
+            let checked = check(whole).map(|()| (name.get_ref().clone().into_owned(), whole));
+            self.locate_value(location, checked).map(|weight| weight.value)
+        };
+        // Reads every one before it stops at a wrong one, so that all problems are reported.
+        let weights: Vec<Option<(String, u64)>> = entries.iter().map(weight).collect();
+        weights.into_iter().collect()
+    }
+
     /// The tables of the list `key`, in order.
     pub(super) fn tables(&self, key: &str, known: &'static [ConfigKey]) -> Vec<Self> {
         self.assert_kind(key, |kind| matches!(kind, Kind::Tables(_)));

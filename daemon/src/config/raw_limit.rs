@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use topup_wire::limit::{
-    Algorithm, Assignment, Capacity, Holds, HoldsError, Lease, Mode, OnAbandon, OnChange, OnOutage, Penalty,
-    Percent, Rate, Shards, TopKeys, Windows,
+    Algorithm, Assignment, Capacity, Holds, HoldsError, Lease, Mode, OnAbandon, OnChange, OnOutage, Parts,
+    Penalty, Percent, Rate, Shards, TopKeys, Windows,
 };
 
 use super::{
     candidate::{self, Candidate, OwnTerms},
     keys,
     limit::ScheduleEntry,
+    parts,
     permits::{self, PermitTerms},
     plans::{self, PlanConfig},
     raw_table::{Located, RawTable},
@@ -42,6 +43,7 @@ pub(super) struct RawLimit {
     pub(super) max_debt: Option<Located<u64>>,
     pub(super) on_abandon: Option<Located<OnAbandon>>,
     pub(super) hold_ttl: Option<Located<Duration>>,
+    pub(super) parts: Option<Located<Parts>>,
     pub(super) candidate: Option<Located<Candidate>>,
     pub(super) plans: Vec<PlanConfig>,
     pub(super) keys: Vec<Located<(String, Assignment)>>,
@@ -53,7 +55,7 @@ pub(super) struct RawLimit {
 impl RawLimit {
     /// Reads every key of `table`.
     pub(super) fn read(table: &RawTable<'_>) -> Self {
-        let written = table.text::<Algorithm>("algorithm");
+        let written = parts::algorithm(table, table.text::<Algorithm>("algorithm"));
         let is_misspelt = written.is_none() && table.has("algorithm");
         let algorithm = match &written {
             Some(written) => written.value,
@@ -75,14 +77,12 @@ impl RawLimit {
             rate: limit.rate.as_ref().map(|rate| rate.value),
             windows: limit.windows.as_ref().map(|windows| windows.value),
         };
+        let has_plans = !algorithm.has_permits() && !algorithm.has_parts();
         Self {
-            candidate: (!algorithm.has_permits()).then(|| candidate::read(table, algorithm, &own)).flatten(),
-            plans: if algorithm.has_permits() {
-                Vec::new()
-            } else {
-                plans::read_plans(table, algorithm, &own)
-            },
-            keys: if algorithm.has_permits() { Vec::new() } else { plans::read_keys(table) },
+            parts: if is_misspelt { None } else { parts::read(table, algorithm) },
+            candidate: has_plans.then(|| candidate::read(table, algorithm, &own)).flatten(),
+            plans: if has_plans { plans::read_plans(table, algorithm, &own) } else { Vec::new() },
+            keys: if has_plans { plans::read_keys(table) } else { Vec::new() },
             compare_percent: table.whole("compare_percent", Percent::new),
             keyed: table.flag("keyed"),
             top_keys: table.whole("top_keys", TopKeys::new),

@@ -69,6 +69,7 @@ fn kind(key: &ConfigKey) -> String {
         Kind::Tables(_) => "list of tables".to_owned(),
         Kind::Limits(_) | Kind::Plans(_) => "tables".to_owned(),
         Kind::Assigned(_) => "texts or tables".to_owned(),
+        Kind::Weights(most) => format!("1 to {most} each"),
         Kind::Instant => "date".to_owned(),
     }
 }

@@ -49,6 +49,9 @@ fn value(key: &ConfigKey) -> Value {
             json!({ "type": "object", "additionalProperties": { "oneOf": [text, table(keys)] } })
         }
         Kind::Instant => json!({}),
+        Kind::Weights(most) => {
+            json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 1, "maximum": most } })
+        }
         Kind::Limits(keys) => {
             json!({ "type": "object", "propertyNames": { "pattern": keys::NAME }, "additionalProperties": limit(keys) })
         }

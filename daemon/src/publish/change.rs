@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use topup_wire::{
     claims::Fingerprint,
-    limit::{LimitName, Penalty, Plans},
+    limit::{LimitName, Parts, Penalty, Plans},
 };
 
 use crate::config::{Candidate, Config, LimitConfig, PlanConfig, ScheduleEntry, SupplyConfig};
@@ -86,7 +86,7 @@ fn arrow(((old_key, from), (new_key, to)): ((&'static str, String), (&'static st
 }
 
 /// Every key of a limit with its value, as text.
-fn described(limit: &LimitConfig) -> [(&'static str, String); 21] {
+fn described(limit: &LimitConfig) -> [(&'static str, String); 22] {
     [
         ("capacity", limit.capacity.to_string()),
         supply(&limit.supply),
@@ -112,6 +112,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 21] {
         ("top_keys", limit.top_keys.to_string()),
         ("plan", limit.plans.iter().map(plan).collect::<Vec<_>>().join("; ")),
         ("keys", keys(limit)),
+        ("parts", parts(&limit.parts)),
         ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
         ("max_debt", limit.holds.max_debt().to_string()),
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
@@ -122,6 +123,15 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 21] {
 
 fn plan((name, terms): &PlanConfig) -> String {
     format!("{name} {}", candidate(terms))
+}
+
+/// The parts of a limit by weight.
+pub(super) fn parts(parts: &Parts) -> String {
+    if parts.is_empty() {
+        return "none".to_owned();
+    }
+    let all: Vec<String> = parts.iter().map(|(name, weight)| format!("{name:?} {weight}")).collect();
+    all.join(" ")
 }
 
 /// The assignments of a limit: as many as there are, and their hash.

@@ -1,8 +1,8 @@
 //! The desired limits: those of a config, as they are to be published at an instant.
 
 use topup_wire::limit::{
-    Algorithm, Holds, Lease, Limit, LimitName, Percent, Plans, Rollout, Schedule, ScheduledChange, Supply,
-    Terms, TopKeys,
+    Algorithm, Holds, Lease, Limit, LimitName, Parts, Percent, Plans, Rollout, Schedule, ScheduledChange,
+    Supply, Terms, TopKeys,
 };
 
 use crate::config::{Candidate, Config, LimitConfig, SupplyConfig};
@@ -68,6 +68,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         plans: limit.plans(),
         penalty: limit.penalty,
         holds: limit.holds,
+        parts: limit.parts.clone(),
     };
     let without_trials = Limit {
         rollout: Rollout::default(),
@@ -78,6 +79,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         plans: Plans::default(),
         penalty: None,
         holds: Holds::default(),
+        parts: Parts::default(),
         ..own.clone()
     };
     // The same limit with other terms.
@@ -119,7 +121,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
 }
 
 /// The changes `ahead` of a limit with `terms`, where scripts can follow them without a daemon. Without catch-up, only a
-/// daemon brings tokens.
+/// daemon brings tokens, and parts are divided anew by a daemon.
 fn schedule_of(
     algorithm: Algorithm,
     catch_up: bool,
@@ -127,7 +129,7 @@ fn schedule_of(
     ahead: &[(u64, Terms)],
     of: impl Fn(Terms) -> Terms,
 ) -> Schedule {
-    if algorithm == Algorithm::TokenBucket && !catch_up {
+    if algorithm == Algorithm::TokenBucket && !catch_up || algorithm.has_parts() {
         return Schedule::NONE;
     }
     let changes = ahead.iter().filter_map(|(at, later)| {

@@ -7,7 +7,7 @@ use topup_wire::{
     scripts::FREEZE,
 };
 
-use super::{note::instant, preview::Effect};
+use super::{change::parts, note::instant, preview::Effect};
 
 /// A key of a limit, with its value before and after.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -58,6 +58,9 @@ fn fate(from: &Limit, to: &Limit) -> Option<&'static str> {
     if from.shards != to.shards {
         return Some("whose key moves to another shard begin anew, and full");
     }
+    if from.parts != to.parts && from.terms == to.terms {
+        return Some("keep their tokens, up to the new parts");
+    }
     if from.terms == to.terms {
         return None;
     }
@@ -84,7 +87,7 @@ fn is_frozen_first(from: &Limit, to: &Limit) -> bool {
 }
 
 /// Every key of a published limit with its value.
-fn described(limit: &Limit) -> [(&'static str, String); 14] {
+fn described(limit: &Limit) -> [(&'static str, String); 15] {
     let schedule = limit.schedule.changes().map(|change| {
         format!("from {} rate {} capacity {}", instant(change.at), change.rate, change.capacity)
     });
@@ -102,6 +105,7 @@ fn described(limit: &Limit) -> [(&'static str, String); 14] {
         ("enforce_percent", limit.rollout.enforced.get().to_string()),
         ("on_outage", limit.on_outage.map_or("unset", |policy| policy.as_str()).to_owned()),
         ("compare_percent", limit.compared.get().to_string()),
+        ("parts", parts(&limit.parts)),
         ("tick", format!("{:?}", limit.tick)),
         ("schedule", schedule.collect::<Vec<_>>().join("; ")),
     ]

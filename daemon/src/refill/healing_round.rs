@@ -184,6 +184,7 @@ async fn heal(
     let is_unpacked = is_right
         && !desired.algorithm.has_windows()
         && !desired.algorithm.has_permits()
+        && !desired.algorithm.has_parts()
         && look.record.as_ref().is_some_and(Record::is_unpacked);
     if !is_right || is_unpacked {
         let record = look.record.as_ref();

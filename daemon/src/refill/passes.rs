@@ -31,6 +31,8 @@ use crate::metrics::Metrics;
 /// Passes per tick over shards without a due bucket. With more idle shards, each has its pass less often, so that their
 /// cost stays the same.
 const IDLE_PASSES: usize = 100;
+/// The same where a bucket gets tokens at ticks only: each idle shard has its pass at each tick if there are fewer.
+const IDLE_PASSES_BY_TICK: usize = 1_000;
 /// The delay that is no lag: a tick, but no more than this.
 const LAG_ALLOWANCE: Duration = Duration::from_millis(250);
 
@@ -174,7 +176,7 @@ impl Passes {
     /// late.
     pub(super) fn ended(&mut self, ended: EndedPass, now: u64) -> Duration {
         let EndedPass { keys, index, began, result } = ended;
-        let idle = self.tick.as_micros() as u64 * (self.shards.len() / IDLE_PASSES) as u64;
+        let shards = self.shards.len();
         let is_of = |shard: &Shard| Arc::ptr_eq(&shard.keys, &keys);
         let index = match self.shards.get(index) {
             Some(shard) if is_of(shard) => Some(index),
@@ -195,6 +197,8 @@ impl Passes {
                 return Duration::ZERO;
             }
         };
+        let per_tick = if shard.by_tick { IDLE_PASSES_BY_TICK } else { IDLE_PASSES };
+        let idle = self.tick.as_micros() as u64 * (shards / per_tick) as u64;
         let late = if shard.next == 0 { 0 } else { now.saturating_sub(shard.next.max(self.excused)) };
         let lag = Duration::from_micros(late).saturating_sub(self.tick.min(LAG_ALLOWANCE));
         (shard.expected, shard.active) = (summary.credited, summary.next_due < u64::MAX);

@@ -12,10 +12,10 @@ use topup_wire::{
     limit::{Limit, LimitName, Mode, Supply, TopKeys},
     namespace::InNamespace,
     reply::Verdict,
-    scripts::{self, PermitCounts},
+    scripts::{self, PartState, PermitCounts},
 };
 
-use super::{CandidateRow, DeniedKey, LimitRow, TopDenied};
+use super::{CandidateRow, DeniedKey, LimitRow, PartRow, TopDenied};
 
 /// Most keys of a shard whose permits are counted.
 const MOST_KEYS: usize = 1_000;
@@ -31,6 +31,7 @@ pub(super) async fn row(
     let limit = &published.limit;
     let [mut of_bucket, mut of_counts, mut of_candidate, mut of_keys] = [0; 4].map(|_| connection.clone());
     let permits = permits(connection, limit, now).await;
+    let parts = parts(connection, limit).await;
     let (active, tokens, top_denied, counts, candidate) = tokio::join!(
         active(connection, limit),
         tokens(&mut of_bucket, limit),
@@ -59,6 +60,7 @@ pub(super) async fn row(
         active: active.or(permits.map(|permits| permits.keys)),
         held: permits.map(|permits| permits.held),
         waiting: permits.map(|permits| permits.waiting),
+        parts,
         mode: limit.rollout.mode.as_str(),
         enforce_percent: limit.rollout.enforced.get(),
         candidate: candidate.map(|candidate| CandidateRow {
@@ -102,6 +104,21 @@ async fn permits(connection: &Connection, limit: &Limit, now: u64) -> Option<Per
         waiting: sum.waiting + one.waiting,
     };
     join_all(shards).await.into_iter().try_fold(PermitCounts::default(), |sum, one| Some(add(sum, one?)))
+}
+
+/// The parts of a limit with fair shares.
+async fn parts(connection: &mut Connection, limit: &Limit) -> Option<Vec<PartRow>> {
+    if !limit.algorithm.has_parts() {
+        return None;
+    }
+    let keys = ShardKeys::new(connection.namespace(), &limit.name, 0);
+    let states = scripts::part_states(connection, &keys).await.ok()?;
+    let row = |state: PartState| {
+        let weight = limit.parts.iter().find(|(name, _)| *name == state.name).map_or(0, |(_, weight)| weight);
+        let PartState { name: part, capacity, tokens, loan: lent } = state;
+        PartRow { part, weight, capacity, tokens, lent }
+    };
+    Some(states.into_iter().map(row).collect())
 }
 
 /// The tokens in the bucket of an unkeyed limit.

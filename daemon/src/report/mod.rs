@@ -111,6 +111,8 @@ pub(crate) struct LimitRow {
     /// of tokens.
     pub(crate) held: Option<u64>,
     pub(crate) waiting: Option<u64>,
+    /// The parts of a limit with fair shares.
+    pub(crate) parts: Option<Vec<PartRow>>,
     pub(crate) mode: &'static str,
     pub(crate) enforce_percent: u8,
     /// Other terms that are tried beside the limit.
@@ -127,6 +129,19 @@ pub(crate) struct LimitRow {
     /// Whether trial metrics are counted.
     #[serde(skip)]
     pub(crate) on_trial: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct PartRow {
+    /// A key or a pattern.
+    pub(crate) part: String,
+    pub(crate) weight: u64,
+    /// The most tokens of its own.
+    pub(crate) capacity: u64,
+    /// Tokens of its own.
+    pub(crate) tokens: u64,
+    /// Tokens that the others lend to it.
+    pub(crate) lent: u64,
 }
 
 #[derive(Debug, Serialize)]

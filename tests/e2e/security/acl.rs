@@ -17,6 +17,7 @@ fixed = { algorithm = "fixed-window", keyed = true, limit = 9, window = "1min" }
 sliding = { algorithm = "sliding-window", keyed = true, limit = 9, window = "1min" }
 counter = { algorithm = "sliding-counter", keyed = true, limit = 9, window = "1min" }
 permits = { algorithm = "concurrency", keyed = true, limit = 1 }
+shared = { share = "borrow", capacity = 90, rate = "10/s", parts = { acme = 1, "*" = 9 } }
 
 [limit.lazy]
 algorithm = "lazy-token-bucket"
@@ -83,7 +84,7 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
     assert!(!topup.limit("api").take(1).await.unwrap().is_allowed());
     topup.limit("api").refund(1).await.unwrap();
     eventually(SOON, async || topup.limit("api").take(1).await.unwrap().is_allowed()).await;
-    for limit in ["user", "lazy", "gcra", "leaky", "fixed", "sliding", "counter"] {
+    for limit in ["user", "lazy", "gcra", "leaky", "fixed", "sliding", "counter", "shared"] {
         for key in HOSTILE {
             let bucket = topup.limit(limit).key(key);
             for _ in 0..3 {
@@ -95,7 +96,7 @@ async fn a_worker_takes_in_every_way_and_does_nothing_else() {
         }
     }
     // Holds, remembered or not, and a charge.
-    for limit in ["user", "lazy"] {
+    for limit in ["user", "lazy", "shared"] {
         let bucket = topup.limit(limit).key("}:limit:held");
         for used in [1, 8] {
             let mut hold = bucket.reserve_cost(4).await.unwrap();

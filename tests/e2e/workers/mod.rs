@@ -40,6 +40,7 @@ mod pure;
 mod refund;
 mod rollout;
 mod sentinel;
+mod shares;
 mod take_all;
 mod top_keys;
 mod trial;

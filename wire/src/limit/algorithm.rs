@@ -25,12 +25,14 @@ pub enum Algorithm {
     SlidingCounter,
     /// Permits that are held at once, in place of tokens: acquired, kept alive and released. Workers in need wait in order.
     Concurrency,
+    /// A bucket whose capacity and rate are divided among parts. What idle parts leave is lent to the others.
+    FairShares,
 }
 
 // === impl Algorithm ===
 
 impl Algorithm {
-    /// Every algorithm of tokens.
+    /// Every algorithm of tokens that decides each key by itself.
     pub const ALL: [Self; 7] = [
         Self::TokenBucket,
         Self::LazyTokenBucket,
@@ -40,10 +42,10 @@ impl Algorithm {
         Self::SlidingWindow,
         Self::SlidingCounter,
     ];
-    /// Every algorithm: those of tokens, and the one of permits.
-    pub const WITH_PERMITS: [Self; 8] = {
+    /// Every algorithm.
+    pub const EVERY: [Self; 9] = {
         let [a, b, c, d, e, f, g] = Self::ALL;
-        [a, b, c, d, e, f, g, Self::Concurrency]
+        [a, b, c, d, e, f, g, Self::Concurrency, Self::FairShares]
     };
 
     /// The word in config, records and status.
@@ -57,6 +59,7 @@ impl Algorithm {
             Self::SlidingWindow => "sliding-window",
             Self::SlidingCounter => "sliding-counter",
             Self::Concurrency => "concurrency",
+            Self::FairShares => "fair-shares",
         }
     }
 
@@ -70,6 +73,11 @@ impl Algorithm {
         matches!(self, Self::Concurrency)
     }
 
+    /// Whether limits have parts that lend to each other.
+    pub const fn has_parts(self) -> bool {
+        matches!(self, Self::FairShares)
+    }
+
     /// Whether only scripts take: there is no daemon, and no index of buckets.
     pub const fn is_script_only(self) -> bool {
         !matches!(self, Self::TokenBucket)
@@ -80,8 +88,8 @@ impl FromStr for Algorithm {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        let known = Self::WITH_PERMITS.into_iter().find(|algorithm| algorithm.as_str() == word);
-        known.ok_or_else(|| UnknownWord::new(word, Self::WITH_PERMITS.map(Self::as_str)))
+        let known = Self::EVERY.into_iter().find(|algorithm| algorithm.as_str() == word);
+        known.ok_or_else(|| UnknownWord::new(word, Self::EVERY.map(Self::as_str)))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, time::Duration};
 
 use super::{
-    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Penalty, Percent, PermitTtl, Plans, Rate,
-    Rollout, Schedule, TopKeys, Windows, words::words,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Part, Parts, Penalty, Percent, PermitTtl, Plans,
+    Rate, Rollout, Schedule, TopKeys, Windows, words::words,
 };
 use crate::bucket::Pace;
 
@@ -107,6 +107,8 @@ pub struct Limit {
     pub penalty: Option<Penalty>,
     /// Its debt, and its abandoned holds.
     pub holds: Holds,
+    /// Its parts, under fair shares.
+    pub parts: Parts,
 }
 
 // === impl Limit ===
@@ -133,6 +135,7 @@ impl Limit {
             penalty: None,
             plans: Plans::default(),
             holds: Holds::default(),
+            parts: Parts::default(),
         }
     }
 }
@@ -166,6 +169,13 @@ impl Limit {
     pub fn in_hand_for(&self) -> Duration {
         let ttl = self.lease.map_or(BURST_TTL, Lease::ttl);
         ttl + ttl / 63 + Duration::from_millis(1)
+    }
+
+    /// The part of `key` under the present terms; `None` for a limit without parts.
+    pub fn part_of(&self, key: &str) -> Option<Part> {
+        let name = self.parts.of(key)?;
+        let parts = self.parts.under(self.terms.capacity, self.terms.supply.pace()).ok()?;
+        parts.into_iter().find(|part| part.name == name)
     }
 
     /// Whether trial metrics are counted: the limit is not enforced for all, or has a trial beside it.

@@ -50,7 +50,7 @@ pub async fn sweep_states(
 ) -> RedisResult<()> {
     let may_be = |algorithm: &Algorithm| published.is_none_or(|limit| limit.algorithm == *algorithm);
     let conn = &mut connection.clone();
-    for algorithm in Algorithm::WITH_PERMITS.into_iter().filter(may_be) {
+    for algorithm in Algorithm::EVERY.into_iter().filter(may_be) {
         for mut node in connection.each_node().await? {
             scripts::sweep_states(conn, &mut node, name, algorithm, first).await?;
         }

@@ -12,13 +12,14 @@
 --       5 of reserve and remember: time to live, in µs. Of settle: tokens used, up to 2^53
 --       6 of settle: the most debt after a charge
 --       7 of settle and abandon: the longest time in µs for which a worker has tokens in hand
+--       8 under fair-shares: the key
 -- Reply {outcome, uncharged, then the numbers of settle.lua}.
 --       outcome: 0 done, 1 done before, 2 to be sent again after `wait`, 3 nothing done since there is no such limit
 --       uncharged: tokens used that the bound of the debt left out
 -- Laws  those of the algorithm. A hold is settled or abandoned once. The mark of a settled one lasts HOLD_MARK ms, and
 --       an abandoned one is no longer among the open ones. A remembered hold that was abandoned has no tokens, so a
 --       settlement charges all that was used.
-assert(#KEYS >= 4 and #KEYS <= 6 and #ARGV == 7, 'hold takes 4 or 6 keys and 7 arguments')
+assert(#KEYS >= 4 and #KEYS <= 6 and (#ARGV == 7 or #ARGV == 8), 'hold takes 4 or 6 keys and 7 or 8 arguments')
 local algorithm, operation, entry = ARGV[1], ARGV[2], ARGV[3]
 local count, bound = tonumber(ARGV[4]), tonumber(ARGV[5])
 local holds, mark = KEYS[#KEYS - 1], KEYS[#KEYS]
@@ -29,6 +30,9 @@ local settles = {
 local now = microseconds()
 
 local function decide(word, tokens, last, in_hand_for)
+  if algorithm == 'fair-shares' then
+    return fair_shares(KEYS[1], KEYS[2], now, word == 'put-in' and 'refund' or word, tokens, ARGV[8])
+  end
   local settle = settles[algorithm]
   if settle then return settle(KEYS[1], KEYS[2], now, word == 'put-in' and 'refund' or word, tokens, last) end
   local due, previous

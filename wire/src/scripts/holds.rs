@@ -12,7 +12,7 @@ use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
 
 static HOLD: LazyLock<Script> = script!(
     "schedule.lua" "rest.lua" "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
-    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "hold.lua"
+    "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "fair_shares.lua" "hold.lua"
 );
 static DUE_HOLDS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("due_holds.lua")));
 
@@ -155,7 +155,7 @@ pub async fn due_holds(
 fn invocation(operation: &str, hold: HoldOf<'_>, numbers: [u64; 3]) -> ScriptInvocation<'static> {
     let HoldOf { algorithm, keys, member, id, tokens, is_remembered } = hold;
     let mut call = HOLD.prepare_invoke();
-    let state = keys.state(algorithm, member);
+    let state = keys.stored(algorithm, member);
     match algorithm {
         Algorithm::TokenBucket => call.key(state).key(&keys.record).key(&keys.due).key(&keys.previous),
         Algorithm::Gcra => call.key(state).key(&keys.record),
@@ -166,6 +166,9 @@ fn invocation(operation: &str, hold: HoldOf<'_>, numbers: [u64; 3]) -> ScriptInv
     call.arg(entry).arg(tokens);
     for number in numbers {
         call.arg(number);
+    }
+    if algorithm.has_parts() {
+        call.arg(member);
     }
     call
 }

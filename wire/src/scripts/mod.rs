@@ -12,6 +12,7 @@ mod claims;
 mod count;
 mod daemons;
 mod defined;
+mod fair_shares;
 mod first_take;
 mod holds;
 mod mend;
@@ -47,6 +48,7 @@ pub use defined::{
     DefineReply, HeldDefinition, change_defined, defined_limits, definition, drop_expired, end_defined,
     ended_definitions, expire_record, forget_defined, has_definitions, hold_defined,
 };
+pub use fair_shares::{PartState, part_states};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
 };

@@ -139,7 +139,12 @@ else
     is_overdue = overdue(terms, now)
     if terms.has_previous and (is_overdue or differs()) then return {3, now} end
   end
-  if differs() then anew = change_to(changed, at, given.on_change) end
+  if differs() then
+    anew = change_to(changed, at, given.on_change)
+  elseif before.parts ~= given.parts and given.parts ~= '' then
+    -- Buckets of parts are carried over this instant, too.
+    anew = {'since', whole(at)}
+  end
 end
 -- Workers change to other plans together, at an instant that all of them know ahead. Until then, the ones before hold.
 if not created and (before.plans or '') ~= given.plans then

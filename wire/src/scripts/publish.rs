@@ -9,8 +9,8 @@ use crate::{
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{
-        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Percent, Period, PermitTtl, Plans,
-        Rollout, Schedule, Shards, Supply, Terms, TopKeys, Windows,
+        Algorithm, Capacity, Holds, Lease, Limit, LimitName, OnOutage, Parts, Percent, Period, PermitTtl,
+        Plans, Rollout, Schedule, Shards, Supply, Terms, TopKeys, Windows,
     },
     namespace::InNamespace,
     reply::{PublishReply, PublishedLimit},
@@ -137,7 +137,7 @@ pub(super) fn text_fields(fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) 
 }
 
 /// A record's fields, as text. Scripts write the fields that only they use, such as the anchor and the previous terms.
-pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 30] {
+pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 31] {
     let flag = |set: bool| u8::from(set).to_string();
     let (n, p) = limit.terms.supply.lowest_terms();
     let rate = if let Supply::Rate(rate) = limit.terms.supply { rate.to_string() } else { String::new() };
@@ -145,6 +145,8 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 30] {
         if let Supply::Period(period) = limit.terms.supply { (period.since, period.next) } else { (0, 0) };
     let permit_ttl = if let Supply::Permits(ttl) = limit.terms.supply { ttl.micros() } else { 0 };
     let windows = if let Supply::Windows(windows) = limit.terms.supply { Some(windows) } else { None };
+    let tick = u64::try_from(limit.tick.as_micros()).unwrap_or(u64::MAX);
+    let parts = limit.parts.to_text(limit.terms.capacity, limit.terms.supply.pace(), tick);
     [
         // `publish.lua` writes them in this order, and takes read the first ones.
         ("algorithm", limit.algorithm.to_string()),
@@ -177,6 +179,7 @@ pub(super) fn fields(limit: &Limit) -> [(&'static str, String); 30] {
         ("on_abandon", limit.holds.on_abandon().as_str().to_owned()),
         ("hold_ttl", limit.holds.ttl().as_micros().to_string()),
         ("permit_ttl", permit_ttl.to_string()),
+        ("parts", parts),
     ]
 }
 
@@ -257,6 +260,9 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
             Holds::new(number("max_debt")?, on_abandon, ttl).map_err(|e| wrong("holds", &e))?
         }
     };
+    // Nor parts.
+    let parts = Parts::from_text(fields.get("parts").map_or("", String::as_str));
+    let parts = parts.map_err(|e| wrong("parts", &e))?;
     Ok(Limit {
         name: *name,
         keyed: number("keyed")? == 1,
@@ -279,6 +285,7 @@ pub(crate) fn parse(name: &LimitName, fields: &HashMap<String, String>) -> Resul
         plans,
         penalty,
         holds,
+        parts,
     })
 }
 
@@ -321,6 +328,10 @@ mod tests {
                 plans: Plans::from_text("gold\nacme gold 7").unwrap(),
                 penalty: Some("5 60000000 600000000 2 86400000000".parse().unwrap()),
                 holds: Holds::new(50, crate::limit::OnAbandon::Refund, Duration::from_secs(60)).unwrap(),
+                parts: match supply {
+                    Supply::Rate(_) => Parts::new([("a b".to_owned(), 3), ("*".to_owned(), 1)]).unwrap(),
+                    _ => Parts::default(),
+                },
             };
             let record = fields(&limit).map(|(field, value)| (field.to_owned(), value)).into();
             assert_eq!(parse(&limit.name, &record), Ok(limit));
@@ -347,6 +358,7 @@ mod tests {
                 "max_debt",
                 "on_abandon",
                 "hold_ttl",
+                "parts",
             ]
             .contains(field)
         });

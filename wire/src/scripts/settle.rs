@@ -21,6 +21,8 @@ static SLIDING_WINDOW: LazyLock<Script> =
     script!("windows.lua" "sliding_window.lua" "script_only.lua", after "take_packed.lua");
 static SLIDING_COUNTER: LazyLock<Script> =
     script!("state.lua" "windows.lua" "sliding_counter.lua" "script_only.lua", after "take_packed.lua");
+pub(super) static FAIR_SHARES: LazyLock<Script> =
+    script!("fair_shares.lua" "fair_shares_only.lua", after "fair_shares_packed.lua");
 
 /// The bare `DECRBY` of a counter: the tokens left, below 0 when there were fewer to take.
 ///
@@ -61,7 +63,9 @@ pub async fn settle(
     let (word, count) = operation.as_args();
     let mut call = invocation(algorithm, keys, member);
     call.arg(word).arg(count);
-    if has_own_script(algorithm) {
+    if algorithm.has_parts() {
+        call.arg(member);
+    } else if has_own_script(algorithm) {
         call.arg(operation.bound());
     } else {
         call.arg(u8::from(may_count)).arg(operation.bound().unwrap_or(doubt)).arg("all");
@@ -98,9 +102,11 @@ pub fn encode_settle(
     let number = number.to_string();
     let flag: &[u8] = if may_count { b"1" } else { b"0" };
     let (word, count, number) = (word.as_bytes(), count.as_bytes(), number.as_bytes());
+    let of_parts = [word, count, keys.member(state).as_bytes()];
     let by_settle = [word, count, flag, number, b"all"];
     let by_own_script = [word, count, number];
     let args: &[&[u8]] = match operation {
+        _ if algorithm.has_parts() => &of_parts,
         Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
         _ if has_own_script(algorithm) => &by_own_script[..2],
         Operation::Lease(_) | Operation::Charge { .. } => &by_settle,
@@ -109,7 +115,8 @@ pub fn encode_settle(
         _ if doubt > 0 => &by_settle[..4],
         _ => &by_settle[..3],
     };
-    let (keys, count) = keys_of(algorithm, keys, state);
+    let stored = algorithm.has_parts().then(|| keys.stored(algorithm, ""));
+    let (keys, count) = keys_of(algorithm, keys, stored.as_deref().unwrap_or(state));
     let keys = keys.map(str::as_bytes);
     let (hash, keys) = (script_of(algorithm).get_hash(), &keys[..count]);
     match least_rights.then(|| Call::new(hash.as_bytes(), keys, args)).flatten() {
@@ -124,7 +131,7 @@ pub fn encode_settle(
 /// A call for the bucket `member`, its arguments still to come.
 pub(super) fn invocation(algorithm: Algorithm, keys: &ShardKeys, member: &str) -> ScriptInvocation<'static> {
     let mut call = script_of(algorithm).prepare_invoke();
-    let state = keys.state(algorithm, member);
+    let state = keys.stored(algorithm, member);
     let (keys, count) = keys_of(algorithm, keys, &state);
     for key in &keys[..count] {
         call.key(*key);
@@ -153,6 +160,7 @@ fn script_of(algorithm: Algorithm) -> &'static Script {
         Algorithm::FixedWindow => &FIXED_WINDOW,
         Algorithm::SlidingWindow => &SLIDING_WINDOW,
         Algorithm::SlidingCounter => &SLIDING_COUNTER,
+        Algorithm::FairShares => &FAIR_SHARES,
         // No caller has tokens of it: any script refuses its record as one of another algorithm.
         Algorithm::Concurrency => &FIXED_WINDOW,
     }

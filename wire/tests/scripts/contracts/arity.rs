@@ -14,6 +14,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
         "settle" => [2, 4].contains(&keys) && (3..=5).contains(&arguments),
         "script_only" => (keys, arguments) == (2, 2),
+        "fair_shares_only" => keys == 2 && [3, 4].contains(&arguments),
         // One text begins both, and tells them apart by the arguments. No algorithm is called "take".
         "take_all" => (keys, arguments) == (2, 2),
         // Its first argument is a number.

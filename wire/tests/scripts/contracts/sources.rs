@@ -9,8 +9,9 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMG
      PEXPIREAT PTTL RENAME RPUSH SET SETBIT TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 11] = [
+const SHARED: [&str; 12] = [
     "bucket",
+    "fair_shares_packed",
     "lazy",
     "packed_state",
     "records_as_arguments",
@@ -24,7 +25,8 @@ const SHARED: [&str; 11] = [
 ];
 
 /// The algorithms, each a function that others call.
-const ALGORITHMS: [&str; 6] = [
+const ALGORITHMS: [&str; 7] = [
+    "fair_shares",
     "fixed_window",
     "lazy_token_bucket",
     "leaky_bucket",
@@ -100,6 +102,9 @@ impl Source {
         let upon = match () {
             () if header.contains("Runs after time.lua, bucket.lua and packed_state.lua.") => {
                 ["time", "bucket", "packed_state"].as_slice()
+            }
+            () if header.contains("and fair_shares.lua.") => {
+                &["fair_shares_packed", "time", "bucket", "fair_shares"]
             }
             () if header.contains("Runs after time.lua, bucket.lua and rest.lua.") => {
                 &["time", "bucket", "rest"]

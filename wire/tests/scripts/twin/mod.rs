@@ -3,6 +3,7 @@
 mod arithmetic;
 mod at_rest;
 mod counters;
+mod fair_shares;
 mod permits;
 mod promised;
 mod rated;

@@ -165,6 +165,7 @@ impl Twin {
             ("on_abandon", "charge".to_owned()),
             ("hold_ttl", "600000000".to_owned()),
             ("permit_ttl", "0".to_owned()),
+            ("parts", String::new()),
             ("anchor", record.anchor.to_string()),
             ("anchored", record.anchored.to_string()),
             ("former", u8::from(self.has_previous).to_string()),

@@ -126,7 +126,7 @@ impl Twin {
             Algorithm::FixedWindow => Self::FixedWindow(None),
             Algorithm::SlidingWindow => Self::SlidingLog(None),
             Algorithm::SlidingCounter => Self::SlidingCounter(None),
-            Algorithm::Concurrency => unreachable!("permits are not taken"),
+            Algorithm::Concurrency | Algorithm::FairShares => unreachable!("not taken so"),
         }
     }
 

@@ -1,0 +1,37 @@
+//! Fair shares: the laws hold for every seed, and each planted mistake breaks one.
+
+use topup_sim::run_shares;
+use topup_twin::ShareFault;
+
+const SEEDS: u64 = 60;
+
+#[test]
+fn each_has_its_part_and_what_the_others_leave_by_weight() {
+    let mut takes = 0;
+    for seed in 0..SEEDS {
+        takes += run_shares(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
+    }
+    println!("{SEEDS} seeds, {takes} takes");
+    assert!(takes > 1_000 * SEEDS);
+}
+
+#[test]
+fn every_mistake_is_found() {
+    for (fault, laws) in [
+        (ShareFault::CreditsTwice, &["total"][..]),
+        (ShareFault::RefundsTwice, &["total"]),
+        (ShareFault::LendsOwn, &["part", "weights"]),
+        (ShareFault::LendsFractions, &["part"]),
+        (ShareFault::LendsRoom, &["part"]),
+        (ShareFault::KeepsLoans, &["part", "weights"]),
+        (ShareFault::LoansOutlive, &["part"]),
+        (ShareFault::DealsEvenly, &["weights"]),
+        (ShareFault::NeverDeals, &["lend", "weights"]),
+        (ShareFault::FillsOnChange, &["part"]),
+    ] {
+        let found = (0..SEEDS).find_map(|seed| Some((seed, run_shares(seed, Some(fault)).err()?)));
+        let (seed, broken) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
+        println!("{fault:?}: seed {seed}: {broken:.120}");
+        assert!(laws.iter().any(|law| broken.starts_with(law)), "{fault:?}: {broken}");
+    }
+}
