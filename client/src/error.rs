@@ -1,6 +1,6 @@
 //! Errors: the reasons why a call has no decision.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use topup_wire::{
     connection,
@@ -99,15 +99,66 @@ pub enum Error {
         /// Tokens asked for.
         count: u64,
     },
-    /// A limit of a test that cannot be.
-    #[cfg(feature = "testing")]
+    /// Terms that cannot be, of a limit that code defines.
     #[error("limit {limit:?}: {problem}")]
     InvalidLimit {
         /// The name as given.
         limit: String,
-        /// The fault of the record.
+        /// The mistake in its terms, as the daemon tells it of a config.
         problem: String,
     },
+    /// A text that is not a valid name of an owner.
+    #[error("{given:?} is not an owner's name: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")]
+    InvalidOwner {
+        /// The text as given.
+        given: String,
+    },
+    /// A time for which no limit can be defined.
+    #[error("a limit is defined for 1s to 366d, not for {given:?}")]
+    InvalidExpiry {
+        /// The time as given.
+        given: Duration,
+    },
+    /// Another owner has defined the limit, and it goes on as it is.
+    #[error(
+        "limit {limit:?} is defined by {owner}: take another name, or have {owner} undefine it or let it expire"
+    )]
+    DefinedByOther {
+        /// The name as given.
+        limit: String,
+        /// The other owner.
+        owner: String,
+        /// The end of its definition unless it is renewed, by Redis `TIME`.
+        until: SystemTime,
+    },
+    /// A config of a daemon has a limit of this name, and it goes on as it is.
+    #[error(
+        "limit {limit:?} is of {}, and code does not change it: take another name",
+        .config.as_ref().map_or_else(|| "a config".to_owned(), |config| format!("config {config}"))
+    )]
+    OfConfig {
+        /// The name as given.
+        limit: String,
+        /// The config, if it is known.
+        config: Option<String>,
+    },
+    /// Several programs of one owner define the limit at once, with different terms.
+    #[error("limit {limit:?} is defined with different terms all the time: have one program define it")]
+    DefinitionContested {
+        /// The name as given.
+        limit: String,
+    },
+    /// There is no room for another limit that code defines.
+    #[error("{most} limits are defined by code already: undefine some, or make one keyed limit of many")]
+    TooManyDefined {
+        /// Most such limits in one namespace.
+        most: usize,
+    },
+    /// The Redis user may take tokens, and may not define limits.
+    #[error(
+        "the Redis user may not define limits: give it the rights of topup-definer, as \"topupd acl\" prints them"
+    )]
+    MayNotDefine,
     /// The call named no client, and the process has no default client.
     #[error("no client is the default: call topup::set_default(client) where the program starts")]
     NoDefault,
@@ -201,6 +252,7 @@ impl Error {
             Self::DeadlineExceeded { .. }
             | Self::CircuitOpen
             | Self::NothingPublished { .. }
+            | Self::DefinitionContested { .. }
             | Self::LimitLost { .. } => true,
             Self::Redis(error) => error.is_transient(),
             _ => false,

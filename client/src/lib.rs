@@ -62,6 +62,11 @@ struct OutagesPage;
 struct Workers;
 
 /// The page compiles as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/define.md")]
+struct DefinePage;
+
+/// The page compiles as it stands.
 #[cfg(all(doctest, feature = "tower"))]
 #[doc = include_str!("../../docs/reserve.md")]
 struct ReservePage;
@@ -116,6 +121,7 @@ mod client;
 mod counts;
 mod decision;
 mod default;
+mod define;
 mod denied;
 mod error;
 mod hold;
@@ -149,6 +155,7 @@ pub use charge::Charged;
 pub use client::Client;
 pub use decision::Decision;
 pub use default::set_default;
+pub use define::{Define, Undefine};
 pub use denied::Denied;
 pub use error::{Error, RedisError};
 pub use hold::{Hold, Settlement};
@@ -179,8 +186,9 @@ pub use take::Take;
 pub use topup_macros::limited;
 pub use topup_wire::{
     counts::{Count, Counts},
-    limit::{OnOutage, PlanNameError},
+    limit::{CodeTerms as Terms, Mode, OnChange, OnOutage, PlanNameError},
     namespace::NamespaceError,
+    publishing::Defined,
     reply::Throttled,
     schema::NewerSchema,
 };

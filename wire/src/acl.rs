@@ -17,6 +17,8 @@ pub enum Role {
     Daemon,
     /// Reads everything: `topupd status` and `topupd peek`.
     Viewer,
+    /// A worker that defines limits by code, too.
+    Definer,
 }
 
 /// Commands of every role.
@@ -24,6 +26,8 @@ const ALL: &str = "ping select asking cluster|slots role time evalsha evalsha_ro
                    hlen exists type pttl zscore zcard zcount zrange zrangebyscore lindex llen getrange";
 /// Commands of workers beyond those.
 const WORKER: &str = "command|info set decr decrby incrby pexpire pexpireat del unlink hset hincrby zadd zrem zremrangebyscore rpush ltrim setbit";
+/// Commands of definers beyond those of workers.
+const DEFINER: &str = "hdel rename scan";
 /// Commands of daemons beyond those.
 const DAEMON: &str = "hdel mset rename scan info setrange";
 
@@ -31,7 +35,7 @@ const DAEMON: &str = "hdel mset rename scan info setrange";
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 3] = [Self::Worker, Self::Daemon, Self::Viewer];
+    pub const ALL: [Self; 4] = [Self::Worker, Self::Daemon, Self::Viewer, Self::Definer];
 
     /// The name of its user.
     pub const fn user(self) -> &'static str {
@@ -39,6 +43,7 @@ impl Role {
             Self::Worker => "topup-worker",
             Self::Daemon => "topup-daemon",
             Self::Viewer => "topup-viewer",
+            Self::Definer => "topup-definer",
         }
     }
 
@@ -67,17 +72,20 @@ impl Role {
                 &format!("~{prefix}:{{{prefix}}}:assign*"),
                 &format!("~{prefix}:{{{prefix}}}:moved:*"),
                 &format!("%R~{prefix}:{{{prefix}}}:generation"),
+                &format!("%R~{prefix}:{{{prefix}}}:changes"),
                 &format!("%R~{prefix}:{{{prefix}}}:limits"),
                 &format!("%R~{prefix}:{{{prefix}}}:daemons"),
                 &format!("%R~{prefix}:{{{prefix}}}:schema"),
             ]
             .map(str::to_owned)
             .into(),
-            Self::Daemon => vec![format!("~{prefix}:*")],
+            // Who writes records may do all that a daemon may.
+            Self::Daemon | Self::Definer => vec![format!("~{prefix}:*")],
             Self::Viewer => vec![format!("%R~{prefix}:*")],
         };
         let more = match self {
             Self::Worker => WORKER.to_owned(),
+            Self::Definer => format!("{WORKER} {DEFINER}"),
             Self::Daemon => format!("{WORKER} {DAEMON}"),
             Self::Viewer => String::new(),
         };

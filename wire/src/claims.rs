@@ -50,6 +50,15 @@ pub struct Declaration {
     pub limits: BTreeMap<LimitName, DeclaredLimit>,
 }
 
+/// The definition of a limit by code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its owner. It may have the name of a config, and is none.
+    pub owner: Owner,
+    /// Its end unless it is renewed, in µs of Redis `TIME`.
+    pub until: u64,
+}
+
 /// All claims, and the configs of all live daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
@@ -65,6 +74,8 @@ pub struct Ownership {
     pub alive: BTreeSet<Owner>,
     /// Configs of live daemons that have claimed their limits, by the daemons' ids.
     pub daemons: BTreeMap<String, Declaration>,
+    /// Limits that code has defined. No config claims them.
+    pub defined: BTreeMap<LimitName, Definition>,
     /// Published limits.
     pub registered: BTreeSet<LimitName>,
 }

@@ -38,6 +38,9 @@
 //! topup:{topup}:assigned:user~source:1:7  hash  the same, of the source of limit "user"
 //! topup:{topup}:sources    hash    who reads the source of which limit, and what came of it: LIMIT FIELD -> value
 //! topup:{topup}:moved:user:INSTANT:KEY  string  the tokens of the key have been moved at this change of its plan
+//! topup:{topup}:changes    zset    limits that have changed, by the generation of their last change
+//! topup:{topup}:defined    hash    limits that code has defined -> owner
+//! topup:{topup}:ends       zset    the same limits, scored by the ends of their definitions
 //! topup:{topup}:pauses     zset    paused limits and keys, LIMIT or LIMIT:KEY, scored by the ends of their pauses
 //! ```
 //!
@@ -147,6 +150,21 @@ impl Namespace {
     /// Paused limits and keys.
     pub fn pauses(self) -> String {
         self.shared("pauses")
+    }
+
+    /// The limits that have changed lately.
+    pub fn changes(self) -> String {
+        self.shared("changes")
+    }
+
+    /// Owners of the limits that code has defined.
+    pub fn defined(self) -> String {
+        self.shared("defined")
+    }
+
+    /// The ends of these definitions.
+    pub fn ends(self) -> String {
+        self.shared("ends")
     }
 
     /// The version of all assignments, and the arrangement of each limit's.

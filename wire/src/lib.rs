@@ -21,6 +21,7 @@ mod least_rights;
 pub mod limit;
 pub mod namespace;
 pub mod pipeline;
+pub mod publishing;
 pub mod reply;
 pub mod schema;
 pub mod scripts;

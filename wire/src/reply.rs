@@ -71,6 +71,9 @@ pub struct PublishedLimit {
     pub plans_before: Plans,
     /// The instant from which those of [`limit`](Self::limit) are in force, in µs of Redis `TIME`; 0 if they never changed.
     pub plans_at: u64,
+    /// The end of a limit that code has defined, in µs of Redis `TIME`; `None` for a limit of a config. It is not in force
+    /// from then on, whether its record is still there or not.
+    pub expires: Option<u64>,
 }
 
 /// The reply of `CL.THROTTLE`, and of `throttle.lua`.

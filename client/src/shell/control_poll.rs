@@ -159,6 +159,25 @@ impl Control {
         self.is_too_old.store(true, Relaxed);
     }
 
+    /// Learns which limits have changed since the last poll, so that all others stay known. If that cannot be told,
+    /// [`note`](Self::note) has all limits read again.
+    pub(crate) async fn catch_up(
+        &self,
+        polled: &reply::Polled,
+        connection: &mut Connection,
+        (clock, deadline): (&Clock, Duration),
+        limits: &Limits,
+    ) {
+        let known = self.generation.load(Relaxed);
+        // No generation is 0, and that of an unreachable Redis is above all others.
+        let Some(now) = polled.generation.filter(|now| known > 0 && *now > known) else { return };
+        let changed = clock.timeout(deadline, scripts::changed_limits(connection, known, now)).await;
+        if let Ok(Ok(Some(names))) = changed {
+            limits.note_changes(&names);
+            self.generation.store(now, Relaxed);
+        }
+    }
+
     /// Records a poll that was sent at `sent` and answered at `received`.
     pub(crate) fn note(&self, polled: &reply::Polled, sent: Micros, received: Micros) {
         self.note_schema(polled.newer_schema);
@@ -245,7 +264,10 @@ async fn run(control: Weak<Control>, polled: Polled) {
             Ok(Ok(polled)) => {
                 let received = clock.now();
                 let before = control.epoch();
+                // Trust in what is known grows only once the changes are known.
+                control.catch_up(&polled, &mut connection, (&clock, deadline), &limits).await;
                 control.note(&polled, sent, received);
+                limits.end(polled.now);
                 plans.catch_up(&polled, sent, &mut connection, &clock, &limits).await;
                 if control.epoch() != before {
                     plans.tell();

@@ -144,7 +144,7 @@ impl BucketEntry {
         if self.is_paused(client) {
             return None;
         }
-        match self.hot.spend(shared.clock.now(), shared.control.epoch()) {
+        match self.hot.spend(shared.clock.now(), self.limit.epoch(shared.control.epoch())) {
             Spent::Token(decision, low) => {
                 note(Count::Allowed);
                 if low {
@@ -162,7 +162,8 @@ impl BucketEntry {
 
     /// Prefetched tokens that may still be spent.
     pub(crate) fn prefetched(&self, client: &Handle) -> u64 {
-        self.hot.good(client.shared().clock.now(), client.shared().control.epoch())
+        let epoch = self.limit.epoch(client.shared().control.epoch());
+        self.hot.good(client.shared().clock.now(), epoch)
     }
 
     /// The denial of a take of `count` tokens, if the estimate knows it.
@@ -300,7 +301,7 @@ impl BucketEntry {
     fn context<'c>(&'c self, published: &'c Published, client: &Handle) -> Context<'c> {
         let shared = client.shared();
         let control = &shared.control;
-        let epoch = control.epoch();
+        let epoch = self.limit.epoch(control.epoch());
         let trusted = published.epoch == epoch && !published.frozen;
         let redis = control.redis_time();
         let trusted_until =

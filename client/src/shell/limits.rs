@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{
-            AtomicBool, AtomicU8, AtomicU32,
+            AtomicBool, AtomicU8, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -35,6 +35,8 @@ pub(crate) struct LimitHandle {
     pub(crate) name: LimitName,
     /// The hash of the name.
     pub(crate) hash: u64,
+    /// Counts changes of this limit that workers were told of by its name.
+    changes: AtomicU64,
     /// The limit as last read.
     published: ArcSwapOption<Published>,
     /// Redis has shown that the limit changed since: it is read again.
@@ -73,18 +75,33 @@ const SURE: u32 = ALL / 100 * 5;
 const FADES: u32 = 4;
 
 /// All limits used so far, by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Limits {
     by_name: RwLock<HashMap<LimitName, Arc<LimitHandle>>>,
     hashing: RandomState,
+    /// No limit that was read ends before this instant, in µs of Redis `TIME`.
+    next_end: AtomicU64,
 }
 
 // === impl LimitHandle ===
 
 impl LimitHandle {
-    /// The limit, if it was read under `epoch`.
+    /// The epoch of this limit, where `epoch` is that of all limits: what was known under another is known no longer.
+    #[inline]
+    pub(crate) fn epoch(&self, epoch: u64) -> u64 {
+        // Both only rise. The sum tells whether one of them has.
+        epoch.wrapping_add(self.changes.load(Acquire))
+    }
+
+    /// Records that the limit has changed since it was read.
+    fn note_change(&self) {
+        self.changes.fetch_add(1, Release);
+    }
+
+    /// The limit, if it was read under `epoch` and has not changed since.
     pub(crate) fn current(&self, epoch: u64) -> Option<Arc<Published>> {
         let published = self.published.load();
+        let epoch = self.epoch(epoch);
         let current = published.as_ref().filter(|published| published.epoch == epoch)?;
         (!self.outdated.load(Acquire)).then(|| current.clone())
     }
@@ -202,6 +219,16 @@ fn denied_keys(limit: &Limit) -> TopKeys {
 
 // === impl Limits ===
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            by_name: RwLock::default(),
+            hashing: RandomState::default(),
+            next_end: AtomicU64::new(u64::MAX),
+        }
+    }
+}
+
 impl Limits {
     /// The limit `name`.
     pub(crate) fn get(&self, name: LimitName) -> Arc<LimitHandle> {
@@ -212,6 +239,7 @@ impl Limits {
             Arc::new(LimitHandle {
                 hash: self.hashing.hash_one(name.as_str()),
                 name,
+                changes: AtomicU64::default(),
                 published: ArcSwapOption::empty(),
                 outdated: AtomicBool::default(),
                 reading: tokio::sync::Mutex::default(),
@@ -232,6 +260,32 @@ impl Limits {
     pub(crate) fn find(&self, name: &str) -> Option<Arc<LimitHandle>> {
         let name = LimitName::published(name).ok()?;
         self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
+    }
+
+    /// Has these limits read again before their next use, if they were used before.
+    pub(crate) fn note_changes(&self, names: &[LimitName]) {
+        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        names.iter().filter_map(|name| by_name.get(name)).for_each(|limit| limit.note_change());
+    }
+
+    /// Records the end of a limit that was read.
+    pub(crate) fn note_end(&self, at: u64) {
+        self.next_end.fetch_min(at, Relaxed);
+    }
+
+    /// Has limits read again that have ended at `now`, in µs of Redis `TIME`: they may have been renewed.
+    pub(crate) fn end(&self, now: u64) {
+        if now < self.next_end.load(Relaxed) {
+            return;
+        }
+        self.next_end.store(u64::MAX, Relaxed);
+        for limit in self.all() {
+            match limit.last().and_then(|published| published.expires) {
+                Some(end) if end <= now => limit.note_change(),
+                Some(end) => self.note_end(end),
+                None => {}
+            }
+        }
     }
 
     /// All limits.

@@ -32,6 +32,8 @@ pub(crate) struct Published {
     /// The plans and assignments in force before `plans_at`, an instant of Redis in µs.
     pub(crate) plans_before: Plans,
     pub(crate) plans_at: u64,
+    /// The end of a limit that code has defined, in µs of Redis `TIME`.
+    pub(super) expires: Option<u64>,
     /// The epoch in which it was read.
     pub(crate) epoch: u64,
     shards: Box<[ShardKeys]>,
@@ -49,7 +51,8 @@ pub(crate) struct BucketLocation<'p> {
 
 impl Published {
     pub(crate) fn new(published: PublishedLimit, namespace: Namespace, epoch: u64) -> Self {
-        let PublishedLimit { limit, terms_id, frozen, absent_full_at, plans_before, plans_at } = published;
+        let PublishedLimit { limit, terms_id, frozen, absent_full_at, plans_before, plans_at, expires } =
+            published;
         let pace = limit.terms.supply.pace();
         let kind = match limit.algorithm {
             Algorithm::TokenBucket if limit.catch_up && pace.n > 0 => Kind::TwoForms,
@@ -70,7 +73,18 @@ impl Published {
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();
-        Self { terms, terms_id, frozen, absent_full_at, plans_before, plans_at, shards, limit, epoch }
+        Self {
+            terms,
+            terms_id,
+            frozen,
+            absent_full_at,
+            plans_before,
+            plans_at,
+            expires,
+            shards,
+            limit,
+            epoch,
+        }
     }
 
     /// The location of the bucket of `key`.

@@ -119,6 +119,7 @@ impl Shared {
     pub(crate) async fn read(&self, limit: &LimitHandle) -> Result<Arc<Published>, Error> {
         let _reading = limit.reading.lock().await;
         let epoch = self.control.epoch();
+        let own_epoch = limit.epoch(epoch);
         if let Some(published) = limit.current(epoch) {
             return Ok(published);
         }
@@ -130,31 +131,33 @@ impl Shared {
         // A newer daemon may have come meanwhile.
         self.control.check_schema()?;
         match read {
+            // Its definition has ended, whether a daemon has removed it or not.
+            Some(read) if read.expires.is_some_and(|end| end <= self.control.redis_now()) => {
+                Err(Error::UnknownLimit { limit: name() })
+            }
             Some(read) => {
                 if read.limit.on_outage == Some(OnOutage::Local) {
                     self.control.use_local();
                 }
-                let published = Arc::new(Published::new(read, connection.namespace(), epoch));
+                let published = Arc::new(Published::new(read, connection.namespace(), own_epoch));
+                if let Some(end) = published.expires {
+                    self.limits.note_end(end);
+                }
                 limit.set(published.clone(), self.plans.has_assigned(&limit.name));
                 Ok(published)
             }
             None => match scripts::generation(&mut connection).await.map_err(Error::redis)? {
-                Some(_) if self.is_registered(&mut connection, limit).await? => {
-                    Err(Error::LimitLost { limit: name() })
-                }
-                Some(_) => Err(Error::UnknownLimit { limit: name() }),
+                Some(_) => match scripts::is_registered(&mut connection, &limit.name).await {
+                    Ok(true) => Err(Error::LimitLost { limit: name() }),
+                    Ok(false) => Err(Error::UnknownLimit { limit: name() }),
+                    Err(error) => Err(Error::redis(error)),
+                },
                 None => {
                     let namespace = connection.namespace().to_string();
                     Err(Error::NothingPublished { limit: name(), namespace })
                 }
             },
         }
-    }
-
-    /// Whether daemons have registered `limit`. A removed limit is not registered.
-    async fn is_registered(&self, connection: &mut Connection, limit: &LimitHandle) -> Result<bool, Error> {
-        let registered = scripts::published_limits(connection).await.map_err(Error::redis)?;
-        Ok(registered.contains_key(&limit.name))
     }
 
     /// The supply of tokens of a bucket of the limit `name`, if it is known without Redis and the same for each.

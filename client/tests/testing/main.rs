@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by a panic, and says its seed")]
 
 mod calls;
+mod defined;
 mod deterministic;
 mod holds;
 mod laws;

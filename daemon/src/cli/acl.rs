@@ -1,4 +1,4 @@
-//! `topupd acl`: prints the Redis users of workers, daemons and viewers.
+//! `topupd acl`: prints the Redis users of workers, daemons, viewers and definers.
 
 use serde_json::json;
 use topup_wire::acl::Role;

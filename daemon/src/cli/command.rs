@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use super::{
     args::{Acl, Bucket, Check, Completions, Man, Remove, Run, Status, Take, Throttle},
     assign::{Assign, Explain, Unassign},
+    define::{Define, Undefine},
     import::{Export, Import},
     limits::Limits,
     pause::{Pause, Resume},
@@ -109,6 +110,13 @@ pub(super) enum Command {
     Import(Import),
     /// Print all assignments of a limit that were made by hand
     Export(Export),
+    /// Define a limit that no config has, renew it, or change its terms
+    ///
+    /// It has an owner, and ends unless it is renewed in time. Programs define limits in the same way. A change of terms is in
+    /// force for all workers at one instant. It works whether a daemon runs or not.
+    Define(Define),
+    /// End a limit that was defined, and remove its buckets
+    Undefine(Undefine),
     /// Have the daemons of this host read their config again, and tell whether they applied it
     ///
     /// If a config is refused, its problems are named, the daemon keeps the config before, and the exit code is 78.
@@ -127,7 +135,9 @@ pub(super) enum Command {
     ///
     /// Where standard output is no terminal, one plain table is printed instead.
     Top(Top),
-    /// Print the Redis users of workers, daemons and viewers, each with the rights it needs
+    /// Print the Redis users of workers, daemons, viewers and definers, each with the rights it needs
+    ///
+    /// A definer is a worker that defines limits, too.
     ///
     /// One command on each line, for redis-cli. A user has no password yet, so nobody can sign in as it:
     /// ACL SETUSER topup-worker '>PASSWORD'. Redis 7.0 or newer.

@@ -7,6 +7,7 @@ mod bucket;
 mod check;
 mod command;
 mod completions;
+mod define;
 mod exit;
 mod import;
 mod limit_name;
@@ -80,6 +81,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Explain(args) => assign::explain(&args),
         Command::Import(args) => import::import(&args),
         Command::Export(args) => import::export(&args),
+        Command::Define(args) => define::define(&args),
+        Command::Undefine(args) => define::undefine(&args),
         Command::Reload(args) => reload::main(&args),
         Command::Remove(args) => remove::main(&args),
         Command::Acl(args) => acl::main(&args),

@@ -11,7 +11,10 @@ use super::{
     output::print_line,
     redis::{Failure, ask, connect, run_as},
 };
-use crate::publish::{Removal, remove_by_hand};
+use crate::{
+    publish::{Removal, remove_by_hand},
+    text::utc,
+};
 
 pub(super) fn main(args: &Remove) -> Exit {
     run_as(args.json, async {
@@ -28,6 +31,13 @@ pub(super) fn main(args: &Remove) -> Exit {
             }
             Removal::Removed(from) => {
                 (format!("removed limit {name} of {}, with all its buckets", configs(&from)), true, from)
+            }
+            Removal::Undefined(definition) => {
+                let (owner, until) = (&definition.owner, utc(definition.until));
+                let text = format!(
+                    "removed limit {name}, which {owner} had defined by code until {until}, with all its buckets"
+                );
+                (text, true, vec![definition.owner.clone()])
             }
             Removal::Released { daemon, from } => {
                 let ended = configs(&from);

@@ -12,6 +12,9 @@ use crate::{
     text::{counted, length},
 };
 
+/// The most limits that code has defined, each in a line of its own.
+const MOST_DEFINED: usize = 20;
+
 /// The report as text.
 pub(super) fn render(report: &StatusReport) -> String {
     let mut lines = vec![match report.latency_ms {
@@ -56,6 +59,13 @@ pub(super) fn render(report: &StatusReport) -> String {
     if !held.is_empty() {
         lines.push(String::new());
         lines.extend(held);
+    }
+    let defined: Vec<String> = report.limits.iter().filter_map(definition).collect();
+    if !defined.is_empty() {
+        lines.push(String::new());
+        lines.extend(defined.iter().take(MOST_DEFINED).cloned());
+        let more = defined.len().saturating_sub(MOST_DEFINED) + report.limits_not_shown;
+        lines.extend((more > 0).then(|| format!("and {} defined by code", counted(more, "more limit"))));
     }
     let findings: Vec<String> = report.limits.iter().filter_map(orphan).collect();
     if !findings.is_empty() {
@@ -138,6 +148,12 @@ fn permits(row: &LimitRow) -> Option<String> {
         false => format!("of {} permits held", row.capacity),
     };
     Some(format!("{name}: {held} {of}; {}", counted(waiting as usize, "waiter")))
+}
+
+/// The line about a limit that code has defined.
+fn definition(row: &LimitRow) -> Option<String> {
+    let owner = row.owners.first().map(|owner| owner.config.as_str()).unwrap_or_default();
+    row.defined_until.as_ref().map(|until| format!("{}: defined by code of {owner}, until {until}", row.name))
 }
 
 /// The line about a limit whose owner has no live daemon.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topup_wire::limit::{Algorithm, Capacity, Rate, Rule, Supply, Terms, Windows};
+use topup_wire::limit::{Algorithm, Capacity, GCRA_BOUNDS, Rate, Rule, Supply, Terms, Windows};
 
 use super::{
     keys,
@@ -98,7 +98,7 @@ fn read_steady(table: &RawTable<'_>, has_refill: bool, algorithm: Algorithm, own
         && algorithm == Algorithm::Gcra
         && !rate.pace().can_rest(capacity.get())
     {
-        table.error(table.location(), format!("{}: write less", keys::GCRA_BOUNDS));
+        table.error(table.location(), format!("{GCRA_BOUNDS}: write less"));
     }
     Candidate::Steady { capacity, rate }
 }

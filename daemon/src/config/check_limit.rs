@@ -2,11 +2,10 @@
 
 use std::{iter, time::Duration};
 
-use topup_wire::limit::{Algorithm, Holds, LimitName, Percent, Rollout, Shards, TopKeys};
+use topup_wire::limit::{Algorithm, GCRA_BOUNDS, Holds, LimitName, Percent, Rollout, Shards, TopKeys};
 
 use super::{
     diagnostics::Location,
-    keys,
     limit::{LimitConfig, ScheduleEntry, SupplyConfig},
     parts, plans,
     raw_limit::RawLimit,
@@ -147,10 +146,7 @@ fn check_gcra(raw: &RawLimit, table: &RawTable<'_>) {
         iter::once((&rate.location, capacity.value, rate.value)).chain(scheduled)
     {
         if !rate.pace().can_rest(capacity.get()) {
-            table.error(
-                location,
-                format!("{}: write less, or algorithm = \"lazy-token-bucket\"", keys::GCRA_BOUNDS),
-            );
+            table.error(location, format!("{GCRA_BOUNDS}: write less, or algorithm = \"lazy-token-bucket\""));
         }
     }
 }
@@ -165,11 +161,9 @@ fn check_lease(raw: &RawLimit, table: &RawTable<'_>) {
         "a limit with refill cannot be leased: remove lease, or write a rate for refill",
     );
     if let Some(capacity) = &raw.capacity
-        && lease.value.max() > capacity.value.get()
+        && let Err(error) = lease.value.check_size(capacity.value)
     {
-        let capacity = capacity.value;
-        let problem = format!("the bucket holds {capacity} tokens at most: write max = {capacity} or less");
-        table.error(&lease.location, problem);
+        table.error(&lease.location, error.to_string());
     }
 }
 

@@ -11,10 +11,6 @@ use super::{config_key::key, parts};
 pub(super) const REFILL_HAS_NO_RATE: &str =
     "a limit with refill has no rate to change: remove this one, or write capacity = 400";
 
-/// The bounds of GCRA, see `Pace::can_rest`; the advice follows.
-pub(super) const GCRA_BOUNDS: &str =
-    "gcra counts at most 1000000 tokens a second, and a capacity that fills within 50 years";
-
 /// The name of a limit, or of a config.
 pub(super) const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
 /// The name of a plan.

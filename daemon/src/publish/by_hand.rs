@@ -2,20 +2,23 @@
 
 use redis::RedisResult;
 use topup_wire::{
-    claims::{Owner, Ownership},
+    claims::{Definition, Owner, Ownership},
     connection::Connection,
     limit::{LimitName, Shards},
+    publishing::remove,
     scripts,
     scripts::ClaimChange,
 };
 
-use super::{claim::change_claims, remove::remove};
+use super::claim::change_claims;
 
 /// The result of a removal by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// The limit is gone, with all its buckets. These configs held it.
     Removed(Vec<Owner>),
+    /// The same of a limit that code had defined. The program may define it again.
+    Undefined(Definition),
     /// The limit stays, since a live daemon has it in its config. The claims of these configs without one have ended.
     Released {
         /// The live daemon.
@@ -43,13 +46,13 @@ pub async fn remove_by_hand(connection: &Connection, name: &LimitName, force: bo
         let removal = decide(name, seen, force);
         let from = match &removal {
             Removal::Removed(from) | Removal::Released { from, .. } => from.clone(),
-            Removal::InUse { .. } | Removal::Unknown => Vec::new(),
+            Removal::Undefined(_) | Removal::InUse { .. } | Removal::Unknown => Vec::new(),
         };
         let release = from.into_iter().map(|owner| (*name, owner)).collect();
         (ClaimChange { release, ..ClaimChange::default() }, removal)
     })
     .await?;
-    if let Removal::Removed(_) = removal {
+    if let Removal::Removed(_) | Removal::Undefined(_) = removal {
         let conn = &mut connection.clone();
         let registered = scripts::published_limits(conn).await?;
         let plans = registered.keys().filter(|limit| limit.as_plan().is_some() && limit.live() == *name);
@@ -66,6 +69,9 @@ pub async fn remove_by_hand(connection: &Connection, name: &LimitName, force: bo
 fn decide(name: &LimitName, seen: &Ownership, force: bool) -> Removal {
     let holders: Vec<Owner> = seen.claims_to(name).into_keys().collect();
     let mut having = seen.daemons.iter().filter(|(_, declared)| declared.limits.contains_key(name));
+    if let Some(definition) = seen.defined.get(name).filter(|_| holders.is_empty()) {
+        return Removal::Undefined(definition.clone());
+    }
     match having.next() {
         _ if holders.is_empty() && !seen.registered.contains(name) => Removal::Unknown,
         None => Removal::Removed(holders),

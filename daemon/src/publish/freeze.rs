@@ -12,7 +12,7 @@ use topup_wire::{
     scripts,
 };
 
-use super::{bounds::MAX_CONCURRENT, desired::DesiredLimit};
+use super::{MAX_CONCURRENT, desired::DesiredLimit};
 
 /// A limit, and the number of one of its shards.
 pub type ShardId = (LimitName, u16);

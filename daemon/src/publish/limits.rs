@@ -10,18 +10,12 @@ use topup_wire::{
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Shards, Supply, Terms},
     namespace::InNamespace,
+    publishing::{MAX_CONCURRENT, publish_shard, remove, sweep_shard, sweep_states},
     reply::PublishReply,
     scripts,
 };
 
-use super::{
-    bounds::MAX_CONCURRENT,
-    desired::DesiredLimit,
-    freeze::FrozenShards,
-    ownership::Plan,
-    remove::{remove, sweep_shard, sweep_states},
-    shard::publish_shard,
-};
+use super::{desired::DesiredLimit, freeze::FrozenShards, ownership::Plan};
 
 /// The mode of a round of publishing.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +122,7 @@ impl Publisher<'_> {
             let id = (limit.name, shard);
             let keys = ShardKeys::new(self.connection.namespace(), &limit.name, shard);
             let known = self.known.get(&id).copied();
-            match publish_shard(self.connection, &keys, limit, since, known).await? {
+            match publish_shard(self.connection, &keys, limit, since, known, None).await? {
                 PublishReply::Announced(frozen) => drop(outcome.frozen.insert(id, frozen)),
                 published => outcome.changed |= published != PublishReply::Unchanged,
             }

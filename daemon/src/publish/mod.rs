@@ -1,7 +1,5 @@
 //! Publishing: makes the limits in Redis equal to the desired limits of a config.
 
-mod at_rest;
-mod bounds;
 mod by_hand;
 mod change;
 mod claim;
@@ -11,14 +9,10 @@ mod limits;
 mod note;
 mod ownership;
 mod preview;
-mod remove;
-mod shard;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub use at_rest::settle_at_rest;
-pub(crate) use bounds::MAX_CONCURRENT;
 pub use by_hand::{Removal, remove_by_hand};
 pub use change::{Change, changes, fingerprint};
 pub use claim::{claim, release, review};
@@ -29,5 +23,5 @@ pub use limits::{PublishOptions, PublishOutcome, publish};
 pub use note::{Note, instant};
 pub use ownership::{LoadedConfig, Plan, decide};
 pub use preview::{Effect, Preview, preview};
-pub(crate) use shard::migrate_all;
+pub(crate) use topup_wire::publishing::{MAX_CONCURRENT, migrate_all, settle_at_rest};
 pub use words::{Difference, supply};

@@ -28,6 +28,13 @@ pub enum Note {
         /// Its last heartbeat, in µs of Redis `TIME`.
         since: Option<u64>,
     },
+    /// A limit is refused: code has defined it.
+    Defined {
+        /// The limit.
+        limit: LimitName,
+        /// The owner of the definition.
+        owner: Owner,
+    },
     /// Another config wants a limit of this one, with other terms, and is refused.
     Contested {
         /// The limit.
@@ -79,7 +86,10 @@ pub enum Note {
 impl Note {
     /// Whether a limit of this daemon is not in force.
     pub const fn is_refusal(&self) -> bool {
-        matches!(self, Self::Conflict { .. } | Self::Orphaned { .. } | Self::Outdated { .. })
+        matches!(
+            self,
+            Self::Conflict { .. } | Self::Orphaned { .. } | Self::Defined { .. } | Self::Outdated { .. }
+        )
     }
 
     /// Whether somebody has to do something.
@@ -107,6 +117,11 @@ impl fmt::Display for Note {
                 }
                 write!(f, ": to take it over, \"topupd remove {limit}\", or start with --take-over {limit}")
             }
+            Self::Defined { limit, owner } => write!(
+                f,
+                "limit {limit} refused: {owner} has defined it by code, and its terms stay in force: rename one, or end \
+                 the definition there or by \"topupd remove {limit}\""
+            ),
             Self::Contested { limit, owner, daemon } => write!(
                 f,
                 "limit {limit} contested: config {owner} (daemon {daemon}) wants other terms for it and is refused: the \

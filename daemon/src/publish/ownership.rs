@@ -59,6 +59,7 @@ pub fn decide(config: &LoadedConfig, seen: &Ownership) -> Plan {
     let others = seen.registered.iter().filter(|name| name.live() == **name);
     plan.foreign = others
         .filter(|name| !config.limits.contains_key(*name) && !plan.remove.contains(*name))
+        .filter(|name| !seen.defined.contains_key(*name))
         .copied()
         .collect();
     for (daemon, declared) in seen.daemons_of(&config.owner).filter(|(id, _)| *id != config.daemon) {
@@ -155,6 +156,10 @@ impl<'a> Contest<'a> {
     }
 
     fn decide(&self, plan: &mut Plan) {
+        if let Some(definition) = self.seen.defined.get(self.name).filter(|_| self.own.is_none()) {
+            plan.notes.insert(Note::Defined { limit: *self.name, owner: definition.owner.clone() });
+            return;
+        }
         let own = self.own.filter(|own| own.fingerprint == self.desired);
         let blocking = if own.is_some() { Vec::new() } else { self.blocking() };
         plan.notes.extend(blocking.iter().map(|owner| self.refusal(owner)));

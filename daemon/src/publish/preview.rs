@@ -16,7 +16,7 @@ use topup_wire::{
 };
 
 use super::{
-    bounds::MAX_CONCURRENT,
+    MAX_CONCURRENT,
     change::fingerprint,
     desired::desired_limits,
     limits::is_unreadable,

@@ -14,6 +14,7 @@ use topup_wire::{
 
 use super::{
     at_rest::AtRestQueue,
+    definitions::remove_ended_definitions,
     healing::Healing,
     healing_round::HealingRound,
     holds::sweep_holds,
@@ -27,7 +28,7 @@ use super::{
     standing::Standing,
     status::EngineStatus,
     strays::sweep_strays,
-    timeouts::{HEARTBEAT_LIFE, turns, with_timeout},
+    timeouts::{HEARTBEAT_LIFE, turns},
 };
 use crate::{
     clock::{Moment, RedisTime},
@@ -141,6 +142,7 @@ impl Engine {
     pub async fn run(mut self, mut commands: mpsc::Receiver<EngineCommand>, mut stop: watch::Receiver<bool>) {
         let mut turns_of_loop = turns(self.tick);
         let mut sweep = pin!(sweep_strays(self.connection.clone()));
+        let mut definitions = pin!(remove_ended_definitions(self.connection.clone()));
         let mut holds = pin!(sweep_holds(self.connection.clone(), self.swept.subscribe()));
         loop {
             tokio::select! {
@@ -170,6 +172,7 @@ impl Engine {
                 Some(ended) = self.passes.next() => self.pass_ended(ended),
                 () = &mut sweep, if self.time.is_some() && self.may_write() => {}
                 () = &mut holds, if self.time.is_some() && self.may_write() => {}
+                () = &mut definitions, if self.time.is_some() && self.may_write() => {}
             }
         }
         self.passes.drain().await;
@@ -230,32 +233,49 @@ impl Engine {
         });
         if ended.published {
             self.at_rest.add(&self.connection, ended.changed);
-            self.reading = Some(self.read_published());
+            self.reading = Some(self.read_published(0));
         }
     }
 
-    pub(super) fn read_published(&self) -> InFlight<RedisResult<PublishedShards>> {
-        Box::pin(with_timeout(read_published(self.connection.clone())))
+    /// Reads the limits that have changed since the generation `known`, or all of them.
+    pub(super) fn read_published(&self, known: u64) -> InFlight<RedisResult<PublishedShards>> {
+        Box::pin(read_published(self.connection.clone(), known))
     }
 
     /// Refills the shards that were read. After an error, the next heartbeat begins another read.
     fn reading_ended(&mut self, read: RedisResult<PublishedShards>) {
         match read {
-            Ok(PublishedShards { generation, registered, limits, shards }) => {
+            Ok(PublishedShards { generation, changed: None, registered, mut limits, defined, shards }) => {
                 self.swept.send_replace(limits.clone());
+                // Whoever defines a limit by code publishes it again.
+                limits.retain(|limit| !defined.contains(&limit.name));
                 self.healing.note_published(&registered, limits);
                 self.passes.replace(shards, self.tick);
-                let (shards, ready) = (self.passes.shards(), self.passes.all_seen());
-                self.status.send_modify(|status| {
-                    (status.generation, status.shards) = (generation, shards);
-                    status.ready |= ready;
+                self.note_read(generation);
+            }
+            Ok(PublishedShards { generation, changed: Some(changed), limits, shards, .. }) => {
+                self.swept.send_modify(|swept| {
+                    swept.retain(|limit| !changed.contains(&limit.name));
+                    swept.extend(limits);
                 });
+                self.healing.note_generation(self.status.borrow().generation, generation, &changed);
+                self.passes.change(&changed, shards);
+                self.note_read(generation);
             }
             Err(error) if self.read_failure_log.should_log() => {
                 tracing::warn!("the published limits could not be read ({error}); trying again");
             }
             Err(_) => {}
         }
+    }
+
+    /// Records that the shards are those of this generation.
+    fn note_read(&mut self, generation: u64) {
+        let (shards, ready) = (self.passes.shards(), self.passes.all_seen());
+        self.status.send_modify(|status| {
+            (status.generation, status.shards) = (generation, shards);
+            status.ready |= ready;
+        });
     }
 
     fn healing_ended(&mut self, mut round: HealingRound) {

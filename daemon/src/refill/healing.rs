@@ -67,6 +67,15 @@ impl Healing {
         self.published.extend(limits);
     }
 
+    /// Notes that of the limits that were published under the generation `before`, only those that have `changed` are
+    /// others under `generation`.
+    pub(super) fn note_generation(&mut self, before: u64, generation: u64, changed: &BTreeSet<LimitName>) {
+        if self.known.generation == before {
+            self.known.generation = generation;
+            self.known.verified.retain(|(name, _), _| !changed.contains(name));
+        }
+    }
+
     /// The limits as last read.
     pub(super) fn published(&self) -> Vec<Limit> {
         self.published.clone()

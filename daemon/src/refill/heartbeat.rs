@@ -187,7 +187,7 @@ impl Engine {
                 );
                 self.publication.publish_again();
             }
-            Some(generation) if generation != known => self.reading = Some(self.read_published()),
+            Some(generation) if generation != known => self.reading = Some(self.read_published(known)),
             Some(_) => {}
         }
     }

@@ -4,6 +4,7 @@
 //! `redis_health` whether Redis answers.
 
 mod at_rest;
+mod definitions;
 mod engine;
 mod eviction;
 mod freezes;

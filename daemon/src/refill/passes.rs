@@ -1,7 +1,7 @@
 //! Passes over all shards: each at its own time, side by side, at most one in flight per shard.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     mem,
     sync::{
         Arc,
@@ -12,7 +12,11 @@ use std::{
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{RedisError, RedisResult};
-use topup_wire::connection::{Address, Cause, Connection};
+use topup_wire::{
+    connection::{Address, Cause, Connection},
+    keyspace::ShardKeys,
+    limit::LimitName,
+};
 
 use super::{
     in_flight::InFlight,
@@ -36,8 +40,6 @@ const LAG_ALLOWANCE: Duration = Duration::from_millis(250);
 pub(super) struct Passes {
     tick: Duration,
     shards: Vec<Shard>,
-    /// Counts replacements of `shards`. A pass that began before the last one is ignored when it ends.
-    version: u64,
     in_flight: FuturesUnordered<InFlight<EndedPass>>,
     /// Shards without a pass since they were published.
     unseen: usize,
@@ -55,7 +57,9 @@ pub(super) struct Passes {
 
 /// A pass over one shard that has ended.
 pub(super) struct EndedPass {
-    version: u64,
+    /// The keys of the shard. A pass over a shard that was replaced meanwhile is ignored when it ends.
+    keys: Arc<ShardKeys>,
+    /// The place of the shard when the pass began.
     index: usize,
     began: u64,
     result: RedisResult<PassSummary>,
@@ -69,7 +73,6 @@ impl Passes {
             metrics,
             tick,
             shards: Vec::new(),
-            version: 0,
             in_flight: FuturesUnordered::new(),
             unseen: 0,
             lag_log: LogThrottle::default(),
@@ -83,9 +86,15 @@ impl Passes {
 
     /// Refills these shards from now on, in place of all others.
     pub(super) fn replace(&mut self, shards: Vec<Shard>, tick: Duration) {
-        self.version += 1;
         self.unseen = shards.len();
         (self.shards, self.tick) = (shards, tick);
+    }
+
+    /// Refills these shards from now on, in place of all others of the limits `changed`.
+    pub(super) fn change(&mut self, changed: &BTreeSet<LimitName>, shards: Vec<Shard>) {
+        self.shards.retain(|shard| !changed.contains(&shard.limit));
+        self.shards.extend(shards);
+        self.unseen = self.shards.iter().filter(|shard| !shard.seen).count();
     }
 
     /// Ends the passes in flight after their present slice, and refills nothing until shards are replaced.
@@ -151,9 +160,9 @@ impl Passes {
                 credited: self.credited.clone(),
                 stop: self.stop.clone(),
             };
-            let (version, connection) = (self.version, connection.clone());
+            let (keys, connection) = (shard.keys.clone(), connection.clone());
             self.in_flight.push(Box::pin(async move {
-                EndedPass { version, index, began: now, result: pass.run(connection).await }
+                EndedPass { keys, index, began: now, result: pass.run(connection).await }
             }));
         }
     }
@@ -166,9 +175,14 @@ impl Passes {
     /// Records a pass that ended at `now`, in µs of Redis `TIME`, and plans the next. Returns the time by which it was
     /// late.
     pub(super) fn ended(&mut self, ended: EndedPass, now: u64) -> Duration {
-        let EndedPass { version, index, began, result } = ended;
+        let EndedPass { keys, index, began, result } = ended;
         let shards = self.shards.len();
-        let Some(shard) = self.shards.get_mut(index).filter(|_| version == self.version) else {
+        let is_of = |shard: &Shard| Arc::ptr_eq(&shard.keys, &keys);
+        let index = match self.shards.get(index) {
+            Some(shard) if is_of(shard) => Some(index),
+            _ => self.shards.iter().position(is_of),
+        };
+        let Some((index, shard)) = index.and_then(|index| Some((index, self.shards.get_mut(index)?))) else {
             return Duration::ZERO;
         };
         shard.busy = false;

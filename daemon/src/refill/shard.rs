@@ -6,7 +6,7 @@ use topup_wire::{
     bucket::refill_period,
     connection::Address,
     keyspace::ShardKeys,
-    limit::{Limit, Supply},
+    limit::{Limit, LimitName, Supply},
     namespace::Namespace,
 };
 
@@ -20,6 +20,7 @@ const LONGEST_WAIT: u64 = 1_000_000;
 /// One shard of a published token bucket.
 #[derive(Debug)]
 pub(super) struct Shard {
+    pub(super) limit: LimitName,
     pub(super) keys: Arc<ShardKeys>,
     /// The shortest time in µs after which a bucket that stops being full can be due.
     pub(super) period: u64,
@@ -61,6 +62,7 @@ impl Shard {
         let by_tick = !limit.catch_up && period <= tick;
         let period = if by_tick { tick } else { period };
         let shard = |number| Self {
+            limit: limit.name,
             keys: Arc::new(ShardKeys::new(namespace, &limit.name, number)),
             period,
             by_tick,

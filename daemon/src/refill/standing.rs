@@ -64,7 +64,12 @@ impl Standing {
 
     /// Learns of live daemons and claims.
     pub(super) fn heard(&mut self, beat: &Beat) {
-        self.heard = Some(beat.roster.clone());
+        // The end of a definition changes the generation, and no claim.
+        let awaits_end = self.notes().any(|note| matches!(note, Note::Defined { .. }));
+        self.heard = Some(match (awaits_end, beat.generation) {
+            (true, Some(generation)) => format!("{} {generation}", beat.roster),
+            _ => beat.roster.clone(),
+        });
         if beat.declared != Some(self.hash) {
             self.known = None;
         }

@@ -1,6 +1,7 @@
 //! Reads the published limits, their counts and the live daemons, whatever state Redis is in.
 
 use std::{
+    collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,7 +14,7 @@ use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
 use topup_wire::{
     connection::{Cause, Connection},
-    limit::LimitName,
+    limit::{LimitName, Shards},
     namespace::InNamespace,
     scripts,
 };
@@ -23,10 +24,13 @@ use super::{
     limit_row::row,
     ownership::{conflicts, owners},
 };
-use crate::{clock::Moment, refill::SLOW};
+use crate::{clock::Moment, refill::SLOW, text::utc};
 
 /// The longest time for the diagnosis of a failure.
 const DIAGNOSIS: Duration = Duration::from_millis(600);
+
+/// Most limits that code has defined, of which a report tells more than their number.
+const MOST_DEFINED: usize = 200;
 
 const SLOW_ACTION: &str = "see SLOWLOG, the machine of Redis and the network";
 
@@ -145,12 +149,13 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     // A user of an earlier version may not read them.
     let paused = scripts::paused(&mut asked).await.unwrap_or_default();
     let sources = scripts::source_statuses(&mut asked).await.unwrap_or_default();
+    let (names, left_out) = shown(&mut asked, published).await;
     {
         let report = &mut lock(reading).report;
         report.pauses = PauseRow::of(paused, now);
         report.add_sources(sources);
+        report.limits_not_shown = left_out;
     }
-    let names: Vec<LimitName> = published.into_keys().filter(|name| !name.is_trial()).collect();
     let rows: Vec<BoxFuture<'_, ()>> =
         names.into_iter().map(|name| add_row(reading, connection, name, now).boxed()).collect();
     let rows = stream::iter(rows).buffer_unordered(pace.limits).collect::<()>();
@@ -158,11 +163,29 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
     let (seen, report) = (seen?, &mut lock(reading).report);
     for row in &mut report.limits {
         let name = LimitName::published(&row.name);
-        row.owners = name.map(|name| owners(&name.live(), &seen)).unwrap_or_default();
+        row.owners = name.as_ref().map(|name| owners(&name.live(), &seen)).unwrap_or_default();
+        let definition = name.ok().and_then(|name| seen.defined.get(&name));
+        row.defined_until = definition.map(|definition| utc(definition.until));
         row.orphaned = !row.owners.iter().any(|owner| owner.alive);
     }
     report.add_conflicts(conflicts(&seen));
     Ok(())
+}
+
+/// The limits of a report, and the number of those that it leaves out: code may have defined thousands.
+async fn shown(
+    connection: &mut Connection,
+    published: BTreeMap<LimitName, Shards>,
+) -> (Vec<LimitName>, usize) {
+    // A user of an earlier version may not read them.
+    let defined = scripts::defined_limits(connection).await.unwrap_or_default();
+    let names = published.into_keys().filter(|name| !name.is_trial());
+    let (mut by_code, mut names): (Vec<LimitName>, Vec<LimitName>) =
+        names.partition(|name| defined.contains(name));
+    let left_out = by_code.len().saturating_sub(MOST_DEFINED);
+    by_code.truncate(MOST_DEFINED);
+    names.append(&mut by_code);
+    (names, left_out)
 }
 
 /// Allowed and denied takes of each limit per second, and nothing else: for a look that is taken again and again.
@@ -176,8 +199,8 @@ pub(crate) async fn rates(connection: &Connection) -> RedisResult<Vec<(LimitName
     }
     let now = scripts::now(&mut asked).await?;
     let published = scripts::published_limits(&mut asked).await?;
-    let names = published.into_keys().filter(|name| !name.is_trial());
-    let rates = names.map(|name| {
+    let (names, _) = shown(&mut asked, published).await;
+    let rates = names.into_iter().map(|name| {
         let mut connection = connection.clone();
         async move { Ok((name, scripts::counts(&mut connection, &name).await?.1.per_second(now))) }.boxed()
     });

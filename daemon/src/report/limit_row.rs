@@ -50,6 +50,7 @@ pub(super) async fn row(
         // As long as the configs have not been read.
         orphaned: false,
         owners: Vec::new(),
+        defined_until: None,
         algorithm: limit.algorithm.as_str(),
         keyed: limit.keyed,
         capacity: limit.terms.capacity.get(),

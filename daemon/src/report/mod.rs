@@ -39,6 +39,8 @@ pub(crate) struct StatusReport {
     pub(crate) generation: Option<u64>,
     pub(crate) daemons: Vec<DaemonRow>,
     pub(crate) limits: Vec<LimitRow>,
+    /// Limits that code has defined, beyond the 200 that are shown.
+    pub(crate) limits_not_shown: usize,
     /// Limits of live daemons that are refused, and by which config.
     pub(crate) conflicts: Vec<ConflictRow>,
     /// Paused limits and keys; the first to end comes first.
@@ -95,6 +97,8 @@ pub(crate) struct LimitRow {
     pub(crate) name: String,
     /// The configs that hold it; none if an older version published it.
     pub(crate) owners: Vec<OwnerRow>,
+    /// The end of the definition of a limit that code has defined, unless it is renewed. The owner is that of the code.
+    pub(crate) defined_until: Option<String>,
     /// Whether no owner has a live daemon: the limit is in force, and stays until it is removed or taken over.
     pub(crate) orphaned: bool,
     pub(crate) algorithm: &'static str,
@@ -205,6 +209,7 @@ impl StatusReport {
         for ConflictRow { limit, daemon, config, held_by } in &conflicts {
             let holder = |holder: &String| match holder == config {
                 true => "a newer version of it".to_owned(),
+                false if holder.starts_with(ownership::BY_CODE) => holder.clone(),
                 false => format!("config {holder}"),
             };
             let by = held_by.iter().map(holder).collect::<Vec<_>>().join(", ");

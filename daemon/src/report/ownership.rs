@@ -8,13 +8,19 @@ use topup_wire::{
 use super::{ConflictRow, OwnerRow};
 use crate::publish::instant;
 
-/// The configs that hold the limit `name`.
+/// Stands before the owner of a limit that code has defined.
+pub(super) const BY_CODE: &str = "code of ";
+
+/// The configs that hold the limit `name`, or the owner of its definition by code.
 pub(super) fn owners(name: &LimitName, seen: &Ownership) -> Vec<OwnerRow> {
     let row = |owner: Owner| {
         let alive = seen.is_alive(&owner);
         let last = seen.last_alive.get(&owner).filter(|_| !alive);
         OwnerRow { config: owner.to_string(), alive, since: last.map(|micros| instant(*micros)) }
     };
+    if let Some(definition) = seen.defined.get(name) {
+        return vec![OwnerRow { config: definition.owner.to_string(), alive: true, since: None }];
+    }
     seen.claims_to(name).into_keys().map(row).collect()
 }
 
@@ -25,7 +31,8 @@ pub(super) fn conflicts(seen: &Ownership) -> Vec<ConflictRow> {
         for (name, limit) in declared.limits.iter().filter(|(_, limit)| !limit.held) {
             let claims = seen.claims_to(name);
             let holds = claims.iter().filter(|(_, claim)| claim.fingerprint != limit.fingerprint);
-            let held_by: Vec<String> = holds.map(|(owner, _)| owner.to_string()).collect();
+            let mut held_by: Vec<String> = holds.map(|(owner, _)| owner.to_string()).collect();
+            held_by.extend(seen.defined.get(name).map(|definition| format!("{BY_CODE}{}", definition.owner)));
             if !held_by.is_empty() {
                 let (daemon, config) = (daemon.clone(), declared.owner.to_string());
                 rows.push(ConflictRow { limit: name.to_string(), daemon, config, held_by });

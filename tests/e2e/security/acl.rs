@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
-use topup::{Client, Error};
+use topup::{Client, Error, Terms};
 use topup_tests::{Cli, Daemon, Launch, Redis, SOON, Signal, eventually, none_left};
 
 const CONFIG: &str = r#"
@@ -42,15 +42,15 @@ const HOSTILE: [&str; 9] = [
     "}:due",
 ];
 
-/// A Redis with the three users.
+/// A Redis with the four users.
 async fn users() -> (Redis, impl Fn(&str) -> String) {
     let redis = Redis::tcp().await;
     let told = Cli::new(&["acl"]).run().await;
-    assert_eq!((told.code, told.stdout.lines().count()), (Some(0), 3), "{told:?}");
+    assert_eq!((told.code, told.stdout.lines().count()), (Some(0), 4), "{told:?}");
     for line in told.stdout.lines() {
         redis.ask::<()>(&line.split(' ').collect::<Vec<_>>()).await;
     }
-    for role in ["worker", "daemon", "viewer"] {
+    for role in ["worker", "daemon", "viewer", "definer"] {
         redis.ask::<()>(&["ACL", "SETUSER", &format!("topup-{role}"), ">secret"]).await;
     }
     redis.ask::<()>(&["ACL", "SETUSER", "default", "on", ">other"]).await;
@@ -271,6 +271,36 @@ async fn a_daemon_and_a_viewer_do_nothing_else_either() {
         assert!(told.code == Some(2) && told.stderr.to_lowercase().contains("no permissions"), "{told:?}");
     }
     assert_eq!(redis.ask::<u64>(&["EXISTS", "topup:{topup}:pauses"]).await, 0);
+}
+
+/// Defining a limit is a right of its own.
+#[tokio::test]
+async fn a_definer_defines_limits_and_a_worker_obeys_them() {
+    let (redis, url) = users().await;
+    let daemon = serve(&url("daemon"), CONFIG).await;
+    let connect = async |role| Client::builder().deadline(SOON).connect(&url(role)).await.unwrap();
+    let (definer, worker) = (connect("definer").await, connect("worker").await);
+    let terms = |capacity| Terms::token_bucket(capacity, "1/h").keyed();
+    let before = refused(&redis).await;
+    definer.define("tenant", terms(5)).await.unwrap();
+    assert_eq!(worker.limit("tenant").key("a").take(1).await.unwrap().remaining(), 4);
+    for denied in [
+        worker.define("tenant", terms(50)).await.map(drop),
+        worker.define("other", terms(50)).await.map(drop),
+        worker.undefine("tenant").await.map(drop),
+    ] {
+        assert!(matches!(denied, Err(Error::MayNotDefine)), "{denied:?}");
+    }
+    definer.define("tenant", terms(9)).await.unwrap();
+    let told = async || worker.limit("tenant").key("a").peek().await.unwrap();
+    eventually(SOON, async || told().await.capacity() == 9).await;
+    assert_eq!(told().await.remaining(), 4);
+    definer.define("tenant", Terms::sliding_window(["2/h"]).keyed()).await.unwrap();
+    assert!(definer.limit("tenant").key("a").take(1).await.unwrap().is_allowed());
+    assert!(definer.undefine("tenant").await.unwrap());
+    let refused: Vec<String> = refused(&redis).await.into_iter().skip(before.len()).collect();
+    assert!(!refused.iter().any(|entry| entry.contains("definer")), "{refused:?}");
+    drop(daemon);
 }
 
 /// A plan only reads.

@@ -47,12 +47,21 @@ pub(super) fn execute(database: &mut Database, name: &[u8], key: &[u8], words: &
             let Some(rows) = between(set, from, to) else { return not_a_float() };
             Reply::count(rows.iter().filter(|(member, _)| set.remove(member)).count())
         }),
-        (b"ZRANGE", [from, to]) => database.read(key, |set: &SortedSet| {
+        (b"ZRANGE", [from, to, options @ ..]) => database.read(key, |set: &SortedSet| {
             let (Some(from), Some(to)) = (number(from), number(to)) else { return not_a_number() };
+            let with_scores = match options {
+                [] => false,
+                [word] if word.eq_ignore_ascii_case(b"WITHSCORES") => true,
+                _ => return Reply::error("ERR syntax error"),
+            };
             let place = |at: i64| if at < 0 { at.saturating_add_unsigned(set.len() as u64) } else { at };
             let (from, end) = (place(from).max(0), place(to).saturating_add(1).max(0));
             let members = set.members().take(end as usize).skip(from as usize);
-            Reply::Array(members.cloned().map(Reply::Text).collect())
+            let row = |member: &Vec<u8>| {
+                let score = with_scores.then(|| score_of(set, member));
+                [Some(Reply::Text(member.clone())), score].into_iter().flatten()
+            };
+            Reply::Array(members.flat_map(row).collect())
         }),
         (b"ZRANGEBYSCORE", [from, to, options @ ..]) => database.read(key, |set| {
             let Some(rows) = between(set, from, to) else { return not_a_float() };

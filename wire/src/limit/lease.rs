@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::MAX_TOKENS;
+use super::{Capacity, MAX_TOKENS};
 
 /// A lease: the most tokens that a worker may take ahead, and the longest time for which it may keep them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,11 @@ pub enum LeaseError {
     Ttl(Duration),
 }
 
+/// A lease of more tokens than the bucket holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bucket holds {0} tokens at most: write max = {0} or less")]
+pub struct LeaseSizeError(Capacity);
+
 // === impl Lease ===
 
 impl Lease {
@@ -40,6 +45,14 @@ impl Lease {
             return Err(LeaseError::Ttl(ttl));
         }
         Ok(Self { max, ttl })
+    }
+
+    /// Checks the lease against the most tokens of a bucket.
+    ///
+    /// # Errors
+    /// When it is of more than `capacity`.
+    pub fn check_size(self, capacity: Capacity) -> Result<(), LeaseSizeError> {
+        if self.max > capacity.get() { Err(LeaseSizeError(capacity)) } else { Ok(()) }
     }
 
     /// The most tokens that a worker holds of one bucket.

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod capacity;
+mod code_terms;
 mod effective_plan;
 mod holds;
 mod key;
@@ -23,17 +24,18 @@ mod words;
 
 pub use algorithm::Algorithm;
 pub use capacity::{Capacity, CapacityError, MAX_TOKENS};
+pub use code_terms::CodeTerms;
 pub use effective_plan::{Assigned, PlanPeriod, PlanReason, PlanSources};
 pub use holds::{Holds, HoldsError, OnAbandon};
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
-pub use lease::{Lease, LeaseError};
+pub use lease::{Lease, LeaseError, LeaseSizeError};
 pub use name::{LimitName, NameError};
 pub use outage::OnOutage;
 pub use parts::{MOST_PARTS, MOST_WEIGHT, Part, Parts, PartsError, REST, check_weight};
 pub use penalty::{Penalty, PenaltyError};
-pub use permits::{MOST_PERMITS, PermitTtl, PermitTtlError};
+pub use permits::{MOST_PERMITS, PermitTtl, PermitTtlError, PermitsError, permits_at_once};
 pub use plans::{Assignment, MOST_CONFIG_KEYS, PlanName, PlanNameError, Plans, PlansError, Target};
-pub use rate::{MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
+pub use rate::{GCRA_BOUNDS, MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
 pub use rollout::{Mode, Percent, PercentError, Rollout};
 pub use schedule::{Schedule, ScheduleError, ScheduledChange};
 pub use terms::{BURST_TTL, Limit, OnChange, Period, Shards, ShardsError, Supply, Terms};
@@ -41,3 +43,6 @@ pub use throttle::{MAX_THROTTLE, Throttle, ThrottleError};
 pub use top_keys::{TopKeys, TopKeysError};
 pub use windows::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Windows, WindowsError};
 pub use words::UnknownWord;
+
+/// Most limits that code may define in one namespace.
+pub const MOST_DEFINED: usize = 10_000;

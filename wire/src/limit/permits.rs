@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use super::Capacity;
+
 /// The most permits of one key: 10,000. A script that grants or renews them all takes some ms.
 pub const MOST_PERMITS: u64 = 10_000;
 
@@ -15,6 +17,19 @@ pub struct PermitTtl(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a permit is good for 500ms to 1h after each renewal, not {0:?}")]
 pub struct PermitTtlError(pub Duration);
+
+/// A number of permits outside 1 to [`MOST_PERMITS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a limit is of 1 to {MOST_PERMITS} permits, not {0}")]
+pub struct PermitsError(pub u64);
+
+/// The capacity of a limit of `limit` permits.
+///
+/// # Errors
+/// When `limit` is 0 or above [`MOST_PERMITS`].
+pub fn permits_at_once(limit: u64) -> Result<Capacity, PermitsError> {
+    Capacity::new(limit).ok().filter(|_| limit <= MOST_PERMITS).ok_or(PermitsError(limit))
+}
 
 // === impl PermitTtl ===
 

@@ -10,6 +10,10 @@ pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// The longest interval of a rate: 366 days.
 pub const MAX_INTERVAL: Duration = Duration::from_secs(366 * 86_400);
 
+/// The bounds of a limit with `gcra`, see [`Pace::can_rest`]; advice follows.
+pub const GCRA_BOUNDS: &str =
+    "gcra counts at most 1000000 tokens a second, and a capacity that fills within 50 years";
+
 /// The units of an interval and their length in µs, the longest first.
 const UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000_000),

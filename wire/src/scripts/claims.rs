@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use redis::{FromRedisValue, RedisResult, Script};
 
-use super::{daemons::daemons, registry::published_limits};
+use super::{daemons::daemons, defined::owner_of, registry::published_limits};
 use crate::{
-    claims::{Claim, Declaration, DeclaredLimit, Fingerprint, Owner, Ownership},
+    claims::{Claim, Declaration, DeclaredLimit, Definition, Fingerprint, Owner, Ownership},
     limit::LimitName,
     namespace::InNamespace,
 };
@@ -37,8 +37,10 @@ struct Fields(BTreeMap<String, String>);
 /// Errors of Redis.
 pub async fn ownership(connection: &mut impl InNamespace) -> RedisResult<Ownership> {
     let namespace = connection.namespace();
-    let (now, Fields(mut claims), Fields(alive)): (u64, Fields, Fields) =
-        OWNERSHIP.key(namespace.claims()).key(namespace.owners()).invoke_async(connection).await?;
+    let mut call = OWNERSHIP.key(namespace.claims());
+    call.key(namespace.owners()).key(namespace.defined()).key(namespace.ends());
+    let (now, Fields(mut claims), Fields(alive), Fields(defined), Fields(ends)): (u64, _, _, _, _) =
+        call.invoke_async(connection).await?;
     let version = claims.remove(VERSION).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let mut read = Ownership { now, version: version.unwrap_or_default(), ..Ownership::default() };
     for (field, value) in claims {
@@ -49,6 +51,11 @@ pub async fn ownership(connection: &mut impl InNamespace) -> RedisResult<Ownersh
     let instants =
         alive.into_iter().filter_map(|(owner, at)| Some((Owner::published(&owner), at.parse().ok()?)));
     read.last_alive = instants.collect();
+    let definition = |(name, value): (String, String)| {
+        let until = ends.get(&name).and_then(|end| end.parse::<f64>().ok()).map_or(0, |end| end as u64);
+        Some((name.parse().ok()?, Definition { owner: owner_of(&value), until }))
+    };
+    read.defined = defined.into_iter().filter_map(definition).collect();
     let daemons = daemons(connection).await?;
     read.alive = daemons.iter().map(|daemon| daemon.health.owner.clone()).collect();
     read.daemons = daemons.into_iter().filter_map(|daemon| Some((daemon.id, daemon.declaration?))).collect();
@@ -66,7 +73,7 @@ pub async fn claim(
     change: &ClaimChange,
 ) -> RedisResult<bool> {
     let (mut call, namespace) = (CLAIM.prepare_invoke(), connection.namespace());
-    call.key(namespace.claims()).key(namespace.owners());
+    call.key(namespace.claims()).key(namespace.owners()).key(namespace.defined());
     if let Some((id, ..)) = &change.declare {
         call.key(namespace.daemon_details(id));
     }

@@ -40,10 +40,10 @@ local rows = has_fields and redis.call('HGETALL', record) or {}
 local held = {}
 for i = 1, #rows, 2 do held[rows[i]] = rows[i + 1] end
 
--- The fields of the limit are as given.
+-- The fields of the limit are as given. A limit of a config has no end: `expires` goes.
 local given, names, target = {}, {}, {}
 local scripts_own = ' packed anchor anchored former since terms frozen generation was_capacity was_n was_p was_filled '
- .. 'change permit_longest plans_before plans_at '
+ .. 'change permit_longest plans_before plans_at expires '
 for i = 2, #ARGV, 2 do
   given[ARGV[i]] = ARGV[i + 1]
   if not string.find(scripts_own, ' ' .. ARGV[i] .. ' ', 1, true) then

@@ -184,7 +184,8 @@ pub async fn mend_shared(
 ) -> RedisResult<SharedMended> {
     let (mut call, namespace) = (MEND_SHARED.prepare_invoke(), connection.namespace());
     call.key(namespace.limits()).key(namespace.generation()).key(namespace.daemons());
-    call.key(namespace.daemon_details(id)).arg(generation);
+    call.key(namespace.daemon_details(id)).key(namespace.defined()).key(namespace.ends());
+    call.key(namespace.changes()).arg(generation);
     let mut reply = call.invoke_async::<Vec<Value>>(connection).await?.into_iter();
     let daemons = u64::from_redis_value(reply.next().unwrap_or(Value::Nil))?;
     let generation =

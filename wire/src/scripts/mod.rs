@@ -12,6 +12,7 @@ mod at_rest;
 mod claims;
 mod count;
 mod daemons;
+mod defined;
 mod fair_shares;
 mod first_take;
 mod holds;
@@ -47,6 +48,10 @@ pub use at_rest::{
 pub use claims::{ClaimChange, claim, ownership};
 pub use count::{clear_counts, count, counts, is_uncounted};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
+pub use defined::{
+    DefineReply, HeldDefinition, change_defined, defined_limits, definition, drop_expired, end_defined,
+    ended_definitions, expire_record, forget_defined, has_definitions, hold_defined,
+};
 pub use fair_shares::{PartState, part_states};
 pub use first_take::{
     LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
@@ -70,16 +75,20 @@ pub use permits::{
 pub use plan_move::{PlanMove, move_tokens};
 #[cfg(feature = "fuzzing")]
 pub(crate) use publish::parse as parse_record;
-pub use publish::{FREEZE, algorithm_of, freeze, publish, read_limit};
+pub use publish::{FREEZE, algorithm_of, freeze, publish, publish_until, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
 pub use refill::{Look, count_active, is_active, refill};
-pub use registry::{announce, forget, generation, newer_schema, now, published_limits, register};
+pub use registry::{
+    MOST_CHANGES_LOGGED, announce, announce_one, changed_limits, forget, generation, is_registered,
+    newer_schema, now, published_limits, register,
+};
 pub use settle::{decrement, encode_decrement, encode_settle, settle};
 pub use sources::{
     SourceNews, SourceStatus, SourceTurn, doubt_source, forget_source, source_statuses, source_turn,
 };
 pub use sweep::{
-    drop_record, find_at_rest, find_strays, sweep_counters, sweep_keys, sweep_states, touch_states,
+    drop_record, find_at_rest, find_strays, remove_state, sweep_counters, sweep_keys, sweep_states,
+    touch_states,
 };
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};

@@ -2,7 +2,8 @@
 -- KEYS  1 record  2 due index  3 previous index
 -- ARGV  1 the instant from which the terms apply (µs; now, unless it lies between the last change and now)
 --       2 the latest instant of a freeze that all workers have been told of (µs; 0 if they have been told of none)
---       3... the record's fields and values
+--       3... the record's fields and values. The field `expires`, the end of a limit that code has defined, may be
+--       among them: its change alone is no change of the record
 -- Reply {outcome, now}.
 --       0 unchanged, 1 changed, 2 created
 --       3 busy. Nothing was changed. Buckets of an earlier change or of another algorithm are first to be migrated or
@@ -31,7 +32,7 @@ end
 local now = microseconds()
 local given, names = {}, {}
 for i = 3, #ARGV, 2 do
-  names[#names + 1] = ARGV[i]
+  if ARGV[i] ~= 'expires' then names[#names + 1] = ARGV[i] end
   given[ARGV[i]] = ARGV[i + 1]
 end
 if not is_publishable() then redis.call('UNLINK', record) end
@@ -46,8 +47,16 @@ for i = 1, #names do
   before[names[i]] = held[i]
   if held[i] ~= given[names[i]] then same = false end
 end
+-- A limit has an end or none: the one is of code, and the other of a config.
+local had_end = redis.call('HGET', record, 'expires')
+if not had_end ~= not given.expires then same = false end
+local function set_end()
+  if given.expires then redis.call('HSET', record, 'expires', given.expires)
+  else redis.call('HDEL', record, 'expires') end
+end
 local frozen = tonumber(redis.call('HGET', record, 'frozen') or 0)
 if same then
+  if given.expires then set_end() end
   if frozen == 0 then return {0, now} end
   -- The announced change has been withdrawn.
   redis.call('HSET', record, 'frozen', 0)
@@ -148,6 +157,7 @@ end
 -- Redis searches a small hash from its beginning, so the field that every take reads is written first.
 redis.call('HSET', record, 'packed', '', unpack(ARGV, 3))
 redis.call('HSET', record, 'frozen', 0)
+if had_end or given.expires then set_end() end
 if #anew > 0 then redis.call('HSET', record, unpack(anew)) end
 local rests = given.algorithm == 'token-bucket' or given.algorithm == 'gcra'
 local terms = read_terms(record, given.algorithm)

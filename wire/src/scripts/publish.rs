@@ -36,11 +36,30 @@ pub async fn publish(
     at: Option<u64>,
     announced: Option<u64>,
 ) -> RedisResult<PublishReply> {
+    publish_until(connection, keys, limit, at, announced, None).await
+}
+
+/// The same for a limit that code has defined, which ends at the instant `expires`, in µs of Redis `TIME`. A later end alone
+/// is no change.
+///
+/// # Errors
+/// Errors of Redis. May be sent again without harm.
+pub async fn publish_until(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    limit: &Limit,
+    at: Option<u64>,
+    announced: Option<u64>,
+    expires: Option<u64>,
+) -> RedisResult<PublishReply> {
     let mut call = PUBLISH.prepare_invoke();
     call.key(&keys.record).key(&keys.due).key(&keys.previous);
     call.arg(at.unwrap_or(0)).arg(announced.unwrap_or(0));
     for (field, value) in fields(limit) {
         call.arg(field).arg(value);
+    }
+    if let Some(expires) = expires {
+        call.arg("expires").arg(expires);
     }
     call.invoke_async(connection).await
 }
@@ -88,6 +107,7 @@ pub async fn read_limit(
             frozen: number("frozen").is_some_and(|since| since > 0),
             absent_full_at: number("anchored").map_or(0, grown),
             plans_at: number("plans_at").unwrap_or(0),
+            expires: number("expires"),
             plans_before: text_of("plans_before")
                 .and_then(|text| Plans::from_text(text).ok())
                 .unwrap_or_default(),

@@ -57,6 +57,23 @@ pub async fn sweep_keys(
     call_on_members(&SWEEP, &first, keys, members).invoke_async(connection).await
 }
 
+/// Removes the state of one bucket, whose record is gone or of another algorithm.
+///
+/// # Errors
+/// Errors of Redis. May be sent again without harm.
+pub async fn remove_state(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    algorithm: Algorithm,
+    member: &str,
+) -> RedisResult<()> {
+    match algorithm {
+        Algorithm::Concurrency => Cmd::unlink(&keys.permits_of(member)).query_async(connection).await,
+        Algorithm::TokenBucket => sweep_keys(connection, keys, &[member]).await.map(drop),
+        _ => Cmd::unlink(keys.state(algorithm, member)).query_async(connection).await,
+    }
+}
+
 /// One step of a scan of `node` for strays: counters of no `published` limit, or in no index, and keys that are no
 /// strings.
 ///

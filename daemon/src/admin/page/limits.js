@@ -181,7 +181,7 @@ class Row {
 
   #fillDetail() {
     const { limit, news } = this;
-    const shown = [limit.counts, limit.owners, limit.candidate, limit.top_denied];
+    const shown = [limit.counts, limit.owners, limit.defined_until, limit.candidate, limit.top_denied];
     fill(this.#about, shown, () => detailOf(limit));
     const pause = pauseOf(limit, news);
     const focused = this.#buttons.contains(document.activeElement);
@@ -198,7 +198,7 @@ const pausesOf = ({ name }, { report }) => (report.pauses ?? []).filter(({ limit
 /** The pause of a whole limit, if there is one. */
 const pauseOf = (limit, news) => pausesOf(limit, news).find(({ key }) => key === null);
 
-function badgesOf({ mode, enforce_percent: share, orphaned, candidate }, pauses) {
+function badgesOf({ mode, enforce_percent: share, orphaned, candidate, defined_until: until }, pauses) {
   const whole = pauses.find(({ key }) => key === null);
   const keys = pauses.length - (whole ? 1 : 0);
   return [
@@ -207,6 +207,7 @@ function badgesOf({ mode, enforce_percent: share, orphaned, candidate }, pauses)
     mode === 'enforce' ? null : mode,
     mode === 'enforce' && share < 100 ? `enforced for ${share} %` : null,
     orphaned ? 'orphaned' : null,
+    until ? 'by code' : null,
     candidate ? 'candidate' : null,
   ].filter(Boolean);
 }
@@ -215,7 +216,8 @@ function detailOf(limit) {
   const part = (title, ...children) => node('div', {}, node('h3', {}, title), ...children);
   const counts = Object.entries(COUNTS).filter(([name]) => limit.counts?.[name] !== undefined);
   const owners = limit.owners.map(({ config, alive, since }) => node('li', {}, node('code', {}, config),
-    alive ? '' : `, no daemon${since ? ` since ${since}` : ''}`));
+    alive ? '' : `, no daemon${since ? ` since ${since}` : ''}`,
+    limit.defined_until ? `, by code, until ${limit.defined_until}` : ''));
   return [
     part('Takes since the limit last changed', counts.length > 0
       ? facts(counts.map(([name, word]) => [word, count(limit.counts[name])]), 'counts')

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use topup_wire::{
-    claims::{Fingerprint, Owner, Ownership},
+    claims::{Definition, Fingerprint, Owner, Ownership},
     limit::LimitName,
 };
 
@@ -133,6 +133,7 @@ impl World {
         let note = |note: &Note| match note {
             Note::Conflict { limit, daemon, .. } => format!("conflict {limit} {daemon}"),
             Note::Orphaned { limit, owner, .. } => format!("orphaned {limit} {owner}"),
+            Note::Defined { limit, owner } => format!("defined {limit} {owner}"),
             Note::Contested { limit, daemon, .. } => format!("contested {limit} {daemon}"),
             Note::Outdated { limit, .. } => format!("outdated {limit}"),
             Note::Newer { daemon, .. } => format!("newer {daemon}"),
@@ -156,6 +157,29 @@ fn another_config_takes_no_limit_away() {
     world.publishes("api=1 user=1 billing=1");
     world.load("b2", "");
     world.publishes("api=1 user=1");
+}
+
+#[test]
+fn a_limit_that_code_has_defined_waits_for_its_end() {
+    let mut world = World::default();
+    let tenant = name("tenant");
+    world.seen.defined.insert(tenant, Definition { owner: owner("billing"), until: 9 });
+    world.seen.registered.insert(tenant);
+    let plan = world.load("a1", "api=1 tenant=1");
+    world.publishes("api=1");
+    assert_eq!((world.notes("a1"), plan.foreign.len()), (vec!["defined tenant billing".into()], 0));
+    // Nor does the config that drops it remove it.
+    world.load("a1", "api=1");
+    assert!(world.seen.registered.contains(&tenant));
+    world.load("a1", "api=1 tenant=1");
+    world.seen.defined.clear();
+    world.seen.registered.remove(&tenant);
+    world.settle();
+    world.publishes("api=1 tenant=1");
+    // A definition that comes at the same time as a claim takes nothing away.
+    world.seen.defined.insert(tenant, Definition { owner: owner("billing"), until: 9 });
+    world.load("a1", "api=2 tenant=2");
+    world.publishes("api=2 tenant=2");
 }
 
 #[test]

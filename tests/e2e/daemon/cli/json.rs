@@ -44,7 +44,7 @@ async fn status_has_one_shape() {
         nothing,
         json!({
             "redis": redis.url(), "latency_ms": null, "health": "unpublished", "problems": [problem],
-            "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [],
+            "namespace": "topup", "newer_schema": null, "generation": null, "daemons": [], "limits": [], "limits_not_shown": 0,
             "conflicts": [], "pauses": [], "sources": []
         })
     );
@@ -66,7 +66,7 @@ async fn status_has_one_shape() {
     let row = |name: &str, algorithm: &str, keyed: bool, tokens: Option<u64>, active: Option<u64>| {
         json!({
             "name": name, "algorithm": algorithm, "keyed": keyed, "capacity": 3, "rate": "1/h", "tokens": tokens,
-            "active": active, "orphaned": false, "owners": [{ "config": owner, "alive": true, "since": null }], "mode": "enforce", "enforce_percent": 100, "candidate": null, "counts": null, "tokens_per_second": 1.0 / 3600.0, "allowed_per_second": null, "denied_per_second": 0.0, "top_denied": null, "held": null, "waiting": null, "parts": null,
+            "active": active, "orphaned": false, "owners": [{ "config": owner, "alive": true, "since": null }], "mode": "enforce", "enforce_percent": 100, "candidate": null, "defined_until": null, "counts": null, "tokens_per_second": 1.0 / 3600.0, "allowed_per_second": null, "denied_per_second": 0.0, "top_denied": null, "held": null, "waiting": null, "parts": null,
         })
     };
     let rows = [

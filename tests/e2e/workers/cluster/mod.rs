@@ -1,9 +1,11 @@
 //! The same on a Redis Cluster.
 
 mod changes;
+mod defined;
 mod failover;
 mod moving;
 mod namespaces;
+mod parts;
 mod spread;
 mod urls;
 

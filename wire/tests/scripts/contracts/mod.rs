@@ -3,6 +3,7 @@
 mod arity;
 mod assignments;
 mod at_rest;
+mod defined;
 mod flushed;
 mod forms;
 mod healing;

@@ -2,7 +2,9 @@
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redis::RedisResult;
-use topup_wire::{
+
+use super::MAX_CONCURRENT;
+use crate::{
     bucket::Operation,
     connection::Connection,
     keyspace::ShardKeys,
@@ -10,8 +12,6 @@ use topup_wire::{
     namespace::InNamespace,
     scripts,
 };
-
-use super::bounds::MAX_CONCURRENT;
 
 /// Settles every bucket at rest of the limit `name`, so that its key expires when the bucket is full under the present
 /// terms.

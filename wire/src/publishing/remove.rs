@@ -1,7 +1,9 @@
 //! Removes limits that have left the config, and buckets that no record allows any more.
 
 use redis::RedisResult;
-use topup_wire::{
+
+use super::SLICE;
+use crate::{
     connection::Connection,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, LimitName, Shards},
@@ -9,10 +11,11 @@ use topup_wire::{
     scripts,
 };
 
-use super::bounds::SLICE;
-
 /// Removes every key of the limit `name`.
-pub(super) async fn remove(connection: &Connection, name: &LimitName, shards: Shards) -> RedisResult<()> {
+///
+/// # Errors
+/// Errors of Redis. A second call removes what is left.
+pub async fn remove(connection: &Connection, name: &LimitName, shards: Shards) -> RedisResult<()> {
     let conn = &mut connection.clone();
     // If the record is absent or cannot be read, the states of all algorithms are removed.
     let published = scripts::read_limit(conn, name).await.ok().flatten().map(|published| published.limit);
@@ -47,7 +50,10 @@ async fn forget_source(conn: &mut Connection, name: &LimitName) -> RedisResult<(
 
 /// Removes the states of a scripted limit in the shards from `first` on. If `published` is unknown, removes the states
 /// of all algorithms.
-pub(super) async fn sweep_states(
+///
+/// # Errors
+/// Errors of Redis. A second call removes what is left.
+pub async fn sweep_states(
     connection: &Connection,
     name: &LimitName,
     published: Option<&Limit>,
@@ -64,7 +70,10 @@ pub(super) async fn sweep_states(
 }
 
 /// Removes every counter of a shard whose record allows none any more.
-pub(super) async fn sweep_shard(connection: &Connection, keys: &ShardKeys) -> RedisResult<()> {
+///
+/// # Errors
+/// Errors of Redis. A second call removes what is left.
+pub async fn sweep_shard(connection: &Connection, keys: &ShardKeys) -> RedisResult<()> {
     let conn = &mut connection.clone();
     while scripts::sweep_counters(conn, keys, SLICE).await? > 0 {}
     Ok(())

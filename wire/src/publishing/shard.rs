@@ -1,22 +1,26 @@
 //! Publishes one shard, and migrates its buckets over a change of terms.
 
+use super::{SLICE, remove::sweep_shard};
+use crate::{connection::Connection, keyspace::ShardKeys, limit::Limit, reply::PublishReply, scripts};
 use redis::RedisResult;
-use topup_wire::{connection::Connection, keyspace::ShardKeys, limit::Limit, reply::PublishReply, scripts};
-
-use super::{bounds::SLICE, remove::sweep_shard};
 
 /// Publishes one shard of `limit`, after it has finished an earlier change. The terms apply from `since`, or from now.
-/// A change that workers were told of carries the instant of its freeze in `frozen`.
-pub(super) async fn publish_shard(
+/// A change that workers were told of carries the instant of its freeze in `frozen`. A limit that code has defined has an
+/// end, `expires`. All instants are µs of Redis `TIME`.
+///
+/// # Errors
+/// Errors of Redis. A second call does no harm.
+pub async fn publish_shard(
     connection: &Connection,
     keys: &ShardKeys,
     limit: &Limit,
     since: Option<u64>,
     frozen: Option<u64>,
+    expires: Option<u64>,
 ) -> RedisResult<PublishReply> {
     let conn = &mut connection.clone();
     loop {
-        match scripts::publish(conn, keys, limit, since, frozen).await? {
+        match scripts::publish_until(conn, keys, limit, since, frozen, expires).await? {
             published @ (PublishReply::Unchanged | PublishReply::Announced(_)) => return Ok(published),
             published @ (PublishReply::Changed | PublishReply::Created) => {
                 if limit.algorithm.is_script_only() {
@@ -35,7 +39,10 @@ pub(super) async fn publish_shard(
 }
 
 /// Migrates every bucket of a shard to the present terms. Returns the number of buckets.
-pub(crate) async fn migrate_all(connection: &Connection, keys: &ShardKeys) -> RedisResult<u64> {
+///
+/// # Errors
+/// Errors of Redis. A second call does no harm.
+pub async fn migrate_all(connection: &Connection, keys: &ShardKeys) -> RedisResult<u64> {
     let conn = &mut connection.clone();
     let mut migrated = 0;
     if !scripts::is_migrating(conn, keys).await? {

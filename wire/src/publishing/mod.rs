@@ -1,0 +1,18 @@
+//! Steps of publishing a limit that take more than one script: by daemons, and by code that defines limits.
+
+mod at_rest;
+mod define;
+mod remove;
+mod shard;
+
+pub use at_rest::settle_at_rest;
+pub use define::{DEFINED_FOR, DefineError, Defined, define, remove_ended, undefine};
+pub use remove::{remove, sweep_shard, sweep_states};
+pub use shard::{migrate_all, publish_shard};
+
+/// Buckets that one script or command handles: about a millisecond of Redis, so that takes pass between.
+pub const SLICE: usize = 250;
+
+/// Limits that are published, or read, at once. The connection's queue holds 50 requests. A fuller queue would block
+/// all others, the heartbeat first, while the tasks that fill it are not polled.
+pub const MAX_CONCURRENT: usize = 16;
