@@ -38,6 +38,12 @@ fn decide(
     takes
 }
 
+/// Tokens of the takes that were allowed after `since`.
+fn tokens_since(takes: &[Take], since: u64) -> u64 {
+    let allowed = takes.iter().filter(|take| take.is_allowed() && take.sent > since);
+    allowed.map(|take| u64::from(take.count)).sum()
+}
+
 proptest! {
     /// However its decisions overlap, a perfect limiter is never called wrong.
     #[test]
@@ -75,7 +81,12 @@ proptest! {
         for (index, (pause, _, _, count)) in asks.into_iter().enumerate() {
             at += pause;
             let count = count.min(rule.capacity as u32);
-            let near = |at| perfect.clone().take(at, u64::from(count));
+            // A perfect window forgets what has left it, and cannot be asked about an earlier instant.
+            let in_window = |at: u64| {
+                let since = at.saturating_sub(rule.window());
+                tokens_since(&takes, since) + u64::from(count) <= rule.capacity
+            };
+            let near = |at| if sliding { in_window(at) } else { perfect.clone().take(at, u64::from(count)) };
             let clear = near(at - 4_000) == near(at + 4_000);
             let mut allowed = perfect.take(at, u64::from(count));
             if index == which {

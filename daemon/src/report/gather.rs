@@ -1,7 +1,7 @@
 //! Reads the published limits, their counts and the live daemons, whatever state Redis is in.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -143,17 +143,23 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
         report.add_problem(Health::Degraded, "newer-schema", newer.to_string(), action);
         return Ok(());
     }
-    let now = scripts::now(&mut asked).await?;
+    // In one round trip: a slow Redis leaves time for few.
+    let [mut first, mut second, mut third, mut fourth] = std::array::from_fn(|_| connection.clone());
+    let (now, published, paused, sources, defined) = tokio::join!(
+        scripts::now(&mut asked),
+        scripts::published_limits(&mut first),
+        scripts::paused(&mut second),
+        scripts::source_statuses(&mut third),
+        scripts::defined_limits(&mut fourth),
+    );
+    let now = now?;
     lock(reading).report.now = Some(now);
-    let published = scripts::published_limits(&mut asked).await?;
-    // A user of an earlier version may not read them.
-    let paused = scripts::paused(&mut asked).await.unwrap_or_default();
-    let sources = scripts::source_statuses(&mut asked).await.unwrap_or_default();
-    let (names, left_out) = shown(&mut asked, published).await;
+    // A user of an earlier version may not read the last three.
+    let (names, left_out) = shown(published?, &defined.unwrap_or_default());
     {
         let report = &mut lock(reading).report;
-        report.pauses = PauseRow::of(paused, now);
-        report.add_sources(sources);
+        report.pauses = PauseRow::of(paused.unwrap_or_default(), now);
+        report.add_sources(sources.unwrap_or_default());
         report.limits_not_shown = left_out;
     }
     let rows: Vec<BoxFuture<'_, ()>> =
@@ -173,12 +179,7 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
 }
 
 /// The limits of a report, and the number of those that it leaves out: code may have defined thousands.
-async fn shown(
-    connection: &mut Connection,
-    published: BTreeMap<LimitName, Shards>,
-) -> (Vec<LimitName>, usize) {
-    // A user of an earlier version may not read them.
-    let defined = scripts::defined_limits(connection).await.unwrap_or_default();
+fn shown(published: BTreeMap<LimitName, Shards>, defined: &BTreeSet<LimitName>) -> (Vec<LimitName>, usize) {
     let names = published.into_keys().filter(|name| !name.is_trial());
     let (mut by_code, mut names): (Vec<LimitName>, Vec<LimitName>) =
         names.partition(|name| defined.contains(name));
@@ -199,7 +200,7 @@ pub(crate) async fn rates(connection: &Connection) -> RedisResult<Vec<(LimitName
     }
     let now = scripts::now(&mut asked).await?;
     let published = scripts::published_limits(&mut asked).await?;
-    let (names, _) = shown(&mut asked, published).await;
+    let (names, _) = shown(published, &scripts::defined_limits(&mut asked).await.unwrap_or_default());
     let rates = names.into_iter().map(|name| {
         let mut connection = connection.clone();
         async move { Ok((name, scripts::counts(&mut connection, &name).await?.1.per_second(now))) }.boxed()
