@@ -215,11 +215,14 @@ impl App {
     async fn drain(self) {
         tracing::info!("stopping");
         systemd::stopping();
-        // Its socket goes with it.
         self.admin.iter().for_each(JoinHandle::abort);
         let _ = self.stop.send(true);
         if timeout(GRACE, self.engine).await.is_err() {
             tracing::warn!("Redis did not answer in time: stopping without its replies");
+        }
+        if let Some(admin) = self.admin {
+            // Its socket goes with it, and has to be gone before the process is.
+            let _ = timeout(GRACE, admin).await;
         }
         tracing::info!("stopped");
     }

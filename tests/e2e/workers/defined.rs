@@ -252,7 +252,7 @@ async fn an_owner_keeps_a_limit_from_configs_and_other_owners_and_a_config_from_
     assert_eq!(keys_of(&fixture.redis, "by-hand").await, [""; 0]);
 }
 
-/// Whether a daemon is alive or not, nobody obeys a limit for ever that nobody renews.
+/// A limit that nobody renews ends, whether a daemon is alive or not.
 #[tokio::test]
 async fn a_limit_that_nobody_renews_ends_and_one_that_is_renewed_stays() {
     let redis = Redis::start().await;

@@ -78,7 +78,7 @@ impl From<RedisError> for DefineError {
 }
 
 /// Defines `limit` for `owner` and the time `ttl`, or renews it. Returns the effect, and the end of the definition in µs of
-/// Redis `TIME`. When this returns, the limit is in force everywhere; workers that knew other terms have obeyed until the
+/// Redis `TIME`. When this returns, the limit is in force everywhere; workers that knew other terms have applied them until the
 /// same instant.
 ///
 /// A change of the capacity or rate of a token bucket waits for [`FREEZE`], by `sleep`.

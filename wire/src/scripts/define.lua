@@ -47,7 +47,7 @@ if not held then
   -- The record is announced once it is written.
   redis.call('HSET', definitions, name, owner .. ' !')
 end
--- Workers that know of a later end obey until then.
+-- Workers that know of a later end apply the limit until then.
 until_ = math.max(held and until_ or 0, now + tonumber(ARGV[4]))
 redis.call('ZADD', ends, whole(until_), name)
 -- The registry entry comes before the first key, so that an unfinished limit can be removed.

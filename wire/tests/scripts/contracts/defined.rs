@@ -215,7 +215,7 @@ async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
     let held: String = redis.ask(&["HGET", "topup:{topup}:defined", "mail"]).await;
     assert_eq!(held, "billing");
 
-    // The end of an undefinition is another's work, too: nobody obeys the limit meanwhile.
+    // The end of an undefinition is another's work, too: nobody applies the limit meanwhile.
     scripts::expire_record(&mut redis.connection, &keys, 1).await.unwrap();
     assert!(!publishing::remove_ended(&connection, &mail).await.unwrap(), "the definition has not ended");
     assert_eq!(define(12).await, Defined::New, "it begins anew");
