@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_wire::limit::{
     Algorithm, Capacity, Holds, Lease, MOST_PERMITS, Mode, OnAbandon, OnChange, OnOutage, Parts, Percent,
-    PermitTtl, Rate, Rule, Windows,
+    PermitTtl, Rate, Windows,
 };
 
 use super::spec::{Filling, Spec, text};
@@ -203,12 +203,7 @@ impl Limit {
     }
 
     fn windowed(algorithm: Algorithm, rules: &[&str], aligned: bool) -> Self {
-        let rule = |rule: &&str| {
-            let rate = rule.parse::<Rate>().map_err(text)?;
-            Rule::new(rate.tokens(), rate.interval()).map_err(text)
-        };
-        let windows = rules.iter().map(rule).collect::<Result<Vec<_>, String>>();
-        let windows = windows.and_then(|rules| Windows::new(&rules, aligned).map_err(text));
+        let windows = Windows::written(rules, aligned);
         Self(
             windows.and_then(|windows| {
                 Spec::new(algorithm, windows.capacity().get(), Filling::Windows(windows))

@@ -25,7 +25,7 @@ pub struct Problems(pub Vec<Problem>);
 
 impl Problem {
     /// The message of a file that cannot be read.
-    pub(super) fn unreadable(error: &io::Error) -> String {
+    pub(crate) fn unreadable(error: &io::Error) -> String {
         let advice = match error.kind() {
             io::ErrorKind::NotFound => "write one there, or name another",
             io::ErrorKind::PermissionDenied => "let the daemon's user read it",

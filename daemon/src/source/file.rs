@@ -12,7 +12,10 @@ use tokio::{task::spawn_blocking, time::sleep};
 use topup_wire::limit::{LimitName, Plans};
 
 use super::{follower::MOST_ROWS, hash_of};
-use crate::assigned_rows::{Assignments, Rows};
+use crate::{
+    assigned_rows::{Assignments, Rows},
+    config::Problem,
+};
 
 /// The time for which a file must rest. A program that writes it in place may be half done.
 const REST: Duration = Duration::from_millis(300);
@@ -108,19 +111,9 @@ fn read_once(path: &Path, limit: LimitName, plans: &Plans) -> (Stamp, Read) {
         Ok(())
     };
     if let Err(error) = read() {
-        return (stamp, Err(unreadable(&error)));
+        return (stamp, Err(Problem::unreadable(&error)));
     }
     (stamp, rows.finish().map_err(|wrong| wrong.in_one_line()))
-}
-
-fn unreadable(error: &io::Error) -> String {
-    let advice = match error.kind() {
-        io::ErrorKind::NotFound => "write one there, or name another",
-        io::ErrorKind::PermissionDenied => "let the daemon's user read it",
-        io::ErrorKind::InvalidData => "save it as UTF-8 text",
-        _ => "name a readable file",
-    };
-    format!("cannot be read ({error}): {advice}")
 }
 
 #[cfg(test)]

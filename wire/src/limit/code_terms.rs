@@ -4,7 +4,7 @@ use std::{fmt::Display, time::Duration};
 
 use super::{
     Algorithm, Capacity, GCRA_BOUNDS, Holds, Lease, Limit, LimitName, Mode, OnAbandon, OnChange, OnOutage,
-    Percent, PermitTtl, Rate, Rollout, Rule, Supply, Terms, Windows, permits_at_once,
+    Percent, PermitTtl, Rate, Rollout, Supply, Terms, Windows, permits_at_once,
 };
 
 /// The terms of a limit, as `[limit.name]` has them in the config of the daemon.
@@ -166,17 +166,11 @@ impl CodeTerms {
     }
 
     fn windowed(algorithm: Algorithm, rules: &[&str], aligned: bool) -> Self {
-        let rule = |rule: &&str| {
-            let rate = rule.parse::<Rate>().map_err(text)?;
-            Rule::new(rate.tokens(), rate.interval()).map_err(text)
-        };
-        let parts = || {
-            let rules = rules.iter().map(rule).collect::<Result<Vec<_>, String>>()?;
-            let windows = Windows::new(&rules, aligned).map_err(text)?;
+        let parts = Windows::written(rules, aligned).map(|windows| {
             let terms = Terms { capacity: windows.capacity(), supply: Supply::Windows(windows) };
-            Ok(Parts::new(algorithm, terms))
-        };
-        Self(parts())
+            Parts::new(algorithm, terms)
+        });
+        Self(parts)
     }
 
     fn with(self, set: impl FnOnce(&mut Parts)) -> Self {

@@ -108,6 +108,19 @@ impl Windows {
         Ok(Self { rules: sorted, count, aligned })
     }
 
+    /// The windows of rules as people write them, such as `100/min`.
+    ///
+    /// # Errors
+    /// The first mistake, for people.
+    pub fn written(rules: &[&str], aligned: bool) -> Result<Self, String> {
+        let rule = |rule: &&str| {
+            let rate = rule.parse::<Rate>().map_err(|error| error.to_string())?;
+            Rule::new(rate.tokens(), rate.interval()).map_err(|error| error.to_string())
+        };
+        let rules = rules.iter().map(rule).collect::<Result<Vec<_>, String>>()?;
+        Self::new(&rules, aligned).map_err(|error| error.to_string())
+    }
+
     /// The rules, the shortest window first.
     pub fn rules(&self) -> &[Rule] {
         &self.rules[..self.count]
