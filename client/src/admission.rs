@@ -88,8 +88,8 @@ impl<'c> Admission<'c> {
         Ok(Denied::by(&decided, &self.takes).map_or(Ok(()), Err))
     }
 
-    /// Takes all tokens or none. If Redis does not decide, `on_outage` does, and [`Client::undecided`] counts it. A limit that
-    /// is not published is denied, too, unless `on_outage` is [`Allow`](OnOutage::Allow).
+    /// Takes all tokens or none. If Redis does not decide, `on_outage` does, and [`Client::undecided`] counts it. A
+    /// limit that is not published is denied, too, unless `on_outage` is [`Allow`](OnOutage::Allow).
     ///
     /// # Errors
     /// A denial. A take that could never be allowed is denied whatever `on_outage` says: more tokens than the capacity, or

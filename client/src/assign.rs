@@ -15,9 +15,10 @@ impl Client {
     /// Assigns `key` of the limit `limit` to a plan of its config, `[limit.user.plan.gold]`, or to `exempt` or `deny`. With
     /// `until`, the assignment ends at that instant of Redis `TIME`.
     ///
-    /// It goes before what source and config say of the key, and replaces an earlier assignment. It takes force 1.25 s later, at one
-    /// instant for all workers. Tokens stay as the `on_change` of the limit says, and no window gives more than the larger of
-    /// both plans.
+    /// It goes before what source and config say of the key, and replaces an earlier assignment. It takes force 1.25 s
+    /// later, at one instant for all workers. If an earlier change of the key has not taken force yet, the call waits for
+    /// that first. Tokens stay as the `on_change` of the limit says, and no window gives more than the larger of both
+    /// plans.
     ///
     /// # Errors
     /// [`Error::UnknownPlan`], [`Error::InvalidPlan`], and errors as for [`Bucket::take`](crate::Bucket::take). May be called
@@ -35,8 +36,8 @@ impl Client {
         self.change_assignment(limit.as_ref(), key.as_ref(), Some(Assignment { target, until })).await
     }
 
-    /// Takes an assignment by hand back, as [`assign`](Self::assign) made it: source and config decide again. No error if there is
-    /// none.
+    /// Takes an assignment by hand back, as [`assign`](Self::assign) made it: source and config decide again. No error
+    /// if there is none.
     ///
     /// # Errors
     /// The same as for [`assign`](Self::assign).
@@ -63,7 +64,13 @@ impl Client {
         }
         let mut connection = handle.shared().connection();
         let changes = [(key.to_owned(), assignment)];
-        let assigned = scripts::assign(&mut connection, entry.name(), &changes);
-        handle.within_deadline(async { assigned.await.map_err(Error::redis) }).await.map(drop)
+        loop {
+            let assigned = scripts::try_assign(&mut connection, entry.name(), &changes);
+            match handle.within_deadline(async { assigned.await.map_err(Error::redis) }).await? {
+                Ok(_) => return Ok(()),
+                // An earlier change of the key takes force first.
+                Err(wait) => handle.shared().clock.sleep(wait).await,
+            }
+        }
     }
 }

@@ -7,17 +7,17 @@ use std::{
 
 use topup_wire::{
     bucket::Operation,
-    limit::{MAX_TOKENS, Mode, OnOutage},
+    limit::{MAX_TOKENS, OnOutage},
     reply::{Settled, Verdict},
 };
 
 use crate::{
     decision::Decision,
     error::{Answered, Error},
-    machine::{Denial, Event, Micros},
+    machine::{Denial, Micros},
     outage::Policies,
     place::plan_changed,
-    shell::{BucketEntry, Handle, LimitHandle, exceeds, not_tokens},
+    shell::{BucketEntry, Handle, LimitHandle, exceeds},
 };
 
 /// The bucket of an unkeyed limit, or of one key of a keyed limit: from [`Client::limit`](crate::Client::limit).
@@ -166,32 +166,6 @@ impl Bucket {
             .map_or(decision, |paused| paused.with_remaining(decision.remaining())))
     }
 
-    /// Puts `count` tokens back, 1 to 2^53, as far as the bucket has room. Returns the tokens in the bucket after it.
-    ///
-    /// If other workers take from the bucket too, the call waits until their prefetched tokens are spent or have expired.
-    /// The wait is some ms, or the `ttl` of the limit's lease.
-    ///
-    /// # Errors
-    /// The same as for [`Bucket::take`].
-    pub async fn refund(&self, count: u64) -> Result<u64, Error> {
-        checked(count)?;
-        match self.here().await? {
-            Here::Bucket(bucket) => bucket.put_in(Some(count)).await,
-            Here::Decided(decision) => Ok(decision.remaining()),
-        }
-    }
-
-    /// Fills the bucket. Waits as [`Bucket::refund`] does.
-    ///
-    /// # Errors
-    /// The same as for [`Bucket::take`].
-    pub async fn reset(&self) -> Result<(), Error> {
-        match self.here().await? {
-            Here::Bucket(bucket) => bucket.put_in(None).await.map(drop),
-            Here::Decided(_) => Ok(()),
-        }
-    }
-
     /// Takes tokens. `until` is the end of a waiter's patience; `None` for a take.
     pub(crate) async fn take_or_wait(
         &self,
@@ -244,47 +218,6 @@ impl Bucket {
             return result;
         }
         self.conclude(entry, count, result)
-    }
-
-    /// Puts `tokens` into the bucket, or fills it. Returns the tokens in the bucket after it.
-    async fn put_in(&self, tokens: Option<u64>) -> Result<u64, Error> {
-        let entry = self.entry()?;
-        self.handle.check_circuit(entry)?;
-        let shared = self.handle.shared();
-        let began = shared.clock.now();
-        let read = self.handle.within_deadline(entry.read(&self.handle)).await;
-        self.handle.note_reply(entry, &read);
-        let published = read?;
-        if published.limit.algorithm.has_permits() {
-            return Err(not_tokens(entry));
-        }
-        let capacity = published.terms.capacity;
-        if published.mode(entry.key()) == Mode::Off && tokens.is_some() {
-            return Ok(capacity);
-        }
-        // Prefetched tokens of this worker go back with them. A bucket that is filled needs none.
-        let step = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), &self.handle, None);
-        let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
-        let (location, mut connection) = (published.locate(entry.key()), shared.connection());
-        let longest = shared.deadline.saturating_add(request.in_hand_for);
-        let left = || longest.saturating_sub(Duration::from_micros(shared.clock.now() - began));
-        let put =
-            shared.clock.timeout(left(), location.put_in(&mut connection, request, &shared.clock)).await;
-        entry.step(Event::Changed, &self.handle, None);
-        let put = match put {
-            Ok(put) => put.map_err(Error::redis),
-            Err(_) => Err(Error::DeadlineExceeded { deadline: shared.deadline }),
-        };
-        self.handle.note_reply(entry, &put);
-        let settled = put?;
-        if settled.verdict != Verdict::Unknown {
-            return Ok(settled.tokens);
-        }
-        // Removed, or changed in kind since it was read: sent once more, as the bucket's own record says.
-        entry.limit().invalidate();
-        let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-        let settled = shared.clock.timeout(left(), self.settle(operation)).await;
-        Ok(settled.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })??.tokens)
     }
 
     /// Sends `operation` in a command of its own, to the script of the limit's algorithm.

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use topup_wire::bucket::Operation;
+use topup_wire::{
+    bucket::Operation,
+    limit::{Mode, OnOutage},
+};
 
 use crate::{
-    bucket::{Bucket, checked, decision},
+    bucket::{Bucket, Here, checked, decision},
     decision::Decision,
     error::Error,
-    shell::{BucketEntry, Published, not_tokens},
+    multi_decision::LimitDecision,
+    outage::OutageReason,
+    shell::{BucketEntry, Handle, Published, not_tokens},
 };
 
 /// A take of `count` tokens of one bucket.
@@ -22,14 +27,34 @@ pub(crate) struct BucketTake {
 // === impl BucketTake ===
 
 impl BucketTake {
-    /// Whether both are takes of one key of one limit, whatever its plan.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        self.entry.name().live() == other.entry.name().live() && self.entry.key() == other.entry.key()
+    /// Whether it is of the same key of the same limit as `entry`, whatever the key's plan.
+    pub(crate) fn is_of(&self, entry: &BucketEntry) -> bool {
+        self.entry.name().live() == entry.name().live() && self.entry.key() == entry.key()
     }
 
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Decision, Error> {
         let settled = self.bucket.handle().within_deadline(self.bucket.settle(operation)).await?;
         Ok(decision(&settled))
+    }
+
+    /// The decision in place of `error`, and the outage policy if that made it.
+    pub(crate) fn without_redis(&self, error: &Error) -> Option<(Decision, Option<OnOutage>)> {
+        let reason = OutageReason::of(error)?;
+        if let Some(published) = self.bucket.last_published(&self.entry) {
+            let key = self.entry.key();
+            if published.mode(key) != Mode::Enforce {
+                return Some((published.apply_mode(key, Err(error.clone())).ok()?, None));
+            }
+        }
+        self.bucket.without_redis(&self.entry, self.count, reason).map(|(decision, by)| (decision, Some(by)))
+    }
+
+    /// The denial of this take, if the limit is enforced and the denial is known without Redis.
+    pub(crate) fn remembered_denial(&self, client: &Handle) -> Option<LimitDecision> {
+        let published = self.entry.published_or_paused(client)?;
+        let denial = self.entry.denial(self.count, &published, client)?;
+        let is_enforced = published.mode(self.entry.key()) == Mode::Enforce;
+        is_enforced.then(|| LimitDecision::of(&self.entry, denial.into()))
     }
 }
 
@@ -113,4 +138,36 @@ pub(crate) fn merged(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<V
         }
     }
     Ok(merged)
+}
+
+/// The takes of the buckets that their keys have by their plans, and the decisions of keys without a bucket.
+pub(crate) async fn by_plan(takes: &[BucketTake]) -> Result<(Vec<BucketTake>, Vec<LimitDecision>), Error> {
+    let (mut placed, mut without) = (Vec::with_capacity(takes.len()), Vec::new());
+    for take in takes {
+        // A limit that was never read is read with the decision.
+        if !take.bucket.is_to_be_placed(&take.entry) {
+            placed.push(take.clone());
+            continue;
+        }
+        match take.bucket.here().await? {
+            Here::Bucket(bucket) => {
+                let entry = bucket.entry()?.clone();
+                placed.push(BucketTake { bucket, entry, count: take.count });
+            }
+            Here::Decided(decision) => {
+                let decision = take.bucket.apply_mode(&take.entry, Ok(decision))?;
+                without.push(LimitDecision::of(&take.entry, decision));
+            }
+        }
+    }
+    Ok((placed, without))
+}
+
+/// Gives tokens of local buckets back.
+pub(crate) fn put_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Option<OnOutage>)]) {
+    for (take, (decision, by)) in takes.iter().zip(decisions) {
+        if *by == Some(OnOutage::Local) && decision.is_allowed() {
+            take.entry.put_back_locally(take.count, client);
+        }
+    }
 }

@@ -89,8 +89,9 @@ impl Client {
 
     /// Puts prefetched tokens back, releases dropped permits and hands counts over, for an orderly end.
     ///
-    /// The drop of the last clone puts tokens back too, but does not wait for that. It hands the last counts over, and waits
-    /// for Redis until the deadline if there are any. A process that ends by `exit` drops nothing: it calls this before.
+    /// The drop of the last clone puts tokens back too, but does not wait for that. It hands the last counts over, and
+    /// waits for Redis until the deadline if there are any. A process that ends by `exit` drops nothing: it calls this
+    /// before.
     ///
     /// Tokens go back only if no other worker has taken from the bucket meanwhile, or if the limit is slow. Otherwise the
     /// bucket loses them, one lease at most.
@@ -108,7 +109,8 @@ impl Client {
         #[cfg(feature = "metrics")]
         counts::emit(&self.shared().limits);
         if self.shared().control.newer_schema().is_none() {
-            counts::hand_over(&self.shared().limits, &connection, deadline).await;
+            let (limits, clock) = (&self.shared().limits, &self.shared().clock);
+            counts::hand_over(limits, &connection, deadline, clock).await;
         }
     }
 

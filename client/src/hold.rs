@@ -95,12 +95,13 @@ impl Hold {
         }
     }
 
-    /// The hold of one bucket whose take was a part of `decided`; `None` if it has no part in it.
+    /// The hold of one bucket whose take was a part of `decided`; `None` if it has no part in it. A key without a bucket
+    /// is exempt or denied.
     pub(crate) fn of(
         decided: &MultiDecision,
         bucket: &Bucket,
         estimate: u64,
-        is_exempt: bool,
+        is_without: bool,
     ) -> Option<Self> {
         let entry = bucket.entry().ok()?;
         let name = entry.name().live();
@@ -109,7 +110,8 @@ impl Hold {
         let published = bucket.last_published(entry);
         let is_remembered = published.is_some_and(|published| published.remembers_holds(entry.key()));
         let mut hold = Self::new(bucket, entry, estimate, is_remembered);
-        (hold.decision, hold.is_exempt) = (decision, is_exempt);
+        hold.decision = decision;
+        hold.is_exempt = is_without && matches!(decision, Decision::Allowed { .. });
         Some(hold)
     }
 
@@ -183,7 +185,9 @@ impl Hold {
         };
         let is_off = entry.limit().last().is_some_and(|published| published.mode(entry.key()) == Mode::Off);
         let remembered = self.remembered();
-        if !remembered && (is_off || self.is_exempt || used == covered) {
+        // An earlier attempt may have been carried out, with its own number.
+        let is_first = self.first_try.is_none();
+        if is_first && !remembered && (is_off || self.is_exempt || used == covered) {
             return Ok(Settlement { charged: used, uncharged: 0 });
         }
         let now = shared.clock.now();

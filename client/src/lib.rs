@@ -44,62 +44,26 @@
 //! | `reqwest` | `tower`, with `WaitLayer` for this client |
 //! | `metrics` | counts of takes and times of polls for the recorder of the facade `metrics` |
 //! | `testing` | the module `testing`: a client without Redis for tests, by a clock that the test moves |
-//! | `tracing` | what is said of outages goes to `tracing`; otherwise, and without a subscriber, to stderr |
+//! | `tls` | `rediss://` URLs, and certificates of Redis |
+//! | `tracing` | messages about outages go to `tracing`; otherwise, and without a subscriber, to stderr |
+//!
+//! The features `simulation` and `uncounted` are for topup's own tests and benchmarks.
 
-/// The page compiles as it stands.
+/// The snippets of these pages compile and run as they stand.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
-struct Readme;
-
-/// The page compiles as it stands.
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/outages.md")]
-struct OutagesPage;
-
-/// The page compiles as it stands.
-#[cfg(all(doctest, feature = "macros"))]
-#[doc = include_str!("../../docs/workers.md")]
-struct Workers;
-
-/// The page compiles as it stands.
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/define.md")]
-struct DefinePage;
-
-/// The page compiles as it stands.
-#[cfg(all(doctest, feature = "tower"))]
-#[doc = include_str!("../../docs/reserve.md")]
-struct ReservePage;
-
-/// The page compiles as it stands.
-#[cfg(all(doctest, feature = "axum"))]
-#[doc = include_str!("../../docs/tutorial.md")]
-struct TutorialPage;
-
-/// The page compiles as it stands.
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/migrating.md")]
-struct MigratingPage;
-
-/// The page runs as it stands.
-#[cfg(all(doctest, feature = "testing"))]
-#[doc = include_str!("../../docs/testing.md")]
-struct TestingPage;
-
-/// The page runs as it stands.
-#[cfg(all(doctest, feature = "axum", feature = "testing"))]
-#[doc = include_str!("../../docs/axum.md")]
-struct AxumPage;
-
-/// The page compiles as it stands.
-#[cfg(all(doctest, feature = "tonic"))]
-#[doc = include_str!("../../docs/tonic.md")]
-struct TonicPage;
-
-/// The page runs as it stands.
-#[cfg(all(doctest, feature = "reqwest", feature = "testing"))]
-#[doc = include_str!("../../docs/reqwest.md")]
-struct ReqwestPage;
+#[cfg_attr(feature = "macros", doc = include_str!("../../docs/workers.md"))]
+#[cfg_attr(feature = "tower", doc = include_str!("../../docs/reserve.md"))]
+#[cfg_attr(feature = "axum", doc = include_str!("../../docs/tutorial.md"))]
+#[cfg_attr(feature = "testing", doc = include_str!("../../docs/testing.md"))]
+#[cfg_attr(all(feature = "axum", feature = "testing"), doc = include_str!("../../docs/axum.md"))]
+#[cfg_attr(feature = "tonic", doc = include_str!("../../docs/tonic.md"))]
+#[cfg_attr(all(feature = "reqwest", feature = "testing"), doc = include_str!("../../docs/reqwest.md"))]
+#[cfg_attr(all(feature = "axum", feature = "reqwest"), doc = include_str!("../../docs/http.md"))]
+struct Pages;
 
 #[cfg(feature = "tower")]
 pub mod http;
@@ -130,7 +94,9 @@ mod outage;
 mod pause;
 mod permits;
 mod place;
+mod plan_change;
 mod plans;
+mod refund;
 mod reserve;
 mod reserve_all;
 mod reserve_cost;

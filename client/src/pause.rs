@@ -38,8 +38,8 @@ impl Bucket {
         Ok(left)
     }
 
-    /// Ends the pause of the bucket in all workers. Without a key, the pause of all buckets of a keyed limit ends, and those
-    /// of single keys stay. Others learn of it as for [`pause`](Self::pause).
+    /// Ends the pause of the bucket in all workers. Without a key, the pause of all buckets of a keyed limit ends, and
+    /// those of single keys stay. Others learn of it as for [`pause`](Self::pause).
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].
@@ -133,7 +133,8 @@ impl BucketEntry {
     }
 }
 
-/// Reads the limits of paused buckets that were never read: these tell whether the pause holds. An error shows with the take.
+/// Reads the limits of paused buckets that were never read: these tell whether the pause holds. An error shows with the
+/// take.
 pub(crate) async fn read_if_paused(client: &Handle, entries: impl Iterator<Item = &Arc<BucketEntry>>) {
     for entry in entries {
         if entry.is_paused(client) && entry.limit().last().is_none() {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use topup_wire::limit::{Assigned, LimitName, PlanPeriod, PlanSources, Target};
+use topup_wire::limit::{PlanPeriod, PlanSpan};
 
 use crate::{
     error::Error,
     machine::{Event, Micros},
     shell::{
-        BucketEntry, Handle, LimitHandle, Place, Placed, Published,
+        BucketEntry, Handle, LimitHandle, Place, Placed,
         key_plans::{KnownAssigned, Shapes},
     },
 };
@@ -19,7 +19,7 @@ pub(crate) const RECKON_AGAIN: Micros = 1_000_000;
 /// The place of a key's takes as far as it is known without asking Redis.
 pub(crate) enum Found {
     /// The terms, and what they rest on.
-    Known { period: PlanPeriod, placed: Placed },
+    Known { period: PlanPeriod, spans: Vec<PlanSpan>, placed: Placed },
     /// The key may be assigned outside of the config: Redis knows.
     Ask(Shapes),
     /// The terms change about now: it is known after this instant of the worker's clock.
@@ -65,9 +65,9 @@ impl BucketEntry {
         let (Some(placed), Some(key)) = (placed, self.key()) else { return false };
         let limit = client.shared().limits.get(self.name().live());
         match self.find(&limit, key, Some(&placed), client) {
-            Found::Known { period, placed: found } => {
-                let is_here = plan_name(&limit.name, period.target) == Some(*self.name());
-                let is_moved = period.changed.is_none_or(|(at, _)| at == placed.moved);
+            Found::Known { period, placed: found, .. } => {
+                let is_here = limit.name.under(period.target) == Some(*self.name());
+                let is_moved = period.changed.is_none_or(|at| at == placed.moved);
                 let may = is_here && placed.place == Place::Here && is_moved;
                 if may {
                     self.placed.store(Some(Arc::new(Placed { place: Place::Here, ..found })));
@@ -100,7 +100,7 @@ impl BucketEntry {
             KnownAssigned::Unchanged => (before.and_then(|before| before.assigned.clone()), as_of),
             KnownAssigned::Ask(shapes) => return Found::Ask(shapes),
         };
-        let sources = published.plan_sources(key, assigned.as_deref());
+        let sources = published.plan_sources(key, assigned.as_deref().cloned().unwrap_or_default());
         let time = shared.control.stored_time();
         let (earliest, latest) = (time.earliest(now), time.latest(now));
         let period = sources.period(earliest);
@@ -111,7 +111,11 @@ impl BucketEntry {
         let valid_until = period.until.map_or(Micros::MAX, reckoned);
         let moved = before.map_or(0, |before| before.moved);
         let placed = Placed { stamp, valid_until, place: Place::Here, assigned, as_of, moved };
-        Found::Known { period, placed }
+        // The plans before matter only while the tokens are to be moved.
+        let is_moved = period.changed.is_none_or(|at| at == moved);
+        let since = earliest.saturating_sub(published.limit.plans_fill);
+        let spans = if is_moved { Vec::new() } else { sources.history(since, earliest) };
+        Found::Known { period, spans, placed }
     }
 
     /// Leaves the bucket in which the key's takes were before, if `place` is another one. Tokens in hand are lost.
@@ -134,24 +138,6 @@ impl Handle {
     #[inline]
     pub(crate) fn plan_stamp(&self) -> u64 {
         self.shared().control.epoch() + self.shared().plans.changes() + 1
-    }
-}
-
-// === impl Published ===
-
-impl Published {
-    fn plan_sources<'a>(&'a self, key: &'a str, assigned: Option<&[Option<Assigned>; 2]>) -> PlanSources<'a> {
-        let (config, config_before, config_at) = (&self.limit.plans, &self.plans_before, self.plans_at);
-        let [by_hand, by_source] = assigned.copied().unwrap_or_default();
-        PlanSources { key, config, config_before, config_at, by_hand, by_source }
-    }
-}
-
-/// The name under which these terms are published: of the limit `name`, or of a plan of it. `None` without terms.
-pub(crate) fn plan_name(name: &LimitName, target: Option<Target>) -> Option<LimitName> {
-    match target {
-        None => Some(name.live()),
-        Some(target) => Some(name.plan(target.plan()?)),
     }
 }
 

@@ -4,8 +4,8 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
 use topup_wire::{
-    limit::{LimitName, PlanPeriod, Supply, Target},
-    scripts::{self, PlanMove},
+    limit::{PlanPeriod, Target},
+    scripts,
 };
 
 use crate::{
@@ -13,16 +13,14 @@ use crate::{
     decision::Decision,
     error::{Answered, Error},
     machine::Micros,
-    place::{Found, RECKON_AGAIN, plan_changed, plan_name},
-    shell::{BucketEntry, Handle, Place, Placed, Published, clock::micros},
+    place::{Found, RECKON_AGAIN, plan_changed},
+    shell::{BucketEntry, Handle, Place, Placed, clock::micros},
 };
 
 /// Attempts at most to find the bucket of a key whose plan changes.
 const MOST_ATTEMPTS: usize = 64;
 /// A change that is made too early for Redis is made again after this.
 const SOON: Duration = Duration::from_millis(1);
-/// The mark of a change stays for this long after the last worker that wants to make it.
-const MARK_STAYS: Duration = Duration::from_secs(5);
 
 // === impl Bucket ===
 
@@ -151,15 +149,7 @@ impl Bucket {
                 Found::Ask(shapes) => {
                     let as_of = shared.plans.version();
                     let mut connection = shared.connection();
-                    let asked = async {
-                        let mut assigned = [None; 2];
-                        for (i, set) in [*entry.name(), entry.name().source()].iter().enumerate() {
-                            if let Some(shape) = &shapes[i] {
-                                assigned[i] = scripts::assigned(&mut connection, set, shape, key).await?;
-                            }
-                        }
-                        Ok(assigned)
-                    };
+                    let asked = scripts::assigned_outside(&mut connection, entry.name(), &shapes, key);
                     let assigned = handle
                         .within_deadline(async { asked.await.map_err(|e| Error::of_record(entry.name(), e)) })
                         .await?;
@@ -173,11 +163,11 @@ impl Bucket {
                     let left = at.saturating_sub(shared.clock.now()) + 1;
                     shared.clock.sleep(Duration::from_micros(left)).await;
                 }
-                Found::Known { period, placed } => {
+                Found::Known { period, spans, placed } => {
                     let place = self.place_of(entry, key, &period, &placed, before.as_deref())?;
                     let mut placed = Placed { place: place.clone(), ..placed };
-                    if let Some((at, from)) = period.changed.filter(|(at, _)| *at != placed.moved) {
-                        if !self.make_change(entry, key, at, from, period.target).await? {
+                    if let Some(at) = period.changed.filter(|at| *at != placed.moved) {
+                        if !self.make_change(entry, key, period.target, &spans).await? {
                             shared.clock.sleep(SOON).await;
                             continue;
                         }
@@ -224,54 +214,6 @@ impl Bucket {
             }
         })
     }
-
-    /// Moves the tokens of the key at the change of its plan at the instant `at`, unless that is long past. Returns `false`
-    /// if the instant has not come yet.
-    async fn make_change(
-        &self,
-        entry: &Arc<BucketEntry>,
-        key: &str,
-        at: u64,
-        from: Option<Target>,
-        to: Option<Target>,
-    ) -> Result<bool, Error> {
-        let (handle, shared) = (self.handle(), self.handle().shared());
-        let (Some(from), Some(to)) = (plan_name(entry.name(), from), plan_name(entry.name(), to)) else {
-            return Ok(true);
-        };
-        let read = async |name: LimitName| {
-            let limit = shared.limits.get(name);
-            match limit.current(shared.control.epoch()) {
-                Some(published) => Ok(published),
-                None => handle.within_deadline(shared.read(&limit)).await,
-            }
-        };
-        let (from, to) = match (read(from).await, read(to).await) {
-            (Ok(from), Ok(to)) => (from, to),
-            // A plan that is gone leaves no tokens.
-            (Err(Error::UnknownLimit { .. }), _) => return Ok(true),
-            (Err(error), _) | (_, Err(error)) => return Err(error),
-        };
-        // Once either bucket has been left alone for the time that fills it, it may as well be full.
-        let matters_until = at.saturating_add(fill_time(&from, at).min(fill_time(&to, at)));
-        let now = shared.control.stored_time().earliest(shared.clock.now());
-        if now >= matters_until {
-            return Ok(true);
-        }
-        let (from, to) = (from.locate(Some(key)), to.locate(Some(key)));
-        let change = PlanMove {
-            limit: entry.name(),
-            key,
-            at,
-            keep: Duration::from_micros(matters_until - now) + MARK_STAYS,
-            on_change: entry.limit().last().map(|published| published.limit.on_change).unwrap_or_default(),
-            from: (from.algorithm(), from.keys),
-            to: (to.algorithm(), to.keys),
-        };
-        let mut connection = shared.connection();
-        let moved = scripts::move_tokens(&mut connection, change);
-        handle.within_deadline(async { moved.await.map_err(Error::redis) }).await
-    }
 }
 
 // === impl Handle ===
@@ -291,16 +233,5 @@ impl Handle {
             }
         };
         self.within_deadline(trusted).await
-    }
-}
-
-/// µs in which an empty bucket is full, from the instant `at` of Redis `TIME` on.
-fn fill_time(published: &Published, at: u64) -> u64 {
-    match published.limit.terms.supply {
-        Supply::Rate(rate) => rate.pace().instant(0, published.limit.terms.capacity.get()),
-        Supply::Period(period) => period.next.saturating_sub(at),
-        // Nothing fills it.
-        Supply::Permits(_) => 0,
-        Supply::Windows(windows) => windows.rules().iter().map(|rule| rule.micros()).max().unwrap_or(0),
     }
 }

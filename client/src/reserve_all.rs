@@ -2,14 +2,12 @@
 
 use crate::{
     bucket::Bucket,
+    bucket_takes::merged,
     client::Client,
     error::Error,
     hold::{Hold, Settlement},
     multi_decision::MultiDecision,
 };
-
-/// Attempts at most while plans of keys change.
-const MOST_ATTEMPTS: u32 = 16;
 
 /// The answer to [`Client::reserve_all`]: a hold of each bucket, or of none.
 #[must_use = "holds that are dropped are abandoned"]
@@ -46,31 +44,24 @@ impl Client {
         estimates: impl IntoIterator<Item = (Bucket, u64)>,
     ) -> Result<Holds, Error> {
         let estimates: Vec<(Bucket, u64)> = estimates.into_iter().collect();
-        let mut attempts = 1;
-        loop {
-            // A hold is settled in the bucket that it was taken from.
-            let mut placed = Vec::with_capacity(estimates.len());
-            for (bucket, estimate) in &estimates {
-                let (bucket, is_exempt) = bucket.of_hold().await;
-                placed.push((bucket, *estimate, is_exempt));
-            }
-            let takes = placed.iter().map(|(bucket, estimate, _)| (bucket.clone(), *estimate));
-            let decision = match self.take_all(takes).await {
-                Err(Error::PlanChanged { .. }) if attempts < MOST_ATTEMPTS => {
-                    attempts += 1;
-                    continue;
-                }
-                decision => decision?,
-            };
-            let hold = |(bucket, estimate, is_exempt): &(Bucket, u64, bool)| {
-                Hold::of(&decision, bucket, *estimate, *is_exempt)
-            };
-            // A limit in shadow that was removed meanwhile has no part in the decision.
-            let holds: Vec<Hold> =
-                if decision.is_allowed() { placed.iter().filter_map(hold).collect() } else { Vec::new() };
-            futures_util::future::join_all(holds.iter().map(Hold::remember)).await;
-            return Ok(Holds { decision, holds });
+        if let [(bucket, estimate)] = &estimates[..] {
+            let hold = bucket.reserve_cost(*estimate).await?;
+            let decision = MultiDecision::of_one(bucket.entry()?, hold.decision());
+            return Ok(Holds { holds: if hold.is_allowed() { vec![hold] } else { Vec::new() }, decision });
         }
+        let takes = merged(estimates.iter().cloned())?;
+        let (decision, placed) = MultiDecision::take_placed(self.handle(), &takes, |_| true).await?;
+        let hold = |(bucket, estimate): &(Bucket, u64)| {
+            let entry = bucket.entry().ok()?;
+            // A hold is settled in the bucket that it was taken from.
+            let taken = placed.iter().find(|take| take.is_of(entry));
+            Hold::of(&decision, taken.map_or(bucket, |take| &take.bucket), *estimate, taken.is_none())
+        };
+        // A limit in shadow that was removed meanwhile has no part in the decision.
+        let holds: Vec<Hold> =
+            if decision.is_allowed() { estimates.iter().filter_map(hold).collect() } else { Vec::new() };
+        futures_util::future::join_all(holds.iter().map(Hold::remember)).await;
+        Ok(Holds { decision, holds })
     }
 }
 

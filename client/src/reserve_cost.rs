@@ -60,16 +60,6 @@ impl Bucket {
         Err(plan_changed(entry))
     }
 
-    /// The bucket that holds of this key are taken from and settled in, by the key's plan, and whether the key is exempt.
-    pub(crate) async fn of_hold(&self) -> (Self, bool) {
-        match self.here().await {
-            Ok(Here::Bucket(bucket)) => (bucket, false),
-            Ok(Here::Decided(decision)) => (self.clone(), decision.is_allowed()),
-            // The take reports the error, or decides without Redis.
-            Err(_) => (self.clone(), false),
-        }
-    }
-
     /// Takes an estimate of this bucket, whatever plan its key has.
     async fn reserve_cost_here(&self, estimate: u64) -> Result<Hold, Error> {
         let (entry, handle) = (self.entry()?, self.handle());

@@ -8,7 +8,7 @@ use crate::{
     bucket::Bucket,
     decision::Decision,
     error::{Answered, Error},
-    shell::{BucketEntry, Published},
+    shell::{BucketEntry, Handle, Published},
 };
 
 // === impl Published ===
@@ -77,7 +77,7 @@ impl Bucket {
         if let Ok(decision) = &result
             && !entry.limit().is_on_trial()
         {
-            count_answer(entry, Some(decision), false);
+            count_answer(self.handle(), entry, Some(decision), false);
             return result;
         }
         self.handle().note_reply(entry, &result);
@@ -89,7 +89,7 @@ impl Bucket {
         };
         let answer = self.decide_outage(entry, count, result);
         let decision = answer.as_ref().ok();
-        count_answer(entry, decision, is_undecided);
+        count_answer(self.handle(), entry, decision, is_undecided);
         if let Some(published) = published.filter(|_| is_undecided || decision.is_some()) {
             self.repeat_in_shadow(entry, &published, count, decision.copied().filter(|_| !is_undecided));
         }
@@ -112,11 +112,16 @@ impl Bucket {
 }
 
 /// Counts the answer to a take that Redis may not have decided. A wrong call is not counted.
-pub(crate) fn count_answer(entry: &BucketEntry, decision: Option<&Decision>, is_undecided: bool) {
+pub(crate) fn count_answer(
+    client: &Handle,
+    entry: &BucketEntry,
+    decision: Option<&Decision>,
+    is_undecided: bool,
+) {
     let counts = &entry.limit().counts;
     match decision {
         Some(decision) if !is_undecided || decision.is_degraded() => {
-            entry.limit().note_decision(entry.kept_key(), decision);
+            entry.limit().note_decision(entry.kept_key(), decision, || entry.is_paused(client));
             counts.add_decision(decision);
         }
         _ if is_undecided => counts.add(Count::Undecided),

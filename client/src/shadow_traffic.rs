@@ -33,8 +33,9 @@ impl Bucket {
         }
     }
 
-    /// Takes `count` tokens of a shadow bucket, in a task of its own, and counts the decision for the limit `of`. With `live`, the shadow
-    /// bucket is the lazy one, and its decision is compared with that of the live bucket. Otherwise it is the candidate.
+    /// Takes `count` tokens of a shadow bucket, in a task of its own, and counts the decision for the limit `of`. With
+    /// `live`, the shadow bucket is the lazy one, and its decision is compared with that of the live bucket. Otherwise
+    /// it is the candidate.
     fn take_shadow(
         &self,
         name: &LimitName,

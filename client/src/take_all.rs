@@ -2,21 +2,16 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use topup_wire::{
-    bucket::Operation,
-    limit::{Mode, OnOutage},
-    reply::Verdict,
-    scripts,
-};
+use topup_wire::{bucket::Operation, limit::Mode, reply::Verdict, scripts};
 
 use crate::{
-    bucket::{Bucket, Here, decision},
-    bucket_takes::{BucketTake, in_one_hash_slot, merged, published, take_in_order},
+    bucket::{Bucket, decision},
+    bucket_takes::{BucketTake, by_plan, in_one_hash_slot, merged, published, put_back, take_in_order},
     decision::Decision,
     error::Error,
     machine::Event,
     multi_decision::{LimitDecision, MultiDecision},
-    outage::{self, OutageReason},
+    outage,
     pause::read_if_paused,
     place::plan_changed,
     rollout::count_answer,
@@ -43,10 +38,21 @@ impl MultiDecision {
             is_last(&decided);
             return Ok(decided);
         }
-        let (mut decided, mut placed) = (Err(Error::PlanChanged { limit: String::new() }), takes.clone());
+        Self::take_placed(client, &takes, is_last).await.map(|(decided, _)| decided)
+    }
+
+    /// Takes all of `takes`, or nothing, by a script. Returns the takes of the buckets that their keys have by their plans,
+    /// too.
+    pub(crate) async fn take_placed(
+        client: &Handle,
+        takes: &[BucketTake],
+        is_last: impl FnOnce(&Self) -> bool,
+    ) -> Result<(Self, Vec<BucketTake>), Error> {
+        let mut decided = Err(Error::PlanChanged { limit: String::new() });
+        let mut placed = Vec::new();
         for _ in 0..MOST_ATTEMPTS {
             // Boxed, since few limits have plans.
-            let by_plan = Box::pin(by_plan(&takes)).await;
+            let by_plan = Box::pin(by_plan(takes)).await;
             decided = match by_plan {
                 Ok((of_plans, without)) => {
                     placed = of_plans;
@@ -61,14 +67,14 @@ impl MultiDecision {
         match &decided {
             Ok(decided) => {
                 if is_last(decided) {
-                    decided.count(&takes, &placed);
+                    decided.count(client, takes, &placed);
                 }
             }
             Err(error) => {
-                takes.iter().for_each(|take| count_answer(&take.entry, None, error.is_of_redis()));
+                takes.iter().for_each(|take| count_answer(client, &take.entry, None, error.is_of_redis()));
             }
         }
-        decided
+        decided.map(|decided| (decided, placed))
     }
 
     /// Decides `takes`. The keys of `without` a bucket are exempt or denied.
@@ -87,8 +93,8 @@ impl MultiDecision {
     }
 
     /// Counts the takes. If a limit denies, the takes that it stopped are not counted.
-    fn count(&self, takes: &[BucketTake], placed: &[BucketTake]) {
-        let without = takes.iter().filter(|take| !placed.iter().any(|placed| placed.is_beside(take)));
+    fn count(&self, client: &Handle, takes: &[BucketTake], placed: &[BucketTake]) {
+        let without = takes.iter().filter(|take| !placed.iter().any(|placed| placed.is_of(&take.entry)));
         for take in placed.iter().chain(without) {
             let limit = self
                 .limits
@@ -98,7 +104,7 @@ impl MultiDecision {
             let counts = |decision: &Decision| decision.would_deny() || self.is_allowed();
             let Some(decision) = decision.filter(counts) else { continue };
             let limit = take.entry.limit();
-            limit.note_decision(take.entry.kept_key(), &decision);
+            limit.note_decision(take.entry.kept_key(), &decision, || take.entry.is_paused(client));
             limit.counts.add_decision(&decision);
             if let Some(published) = limit.last().filter(|_| limit.is_on_trial()) {
                 take.bucket.repeat_in_shadow(&take.entry, &published, take.count, Some(decision));
@@ -249,61 +255,5 @@ impl MultiDecision {
         let decided = takes.iter().zip(decisions);
         let limits = decided.filter_map(|(take, decision)| Some(LimitDecision::of(&take.entry, decision?)));
         Ok(Self { limits: limits.collect() })
-    }
-}
-
-// === impl BucketTake ===
-
-impl BucketTake {
-    /// The decision in place of `error`, and the outage policy if that made it.
-    fn without_redis(&self, error: &Error) -> Option<(Decision, Option<OnOutage>)> {
-        let reason = OutageReason::of(error)?;
-        if let Some(published) = self.bucket.last_published(&self.entry) {
-            let key = self.entry.key();
-            if published.mode(key) != Mode::Enforce {
-                return Some((published.apply_mode(key, Err(error.clone())).ok()?, None));
-            }
-        }
-        self.bucket.without_redis(&self.entry, self.count, reason).map(|(decision, by)| (decision, Some(by)))
-    }
-
-    /// The denial of this take, if the limit is enforced and the denial is known without Redis.
-    fn remembered_denial(&self, client: &Handle) -> Option<LimitDecision> {
-        let published = self.entry.published_or_paused(client)?;
-        let denial = self.entry.denial(self.count, &published, client)?;
-        let is_enforced = published.mode(self.entry.key()) == Mode::Enforce;
-        is_enforced.then(|| LimitDecision::of(&self.entry, denial.into()))
-    }
-}
-
-/// The takes of the buckets that their keys have by their plans, and the decisions of keys without a bucket.
-async fn by_plan(takes: &[BucketTake]) -> Result<(Vec<BucketTake>, Vec<LimitDecision>), Error> {
-    let (mut placed, mut without) = (Vec::with_capacity(takes.len()), Vec::new());
-    for take in takes {
-        // A limit that was never read is read with the decision.
-        if !take.bucket.is_to_be_placed(&take.entry) {
-            placed.push(take.clone());
-            continue;
-        }
-        match take.bucket.here().await? {
-            Here::Bucket(bucket) => {
-                let entry = bucket.entry()?.clone();
-                placed.push(BucketTake { bucket, entry, count: take.count });
-            }
-            Here::Decided(decision) => {
-                let decision = take.bucket.apply_mode(&take.entry, Ok(decision))?;
-                without.push(LimitDecision::of(&take.entry, decision));
-            }
-        }
-    }
-    Ok((placed, without))
-}
-
-/// Gives tokens of local buckets back.
-fn put_back(client: &Handle, takes: &[BucketTake], decisions: &[(Decision, Option<OnOutage>)]) {
-    for (take, (decision, by)) in takes.iter().zip(decisions) {
-        if *by == Some(OnOutage::Local) && decision.is_allowed() {
-            take.entry.put_back_locally(take.count, client);
-        }
     }
 }

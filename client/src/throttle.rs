@@ -16,7 +16,8 @@ impl Client {
     /// of `CL.THROTTLE key max_burst count period quantity` of the module redis-cell.
     ///
     /// On a server with the module, the module's command decides, with the module's keys; in a namespace other than
-    /// `topup`, with keys of that namespace. On any other server a script gives the same replies, with keys of its own. No limit has to be published, and no daemon is needed.
+    /// `topup`, with keys of that namespace. On any other server a script gives the same replies, with keys of its own.
+    /// No limit has to be published, and no daemon is needed.
     ///
     /// # Errors
     /// A wrong key or number, or a transient error if Redis gives no answer in time. Nothing is ever retried: a call that

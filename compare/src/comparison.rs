@@ -73,9 +73,10 @@ pub struct Measurement {
     pub share: Option<Summary>,
     /// The worst excess, over all rounds.
     pub excess: Option<Summary>,
-    /// Where each take has one right answer: how many were answered otherwise.
+    /// Where each take has one right answer: how many were answered otherwise. Late takes are not counted.
     pub otherwise: Option<u64>,
-    /// Where each take has one right answer: all answers, as one number that two runs can be compared by.
+    /// Where each take has one right answer: all answers, as one number that two runs can be compared by. `None` if a take
+    /// was late.
     pub answers: Option<String>,
 }
 

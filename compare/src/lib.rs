@@ -8,6 +8,7 @@ pub mod fixture;
 pub mod limiter;
 pub mod oracle;
 pub mod orders;
+pub mod penalty;
 pub mod replay;
 pub mod report;
 pub mod rule;

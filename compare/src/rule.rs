@@ -5,6 +5,9 @@ use topup_wire::limit::Rate;
 
 use topup_lab::clock::Micros;
 
+/// The tick of the daemon, and of every task that refills.
+pub const TICK: Micros = 100_000;
+
 /// `capacity` tokens at once, `tokens` every `micros` in the long run.
 ///
 /// For limiters that think in windows it says: `capacity` in a window of [`Rule::window`], which is the same rate.

@@ -1,8 +1,11 @@
 //! A limit tried on a trace by the twin of topup's scripts, in virtual time.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::HashMap, fmt::Write};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use topup_lab::clock::{Micros, SECOND};
 use topup_twin::{
@@ -11,11 +14,14 @@ use topup_twin::{
 };
 use topup_wire::{
     bucket::Operation,
-    limit::{Algorithm, Limit, Schedule, Supply},
+    limit::{Algorithm, Limit, Schedule, Supply, Target},
     reply::{Settled, Verdict},
 };
 
-use crate::replay::Trace;
+use crate::{
+    penalty::{Blocks, Penalty},
+    replay::{Trace, trace::Entry},
+};
 
 /// The instant of the first take, in µs: the beginning of a day, so that aligned windows begin with it.
 pub const BEGIN: Micros = 20_000 * 86_400 * SECOND;
@@ -45,10 +51,46 @@ pub struct Simulated {
     pub denied: u64,
     /// Denied takes of more tokens than a bucket ever holds.
     pub too_large: u64,
+    /// Denied takes of blocked keys; absent without a penalty.
+    pub blocked: Option<u64>,
     /// The longest time that a denial would have named, in seconds; absent without one.
     pub longest_retry_after: Option<f64>,
     /// The keys that would have been denied most.
     pub most_denied: Vec<DeniedKey>,
+    /// Takes of keys that have not the limit's own terms.
+    pub plans: Vec<PlanTakes>,
+}
+
+/// Takes of all keys of a plan, or of `exempt` or `deny`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanTakes {
+    /// Its name.
+    pub plan: String,
+    /// Its denied takes.
+    pub denied: u64,
+    /// All its takes.
+    pub takes: u64,
+}
+
+/// A limit to be simulated, and its plans.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The limit.
+    pub limit: Limit,
+    /// The plans that keys of the trace have.
+    pub plans: Vec<Limit>,
+    /// The keys that have not the limit's own terms.
+    pub targets: HashMap<String, Target>,
+}
+
+/// The reply to a take.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    verdict: Verdict,
+    /// The time that a denial names, in µs.
+    wait: u64,
+    /// Whether its key was blocked.
+    is_blocked: bool,
 }
 
 /// A key that would have been denied.
@@ -62,11 +104,46 @@ pub struct DeniedKey {
     pub takes: u64,
 }
 
-/// Decides every take of `trace` under `limit`. Each bucket is full before its first take.
+/// Decides every take of `trace`, by the plan of its key. Each bucket is full before its first take.
 ///
 /// # Errors
 /// For a limit whose tokens come by the calendar or by a daemon's ticks: the trace tells neither.
-pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
+pub fn simulate(tried: &Tried, trace: &Trace) -> anyhow::Result<Simulated> {
+    let target = |entry: &Entry| tried.targets.get(&trace.keys[entry.key as usize]).copied();
+    let mut by_target: Vec<(Option<Target>, Vec<usize>)> = Vec::new();
+    for (index, entry) in trace.entries.iter().enumerate() {
+        match by_target.iter_mut().find(|(one, _)| *one == target(entry)) {
+            Some((_, indices)) => indices.push(index),
+            None => by_target.push((target(entry), vec![index])),
+        }
+    }
+    let (mut replies, mut plans) = (vec![None; trace.entries.len()], Vec::new());
+    for (target, indices) in by_target {
+        let entries: Vec<Entry> = indices.iter().map(|index| trace.entries[*index]).collect();
+        let same = |verdict| vec![Reply { verdict, wait: 0, is_blocked: false }; entries.len()];
+        let told = match target {
+            None => decisions(&tried.limit, entries, &trace.keys)?,
+            Some(Target::Exempt) => same(Verdict::Allowed),
+            Some(Target::Deny) => same(Verdict::Denied),
+            Some(Target::Plan(plan)) => {
+                let name = tried.limit.name.plan(plan);
+                let limit = tried.plans.iter().find(|limit| limit.name == name);
+                decisions(limit.with_context(|| format!("there is no limit {name}"))?, entries, &trace.keys)?
+            }
+        };
+        if let Some(target) = target {
+            let denied = told.iter().filter(|reply| reply.verdict != Verdict::Allowed).count() as u64;
+            plans.push(PlanTakes { plan: target.to_string(), denied, takes: told.len() as u64 });
+        }
+        indices.into_iter().zip(told).for_each(|(index, reply)| replies[index] = Some(reply));
+    }
+    plans.sort_by(|a, b| a.plan.cmp(&b.plan));
+    let replies: Vec<Reply> = replies.into_iter().flatten().collect();
+    summarize(&tried.limit, trace, &replies, plans)
+}
+
+/// The replies of `limit` to `entries`.
+fn decisions(limit: &Limit, entries: Vec<Entry>, keys: &[String]) -> anyhow::Result<Vec<Reply>> {
     ensure!(
         !matches!(limit.terms.supply, Supply::Period(_)),
         "limit {} is filled by the calendar, and a simulation has none: see `replay`",
@@ -85,7 +162,8 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
     // Schedules name instants of the calendar, too: the terms are those in force at the beginning.
     let limit = Limit { schedule: Schedule::NONE, ..limit.clone() };
     let record = Record::new(&limit, BEGIN);
-    let replies = match limit.algorithm {
+    let trace = &Trace { entries, keys: keys.to_vec() };
+    Ok(match limit.algorithm {
         Algorithm::TokenBucket | Algorithm::Gcra => {
             let settle = |bucket: &mut Option<Bucket>, operation, now| {
                 topup_twin::settle(&record, bucket.get_or_insert_default(), operation, false, 0, now)
@@ -100,20 +178,22 @@ pub fn simulate(limit: &Limit, trace: &Trace) -> anyhow::Result<Simulated> {
         Algorithm::FairShares => shared(&limit, record, trace),
         // Refused above.
         Algorithm::Concurrency => Vec::new(),
-    };
-    summarize(&limit, trace, &replies)
+    })
 }
 
-fn scripted<S: State>(limit: &Limit, record: &Record, trace: &Trace) -> Vec<Settled> {
+fn scripted<S: State>(limit: &Limit, record: &Record, trace: &Trace) -> Vec<Reply> {
     decide(limit, trace, |state: &mut Option<S>, operation, now| S::settle(record, state, operation, now))
 }
 
 /// The replies of a limit whose keys borrow from each other.
-fn shared(limit: &Limit, record: Record, trace: &Trace) -> Vec<Settled> {
+fn shared(limit: &Limit, record: Record, trace: &Trace) -> Vec<Reply> {
     let (terms, mut state) = (ShareTerms::new(limit, record), None);
-    let mut take = |entry: &crate::replay::trace::Entry| {
+    let mut blocks: HashMap<u32, Blocks> = HashMap::new();
+    let mut take = |entry: &Entry| {
         let (key, take) = (&trace.keys[entry.key as usize], Operation::Take(entry.count.into()));
-        FairShares::settle(&terms, &mut state, key, take, BEGIN + entry.at, None)
+        unless_blocked(limit, blocks.entry(entry.key).or_default(), BEGIN + entry.at, |now| {
+            FairShares::settle(&terms, &mut state, key, take, now, None)
+        })
     };
     trace.entries.iter().map(&mut take).collect()
 }
@@ -123,17 +203,41 @@ fn decide<S>(
     limit: &Limit,
     trace: &Trace,
     settle: impl Fn(&mut Option<S>, Operation, u64) -> Settled,
-) -> Vec<Settled> {
-    let mut states: HashMap<u32, Option<S>> = HashMap::new();
-    let take = |entry: &crate::replay::trace::Entry| {
+) -> Vec<Reply> {
+    let mut states: HashMap<u32, (Option<S>, Blocks)> = HashMap::new();
+    let take = |entry: &Entry| {
         let key = if limit.keyed { entry.key } else { 0 };
-        let state = states.entry(key).or_insert(None);
-        settle(state, Operation::Take(entry.count.into()), BEGIN + entry.at)
+        let (state, blocks) = states.entry(key).or_default();
+        unless_blocked(limit, blocks, BEGIN + entry.at, |now| {
+            settle(state, Operation::Take(entry.count.into()), now)
+        })
     };
     trace.entries.iter().map(take).collect()
 }
 
-fn summarize(limit: &Limit, trace: &Trace, replies: &[Settled]) -> anyhow::Result<Simulated> {
+/// The reply of `settle` at `now`, unless the key is blocked. A block begins with the take that earned it.
+fn unless_blocked(
+    limit: &Limit,
+    blocks: &mut Blocks,
+    now: Micros,
+    settle: impl FnOnce(Micros) -> Settled,
+) -> Reply {
+    if let Some(end) = blocks.end(now) {
+        return Reply { verdict: Verdict::Denied, wait: end - now, is_blocked: true };
+    }
+    let Settled { verdict, wait, .. } = settle(now);
+    if let (Some(penalty), Verdict::Denied) = (limit.penalty, verdict) {
+        blocks.deny(&Penalty::from(penalty), now);
+    }
+    Reply { verdict, wait, is_blocked: false }
+}
+
+fn summarize(
+    limit: &Limit,
+    trace: &Trace,
+    replies: &[Reply],
+    plans: Vec<PlanTakes>,
+) -> anyhow::Result<Simulated> {
     let (mut by_key, mut longest) = (vec![(0, 0); trace.keys.len()], None);
     let (mut allowed, mut too_large) = (0, 0);
     for (entry, reply) in trace.entries.iter().zip(replies) {
@@ -172,8 +276,10 @@ fn summarize(limit: &Limit, trace: &Trace, replies: &[Settled]) -> anyhow::Resul
         allowed,
         denied: takes - allowed,
         too_large,
+        blocked: limit.penalty.map(|_| replies.iter().filter(|reply| reply.is_blocked).count() as u64),
         longest_retry_after: longest.map(|wait| wait as f64 / SECOND as f64),
         most_denied,
+        plans,
     })
 }
 
@@ -200,8 +306,14 @@ impl Simulated {
         if self.too_large > 0 {
             let _ = write!(text, "\n{} of them ask for more than a bucket ever holds", self.too_large);
         }
+        if let Some(blocked) = self.blocked {
+            let _ = write!(text, "\n{blocked} of them within blocks");
+        }
         if let Some(longest) = self.longest_retry_after {
             let _ = write!(text, "\nlongest retry_after {longest:.3} s");
+        }
+        for PlanTakes { plan, denied, takes } in &self.plans {
+            let _ = write!(text, "\n{plan}: {denied} of {takes} takes denied");
         }
         if !self.most_denied.is_empty() {
             text += "\nmost denied";
@@ -211,75 +323,5 @@ impl Simulated {
             let _ = write!(text, "\n  {key}  {denied} of {takes}");
         }
         text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use topup_daemon::{config::Config, publish::desired_limits};
-
-    use super::*;
-
-    fn limits(text: &str) -> Vec<Limit> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        let config = Config::load(file.path()).unwrap();
-        desired_limits(&config, BEGIN, |_| true).into_iter().map(|desired| desired.limit).collect()
-    }
-
-    fn of(algorithm: &str, keyed: bool) -> Limit {
-        let terms = match algorithm {
-            "fixed-window" | "sliding-window" | "sliding-counter" => "limit = 5\nwindow = \"10s\"",
-            _ => "capacity = 5\nrate = \"1/2s\"",
-        };
-        limits(&format!("[limit.x]\nkeyed = {keyed}\nalgorithm = \"{algorithm}\"\n{terms}\n")).remove(0)
-    }
-
-    /// Eight takes of "a" at once, one of "b", and one of each after four seconds and after twenty.
-    const TRACE: &str = "0,a\n0,a\n0,a\n0,a\n0,a\n0,a\n0,a\n0,a\n0,b\n4,a\n4,b\n20,a\n20,b\n20,b,6\n";
-
-    #[test]
-    fn each_algorithm_decides_a_trace_as_its_script_does() {
-        let trace = Trace::parse(TRACE, "trace").unwrap();
-        // Windows of 10 s give nothing back after 4 s.
-        for (algorithm, denied_of_a) in [
-            ("token-bucket", 3),
-            ("lazy-token-bucket", 3),
-            ("gcra", 3),
-            ("leaky-bucket", 3),
-            ("fixed-window", 4),
-            ("sliding-window", 4),
-            ("sliding-counter", 4),
-        ] {
-            let told = simulate(&of(algorithm, true), &trace).unwrap();
-            assert_eq!(
-                (told.takes, told.keys, told.denied, told.too_large),
-                (14, 2, denied_of_a + 1, 1),
-                "{algorithm}"
-            );
-            let key = |key: &str, denied, takes| DeniedKey { key: key.to_owned(), denied, takes };
-            assert_eq!(told.most_denied, [key("a", denied_of_a, 10), key("b", 1, 4)], "{algorithm}");
-            assert!(told.longest_retry_after.is_some_and(|wait| wait >= 2.0), "{told:?}");
-            // One bucket for all.
-            let told = simulate(&of(algorithm, false), &trace).unwrap();
-            assert!(told.denied > denied_of_a + 1, "{algorithm}: {told:?}");
-        }
-        let text = simulate(&of("token-bucket", true), &trace).unwrap().text();
-        assert_eq!(
-            text,
-            "limit x: token-bucket, capacity 5, 1/2s\n14 takes of 2 keys in 20.0 s\n10 allowed (71.4 %), 4 denied \
-             (28.6 %)\n1 of them ask for more than a bucket ever holds\nlongest retry_after 2.000 s\nmost denied\n  a  3 of \
-             10\n  b  1 of 4"
-        );
-    }
-
-    #[test]
-    fn what_a_trace_cannot_tell_is_refused() {
-        let trace = Trace::parse(TRACE, "trace").unwrap();
-        let quota = "[limit.x]\ncapacity = 5\nrefill = { cron = \"0 0 0 1 * *\" }\n";
-        let pure = "[limit.x]\ncapacity = 5\nrate = \"1/s\"\ncatch_up = false\n";
-        for text in [quota, pure] {
-            assert!(simulate(&limits(text)[0], &trace).unwrap_err().to_string().contains("see `replay`"));
-        }
     }
 }

@@ -10,6 +10,8 @@ use topup_lab::clock::Micros;
 pub struct Take {
     /// Whose bucket, as a number.
     pub bucket: u32,
+    /// The worker that asked. A report leaves it out: it is of one worker.
+    pub worker: u32,
     /// Tokens asked for.
     pub count: u32,
     /// Just before the limiter was asked.
@@ -18,6 +20,19 @@ pub struct Take {
     pub received: Micros,
     /// The answer.
     pub answer: Answer,
+    /// The end of its use, where tokens are held for a while.
+    pub end: Option<End>,
+}
+
+/// The end of the use of tokens that were held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Just before the limiter was told.
+    pub sent: Micros,
+    /// Just after it answered.
+    pub received: Micros,
+    /// Tokens charged beyond the estimate, or given back, where below 0. `None` for an error: it may have been carried out.
+    pub tokens: Option<i64>,
 }
 
 /// A limiter's answer.
@@ -32,10 +47,12 @@ pub enum Answer {
     },
     /// None: Redis was away, or late.
     Failed,
+    /// Not a take, but tokens that a take was charged afterwards.
+    Charged,
 }
 
-/// A take in few bytes, as workers report it: bucket, count, sent, time to the answer, and the answer as a number.
-type Row = (u32, u32, Micros, Micros, i64);
+/// A take in few bytes, as workers report it: bucket, count, sent, time to the answer, the answer as a number, and the end.
+type Row = (u32, u32, Micros, Micros, i64, Option<End>);
 
 const ALLOWED: i64 = -1;
 const DENIED: i64 = -2;
@@ -49,21 +66,21 @@ impl From<Take> for Row {
             Answer::Allowed => ALLOWED,
             Answer::Denied { retry_after: None } => DENIED,
             Answer::Denied { retry_after: Some(wait) } => i64::try_from(wait).unwrap_or(i64::MAX),
-            Answer::Failed => FAILED,
+            Answer::Failed | Answer::Charged => FAILED,
         };
-        (take.bucket, take.count, take.sent, take.received - take.sent, answer)
+        (take.bucket, take.count, take.sent, take.received - take.sent, answer, take.end)
     }
 }
 
 impl From<Row> for Take {
-    fn from((bucket, count, sent, way, answer): Row) -> Self {
+    fn from((bucket, count, sent, way, answer, end): Row) -> Self {
         let answer = match answer {
             ALLOWED => Answer::Allowed,
             DENIED => Answer::Denied { retry_after: None },
             FAILED => Answer::Failed,
             wait => Answer::Denied { retry_after: Some(wait.unsigned_abs()) },
         };
-        Self { bucket, count, sent, received: sent + way, answer }
+        Self { bucket, worker: 0, count, sent, received: sent + way, answer, end }
     }
 }
 
@@ -76,6 +93,11 @@ impl Take {
     /// Whether it was denied.
     pub const fn is_denied(&self) -> bool {
         matches!(self.answer, Answer::Denied { .. })
+    }
+
+    /// Whether it stands for tokens that a take was charged afterwards.
+    pub const fn is_charge(&self) -> bool {
+        matches!(self.answer, Answer::Charged)
     }
 
     /// Whether it may have had its tokens: one without an answer may have been carried out all the same.

@@ -6,7 +6,7 @@ use crate::{
     comparison::{Comparison, Measurement},
     cost::Load,
     limiter::Limiter,
-    traffic::TICK,
+    rule::TICK,
 };
 
 /// Less than this of what a perfect limiter admits is worth a word.

@@ -64,6 +64,60 @@ fn known_flaws_show_and_exact_limiters_have_none() {
 }
 
 #[test]
+fn plans_settled_estimates_and_permits_are_judged_on_a_real_redis() {
+    let only = "token-bucket-planned,token-bucket-settled,concurrency";
+    let found = compared(&["--quick", "--no-costs", "--json", "--only", only, "--traffic", "steady-5,herd"]);
+    for (limiter, traffic) in only.split(',').flat_map(|limiter| [(limiter, "steady-5"), (limiter, "herd")]) {
+        let score = cell(&found, limiter, traffic);
+        let number = |field: &str| score[field].as_u64().unwrap();
+        let (asked, admitted, denied) = (number("asked"), number("admitted"), number("denied"));
+        println!("{limiter} under {traffic}: {asked} asked, {admitted} admitted, {denied} denied");
+        assert!(admitted > 50 && denied > 10, "{score}");
+        assert_eq!(number("wrongly_allowed"), 0, "{limiter} under {traffic}: {score}");
+        // A take may be denied while its tokens are in hand elsewhere, or on their way back. A busy machine has more of
+        // these takes. `held_tests.rs` has the faults that deny wrongly.
+        assert!(number("wrongly_denied") * 4 < asked, "{limiter} under {traffic}: {score}");
+    }
+}
+
+#[test]
+fn fair_shares_penalties_and_definitions_are_judged_on_a_real_redis() {
+    let only = "fair-shares,token-bucket-penalized,token-bucket-defined";
+    // Two rounds: a definition that gives less than before, and one that gives more.
+    for seed in ["1", "2"] {
+        let found = compared(&[
+            "--quick",
+            "--no-costs",
+            "--json",
+            "--only",
+            only,
+            "--traffic",
+            "tenants",
+            "--seed",
+            seed,
+        ]);
+        for limiter in only.split(',') {
+            let score = cell(&found, limiter, "tenants");
+            let number = |field: &str| score[field].as_u64().unwrap();
+            let (asked, admitted, denied) = (number("asked"), number("admitted"), number("denied"));
+            println!(
+                "{limiter}: {asked} asked, {admitted} admitted, {denied} denied; {}",
+                number("wrongly_denied")
+            );
+            assert!(admitted > 200 && denied > 200, "{score}");
+            // A bucket at rest may give a take a fraction of a token early, and loses tokens in hand when its terms change.
+            // The oracle's own tests have the faults that allow or deny wrongly.
+            let fractions = if limiter == "fair-shares" { 0 } else { 5 };
+            assert!(number("wrongly_allowed") <= fractions, "{limiter}: {score}");
+            let is_defined = limiter == "token-bucket-defined";
+            assert!(is_defined || number("wrongly_denied") * 4 < asked, "{limiter}: {score}");
+            // Without a block, the first key has 160 tokens more each second.
+            assert!(limiter != "token-bucket-penalized" || admitted < 1_150, "{score}");
+        }
+    }
+}
+
+#[test]
 fn one_seed_gives_the_same_decisions_where_they_are_certain() {
     let answers = || {
         let only = "token-bucket,lazy-token-bucket,lazy-lua";
@@ -81,9 +135,20 @@ fn one_seed_gives_the_same_decisions_where_they_are_certain() {
         let cells = found["cells"].as_array().unwrap().clone();
         cells.iter().map(|cell| (cell["otherwise"].clone(), cell["answers"].clone())).collect::<Vec<_>>()
     };
-    let first = answers();
-    assert_eq!(first, answers());
-    assert!(first.iter().all(|(otherwise, answers)| *otherwise == 0 && *answers == first[0].1), "{first:?}");
+    let (first, second) = (answers(), answers());
+    assert_eq!(first.len(), 3, "{first:?}");
+    for (otherwise, number) in first.iter().chain(&second) {
+        assert_eq!(*otherwise, 0, "{first:?} {second:?}");
+        // A busy machine makes takes late, whose answers are not certain.
+        if number.is_null() {
+            eprintln!("void: takes were late");
+        }
+    }
+    let mut numbers =
+        first.iter().chain(&second).map(|(_, number)| number).filter(|number| !number.is_null());
+    if let Some(one) = numbers.next() {
+        assert!(numbers.all(|other| other == one), "{first:?} {second:?}");
+    }
 }
 
 #[test]

@@ -21,9 +21,9 @@ use tokio::{
 use topup_wire::{claims::Owner, limit::LimitName};
 
 use crate::{
-    admin::{self, AdminState},
+    admin::{AdminServer, AdminSettings},
     clock::Moment,
-    config::{Config, ConfigFiles, Problems, RedisUrl},
+    config::{AdminConfig, Config, ConfigFiles, Problems, RedisUrl},
     config_source::{ConfigSource, LoadedFiles},
     config_status::ConfigStatus,
     metrics::Metrics,
@@ -64,7 +64,7 @@ pub struct App {
     sources: Sources,
     metrics: Metrics,
     /// The admin server, if there is one.
-    admin: Option<JoinHandle<()>>,
+    admin: Option<AdminServer>,
     /// The config and its file, as the admin server tells them.
     told: watch::Sender<ConfigStatus>,
     /// Whether systemd has been told that the start is over.
@@ -138,10 +138,14 @@ impl App {
         let sources =
             Sources::start(SourceSettings { id: id.clone(), url: url.clone(), folder, config: followed })
                 .context("cannot start the thread of sources")?;
-        let admin = config.admin.as_ref().map(|admin| {
-            let state = AdminState::new(&url, id, status.clone(), config_status, metrics.clone());
-            tokio::spawn(admin::run(admin.clone(), state))
-        });
+        let start_admin = |admin: &AdminConfig| {
+            let (url, daemon, status) = (url.clone(), id, status.clone());
+            let settings =
+                AdminSettings { url, daemon, status, config: config_status, metrics: metrics.clone() };
+            AdminServer::start(admin.clone(), settings)
+        };
+        let admin = config.admin.as_ref().map(start_admin).transpose();
+        let admin = admin.context("cannot start the thread of the admin server")?;
         let mut app = Self {
             metrics,
             admin,
@@ -215,15 +219,19 @@ impl App {
     async fn drain(self) {
         tracing::info!("stopping");
         systemd::stopping();
-        self.admin.iter().for_each(JoinHandle::abort);
         let _ = self.stop.send(true);
-        if timeout(GRACE, self.engine).await.is_err() {
-            tracing::warn!("Redis did not answer in time: stopping without its replies");
-        }
-        if let Some(admin) = self.admin {
-            // Its socket goes with it, and has to be gone before the process is.
-            let _ = timeout(GRACE, admin).await;
-        }
+        let engine = async {
+            if timeout(GRACE, self.engine).await.is_err() {
+                tracing::warn!("Redis did not answer in time: stopping without its replies");
+            }
+        };
+        let admin = async {
+            if let Some(admin) = self.admin {
+                // Its socket goes with it, and has to be gone before the process is.
+                admin.stop(GRACE).await;
+            }
+        };
+        tokio::join!(engine, admin);
         tracing::info!("stopped");
     }
 

@@ -1,31 +1,29 @@
 //! Assignments of keys in files and tables: CSV, JSON with one object on each line, and rows of a database.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt,
-    io::{self, BufRead, Write},
-};
+mod errors;
+mod row;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use topup_wire::limit::{Assignment, Key, LimitName, Plans, Target};
+use std::io::{self, BufRead, Write};
+
+use topup_wire::{
+    assigned_keys::AssignedKeys,
+    limit::{Assignment, Key, LimitName, Plans, Target},
+};
 
 use crate::{
     config::Instant,
     text::{grouped, utc},
 };
 
+pub(crate) use errors::RowErrors;
+pub(crate) use row::Row;
+
 /// The first row of a CSV file, which may be left out.
 const TITLES: [&str; 3] = ["key", "plan", "until"];
-/// Most wrong rows that are named.
-const MOST_NAMED: usize = 20;
 /// The end of the year 2255. Redis scripts count no later instants exactly.
 const LATEST: u64 = 1 << 53;
 /// Some programs write it before the text of a file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-
-/// Assignments by key.
-pub(crate) type Assignments = BTreeMap<String, Assignment>;
 
 /// Rows as they are read, one by one.
 #[derive(Debug)]
@@ -35,39 +33,13 @@ pub(crate) struct Rows<'p> {
     /// The word for the place of a row: `line` or `row`.
     unit: &'static str,
     most: usize,
-    /// The names of the files, if there are several.
-    files: Vec<String>,
-    /// Each with its place: its file, and its line.
-    read: BTreeMap<String, (Assignment, (usize, u64))>,
+    /// The files, if they have names, and the mark before that of their first line.
+    files: Vec<(String, u32)>,
+    /// The mark of the last row. Marks go on from file to file.
+    last: u32,
+    /// Each with its mark.
+    read: AssignedKeys,
     errors: RowErrors,
-}
-
-/// All rows that are wrong. Nothing of the file or table is to be used then.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RowErrors {
-    /// The first of them: `line 3: no plan silver`.
-    first: Vec<String>,
-    count: usize,
-}
-
-/// A row with its texts as they stand there.
-#[derive(Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) key: String,
-    pub(crate) plan: String,
-    /// An instant with its time zone, or Unix seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) until: Option<String>,
-}
-
-/// A row in JSON.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JsonRow {
-    key: Value,
-    plan: Value,
-    #[serde(default)]
-    until: Value,
 }
 
 // === impl Rows ===
@@ -75,13 +47,13 @@ struct JsonRow {
 impl<'p> Rows<'p> {
     /// No rows yet, of assignments to these `plans` of `limit`. More than `most` rows are an error.
     pub(crate) fn new(limit: LimitName, plans: &'p Plans, unit: &'static str, most: usize) -> Self {
-        let (files, read, errors) = (Vec::new(), BTreeMap::new(), RowErrors::default());
-        Self { limit, plans, unit, most, files, read, errors }
+        let (files, read, errors) = (Vec::new(), AssignedKeys::default(), RowErrors::default());
+        Self { limit, plans, unit, most, files, last: 0, read, errors }
     }
 
     /// Reads all rows of a text, which is one of several files if it has a name.
     pub(crate) fn read(&mut self, mut text: impl BufRead, file: Option<String>) -> io::Result<()> {
-        self.files.extend(file);
+        self.files.extend(file.map(|name| (name, self.last)));
         if text.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
             text.consume(BYTE_ORDER_MARK.len());
         }
@@ -141,47 +113,56 @@ impl<'p> Rows<'p> {
 
     /// Adds the row at `line` of the last file, from 1 on.
     pub(crate) fn add(&mut self, line: u64, row: Result<Row, String>) {
-        let place = (self.files.len(), line);
-        let named =
-            |(file, line): (usize, u64)| match file.checked_sub(1).and_then(|last| self.files.get(last)) {
-                Some(file) => format!("{file} {} {line}", self.unit),
-                None => format!("{} {line}", self.unit),
-            };
-        match row.and_then(|row| self.checked(row)) {
-            Err(problem) => self.errors.add(|| format!("{}: {problem}", named(place))),
-            Ok((key, assignment)) => match self.read.entry(key) {
-                Entry::Vacant(free) => drop(free.insert((assignment, place))),
-                Entry::Occupied(taken) => {
-                    let (key, (_, first)) = (taken.key(), taken.get());
-                    let (place, first) = (named(place), named(*first));
-                    self.errors.add(|| format!("{place}: key {key:?} has a row already, in {first}"));
-                }
-            },
+        let before = self.files.last().map_or(0, |(_, before)| *before);
+        let mark = u32::try_from(line.max(1)).unwrap_or(u32::MAX).saturating_add(before);
+        self.last = self.last.max(mark);
+        let read = &mut self.read;
+        let (limit, plans, most) = (&self.limit, self.plans, self.most);
+        let added = row.and_then(|row| {
+            if read.len() >= most {
+                return Err(format!("there are more than {} rows", grouped(most as u64)));
+            }
+            let assignment = checked(limit, plans, &row)?;
+            read.push(&row.key, assignment, mark).map_err(|error| error.to_string())
+        });
+        if let Err(problem) = added {
+            let place = self.place(mark);
+            self.errors.add(mark, || format!("{place}: {problem}"));
         }
     }
 
-    fn checked(&self, row: Row) -> Result<(String, Assignment), String> {
-        if self.read.len() >= self.most {
-            return Err(format!("there are more than {} rows", grouped(self.most as u64)));
+    /// The place of a row in words.
+    fn place(&self, mark: u32) -> String {
+        match self.files.iter().rfind(|(_, before)| *before < mark) {
+            Some((file, before)) => format!("{file} {} {}", self.unit, mark - before),
+            None => format!("{} {mark}", self.unit),
         }
-        Key::new(&row.key).map_err(|error| error.to_string())?;
-        let target = row.plan.parse::<Target>().map_err(|error| error.to_string())?;
-        check_target(&self.limit, self.plans, target)?;
-        let until = row.until.filter(|until| !until.is_empty());
-        let until = until.map(|until| instant(&until)).transpose()?;
-        Ok((row.key, Assignment { target, until }))
     }
 
     /// Their assignments.
     ///
     /// # Errors
     /// All rows that are wrong.
-    pub(crate) fn finish(self) -> Result<Assignments, RowErrors> {
-        match self.errors.count {
-            0 => Ok(self.read.into_iter().map(|(key, (assignment, _))| (key, assignment)).collect()),
-            _ => Err(self.errors),
+    pub(crate) fn finish(mut self) -> Result<AssignedKeys, RowErrors> {
+        let marks = self.read.sort();
+        let mut errors = std::mem::take(&mut self.errors);
+        for [mark, first] in marks {
+            errors.add(mark, || {
+                let key = self.read.marked(mark).unwrap_or_default();
+                format!("{}: key {key:?} has a row already, in {}", self.place(mark), self.place(first))
+            });
         }
+        if errors.is_empty() { Ok(self.read) } else { Err(errors) }
     }
+}
+
+/// The assignment of a row.
+fn checked(limit: &LimitName, plans: &Plans, row: &Row) -> Result<Assignment, String> {
+    Key::new(&row.key).map_err(|error| error.to_string())?;
+    let target = row.plan.parse::<Target>().map_err(|error| error.to_string())?;
+    check_target(limit, plans, target)?;
+    let until = row.until.as_deref().filter(|until| !until.is_empty());
+    Ok(Assignment { target, until: until.map(instant).transpose()? })
 }
 
 /// Refuses a plan that the limit `name` does not have.
@@ -203,76 +184,29 @@ fn instant(text: &str) -> Result<u64, String> {
     if micros > LATEST { Err(format!("{text:?} is later than the year 2255")) } else { Ok(micros) }
 }
 
-// === impl Row ===
-
-impl Row {
-    /// The row of an object in JSON.
-    pub(crate) fn from_json(text: &str) -> Result<Self, String> {
-        let advice = "write {\"key\": \"acme\", \"plan\": \"gold\"}";
-        let row: JsonRow = serde_json::from_str(text).map_err(|error| format!("{error}: {advice}"))?;
-        let word = |name: &str, value: Value| match value {
-            Value::String(text) => Ok(text),
-            Value::Number(number) => Ok(number.to_string()),
-            _ => Err(format!("{name} is neither a text nor a number: {advice}")),
-        };
-        let until = match row.until {
-            Value::Null => None,
-            until => Some(word("until", until)?),
-        };
-        Ok(Self { key: word("key", row.key)?, plan: word("plan", row.plan)?, until })
-    }
-}
-
-// === impl RowErrors ===
-
-impl RowErrors {
-    fn add(&mut self, error: impl FnOnce() -> String) {
-        self.count += 1;
-        if self.first.len() < MOST_NAMED {
-            self.first.push(error());
-        }
-    }
-
-    /// The first `most` of them, and the number of the others.
-    fn lines(&self, most: usize) -> Vec<String> {
-        let mut lines: Vec<String> = self.first.iter().take(most).cloned().collect();
-        if self.count > lines.len() {
-            lines.push(format!("and {} more", grouped((self.count - lines.len()) as u64)));
-        }
-        lines
-    }
-
-    /// A few of them, in one line.
-    pub(crate) fn in_one_line(&self) -> String {
-        self.lines(3).join("; ")
-    }
-}
-
-impl fmt::Display for RowErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.lines(MOST_NAMED).join("\n"))
-    }
-}
-
 /// Writes rows that [`Rows`] reads.
 ///
 /// # Errors
 /// Errors of `out`.
-pub(crate) fn write_rows(out: &mut impl Write, assigned: &Assignments, as_json: bool) -> anyhow::Result<()> {
-    let row = |(key, assignment): (&String, &Assignment)| Row {
-        key: key.clone(),
+pub(crate) fn write_rows<'r>(
+    out: &mut impl Write,
+    assigned: impl Iterator<Item = (&'r str, Assignment)>,
+    as_json: bool,
+) -> anyhow::Result<()> {
+    let row = |(key, assignment): (&str, Assignment)| Row {
+        key: key.to_owned(),
         plan: assignment.target.to_string(),
         until: assignment.until.map(utc),
     };
     if as_json {
-        for row in assigned.iter().map(row) {
+        for row in assigned.map(row) {
             writeln!(out, "{}", serde_json::to_string(&row)?)?;
         }
         return Ok(());
     }
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(TITLES)?;
-    for Row { key, plan, until } in assigned.iter().map(row) {
+    for Row { key, plan, until } in assigned.map(row) {
         csv.write_record([key, plan, until.unwrap_or_default()])?;
     }
     Ok(csv.flush()?)
@@ -282,7 +216,7 @@ pub(crate) fn write_rows(out: &mut impl Write, assigned: &Assignments, as_json: 
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Assignments, RowErrors> {
+    fn read(text: &str) -> Result<AssignedKeys, RowErrors> {
         let plans = Plans::new(["gold".parse().unwrap()], []);
         let mut rows = Rows::new("user".parse().unwrap(), &plans, "line", 10);
         rows.read(text.as_bytes(), None).unwrap();
@@ -292,7 +226,7 @@ mod tests {
     fn places(text: &str) -> Vec<String> {
         let errors = read(text).unwrap_err();
         assert_eq!(errors.count, errors.first.len());
-        errors.first.iter().map(|error| error.split(':').next().unwrap().to_owned()).collect()
+        errors.first.iter().map(|(_, error)| error.split(':').next().unwrap().to_owned()).collect()
     }
 
     #[test]
@@ -300,16 +234,18 @@ mod tests {
         let odd = "a \"b\",\nc".to_owned();
         let until = Some(1_796_083_200_000_000);
         let gold = Assignment { target: "gold".parse().unwrap(), until };
-        let all: Assignments =
-            [(odd, gold), ("acme".to_owned(), Assignment { target: Target::Deny, until: None })].into();
+        let all: AssignedKeys =
+            [(odd, gold), ("acme".to_owned(), Assignment { target: Target::Deny, until: None })]
+                .into_iter()
+                .collect();
         for as_json in [false, true] {
             let mut out = Vec::new();
-            write_rows(&mut out, &all, as_json).unwrap();
+            write_rows(&mut out, all.iter(), as_json).unwrap();
             let text = String::from_utf8(out).unwrap();
             assert_eq!(read(&text), Ok(all.clone()), "{text}");
             assert_eq!(read(&format!("\u{feff}{text}")), Ok(all.clone()), "{text}");
         }
-        assert_eq!(read(""), Ok(Assignments::new()));
+        assert_eq!(read(""), Ok(AssignedKeys::default()));
         let bare = read("acme,gold\n\n other , exempt \n").unwrap();
         assert_eq!(bare.len(), 2);
     }
@@ -320,10 +256,13 @@ mod tests {
         for text in
             ["7,gold,1796083200", "7,gold,2026-12-01T00:00:00Z", "7,gold,2026-12-01T01:00:00+01:00", same]
         {
-            let until = read(text).unwrap()["7"].until;
+            let until = read(text).unwrap().of("7").unwrap().until;
             assert_eq!(until, Some(1_796_083_200_000_000), "{text}");
         }
-        assert_eq!(read("{\"key\": \"a\", \"plan\": \"gold\", \"until\": null}").unwrap()["a"].until, None);
+        assert_eq!(
+            read("{\"key\": \"a\", \"plan\": \"gold\", \"until\": null}").unwrap().of("a").unwrap().until,
+            None
+        );
         assert_eq!(places("a,gold,2026-12-01T00:00:00\nb,gold,99999999999"), ["line 1", "line 2"]);
     }
 
@@ -337,7 +276,7 @@ mod tests {
         assert!(read(text).unwrap_err().to_string().contains("line 4: limit user has no plan x"));
         let many: String = (0..50).map(|i| format!("{i},silver\n")).collect();
         let errors = read(&many).unwrap_err();
-        assert_eq!(errors.to_string().lines().count(), MOST_NAMED + 1);
+        assert_eq!(errors.to_string().lines().count(), 21);
         assert!(errors.in_one_line().ends_with("; and 47 more"), "{}", errors.in_one_line());
         let many: String = (0..12).map(|i| format!("{i},gold\n")).collect();
         assert!(read(&many).unwrap_err().to_string().contains("line 11: there are more than 10 rows"));

@@ -18,7 +18,7 @@ use topup_wire::{connection::Cause, counts::Count};
 
 use crate::{
     refill::EngineStatus,
-    report::{LimitRow, SourceRow, StatusReport},
+    report::{LimitRow, PartRow, SourceRow, StatusReport},
 };
 
 /// Metrics that the engine and the app write. Cheap to clone: clones share their values.
@@ -164,6 +164,9 @@ impl Scrape {
         self.gauges(out, "topup_limit_held", help, &tokens("permits"), |row| row.held.map(|n| n as f64))?;
         let help = "Waiters for permits, of at most 1000 keys a shard";
         self.gauges(out, "topup_limit", help, &tokens("waiters"), |row| row.waiting.map(|n| n as f64))?;
+        let help = "Holds that nobody has settled yet; none unless on_abandon is refund";
+        self.gauges(out, "topup_limit_open", help, &tokens("holds"), |row| row.open_holds.map(|n| n as f64))?;
+        self.encode_parts(out)?;
         self.encode_sources(out)?;
         let help = "Takes by limit and decision, of all workers, since the limit last changed";
         let mut family = out.encode_descriptor("topup_takes", help, None, MetricType::Counter)?;
@@ -173,6 +176,36 @@ impl Scrape {
                 let labels = [("limit", row.name.as_str()), ("decision", count.decision())];
                 let value = counts.get(count.as_str()).copied().unwrap_or(0);
                 ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of limits with fair shares.
+    fn encode_parts(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let unit = |name: &str| Unit::Other(name.to_owned());
+        type Value = fn(&PartRow) -> f64;
+        for (name, unit, help, value) in [
+            (
+                "topup_part_rate",
+                unit("tokens_per_second"),
+                "Tokens that a part gets per second of its own",
+                { |part| part.tokens_per_second } as Value,
+            ),
+            ("topup_part_capacity", unit("tokens"), "Most tokens of a part's own", |part| {
+                part.capacity as f64
+            }),
+            ("topup_part", unit("tokens"), "Tokens of a part's own", |part| part.tokens as f64),
+            ("topup_part_lent", unit("tokens"), "Tokens that the other parts lend to it", |part| {
+                part.lent as f64
+            }),
+        ] {
+            let mut family = out.encode_descriptor(name, help, Some(&unit), MetricType::Gauge)?;
+            for row in &self.report.limits {
+                for part in row.parts.iter().flatten() {
+                    let labels = [("limit", row.name.as_str()), ("part", part.part.as_str())];
+                    ConstGauge::new(value(part)).encode(family.encode_family(&labels)?)?;
+                }
             }
         }
         Ok(())
@@ -264,6 +297,15 @@ mod tests {
             tokens_per_second: Some(0.5),
             active: Some(3),
             counts: Some(BTreeMap::from([("allowed", 5), ("would_deny", 2)])),
+            open_holds: Some(4),
+            parts: Some(vec![PartRow {
+                part: "a \"b\" \\".to_owned(),
+                weight: 2,
+                capacity: 8,
+                tokens_per_second: 0.25,
+                tokens: 6,
+                lent: 1,
+            }]),
             ..LimitRow::default()
         };
         let source = SourceRow {
@@ -321,6 +363,17 @@ mod tests {
             both[0].contains("topup_takes_total{limit=\"api\",decision=\"shadowed\"} 2"),
             "{openmetrics}"
         );
+        // A part may be named by any key.
+        for (name, value) in [
+            ("rate_tokens_per_second", "0.25"),
+            ("capacity_tokens", "8.0"),
+            ("tokens", "6.0"),
+            ("lent_tokens", "1.0"),
+        ] {
+            let sample = format!("topup_part_{name}{{limit=\"api\",part=\"a \\\"b\\\" \\\\\"}} {value}");
+            assert!(both[0].contains(&sample), "{sample}\n{openmetrics}");
+        }
+        assert!(both[0].contains("topup_limit_open_holds{limit=\"api\"} 4.0"), "{openmetrics}");
         assert!(openmetrics.ends_with("# EOF\n") && !classic.contains("EOF"));
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 /// The end of the year 2255, which a text of four digits can tell.
 const LATEST: u64 = 1 << 53;
 
-/// Formats an instant, in µs of Redis `TIME`, as in "2026-11-22T18:39:00Z".
+/// Formats an instant, in µs of Redis `TIME`, as in `2026-11-22T18:39:00Z`.
 pub fn utc(instant: u64) -> String {
     let since_1970 = Duration::from_micros(instant.min(LATEST));
     humantime::format_rfc3339_seconds(UNIX_EPOCH + since_1970).to_string()

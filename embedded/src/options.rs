@@ -36,8 +36,8 @@ impl Options {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// Whether the program is a file. The error of a failed start does not tell. If a folder of the PATH may not be entered,
-    /// a missing program is "permission denied" too.
+    /// Whether the program is a file. The error of a failed start does not tell. If a folder of the PATH may not be
+    /// entered, a missing program is "permission denied" too.
     pub(crate) fn is_installed(&self) -> bool {
         let program = Path::new(&self.program);
         if program.components().count() > 1 {

@@ -111,6 +111,7 @@ impl RedisServer {
             if deadline.passed() {
                 return self.kill();
             }
+            // Between two looks: no event tells that the child has ended, without a handler of signals.
             sleep(LOOK_AGAIN);
         }
         self.child = None;
@@ -175,6 +176,7 @@ impl RedisServer {
                 self.kill()?;
                 return Err(Kind::Silent { program, within, log: self.last_words() }.into());
             }
+            // Between two looks: a server without systemd tells nobody that it is ready.
             sleep(LOOK_AGAIN);
         }
         Ok(())

@@ -116,6 +116,7 @@ impl Fixture {
             while !daemon.has_logged("ready: ")? {
                 tokio::select! {
                     error = daemon.failure() => return Err(error),
+                    // Between two looks at the log: the look and the deadline decide.
                     () = sleep(LOOK_EVERY) => {}
                 }
             }

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use topup::{Client, Error};
 use topup_wire::{connection::connect_lazily, scripts};
 
-/// Between two looks: short against a publication of some 10 ms, and cheap.
+/// Between two looks: short against a publication of some 10 ms, and cheap. The looks and the caller's deadline decide.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Returns when all of `buckets`, each a limit's name and perhaps a key, are published on the Redis at `url`, and the

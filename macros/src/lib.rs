@@ -8,8 +8,8 @@ mod stack;
 
 /// Takes a token before an `async fn` runs. A denied call returns `Err`.
 ///
-/// The error type of the function implements `From<topup::Denied>`. Without `on_outage`, it implements `From<topup::Error>`,
-/// too. All arguments but the first are optional:
+/// The error type of the function implements `From<topup::Denied>`. Without `on_outage`, it implements
+/// `From<topup::Error>`, too. All arguments but the first are optional:
 ///
 /// | argument | meaning |
 /// |---|---|

@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// A crowd's task that was served asks again.
+    /// A task of a burst that was served asks again.
     fn asks_again(&mut self, worker: usize, bucket: usize, until: u64) {
         if self.now < until {
             let after = self.dice.of(20..=1_000);

@@ -27,6 +27,11 @@ impl Ideal {
         self.at = now;
     }
 
+    /// The instant up to which it was credited.
+    pub(crate) const fn since(&self) -> u64 {
+        self.at
+    }
+
     pub(crate) fn take(&mut self, tokens: u64) {
         self.level -= i128::from(tokens) * i128::from(self.pace.p);
     }

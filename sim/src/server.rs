@@ -254,7 +254,7 @@ impl Server {
             return Settled { headroom, ..settled };
         }
         let number = headroom * 2 + u64::from(settled.counting);
-        Settled::from_headroom(number, written.capacity, written.pace, asked)
+        Settled::from_number(number, written.capacity, written.pace, asked)
     }
 
     /// µs that a planted fault adds to the time for which a bucket stays below full.

@@ -112,7 +112,7 @@ pub struct Counts {
     pub decrements: u64,
     /// Settles.
     pub settles: u64,
-    /// Put-ins, each step of them.
+    /// Steps of put-ins.
     pub put_ins: u64,
     /// Charges.
     pub charges: u64,

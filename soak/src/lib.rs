@@ -10,6 +10,7 @@
 //! | [`oracle`] | laws 1 and 2 on instants and counts |
 //! | [`judge`] | all laws of a run, with the bounds that docs/reliability.md states |
 //! | [`run`] | one run from its start to its judgement |
+//! | [`totals`] | figures of all runs |
 //! | [`steady`] | no faults: memory stays flat under a steady load |
 //! | [`cluster`] | one of three masters is killed: the others are as fast as before |
 
@@ -23,5 +24,6 @@ pub mod oracle;
 pub mod plan;
 pub mod run;
 pub mod steady;
+pub mod totals;
 pub mod worker;
 pub mod world;

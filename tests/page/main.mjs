@@ -8,6 +8,16 @@ const LIMITS = `
 [limit.api]
 capacity = 2000
 rate = "1000/s"
+[limit.chat]
+capacity = 200
+rate = "1/min"
+on_abandon = "refund"
+[limit.gateway]
+keyed = true
+share = "borrow"
+capacity = 400
+rate = "200/s"
+parts = { acme = 3, "free-*" = 1, "*" = 1 }
 [limit.login]
 keyed = true
 capacity = 5
@@ -22,6 +32,10 @@ rate = "200/s"
 [[limit.night.schedule]]
 cron = "0 0 6 * * *"
 rate = "50/s"
+[limit.render]
+algorithm = "concurrency"
+limit = 6
+ttl = "5s"
 [limit.report]
 algorithm = "fixed-window"
 limit = 7
@@ -79,7 +93,7 @@ const has = (page, selector, wanted) => eventually(`${wanted} in ${selector}`, a
 
 async function lookUp(page, limit, key) {
   await page.locator('#look-limit').selectOption(limit);
-  await page.locator('#look-key').fill(key);
+  if (key !== null) await page.locator('#look-key').fill(key);
   await page.locator('#look').getByRole('button', { name: 'Look up' }).click();
 }
 
@@ -87,14 +101,14 @@ async function main() {
   const daemon = new Daemon(admin() + LIMITS);
   const [redis, url] = [await daemon.redis(), await daemon.page()];
   await traffic(redis, 'api=700', 'user=150x100', 'user=60:alice', `user=40:${HOSTILE}`, 'night=90', 'report=1');
-  await traffic(redis, 'api=600', 'user=150x100', 'login=3x20');
+  await traffic(redis, 'api=600', 'user=150x100', 'login=3x20', 'render+9', 'chat-4', 'gateway=170:acme', 'gateway=10:free-1', 'gateway=5:x');
   browser = await openBrowser();
   const page = await open(url);
 
   await step('limits appear, and their rates move', async () => {
-    await page.locator('.limit-row').nth(4).waitFor();
+    await page.locator('.limit-row').nth(7).waitFor();
     const names = await page.locator('.limit-row .name').allInnerTexts();
-    assert.deepEqual(names, ['api', 'login', 'night', 'report', 'user']);
+    assert.deepEqual(names, ['api', 'chat', 'gateway', 'login', 'night', 'render', 'report', 'user']);
     await eventually('takes of api', async () => perSecond(await row(page, 'api').locator('td').nth(2).locator('span').innerText()) > 100);
     await eventually('denials of user', async () => perSecond(await row(page, 'user').locator('td').nth(3).innerText()) > 5);
     assert.match(await row(page, 'api').innerText(), /of 1,000\/s/);
@@ -105,6 +119,30 @@ async function main() {
     await has(page, '#schedules', /night.*rate/s);
     await has(page, '#daemons', 'this one');
     assert.match(await page.title(), /^Healthy/);
+  });
+
+  await step('permits, holds and parts are told', async () => {
+    const fill = (limit) => row(page, limit).locator('td').nth(4);
+    await eventually('all permits', async () => /^6\s+of 6 permits held, 3 waiting/.test((await fill('render').innerText()).trim()));
+    assert.match(await row(page, 'render').innerText(), /6 at once\s+ttl 5s/);
+    await lookUp(page, 'render', null);
+    await has(page, '#bucket', /0 of 6 permits free\s+No permit is free\. The first lease ends in \d/);
+    assert.equal(await page.getByRole('button', { name: 'Reset…' }).count(), 0);
+    assert.match(await row(page, 'gateway').innerText(), /holds 400, in 3 parts/);
+    for (const limit of ['chat', 'gateway']) await page.getByRole('button', { name: limit, exact: true }).click();
+    const ofChat = () => detail(page, 'chat').innerText();
+    await eventually('open holds', async () => /open holds now\s+4/.test(await ofChat()))
+      .catch(async (error) => { throw new Error(`${error.message}: ${await ofChat()}`); });
+    const shares = detail(page, 'gateway').locator('.shares li');
+    assert.deepEqual(await shares.locator('strong').allInnerTexts(), ['acme', 'free-*', '*']);
+    const [acme, , others] = await shares.allInnerTexts();
+    assert.match(acme, /of 240\s+sure of 120\/s/);
+    assert.match(others, /of 80\s+sure of 40\/s/);
+    // Acme takes more than it is sure of, and less than the others leave: most of the time it has some of its loan left.
+    await eventually('a loan', async () => /lent to it/.test((await shares.allInnerTexts())[0]));
+    for (const limit of ['chat', 'gateway']) await page.getByRole('button', { name: limit, exact: true }).click();
+    await page.locator('#look-limit').selectOption('user');
+    await page.evaluate(() => document.activeElement.blur());
   });
 
   await step('a page that is opened later has a past', async () => {
@@ -235,8 +273,8 @@ async function main() {
     for (const [name, viewport] of [['desk', DESK], ['phone', PHONE]]) {
       for (const colorScheme of ['light', 'dark']) {
         const shown = await open(url, { viewport, colorScheme, reducedMotion: 'reduce', hasTouch: name === 'phone' });
-        await shown.locator('.limit-row').nth(4).waitFor();
-        await row(shown, 'user').locator('.name').click();
+        await shown.locator('.limit-row').nth(7).waitFor();
+        for (const limit of ['gateway', 'user']) await row(shown, limit).locator('.name').click();
         await lookUp(shown, 'user', 'alice');
         await has(shown, '#bucket', 'of 20 tokens');
         await shown.evaluate(() => { document.activeElement.blur(); scrollTo(0, 0); });

@@ -66,8 +66,8 @@ impl Cluster {
         }
         let cluster = Self { nodes, masters };
         for (i, node) in cluster.masters().iter().enumerate() {
-            let slots: Vec<String> = cluster.share(i).map(|slot| slot.to_string()).collect();
-            let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+            let hash_slots: Vec<String> = cluster.share(i).map(|hash_slot| hash_slot.to_string()).collect();
+            let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(hash_slots.iter().map(String::as_str));
             node.redis.ask::<()>(&words.collect::<Vec<_>>()).await;
         }
         cluster.agree().await;
@@ -164,13 +164,13 @@ impl Cluster {
         keys
     }
 
-    /// Begins to move `slot` from one master to another: its keys are still where they were.
-    pub async fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
-        let (slot, [from, to]) = (slot.to_string(), [&self.nodes[from], &self.nodes[to]]);
+    /// Begins to move `hash_slot` from one master to another: its keys are still where they were.
+    pub async fn begin_to_move(&self, hash_slot: u16, from: usize, to: usize) {
+        let (hash_slot, [from, to]) = (hash_slot.to_string(), [&self.nodes[from], &self.nodes[to]]);
         // Word of an earlier move may still be on its way between the masters.
         let accepts = async |node: &Node, state: &str, other: &Node| {
             let mut command = Cmd::new();
-            command.arg(&["CLUSTER", "SETSLOT", &slot, state, &other.id]);
+            command.arg(&["CLUSTER", "SETSLOT", &hash_slot, state, &other.id]);
             let told: RedisResult<()> = command.query_async(&mut node.redis.connection()).await;
             told.map_err(|error| error.to_string())
         };
@@ -188,18 +188,19 @@ impl Cluster {
 
     /// Moves all hash slots of a master to another.
     pub async fn move_all(&self, from: usize, to: usize) {
-        let slots: Vec<String> = self.share(from).map(|slot| slot.to_string()).collect();
-        let count = slots.iter().map(|slot| ["CLUSTER", "COUNTKEYSINSLOT", slot]);
+        let hash_slots: Vec<String> = self.share(from).map(|hash_slot| hash_slot.to_string()).collect();
+        let count = hash_slots.iter().map(|hash_slot| ["CLUSTER", "COUNTKEYSINSLOT", hash_slot]);
         let keys: Vec<u64> = self.nodes[from].redis.ask_all(count).await;
-        let (empty, full): (Vec<_>, Vec<_>) = slots.iter().zip(keys).partition(|(_, keys)| *keys == 0);
-        for slot in full.iter().map(|(slot, _)| slot.parse().expect("a hash slot")) {
-            self.begin_to_move(slot, from, to).await;
-            self.end_the_move(slot, from, to).await;
-        }
+        let (empty, full): (Vec<_>, Vec<_>) = hash_slots.iter().zip(keys).partition(|(_, keys)| *keys == 0);
         for node in self.told_in_turn(from, to) {
             let id = &self.nodes[to].id;
-            let words = empty.iter().map(|(slot, _)| ["CLUSTER", "SETSLOT", slot, "NODE", id]);
+            let words = empty.iter().map(|(hash_slot, _)| ["CLUSTER", "SETSLOT", hash_slot, "NODE", id]);
             self.nodes[node].redis.ask_all::<String, 5>(words).await;
+        }
+        // Those in use come last. A client that is redirected then reads a map in which all others have moved.
+        for hash_slot in full.iter().map(|(hash_slot, _)| hash_slot.parse().expect("a hash slot")) {
+            self.begin_to_move(hash_slot, from, to).await;
+            self.end_the_move(hash_slot, from, to).await;
         }
     }
 
@@ -209,8 +210,8 @@ impl Cluster {
     }
 
     /// Moves all keys of a hash slot that is on its way, and tells all masters.
-    pub async fn end_the_move(&self, slot: u16, from: usize, to: usize) {
-        let number = slot.to_string();
+    pub async fn end_the_move(&self, hash_slot: u16, from: usize, to: usize) {
+        let number = hash_slot.to_string();
         loop {
             let listed = ["CLUSTER", "GETKEYSINSLOT", &number, "100"];
             let keys: Vec<String> = self.nodes[from].redis.ask(&listed).await;

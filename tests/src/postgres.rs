@@ -137,6 +137,7 @@ impl Drop for Postgres {
             if !running.exists() {
                 return;
             }
+            // Between two looks, in a drop that cannot await.
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -98,8 +98,8 @@ impl Stalls {
         }
     }
 
-    /// A bound for work that takes at most `idle` on an idle machine: `idle × (run + waited) ÷ run`, plus the longest stall.
-    /// Run and waited are times of the thread that made the watch, with and without a CPU.
+    /// A bound for work that takes at most `idle` on an idle machine: `idle × (run + waited) ÷ run`, plus the longest
+    /// stall. Run and waited are times of the thread that made the watch, with and without a CPU.
     #[must_use]
     pub fn allow(&self, idle: Duration) -> Duration {
         let Scheduled { ran, waited } = self.scheduled();

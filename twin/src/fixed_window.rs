@@ -10,49 +10,50 @@ use crate::{
 /// The window under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
-    /// The instant it begins.
-    pub begun: u64,
-    /// The instant it is over.
+    /// The instant it is over, a whole ms.
     pub over: u64,
     /// Tokens taken in it.
     pub taken: u64,
 }
 
-// === impl Window ===
+/// A ms, in µs.
+const MS: u64 = 1_000;
+
+// === impl FixedWindow ===
 
 impl State for FixedWindow {
     const ALGORITHM: Algorithm = Algorithm::FixedWindow;
 
     fn settle(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled {
         let Some((length, aligned)) = record.window() else { return unknown(now) };
-        let beginning = |at: u64| if aligned { at - at % length } else { at };
-        let from = |begun: u64, taken: u64| Self { begun, over: begun + length, taken };
-        let (mut window, mut moved) = (*state, false);
-        if let Some(held) =
-            window.filter(|held| held.over - held.begun != length || beginning(held.begun) != held.begun)
-        {
-            let begun = if aligned { beginning(record.since) } else { held.begun };
-            moved = held.over > record.since;
-            window = moved.then_some(from(begun, held.taken));
-        }
-        if let Some(ahead) = window.filter(|held| held.begun > now) {
-            (window, moved) = (Some(from(beginning(now), ahead.taken)), true);
-        }
-        let window = window.filter(|held| held.over > now).unwrap_or(from(beginning(now), 0));
+        let ms = now - now % MS;
+        let begun = if aligned { (ms + MS) - (ms + MS) % length } else { ms };
+        let latest = (begun + length).next_multiple_of(MS);
+        let held = state.filter(|held| held.over > now);
+        let window = held.unwrap_or(Self { over: latest, taken: 0 });
 
-        let tokens = record.capacity.saturating_sub(window.taken);
-        let mut settled = apply(record.capacity, tokens as i64, without_debt(operation), now);
+        let tokens = |taken: u64| record.capacity.saturating_sub(taken) as i64;
+        let mut settled = apply(record.capacity, tokens(window.taken), without_debt(operation), now);
+        let taken = match operation {
+            Operation::Reset => 0,
+            Operation::Refund(count) => window.taken.saturating_sub(count),
+            _ => window.taken + settled.granted,
+        };
+        settled.tokens = tokens(taken);
+        let looks = settled.missing > 0 || !matches!(operation, Operation::Take(_) | Operation::Share(_));
+        let over = if looks { window.over.min(latest) } else { window.over };
+        let moved = over < window.over;
         if writes(operation, settled.verdict, moved) {
-            let taken = record.missing(settled.tokens);
-            *state = (taken > 0).then_some(Self { taken, ..window });
+            *state = (taken > 0).then_some(Self { over, taken });
         }
         if settled.missing > 0 {
-            settled.wait = window.over - now;
+            settled.wait = over - now;
         }
         settled.into()
     }
 
+    /// The key is there in the ms of its expiry, too.
     fn expiry(&self, _: &Record) -> u64 {
-        self.over.div_ceil(1_000)
+        self.over / MS - 1
     }
 }

@@ -79,7 +79,7 @@ impl Role {
             ]
             .map(str::to_owned)
             .into(),
-            // Who writes records may do all that a daemon may.
+            // A user who writes records may do all that a daemon may.
             Self::Daemon | Self::Definer => vec![format!("~{prefix}:*")],
             Self::Viewer => vec![format!("%R~{prefix}:*")],
         };

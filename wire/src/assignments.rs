@@ -4,8 +4,9 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
+    constants::MOST_PAST,
     fnv::fnv_1a,
-    limit::{Assigned, Assignment, PlansError, Target},
+    limit::{Assigned, Assignment, Past, PlansError},
 };
 
 /// Assignments of one hash, on average. A hash of up to 128 short fields is kept as a list, without pointers.
@@ -18,6 +19,8 @@ const BITS_OF_KEY: u64 = 10;
 const BITS_SET: usize = 6;
 /// The word of a key that is assigned no longer.
 const NONE: &str = "-";
+/// The word of assignments that are not known any more.
+const LOST: &str = "?";
 
 /// The arrangement of a limit's assignments in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +50,14 @@ pub struct ShapeError(String);
 
 impl Shape {
     /// An arrangement for this many assignments.
-    pub fn for_keys(number: u64, keys: u64) -> Self {
+    pub(crate) fn for_keys(number: u64, keys: u64) -> Self {
         let hashes = keys.div_ceil(MOST_OF_HASH).max(FEWEST_HASHES);
         let bits = (keys.max(FEWEST_HASHES * MOST_OF_HASH) * BITS_OF_KEY).next_multiple_of(8);
         Self { number, hashes, bits, at: 0 }
     }
 
     /// Whether hashes and filter are large enough for this many assignments.
-    pub fn has_room_for(&self, keys: u64) -> bool {
+    pub(crate) fn has_room_for(&self, keys: u64) -> bool {
         keys <= self.hashes * MOST_OF_HASH * 3 / 2
     }
 
@@ -65,7 +68,7 @@ impl Shape {
     }
 
     /// The bits that `key` sets in the filter.
-    pub fn bits_of(&self, key: &str) -> [u64; BITS_SET] {
+    pub(crate) fn bits_of(&self, key: &str) -> [u64; BITS_SET] {
         bits_of(key, self.bits)
     }
 }
@@ -146,48 +149,100 @@ impl Assigned {
     /// A text of another form.
     pub fn from_text(text: &str, at: u64) -> Result<Self, PlansError> {
         let wrong = || PlansError(text.chars().take(80).collect());
-        let target = |word: &str| match word {
-            NONE => Ok(None),
-            word => word.parse::<Target>().map(Some).map_err(|_| wrong()),
-        };
         let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
-        let (present, before) = text.split_once('<').map_or((text, None), |(one, two)| (one, Some(two)));
-        let (word, until) = present.split_once('~').map_or((present, None), |(one, two)| (one, Some(two)));
-        let until = until.map(number).transpose()?;
-        let (before, at) = match before.map(|before| before.split_once('@').ok_or(before)) {
-            None => (None, 0),
-            Some(Ok((before, at))) => (target(before)?, number(at)?),
-            Some(Err(before)) => (target(before)?, at),
+        let assignment = |text: &str| {
+            let (word, until) = text.split_once('~').map_or((text, None), |(one, two)| (one, Some(two)));
+            let until = until.map(number).transpose()?;
+            Ok(match word {
+                NONE => None,
+                word => Some(Assignment { target: word.parse().map_err(|_| wrong())?, until }),
+            })
         };
-        let assignment = target(word)?.map(|target| Assignment { target, until });
-        Ok(Self { assignment, before, at })
+        let mut parts = text.split('<');
+        let present = assignment(parts.next().unwrap_or_default())?;
+        let (before, at) = match parts.next().map(|before| before.split_once('@').ok_or(before)) {
+            None => (None, 0),
+            Some(Ok((before, at))) => (assignment(before)?, number(at)?),
+            Some(Err(before)) => (assignment(before)?, at),
+        };
+        let past = parts.map(|part| {
+            let (word, until) = part.split_once('@').ok_or_else(wrong)?;
+            let was = if word == LOST { None } else { Some(assignment(word)?) };
+            Ok(Past { until: number(until)?, was })
+        });
+        Ok(Self { assignment: present, before, at, past: past.collect::<Result<_, _>>()? })
     }
 
-    /// The value of an assignment: `target~until<before@at`. Without `with_at`, it applies from the instant of its arrangement.
-    pub fn to_text(&self, with_at: bool) -> String {
-        let word = |target: Option<Target>| target.map_or(NONE.to_owned(), |target| target.to_string());
-        let until = self.assignment.and_then(|one| one.until);
-        let until = until.map_or(String::new(), |until| format!("~{until}"));
+    /// The assignments before this one that matter for tokens: those until an instant after `since`.
+    pub(crate) fn past_since(&self, since: u64) -> Vec<Past<Option<Assignment>>> {
+        let last = Past { until: self.at, was: Some(self.before) };
+        let mut past: Vec<_> =
+            [&last].into_iter().chain(&self.past).filter(|past| past.until > since).cloned().collect();
+        // As `assign.lua`: the first of them stays, since a key that is not used has its tokens there.
+        if past.len() > MOST_PAST as usize {
+            let first = past.split_off(past.len() - 1);
+            past.truncate(MOST_PAST as usize - 1);
+            if let Some(lost) = past.last_mut() {
+                lost.was = None;
+            }
+            past.extend(first);
+        }
+        past
+    }
+
+    /// The value of an assignment: `target~until<before~until@at`, and `<before~until@at` of each one before. Without
+    /// `with_at`, it applies from the instant of its arrangement.
+    pub(crate) fn to_text(&self, with_at: bool) -> String {
+        let text = |assignment: Option<Assignment>| {
+            let word = assignment.map_or(NONE.to_owned(), |one| one.target.to_string());
+            let until = assignment.and_then(|one| one.until);
+            word + &until.map_or(String::new(), |until| format!("~{until}"))
+        };
         let at = if with_at { format!("@{}", self.at) } else { String::new() };
-        format!("{}{until}<{}{at}", word(self.assignment.map(|one| one.target)), word(self.before))
+        let past = self.past.iter().map(|past| {
+            let was = past.was.map_or_else(|| LOST.to_owned(), text);
+            format!("<{was}@{}", past.until)
+        });
+        format!("{}<{}{at}{}", text(self.assignment), text(self.before), past.collect::<String>())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::Target;
 
     #[test]
     fn an_assignment_is_read_as_it_was_written() {
         let gold = Some(Assignment { target: "gold".parse().unwrap(), until: Some(1_796_083_200_000_000) });
-        for (assignment, before) in [(gold, None), (None, Some(Target::Deny)), (gold, Some(Target::Exempt))] {
-            let assigned = Assigned { assignment, before, at: 77 };
-            assert_eq!(Assigned::from_text(&assigned.to_text(true), 5), Ok(assigned));
-            assert_eq!(Assigned::from_text(&assigned.to_text(false), 77), Ok(assigned));
+        let deny = Some(Assignment { target: Target::Deny, until: None });
+        for (assignment, before) in [(gold, None), (None, deny), (gold, deny), (deny, gold)] {
+            let lost = Past { until: 66, was: None };
+            for past in
+                [vec![], vec![lost, Past { until: 55, was: Some(gold) }, Past { until: 44, was: Some(None) }]]
+            {
+                let assigned = Assigned { assignment, before, at: 77, past };
+                assert_eq!(Assigned::from_text(&assigned.to_text(true), 5), Ok(assigned.clone()));
+                assert_eq!(Assigned::from_text(&assigned.to_text(false), 77), Ok(assigned));
+            }
         }
+        let many = (1..=9).rev().map(|until| Past { until, was: Some(gold) }).collect();
+        let many = Assigned { assignment: gold, before: None, at: 10, past: many };
+        let known: Vec<_> = many.past_since(2).iter().map(|past| (past.until, past.was.is_some())).collect();
+        assert_eq!(known, [(10, true), (9, true), (8, true), (7, true), (6, false), (3, true)]);
         let long = Assigned::from_text("gold", 5).unwrap();
         assert_eq!((long.before, long.at), (None, 0), "in force for long");
-        for wrong in ["", "gold~", "gold~x", "gold<free@", "a b", "gold<free@x"] {
+        for wrong in [
+            "",
+            "gold~",
+            "gold~x",
+            "gold<free@",
+            "a b",
+            "gold<free@x",
+            "gold<free~@5",
+            "gold<free@5<",
+            "gold<a@5<b",
+        ] {
             assert!(Assigned::from_text(wrong, 5).is_err(), "{wrong}");
         }
     }

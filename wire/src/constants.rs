@@ -87,6 +87,11 @@ constants! {
     /// From the announcement of a key's change to another plan to the change. A worker trusts what it knows for 700 ms, and
     /// a command is under way for 250 ms.
     pub const PLANS_AHEAD: u64 = 1_250_000;
+    /// Most assignments of a key, and most tables of a config, that are known besides the last two. They matter only while
+    /// nobody has taken since.
+    pub const MOST_PAST: u64 = 6;
+    /// Most bytes of such tables of a limit.
+    pub const MOST_PAST_BYTES: u64 = 65_536;
 
     /// Values at rest and first takes name the remainder of the record's field `terms`.
     pub const TAGS: u64 = 10_000;

@@ -3,7 +3,7 @@
 use crc16::{State, XMODEM};
 
 /// Number of hash slots of a cluster.
-pub(crate) const HASH_SLOTS: u16 = 16_384;
+pub const HASH_SLOTS: u16 = 16_384;
 
 /// The hash slot of a key. Keys of one hash tag are in one hash slot, and a hash slot is on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

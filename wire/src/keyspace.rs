@@ -37,7 +37,7 @@
 //! topup:{topup}:assignments zset   the last changes: LIMIT KEY, scored by versions
 //! topup:{topup}:assigned:user~source:1:7  hash  the same, of the source of limit "user"
 //! topup:{topup}:sources    hash    who reads the source of which limit, and what came of it: LIMIT FIELD -> value
-//! topup:{topup}:moved:user:INSTANT:KEY  string  the tokens of the key have been moved at this change of its plan
+//! topup:{topup}:moved:user:KEY  string  the last change of the key's plan that was made, and the bucket that has its tokens
 //! topup:{topup}:changes    zset    limits that have changed, by the generation of their last change
 //! topup:{topup}:defined    hash    limits that code has defined -> owner
 //! topup:{topup}:ends       zset    the same limits, scored by the ends of their definitions
@@ -49,129 +49,61 @@
 //! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
 //! that no config can give: `api~candidate`, `api~lazy`. Plans have such names, too: `user/gold`.
 
+mod shard_keys;
+
 use crate::{
     assignments::Shape,
-    constants::{
-        FIXED_WINDOW_LETTER, LAZY_LETTER, LEAKY_LETTER, SLIDING_COUNTER_LETTER, SLIDING_WINDOW_LETTER,
-    },
-    fnv::fnv_1a,
-    hash_slot::HashSlot,
-    limit::{Algorithm, LimitName, Shards},
+    limit::{Algorithm, LimitName},
     namespace::Namespace,
 };
+
+pub(crate) use shard_keys::{FAIR_SHARES_LETTER, PERMIT_LETTERS, letter};
+pub use shard_keys::{ShardKeys, shard_of};
 
 /// Slices of the most denied keys: one begins, one is on its way out, and four are told as a whole.
 const TOP_SLICES: usize = 6;
 
-/// The keys of one shard of a limit. All share one hash tag.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardKeys {
-    /// The record.
-    pub record: String,
-    /// The due index.
-    pub due: String,
-    /// The previous index: buckets not migrated over the last change of terms.
-    pub previous: String,
-    /// Beginning of a counter's key. A member of the due index follows it.
-    pub counters: String,
-    /// Hash slot of all of them.
-    pub hash_slot: HashSlot,
-    /// Beginning of all of them.
-    shard: String,
-}
-
-/// The letters of permits in the keys of a shard: holders, the order of waiters, and their leases.
-pub(crate) const PERMIT_LETTERS: [char; 3] = ['p', 'q', 'w'];
-
-/// The letter of fair shares: one state has all parts of a limit.
-pub(crate) const FAIR_SHARES_LETTER: char = 'h';
-
-/// The letter of an algorithm in the keys of its states.
-pub(crate) const fn letter(algorithm: Algorithm) -> char {
-    match algorithm {
-        Algorithm::TokenBucket => 'b',
-        Algorithm::LazyTokenBucket => LAZY_LETTER as char,
-        Algorithm::Gcra => 'g',
-        Algorithm::LeakyBucket => LEAKY_LETTER as char,
-        Algorithm::FixedWindow => FIXED_WINDOW_LETTER as char,
-        Algorithm::SlidingWindow => SLIDING_WINDOW_LETTER as char,
-        Algorithm::SlidingCounter => SLIDING_COUNTER_LETTER as char,
-        Algorithm::Concurrency => PERMIT_LETTERS[0],
-        Algorithm::FairShares => FAIR_SHARES_LETTER,
-    }
-}
-
-/// The shard of a key's bucket: FNV-1a, 64 bits, modulo the number of shards.
-///
-/// Any even hash would do. This one takes a few lines in every language.
-pub fn shard_of(key: &str, shards: Shards) -> u16 {
-    // The remainder is below a u16.
-    (fnv_1a(key) % u64::from(shards.get())) as u16
+/// Gives [`Namespace`] the keys that all limits share, each under its own name.
+macro_rules! shared_keys {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        impl Namespace {
+            $($(#[$doc])* pub fn $name(self) -> String { self.shared(stringify!($name)) })+
+        }
+    };
 }
 
 // === impl Namespace ===
 
-impl Namespace {
+shared_keys! {
     /// Published limits and their shards.
-    pub fn limits(self) -> String {
-        self.shared("limits")
-    }
-
+    limits,
     /// Counts publications; workers compare it.
-    pub fn generation(self) -> String {
-        self.shared("generation")
-    }
-
+    generation,
     /// Daemons alive.
-    pub fn daemons(self) -> String {
-        self.shared("daemons")
-    }
-
+    daemons,
     /// The [schema](crate::schema) of all these keys.
-    pub fn schema(self) -> String {
-        self.shared("schema")
-    }
-
+    schema,
     /// Claims of configs to limits.
-    pub fn claims(self) -> String {
-        self.shared("claims")
-    }
-
+    claims,
     /// Last heartbeats of configs.
-    pub fn owners(self) -> String {
-        self.shared("owners")
-    }
-
+    owners,
     /// Workers alive that may decide by themselves while Redis is away.
-    pub fn workers(self) -> String {
-        self.shared("workers")
-    }
-
+    workers,
     /// Paused limits and keys.
-    pub fn pauses(self) -> String {
-        self.shared("pauses")
-    }
-
+    pauses,
     /// The limits that have changed lately.
-    pub fn changes(self) -> String {
-        self.shared("changes")
-    }
-
+    changes,
     /// Owners of the limits that code has defined.
-    pub fn defined(self) -> String {
-        self.shared("defined")
-    }
-
+    defined,
     /// The ends of these definitions.
-    pub fn ends(self) -> String {
-        self.shared("ends")
-    }
-
+    ends,
     /// The version of all assignments, and the arrangement of each limit's.
-    pub fn assigned(self) -> String {
-        self.shared("assigned")
-    }
+    assigned,
+    /// The news that daemons tell of the sources of limits.
+    sources,
+}
 
+impl Namespace {
     /// The last changes of assignments.
     pub(crate) fn assignment_log(self) -> String {
         self.shared("assignments")
@@ -187,14 +119,9 @@ impl Namespace {
         self.shared(&format!("assigned:{name}:{}:filter", shape.number))
     }
 
-    /// What daemons tell of the sources of limits.
-    pub fn sources(self) -> String {
-        self.shared("sources")
-    }
-
-    /// The mark that a change of a key's plan has been made.
-    pub(crate) fn plan_mark(self, name: &LimitName, at: u64, key: &str) -> String {
-        self.shared(&format!("moved:{name}:{at}:{key}"))
+    /// The last move of a key's tokens to another plan: its instant, and the limit or plan whose bucket has them since.
+    pub(crate) fn plan_mark(self, name: &LimitName, key: &str) -> String {
+        self.shared(&format!("moved:{name}:{key}"))
     }
 
     /// Details of the daemon `id`.
@@ -228,7 +155,7 @@ impl Namespace {
 
     /// The key of a throttle that the module redis-cell decides. In the default namespace it is `key` itself, so that
     /// other clients of the module share it.
-    pub fn cell_key(self, key: &str) -> String {
+    pub(crate) fn cell_key(self, key: &str) -> String {
         if self.is_default() { key.to_owned() } else { format!("{self}:cell:{{{key}}}") }
     }
 
@@ -272,66 +199,6 @@ impl Namespace {
     /// The rest of `key` after `topup:{`.
     fn tagged(self, key: &str) -> Option<&str> {
         key.strip_prefix(self.as_str())?.strip_prefix(":{")
-    }
-}
-
-// === impl ShardKeys ===
-
-impl ShardKeys {
-    /// The keys of `shard` of the limit `name`.
-    pub fn new(namespace: Namespace, name: &LimitName, shard: u16) -> Self {
-        let shard = format!("{namespace}:{{{name}:{shard}}}:");
-        let key = |what: &str| [&shard, what].concat();
-        Self {
-            record: key("limit"),
-            due: key("due"),
-            previous: key("former"),
-            counters: key("b:"),
-            hash_slot: HashSlot::of(shard.as_bytes()),
-            shard,
-        }
-    }
-
-    /// The counter of one bucket.
-    pub fn counter(&self, member: &str) -> String {
-        [&self.counters, member].concat()
-    }
-
-    /// The key of one bucket's state under `algorithm`.
-    pub fn state(&self, algorithm: Algorithm, member: &str) -> String {
-        // Every take comes here. Concatenation is faster than formatting.
-        let mut letters = [0; 4];
-        [self.shard.as_str(), letter(algorithm).encode_utf8(&mut letters), ":", member].concat()
-    }
-
-    /// The key in which the state of `member` is kept. Under fair shares, it is that of all members.
-    pub(crate) fn stored(&self, algorithm: Algorithm, member: &str) -> String {
-        self.state(algorithm, if algorithm.has_parts() { "" } else { member })
-    }
-
-    /// The open holds of the shard that are remembered.
-    pub fn holds(&self) -> String {
-        [&self.shard, "holds"].concat()
-    }
-
-    /// The mark of the settled hold `id`.
-    pub(crate) fn settled(&self, id: &str) -> String {
-        [&self.shard, "settled:", id].concat()
-    }
-
-    /// The index of keys with holders of permits, or with waiters.
-    pub fn permits(&self) -> String {
-        [&self.shard, "permits"].concat()
-    }
-
-    /// The keys of the permits of `member`: holders, the order of waiters, and their leases.
-    pub fn permits_of(&self, member: &str) -> [String; 3] {
-        PERMIT_LETTERS.map(|letter| format!("{}{letter}:{member}", self.shard))
-    }
-
-    /// The member of the bucket whose state is at `state`, a key of this shard.
-    pub fn member<'s>(&self, state: &'s str) -> &'s str {
-        state.get(self.counters.len()..).unwrap_or_default()
     }
 }
 

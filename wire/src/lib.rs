@@ -2,6 +2,7 @@
 //! beside the code that calls it.
 
 pub mod acl;
+pub mod assigned_keys;
 pub mod assignments;
 pub mod bucket;
 pub mod claims;

@@ -1,12 +1,17 @@
 //! Replies of scripts.
 
+mod daemon;
+mod numbers;
+
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
+
+pub use daemon::{Beat, Migrated, PublishReply, Refilled};
+use numbers::{count, exactly, generation, numbers};
 
 use crate::{
     bucket::{Operation, Pace},
-    claims::Fingerprint,
     constants::FIRST_TAKE_LATE,
-    limit::{Capacity, Limit, Plans},
+    limit::{Assigned, Capacity, Limit, Past, PlanSources, Plans},
     schema::NewerSchema,
 };
 
@@ -69,11 +74,31 @@ pub struct PublishedLimit {
     pub absent_full_at: u64,
     /// The plans and assignments in force before [`plans_at`](Self::plans_at).
     pub plans_before: Plans,
+    /// Earlier plans and assignments, the newest first, as far back as they may matter for tokens.
+    pub plans_past: Vec<Past<Plans>>,
     /// The instant from which those of [`limit`](Self::limit) are in force, in µs of Redis `TIME`; 0 if they never changed.
     pub plans_at: u64,
     /// The end of a limit that code has defined, in µs of Redis `TIME`; `None` for a limit of a config. It is not in force
     /// from then on, whether its record is still there or not.
     pub expires: Option<u64>,
+}
+
+// === impl PublishedLimit ===
+
+impl PublishedLimit {
+    /// All that assigns `key` to a plan. `assigned` are its assignments by hand and by the source.
+    pub fn plan_sources<'a>(&'a self, key: &'a str, assigned: [Option<Assigned>; 2]) -> PlanSources<'a> {
+        let [by_hand, by_source] = assigned;
+        PlanSources {
+            key,
+            config: &self.limit.plans,
+            config_before: &self.plans_before,
+            config_at: self.plans_at,
+            config_past: &self.plans_past,
+            by_hand,
+            by_source,
+        }
+    }
 }
 
 /// The reply of `CL.THROTTLE`, and of `throttle.lua`.
@@ -90,62 +115,6 @@ pub struct Throttled {
     pub retry_after: Option<u64>,
     /// Whole seconds until a call could have all of `limit`.
     pub reset_after: u64,
-}
-
-/// The reply of `refill.lua`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refilled {
-    /// Buckets credited.
-    pub credited: u64,
-    /// Credited buckets that are full and lost their keys.
-    pub full: u64,
-    /// Tokens given; 2^53 when more.
-    pub tokens: u64,
-    /// The instant of Redis, in µs.
-    pub now: u64,
-    /// The instant at which the next bucket is due, in µs of Redis `TIME`; `now` if more may be due.
-    pub again: u64,
-}
-
-/// The reply of `migrate.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Migrated {
-    /// Buckets migrated by this call.
-    pub migrated: u64,
-    /// Buckets still to be migrated.
-    pub left: u64,
-    /// The instant of Redis, in µs.
-    pub now: u64,
-}
-
-/// The reply of `publish.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PublishReply {
-    /// The record was the same already.
-    Unchanged,
-    /// The record has changed.
-    Changed,
-    /// The record is new.
-    Created,
-    /// Nothing was done. Buckets of an earlier change are to be migrated or swept first.
-    Busy,
-    /// The record is frozen since this instant, in µs of Redis `TIME`. Tell the workers, then publish again.
-    Announced(u64),
-}
-
-/// The reply of `heartbeat.lua`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beat {
-    /// The instant of Redis, in µs.
-    pub now: u64,
-    /// The generation published, `None` when nothing is.
-    pub generation: Option<u64>,
-    /// The schema in Redis, if this version does not know it. Nothing was written then.
-    pub newer_schema: Option<NewerSchema>,
-    /// A hash of the live daemons and of all claims. It changes when either does.
-    pub roster: String,
-    /// The hash of the config that Redis has of this daemon; `None` if it has none.
-    pub declared: Option<Fingerprint>,
 }
 
 /// The reply of `poll.lua`.
@@ -168,6 +137,8 @@ pub struct Polled {
     pub assigned: Option<u64>,
 }
 
+// === impl Settled ===
+
 impl Settled {
     /// The reply to `operation` under a limit that is off: the bucket is full, and stays so. Redis is not asked.
     pub const fn free(capacity: Capacity, operation: Operation) -> Self {
@@ -176,10 +147,15 @@ impl Settled {
         Self { verdict, tokens, capacity: tokens, wait: 0, headroom: 0, now: 0, granted, counting: false }
     }
 
-    /// Reads a reply of one number: a take or a share was granted all of its `count` tokens.
+    /// Reads a reply of one number: a take or a share was granted all of its `count` tokens. The number is the tokens left
+    /// in a window, which has no pace, and else the headroom.
     ///
     /// `now` and `wait` are 0, since the number does not tell them. `tokens` is exact up to the tokens of 3 µs.
-    pub fn from_headroom(number: u64, capacity: Capacity, pace: Pace, count: u64) -> Self {
+    pub fn from_number(number: u64, capacity: Capacity, pace: Pace, count: u64) -> Self {
+        if pace.n == 0 {
+            let settled = Self::free(capacity, Operation::Take(count));
+            return Self { tokens: number, ..settled };
+        }
         let (headroom, counting, capacity) = (number / 2, number % 2 == 1, capacity.get());
         // A bucket that has just stopped being full begins to fill up to 2 µs late. A token falls on a whole µs.
         let late = if pace.n > 1 { FIRST_TAKE_LATE } else { 0 };
@@ -189,31 +165,7 @@ impl Settled {
         let verdict = Verdict::Allowed;
         Self { verdict, tokens, capacity, wait: 0, headroom, now: 0, granted: count, counting }
     }
-}
 
-/// `N` whole numbers.
-fn numbers<const N: usize>(value: Value) -> Result<[i64; N], ParsingError> {
-    exactly(from_redis_value(value)?)
-}
-
-fn exactly<const N: usize>(numbers: Vec<i64>) -> Result<[i64; N], ParsingError> {
-    let given = numbers.len();
-    numbers.try_into().map_err(|_| ParsingError::from(format!("{N} numbers expected, {given} given")))
-}
-
-/// A number that must not be negative.
-fn count(number: i64) -> Result<u64, ParsingError> {
-    u64::try_from(number).map_err(|_| ParsingError::from(format!("{number} is not a count")))
-}
-
-/// A generation; -1 stands for none.
-fn generation(number: i64) -> Option<u64> {
-    u64::try_from(number).ok()
-}
-
-// === impl FromRedisValue ===
-
-impl Settled {
     /// Reads the numbers of a reply.
     fn read(numbers: [i64; 8]) -> Result<Self, ParsingError> {
         let [verdict, tokens, capacity, wait, headroom, now, granted, counting] = numbers;
@@ -230,6 +182,8 @@ impl Settled {
         Ok(Self { verdict, tokens, capacity, wait, headroom, now, granted, counting })
     }
 }
+
+// === impl FromRedisValue ===
 
 impl FromRedisValue for Settled {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
@@ -262,44 +216,6 @@ impl FromRedisValue for Throttled {
         let retry_after = if retry_after < 0 { None } else { Some(count(retry_after)?) };
         let [limit, remaining, reset_after] = [count(limit)?, count(remaining)?, count(reset_after)?];
         Ok(Self { limited: limited != 0, limit, remaining, retry_after, reset_after })
-    }
-}
-
-impl FromRedisValue for Refilled {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [credited, full, tokens, now, again] = numbers(value)?;
-        let [credited, full, tokens] = [count(credited)?, count(full)?, count(tokens)?];
-        Ok(Self { credited, full, tokens, now: count(now)?, again: count(again)? })
-    }
-}
-
-impl FromRedisValue for Migrated {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [migrated, left, now] = numbers(value)?;
-        Ok(Self { migrated: count(migrated)?, left: count(left)?, now: count(now)? })
-    }
-}
-
-impl FromRedisValue for PublishReply {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [outcome, now] = numbers(value)?;
-        match outcome {
-            0 => Ok(Self::Unchanged),
-            1 => Ok(Self::Changed),
-            2 => Ok(Self::Created),
-            3 => Ok(Self::Busy),
-            4 => Ok(Self::Announced(count(now)?)),
-            other => Err(ParsingError::from(format!("{other} is no outcome of publishing"))),
-        }
-    }
-}
-
-impl FromRedisValue for Beat {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let (now, gen_, schema, roster, declared): (i64, i64, i64, String, String) = from_redis_value(value)?;
-        let newer_schema = NewerSchema::of(count(schema)?);
-        let declared = declared.parse().ok();
-        Ok(Self { now: count(now)?, generation: generation(gen_), newer_schema, roster, declared })
     }
 }
 

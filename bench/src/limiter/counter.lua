@@ -1,6 +1,14 @@
 -- A sliding window, estimated from the counts of two fixed ones. Times are in milliseconds.
--- KEYS  1 count of this window  2 of the one before
--- ARGV  1 most in a window  2 window  3 now by the worker's clock
+--
+-- KEYS
+-- 1. count of this window
+-- 2. count of the window before
+--
+-- ARGV
+-- 1. most in a window
+-- 2. window
+-- 3. now by the worker's clock
+--
 -- Reply 1 allowed, 0 denied
 local most, window = tonumber(ARGV[1]), tonumber(ARGV[2])
 local count = tonumber(redis.call('GET', KEYS[1])) or 0

@@ -9,6 +9,7 @@ mod full;
 pub(crate) mod growth;
 mod latency;
 mod leases;
+mod observers;
 mod overload;
 mod refill;
 mod speed;

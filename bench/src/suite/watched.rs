@@ -1,26 +1,21 @@
 //! The price of being watched: refills with and without scrapes of `/metrics` and open pages.
 
 use std::{
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    path::Path,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
-    task::JoinSet,
-    time::{interval, sleep},
-};
+use tokio::{task::JoinSet, time::sleep};
 use topup::Client;
 use topup_lab::{Fixture, Summary, Table, clock::Stopwatch, count, output::tell, short};
 
-use super::bench::Bench;
+use super::{
+    bench::Bench,
+    observers::{Observed, ended, get, observe},
+};
 use crate::rules::{self, apart_name};
 
 pub(super) const TITLE: &str = "Watched refills";
@@ -34,10 +29,6 @@ const MOST_TICKS: usize = 30;
 const TERMS: &str = "capacity = 1_000_000\nrate = \"1000/s\"\ncatch_up = false";
 /// Tokens taken of each bucket: it is full again after minutes, longer than the measurement.
 const TAKEN: u64 = 900_000;
-/// Open pages.
-const PAGES: usize = 4;
-/// Between two scrapes. Prometheus itself asks each 15 s or later.
-const SCRAPE_EVERY: Duration = Duration::from_secs(1);
 /// Each figure takes so many times `--seconds`.
 const LONGER: u32 = 8;
 
@@ -48,23 +39,18 @@ struct Totals {
     lag: [f64; 2],
     /// Lags of more than 25.6 ms.
     late: f64,
+    /// Sum of the times of all slices in s, and their number.
+    slice: [f64; 2],
     credits: f64,
     redis_micros: f64,
     daemon_seconds: f64,
 }
 
-/// What the observers got.
-#[derive(Debug, Default)]
-struct Observed {
-    scrapes: AtomicU64,
-    scrape_micros: AtomicU64,
-    page_bytes: AtomicU64,
-}
-
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "1,000 limits with 100,000 buckets in use, each credited every 4 s, and nobody takes. *Watched* is with a scrape of \
                 `/metrics` each second and four open pages. Lag is the time by which passes over shards are late; *late* \
-                is the share of those later than 25.6 ms. The two take turns.";
+                is the share of those later than 25.6 ms. A slice is one refill script, from sending to reply. The two take \
+                turns.";
     let header = ["", "nobody looks", "watched"];
     let mut table = Table::new(TITLE, header).note(note);
     let socket = bench.fixture.redis().folder().join("admin.sock");
@@ -93,6 +79,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     };
     row("mean lag, ms", &|totals, _| totals.lag[0] * 1e3 / totals.lag[1].max(1.0));
     row("late, %", &|totals, _| totals.late * 100.0 / totals.lag[1].max(1.0));
+    row("mean time of a slice, µs", &|totals, _| totals.slice[0] * 1e6 / totals.slice[1].max(1.0));
     row("buckets credited a second", &|totals, seconds| totals.credits / seconds);
     row("Redis CPU, ms/s", &|totals, seconds| totals.redis_micros / 1e3 / seconds);
     row("daemon CPU, ms/s", &|totals, seconds| totals.daemon_seconds * 1e3 / seconds);
@@ -136,50 +123,6 @@ async fn start(fixture: &mut Fixture, socket: &Path) -> anyhow::Result<()> {
     bail!("the daemon does not credit all buckets at each tick")
 }
 
-/// Observers, until the set is dropped. One that ends has failed.
-fn observe(socket: &Path, observed: &Arc<Observed>) -> JoinSet<anyhow::Result<()>> {
-    let mut observers = JoinSet::new();
-    let (path, seen) = (socket.to_owned(), observed.clone());
-    observers.spawn(async move {
-        let mut turns = interval(SCRAPE_EVERY);
-        loop {
-            turns.tick().await;
-            let watch = Stopwatch::start();
-            ensure!(get(&path, "/metrics").await?.contains("# EOF"), "/metrics is not whole");
-            seen.scrape_micros.fetch_add(watch.elapsed().as_micros() as u64, Relaxed);
-            seen.scrapes.fetch_add(1, Relaxed);
-        }
-    });
-    for _ in 0..PAGES {
-        let (path, seen) = (socket.to_owned(), observed.clone());
-        observers.spawn(async move { read_events(path, &seen).await });
-    }
-    observers
-}
-
-/// Ends `observers`.
-///
-/// # Errors
-/// When one has ended before.
-async fn ended(mut observers: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
-    match observers.try_join_next() {
-        Some(ended) => ended?.context("an observer"),
-        None => Ok(()),
-    }
-}
-
-/// Reads what a page is told, for ever.
-async fn read_events(socket: PathBuf, seen: &Observed) -> anyhow::Result<()> {
-    get(&socket, "/").await?;
-    let mut stream = ask(&socket, "/events").await?;
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let read = stream.read(&mut buffer).await?;
-        ensure!(read > 0, "the daemon ended a page's events");
-        seen.page_bytes.fetch_add(read as u64, Relaxed);
-    }
-}
-
 async fn totals(fixture: &mut Fixture, socket: &Path) -> anyhow::Result<Totals> {
     let metrics = get(socket, "/metrics").await?;
     let number = |name: &str| -> anyhow::Result<f64> {
@@ -187,32 +130,16 @@ async fn totals(fixture: &mut Fixture, socket: &Path) -> anyhow::Result<Totals> 
         Ok(line.with_context(|| format!("/metrics has no {name}"))?.parse()?)
     };
     let lag = [number("topup_refill_lag_seconds_sum")?, number("topup_refill_lag_seconds_count")?];
+    let slice = [number("topup_refill_slice_seconds_sum")?, number("topup_refill_slice_seconds_count")?];
     let in_time = number("topup_refill_lag_seconds_bucket{le=\"0.0256\"}")?;
     Ok(Totals {
         lag,
         late: lag[1] - in_time,
+        slice,
         credits: number("topup_refill_credits_total")?,
         redis_micros: fixture.counters().await?.cpu,
         daemon_seconds: fixture.daemon_cpu(),
     })
-}
-
-/// The reply to a GET.
-async fn get(socket: &Path, path: &str) -> anyhow::Result<String> {
-    let mut reply = String::new();
-    ask(socket, path).await?.read_to_string(&mut reply).await?;
-    ensure!(reply.starts_with("HTTP/1.1 200 "), "{path}: {}", reply.lines().next().unwrap_or("no reply"));
-    Ok(reply)
-}
-
-async fn ask(socket: &Path, path: &str) -> anyhow::Result<UnixStream> {
-    let mut stream = UnixStream::connect(socket).await.context("the admin server")?;
-    // As Prometheus asks.
-    let accept = "application/openmetrics-text; version=1.0.0";
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    Ok(stream)
 }
 
 // === impl Totals ===
@@ -222,6 +149,7 @@ impl Totals {
         Self {
             lag: [self.lag[0] - before.lag[0], self.lag[1] - before.lag[1]],
             late: self.late - before.late,
+            slice: [self.slice[0] - before.slice[0], self.slice[1] - before.slice[1]],
             credits: self.credits - before.credits,
             redis_micros: self.redis_micros - before.redis_micros,
             daemon_seconds: self.daemon_seconds - before.daemon_seconds,

@@ -6,17 +6,16 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use futures_util::stream::{self, StreamExt};
-use redis::RedisResult;
 use topup_wire::{
     connection::{Connection, connect_lazily},
     counts::Counts,
     keyspace::ShardKeys,
-    limit::{LimitName, Penalty, TopKeys},
+    limit::LimitName,
     namespace::{InNamespace, Namespace},
-    scripts::{self, DeniedKeys},
+    scripts,
 };
 
-use crate::shell::{LimitHandle, Limits};
+use crate::shell::{LimitHandle, Limits, clock::Clock};
 
 /// Most limits in one command, so that no other command waits long for it.
 const MOST_LIMITS: usize = 50;
@@ -29,8 +28,9 @@ const LONGEST_END: Duration = Duration::from_secs(2);
 type Batch = Vec<Arc<LimitHandle>>;
 
 /// Hands new counts over to Redis. Sends nothing if there are none.
-pub(crate) async fn hand_over(limits: &Limits, connection: &Connection, deadline: Duration) {
-    send(batches(limits, connection), connection, deadline).await;
+pub(crate) async fn hand_over(limits: &Limits, connection: &Connection, deadline: Duration, clock: &Clock) {
+    // The next control poll finds out by itself whether Redis is away.
+    let _ = clock.timeout(deadline, send(batches(limits, connection), connection)).await;
 }
 
 /// Hands the last counts over, before the process may end. It has a thread and a connection of its own, since the runtime
@@ -53,7 +53,8 @@ pub(crate) fn hand_over_at_end(
         if let Ok(runtime) = runtime {
             runtime.block_on(async {
                 if let Ok(connection) = connect_lazily(&url) {
-                    send(batches, &connection.in_namespace(namespace), deadline).await;
+                    let connection = connection.in_namespace(namespace);
+                    let _ = tokio::time::timeout(deadline, send(batches, &connection)).await;
                 }
             });
             runtime.shutdown_background();
@@ -64,11 +65,9 @@ pub(crate) fn hand_over_at_end(
     }
 }
 
-async fn send(batches: Vec<Batch>, connection: &Connection, deadline: Duration) {
+async fn send(batches: Vec<Batch>, connection: &Connection) {
     let send_one = |batch| send_batch(batch, connection.clone());
-    let all = stream::iter(batches).for_each_concurrent(MOST_IN_FLIGHT, send_one);
-    // The next control poll finds out by itself whether Redis is away.
-    let _ = tokio::time::timeout(deadline, all).await;
+    stream::iter(batches).for_each_concurrent(MOST_IN_FLIGHT, send_one).await;
 }
 
 async fn send_batch(batch: Batch, mut connection: Connection) {
@@ -87,45 +86,25 @@ async fn send_batch(batch: Batch, mut connection: Connection) {
     }
 }
 
-/// Hands over the most denied keys of a limit, if it tells them or has a penalty.
+/// Hands over the most denied keys of a limit, if it tells them, and those that its penalty counts.
 async fn hand_over_denied(limit: &LimitHandle, connection: &mut Connection) {
-    let Some((room, denied)) = limit.denied.begin_hand_over() else { return };
-    let Some(published) = limit.last() else { return };
-    let (told, penalty) = (published.limit.top_keys, published.limit.penalty);
-    if told != TopKeys::NONE
+    if let Some((told, denied)) = limit.denied.begin_hand_over()
         && let Err(error) = scripts::add_denied(connection, &limit.name, told, &denied).await
-    {
-        if scripts::is_uncounted(&error) {
-            limit.denied.undo_hand_over(room, &denied);
-        }
-        return;
-    }
-    // Keys that were told are not handed over again, or Redis would have too many of their denied takes.
-    if let Some(penalty) = penalty
-        && let Err(error) = block(limit, penalty, &denied, connection).await
-        && told == TopKeys::NONE
         && scripts::is_uncounted(&error)
     {
-        limit.denied.undo_hand_over(room, &denied);
+        limit.denied.undo_hand_over(told, &denied);
     }
-}
-
-/// Counts denied takes for the penalty of a limit, and blocks the keys that have had too many.
-async fn block(
-    limit: &LimitHandle,
-    penalty: Penalty,
-    denied: &DeniedKeys,
-    connection: &mut Connection,
-) -> RedisResult<()> {
-    let blocked = scripts::penalize(&mut connection.clone(), &limit.name, penalty, &denied.keys).await?;
-    for (key, time) in blocked {
-        match scripts::block(connection, &limit.name.live(), key, time).await {
-            Ok(reply) => limit.note_room_for_blocks(reply.left.is_some()),
-            // The key is blocked by a later penalty, if it goes on.
-            Err(_) => break,
+    let Some(penalty) = limit.last().and_then(|published| published.limit.penalty) else { return };
+    if let Some((room, denied)) = limit.penal.begin_hand_over() {
+        let counted = scripts::block_denied(connection, &limit.name, penalty, &denied.keys, |has_room| {
+            limit.note_room_for_blocks(has_room);
+        });
+        if let Err(error) = counted.await
+            && scripts::is_uncounted(&error)
+        {
+            limit.penal.undo_hand_over(room, &denied);
         }
     }
-    Ok(())
 }
 
 /// The limits with new counts: several to a command, or each by itself on a cluster.

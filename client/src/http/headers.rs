@@ -23,8 +23,9 @@ const MOST: u64 = 999_999_999_999_999;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Headers {
-    /// `RateLimit` and `RateLimit-Policy` of every limit (draft-ietf-httpapi-ratelimit-headers-11), and `X-RateLimit-Limit`,
-    /// `-Remaining` and `-Reset` of the limit that denies or has the smallest share of tokens left.
+    /// `RateLimit` and `RateLimit-Policy` of every limit (draft-ietf-httpapi-ratelimit-headers-11), and
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset` of the limit that denies or has the smallest share of tokens
+    /// left.
     #[default]
     All,
     /// `RateLimit` and `RateLimit-Policy` only.
@@ -88,8 +89,8 @@ fn policy(limit: &LimitDecision, supply: Option<Supply>) -> String {
     format!("\"{}\";q={}{}", limit.limit(), capacity.min(MOST), window.unwrap_or_default())
 }
 
-/// `"user";r=3;t=2`: tokens left, and the seconds until the denied take would be allowed. After an allowed take, the seconds
-/// until the next token at the latest.
+/// `"user";r=3;t=2`: tokens left, and the seconds until the denied take would be allowed. After an allowed take, the
+/// seconds until the next token at the latest.
 fn standing(limit: &LimitDecision, supply: Option<Supply>, denied: bool) -> String {
     let decision = limit.decision();
     let until = match decision.retry_after() {

@@ -14,10 +14,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
-    Headers, Rejection, ResponseBody, ResponseFuture, Rule,
+    Headers, Limited, Rejection, ResponseBody, ResponseFuture, Rule,
     respond::{respond, respond_with_problem},
     settings::Settings,
-    take_ready,
 };
 use crate::client::Client;
 
@@ -29,11 +28,7 @@ use crate::client::Client;
 pub struct RateLimitLayer(Arc<Settings>);
 
 /// A service behind a [`RateLimitLayer`].
-#[derive(Clone, Debug)]
-pub struct RateLimit<S> {
-    inner: S,
-    settings: Arc<Settings>,
-}
+pub type RateLimit<S> = Limited<S, RateLimitLayer>;
 
 // === impl RateLimitLayer ===
 
@@ -90,7 +85,7 @@ impl<S> Layer<S> for RateLimitLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimit { inner, settings: self.0.clone() }
+        Limited::new(inner, self)
     }
 }
 
@@ -110,9 +105,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let service = take_ready(&mut self.inner);
+        let (service, RateLimitLayer(settings)) = self.take_ready();
         let (parts, body) = request.into_parts();
-        let takes = self.settings.takes(&parts);
-        ResponseFuture::new(self.settings.clone(), service, Request::from_parts(parts, body), takes)
+        let takes = settings.takes(&parts);
+        ResponseFuture::new(settings, service, Request::from_parts(parts, body), takes)
     }
 }

@@ -43,13 +43,25 @@ pub use rejection::Rejection;
 pub use respond::ResponseBody;
 pub use rule::Rule;
 
-/// The service that has been polled ready. A clone of it, which is not ready, takes its place.
-fn take_ready<S: Clone>(service: &mut S) -> S {
-    let clone = service.clone();
-    std::mem::replace(service, clone)
+/// A service behind one of the layers.
+#[derive(Clone, Debug)]
+pub struct Limited<S, L> {
+    inner: S,
+    layer: L,
 }
 
-/// The page compiles as it stands.
-#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
-#[doc = include_str!("../../../docs/http.md")]
-struct Page;
+// === impl Limited ===
+
+impl<S, L: Clone> Limited<S, L> {
+    fn new(inner: S, layer: &L) -> Self {
+        Self { inner, layer: layer.clone() }
+    }
+}
+
+impl<S: Clone, L: Clone> Limited<S, L> {
+    /// The service that has been polled ready, and the layer. A clone of the service, which is not ready, takes its place.
+    fn take_ready(&mut self) -> (S, L) {
+        let clone = self.inner.clone();
+        (std::mem::replace(&mut self.inner, clone), self.layer.clone())
+    }
+}

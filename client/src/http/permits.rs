@@ -17,7 +17,7 @@ use topup_wire::limit::OnOutage;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Rejection, ResponseBody, Rule, headers::write_retry_after, respond::respond, take_ready};
+use super::{Limited, Rejection, ResponseBody, Rule, headers::write_retry_after, respond::respond};
 use crate::{client::Client, outage::Policies, permits::Permit};
 
 type PermitFuture<R, E> =
@@ -45,11 +45,7 @@ type PermitFuture<R, E> =
 pub struct PermitLayer(Arc<Settings>);
 
 /// A service behind a [`PermitLayer`].
-#[derive(Clone, Debug)]
-pub struct Permitted<S> {
-    inner: S,
-    settings: Arc<Settings>,
-}
+pub type Permitted<S> = Limited<S, PermitLayer>;
 
 #[derive(Clone, Debug)]
 struct Settings {
@@ -98,7 +94,7 @@ impl<S> Layer<S> for PermitLayer {
     type Service = Permitted<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Permitted { inner, settings: self.0.clone() }
+        Limited::new(inner, self)
     }
 }
 
@@ -121,8 +117,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let mut service = take_ready(&mut self.inner);
-        let settings = self.settings.clone();
+        let (mut service, PermitLayer(settings)) = self.take_ready();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             match settings.acquire(&parts).await {

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use topup_wire::limit::OnOutage;
 
 use super::{Headers, Outcome, Rejection, Rule, rule::CostOfResponse};
-use crate::{admission::Admission, client::Client, denied::Denied, hold::Hold, take::Take};
+use crate::{admission::Admission, bucket::Here, client::Client, denied::Denied, hold::Hold, take::Take};
 
 type Respond = dyn Fn(&Parts, &Rejection) -> Response<Full<Bytes>> + Send + Sync;
 
@@ -72,8 +72,12 @@ impl Settings {
         if let (Outcome::Decided(decided) | Outcome::Degraded(decided), None) = (&outcome, &rejection) {
             for (at, cost) in settled {
                 let (bucket, estimate) = (takes[at].bucket(&self.client), takes[at].tokens());
-                let (bucket, is_exempt) = bucket.of_hold().await;
-                if let Some(hold) = Hold::of(decided, &bucket, estimate, is_exempt) {
+                let (bucket, is_without) = match bucket.here().await {
+                    Ok(Here::Bucket(bucket)) => (bucket, false),
+                    Ok(Here::Decided(_)) => (bucket, true),
+                    Err(_) => (bucket, false),
+                };
+                if let Some(hold) = Hold::of(decided, &bucket, estimate, is_without) {
                     hold.remember().await;
                     settling.push(Settling { hold, cost });
                 }

@@ -2,18 +2,18 @@
 
 use super::Micros;
 
-/// µs of a slot.
-const SLOT: Micros = 1_000;
+/// µs of a step.
+const STEP: Micros = 1_000;
 /// Places of the wheel. An entry beyond its end comes at the end, and is armed again.
-const SLOTS: usize = 512;
+const STEPS: usize = 512;
 
 /// Entries by the ms at which they are due.
 #[derive(Debug)]
 pub struct Timers<T> {
-    slots: Box<[Vec<T>]>,
-    /// One bit for each slot that has entries.
-    occupied: [u64; SLOTS / 64],
-    /// The first slot that has not been handed out, counted from the beginning of time.
+    steps: Box<[Vec<T>]>,
+    /// One bit for each step that has entries.
+    occupied: [u64; STEPS / 64],
+    /// The first step that has not been handed out, counted from the beginning of time.
     next: u64,
 }
 
@@ -21,33 +21,33 @@ pub struct Timers<T> {
 
 impl<T> Default for Timers<T> {
     fn default() -> Self {
-        Self { slots: (0..SLOTS).map(|_| Vec::new()).collect(), occupied: [0; SLOTS / 64], next: 0 }
+        Self { steps: (0..STEPS).map(|_| Vec::new()).collect(), occupied: [0; STEPS / 64], next: 0 }
     }
 }
 
 impl<T> Timers<T> {
     /// Has `entry` handed out at the instant `at`, or up to 1 ms later. An entry beyond the wheel's half second comes early.
     pub fn arm(&mut self, at: Micros, entry: T) {
-        let slot = at.div_ceil(SLOT).clamp(self.next, self.next + SLOTS as u64 - 1);
-        let index = slot as usize % SLOTS;
-        self.slots[index].push(entry);
+        let step = at.div_ceil(STEP).clamp(self.next, self.next + STEPS as u64 - 1);
+        let index = step as usize % STEPS;
+        self.steps[index].push(entry);
         self.occupied[index / 64] |= 1 << (index % 64);
     }
 
     /// When the first entry is due.
     pub fn due_at(&self) -> Option<Micros> {
-        // From the word of the next slot on, and in the end that word again, for its lower bits.
-        let from = self.next as usize % SLOTS;
-        for step in 0..=self.occupied.len() {
-            let word = (from / 64 + step) % self.occupied.len();
-            let bits = match step {
+        // From the word of the next step on, and in the end that word again, for its lower bits.
+        let from = self.next as usize % STEPS;
+        for turn in 0..=self.occupied.len() {
+            let word = (from / 64 + turn) % self.occupied.len();
+            let bits = match turn {
                 0 => self.occupied[word] & (u64::MAX << (from % 64)),
                 _ => self.occupied[word],
             };
             if bits > 0 {
                 let index = word * 64 + bits.trailing_zeros() as usize;
-                let ahead = (index + SLOTS - from) % SLOTS;
-                return Some((self.next + ahead as u64) * SLOT);
+                let ahead = (index + STEPS - from) % STEPS;
+                return Some((self.next + ahead as u64) * STEP);
             }
         }
         None
@@ -56,11 +56,11 @@ impl<T> Timers<T> {
     /// Hands out all entries that are due at `now`.
     pub fn take_due(&mut self, now: Micros, due: &mut Vec<T>) {
         while let Some(at) = self.due_at().filter(|at| *at <= now) {
-            let index = (at / SLOT) as usize % SLOTS;
-            due.append(&mut self.slots[index]);
+            let index = (at / STEP) as usize % STEPS;
+            due.append(&mut self.steps[index]);
             self.occupied[index / 64] &= !(1 << (index % 64));
         }
-        self.next = self.next.max(now / SLOT + 1);
+        self.next = self.next.max(now / STEP + 1);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Permits: places of a limit with `algorithm = "concurrency"`, which are held, kept alive and released.
 
 mod acquire;
+mod asking;
 mod keeper;
 mod kept;
 mod means;

@@ -288,7 +288,7 @@ async fn run(control: Weak<Control>, polled: Polled) {
                 #[cfg(feature = "metrics")]
                 counts::emit_poll(Some(Duration::from_micros(took)));
                 if polls.is_multiple_of(HAND_OVER_EVERY) && polled.newer_schema.is_none() {
-                    counts::hand_over(&limits, &connection, deadline).await;
+                    counts::hand_over(&limits, &connection, deadline, &clock).await;
                 }
             }
             unanswered => {

@@ -81,14 +81,12 @@ impl pipeline::Request for PipelineRequest {
                 let event = Event::Ready(*number);
                 let step = self.entry.step_under(event, &published, &self.client, None);
                 let Some(command) = step.command else { return 0 };
-                if let Some(newer) = newer {
-                    let written = Written { command, sent: step.at, published };
-                    let (client, entry) = (self.client.clone(), self.entry.clone());
-                    Completed { client, entry, number: *number, written }.end(Err(Error::NewerSchema(newer)));
-                    return 0;
-                }
-                if !self.entry.may_take_here(&self.client) {
-                    let error = plan_changed(&self.entry);
+                let refused = match newer {
+                    Some(newer) => Some(Error::NewerSchema(newer)),
+                    None if self.entry.may_take_here(&self.client) => None,
+                    None => Some(plan_changed(&self.entry)),
+                };
+                if let Some(error) = refused {
                     let written = Written { command, sent: step.at, published };
                     let (client, entry) = (self.client.clone(), self.entry.clone());
                     Completed { client, entry, number: *number, written }.end(Err(error));
@@ -237,9 +235,9 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
             }
         }
         (pipeline::Reply::Number(number), Command::Settle { .. }) => {
-            let headroom = u64::try_from(number).unwrap_or(0);
+            let number = u64::try_from(number).unwrap_or(0);
             let capacity = published.limit.terms.capacity;
-            Reply::Settled(Settled::from_headroom(headroom, capacity, pace, command.count()))
+            Reply::Settled(Settled::from_number(number, capacity, pace, command.count()))
         }
         (pipeline::Reply::Numbers(numbers), _) => {
             Reply::Settled(Settled::try_from(numbers).map_err(|error| Error::redis(error.into()))?)

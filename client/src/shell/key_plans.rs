@@ -1,5 +1,5 @@
-//! The keys that are assigned outside of the config, by hand or by sources, as far as this worker knows them: filters for each
-//! limit, and the last changes.
+//! The keys that are assigned outside of the config, by hand or by sources, as far as this worker knows them. It has filters
+//! for each limit, and the last changes.
 
 use std::{
     collections::HashMap,
@@ -141,7 +141,7 @@ impl KeyPlans {
         }
     }
 
-    /// Tells those who wait of a change that others know.
+    /// Wakes takes that wait for a change of plans which others know.
     pub(crate) fn tell(&self) {
         self.news.notify_waiters();
     }

@@ -16,7 +16,7 @@ use arc_swap::ArcSwapOption;
 use foldhash::quality::RandomState;
 use smol_str::SmolStr;
 use topup_wire::{
-    limit::{Limit, LimitName, TopKeys},
+    limit::{LimitName, TopKeys},
     scripts::MOST_BLOCKS,
 };
 
@@ -45,8 +45,10 @@ pub(crate) struct LimitHandle {
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// The counts of its takes.
     pub(crate) counts: LimitCounts,
-    /// The denied takes by key, if the limit tells keys or has a penalty.
+    /// The denied takes by key, if the limit tells keys.
     pub(crate) denied: DeniedByKey,
+    /// The denied takes that count for its penalty, if it has one. Pauses deny others.
+    pub(crate) penal: DeniedByKey,
     /// [`ON_TRIAL`] and [`COUNTS_KEYS`], as last read.
     flags: AtomicU8,
     /// Its keys may have plans, as last read, or it is a plan itself.
@@ -114,7 +116,9 @@ impl LimitHandle {
     /// `assigned` says that keys are assigned by hand.
     pub(crate) fn set(&self, published: Arc<Published>, assigned: bool) {
         let trial = if published.limit.has_trial() { ON_TRIAL } else { 0 };
-        let keys = if denied_keys(&published.limit) == TopKeys::NONE { 0 } else { COUNTS_KEYS };
+        let limit = &published.limit;
+        let counts_keys = limit.top_keys != TopKeys::NONE || limit.penalty.is_some();
+        let keys = if counts_keys { COUNTS_KEYS } else { 0 };
         self.flags.store(trial | keys, Relaxed);
         let planned = assigned || published.has_plans() || self.name.as_plan().is_some();
         self.planned.store(planned, Relaxed);
@@ -180,14 +184,25 @@ impl LimitHandle {
         self.flags.load(Relaxed) != 0
     }
 
-    /// Counts a denied take of `key`, if the limit counts them by key.
-    pub(crate) fn note_decision(&self, key: Option<&SmolStr>, decision: &Decision) {
+    /// Counts a denied take of `key`, if the limit counts them by key. `is_paused` tells whether a pause denied it.
+    pub(crate) fn note_decision(
+        &self,
+        key: Option<&SmolStr>,
+        decision: &Decision,
+        is_paused: impl FnOnce() -> bool,
+    ) {
         if self.flags.load(Relaxed) & COUNTS_KEYS != 0
             && decision.would_deny()
             && !decision.is_degraded()
             && let (Some(key), Some(published)) = (key, self.last())
         {
-            self.denied.add(key, denied_keys(&published.limit));
+            let told = published.limit.top_keys;
+            if told != TopKeys::NONE {
+                self.denied.add(key, told);
+            }
+            if published.limit.penalty.is_some() && !is_paused() {
+                self.penal.add(key, TopKeys::MOST);
+            }
         }
     }
 
@@ -210,11 +225,6 @@ impl LimitHandle {
             }
         }
     }
-}
-
-/// The number of keys whose denied takes are handed over: all that are told, and the most where each may be blocked.
-fn denied_keys(limit: &Limit) -> TopKeys {
-    if limit.penalty.is_some() { TopKeys::MOST } else { limit.top_keys }
 }
 
 // === impl Limits ===
@@ -245,6 +255,7 @@ impl Limits {
                 reading: tokio::sync::Mutex::default(),
                 counts: LimitCounts::default(),
                 denied: DeniedByKey::default(),
+                penal: DeniedByKey::default(),
                 flags: AtomicU8::default(),
                 planned: AtomicBool::default(),
                 said_unreadable: AtomicBool::default(),

@@ -151,7 +151,7 @@ impl Pauses {
         }
         let read = match polled.paused {
             0 => Ok(Ok(scripts::Pauses::default())),
-            _ => tokio::time::timeout(deadline, scripts::paused(connection)).await,
+            _ => clock.timeout(deadline, scripts::paused(connection)).await,
         };
         // Without an answer, the next poll asks again.
         if let Ok(Ok(read)) = read {

@@ -1,12 +1,12 @@
 //! A limit as published, and the locations of its buckets.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use redis::RedisResult;
 use topup_wire::{
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
-    limit::{Algorithm, Limit, Mode, Plans, Supply},
+    limit::{Algorithm, Mode, Supply},
     namespace::Namespace,
     reply::{PublishedLimit, PutInReply, Settled},
     scripts::{self, PutIn},
@@ -17,23 +17,12 @@ use crate::{
     shell::clock::{Clock, micros},
 };
 
-/// A limit as published.
+/// A limit as published, with all that follows from its record.
 #[derive(Debug)]
 pub(crate) struct Published {
-    pub(crate) limit: Limit,
+    read: PublishedLimit,
     /// Its terms for the machine.
     pub(crate) terms: Terms,
-    /// Counts changes of terms. A bucket at rest names the terms under which it was written.
-    pub(super) terms_id: u64,
-    /// A change of terms is announced. Until it is made, only scripts take.
-    pub(crate) frozen: bool,
-    /// The instant of Redis, in µs, before which an absent bucket is not full.
-    pub(crate) absent_full_at: u64,
-    /// The plans and assignments in force before `plans_at`, an instant of Redis in µs.
-    pub(crate) plans_before: Plans,
-    pub(crate) plans_at: u64,
-    /// The end of a limit that code has defined, in µs of Redis `TIME`.
-    pub(super) expires: Option<u64>,
     /// The epoch in which it was read.
     pub(crate) epoch: u64,
     shards: Box<[ShardKeys]>,
@@ -49,10 +38,17 @@ pub(crate) struct BucketLocation<'p> {
 
 // === impl Published ===
 
+impl Deref for Published {
+    type Target = PublishedLimit;
+
+    fn deref(&self) -> &PublishedLimit {
+        &self.read
+    }
+}
+
 impl Published {
-    pub(crate) fn new(published: PublishedLimit, namespace: Namespace, epoch: u64) -> Self {
-        let PublishedLimit { limit, terms_id, frozen, absent_full_at, plans_before, plans_at, expires } =
-            published;
+    pub(crate) fn new(read: PublishedLimit, namespace: Namespace, epoch: u64) -> Self {
+        let limit = &read.limit;
         let pace = limit.terms.supply.pace();
         let kind = match limit.algorithm {
             Algorithm::TokenBucket if limit.catch_up && pace.n > 0 => Kind::TwoForms,
@@ -73,18 +69,7 @@ impl Published {
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();
-        Self {
-            terms,
-            terms_id,
-            frozen,
-            absent_full_at,
-            plans_before,
-            plans_at,
-            expires,
-            shards,
-            limit,
-            epoch,
-        }
+        Self { terms, epoch, shards, read }
     }
 
     /// The location of the bucket of `key`.
@@ -101,7 +86,7 @@ impl Published {
     }
 
     /// The time for which a permit is good after a renewal, in µs; 0 where the limit has none.
-    pub(crate) const fn permit_ttl(&self) -> Micros {
+    pub(crate) fn permit_ttl(&self) -> Micros {
         if let Supply::Permits(ttl) = self.limit.terms.supply { ttl.micros() } else { 0 }
     }
 
@@ -126,13 +111,13 @@ impl BucketLocation<'_> {
     /// Appends `command`. Returns its number of replies.
     pub(crate) fn encode(&self, out: &mut Vec<u8>, command: Command, least_rights: bool) -> usize {
         let state = self.state();
-        let Published { terms_id, terms, .. } = self.published;
+        let (terms_id, terms) = (self.published.terms_id, &self.published.terms);
         match command {
             Command::FirstTake { count, full_at } => {
-                scripts::encode_first_take(out, &state, *terms_id, terms.pace, count, full_at);
+                scripts::encode_first_take(out, &state, terms_id, terms.pace, count, full_at);
             }
             Command::TakeAtRest { count, first_at } => {
-                return scripts::encode_take_at_rest(out, &state, *terms_id, terms.pace, count, first_at);
+                return scripts::encode_take_at_rest(out, &state, terms_id, terms.pace, count, first_at);
             }
             Command::Decrement { by } => scripts::encode_decrement(out, &state, by),
             Command::Settle { operation, may_count, in_doubt } => {

@@ -91,8 +91,7 @@ impl Daemon {
     /// Gives a limit other terms, or publishes a new one. Returns whether workers have to be told first: then
     /// [`run`](Self::run) makes the change [`FREEZE`] later.
     pub(super) fn change(&mut self, name: LimitName, spec: Spec, now: u64) -> RedisResult<bool> {
-        let before = self.limits.get(&name).map(|before| before.at(name, self.began, now));
-        if before.is_some_and(|before| before.keyed != spec.at(name, self.began, now).keyed) {
+        if self.limits.get(&name).is_some_and(|before| before.0.keyed != spec.0.keyed) {
             self.remove(name)?;
         }
         self.limits.insert(name, spec);
@@ -105,9 +104,8 @@ impl Daemon {
     /// The reply to a peek at a bucket.
     pub(super) fn peek(&mut self, name: LimitName, member: &str) -> RedisResult<Option<Settled>> {
         let Some(spec) = self.limits.get(&name) else { return Ok(None) };
-        let algorithm = spec.at(name, self.began, self.done).algorithm;
-        let keys = self.keys(name);
-        let peek = scripts::settle(&mut self.redis, algorithm, &keys, member, Operation::Peek(1), false, 0);
+        let (algorithm, keys, peek) = (spec.0.algorithm, self.keys(name), Operation::Peek(1));
+        let peek = scripts::settle(&mut self.redis, algorithm, &keys, member, peek, false, 0);
         ready(peek).map(Some)
     }
 
@@ -122,7 +120,7 @@ impl Daemon {
     /// Publishes a limit as it is at `now`, or freezes it.
     fn publish(&mut self, name: LimitName, now: u64) -> RedisResult<()> {
         let Some(spec) = self.limits.get(&name) else { return Ok(()) };
-        let (keys, limit) = (self.keys(name), spec.at(name, self.began, now));
+        let (keys, limit) = (self.keys(name), spec.at(self.began, now));
         let before = ready(scripts::read_limit(&mut self.redis, &name))?.map(|published| published.limit);
         ready(scripts::register(&mut self.redis, &name, Shards::ONE))?;
         let known = self.frozen.get(&name).copied();
@@ -134,6 +132,8 @@ impl Daemon {
                 }
                 PublishReply::Busy if self.migrate(&keys)? == 0 => self.sweep(&keys)?,
                 PublishReply::Busy => {}
+                // No limit has plans here.
+                PublishReply::TooEarly(_) => return Ok(()),
                 PublishReply::Unchanged => break,
                 PublishReply::Changed | PublishReply::Created => {
                     if let Some(before) = before.as_ref() {

@@ -21,6 +21,10 @@
 //! # }
 //! ```
 //!
+//! A [`Limit`] is the [`Terms`](crate::Terms) of [`Client::define`](crate::Client::define), with some more that only a
+//! config and a test can write: [`fair_shares`](Limit::fair_shares), [`quota`](Limit::quota),
+//! [`scheduled`](Limit::scheduled) and [`without_catch_up`](Limit::without_catch_up).
+//!
 //! # What decides
 //!
 //! The client is that of production, with its buckets in memory and its scripts. The scripts run in this process, by Lua
@@ -53,39 +57,16 @@
 //! # }
 //! ```
 //!
-//! A wait ends up to 1 ms after its token, as in production. While tasks wait, an hour of the clock takes some seconds. The clock knows nothing of tokio's. A test that pauses
-//! tokio's time moves both: `tokio::time::advance` for its own timers.
+//! A wait ends up to 1 ms after its token, as in production. While tasks wait, an hour of the clock takes some seconds.
+//! The clock knows nothing of tokio's. A test that pauses tokio's time moves both: `tokio::time::advance` for its own
+//! timers.
 //!
 //! Use the runtime of `#[tokio::test]`, which runs all tasks on one thread: then each run of a test does the same. On
 //! several threads, `advance` waits some ms at each of its stops for the tasks on the others.
 //!
 //! # Responses
 //!
-//! A server behind a `RateLimitLayer`, asked without a socket:
-//!
-#![cfg_attr(feature = "axum", doc = "```")]
-#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
-//! use axum::{Router, body::Body, http::Request, routing::get};
-//! use topup::{http::RateLimitLayer, testing::{Limit, Topup}};
-//! use tower::ServiceExt;
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let topup = Topup::new().limit("api", Limit::token_bucket(1, "1/min")).start()?;
-//! let app = Router::new()
-//!     .route("/", get(|| async { "hello" }))
-//!     .layer(RateLimitLayer::new(&topup.client()).limit("api"));
-//! let get = || app.clone().oneshot(Request::new(Body::empty()));
-//!
-//! assert_eq!(get().await?.status(), 200);
-//! let denied = get().await?;
-//! assert_eq!(denied.status(), 429);
-//! assert_eq!(denied.headers()["retry-after"], "60");
-//! topup.advance(std::time::Duration::from_secs(60)).await;
-//! assert_eq!(get().await?.status(), 200);
-//! # Ok(())
-//! # }
-//! ```
+//! `docs/axum.md` has the test of a server behind a `RateLimitLayer`, which is asked without a socket.
 //!
 //! # Outages
 //!
@@ -120,14 +101,14 @@
 //! [`Bucket::refund`](crate::Bucket::refund) and `reset` wait in production until other clients have spent what they have
 //! in hand of the bucket. Here they do not wait, so that no call depends on the clock but `wait`.
 //!
-//! Not modelled: `config.toml` itself, calendars and time zones (a schedule names times from the start, a quota its
-//! length), candidates and comparisons, shards, and several namespaces.
+//! A schedule names times from the start, and a quota its length. Not modelled are `config.toml` itself, calendars, time
+//! zones, candidates, comparisons, shards, and several namespaces.
 
 mod daemon;
-mod limit;
 mod spec;
 mod topup;
 
-pub use limit::Limit;
 pub use topup::{Start, Topup};
+#[doc(inline)]
+pub use topup_wire::limit::CodeTerms as Limit;
 pub use topup_wire::limit::{Mode, OnChange};

@@ -9,10 +9,13 @@ use std::{
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use topup_wire::{
-    connection::connect_in_memory, in_memory::InMemoryRedis, limit::LimitName, namespace::Namespace,
+    connection::connect_in_memory,
+    in_memory::InMemoryRedis,
+    limit::{CodeTerms as Terms, LimitName},
+    namespace::Namespace,
 };
 
-use super::{daemon::Daemon, limit::Limit};
+use super::{daemon::Daemon, spec::Spec};
 use crate::{
     builder::Builder,
     client::Client,
@@ -45,7 +48,7 @@ pub struct Topup(Arc<Shared>);
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is limited before the start"]
 pub struct Start {
-    limits: Vec<(String, Limit)>,
+    limits: Vec<(String, Terms)>,
 }
 
 struct Shared {
@@ -61,7 +64,7 @@ struct Shared {
 
 impl Start {
     /// Adds a limit, as `[limit.name]` in the config of the daemon.
-    pub fn limit(mut self, name: impl Into<String>, limit: Limit) -> Self {
+    pub fn limit(mut self, name: impl Into<String>, limit: Terms) -> Self {
         self.limits.push((name.into(), limit));
         self
     }
@@ -76,7 +79,7 @@ impl Start {
     pub fn start(self) -> Result<Topup, Error> {
         let mut limits = BTreeMap::new();
         for (name, limit) in self.limits {
-            let (parsed, spec) = checked(&name, limit)?;
+            let (parsed, spec) = checked(&name, &limit)?;
             if limits.insert(parsed, spec).is_some() {
                 return Err(Error::InvalidLimit { limit: name, problem: "named twice".to_owned() });
             }
@@ -116,6 +119,23 @@ impl Topup {
         connect(builder, &self.0.redis, &self.0.clock)
     }
 
+    /// The same, over connections that take time.
+    ///
+    /// # Errors
+    /// As [`client_of`](Self::client_of).
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn client_by(&self, builder: Builder, way: Arc<topup_wire::in_memory::Way>) -> Result<Client, Error> {
+        connect(builder, &self.0.redis.by(way), &self.0.clock)
+    }
+
+    /// The Redis in memory.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn redis(&self) -> &InMemoryRedis {
+        &self.0.redis
+    }
+
     /// The time for which the clock has been moved since the start.
     pub fn elapsed(&self) -> Duration {
         Duration::from_micros(self.0.redis.now() - BEGAN)
@@ -129,12 +149,17 @@ impl Topup {
         let from = self.0.redis.now();
         let target = from.saturating_add(micros(duration));
         loop {
-            let stops = [self.0.clock.next().map(|at| at.saturating_add(BEGAN)), self.daemon().next()];
+            let redis = &self.0.redis;
+            let stops =
+                [self.0.clock.next().map(|at| at.saturating_add(BEGAN)), self.daemon().next(), redis.next()];
             let now = self.0.redis.now();
             let next = stops.into_iter().flatten().min().filter(|at| *at < target);
             let at = next.unwrap_or(target).max(now);
             self.0.redis.set_now(at);
             self.0.clock.set(at - BEGAN);
+            if self.0.redis.deliver() {
+                self.settle().await;
+            }
             if !self.0.redis.is_away() {
                 // The Redis in memory refuses nothing that the daemon asks.
                 let ran = self.daemon().run(at);
@@ -165,8 +190,8 @@ impl Topup {
     ///
     /// # Errors
     /// [`Error::InvalidLimit`] for a limit that cannot be. Nothing has changed then.
-    pub async fn change(&self, name: impl AsRef<str>, limit: Limit) -> Result<(), Error> {
-        let (name, spec) = checked(name.as_ref(), limit)?;
+    pub async fn change(&self, name: impl AsRef<str>, limit: Terms) -> Result<(), Error> {
+        let (name, spec) = checked(name.as_ref(), &limit)?;
         let is_frozen = self.daemon().change(name, spec, self.0.redis.now()).map_err(Error::redis)?;
         if is_frozen {
             self.advance(topup_wire::scripts::FREEZE).await;
@@ -222,10 +247,11 @@ impl fmt::Debug for Topup {
     }
 }
 
-fn checked(name: &str, limit: Limit) -> Result<(LimitName, super::spec::Spec), Error> {
-    let spec =
-        limit.into_spec().map_err(|problem| Error::InvalidLimit { limit: name.to_owned(), problem })?;
-    Ok((name.parse::<LimitName>()?, spec))
+fn checked(name: &str, limit: &Terms) -> Result<(LimitName, Spec), Error> {
+    let parsed: LimitName = name.parse()?;
+    let limit = limit.test_limit(parsed);
+    let limit = limit.map_err(|problem| Error::InvalidLimit { limit: name.to_owned(), problem })?;
+    Ok((parsed, Spec(limit)))
 }
 
 fn connect(builder: Builder, redis: &InMemoryRedis, clock: &Arc<ManualClock>) -> Result<Client, Error> {

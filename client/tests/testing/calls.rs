@@ -14,9 +14,10 @@ async fn a_limit_that_cannot_be_is_an_error_with_its_name() {
     for (limit, problem) in [
         (Limit::token_bucket(0, "1/s"), "capacity"),
         (Limit::token_bucket(1, "often"), "often"),
-        (Limit::gcra(1, "2000001/s"), "gcra wants"),
+        (Limit::gcra(1, "2000001/s"), "gcra counts"),
         (Limit::sliding_window([]), "1 to 8 rules"),
-        (Limit::fixed_window("1/s").lease(1, SECOND), "only a token bucket"),
+        (Limit::fixed_window("1/s").lease(1, SECOND), "only token buckets"),
+        (Limit::quota(5, SECOND).lease(1, SECOND), "only token buckets with a rate"),
         (Limit::token_bucket(5, "1/s").lease(6, SECOND), "holds 5 tokens"),
         (Limit::gcra(5, "1/s").without_catch_up(SECOND), "only a token bucket"),
         (Limit::quota(5, Duration::ZERO), "1ms or more"),

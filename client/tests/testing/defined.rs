@@ -34,8 +34,10 @@ async fn a_limit_of_code_is_one_of_the_test_until_its_end() {
 
     let refused = other.define("tenant", Terms::gcra(1, "1/s")).owner("sales").await.unwrap_err();
     assert!(matches!(refused, Error::DefinedByOther { owner, .. } if owner == "billing"));
-    let refused = other.define("tenant", Terms::gcra(1, "2000000/s")).owner("billing").await.unwrap_err();
-    assert!(matches!(refused, Error::InvalidLimit { .. }), "{refused}");
+    for terms in [Terms::gcra(1, "2000000/s"), Terms::quota(1, SECOND)] {
+        let refused = other.define("tenant", terms).owner("billing").await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidLimit { .. }), "{refused}");
+    }
 
     topup.advance(50 * SECOND).await;
     assert_eq!(define(Terms::token_bucket(10, "2/s")).await.unwrap(), Defined::Renewed);

@@ -38,7 +38,7 @@ impl Usage {
         for entry in &trace.entries {
             of_key[entry.key as usize].push((entry.at, u64::from(entry.count)));
         }
-        let oracle = Oracle { ideal: Ideal::Bucket, rule: *rule, offset: 0 };
+        let oracle = Oracle { ideal: Ideal::Bucket, rule: *rule, offset: 0, change: None };
         let (mut allowed, mut active) = (0_u64, 0_u64);
         for asked in &of_key {
             // Until when the bucket is not full, and so active.

@@ -204,6 +204,8 @@ enum Command {
     ///
     /// Every take of the trace is decided by a model of topup's scripts, by the instants of the trace: exactly, and in
     /// milliseconds. No server is needed for a limit of the config. The first take of each bucket finds it full.
+    ///
+    /// Each key is decided by its plan, its part and its penalty. A block begins with the take that earned it.
     Simulate(Simulate),
     /// Watch a limit beside a lazy bucket, live: what its workers' takes would have been told by one
     ///

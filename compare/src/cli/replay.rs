@@ -16,7 +16,8 @@ use crate::{
 
 pub(super) fn main(args: &Replay) -> anyhow::Result<ExitCode> {
     let trace = replay::read(&args.trace)?;
-    let usual = |limiter: &Limiter| limiter.is_ours() || *limiter == Limiter::LazyLua;
+    let is_usual = |limiter: &Limiter| limiter.is_ours() && !limiter.ideal().is_special();
+    let usual = |limiter: &Limiter| is_usual(limiter) || *limiter == Limiter::LazyLua;
     let chosen =
         |limiter: &Limiter| if args.only.is_empty() { usual(limiter) } else { args.only.contains(limiter) };
     let options = Options {

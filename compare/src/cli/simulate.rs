@@ -7,15 +7,15 @@ use tokio::time::timeout;
 use topup_daemon::{config::Config, publish::desired_limits};
 use topup_wire::{
     connection::connect_lazily,
-    limit::{Limit, LimitName},
-    scripts,
+    limit::{Assigned, Limit, LimitName, PlanSources},
+    scripts::{self, AllAssigned},
 };
 
 use super::Simulate;
 use crate::{
-    replay,
+    replay::{self, Trace},
     report::{answer, complain},
-    simulate::{self, BEGIN},
+    simulate::{self, BEGIN, Tried},
 };
 
 /// A person waits for this at most.
@@ -24,39 +24,66 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const WRONG_CONFIG: u8 = 78;
 
 pub(super) fn main(args: &Simulate) -> anyhow::Result<ExitCode> {
-    let limit = match &args.redis {
+    let trace = replay::read(&args.trace)?;
+    let tried = match &args.redis {
         Some(url) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(published(url, &args.limit))?
+            let read =
+                runtime.block_on(async { timeout(TIMEOUT, published(url, &args.limit, &trace)).await });
+            read.with_context(|| format!("Redis did not answer within {TIMEOUT:?}"))??
         }
         None => match Config::load(&args.config) {
-            Ok(config) => of_config(&config, &args.limit)?,
+            Ok(config) => of_config(&config, &args.limit, &trace)?,
             Err(problems) => {
                 complain(&problems.to_string());
                 return Ok(ExitCode::from(WRONG_CONFIG));
             }
         },
     };
-    let trace = replay::read(&args.trace)?;
-    let simulated = simulate::simulate(&limit, &trace)?;
+    let simulated = simulate::simulate(&tried, &trace)?;
     answer(&if args.json { serde_json::to_string_pretty(&simulated)? } else { simulated.text() });
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_config(config: &Config, name: &str) -> anyhow::Result<Limit> {
+fn of_config(config: &Config, name: &str, trace: &Trace) -> anyhow::Result<Tried> {
     let limits = desired_limits(config, BEGIN, |limit| limit.name.as_str() == name);
-    let found = limits.into_iter().map(|desired| desired.limit).find(|limit| limit.name.as_str() == name);
-    found.ok_or_else(|| {
+    let (mut limits, plans): (Vec<Limit>, Vec<Limit>) =
+        limits.into_iter().map(|desired| desired.limit).partition(|limit| limit.name.as_str() == name);
+    let limit = limits.pop().ok_or_else(|| {
         let names: Vec<String> = config.limits.keys().map(ToString::to_string).collect();
         anyhow!("the config has no limit {name:?}: name one of {}", names.join(", "))
-    })
+    })?;
+    let target = |key: &String| Some((key.clone(), limit.plans.of(key, BEGIN)?.1.target));
+    Ok(Tried { targets: trace.keys.iter().filter_map(target).collect(), plans, limit: limit.clone() })
 }
 
-async fn published(url: &str, name: &str) -> anyhow::Result<Limit> {
+/// The limit as published, its plans, and who has them now.
+async fn published(url: &str, name: &str, trace: &Trace) -> anyhow::Result<Tried> {
     let (mut connection, name) = (connect_lazily(url).context("the Redis URL")?, name.parse::<LimitName>()?);
-    let read = timeout(TIMEOUT, scripts::read_limit(&mut connection, &name)).await;
-    match read.with_context(|| format!("Redis did not answer within {TIMEOUT:?}"))?.context("Redis")? {
-        Some(published) => Ok(published.limit),
-        None => bail!("no limit {name} is published in this Redis"),
+    let Some(read) = scripts::read_limit(&mut connection, &name).await.context("Redis")? else {
+        bail!("no limit {name} is published in this Redis");
+    };
+    let mut plans = Vec::new();
+    for plan in read.limit.plans.names() {
+        plans.extend(scripts::read_limit(&mut connection, &name.plan(plan)).await?.map(|plan| plan.limit));
     }
+    let by_hand = scripts::all_assigned(&mut connection, &name).await?;
+    let by_source = scripts::all_assigned(&mut connection, &name.source()).await?;
+    let assigned = |all: &AllAssigned, key: &str| {
+        Some(Assigned { assignment: all.keys.of(key), before: None, at: all.now, past: Vec::new() })
+    };
+    let target = |key: &String| {
+        let sources = PlanSources {
+            key,
+            config: &read.limit.plans,
+            config_before: &read.plans_before,
+            config_at: read.plans_at,
+            config_past: &read.plans_past,
+            by_hand: assigned(&by_hand, key),
+            by_source: assigned(&by_source, key),
+        };
+        Some((key.clone(), sources.at(by_hand.now).0?))
+    };
+    let targets = trace.keys.iter().filter_map(target).collect();
+    Ok(Tried { targets, plans, limit: read.limit.clone() })
 }

@@ -1,13 +1,22 @@
 //! The limiters: topup's own algorithms, through the daemon and the client, and the forms as usually written.
 
+mod held;
 mod ours;
 pub mod rival;
 
 use clap::ValueEnum;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use topup_lab::clock::Micros;
 
-use crate::{oracle::Ideal, rule::Rule, take::Answer};
+pub use held::Held;
+
+use crate::{
+    oracle::{Ideal, PENALTY, WEIGHTS, least_capacity},
+    penalty::Penalty,
+    rule::Rule,
+    take::Answer,
+};
 
 /// A limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
@@ -33,6 +42,18 @@ pub enum Limiter {
     SlidingWindow,
     /// topup: two counts, of this window and the last, for about the same.
     SlidingCounter,
+    /// topup: a token bucket whose keys have their terms by a plan.
+    TokenBucketPlanned,
+    /// topup: a token bucket of which an estimate is taken, and what was used is charged afterwards.
+    TokenBucketSettled,
+    /// topup: at most so many at once, in place of tokens.
+    Concurrency,
+    /// topup: one bucket for all keys, which share it by weight and borrow from each other.
+    FairShares,
+    /// topup: a token bucket whose keys are blocked for a while after 20 denied takes.
+    TokenBucketPenalized,
+    /// topup: a token bucket that a program defines, with other terms in the first half.
+    TokenBucketDefined,
     /// As usually written: a bucket refilled by the script of each take, by Redis's clock.
     LazyLua,
     /// As usually written: the same by the clock of whoever asks.
@@ -55,7 +76,15 @@ pub enum Limiter {
 pub trait Ask: Send + Sync {
     /// Takes `count` tokens of `key`, all or nothing.
     fn take<'a>(&'a self, key: &'a str, count: u64) -> BoxFuture<'a, anyhow::Result<Answer>>;
+
+    /// The same of tokens that are held for a while; `None` for a limiter that has no such.
+    fn hold<'a>(&'a self, _key: &'a str, _count: u64) -> Option<BoxFuture<'a, HeldOrNot>> {
+        None
+    }
 }
+
+/// The answer, and what is held if it allows.
+type HeldOrNot = anyhow::Result<(Answer, Option<Held>)>;
 
 /// A limiter, what it is told, and where its state is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +97,8 @@ pub struct LimiterUnderTest {
     pub name: String,
 }
 
+/// The longest time for which anything is held, in µs.
+const MOST_HELD: Micros = 250_000;
 /// The beginning of the keys of all rivals.
 pub const RIVAL_PREFIX: &str = "topup-compare:";
 
@@ -101,14 +132,27 @@ impl Limiter {
             Self::FixedWindow | Self::FixedRacy | Self::FixedLua => Ideal::FixedByFirst,
             Self::FixedWindowAligned => Ideal::Fixed,
             Self::SlidingWindow | Self::SlidingCounter | Self::LogPipelined => Ideal::Sliding,
+            Self::TokenBucketSettled => Ideal::Settled,
+            Self::Concurrency => Ideal::Permits,
+            Self::FairShares => Ideal::Shares,
+            Self::TokenBucketPenalized => Ideal::Penalized,
+            Self::TokenBucketDefined => Ideal::Defined,
             _ => Ideal::Bucket,
         }
     }
 
     /// Whether something has to run that refills it.
     pub const fn is_refilled(self) -> bool {
-        matches!(self, Self::TokenBucket | Self::TokenBucketPure | Self::TokenBucketLeased)
-            || self.is_ticked()
+        matches!(
+            self,
+            Self::TokenBucket
+                | Self::TokenBucketPure
+                | Self::TokenBucketLeased
+                | Self::TokenBucketPlanned
+                | Self::TokenBucketSettled
+                | Self::TokenBucketPenalized
+                | Self::TokenBucketDefined
+        ) || self.is_ticked()
     }
 
     /// Whether that is a task that walks over every key there is.
@@ -116,9 +160,23 @@ impl Limiter {
         matches!(self, Self::TickUnclamped | Self::TickClamped)
     }
 
-    /// Whether it can be told `rule`: windows of a config are whole ms.
-    pub const fn can_be_told(self, rule: &Rule) -> bool {
-        !self.counts_windows() || rule.window().is_multiple_of(1_000)
+    /// The reason why it is not asked under `rule`. Windows of a config are whole ms. Each part holds a token. A block lasts
+    /// longer than any other wait.
+    pub fn unfit_for(self, rule: &Rule) -> Option<String> {
+        let window = rule.window();
+        if self.counts_windows() && !window.is_multiple_of(1_000) {
+            return Some(format!("a window of {window} µs is no whole number of ms"));
+        }
+        match self {
+            Self::FairShares if rule.capacity < least_capacity() => {
+                Some(format!("a capacity of {} is less than a token for each part", rule.capacity))
+            }
+            // Denials of a bucket and of a block are told apart by their waits.
+            Self::TokenBucketPenalized if rule.token() > PENALTY.block / 10 => {
+                Some(format!("a wait of {} µs for a token may be a block", rule.token()))
+            }
+            _ => None,
+        }
     }
 
     /// Whether its config says how much in which window, in place of capacity and rate.
@@ -142,6 +200,13 @@ impl Limiter {
             Self::FixedWindowAligned => Some("algorithm = \"fixed-window\"\naligned = true"),
             Self::SlidingWindow => Some("algorithm = \"sliding-window\""),
             Self::SlidingCounter => Some("algorithm = \"sliding-counter\""),
+            Self::TokenBucketPlanned => Some("plan.tried = { PLAN }\nkeys = { \"*\" = \"tried\" }"),
+            Self::TokenBucketSettled => Some("algorithm = \"token-bucket\"\nmax_debt = DEBT"),
+            Self::Concurrency => Some("algorithm = \"concurrency\"\nttl = \"30s\""),
+            Self::FairShares => Some("share = \"borrow\"\nparts = { PARTS }"),
+            Self::TokenBucketPenalized => Some("penalty = { PENALTY }"),
+            // Its program defines it.
+            Self::TokenBucketDefined => Some(""),
             _ => None,
         }
     }
@@ -160,20 +225,43 @@ impl LimiterUnderTest {
         Self { limiter, rule, name }
     }
 
-    /// Its table of the daemon's config; `None` for rivals.
+    /// The time for which tokens or permits are held, in µs.
+    fn held_for(&self) -> Micros {
+        match self.limiter {
+            // As long as it takes to fill a bucket: so a load of 1 needs all permits.
+            Limiter::Concurrency => self.rule.window().min(MOST_HELD),
+            _ => (2 * self.rule.token()).min(MOST_HELD),
+        }
+    }
+
+    /// Its table of the daemon's config; `None` for rivals, and for a limit that no config has.
     pub fn config(&self) -> Option<String> {
-        let lines = self.limiter.config_lines()?;
+        let lines = self.limiter.config_lines().filter(|lines| !lines.is_empty())?;
         let Self { rule, name, .. } = self;
+        let capacity = rule.capacity;
+        let rated = |rule: Rule| (rule.capacity, rule.rate_text());
         // As many as come in a tick or so: enough to save commands, few enough not to strand them.
-        let lines = lines.replace("LEASE", &(rule.capacity / 8).max(1).to_string());
-        let (capacity, rate) = (rule.capacity, rule.rate_text());
-        let terms = if self.limiter.counts_windows() {
-            format!("limit = {capacity}\nwindow = \"{}ms\"", rule.window() / 1_000)
-        } else {
-            format!("capacity = {capacity}\nrate = \"{rate}\"")
+        let lines = lines.replace("LEASE", &(capacity / 8).max(1).to_string());
+        let lines = lines.replace("DEBT", &held::most_debt(rule).to_string());
+        let lines = lines.replace("PARTS", &parts()).replace("PENALTY", &penalty());
+        let (_, rate) = rated(*rule);
+        let lines = lines.replace("PLAN", &format!("capacity = {capacity}, rate = \"{rate}\""));
+        let terms = match self.limiter {
+            limiter if limiter.counts_windows() => {
+                format!("limit = {capacity}\nwindow = \"{}ms\"", rule.window() / 1_000)
+            }
+            Limiter::Concurrency => format!("limit = {capacity}"),
+            // Its own terms give twice as much: who forgets the plan is found out.
+            Limiter::TokenBucketPlanned => {
+                let (capacity, rate) = rated(Rule { capacity: 2 * capacity, ..rule.sped_up(2) });
+                format!("capacity = {capacity}\nrate = \"{rate}\"")
+            }
+            _ => format!("capacity = {capacity}\nrate = \"{rate}\""),
         };
+        // Parts that borrow are in one place anyway.
+        let shards = if self.limiter == Limiter::FairShares { "" } else { "shards = 1\n" };
         // In quotes, for a name may have a dot.
-        Some(format!("[limit.{name:?}]\nkeyed = true\nshards = 1\n{terms}\n{lines}\n"))
+        Some(format!("[limit.{name:?}]\nkeyed = true\n{shards}{terms}\n{lines}\n"))
     }
 
     /// Connects a worker whose clock is off by `skew` µs to the Redis at `redis`.
@@ -188,6 +276,22 @@ impl LimiterUnderTest {
     }
 }
 
+/// The parts of keys, the last of which is that of all others.
+fn parts() -> String {
+    let last = WEIGHTS.len() - 1;
+    let name = |index: usize| if index == last { "*".to_owned() } else { index.to_string() };
+    let parts = WEIGHTS.iter().enumerate().map(|(index, weight)| format!("{:?} = {weight}", name(index)));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+fn penalty() -> String {
+    let Penalty { after, within, block, factor, longest } = PENALTY;
+    let [within, block, longest] = [within, block, longest].map(|time| time / 1_000);
+    format!(
+        "after = {after}, within = \"{within}ms\", block = \"{block}ms\", factor = {factor}, max = \"{longest}ms\""
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use topup_daemon::config::Config;
@@ -200,8 +304,11 @@ mod tests {
     fn every_limiter_of_ours_can_be_configured_for_every_traffic() {
         for Traffic { name, rule, .. } in all(4.0) {
             let ours = Limiter::all().iter().filter(|limiter| limiter.is_ours());
-            for under_test in ours.map(|limiter| LimiterUnderTest::new(*limiter, rule, &name)) {
-                let text = under_test.config().unwrap();
+            let (told, others): (Vec<&Limiter>, Vec<&Limiter>) =
+                ours.partition(|limiter| limiter.unfit_for(&rule).is_none());
+            assert!(others.iter().all(|limiter| limiter.ideal().is_special()), "{others:?}");
+            for under_test in told.into_iter().map(|limiter| LimiterUnderTest::new(*limiter, rule, &name)) {
+                let Some(text) = under_test.config() else { continue };
                 let config =
                     Config::parse(&text, "config.toml").unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
                 assert!(config.limits.contains_key(under_test.name.as_str()), "{text}");

@@ -1,10 +1,12 @@
 //! topup, as a worker uses it.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use topup::{Client, Decision};
-use topup_lab::clock::micros;
+use topup_lab::clock::{Micros, micros};
 
-use super::{Ask, Limiter, LimiterUnderTest};
+use super::{Ask, Held, HeldOrNot, Limiter, LimiterUnderTest};
 use crate::take::Answer;
 
 #[derive(Debug)]
@@ -12,14 +14,18 @@ pub(super) struct Ours {
     client: Client,
     limit: String,
     leased: bool,
+    limiter: Limiter,
+    held_for: Micros,
 }
 
 // === impl Ours ===
 
 impl Ours {
     pub(super) async fn connect(redis: &str, under_test: &LimiterUnderTest) -> anyhow::Result<Self> {
-        let leased = under_test.limiter == Limiter::TokenBucketLeased;
-        Ok(Self { client: Client::connect(redis).await?, limit: under_test.name.clone(), leased })
+        let (limiter, held_for) = (under_test.limiter, under_test.held_for());
+        let leased = limiter == Limiter::TokenBucketLeased;
+        let client = Client::connect(redis).await?;
+        Ok(Self { client, limit: under_test.name.clone(), leased, limiter, held_for })
     }
 }
 
@@ -33,12 +39,33 @@ impl Ask for Ours {
                 Some(decision) => decision,
                 None => bucket.take(count).await?,
             };
-            Ok(match decision {
-                Decision::Denied { retry_after, .. } => {
-                    Answer::Denied { retry_after: Some(micros(retry_after)) }
-                }
-                _ => Answer::Allowed,
-            })
+            Ok(answer(decision))
         })
+    }
+
+    fn hold<'a>(&'a self, key: &'a str, count: u64) -> Option<BoxFuture<'a, HeldOrNot>> {
+        let bucket = self.client.limit(self.limit.as_str()).key(key);
+        Some(match self.limiter {
+            Limiter::TokenBucketSettled => Box::pin(async move {
+                let hold = bucket.reserve_cost(count).await?;
+                let answer = answer(hold.decision());
+                let is_held = answer == Answer::Allowed;
+                Ok((answer, is_held.then(|| Held::tokens(hold, count, self.held_for))))
+            }),
+            Limiter::Concurrency => Box::pin(async move {
+                Ok(match bucket.acquire(count, Duration::ZERO).await? {
+                    Ok(permit) => (Answer::Allowed, Some(Held::permit(permit, count, self.held_for))),
+                    Err(_) => (Answer::Denied { retry_after: None }, None),
+                })
+            }),
+            _ => return None,
+        })
+    }
+}
+
+fn answer(decision: Decision) -> Answer {
+    match decision {
+        Decision::Denied { retry_after, .. } => Answer::Denied { retry_after: Some(micros(retry_after)) },
+        _ => Answer::Allowed,
     }
 }

@@ -1,12 +1,26 @@
 //! The exact oracle: what a perfect limiter does, in whole numbers, and which decisions were certainly wrong.
 //!
-//! It knows three kinds of perfection: a bucket that fills continuously, a window that slides, and windows side by side.
-//! Each is fed with the very instants of the takes it judges.
+//! It knows these kinds of perfection: a bucket that fills continuously, a window that slides, windows side by side, and
+//! permits. A bucket may also have parts that lend to each other, blocked keys, or terms that change. Each is fed with
+//! the very instants of the takes it judges.
 
+mod books;
 mod bucket;
+mod credit;
+#[cfg(test)]
+mod defined_tests;
 mod fixed;
+#[cfg(test)]
+mod held_tests;
 mod in_flight;
+#[cfg(test)]
+mod penalized_tests;
+mod penalty;
 mod perfect;
+mod permits;
+#[cfg(test)]
+mod shared_tests;
+mod shares;
 mod sliding;
 #[cfg(test)]
 mod tests;
@@ -14,11 +28,19 @@ mod windows;
 
 use serde::{Deserialize, Serialize};
 
+use books::Books;
+pub use credit::Change;
+use credit::Credit;
+pub use penalty::PENALTY;
 pub use perfect::Perfect;
+pub use shares::{WEIGHTS, least_capacity};
 use topup_lab::clock::Micros;
 pub use windows::{Windows, Worst, worst_of};
 
-use crate::{rule::Rule, take::Take};
+use crate::{
+    rule::Rule,
+    take::{Take, by_bucket},
+};
 
 /// A kind of perfect limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +53,16 @@ pub enum Ideal {
     Fixed,
     /// At most `capacity` in a window that begins with its first take.
     FixedByFirst,
+    /// A bucket of which an estimate is taken. The use is charged afterwards, into a debt of `capacity` at most.
+    Settled,
+    /// At most `capacity` at once.
+    Permits,
+    /// A bucket for all keys, of which each part is sure of its own by [`WEIGHTS`] and borrows what others leave.
+    Shares,
+    /// A bucket whose key is blocked under [`PENALTY`].
+    Penalized,
+    /// A bucket whose terms may change once.
+    Defined,
 }
 
 /// An ideal with its rule.
@@ -42,6 +74,8 @@ pub struct Oracle {
     pub rule: Rule,
     /// Redis's clock minus this machine's, in µs. Windows lie on Redis's clock.
     pub offset: i64,
+    /// The terms before, where they change.
+    pub change: Option<Change>,
 }
 
 /// Decisions about one bucket that were wrong at every instant at which they can have been made.
@@ -75,7 +109,7 @@ const fn grace(time: Micros) -> Micros {
 // === impl Ideal ===
 
 impl Ideal {
-    /// All there are.
+    /// All of those whose tokens are taken for good.
     pub const ALL: [Self; 4] = [Self::Bucket, Self::Sliding, Self::Fixed, Self::FixedByFirst];
 
     /// For tables.
@@ -85,7 +119,27 @@ impl Ideal {
             Self::Sliding => "sliding window",
             Self::Fixed => "fixed window",
             Self::FixedByFirst => "window from the first take on",
+            Self::Settled => "token bucket, settled",
+            Self::Permits => "permits",
+            Self::Shares => "fair shares",
+            Self::Penalized => "token bucket with a penalty",
+            Self::Defined => "token bucket, defined",
         }
+    }
+
+    /// Whether more than its rule decides a take.
+    pub const fn is_special(self) -> bool {
+        matches!(self, Self::Settled | Self::Permits | Self::Shares | Self::Penalized | Self::Defined)
+    }
+
+    /// The takes that it decides by each other, in the order of their answers.
+    pub fn groups(self, takes: &[Take]) -> Vec<Vec<Take>> {
+        if self != Self::Shares {
+            return by_bucket(takes);
+        }
+        let mut all = takes.to_vec();
+        all.sort_by_key(|take| (take.received, take.sent));
+        vec![all]
     }
 }
 
@@ -98,10 +152,20 @@ impl Oracle {
         asked.into_iter().map(|(at, count)| perfect.take(at, count)).collect()
     }
 
-    /// Wrong decisions about one bucket, whose takes are in the order of their answers.
+    /// Wrong decisions about one of the [groups](Ideal::groups) of takes.
     pub fn judge(&self, takes: &[Take]) -> Wrong {
         let wrong = match self.ideal {
-            Ideal::Bucket => bucket::wrong(&self.rule, takes),
+            Ideal::Bucket | Ideal::Settled => {
+                let books = Books::of(takes);
+                return Wrong::of(&books.entries, &bucket::wrong(&self.rule, &books));
+            }
+            Ideal::Defined => {
+                let credit = Credit::of(self.rule, self.change);
+                bucket::judge(credit, &Books::of(takes), bucket::Takes::Own)
+            }
+            Ideal::Permits => permits::wrong(self.rule.capacity, takes),
+            Ideal::Shares => shares::wrong(&self.rule, takes),
+            Ideal::Penalized => penalty::wrong(&self.rule, takes),
             Ideal::Sliding => sliding::wrong(&self.rule, takes),
             Ideal::Fixed => fixed::wrong_by_clock(&self.rule, self.offset, takes),
             Ideal::FixedByFirst => fixed::wrong_by_first(&self.rule, takes),
@@ -119,7 +183,7 @@ impl Wrong {
         let mut since: Option<Micros> = None;
         let last = takes.last().map_or(0, |take| take.received);
         for (take, wrong) in takes.iter().zip(wrong) {
-            match (take.is_allowed(), wrong) {
+            match (take.is_allowed() || take.is_charge(), wrong) {
                 (true, wrong) => {
                     sum.allowed += if *wrong { u64::from(take.count) } else { 0 };
                     sum.starve(since.take(), take.sent);

@@ -29,10 +29,15 @@ enum State {
 // === impl Perfect ===
 
 impl Perfect {
-    /// A bucket nobody has asked yet.
+    /// A bucket nobody has asked yet. It takes nothing back.
     pub fn new(oracle: &Oracle) -> Self {
         let state = match oracle.ideal {
-            Ideal::Bucket => State::Bucket { full: 0 },
+            Ideal::Bucket
+            | Ideal::Settled
+            | Ideal::Permits
+            | Ideal::Shares
+            | Ideal::Penalized
+            | Ideal::Defined => State::Bucket { full: 0 },
             Ideal::Sliding => State::Sliding { allowed: VecDeque::new(), sum: 0 },
             Ideal::Fixed => State::Fixed { window: i128::MIN, sum: 0 },
             Ideal::FixedByFirst => State::FixedByFirst { since: None, sum: 0 },

@@ -32,7 +32,15 @@ fn decide(
         at += pause;
         let allowed = bend(index, perfect.take(at, u64::from(count)));
         let answer = if allowed { Answer::Allowed } else { Answer::Denied { retry_after: None } };
-        takes.push(Take { bucket: 0, count, sent: at - there, received: at + back, answer });
+        takes.push(Take {
+            bucket: 0,
+            worker: 0,
+            count,
+            sent: at - there,
+            received: at + back,
+            answer,
+            end: None,
+        });
     }
     takes.sort_by_key(|take| take.received);
     takes
@@ -48,7 +56,7 @@ proptest! {
     /// However its decisions overlap, a perfect limiter is never called wrong.
     #[test]
     fn what_is_right_is_never_called_wrong(rule in rules(), ideal in ideals(), asks in asks()) {
-        let oracle = Oracle { ideal, rule, offset: 0 };
+        let oracle = Oracle { ideal, rule, offset: 0, change: None };
         let takes = decide(&oracle, &asks, |_, allowed| allowed);
         prop_assert_eq!(oracle.judge(&takes), Wrong::default());
     }
@@ -58,7 +66,7 @@ proptest! {
     fn what_got_no_answer_may_have_been_carried_out(
         rule in rules(), ideal in ideals(), asks in asks(), lost in prop::collection::vec(any::<bool>(), 300),
     ) {
-        let oracle = Oracle { ideal, rule, offset: 0 };
+        let oracle = Oracle { ideal, rule, offset: 0, change: None };
         let mut takes = decide(&oracle, &asks, |_, allowed| allowed);
         for (take, lost) in takes.iter_mut().zip(lost) {
             if lost && take.is_allowed() {
@@ -74,7 +82,7 @@ proptest! {
         rule in rules(), sliding in any::<bool>(), asks in asks(), which in any::<prop::sample::Index>(),
     ) {
         let ideal = if sliding { Ideal::Sliding } else { Ideal::Bucket };
-        let oracle = Oracle { ideal, rule, offset: 0 };
+        let oracle = Oracle { ideal, rule, offset: 0, change: None };
         let which = which.index(asks.len());
         let (mut perfect, mut at, mut takes) = (Perfect::new(&oracle), 10_000_000, Vec::new());
         let mut turned = None;
@@ -94,7 +102,7 @@ proptest! {
                 turned = clear.then_some((allowed, count));
             }
             let answer = if allowed { Answer::Allowed } else { Answer::Denied { retry_after: None } };
-            takes.push(Take { bucket: 0, count, sent: at, received: at, answer });
+            takes.push(Take { bucket: 0, worker: 0, count, sent: at, received: at, answer, end: None });
         }
         let wrong = oracle.judge(&takes);
         match turned {
@@ -109,7 +117,7 @@ proptest! {
     #[test]
     fn the_worst_window_is_the_worst_of_all(rule in rules(), mut asks in asks()) {
         asks.truncate(40);
-        let oracle = Oracle { ideal: Ideal::Bucket, rule, offset: 0 };
+        let oracle = Oracle { ideal: Ideal::Bucket, rule, offset: 0, change: None };
         let takes = decide(&oracle, &asks, |_, _| true);
         let found = worst_of(&rule, &takes).iter().map(Worst::tokens).fold(f64::MIN, f64::max);
         let mut worst = f64::MIN;
@@ -129,7 +137,7 @@ proptest! {
     /// A perfect bucket keeps its own promises to the µs.
     #[test]
     fn again_is_the_first_instant_at_which_it_is_allowed(rule in rules(), asks in asks()) {
-        let oracle = Oracle { ideal: Ideal::Bucket, rule, offset: 0 };
+        let oracle = Oracle { ideal: Ideal::Bucket, rule, offset: 0, change: None };
         let (mut perfect, mut at) = (Perfect::new(&oracle), 1_000_000);
         for (pause, ..) in asks {
             at += pause;

@@ -22,9 +22,9 @@ use crate::{
     limiter::{Limiter, LimiterUnderTest},
     oracle::{Ideal, Oracle},
     report::tell,
-    rule::Rule,
+    rule::{Rule, TICK},
     score::{Played, Score},
-    traffic::{Keys, Pattern, TICK, Traffic},
+    traffic::{Keys, Pattern, Traffic},
 };
 
 /// Takes a second that four workers can ask for and still be on time, on two CPUs.
@@ -77,19 +77,15 @@ pub async fn run(
     // As much faster: so there are as many ticks to a take as in real time, and as much comes in one.
     fixture.refill_every(TICK / speed);
     let mut costs = Vec::new();
-    let (told, others): (Vec<Limiter>, Vec<Limiter>) =
-        options.limiters.iter().partition(|limiter| limiter.can_be_told(&traffic.rule));
-    for limiter in others {
-        let window = traffic.rule.window();
-        comparison
-            .left_out
-            .push(format!("{}: a window of {window} µs is no whole number of ms", limiter.name()));
-    }
-    for limiter in told {
+    for &limiter in &options.limiters {
+        if let Some(reason) = left_out(limiter, &traffic.rule) {
+            comparison.left_out.push(format!("{}: {reason}", limiter.name()));
+            continue;
+        }
         tell(&format!("replay: {}, {speed} times as fast", limiter.name()));
         let under_test = LimiterUnderTest::new(limiter, traffic.rule, "replay");
         let (run, counters) = fixture.play_metered(&traffic, under_test).await?;
-        let oracle = Oracle { ideal: limiter.ideal(), rule: traffic.rule, offset: run.offset };
+        let oracle = run.oracle(limiter.ideal(), traffic.rule);
         let until = run.begin + traffic.time;
         let takes = &run.takes[0].1;
         let score = Score::of(&Played { oracle, from: run.begin, until, promises: false }, takes);
@@ -104,12 +100,27 @@ pub async fn run(
         seconds: trace.length() as f64 / SECOND as f64,
         keys: trace.keys.len(),
         speed,
-        outcomes: ideals.map(|ideal| outcome(trace, &Oracle { ideal, rule, offset: 0 })).to_vec(),
+        outcomes: ideals
+            .map(|ideal| outcome(trace, &Oracle { ideal, rule, offset: 0, change: None }))
+            .to_vec(),
         costs,
     });
     // The takes themselves are in the file.
     comparison.traffics.push(Traffic { pattern: Pattern::Trace(Vec::new()), ..traffic });
     Ok(())
+}
+
+/// The reason why `limiter` is not replayed under `rule`.
+fn left_out(limiter: Limiter, rule: &Rule) -> Option<String> {
+    let reason = match limiter.ideal() {
+        Ideal::Shares => "capacity and rate say nothing of parts: simulate tells the parts of a config",
+        Ideal::Penalized => {
+            "a block lasts as long in a trace that is played faster: simulate tells penalties"
+        }
+        Ideal::Defined => "a trace tells no change of terms",
+        _ => return limiter.unfit_for(rule),
+    };
+    Some(reason.to_owned())
 }
 
 fn traffic(trace: &Trace, rule: Rule, speed: u64) -> Traffic {

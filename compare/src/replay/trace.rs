@@ -209,8 +209,10 @@ mod tests {
             .map(|turn| format!("{}.0,{}\n", turn / 10, if turn % 10 == 0 { "calm" } else { "loud" }))
             .collect();
         let trace = Trace::parse(&burst, "t.csv").unwrap();
-        let outcome =
-            outcome(&trace, &Oracle { ideal: Ideal::Bucket, rule: Rule::per_second(5, 1), offset: 0 });
+        let outcome = outcome(
+            &trace,
+            &Oracle { ideal: Ideal::Bucket, rule: Rule::per_second(5, 1), offset: 0, change: None },
+        );
         // 5 at once, and one for each second that passes.
         assert_eq!((outcome.asked, outcome.denied, outcome.keys_denied), (30, 20, 1));
         assert_eq!(outcome.most_denied, [("loud".to_owned(), 20, 27)]);

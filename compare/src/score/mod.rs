@@ -17,7 +17,7 @@ use topup_lab::clock::{Micros, SECOND};
 
 use crate::{
     oracle::{Oracle, Worst, Wrong, worst_of},
-    take::{Take, by_bucket},
+    take::Take,
 };
 
 /// The result of a limiter under one traffic.
@@ -33,7 +33,7 @@ pub struct Score {
     pub failed: u64,
     /// Tokens that a perfect limiter of its kind would have admitted. Takes were decided somewhere between sending and
     /// answer. A perfect limiter can have reached several figures, and this one is nearest to `admitted`. It is `admitted`
-    /// itself if no decision was certainly wrong.
+    /// itself if no decision was certainly wrong. Where more than the rule decides, it is `admitted` without its mistakes.
     pub ideal: u64,
     /// The window in which most was admitted above capacity and rate.
     pub excess: Excess,
@@ -91,11 +91,15 @@ impl Score {
         let (mut ideal, mut bounds) = (Vec::new(), [0; 2]);
         let mut histogram = Histogram::default();
         let mut promises = promise::Seen::default();
-        for bucket in by_bucket(takes) {
+        for bucket in oracle.ideal.groups(takes) {
             wrong = wrong.plus(oracle.judge(&bucket));
+            if oracle.ideal.is_special() {
+                // Their windows are not those of the rule.
+                continue;
+            }
             for worst in worst_of(&oracle.rule, &bucket) {
                 histogram.count(worst.tokens());
-                excess = excess.or(&worst, played.from, &oracle.rule);
+                excess = excess.or(&worst, played.from);
             }
             ideal.extend(admitted_ideally(oracle, &bucket, Take::middle));
             for (bound, at) in
@@ -119,7 +123,11 @@ impl Score {
             admitted,
             denied: takes.iter().filter(|take| take.is_denied()).count() as u64,
             failed,
-            ideal: if right { admitted } else { admitted.clamp(least, most) },
+            ideal: match oracle.ideal.is_special() {
+                true => (admitted + wrong.denied).saturating_sub(wrong.allowed),
+                false if right => admitted,
+                false => admitted.clamp(least, most),
+            },
             excess,
             wrongly_allowed: wrong.allowed,
             wrongly_denied: wrong.denied,
@@ -142,9 +150,9 @@ impl Score {
 // === impl Excess ===
 
 impl Excess {
-    fn or(self, worst: &Worst, began: Micros, rule: &crate::rule::Rule) -> Self {
+    fn or(self, worst: &Worst, began: Micros) -> Self {
         let tokens = worst.tokens();
-        if tokens <= self.tokens || !worst.is_certain(rule) {
+        if tokens <= self.tokens || !worst.is_certain(0) {
             return self;
         }
         let at = worst.from.saturating_sub(began) as f64 / SECOND as f64;

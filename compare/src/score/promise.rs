@@ -69,7 +69,7 @@ impl Seen {
                         self.cautious.push(at as f64 - again as f64);
                     }
                 }
-                Answer::Denied { retry_after: None } | Answer::Failed => {}
+                Answer::Denied { retry_after: None } | Answer::Failed | Answer::Charged => {}
             }
         }
     }

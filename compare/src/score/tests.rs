@@ -8,12 +8,19 @@ use crate::{
 };
 
 const RULE: Rule = Rule::per_second(20, 100);
-const ORACLE: Oracle = Oracle { ideal: Ideal::Bucket, rule: RULE, offset: 0 };
+const ORACLE: Oracle = Oracle { ideal: Ideal::Bucket, rule: RULE, offset: 0, change: None };
 
 /// Takes of `limiter`, one every `every` µs for `seconds`, each answered within 80 µs.
 fn play(every: Micros, seconds: u64, mut limiter: impl FnMut(Micros) -> Answer) -> Vec<Take> {
-    let ask =
-        |at: Micros| Take { bucket: 0, count: 1, sent: at, received: at + 80, answer: limiter(at + 40) };
+    let ask = |at: Micros| Take {
+        bucket: 0,
+        worker: 0,
+        count: 1,
+        sent: at,
+        received: at + 80,
+        answer: limiter(at + 40),
+        end: None,
+    };
     (SECOND..SECOND * (seconds + 1)).step_by(every as usize).map(ask).collect()
 }
 
@@ -137,7 +144,15 @@ fn two_windows_back_to_back_are_an_excess_of_one() {
     // 20 in 200 ms: all of them at the end of one window, and again at the beginning of the next.
     let instants = (0..40).map(|i| 1_200_000 - 3_000 * 20 + 3_000 * i);
     let takes: Vec<Take> = instants
-        .map(|at| Take { bucket: 0, count: 1, sent: at, received: at, answer: answer(perfect.take(at, 1)) })
+        .map(|at| Take {
+            bucket: 0,
+            worker: 0,
+            count: 1,
+            sent: at,
+            received: at,
+            answer: answer(perfect.take(at, 1)),
+            end: None,
+        })
         .collect();
     let played = Played { oracle, from: SECOND, until: 2 * SECOND, promises: false };
     let score = Score::of(&played, &takes);

@@ -7,7 +7,6 @@ use crate::{
     comparison::{Comparison, Measurement},
     fixture::{Fixture, Run},
     limiter::{Limiter, LimiterUnderTest},
-    oracle::Oracle,
     report::tell,
     score::{Played, Score},
     take::Take,
@@ -41,6 +40,14 @@ pub(super) async fn play(
             traffic.name
         ));
     }
+    let mut limiters = limiters;
+    limiters.retain(|limiter| {
+        let reason = left_out(*limiter, traffic);
+        let left_out =
+            reason.iter().map(|reason| format!("{} under {}: {reason}", limiter.name(), traffic.name));
+        into.left_out.extend(left_out);
+        reason.is_none()
+    });
     let at_once = (MOST_PER_SECOND / traffic.asks_per_second()).max(1.0) as usize;
     let mut rounds: BTreeMap<Limiter, Vec<Score>> = BTreeMap::new();
     let mut compared = BTreeMap::new();
@@ -55,7 +62,7 @@ pub(super) async fn play(
                 let score = score(&run, under_test, traffic, takes);
                 rounds.entry(under_test.limiter).or_default().push(score);
                 if traffic.pattern == Pattern::Certain && round == 0 {
-                    let answers = answers::compare(traffic, seed, under_test.limiter, takes);
+                    let answers = answers::compare(traffic, seed, under_test.limiter, run.begin, takes);
                     compared.insert(under_test.limiter, answers);
                 }
             }
@@ -67,14 +74,25 @@ pub(super) async fn play(
     for (limiter, scores) in rounds {
         let Some(measurement) = Measurement::of(limiter, traffic, scores) else { continue };
         let (otherwise, answers) = compared.remove(&limiter).unzip();
-        into.measurements.push(Measurement { otherwise, answers, ..measurement });
+        into.measurements.push(Measurement { otherwise, answers: answers.flatten(), ..measurement });
     }
     into.traffics.push(traffic.clone());
     Ok(())
 }
 
+/// The reason why `limiter` is not played `traffic`.
+fn left_out(limiter: Limiter, traffic: &Traffic) -> Option<String> {
+    if limiter.ideal().is_special() && traffic.pattern.is_in_turn() {
+        return Some("more than its rule decides a take".to_owned());
+    }
+    if limiter == Limiter::TokenBucketDefined && traffic.fault == Fault::RedisRestart {
+        return Some("nobody renews a definition that is lost".to_owned());
+    }
+    limiter.unfit_for(&traffic.rule)
+}
+
 fn score(run: &Run, under_test: &LimiterUnderTest, traffic: &Traffic, takes: &[Take]) -> Score {
-    let oracle = Oracle { ideal: under_test.limiter.ideal(), rule: traffic.rule, offset: run.offset };
+    let oracle = run.oracle(under_test.limiter.ideal(), traffic.rule);
     let until = run.begin + traffic.time;
     let promises = traffic.pattern == Pattern::Promises;
     Score::of(&Played { oracle, from: run.begin, until, promises }, takes)

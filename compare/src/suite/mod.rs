@@ -86,7 +86,9 @@ async fn costs(fixture: &mut Fixture, choices: &Choices, into: &mut Comparison) 
         Pace { saturate: 0.7, point: 2.0, keys: 300 }
     };
     let time = (pace.saturate * 1e6) as clock::Micros;
-    for &limiter in &choices.limiters {
+    let limiters: Vec<Limiter> =
+        choices.limiters.iter().copied().filter(|limiter| !limiter.ideal().is_special()).collect();
+    for &limiter in &limiters {
         let mut saturations = Vec::new();
         for load in Load::ALL {
             tell(&format!("cost: {}, {}", limiter.name(), load.says()));
@@ -99,7 +101,7 @@ async fn costs(fixture: &mut Fixture, choices: &Choices, into: &mut Comparison) 
         into.costs.push(Cost { limiter, saturations, memory: None });
     }
     tell("cost: memory");
-    for (cost, memory) in into.costs.iter_mut().zip(cost::memory(fixture, &choices.limiters).await?) {
+    for (cost, memory) in into.costs.iter_mut().zip(cost::memory(fixture, &limiters).await?) {
         cost.memory = Some(memory);
     }
     if choices.limiters.contains(&Limiter::TokenBucket) {

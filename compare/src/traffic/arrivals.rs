@@ -3,6 +3,7 @@
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use super::{Arrival, Keys, Pattern, Traffic};
+use crate::rule::TICK;
 use topup_lab::clock::Micros;
 
 /// Time from the attack to the edge of a window, on both sides. A busy machine may be as late.
@@ -22,14 +23,15 @@ const REST: u64 = 1_400;
 const REST_OVER: Micros = 300_000;
 /// From one such burst to the next: the bucket is full again.
 const NEAR_FULL_EVERY: Micros = 2_000_000;
-/// The tick of the daemon, and of every task that refills.
-pub const TICK: Micros = 100_000;
 
 /// All takes of `traffic`, in order.
 pub fn arrivals(traffic: &Traffic, seed: u64) -> Vec<Arrival> {
     let mut random = StdRng::seed_from_u64(seed ^ fingerprint(&traffic.name));
     if let Pattern::Trace(trace) = &traffic.pattern {
         return trace.iter().map(|&(at, key, count)| Arrival { at, key, count }).collect();
+    }
+    if traffic.pattern == Pattern::Tenants {
+        return tenants(traffic);
     }
     let zipf = Zipf::new(traffic.keys);
     let mut turn = 0;
@@ -104,8 +106,19 @@ fn instants(traffic: &Traffic, random: &mut StdRng) -> Vec<Micros> {
             }
             all
         }
-        Pattern::Certain | Pattern::Promises | Pattern::Trace(_) => Vec::new(),
+        Pattern::Certain | Pattern::Promises | Pattern::Tenants | Pattern::Trace(_) => Vec::new(),
     }
+}
+
+fn tenants(traffic: &Traffic) -> Vec<Arrival> {
+    let (rule, time) = (traffic.rule, traffic.time);
+    let gap = rule.micros as f64 / rule.tokens as f64;
+    let of =
+        |key, from, gap| spaced(from, time, gap).into_iter().map(move |at| Arrival { at, key, count: 1 });
+    let all = of(0, 0, gap / 3.0).chain(of(1, time / 2, gap / 2.0)).chain(of(2, 0, gap * 16.0));
+    let mut all: Vec<Arrival> = all.collect();
+    all.sort_by_key(|arrival| arrival.at);
+    all
 }
 
 fn spaced(from: Micros, until: Micros, gap: f64) -> Vec<Micros> {

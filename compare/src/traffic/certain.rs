@@ -8,7 +8,7 @@ use super::{Arrival, Traffic};
 use crate::oracle::{Ideal, Oracle, Perfect};
 
 /// Delay of a take that does not change its answer.
-const MARGIN: Micros = 40_000;
+pub const MARGIN: Micros = 40_000;
 /// The shortest pause between two takes of a key: the first has been answered by then.
 const PAUSE: Micros = 5_000;
 /// Instants are counted from far enough that all before the beginning are positive.
@@ -29,7 +29,8 @@ fn draw(traffic: &Traffic, seed: u64, key: u32) -> Vec<(Arrival, [bool; Ideal::A
     let mut random = StdRng::seed_from_u64(seed);
     // Windows of Redis's clock begin with the run: it is started at a whole second.
     let offset = -(ORIGIN as i64);
-    let mut perfect = Ideal::ALL.map(|ideal| Perfect::new(&Oracle { ideal, rule: traffic.rule, offset }));
+    let mut perfect =
+        Ideal::ALL.map(|ideal| Perfect::new(&Oracle { ideal, rule: traffic.rule, offset, change: None }));
     let mut drawn = Vec::new();
     let mut at = ORIGIN + MARGIN + random.random_range(0..MARGIN);
     while at < ORIGIN + traffic.time {

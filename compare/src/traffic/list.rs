@@ -95,6 +95,15 @@ pub fn all(seconds: f64) -> Vec<Traffic> {
             "twice the rate; Redis comes back empty at half the time",
             Fault::RedisRestart,
         ),
+        Traffic::new(
+            "tenants",
+            "three keys: of 3 times the rate, of twice the rate from half the time on, of a sixteenth",
+            Pattern::Tenants,
+            usual.max(3_600 * MS),
+        )
+        .rule(Rule::per_second(160, 160))
+        .keys(Keys::Even(3))
+        .quick(),
         Traffic {
             most: 2,
             ..Traffic::new("certain", "takes with one right answer each", Pattern::Certain, usual)

@@ -8,8 +8,8 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use arrivals::{TICK, arrivals};
-pub use certain::plan as certain_plan;
+pub use arrivals::arrivals;
+pub use certain::{MARGIN as CERTAIN_MARGIN, plan as certain_plan};
 pub use list::all;
 use topup_lab::clock::Micros;
 
@@ -69,6 +69,9 @@ pub enum Pattern {
     /// One take of each worker, then a burst of all of them on a bucket that is full or nearly, then more than is left.
     /// This load shows takes above the limit if workers believe a full bucket to be below full.
     NearFull(u32),
+    /// The first key asks for three times the rate. The second joins it at half the time and asks for twice the rate. The
+    /// third asks for a sixteenth of it all the time.
+    Tenants,
     /// Takes far from the instants at which the answer changes, so that every decision is certain.
     Certain,
     /// Each key by one taker, who comes back when told to.
@@ -101,6 +104,15 @@ pub struct Arrival {
     pub count: u32,
 }
 
+// === impl Pattern ===
+
+impl Pattern {
+    /// Whether each key is asked by one taker, and the next take depends on the answer or time of the one before.
+    pub const fn is_in_turn(&self) -> bool {
+        matches!(self, Self::Certain | Self::Promises)
+    }
+}
+
 // === impl Traffic ===
 
 impl Traffic {
@@ -121,6 +133,7 @@ impl Traffic {
             Pattern::OnOff(load, ..) => load * rate,
             Pattern::Herd(every) => 4e6 * self.rule.capacity as f64 / *every as f64,
             Pattern::WindowEdge | Pattern::TickEdge => 2.0 * rate,
+            Pattern::Tenants => 4.0 * rate,
             // The rate of its bursts, not of its pauses.
             Pattern::NearFull(workers) => 2_000.0 + 100.0 * f64::from(*workers),
             Pattern::Certain | Pattern::Promises => f64::from(self.key_count()) * 40.0,

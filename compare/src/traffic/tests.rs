@@ -36,7 +36,7 @@ fn loads_are_as_they_say() {
 fn the_attack_on_the_edge_gets_two_windows_worth_from_a_perfect_fixed_window() {
     let traffic = named("window-edge");
     for ideal in [Ideal::Fixed, Ideal::FixedByFirst] {
-        let mut perfect = Perfect::new(&Oracle { ideal, rule: traffic.rule, offset: 0 });
+        let mut perfect = Perfect::new(&Oracle { ideal, rule: traffic.rule, offset: 0, change: None });
         let first = arrivals(&traffic, 1).into_iter().take_while(|arrival| arrival.at < 2 * SECOND);
         let allowed = first.filter(|arrival| perfect.take(arrival.at, 1)).count();
         assert_eq!(allowed, 100, "{ideal:?}");

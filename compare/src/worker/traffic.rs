@@ -112,7 +112,16 @@ async fn when_told(asker: &dyn Ask, key: u32, begin: Micros, time: Micros) -> Ve
 }
 
 async fn ask(asker: &dyn Ask, key: u32, count: u32) -> Take {
-    let sent = now();
-    let answer = asker.take(&key.to_string(), u64::from(count)).await.unwrap_or(Answer::Failed);
-    Take { bucket: key, count, sent, received: now(), answer }
+    let (sent, name) = (now(), key.to_string());
+    let (answer, held) = match asker.hold(&name, u64::from(count)) {
+        Some(held) => held.await,
+        None => asker.take(&name, u64::from(count)).await.map(|answer| (answer, None)),
+    }
+    .unwrap_or((Answer::Failed, None));
+    let received = now();
+    let end = match held {
+        Some(held) => Some(held.end().await),
+        None => None,
+    };
+    Take { bucket: key, worker: 0, count, sent, received, answer, end }
 }

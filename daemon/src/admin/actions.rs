@@ -100,7 +100,7 @@ async fn check(
 ) -> Result<topup_wire::limit::LimitName, BucketError> {
     match key {
         Some(_) => Ok(BucketLocation::find(connection, limit, key).await?.limit.name),
-        None => Ok(find_limit(&mut connection, limit).await?.name),
+        None => Ok(find_limit(&mut connection, limit).await?.limit.name),
     }
 }
 

@@ -21,7 +21,10 @@ use http::{
 };
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::state::{AdminState, MOST_STREAMS};
+use super::{
+    news::News,
+    state::{AdminState, MOST_STREAMS},
+};
 
 const EVENTS: &str = "text/event-stream";
 
@@ -41,7 +44,9 @@ impl Taken {
 /// The state of a stream.
 struct Stream {
     past: Option<Bytes>,
-    news: watch::Receiver<Bytes>,
+    news: watch::Receiver<Arc<News>>,
+    /// The number of the last news that were sent.
+    seen: Option<u64>,
     taken: Taken,
     _permit: OwnedSemaphorePermit,
 }
@@ -52,14 +57,16 @@ pub(super) async fn events(State(state): State<AdminState>, Extension(taken): Ex
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "5")], text).into_response();
     };
     let feed = state.feed();
-    let stream = Stream { news: feed.subscribe(), past: Some(feed.past()), taken, _permit: permit };
+    let (news, past) = (feed.subscribe(), Some(feed.past()));
+    let stream = Stream { past, news, seen: None, taken, _permit: permit };
     let events = stream::unfold(stream, async |mut stream| {
         stream.taken.0.store(true, Relaxed);
         let event = match stream.past.take() {
             Some(past) => past,
             None => {
                 stream.news.changed().await.ok()?;
-                stream.news.borrow_and_update().clone()
+                let news = stream.news.borrow_and_update().clone();
+                news.event_after(stream.seen.replace(news.number()))
             }
         };
         Some((Ok::<_, Infallible>(event), stream))

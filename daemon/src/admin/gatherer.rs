@@ -6,8 +6,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use topup_wire::limit::LimitName;
 
 use super::{
+    head::head,
     history::{Rates, SAMPLE, tenths},
-    news::news,
     state::AdminState,
 };
 use crate::{
@@ -72,7 +72,7 @@ async fn tell(state: &AdminState, last: &mut Option<Gathered>) {
 
 fn send(state: &AdminState, last: Option<&Gathered>) {
     let report = last.map(|last| (&*last.report, last.at.elapsed()));
-    state.feed().send(&news(state, report));
+    state.feed().send(head(state, report), last.map(|last| last.report.clone()));
 }
 
 /// The takes per second of all limits; none if Redis does not tell.

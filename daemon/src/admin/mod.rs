@@ -1,6 +1,7 @@
 //! The admin server: a live page, metrics, health, limits and buckets over HTTP. Changes need the token.
 //!
-//! It asks Redis by a connection of its own and reads the engine's published status, so no request makes the engine wait.
+//! It has a thread, a runtime and a connection to Redis of its own, and reads the engine's published status. No request
+//! makes the engine wait, whatever it costs.
 
 mod actions;
 mod assets;
@@ -9,6 +10,7 @@ mod events;
 mod feed;
 mod gatherer;
 mod guard;
+mod head;
 mod history;
 mod listener;
 mod news;
@@ -20,23 +22,68 @@ mod state;
 mod token;
 mod upcoming;
 
-use std::time::Duration;
+use std::{io, thread, time::Duration};
 
-use tokio::time::sleep;
+use tokio::{
+    runtime,
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 
-pub(crate) use state::AdminState;
+pub(crate) use state::AdminSettings;
 
 use crate::config::AdminConfig;
 use guard::Guard;
 use listener::Listener;
+use state::AdminState;
 use token::Token;
 
 /// The time between two attempts to listen.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Serves until it is aborted. An address that is taken, or a token that cannot be read, keeps no bucket from being
+/// A running admin server. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct AdminServer {
+    stop: oneshot::Sender<()>,
+    ended: oneshot::Receiver<()>,
+}
+
+// === impl AdminServer ===
+
+impl AdminServer {
+    /// Begins to serve.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(crate) fn start(config: AdminConfig, settings: AdminSettings) -> io::Result<Self> {
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        thread::Builder::new().name("admin".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let state = AdminState::new(settings);
+                tokio::select! {
+                    () = run(config, state) => {}
+                    _ = stopped => {}
+                }
+            });
+            // The socket is gone.
+            drop(end);
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { stop, ended })
+    }
+
+    /// Ends it, and waits until its socket is gone, for no longer than `grace`.
+    pub(crate) async fn stop(self, grace: Duration) {
+        drop(self.stop);
+        let _ = timeout(grace, self.ended).await;
+    }
+}
+
+/// Serves until it is dropped. An address that is taken, or a token that cannot be read, keeps no bucket from being
 /// refilled: it is logged, and tried again.
-pub(crate) async fn run(config: AdminConfig, state: AdminState) {
+async fn run(config: AdminConfig, state: AdminState) {
     let mut last = String::new();
     loop {
         match open(&config).await {

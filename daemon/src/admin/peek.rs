@@ -11,7 +11,7 @@ use topup_wire::{
     reply::{Settled, Verdict},
 };
 
-use crate::report::{BucketError, BucketLocation};
+use crate::report::{BucketError, BucketLocation, retry_after};
 
 /// The longest time for the questions to Redis about one bucket.
 pub(super) const LONGEST: Duration = Duration::from_secs(2);
@@ -45,11 +45,12 @@ fn describe(
     paused: Option<Duration>,
 ) -> Value {
     let would_deny = settled.verdict != Verdict::Allowed || paused.is_some();
-    let wait = paused.map_or(settled.wait as f64 / 1e3, |left| left.as_secs_f64() * 1e3);
+    let wait = paused.or_else(|| retry_after(settled)).map(|wait| wait.as_secs_f64() * 1e3);
     json!({
-        "limit": location.limit.name.as_str(), "key": key, "tokens": settled.tokens,
+        "limit": location.limit.name.as_str(), "key": key,
+        "plan": location.target().map(|target| target.to_string()), "tokens": settled.tokens,
         "capacity": settled.capacity, "would_deny": would_deny,
-        "retry_after_ms": would_deny.then_some(wait), "mode": location.mode.as_str(), "paused": paused.is_some(),
+        "retry_after_ms": wait, "mode": location.mode.as_str(), "paused": paused.is_some(),
     })
 }
 
@@ -59,6 +60,7 @@ pub(super) fn refusal(error: &BucketError) -> (StatusCode, String) {
         BucketError::Name(_)
         | BucketError::Key(_)
         | BucketError::ExceedsCapacity(..)
+        | BucketError::HasNoBucket(..)
         | BucketError::HasPermits(_) => (StatusCode::BAD_REQUEST, error.to_string()),
         BucketError::NeedsKey(name) => {
             (StatusCode::BAD_REQUEST, format!("{error}: ask for /buckets/{name}/KEY"))

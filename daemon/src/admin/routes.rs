@@ -20,7 +20,7 @@ use super::{
     actions, assets,
     events::events,
     guard::{Guard, guard},
-    news::awaited,
+    head::awaited,
     reply::{json_of, refused},
     state::AdminState,
 };

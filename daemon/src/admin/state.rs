@@ -26,12 +26,23 @@ use crate::{
 /// Most streams of events at once.
 pub(super) const MOST_STREAMS: usize = 16;
 
+/// The settings of an admin server: what it tells of its daemon.
+#[derive(Debug)]
+pub(crate) struct AdminSettings {
+    /// The Redis of the daemon.
+    pub(crate) url: RedisUrl,
+    /// The name of the daemon.
+    pub(crate) daemon: String,
+    pub(crate) status: watch::Receiver<EngineStatus>,
+    pub(crate) config: watch::Receiver<ConfigStatus>,
+    pub(crate) metrics: Metrics,
+}
+
 /// The state that all pages read.
 #[derive(Clone)]
-pub(crate) struct AdminState(Arc<Shared>);
+pub(super) struct AdminState(Arc<Shared>);
 
 struct Shared {
-    /// The name of this daemon.
     daemon: String,
     status: watch::Receiver<EngineStatus>,
     config: watch::Receiver<ConfigStatus>,
@@ -50,13 +61,9 @@ struct Shared {
 // === impl AdminState ===
 
 impl AdminState {
-    pub(crate) fn new(
-        url: &RedisUrl,
-        daemon: String,
-        status: watch::Receiver<EngineStatus>,
-        config: watch::Receiver<ConfigStatus>,
-        metrics: Metrics,
-    ) -> Self {
+    /// Its connection is served by the runtime that this is called in.
+    pub(super) fn new(settings: AdminSettings) -> Self {
+        let AdminSettings { url, daemon, status, config, metrics } = settings;
         // The engine has connected to the same URL, so it is a right one.
         let connection = connect_lazily(url.as_str()).ok();
         let connection = connection.map(|connection| connection.in_namespace(url.namespace()));

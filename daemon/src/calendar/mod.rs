@@ -3,8 +3,8 @@
 //! Times are arguments and answers: µs since the Unix epoch, as Redis `TIME` counts them.
 //!
 //! The croner crate searches in UTC only, where local time has no gaps. This module turns the local times it finds into
-//! instants. In a real zone, croner has two faults. If a daily 02:30 fell into a gap, its backward search finds 01:59:59
-//! instead of 03:00. Its forward search can find an instant that has passed.
+//! instants. In a real zone, croner has two faults. If a daily `02:30` fell into a gap, its backward search finds
+//! `01:59:59` instead of `03:00`. Its forward search can find an instant that has passed.
 //!
 //! - An expression fires once for each local time it names. A time that is skipped when clocks go forward fires at that
 //!   change. A time that comes twice when they go back fires the first time.

@@ -78,6 +78,16 @@ pub(super) struct Connect {
     pub(crate) config: ConfigFile,
 }
 
+/// A question to Redis, and the form of its answer.
+#[derive(Debug, Args)]
+pub(super) struct Query {
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct Bucket {
     /// The limit, as in [limit.NAME] of the config
@@ -85,11 +95,8 @@ pub(super) struct Bucket {
     /// The key of the bucket, for keyed limits
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Answer in JSON
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) connect: Connect,
+    pub(crate) query: Query,
 }
 
 #[derive(Debug, Args)]
@@ -119,11 +126,8 @@ pub(super) struct Throttle {
     /// The number to take; 0 only looks
     #[arg(default_value_t = 1)]
     pub(crate) quantity: u64,
-    /// Answer in JSON
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) connect: Connect,
+    pub(crate) query: Query,
 }
 
 #[derive(Debug, Args)]
@@ -134,21 +138,15 @@ pub(super) struct Remove {
     /// Remove it even if a live daemon has it in its config; that daemon publishes it again, with full buckets
     #[arg(long)]
     pub(crate) force: bool,
-    /// Answer in JSON
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) connect: Connect,
+    pub(crate) query: Query,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  topupd status\n  topupd status --json | jq .health")]
 pub(super) struct Status {
-    /// Answer in JSON
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) connect: Connect,
+    pub(crate) query: Query,
 }
 
 #[derive(Debug, Args)]

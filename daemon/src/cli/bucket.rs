@@ -8,9 +8,9 @@ use tokio::time::sleep;
 use topup_wire::{
     bucket::Operation,
     counts::{Count, Counts},
-    limit::Mode,
+    limit::{Limit, Mode, Target, TopKeys},
     reply::{Settled, Verdict},
-    scripts,
+    scripts::{self, DeniedKeys},
 };
 
 use super::{
@@ -29,12 +29,13 @@ use crate::{
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn take(args: &Take) -> Exit {
-    run_as(args.bucket.json, async {
+    run_as(args.bucket.query.json, &args.bucket.query.connect, async {
         let location = BucketLocation::find(&args.bucket).await?;
         let began = Moment::now();
         let longest = args.wait.unwrap_or_default();
         loop {
-            let settled = match location.paused().await? {
+            let paused = location.paused().await?;
+            let settled = match paused {
                 None => location.settle(Operation::Take(args.count)).await?,
                 Some(left) => Settled {
                     verdict: Verdict::Denied,
@@ -45,8 +46,8 @@ pub(super) fn take(args: &Take) -> Exit {
             let wait = Duration::from_micros(settled.wait);
             let proceeds = settled.verdict == Verdict::Allowed || location.mode() != Mode::Enforce;
             if proceeds || began.elapsed() + wait > longest {
-                print_line(&describe(&settled, location.mode(), args.bucket.json));
-                location.count(&settled).await;
+                print_line(&location.describe(&settled, args.bucket.query.json));
+                location.count(&settled, paused.is_some()).await;
                 return Ok(if proceeds { Exit::Done } else { Exit::Denied });
             }
             sleep(wait.min(LONGEST_PAUSE)).await;
@@ -55,11 +56,11 @@ pub(super) fn take(args: &Take) -> Exit {
 }
 
 pub(super) fn peek(args: &Bucket) -> Exit {
-    run_as(args.json, operate_once(args, Operation::Peek(1)))
+    run_as(args.query.json, &args.query.connect, operate_once(args, Operation::Peek(1)))
 }
 
 pub(super) fn reset(args: &Bucket) -> Exit {
-    run_as(args.json, operate_once(args, Operation::Reset))
+    run_as(args.query.json, &args.query.connect, operate_once(args, Operation::Reset))
 }
 
 async fn operate_once(bucket: &Bucket, operation: Operation) -> Result<Exit, Failure> {
@@ -68,7 +69,7 @@ async fn operate_once(bucket: &Bucket, operation: Operation) -> Result<Exit, Fai
     if let (Operation::Peek(_), Some(left)) = (operation, location.paused().await?) {
         (settled.verdict, settled.wait) = (Verdict::Denied, left.as_micros() as u64);
     }
-    print_line(&describe(&settled, location.mode(), bucket.json));
+    print_line(&location.describe(&settled, bucket.query.json));
     Ok(Exit::Done)
 }
 
@@ -80,12 +81,13 @@ pub(super) struct BucketLocation(report::BucketLocation);
 impl BucketLocation {
     pub(super) async fn find(bucket: &Bucket) -> Result<Self, Failure> {
         let key = bucket.key.as_deref();
-        let (connection, limit) = open_limit(&bucket.connect, &bucket.limit, key).await?;
-        Ok(Self(report::BucketLocation::of(connection, limit, key)?))
+        let (connection, limit) = open_limit(&bucket.query.connect, &bucket.limit, key).await?;
+        Ok(Self(answered(report::BucketLocation::of(connection, limit, key)).await?))
     }
 
-    /// Counts a take, as a worker does. A take that is not counted is decided all the same.
-    async fn count(&self, settled: &Settled) {
+    /// Counts a take, as a worker does. `is_paused` tells whether a pause denied it. A take that is not counted is decided all
+    /// the same.
+    async fn count(&self, settled: &Settled, is_paused: bool) {
         let mut counts = Counts::default();
         let count = match (settled.verdict, self.mode()) {
             (Verdict::Allowed, _) | (_, Mode::Off) => Count::Allowed,
@@ -93,8 +95,24 @@ impl BucketLocation {
             (_, Mode::Enforce) => Count::Denied,
         };
         counts.set(count, 1);
-        let counts = [(self.0.limit.name, counts)];
-        let _ = ask(scripts::count(&mut self.0.connection.clone(), &counts)).await;
+        // As a worker: a key with a plan counts for the plan.
+        let limit = self.0.terms().map_or(&self.0.limit, |(limit, _)| limit);
+        let _ = ask(scripts::count(&mut self.0.connection.clone(), &[(limit.name, counts)])).await;
+        if let (Count::Denied | Count::WouldDeny, Some(key)) = (count, self.0.key()) {
+            self.count_denied(limit, key, is_paused).await;
+        }
+    }
+
+    /// Counts a denied take of `key` for the limit's most denied keys and for its penalty.
+    async fn count_denied(&self, limit: &Limit, key: &str, is_paused: bool) {
+        let (connection, told) = (&self.0.connection, limit.top_keys);
+        let denied = DeniedKeys { keys: vec![(key.to_owned(), 1)], missing: 0 };
+        if told != TopKeys::NONE {
+            let _ = ask(scripts::add_denied(&mut connection.clone(), &limit.name, told, &denied)).await;
+        }
+        if let Some(penalty) = limit.penalty.filter(|_| !is_paused) {
+            let _ = ask(scripts::block_denied(connection, &limit.name, penalty, &denied.keys, |_| {})).await;
+        }
     }
 
     pub(super) async fn settle(&self, operation: Operation) -> Result<Settled, Failure> {
@@ -106,9 +124,50 @@ impl BucketLocation {
         answered(self.0.put_in(tokens)).await
     }
 
+    /// An error if the key has no bucket: it is exempt or denied.
+    pub(super) fn has_bucket(&self) -> Result<(), Failure> {
+        self.0.terms()?;
+        Ok(())
+    }
+
     /// The limit's mode for this key.
     pub(super) const fn mode(&self) -> Mode {
         self.0.mode
+    }
+
+    /// The answer as text or JSON.
+    fn describe(&self, settled: &Settled, json: bool) -> String {
+        let Settled { tokens, capacity, .. } = *settled;
+        let (mode, target) = (self.mode(), self.0.target());
+        let allowed = settled.verdict == Verdict::Allowed;
+        let wait = report::retry_after(settled);
+        if json {
+            let answer = json!({
+                "allowed": allowed || mode != Mode::Enforce, "would_deny": !allowed, "mode": mode.as_str(),
+                "plan": target.map(|target| target.to_string()), "remaining": tokens, "capacity": capacity,
+                "retry_after_ms": wait.map(|wait| wait.as_secs_f64() * 1e3),
+            });
+            return answer.to_string();
+        }
+        let verdict = match (allowed, mode) {
+            (true, _) => "allowed",
+            (false, Mode::Enforce) => "denied",
+            (false, _) => "allowed in shadow, would be denied",
+        };
+        let mut text = match target {
+            Some(Target::Exempt) => format!("{verdict}, the key is exempt"),
+            Some(Target::Deny) => format!("{verdict}, the key is on the deny list"),
+            Some(Target::Plan(plan)) => format!("{verdict}, {tokens} of {capacity} left, plan {plan}"),
+            None => format!("{verdict}, {tokens} of {capacity} left"),
+        };
+        if allowed && mode == Mode::Off {
+            text += ", the limit is off";
+        }
+        if let Some(wait) = wait {
+            let wait = Duration::from_millis(wait.as_micros().div_ceil(1000) as u64);
+            text += &format!(", retry after {}", humantime::format_duration(wait));
+        }
+        text
     }
 
     /// Time until the pause of the bucket ends, if it is paused and the limit enforced.
@@ -131,33 +190,12 @@ impl From<BucketError> for Failure {
             BucketError::Name(_)
             | BucketError::Key(_)
             | BucketError::ExceedsCapacity(..)
+            | BucketError::HasNoBucket(..)
             | BucketError::HasPermits(_) => Self::Usage(error.into()),
-            BucketError::Redis(error) => Self::Undecided(anyhow::Error::new(error).context("Redis")),
+            BucketError::Redis(error) => error.into(),
             BucketError::Unpublished(_) | BucketError::NewerSchema(_) | BucketError::Changed(_) => {
                 Self::Undecided(error.into())
             }
         }
-    }
-}
-
-/// The answer as text or JSON.
-fn describe(settled: &Settled, mode: Mode, json: bool) -> String {
-    let Settled { tokens, capacity, wait, .. } = *settled;
-    let allowed = settled.verdict == Verdict::Allowed;
-    if json {
-        let retry_after_ms = (!allowed).then(|| wait as f64 / 1e3);
-        let answer = json!({
-            "allowed": allowed || mode != Mode::Enforce, "would_deny": !allowed, "mode": mode.as_str(),
-            "remaining": tokens, "capacity": capacity, "retry_after_ms": retry_after_ms,
-        });
-        return answer.to_string();
-    }
-    if allowed {
-        let off = if mode == Mode::Off { ", the limit is off" } else { "" };
-        format!("allowed, {tokens} of {capacity} left{off}")
-    } else {
-        let wait = humantime::format_duration(Duration::from_millis(wait.div_ceil(1000)));
-        let verdict = if mode == Mode::Enforce { "denied" } else { "allowed in shadow, would be denied" };
-        format!("{verdict}, {tokens} of {capacity} left, retry after {wait}")
     }
 }

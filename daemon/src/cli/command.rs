@@ -4,8 +4,9 @@ use clap::{Parser, Subcommand};
 
 use super::{
     args::{Acl, Bucket, Check, Completions, Man, Remove, Run, Status, Take, Throttle},
-    assign::{Assign, Explain, Unassign},
+    assign::{Assign, Unassign},
     define::{Define, Undefine},
+    explain::Explain,
     import::{Export, Import},
     limits::Limits,
     pause::{Pause, Resume},
@@ -112,8 +113,8 @@ pub(super) enum Command {
     Export(Export),
     /// Define a limit that no config has, renew it, or change its terms
     ///
-    /// It has an owner, and ends unless it is renewed in time. Programs define limits in the same way. A change of terms is in
-    /// force for all workers at one instant. It works whether a daemon runs or not.
+    /// It has an owner, and ends unless it is renewed in time. Programs define limits in the same way. A change of
+    /// terms is in force for all workers at one instant. It works whether a daemon runs or not.
     Define(Define),
     /// End a limit that was defined, and remove its buckets
     Undefine(Undefine),

@@ -14,10 +14,10 @@ use topup_wire::{
 };
 
 use super::{
-    args::{Connect, parse_duration},
+    args::{Query, parse_duration},
     exit::Exit,
-    output::print_line,
-    redis::{Failure, check_schema, connect, run_as},
+    output::print_answer,
+    redis::{Failure, connect_checked, run_as},
 };
 use crate::text::utc;
 
@@ -41,7 +41,7 @@ pub(super) struct Define {
     /// Tokens per interval, as in a config: 10/s, 500/min
     #[arg(long, requires = "capacity")]
     rate: Option<String>,
-    /// The most tokens within a window, for algorithms with windows: 100/min; several for sliding-window
+    /// The most tokens within a window, such as 100/min; several for sliding-window
     #[arg(long, value_name = "N/TIME")]
     window: Vec<String>,
     /// A bucket for each key
@@ -56,11 +56,8 @@ pub(super) struct Define {
     /// The time after which the limit ends unless it is renewed
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_duration)]
     expires_in: Duration,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connect: Connect,
+    query: Query,
 }
 
 #[derive(Debug, Args)]
@@ -71,21 +68,17 @@ pub(super) struct Undefine {
     /// The owner of its definition
     #[arg(long, default_value = "code")]
     owner: Owner,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connect: Connect,
+    query: Query,
 }
 
 pub(super) fn define(args: &Define) -> Exit {
-    run_as(args.json, async {
+    run_as(args.query.json, &args.query.connect, async {
         let limit = args.terms()?.limit(args.limit).map_err(|problem| Failure::Usage(anyhow!(problem)))?;
         if !(DEFINED_FOR.0..=DEFINED_FOR.1).contains(&args.expires_in) {
             return Err(Failure::Usage(anyhow!("a limit is defined for 1s to 366d: name such a time")));
         }
-        let mut connection = connect(&args.connect)?;
-        check_schema(&mut connection).await?;
+        let connection = connect_checked(&args.query.connect).await?;
         let wait = |time| sleep(time).boxed();
         let defining = publishing::define(&connection, &limit, &args.owner, args.expires_in, wait);
         let late = |_| {
@@ -95,33 +88,27 @@ pub(super) fn define(args: &Define) -> Exit {
         let defined = timeout(LONGEST, defining).await.map_err(late)?;
         let (defined, until) = defined.map_err(|error| failure(&args.limit, error))?;
         let (word, until) = (word(defined), utc(until));
-        if args.json {
-            let answer = json!({
-                "limit": args.limit.as_str(), "owner": args.owner.as_str(), "defined": word, "until": until,
-            });
-            print_line(&answer.to_string());
-        } else {
-            print_line(&format!("limit {}: {word}, of {}, until {until}", args.limit, args.owner));
-        }
+        let (limit, owner) = (args.limit.as_str(), args.owner.as_str());
+        let answer = json!({ "limit": limit, "owner": owner, "defined": word, "until": until });
+        let text = format!("limit {limit}: {word}, owner {owner}, until {until}");
+        print_answer(args.query.json, &answer, &text);
         Ok(Exit::Done)
     })
 }
 
 pub(super) fn undefine(args: &Undefine) -> Exit {
-    run_as(args.json, async {
-        let mut connection = connect(&args.connect)?;
-        check_schema(&mut connection).await?;
+    run_as(args.query.json, &args.query.connect, async {
+        let connection = connect_checked(&args.query.connect).await?;
         // A limit may have a million buckets: no timeout.
         let undefined = publishing::undefine(&connection, &args.limit, &args.owner)
             .await
             .map_err(|e| failure(&args.limit, e))?;
-        if args.json {
-            print_line(&json!({ "limit": args.limit.as_str(), "removed": undefined }).to_string());
-        } else if undefined {
-            print_line(&format!("removed limit {}, with all its buckets", args.limit));
-        } else {
-            print_line(&format!("limit {} is not defined", args.limit));
-        }
+        let text = match undefined {
+            true => format!("removed limit {}, with all its buckets", args.limit),
+            false => format!("limit {} is not defined", args.limit),
+        };
+        let answer = json!({ "limit": args.limit.as_str(), "removed": undefined });
+        print_answer(args.query.json, &answer, &text);
         Ok(Exit::Done)
     })
 }
@@ -169,8 +156,8 @@ fn word(defined: Defined) -> &'static str {
 }
 
 fn failure(name: &LimitName, error: DefineError) -> Failure {
-    Failure::Undecided(match error {
-        DefineError::Redis(error) => anyhow::Error::new(error).context("Redis"),
-        error => anyhow!("limit {name}: {error}"),
-    })
+    match error {
+        DefineError::Redis(error) => error.into(),
+        error => Failure::Undecided(anyhow!("limit {name}: {error}")),
+    }
 }

@@ -1,7 +1,6 @@
 //! `topupd import` and `export`: all assignments of a limit at once.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     io::{BufRead, BufReader, BufWriter, Write},
     path::PathBuf,
@@ -21,8 +20,8 @@ use super::{
     assign::published,
     exit::Exit,
     limit_name::parse,
-    output::{eprint_line, print_line},
-    redis::{Failure, check_schema, connect, run_as},
+    output::{eprint_line, print_answer},
+    redis::{Failure, connect_checked, run_as},
 };
 use crate::{
     assigned_rows::{Rows, write_rows},
@@ -73,7 +72,7 @@ pub(super) struct Export {
 }
 
 pub(super) fn import(args: &Import) -> Exit {
-    run_as(args.json, async {
+    run_as(args.json, &args.connect, async {
         let name = parse(&args.limit, None)?;
         let text: anyhow::Result<Box<dyn BufRead>> = match args.file.as_os_str() == "-" {
             true => Ok(Box::new(std::io::stdin().lock())),
@@ -83,8 +82,7 @@ pub(super) fn import(args: &Import) -> Exit {
             },
         };
         let text = text.map_err(Failure::Usage)?;
-        let mut connection = connect(&args.connect)?;
-        check_schema(&mut connection).await?;
+        let mut connection = connect_checked(&args.connect).await?;
         let limit = published(&mut connection, &name).await?.limit;
         let mut rows = Rows::new(name, &limit.plans, "line", usize::MAX);
         let read = rows.read(text, None).with_context(|| args.file.display().to_string());
@@ -92,11 +90,11 @@ pub(super) fn import(args: &Import) -> Exit {
         let wanted =
             rows.finish().map_err(|wrong| Failure::Usage(anyhow!("nothing was imported:\n{wrong}")))?;
         let began = Moment::now();
-        undecided(scripts::remove_idle(&mut connection, &name, ABANDONED).await)?;
+        scripts::remove_idle(&mut connection, &name, ABANDONED).await?;
         for _ in 0..ATTEMPTS {
             // A million assignments take some seconds: no timeout.
-            let held = undecided(scripts::all_assigned(&mut connection, &name).await)?;
-            let before = effective(&held).len();
+            let held = scripts::all_assigned(&mut connection, &name).await?;
+            let before = effective(&held).count();
             if wanted.len() * 2 < before && !args.force {
                 return Err(Failure::Usage(anyhow!(
                     "the file has {} assignments where limit {name} has {}: this would take more than half of them \
@@ -113,25 +111,22 @@ pub(super) fn import(args: &Import) -> Exit {
                 }
             };
             let replaced = scripts::replace_assigned(&mut connection, &name, &held, &wanted, progress).await;
-            let Some(change) = undecided(replaced)? else { continue };
+            let Some(change) = replaced? else { continue };
             let seconds = began.elapsed().as_secs_f64();
-            if args.json {
-                let answer = json!({
-                    "limit": name.as_str(), "assigned": wanted.len(), "before": before, "seconds": seconds,
-                    "in_force_from": utc(change.at),
-                });
-                print_line(&answer.to_string());
-            } else {
-                print_line(&format!(
-                    "{} keys of limit {name} are assigned, {} before, in {seconds:.1} s; in force from {}",
-                    grouped(wanted.len() as u64),
-                    grouped(before as u64),
-                    utc(change.at)
-                ));
-            }
+            let answer = json!({
+                "limit": name.as_str(), "assigned": wanted.len(), "before": before, "seconds": seconds,
+                "in_force_from": utc(change.at),
+            });
+            let text = format!(
+                "{} keys of limit {name} are assigned, {} before, in {seconds:.1} s; in force from {}",
+                grouped(wanted.len() as u64),
+                grouped(before as u64),
+                utc(change.at)
+            );
+            print_answer(args.json, &answer, &text);
             if let Some(old) = held.shape {
                 tokio::time::sleep(scripts::IDLE).await;
-                undecided(scripts::remove_arrangement(&mut connection, &name, &old).await)?;
+                scripts::remove_arrangement(&mut connection, &name, &old).await?;
             }
             return Ok(Exit::Done);
         }
@@ -140,14 +135,13 @@ pub(super) fn import(args: &Import) -> Exit {
 }
 
 pub(super) fn export(args: &Export) -> Exit {
-    run_as(false, async {
+    run_as(false, &args.connect, async {
         let name = parse(&args.limit, None)?;
-        let mut connection = connect(&args.connect)?;
-        check_schema(&mut connection).await?;
+        let mut connection = connect_checked(&args.connect).await?;
         published(&mut connection, &name).await?;
-        let held = undecided(scripts::all_assigned(&mut connection, &name).await)?;
+        let held = scripts::all_assigned(&mut connection, &name).await?;
         let mut out = BufWriter::new(std::io::stdout().lock());
-        let written = write_rows(&mut out, &effective(&held), args.json).and_then(|()| Ok(out.flush()?));
+        let written = write_rows(&mut out, effective(&held), args.json).and_then(|()| Ok(out.flush()?));
         match written {
             // The reader of a pipe may have enough.
             Ok(()) | Err(_) => Ok(Exit::Done),
@@ -156,12 +150,6 @@ pub(super) fn export(args: &Export) -> Exit {
 }
 
 /// The assignments that stay, or will.
-fn effective(held: &AllAssigned) -> BTreeMap<String, Assignment> {
-    let holds = |assignment: &Assignment| assignment.holds_at(held.now);
-    let keys = held.keys.iter();
-    keys.filter_map(|(key, one)| Some((key.clone(), one.assignment.filter(holds)?))).collect()
-}
-
-fn undecided<T>(answer: redis::RedisResult<T>) -> Result<T, Failure> {
-    answer.map_err(|error| Failure::Undecided(anyhow::Error::new(error).context("Redis")))
+fn effective(held: &AllAssigned) -> impl Iterator<Item = (&str, Assignment)> {
+    held.keys.iter().filter(|(_, one)| one.holds_at(held.now))
 }

@@ -3,14 +3,15 @@
 use anyhow::anyhow;
 use topup_wire::{
     connection::Connection,
-    limit::{Key, Limit, LimitName},
+    limit::{Key, LimitName},
     namespace::InNamespace,
+    reply::PublishedLimit,
     scripts,
 };
 
 use super::{
     args::Connect,
-    redis::{Failure, ask, check_schema, connect},
+    redis::{Failure, ask, connect_checked},
 };
 
 /// The least likeness (0 to 1) at which a published limit is suggested for an unknown one.
@@ -23,10 +24,9 @@ pub(super) async fn open_limit(
     server: &Connect,
     name: &str,
     key: Option<&str>,
-) -> Result<(Connection, Limit), Failure> {
+) -> Result<(Connection, PublishedLimit), Failure> {
     let name = parse(name, key)?;
-    let mut connection = connect(server)?;
-    check_schema(&mut connection).await?;
+    let mut connection = connect_checked(server).await?;
     let limit = find(&mut connection, &name, key).await?;
     Ok((connection, limit))
 }
@@ -38,14 +38,18 @@ pub(super) fn parse(name: &str, key: Option<&str>) -> Result<LimitName, Failure>
 }
 
 /// The published limit `name`, if it may have a bucket of `key`. Without a key, all its buckets may be meant.
-async fn find(connection: &mut Connection, name: &LimitName, key: Option<&str>) -> Result<Limit, Failure> {
+async fn find(
+    connection: &mut Connection,
+    name: &LimitName,
+    key: Option<&str>,
+) -> Result<PublishedLimit, Failure> {
     let Some(published) = ask(scripts::read_limit(connection, name)).await? else {
         return Err(unknown(connection, name).await);
     };
     if key.is_some() && !published.limit.keyed {
         return Err(Failure::Usage(anyhow!("limit {name} has one bucket for all: leave --key out")));
     }
-    Ok(published.limit)
+    Ok(published)
 }
 
 /// The error for a limit that is not published. It names the most similar limit, and the published ones.

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     args::Connect,
     exit::Exit,
-    output::print_line,
+    output::print_answer,
     redis::{Failure, open, run_as, server},
     table::Table,
 };
@@ -26,18 +26,15 @@ pub(super) struct Limits {
 }
 
 pub(super) fn main(args: &Limits) -> Exit {
-    run_as(args.json, async {
+    run_as(args.json, &args.connect, async {
         let url = server(&args.connect)?;
         let connection = open(&url)?;
         let report = gather(url.to_string(), &connection, Pace::AT_ONCE).await;
         if let Some(problem) = report.problems.first().filter(|_| report.health == Health::Undecided) {
             return Err(Failure::Undecided(anyhow::anyhow!("{}: {}", problem.what, problem.action)));
         }
-        if args.json {
-            print_line(&json!({ "limits": report.limits }).to_string());
-        } else {
-            print_line(&table(&report.limits).render());
-        }
+        let text = table(&report.limits).render();
+        print_answer(args.json, &json!({ "limits": report.limits }), &text);
         Ok(Exit::Done)
     })
 }

@@ -9,6 +9,7 @@ mod command;
 mod completions;
 mod define;
 mod exit;
+mod explain;
 mod import;
 mod limit_name;
 mod limits;
@@ -78,7 +79,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Resume(args) => pause::resume(&args),
         Command::Assign(args) => assign::assign(&args),
         Command::Unassign(args) => assign::unassign(&args),
-        Command::Explain(args) => assign::explain(&args),
+        Command::Explain(args) => explain::main(&args),
         Command::Import(args) => import::import(&args),
         Command::Export(args) => import::export(&args),
         Command::Define(args) => define::define(&args),

@@ -7,14 +7,15 @@ use clap::Args;
 use serde_json::json;
 use topup_wire::{
     limit::Limit,
+    reply::PublishedLimit,
     scripts::{self, MOST_PAUSES, PauseReply},
 };
 
 use super::{
-    args::{Connect, parse_duration},
+    args::{Query, parse_duration},
     exit::Exit,
     limit_name::open_limit,
-    output::print_line,
+    output::print_answer,
     redis::{Failure, ask, run_as},
     table::printable,
 };
@@ -34,11 +35,8 @@ pub(super) struct Pause {
     /// The length of the pause, at most a day: 500ms, 30s, 10min
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     time: Duration,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connect: Connect,
+    query: Query,
 }
 
 #[derive(Debug, Args)]
@@ -56,17 +54,15 @@ pub(super) struct Resume {
     /// End the pauses of all keys, too
     #[arg(long, conflicts_with = "key")]
     all: bool,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    connect: Connect,
+    query: Query,
 }
 
 pub(super) fn pause(args: &Pause) -> Exit {
-    run_as(args.json, async {
+    run_as(args.query.json, &args.query.connect, async {
         let key = args.key.as_deref();
-        let (mut connection, limit) = open_limit(&args.connect, &args.limit, key).await?;
+        let (mut connection, PublishedLimit { limit, .. }) =
+            open_limit(&args.query.connect, &args.limit, key).await?;
         if args.time.is_zero() {
             return Err(Failure::Usage(anyhow!("a pause takes time: `topupd resume` ends one")));
         }
@@ -84,15 +80,16 @@ pub(super) fn pause(args: &Pause) -> Exit {
             }
             (false, _) => format!("{} is paused for {} already", named(&limit, key), length(left)),
         };
-        tell(args.json, &limit, key, left, changed, &text);
+        tell(args.query.json, &limit, key, left, changed, &text);
         Ok(Exit::Done)
     })
 }
 
 pub(super) fn resume(args: &Resume) -> Exit {
-    run_as(args.json, async {
+    run_as(args.query.json, &args.query.connect, async {
         let key = args.key.as_deref();
-        let (mut connection, limit) = open_limit(&args.connect, &args.limit, key).await?;
+        let (mut connection, PublishedLimit { limit, .. }) =
+            open_limit(&args.query.connect, &args.limit, key).await?;
         let reply = match args.all {
             true => ask(scripts::resume_all(&mut connection, &limit.name)).await?,
             false => ask(scripts::resume(&mut connection, &limit.name, key)).await?,
@@ -101,20 +98,16 @@ pub(super) fn resume(args: &Resume) -> Exit {
             true => format!("{} goes on", named(&limit, key)),
             false => format!("{} was not paused", named(&limit, key)),
         };
-        tell(args.json, &limit, key, Duration::ZERO, reply.changed, &text);
+        tell(args.query.json, &limit, key, Duration::ZERO, reply.changed, &text);
         Ok(Exit::Done)
     })
 }
 
 fn tell(json: bool, limit: &Limit, key: Option<&str>, left: Duration, changed: bool, text: &str) {
-    if json {
-        let left_ms = left.as_secs_f64() * 1e3;
-        let answer =
-            json!({ "limit": limit.name.as_str(), "key": key, "paused_ms": left_ms, "changed": changed });
-        print_line(&answer.to_string());
-    } else {
-        print_line(text);
-    }
+    let left_ms = left.as_secs_f64() * 1e3;
+    let answer =
+        json!({ "limit": limit.name.as_str(), "key": key, "paused_ms": left_ms, "changed": changed });
+    print_answer(json, &answer, text);
 }
 
 fn named(limit: &Limit, key: Option<&str>) -> String {

@@ -54,12 +54,12 @@ pub(super) fn main(args: &Plan) -> Exit {
         Ok(config) => config,
         Err(problems) => return refuse(&problems, args.json),
     };
-    run_as(args.json, async {
+    run_as(args.json, &args.connect, async {
         let mut report = PlanReport::of(&source.file, &config);
         let url = server(&args.connect)?;
         report.redis = url.to_string();
         let told = compare(&open(&url)?, args, &source, &config, &mut report).await;
-        let exit = match told {
+        let exit = match told.map_err(|failure| failure.of(&url)) {
             Ok(exit) => exit,
             Err(Failure::Undecided(error)) => {
                 report.undecided = Some(format!("{error:#}"));
@@ -98,7 +98,10 @@ async fn compare(
     report.changes = preview
         .effects
         .iter()
-        .map(|(name, effect)| ChangeRow::of(name, effect, preview.active.get(name).copied()))
+        .map(|(name, effect)| {
+            let (active, source) = (preview.active.get(name).copied(), preview.sources.get(name).cloned());
+            ChangeRow::of(name, effect, active, source)
+        })
         .collect();
     for note in &preview.notes {
         let list = if note.is_refusal() { &mut report.refused } else { &mut report.notes };

@@ -7,9 +7,12 @@ use topup_wire::limit::LimitName;
 
 use crate::{
     config::{Config, Problem},
-    publish::{Difference, Effect, supply},
+    publish::{Difference, Effect, PartChange, SourceChange, supply},
     text::{counted, grouped},
 };
+
+/// Most changed parts of a limit in the text. The JSON has all.
+const MOST_PARTS: usize = 20;
 
 /// The effects of a reload.
 #[derive(Debug, Default, Serialize)]
@@ -50,6 +53,10 @@ pub(super) struct ChangeRow {
     pub(super) effect: &'static str,
     /// The keys that differ, of an altered limit.
     pub(super) differences: Vec<Difference>,
+    /// Parts whose share changes, of a limit with fair shares.
+    pub(super) parts: Vec<PartChange>,
+    /// The source of assignments, if it changes.
+    pub(super) source: Option<SourceChange>,
     /// Buckets that a daemon tops up now; absent where only a scan would find them.
     pub(super) active: Option<u64>,
     /// The fate of its buckets; absent if it is the same as ever.
@@ -63,8 +70,13 @@ pub(super) struct ChangeRow {
 // === impl ChangeRow ===
 
 impl ChangeRow {
-    pub(super) fn of(name: &LimitName, effect: &Effect, active: Option<u64>) -> Self {
-        let differences = effect.differences();
+    pub(super) fn of(
+        name: &LimitName,
+        effect: &Effect,
+        active: Option<u64>,
+        source: Option<SourceChange>,
+    ) -> Self {
+        let (differences, parts) = (effect.differences(), effect.part_changes());
         let (word, text) = match effect {
             Effect::Added(limit) => {
                 let (key, value) = supply(limit);
@@ -74,21 +86,30 @@ impl ChangeRow {
             Effect::Released => ("released", "given up; it stays, since another config has it".to_owned()),
             Effect::Shared => ("shared", "shared with another config, which has the same terms".to_owned()),
             Effect::Repaired => ("repaired", "its record cannot be read, and is written anew".to_owned()),
+            Effect::Rewritten if source.is_some() => ("altered", "other assignments".to_owned()),
             Effect::Rewritten => ("rewritten", "written in another way; what applies now stays".to_owned()),
             Effect::Altered { .. } => {
-                let arrow =
-                    |it: &Difference| format!("{} {:?} -> {:?}", it.key, it.from, it.to).replace('"', "");
+                let arrow = |it: &Difference| match it.key {
+                    // Lines of their own tell each.
+                    "parts" => "other parts".to_owned(),
+                    key => format!("{key} {:?} -> {:?}", it.from, it.to).replace('"', ""),
+                };
                 ("altered", differences.iter().map(arrow).collect::<Vec<_>>().join(", "))
             }
         };
         let in_force_after_ms = effect.delay().as_millis() as u64;
         let limit = name.to_string();
-        Self { limit, effect: word, differences, active, buckets: effect.fate(), in_force_after_ms, text }
+        let buckets = effect.fate();
+        Self { limit, effect: word, differences, parts, source, active, buckets, in_force_after_ms, text }
     }
 
-    /// The limit and its change, and below it the effect on buckets.
+    /// The limit and its change, and below it its parts, its source, and the effect on buckets.
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("limit {}: {}", self.limit, self.text)];
+        lines.extend(self.parts.iter().take(MOST_PARTS).map(|part| format!("  {part}")));
+        let more = self.parts.len().saturating_sub(MOST_PARTS);
+        lines.extend((more > 0).then(|| format!("  and {}", counted(more, "more part"))));
+        lines.extend(self.source.as_ref().map(|source| format!("  {source}")));
         let buckets = self.buckets.map(|fate| match self.active {
             Some(1) => format!("buckets {fate}; 1 is active"),
             Some(active) => format!("buckets {fate}; {} are active", grouped(active)),

@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context, anyhow};
+use redis::RedisError;
 use tokio::time::timeout;
 use topup_wire::{
     connection::{Connection, connect_lazily},
@@ -28,46 +29,76 @@ pub(super) enum Failure {
     Usage(anyhow::Error),
     /// The config or the URL is wrong. The text is complete.
     Config(String),
-    /// Redis gave no answer.
+    /// Redis gave no answer, for this reason.
+    Redis(String),
+    /// Redis answers, but what the command needs is not there.
     Undecided(anyhow::Error),
 }
 
 /// Runs a command to its exit code. Prints a failure on standard error; with `json` on standard output, where the answer
 /// would be.
-pub(super) fn run_as(json: bool, command: impl Future<Output = Result<Exit, Failure>>) -> Exit {
+pub(super) fn run_as(
+    json: bool,
+    connect: &Connect,
+    command: impl Future<Output = Result<Exit, Failure>>,
+) -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(command),
         Err(error) => Err(Failure::Undecided(error.into())),
     };
-    result.unwrap_or_else(|failure| failure.print(json))
+    result.unwrap_or_else(|failure| match server(connect) {
+        Ok(url) => failure.of(&url).print(json),
+        Err(_) => failure.print(json),
+    })
 }
 
 // === impl Failure ===
 
 impl Failure {
+    /// The same, with the address of the Redis that gave no answer.
+    pub(super) fn of(self, url: &RedisUrl) -> Self {
+        match self {
+            Self::Redis(reason) => Self::Undecided(anyhow!("Redis {url}: {reason}")),
+            failure => failure,
+        }
+    }
+
     /// Prints the failure, and returns its exit code.
     pub(super) fn print(self, json: bool) -> Exit {
         let (exit, kind) = match &self {
             Self::Usage(_) => (Exit::Usage, "usage"),
             Self::Config(_) => (Exit::Config, "config"),
-            Self::Undecided(_) => (Exit::Undecided, "undecided"),
+            Self::Redis(_) | Self::Undecided(_) => (Exit::Undecided, "undecided"),
         };
         match self {
             Self::Usage(error) | Self::Undecided(error) if json => {
                 print_json_error(exit, kind, &format!("{error:#}"));
             }
-            Self::Config(problems) if json => print_json_error(exit, kind, &problems),
+            Self::Config(problems) | Self::Redis(problems) if json => print_json_error(exit, kind, &problems),
             Self::Usage(error) | Self::Undecided(error) => print_error(&error),
-            Self::Config(problems) => eprint_line(&problems),
+            Self::Config(problems) | Self::Redis(problems) => eprint_line(&problems),
         }
         exit
+    }
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error.to_string())
     }
 }
 
 /// A connection to the Redis of the command line, the environment, the service or the config.
 pub(super) fn connect(args: &Connect) -> Result<Connection, Failure> {
     open(&server(args)?)
+}
+
+/// The same, to a Redis whose schema this version knows.
+pub(super) async fn connect_checked(args: &Connect) -> Result<Connection, Failure> {
+    let mut connection = connect(args)?;
+    check_schema(&mut connection).await?;
+    Ok(connection)
 }
 
 /// A connection to the Redis at `url`, for the keys of its namespace.
@@ -123,9 +154,9 @@ pub(super) async fn check_schema(connection: &mut Connection) -> Result<(), Fail
 pub(super) async fn ask<T>(request: impl Future<Output = redis::RedisResult<T>>) -> Result<T, Failure> {
     match timeout(REQUEST_TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(Failure::Undecided(anyhow::Error::new(error).context("Redis"))),
-        Err(_) => Err(Failure::Undecided(anyhow!(
-            "Redis did not answer within {REQUEST_TIMEOUT:?}: check its URL and that it runs"
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Failure::Redis(format!(
+            "no answer within {REQUEST_TIMEOUT:?}: check that it runs, and is not held up"
         ))),
     }
 }

@@ -1,7 +1,7 @@
 //! `topupd reload`: has the daemons of this host read their config again, and tells what came of it.
 //!
-//! A daemon's id names its host and process, and its heartbeat counts reloads. HUP goes to the process, and the answer comes
-//! by the heartbeat: under systemd or not.
+//! A daemon's id names its host and process, and its heartbeat counts reloads. HUP goes to the process, and the answer
+//! comes by the heartbeat: under systemd or not.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -53,7 +53,7 @@ struct Outcome {
 }
 
 pub(super) fn main(args: &Reload) -> Exit {
-    run_as(args.json, async {
+    run_as(args.json, &args.connect, async {
         let mut connection = connect(&args.connect)?;
         let daemons = daemons_here(&mut connection, args).await?;
         for daemon in &daemons {

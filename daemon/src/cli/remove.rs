@@ -8,7 +8,7 @@ use super::{
     args::Remove,
     exit::Exit,
     limit_name::unknown,
-    output::print_line,
+    output::print_answer,
     redis::{Failure, ask, connect, run_as},
 };
 use crate::{
@@ -17,14 +17,12 @@ use crate::{
 };
 
 pub(super) fn main(args: &Remove) -> Exit {
-    run_as(args.json, async {
+    run_as(args.query.json, &args.query.connect, async {
         let name = &args.limit;
-        let connection = connect(&args.connect)?;
+        let connection = connect(&args.query.connect)?;
         ask(scripts::generation(&mut connection.clone())).await?;
         // A limit may have a million buckets: no timeout.
-        let removal = remove_by_hand(&connection, name, args.force).await;
-        let removal =
-            removal.map_err(|error| Failure::Undecided(anyhow::Error::new(error).context("Redis")))?;
+        let removal = remove_by_hand(&connection, name, args.force).await?;
         let (text, removed, from) = match removal {
             Removal::Removed(from) if from.is_empty() => {
                 (format!("removed limit {name}, which no config held, with all its buckets"), true, from)
@@ -56,13 +54,9 @@ pub(super) fn main(args: &Remove) -> Exit {
             }
             Removal::Unknown => return Err(unknown(&mut connection.clone(), name).await),
         };
-        if args.json {
-            let configs: Vec<&str> = from.iter().map(Owner::as_str).collect();
-            let answer = json!({ "limit": name.as_str(), "removed": removed, "claims_ended": configs });
-            print_line(&answer.to_string());
-        } else {
-            print_line(&text);
-        }
+        let configs: Vec<&str> = from.iter().map(Owner::as_str).collect();
+        let answer = json!({ "limit": name.as_str(), "removed": removed, "claims_ended": configs });
+        print_answer(args.query.json, &answer, &text);
         Ok(Exit::Done)
     })
 }

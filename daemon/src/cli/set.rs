@@ -11,7 +11,7 @@ use super::{
     args::Bucket,
     bucket::BucketLocation,
     exit::Exit,
-    output::print_line,
+    output::print_answer,
     redis::{Failure, run_as},
 };
 
@@ -42,11 +42,11 @@ pub(super) struct Drain {
 }
 
 pub(super) fn set(args: &Set) -> Exit {
-    run_as(args.bucket.json, to(&args.bucket, args.tokens))
+    run_as(args.bucket.query.json, &args.bucket.query.connect, to(&args.bucket, args.tokens))
 }
 
 pub(super) fn drain(args: &Drain) -> Exit {
-    run_as(args.bucket.json, to(&args.bucket, 0))
+    run_as(args.bucket.query.json, &args.bucket.query.connect, to(&args.bucket, 0))
 }
 
 /// Brings the bucket to `wanted` tokens. Traffic beside it goes on, and moves them from there.
@@ -55,10 +55,11 @@ async fn to(bucket: &Bucket, wanted: u64) -> Result<Exit, Failure> {
     if location.mode() == Mode::Off {
         return Err(Failure::Usage(anyhow!("limit {} is off: its buckets hold nothing", bucket.limit)));
     }
+    location.has_bucket()?;
     let before = location.settle(Operation::Peek(1)).await?;
     if wanted > before.capacity {
         return Err(Failure::Usage(anyhow!(
-            "limit {} holds at most {} tokens: name no more than that",
+            "the bucket of limit {} holds at most {} tokens: name no more than that",
             bucket.limit,
             before.capacity
         )));
@@ -77,14 +78,11 @@ async fn to(bucket: &Bucket, wanted: u64) -> Result<Exit, Failure> {
             break;
         }
     }
-    if bucket.json {
-        let answer = json!({
-            "limit": bucket.limit, "key": bucket.key, "before": before.tokens, "remaining": now.tokens,
-            "capacity": now.capacity,
-        });
-        print_line(&answer.to_string());
-    } else {
-        print_line(&format!("{} of {} left, {} before", now.tokens, now.capacity, before.tokens));
-    }
+    let answer = json!({
+        "limit": bucket.limit, "key": bucket.key, "before": before.tokens, "remaining": now.tokens,
+        "capacity": now.capacity,
+    });
+    let text = format!("{} of {} left, {} before", now.tokens, now.capacity, before.tokens);
+    print_answer(bucket.query.json, &answer, &text);
     Ok(Exit::Done)
 }

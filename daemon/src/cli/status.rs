@@ -10,11 +10,11 @@ use super::{
 use crate::report::{Health, Pace, gather};
 
 pub(super) fn main(args: &Status) -> Exit {
-    run_as(args.json, async {
-        let url = server(&args.connect)?;
+    run_as(args.query.json, &args.query.connect, async {
+        let url = server(&args.query.connect)?;
         let connection = open(&url)?;
         let report = gather(url.to_string(), &connection, Pace::AT_ONCE).await;
-        if args.json {
+        if args.query.json {
             let text = serde_json::to_string_pretty(&report);
             print_line(&text.map_err(|error| Failure::Undecided(error.into()))?);
         } else {

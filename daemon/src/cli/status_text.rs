@@ -47,34 +47,26 @@ pub(super) fn render(report: &StatusReport) -> String {
     }
     lines.push(String::new());
     lines.push(limits(&report.limits));
-    if !report.pauses.is_empty() {
-        lines.push(String::new());
-        lines.extend(report.pauses.iter().map(pause));
-    }
-    if !report.sources.is_empty() {
-        lines.push(String::new());
-        lines.extend(report.sources.iter().map(source));
-    }
-    let held: Vec<String> = report.limits.iter().filter_map(permits).collect();
-    if !held.is_empty() {
-        lines.push(String::new());
-        lines.extend(held);
-    }
-    let defined: Vec<String> = report.limits.iter().filter_map(definition).collect();
+    let rows = &report.limits;
+    let mut defined: Vec<String> = rows.iter().filter_map(definition).collect();
+    let more = defined.len().saturating_sub(MOST_DEFINED) + report.limits_not_shown;
     if !defined.is_empty() {
-        lines.push(String::new());
-        lines.extend(defined.iter().take(MOST_DEFINED).cloned());
-        let more = defined.len().saturating_sub(MOST_DEFINED) + report.limits_not_shown;
-        lines.extend((more > 0).then(|| format!("and {} defined by code", counted(more, "more limit"))));
+        defined.truncate(MOST_DEFINED);
+        defined.extend((more > 0).then(|| format!("and {} defined by code", counted(more, "more limit"))));
     }
-    let findings: Vec<String> = report.limits.iter().filter_map(orphan).collect();
-    if !findings.is_empty() {
-        lines.push(String::new());
-        lines.extend(findings);
+    for section in [
+        report.pauses.iter().map(pause).collect(),
+        report.sources.iter().map(source).collect(),
+        rows.iter().filter_map(permits).collect(),
+        defined,
+        rows.iter().filter_map(orphan).collect(),
+    ] {
+        lines.extend((!section.is_empty()).then(String::new));
+        lines.extend(section);
     }
-    lines.extend(report.limits.iter().flat_map(trial));
-    lines.extend(report.limits.iter().flat_map(parts));
-    lines.extend(report.limits.iter().flat_map(most_denied));
+    lines.extend(rows.iter().flat_map(trial));
+    lines.extend(rows.iter().flat_map(parts));
+    lines.extend(rows.iter().flat_map(most_denied));
     lines.join("\n")
 }
 
@@ -121,7 +113,7 @@ fn pause(row: &PauseRow) -> String {
 fn parts(row: &LimitRow) -> Vec<String> {
     let Some(parts) = row.parts.as_ref().filter(|parts| !parts.is_empty()) else { return Vec::new() };
     let mut table = Table::new(&["part"], &["weight", "capacity", "tokens", "lent"]);
-    for PartRow { part, weight, capacity, tokens, lent } in parts {
+    for PartRow { part, weight, capacity, tokens, lent, .. } in parts {
         let figures = [weight, capacity, tokens, lent].map(ToString::to_string);
         table.row([printable(part)].into_iter().chain(figures));
     }
@@ -153,7 +145,9 @@ fn permits(row: &LimitRow) -> Option<String> {
 /// The line about a limit that code has defined.
 fn definition(row: &LimitRow) -> Option<String> {
     let owner = row.owners.first().map(|owner| owner.config.as_str()).unwrap_or_default();
-    row.defined_until.as_ref().map(|until| format!("{}: defined by code of {owner}, until {until}", row.name))
+    row.defined_until
+        .as_ref()
+        .map(|until| format!("{}: defined by code, owner {owner}, until {until}", row.name))
 }
 
 /// The line about a limit whose owner has no live daemon.

@@ -15,13 +15,13 @@ use super::{
 };
 
 pub(super) fn main(args: &Throttle) -> Exit {
-    run_as(args.json, async {
-        let Throttle { key, max_burst, count, period, quantity, json, connect: redis } = args;
+    run_as(args.query.json, &args.query.connect, async {
+        let Throttle { key, max_burst, count, period, quantity, query } = args;
         let usage = |error: anyhow::Error| Failure::Usage(error);
         let terms =
             Terms::new(*max_burst, *count, *period, *quantity).map_err(|error| usage(error.into()))?;
         let key = Key::new(key).map_err(|error| usage(error.into()))?.as_str();
-        let connection = &mut connect(redis)?;
+        let connection = &mut connect(&query.connect)?;
         // A user who may not ask for the module gets the script.
         let throttled = if ask(scripts::has_cell(connection)).await.unwrap_or(false) {
             ask(scripts::cell_throttle(connection, key, terms)).await?
@@ -29,7 +29,7 @@ pub(super) fn main(args: &Throttle) -> Exit {
             check_schema(connection).await?;
             ask(scripts::throttle(connection, key, terms)).await?
         };
-        print_line(&if *json { as_json(&throttled) } else { lines(&throttled) });
+        print_line(&if query.json { as_json(&throttled) } else { lines(&throttled) });
         Ok(if throttled.limited { Exit::Denied } else { Exit::Done })
     })
 }

@@ -51,7 +51,7 @@ impl Candidate {
 
 /// Reads `candidate` of a limit's `table`.
 pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm, own: &OwnTerms) -> Option<Located<Candidate>> {
-    let inner = table.table("candidate", keys::CANDIDATE)?;
+    let inner = table.table("candidate", keys::OTHER_TERMS)?;
     read_terms(&inner, "candidate", table.has("refill"), algorithm, own)
 }
 
@@ -121,5 +121,5 @@ fn read_windows(table: &RawTable<'_>, what: &str, own: Windows) -> Option<Window
         None => Rule::new(rule.tokens().get(), window).ok()?,
     };
     let windows = Windows::new(&[rule], own.aligned());
-    windows.map_err(|error| table.error(table.location(), error.to_string())).ok()
+    table.locate_value(table.location().clone(), windows).map(|windows| windows.value)
 }

@@ -1,15 +1,17 @@
 //! From a raw limit to a checked one: the rules between keys, and the defaults of absent keys.
 
-use std::{iter, time::Duration};
+use std::time::Duration;
 
-use topup_wire::limit::{Algorithm, GCRA_BOUNDS, Holds, LimitName, Percent, Rollout, Shards, TopKeys};
+use topup_wire::limit::{Algorithm, Holds, LimitName, Percent, Rollout, Shards, TopKeys};
 
 use super::{
+    check_algorithm::{check_algorithm, check_compare_percent, check_lease, check_refill},
+    check_parts::check_parts,
     diagnostics::Location,
-    limit::{LimitConfig, ScheduleEntry, SupplyConfig},
-    parts, plans,
+    limit::{LimitConfig, SupplyConfig},
+    plans,
     raw_limit::RawLimit,
-    raw_table::{Located, RawTable},
+    raw_table::{RawTable, value},
     warnings,
 };
 
@@ -34,7 +36,7 @@ pub(super) fn check(
     check_lease(&raw, table);
     check_compare_percent(&raw, table);
     check_max_debt(&raw, table);
-    parts::check(&raw, table);
+    check_parts(&raw, table);
     let top_keys = top_keys(&raw, table);
     plans::check_keys(&raw.plans, &raw.keys, table);
     let has_parts = value(raw.algorithm.as_ref()).is_some_and(Algorithm::has_parts);
@@ -91,10 +93,6 @@ pub(super) fn check(
     Some(limit)
 }
 
-fn value<T: Copy>(located: Option<&Located<T>>) -> Option<T> {
-    located.map(|located| located.value)
-}
-
 /// The keys that are told, as hashes or as they are.
 fn top_keys(raw: &RawLimit, table: &RawTable<'_>) -> TopKeys {
     if let Some(hashed) = raw.hash_top_keys.as_ref().filter(|hashed| hashed.value && !table.has("top_keys")) {
@@ -107,77 +105,6 @@ fn top_keys(raw: &RawLimit, table: &RawTable<'_>) -> TopKeys {
     value(raw.top_keys.as_ref()).unwrap_or_default().hashed(is_hashed)
 }
 
-fn check_refill(raw: &RawLimit, table: &RawTable<'_>) {
-    let Some(refill) = table.find("refill") else { return };
-    if table.has("rate") {
-        table.error(&refill, "a limit has rate or refill, never both: remove one of them");
-    }
-    if let Some(off) = raw.catch_up.as_ref().filter(|catch_up| !catch_up.value) {
-        table.error(&off.location, "a limit with refill has no rate to catch up with: remove catch_up");
-    }
-}
-
-fn check_algorithm(raw: &RawLimit, table: &RawTable<'_>) {
-    let is_scripted = |algorithm: &&Located<Algorithm>| algorithm.value.is_script_only();
-    let Some(Located { value: algorithm, location }) = raw.algorithm.as_ref().filter(is_scripted) else {
-        return;
-    };
-    if table.has("refill") {
-        let advice = "write algorithm = \"token-bucket\", or a rate for refill";
-        table.error(location, format!("the daemon does not fill buckets of {algorithm}: {advice}"));
-    }
-    if let Some(off) = raw.catch_up.as_ref().filter(|catch_up| !catch_up.value) {
-        let advice = "remove catch_up, or write algorithm = \"token-bucket\"";
-        table.error(&off.location, format!("{algorithm} credits at every take: {advice}"));
-    }
-    if *algorithm == Algorithm::Gcra {
-        check_gcra(raw, table);
-    }
-}
-
-/// GCRA keeps one instant in µs per bucket, so it bounds the rate and the time to fill.
-fn check_gcra(raw: &RawLimit, table: &RawTable<'_>) {
-    let (Some(capacity), Some(rate)) = (&raw.capacity, &raw.rate) else { return };
-    let scheduled = raw.schedule.iter().map(|entry| {
-        let ScheduleEntry { capacity: other_capacity, rate: other_rate, .. } = &entry.value;
-        (&entry.location, other_capacity.unwrap_or(capacity.value), other_rate.unwrap_or(rate.value))
-    });
-    for (location, capacity, rate) in
-        iter::once((&rate.location, capacity.value, rate.value)).chain(scheduled)
-    {
-        if !rate.pace().can_rest(capacity.get()) {
-            table.error(location, format!("{GCRA_BOUNDS}: write less, or algorithm = \"lazy-token-bucket\""));
-        }
-    }
-}
-
-fn check_lease(raw: &RawLimit, table: &RawTable<'_>) {
-    let Some(lease) = &raw.lease else { return };
-    check_token_bucket(
-        raw,
-        table,
-        &lease.location,
-        "only token buckets are leased: remove lease, or write algorithm = \"token-bucket\"",
-        "a limit with refill cannot be leased: remove lease, or write a rate for refill",
-    );
-    if let Some(capacity) = &raw.capacity
-        && let Err(error) = lease.value.check_size(capacity.value)
-    {
-        table.error(&lease.location, error.to_string());
-    }
-}
-
-fn check_compare_percent(raw: &RawLimit, table: &RawTable<'_>) {
-    let Some(percent) = &raw.compare_percent else { return };
-    check_token_bucket(
-        raw,
-        table,
-        &percent.location,
-        "only token buckets are compared with lazy ones: remove compare_percent, or write algorithm = \"token-bucket\"",
-        "a lazy bucket has no refill to be compared with: remove compare_percent, or write a rate for refill",
-    );
-}
-
 /// Time repays debt, so there has to be a rate that every take credits.
 fn check_max_debt(raw: &RawLimit, table: &RawTable<'_>) {
     let Some(debt) = raw.max_debt.as_ref().filter(|debt| debt.value > 0) else { return };
@@ -188,22 +115,6 @@ fn check_max_debt(raw: &RawLimit, table: &RawTable<'_>) {
     if raw.catch_up.as_ref().is_some_and(|catch_up| !catch_up.value) {
         let advice = "remove max_debt or catch_up";
         table.error(&debt.location, format!("without catch_up, takes repay no debt: {advice}"));
-    }
-}
-
-/// Reports a key that only a token bucket with a rate may have: one message for another algorithm, one for `refill`.
-fn check_token_bucket(
-    raw: &RawLimit,
-    table: &RawTable<'_>,
-    location: &Location,
-    other_algorithm: &str,
-    refill: &str,
-) {
-    if value(raw.algorithm.as_ref()).is_some_and(|algorithm| algorithm != Algorithm::TokenBucket) {
-        table.error(location, other_algorithm);
-    }
-    if table.has("refill") {
-        table.error(location, refill);
     }
 }
 

@@ -1,5 +1,14 @@
 //! A key of a config, with its kind and meaning.
 
+/// The name of a limit, or of a config.
+pub(super) const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
+/// The name of a plan.
+pub(super) const PLAN_NAME: &str = "^[A-Za-z0-9._-]{1,24}$";
+/// A rate, such as `10/min`.
+pub(super) const RATE: &str = r"^\s*[0-9_]*[0-9][0-9_]*\s*/\s*([0-9_]*[0-9][0-9_]*)?\s*(ms|s|m|min|h|d)\s*$";
+/// A length of time, such as `100ms`.
+pub(super) const TIME: &str = r"^\s*[0-9][0-9_]*\s*(ms|s|m|min|h|d)\s*$";
+
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConfigKey {

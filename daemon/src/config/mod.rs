@@ -9,7 +9,9 @@
 mod admin;
 mod advice;
 mod candidate;
+mod check_algorithm;
 mod check_limit;
+mod check_parts;
 mod config_key;
 mod diagnostics;
 mod effective;
@@ -17,6 +19,8 @@ mod files;
 mod instant;
 mod keys;
 mod limit;
+mod limit_keys;
+mod limit_tables;
 mod parse;
 mod parts;
 mod permits;

@@ -1,10 +1,9 @@
 //! Limits whose parts lend to each other: `share` and `parts`.
 
-use topup_wire::limit::{Algorithm, Capacity, MOST_WEIGHT, Parts, PartsError, Rate, check_weight};
+use topup_wire::limit::{Algorithm, MOST_WEIGHT, Parts, check_weight};
 
 use super::{
     config_key::{ConfigKey, Kind, key},
-    raw_limit::RawLimit,
     raw_table::{Located, RawTable},
 };
 
@@ -75,40 +74,5 @@ pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm) -> Option<Located
     table.require("parts", "");
     let location = table.find("parts")?;
     let weights = table.weights("parts", check_weight)?;
-    match Parts::new(weights) {
-        Ok(value) => Some(Located { value, location }),
-        Err(error) => {
-            table.error(&location, error.to_string());
-            None
-        }
-    }
-}
-
-/// Reports parts that do not fit the terms of the limit, or those of its schedule, and keys that go against them.
-pub(super) fn check(raw: &RawLimit, table: &RawTable<'_>) {
-    let Some(parts) = &raw.parts else { return };
-    if let Some(debt) = raw.max_debt.as_ref().filter(|debt| debt.value > 0) {
-        table.error(&debt.location, "a part borrows from the others, and has no debt: remove max_debt");
-    }
-    if let Some(unkeyed) = raw.keyed.as_ref().filter(|keyed| !keyed.value) {
-        table.error(
-            &unkeyed.location,
-            "parts are told by the keys of takes: remove keyed, or write keyed = true",
-        );
-    }
-    let (Some(capacity), Some(rate)) = (&raw.capacity, &raw.rate) else { return };
-    let fits = |capacity: Capacity, rate: Rate| -> Result<(), PartsError> {
-        parts.value.under(capacity, rate.pace()).map(drop)
-    };
-    if let Err(error) = fits(capacity.value, rate.value) {
-        table.error(&parts.location, error.to_string());
-        return;
-    }
-    for entry in &raw.schedule {
-        let (of, at) =
-            (entry.value.capacity.unwrap_or(capacity.value), entry.value.rate.unwrap_or(rate.value));
-        if let Err(error) = fits(of, at) {
-            table.error(&entry.location, error.to_string());
-        }
-    }
+    table.locate_value(location, Parts::new(weights))
 }

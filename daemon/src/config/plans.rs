@@ -14,7 +14,7 @@ pub type PlanConfig = (PlanName, Candidate);
 /// Reads `plan` of a limit's `table`.
 pub(super) fn read_plans(table: &RawTable<'_>, algorithm: Algorithm, own: &OwnTerms) -> Vec<PlanConfig> {
     let has_refill = table.has("refill");
-    let plans = table.children::<PlanName>("plan", keys::PLAN).into_iter();
+    let plans = table.children::<PlanName>("plan", keys::OTHER_TERMS).into_iter();
     let read = |(name, inner): (Option<PlanName>, RawTable<'_>)| {
         let terms = candidate::read_terms(&inner, "plan", has_refill, algorithm, own)?;
         Some((name?, terms.value))

@@ -2,7 +2,10 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use toml::{Spanned, de::DeValue};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 use super::{
     advice::path,
@@ -26,10 +29,7 @@ impl<'t> RawTable<'t> {
         N::Err: Display,
     {
         self.assert_kind(key, |kind| matches!(kind, Kind::Limits(_) | Kind::Plans(_)));
-        let Some((parent, value)) = self.entry(key) else { return Vec::new() };
-        let Some(entries) = value.as_table() else {
-            return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
-        };
+        let Some((parent, entries)) = self.entries_of(key) else { return Vec::new() };
         let mut children = Vec::new();
         for (name, value) in entries {
             let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
@@ -48,10 +48,7 @@ impl<'t> RawTable<'t> {
         known: &'static [ConfigKey],
     ) -> Vec<(String, Location, Result<&'t str, Self>)> {
         self.assert_kind(key, |kind| matches!(kind, Kind::Assigned(_)));
-        let Some((parent, value)) = self.entry(key) else { return Vec::new() };
-        let Some(entries) = value.as_table() else {
-            return self.wrong_type(&parent, value, "a table", &self.example(key)).unwrap_or_default();
-        };
+        let Some((parent, entries)) = self.entries_of(key) else { return Vec::new() };
         let open = |(name, value): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
             let name: &Spanned<std::borrow::Cow<'t, str>> = name;
             let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
@@ -74,10 +71,7 @@ impl<'t> RawTable<'t> {
         check: impl Fn(u64) -> Result<(), E>,
     ) -> Option<Vec<(String, u64)>> {
         self.assert_kind(key, |kind| matches!(kind, Kind::Weights(_)));
-        let (parent, value) = self.entry(key)?;
-        let Some(entries) = value.as_table() else {
-            return self.wrong_type(&parent, value, "a table", &self.example(key));
-        };
+        let (parent, entries) = self.entries_of(key)?;
         let weight = |(name, value): (&Spanned<std::borrow::Cow<'t, str>>, &'t Spanned<DeValue<'t>>)| {
             let location = Location { offset: name.span().start, key: path(&parent.key, name.get_ref()) };
             let whole = value.get_ref().as_integer();
@@ -96,6 +90,15 @@ impl<'t> RawTable<'t> {
         // Reads every one before it stops at a wrong one, so that all problems are reported.
         let weights: Vec<Option<(String, u64)>> = entries.iter().map(weight).collect();
         weights.into_iter().collect()
+    }
+
+    /// The entries of the table `key`, and where it stands.
+    fn entries_of(&self, key: &str) -> Option<(Location, &'t DeTable<'t>)> {
+        let (location, value) = self.entry(key)?;
+        match value.as_table() {
+            Some(entries) => Some((location, entries)),
+            None => self.wrong_type(&location, value, "a table", &self.example(key)),
+        }
     }
 
     /// The tables of the list `key`, in order.

@@ -156,9 +156,7 @@ fn read_penalty(table: &RawTable<'_>) -> Option<Located<Penalty>> {
     };
     let after = table.whole("after", |after| Penalty::new(after, any, any, 1, any).map(|_| after));
     let (after, within, block, factor, longest) = (after?.value, within?, block?, factor?, longest?);
-    let penalty = Penalty::new(after, within, block, factor, longest);
-    let value = penalty.map_err(|problem| table.error(table.location(), problem.to_string())).ok()?;
-    Some(Located { value, location: table.location().clone() })
+    table.locate_value(table.location().clone(), Penalty::new(after, within, block, factor, longest))
 }
 
 /// `cron` and `timezone` of a table.

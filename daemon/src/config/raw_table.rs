@@ -22,6 +22,11 @@ pub(super) struct Located<T> {
     pub(super) location: Location,
 }
 
+/// The value of a key, if it is there and right.
+pub(super) fn value<T: Copy>(located: Option<&Located<T>>) -> Option<T> {
+    located.map(|located| located.value)
+}
+
 /// A table with a fixed set of keys. Unknown keys are reported when it is opened.
 #[derive(Debug)]
 pub(super) struct RawTable<'t> {

@@ -82,13 +82,21 @@ impl fmt::Display for SourcePlace {
     }
 }
 
+// === impl SourceConfig ===
+
+impl SourceConfig {
+    /// The part of its text that decides which rows it has.
+    pub fn rows(&self) -> String {
+        match &self.place {
+            SourcePlace::File(path) => format!("{path} every "),
+            SourcePlace::Query { url, query } => format!("{url} by {query:?} every "),
+        }
+    }
+}
+
 /// All of its keys, for the log of a reload.
 impl fmt::Display for SourceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.place)?;
-        if let SourcePlace::Query { query, .. } = &self.place {
-            write!(f, " by {query:?}")?;
-        }
-        write!(f, " every {:?}, {} % dropped at most", self.every, self.max_drop.get())
+        write!(f, "{}{:?}, {} % dropped at most", self.rows(), self.every, self.max_drop.get())
     }
 }

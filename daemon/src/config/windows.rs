@@ -93,13 +93,7 @@ pub(super) fn read(table: &RawTable<'_>, algorithm: Algorithm) -> Option<Located
         }
     };
     let aligned = table.flag("aligned").is_some_and(|aligned| aligned.value);
-    match Windows::new(&rules, aligned) {
-        Ok(value) => Some(Located { value, location }),
-        Err(error) => {
-            table.error(&location, error.to_string());
-            None
-        }
-    }
+    table.locate_value(location, Windows::new(&rules, aligned))
 }
 
 /// `limit` and `window` of a table; `or` is advice for a missing limit.

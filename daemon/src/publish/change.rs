@@ -111,7 +111,7 @@ fn described(limit: &LimitConfig) -> [(&'static str, String); 23] {
         ("compare_percent", limit.compared.get().to_string()),
         ("top_keys", limit.top_keys.to_string()),
         ("plan", limit.plans.iter().map(plan).collect::<Vec<_>>().join("; ")),
-        ("keys", keys(limit)),
+        ("keys", keys(&limit.plans())),
         ("parts", parts(&limit.parts)),
         ("source", limit.source.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)),
         ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
@@ -136,12 +136,13 @@ pub(super) fn parts(parts: &Parts) -> String {
 }
 
 /// The assignments of a limit: as many as there are, and their hash.
-fn keys(limit: &LimitConfig) -> String {
-    if limit.keys.is_empty() {
+pub(super) fn keys(plans: &Plans) -> String {
+    let assigned: Vec<_> = plans.assigned().map(|(key, to)| (key.to_owned(), to)).collect();
+    if assigned.is_empty() {
         return "none".to_owned();
     }
-    let assigned = Plans::new([], limit.keys.iter().cloned()).to_string();
-    format!("{} assigned ({})", limit.keys.len(), Fingerprint::of(&assigned))
+    let number = assigned.len();
+    format!("{number} assigned ({})", Fingerprint::of(&Plans::new([], assigned).to_string()))
 }
 
 fn supply(supply: &SupplyConfig) -> (&'static str, String) {
@@ -154,7 +155,7 @@ fn supply(supply: &SupplyConfig) -> (&'static str, String) {
     }
 }
 
-fn penalty(penalty: Penalty) -> String {
+pub(super) fn penalty(penalty: Penalty) -> String {
     format!(
         "after {} in {:?}, {:?} to {:?}, {} times as long each",
         penalty.after(),

@@ -66,6 +66,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         schedule: schedule_of(limit.algorithm, limit.catch_up, effective.terms, &ahead, |terms| terms),
         top_keys: limit.top_keys,
         plans: limit.plans(),
+        plans_fill: 0,
         penalty: limit.penalty,
         holds: limit.holds,
         parts: limit.parts.clone(),
@@ -77,6 +78,7 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         compared: Percent::NONE,
         top_keys: TopKeys::NONE,
         plans: Plans::default(),
+        plans_fill: 0,
         penalty: None,
         holds: Holds::default(),
         parts: Parts::default(),
@@ -116,6 +118,8 @@ fn with_trials(config: &Config, limit: &LimitConfig, now: u64) -> Vec<DesiredLim
         lease: None,
         ..without_trials
     });
+    let fills = plans.iter().chain([&own]).map(Limit::fill_time).max().unwrap_or(0);
+    let own = Limit { plans_fill: if own.plans.is_empty() { 0 } else { fills }, ..own };
     let limits = [candidate, lazy].into_iter().flatten().chain(plans).chain([own]);
     limits.map(|limit| DesiredLimit { limit, since: effective.since }).collect()
 }

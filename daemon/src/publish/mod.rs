@@ -8,6 +8,7 @@ mod freeze;
 mod limits;
 mod note;
 mod ownership;
+mod parts_and_sources;
 mod preview;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub(crate) use limits::is_unreadable;
 pub use limits::{PublishOptions, PublishOutcome, publish};
 pub use note::{Note, instant};
 pub use ownership::{LoadedConfig, Plan, decide};
+pub use parts_and_sources::{PartChange, PartShare, SourceChange};
 pub use preview::{Effect, Preview, preview};
 pub(crate) use topup_wire::publishing::{MAX_CONCURRENT, migrate_all, settle_at_rest};
 pub use words::{Difference, supply};

@@ -22,6 +22,7 @@ use super::{
     limits::is_unreadable,
     note::Note,
     ownership::{LoadedConfig, decide},
+    parts_and_sources::{PartChange, SourceChange, part_changes, source_change},
 };
 use crate::config::Config;
 
@@ -60,6 +61,8 @@ pub struct Preview {
     pub notes: BTreeSet<Note>,
     /// Buckets that count now, of token buckets that change.
     pub active: BTreeMap<LimitName, u64>,
+    /// Sources of assignments that change.
+    pub sources: BTreeMap<LimitName, SourceChange>,
 }
 
 /// The effects that a reload of all daemons of `owner` with `config` would have. Writes nothing.
@@ -92,6 +95,11 @@ pub async fn preview(
             preview.active.insert(*name, active);
         }
     }
+    let told = scripts::source_statuses(&mut connection.clone()).await?;
+    let stays = |effect: &Effect| !matches!(effect, Effect::Removed(_) | Effect::Released);
+    let changed = preview.effects.iter().filter(|(_, effect)| stays(effect));
+    preview.sources =
+        changed.filter_map(|(name, _)| Some((*name, source_change(name, config, &told)?))).collect();
     Ok(preview)
 }
 
@@ -151,6 +159,18 @@ pub(super) fn compare(
     }
     preview.unchanged = unchanged.len();
     preview
+}
+
+// === impl Effect ===
+
+impl Effect {
+    /// The parts of fair shares whose share changes.
+    pub fn part_changes(&self) -> Vec<PartChange> {
+        match self {
+            Self::Altered { from, to } => part_changes(from, to),
+            _ => Vec::new(),
+        }
+    }
 }
 
 // === impl Preview ===

@@ -7,7 +7,11 @@ use topup_wire::{
     scripts::FREEZE,
 };
 
-use super::{change::parts, note::instant, preview::Effect};
+use super::{
+    change::{keys, parts, penalty},
+    note::instant,
+    preview::Effect,
+};
 
 /// A key of a limit, with its value before and after.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -59,7 +63,7 @@ fn fate(from: &Limit, to: &Limit) -> Option<&'static str> {
         return Some("whose key moves to another shard begin anew, and full");
     }
     if from.parts != to.parts && from.terms == to.terms {
-        return Some("keep their tokens, up to the new parts");
+        return Some("keep their tokens, up to the new parts; new parts begin empty");
     }
     if from.terms == to.terms {
         return None;
@@ -87,11 +91,12 @@ fn is_frozen_first(from: &Limit, to: &Limit) -> bool {
 }
 
 /// Every key of a published limit with its value.
-fn described(limit: &Limit) -> [(&'static str, String); 15] {
+fn described(limit: &Limit) -> [(&'static str, String); 22] {
     let schedule = limit.schedule.changes().map(|change| {
         format!("from {} rate {} capacity {}", instant(change.at), change.rate, change.capacity)
     });
     let lease = limit.lease.map(|lease| format!("{} for {:?}", lease.max(), lease.ttl()));
+    let plans: Vec<String> = limit.plans.names().map(|name| name.to_string()).collect();
     [
         supply(limit),
         ("capacity", limit.terms.capacity.to_string()),
@@ -105,6 +110,13 @@ fn described(limit: &Limit) -> [(&'static str, String); 15] {
         ("enforce_percent", limit.rollout.enforced.get().to_string()),
         ("on_outage", limit.on_outage.map_or("unset", |policy| policy.as_str()).to_owned()),
         ("compare_percent", limit.compared.get().to_string()),
+        ("candidate", if limit.candidate { "one" } else { "none" }.to_owned()),
+        ("top_keys", limit.top_keys.to_string()),
+        ("plan", if plans.is_empty() { "none".to_owned() } else { plans.join(" ") }),
+        ("keys", keys(&limit.plans)),
+        ("penalty", limit.penalty.map_or_else(|| "none".to_owned(), penalty)),
+        ("max_debt", limit.holds.max_debt().to_string()),
+        ("on_abandon", format!("{} after {:?}", limit.holds.on_abandon().as_str(), limit.holds.ttl())),
         ("parts", parts(&limit.parts)),
         ("tick", format!("{:?}", limit.tick)),
         ("schedule", schedule.collect::<Vec<_>>().join("; ")),

@@ -247,7 +247,7 @@ impl Engine {
         match read {
             Ok(PublishedShards { generation, changed: None, registered, mut limits, defined, shards }) => {
                 self.swept.send_replace(limits.clone());
-                // Whoever defines a limit by code publishes it again.
+                // A program publishes the limits that it defines.
                 limits.retain(|limit| !defined.contains(&limit.name));
                 self.healing.note_published(&registered, limits);
                 self.passes.replace(shards, self.tick);

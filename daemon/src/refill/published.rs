@@ -23,7 +23,7 @@ pub(super) struct PublishedShards {
     pub(super) registered: BTreeSet<LimitName>,
     /// The registered limits that this version can read.
     pub(super) limits: Vec<Limit>,
-    /// Those among them that code has defined.
+    /// The names of limits that code has defined.
     pub(super) defined: BTreeSet<LimitName>,
     pub(super) shards: Vec<Shard>,
 }

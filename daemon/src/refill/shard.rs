@@ -5,6 +5,7 @@ use std::sync::Arc;
 use topup_wire::{
     bucket::refill_period,
     connection::Address,
+    hash_slot::HASH_SLOTS,
     keyspace::ShardKeys,
     limit::{Limit, LimitName, Supply},
     namespace::Namespace,
@@ -79,16 +80,22 @@ impl Shard {
 
     /// The instant of the next pass, in µs of Redis `TIME`, after one from `began` to `now` with this `summary`. Without
     /// a due bucket, the next pass comes after the period, or after `idle` µs if the last one credited nothing and `idle`
-    /// is longer.
+    /// is longer. By ticks, `idle` counts only where no bucket does.
     pub(super) fn next_pass(&self, began: u64, now: u64, summary: PassSummary, idle: u64) -> u64 {
-        let wait = if summary.credited == 0 { self.period.max(idle) } else { self.period };
+        let is_idle = if self.by_tick { summary.next_due == u64::MAX } else { summary.credited == 0 };
+        let wait = if is_idle { self.period.max(idle) } else { self.period };
         if self.by_tick {
-            // The plan goes from tick to tick, so that a late pass does not delay the next one.
-            let planned = if self.next == 0 { began } else { self.next };
-            return if planned + wait + self.period > now { planned + wait } else { now };
+            return self.tick_after(began + wait - self.period);
         }
         let due = now.saturating_add(summary.next_due).max(began + self.period / PASSES_PER_PERIOD);
         due.min(began + wait).min(now + LONGEST_WAIT.max(idle))
+    }
+
+    /// The first tick of this shard after `instant`. Each shard has ticks of its own, by its hash slot. This spreads the
+    /// passes of many shards over a tick, also after an outage. A late pass does not delay the next one.
+    fn tick_after(&self, instant: u64) -> u64 {
+        let phase = self.period * u64::from(self.keys.hash_slot.number()) / u64::from(HASH_SLOTS);
+        instant + self.period - (instant + self.period - phase) % self.period
     }
 }
 
@@ -131,11 +138,52 @@ mod tests {
 
     #[test]
     fn missed_ticks_are_not_made_up_one_by_one() {
-        let mut shard = shard("[limit.api]\ncapacity = 100\nrate = \"1000/s\"\ncatch_up = false\n");
-        shard.next = 1_000_000;
-        let summary = PassSummary { credited: 1, next_due: 1_000 };
-        assert_eq!(shard.next_pass(1_010_000, 1_011_000, summary, 0), 1_100_000);
-        assert_eq!(shard.next_pass(5_010_000, 5_011_000, summary, 0), 5_011_000);
+        const TICK: u64 = 100_000;
+        let shard = shard("[limit.api]\ncapacity = 100\nrate = \"1000/s\"\ncatch_up = false\n");
+        let credited = PassSummary { credited: 1, next_due: 1_000 };
+        let tick = shard.tick_after(1_000_000);
+        assert!((1_000_001..=1_000_000 + TICK).contains(&tick));
+        // In time, late by most of a tick, and late by many ticks.
+        assert_eq!(shard.next_pass(tick, tick + 500, credited, 0), tick + TICK);
+        assert_eq!(shard.next_pass(tick + 99_000, tick + 120_000, credited, 0), tick + TICK);
+        assert_eq!(shard.next_pass(tick + 40 * TICK + 7, tick + 41 * TICK, credited, 0), tick + 41 * TICK);
+        // Another daemon has credited its buckets just before. It may not be there at the next tick.
+        let others = PassSummary { credited: 0, next_due: 1_000 };
+        assert_eq!(shard.next_pass(tick, tick + 500, others, 8 * TICK), tick + TICK);
+        let empty = PassSummary { credited: 0, next_due: u64::MAX };
+        assert_eq!(shard.next_pass(tick, tick + 500, empty, 8 * TICK), tick + 8 * TICK);
+    }
+
+    /// All shards are due at once after a start and after an outage.
+    #[test]
+    fn passes_of_many_shards_spread_over_a_tick() {
+        const TICK: u64 = 4_000_000;
+        const TURN: u64 = 25_000;
+        let limits: String = (0..1_000)
+            .map(|i| {
+                format!(
+                    "[limit.limit-{i}]\nkeyed = true\ncapacity = 9\nrate = \"1000/s\"\ncatch_up = false\n"
+                )
+            })
+            .collect();
+        let config = Config::parse(&format!("[daemon]\ntick = \"4s\"\n{limits}"), "config.toml").unwrap();
+        let desired = desired_limits(&config, 1, |_| true);
+        let mut shards: Vec<Shard> =
+            desired.iter().flat_map(|one| Shard::of(Namespace::default(), &one.limit)).collect();
+        assert_eq!(shards.len(), 8_000);
+        let credited = PassSummary { credited: 1, next_due: 1_000 };
+        for start in [1_000_000_000, 1_060_000_007] {
+            for shard in &mut shards {
+                shard.next = shard.next_pass(start, start + 1_000_000, credited, 0);
+            }
+            let mut turns = [0; (TICK / TURN) as usize];
+            for shard in &shards {
+                assert!((start + 1..=start + TICK).contains(&shard.next));
+                turns[((shard.next - start - 1) / TURN) as usize] += 1;
+            }
+            let most = turns.into_iter().max().unwrap();
+            assert!(most < 2 * shards.len() as u64 / (TICK / TURN), "{most} passes in one turn");
+        }
     }
 
     #[test]

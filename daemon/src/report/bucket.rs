@@ -2,65 +2,50 @@
 
 use std::time::Duration;
 
-use redis::RedisError;
 use topup_wire::{
     bucket::Operation,
     connection::Connection,
     keyspace::{ShardKeys, shard_of},
-    limit::{Key, KeyError, Limit, LimitName, Mode, NameError},
+    limit::{Key, Limit, LimitName, Mode, Target},
     namespace::InNamespace,
-    reply::{Settled, Verdict},
-    schema::NewerSchema,
+    reply::{PublishedLimit, Settled, Verdict},
     scripts,
 };
+
+use super::{bucket_error::BucketError, key_plan::KeyPlan};
 
 /// The limit record, shard and key of a bucket.
 pub(crate) struct BucketLocation {
     pub(crate) connection: Connection,
+    /// The limit, and not a plan of it.
     pub(crate) limit: Limit,
     /// The limit's mode for this key.
     pub(crate) mode: Mode,
-    keys: ShardKeys,
+    plan: KeyPlan,
     /// The key; empty for an unkeyed limit.
     member: String,
-}
-
-/// The reason why nothing is known of a bucket.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BucketError {
-    #[error(transparent)]
-    Name(#[from] NameError),
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error("limit {0} is keyed")]
-    NeedsKey(LimitName),
-    #[error("limit {0} has one bucket for all")]
-    HasNoKeys(LimitName),
-    #[error("limit {0} has permits in place of tokens: workers acquire and release them")]
-    HasPermits(LimitName),
-    #[error("no limit {0} is published")]
-    Unpublished(LimitName),
-    #[error("limit {0} has changed just now: try again")]
-    Changed(LimitName),
-    #[error("limit {0} holds at most {1} tokens: take no more than that")]
-    ExceedsCapacity(LimitName, u64),
-    #[error("{0}")]
-    NewerSchema(NewerSchema),
-    #[error("Redis: {0}")]
-    Redis(#[from] RedisError),
 }
 
 /// The published limit `name`.
 ///
 /// # Errors
 /// If there is none, or if Redis does not tell.
-pub(crate) async fn find_limit(connection: &mut Connection, name: &str) -> Result<Limit, BucketError> {
+pub(crate) async fn find_limit(
+    connection: &mut Connection,
+    name: &str,
+) -> Result<PublishedLimit, BucketError> {
     let name: LimitName = name.parse()?;
     if let Some(newer) = scripts::newer_schema(connection).await? {
         return Err(BucketError::NewerSchema(newer));
     }
     let published = scripts::read_limit(connection, &name).await?;
-    Ok(published.ok_or(BucketError::Unpublished(name))?.limit)
+    published.ok_or(BucketError::Unpublished(name))
+}
+
+/// Time until a denied take would be allowed. `None` for an allowed one, and for a key that is denied for good.
+pub(crate) fn retry_after(settled: &Settled) -> Option<Duration> {
+    let is_denied = settled.verdict != Verdict::Allowed && settled.wait < u64::MAX;
+    is_denied.then(|| Duration::from_micros(settled.wait))
 }
 
 // === impl BucketLocation ===
@@ -77,24 +62,59 @@ impl BucketLocation {
     ) -> Result<Self, BucketError> {
         key.map(Key::new).transpose()?;
         let limit = find_limit(&mut connection, limit).await?;
-        Self::of(connection, limit, key)
+        Self::of(connection, limit, key).await
     }
 
-    /// The bucket of the published `limit`, or of its `key`.
+    /// The bucket of the published limit, or of its `key`: that of the key's plan, if it has one.
     ///
     /// # Errors
-    /// If there can be no such bucket.
-    pub(crate) fn of(connection: Connection, limit: Limit, key: Option<&str>) -> Result<Self, BucketError> {
-        let name = limit.name;
-        let (member, shard) = match (key, limit.keyed) {
-            (Some(key), true) => (key, shard_of(key, limit.shards)),
-            (None, false) => ("", 0),
-            (None, true) => return Err(BucketError::NeedsKey(name)),
-            (Some(_), false) => return Err(BucketError::HasNoKeys(name)),
+    /// If there can be no such bucket, or if Redis does not tell.
+    pub(crate) async fn of(
+        mut connection: Connection,
+        published: PublishedLimit,
+        key: Option<&str>,
+    ) -> Result<Self, BucketError> {
+        let limit = &published.limit;
+        let plan = match (key, limit.keyed) {
+            (None, true) => return Err(BucketError::NeedsKey(limit.name)),
+            (Some(_), false) => return Err(BucketError::HasNoKeys(limit.name)),
+            (Some(key), true) if !limit.algorithm.has_permits() => {
+                KeyPlan::find(&mut connection, &published, key).await?
+            }
+            _ => KeyPlan::Bucket { terms: Box::new(limit.clone()), target: None },
         };
-        let (mode, keys) =
-            (limit.rollout.mode_for(key), ShardKeys::new(connection.namespace(), &name, shard));
-        Ok(Self { connection, mode, keys, member: member.to_owned(), limit })
+        let (mode, member) = (limit.rollout.mode_for(key), key.unwrap_or_default().to_owned());
+        Ok(Self { connection, mode, plan, member, limit: published.limit })
+    }
+
+    /// The key, of a keyed limit.
+    pub(crate) fn key(&self) -> Option<&str> {
+        Some(self.member.as_str()).filter(|_| self.limit.keyed)
+    }
+
+    /// The target of the key, unless it has the terms of the limit itself.
+    pub(crate) fn target(&self) -> Option<Target> {
+        match &self.plan {
+            KeyPlan::Bucket { target, .. } => *target,
+            KeyPlan::Exempt => Some(Target::Exempt),
+            KeyPlan::Denied { .. } => Some(Target::Deny),
+        }
+    }
+
+    /// The limit whose terms the bucket has, and the keys of its shard.
+    ///
+    /// # Errors
+    /// If the key has no bucket.
+    pub(crate) fn terms(&self) -> Result<(&Limit, ShardKeys), BucketError> {
+        let word = match &self.plan {
+            KeyPlan::Bucket { terms, .. } => {
+                let shard = if terms.keyed { shard_of(&self.member, terms.shards) } else { 0 };
+                return Ok((terms, ShardKeys::new(self.connection.namespace(), &terms.name, shard)));
+            }
+            KeyPlan::Exempt => "exempt",
+            KeyPlan::Denied { .. } => "deny",
+        };
+        Err(BucketError::HasNoBucket(self.limit.name, word))
     }
 
     /// Carries out `operation`. A limit that is off asks Redis for a reset only, as a worker does.
@@ -108,27 +128,34 @@ impl BucketLocation {
         if operation == Operation::Reset {
             return self.put_in(None).await;
         }
-        if self.mode == Mode::Off {
-            return Ok(Settled::free(self.limit.terms.capacity, operation));
+        let free = Settled::free(self.limit.terms.capacity, operation);
+        match &self.plan {
+            _ if self.mode == Mode::Off => return Ok(free),
+            KeyPlan::Exempt => return Ok(free),
+            KeyPlan::Denied { left } => {
+                let wait = left.unwrap_or(u64::MAX);
+                return Ok(Settled { verdict: Verdict::Denied, tokens: 0, granted: 0, wait, ..free });
+            }
+            KeyPlan::Bucket { .. } => {}
         }
-        let (mut connection, algorithm) = (self.connection.clone(), self.limit.algorithm);
+        let ((limit, keys), mut connection) = (self.terms()?, self.connection.clone());
         let settle =
-            scripts::settle(&mut connection, algorithm, &self.keys, &self.member, operation, false, 0);
+            scripts::settle(&mut connection, limit.algorithm, &keys, &self.member, operation, false, 0);
         self.checked(settle.await?)
     }
 
     /// Puts tokens into the bucket, or fills it.
     ///
     /// # Errors
-    /// If Redis does not answer.
+    /// If the key has no bucket, or if Redis does not answer.
     pub(crate) async fn put_in(&self, tokens: Option<u64>) -> Result<Settled, BucketError> {
         if self.limit.algorithm.has_permits() {
             return Err(BucketError::HasPermits(self.limit.name));
         }
-        let (mut connection, algorithm) = (self.connection.clone(), self.limit.algorithm);
-        let in_hand_for = self.limit.in_hand_for();
+        let ((limit, keys), mut connection) = (self.terms()?, self.connection.clone());
+        let in_hand_for = limit.in_hand_for();
         let request = scripts::PutIn { tokens, spare: 0, full_at: None, in_hand_for };
-        let put_in = scripts::put_in(&mut connection, algorithm, &self.keys, &self.member, request);
+        let put_in = scripts::put_in(&mut connection, limit.algorithm, &keys, &self.member, request);
         self.checked(put_in.await?)
     }
 

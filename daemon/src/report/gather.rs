@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{
     future::{BoxFuture, FutureExt},
-    stream::{self, StreamExt, TryStreamExt},
+    stream::{self, StreamExt},
 };
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
@@ -40,7 +40,7 @@ pub(crate) struct Pace {
     /// The longest time for all questions.
     budget: Duration,
     /// Limits that are asked about side by side.
-    limits: usize,
+    pub(super) limits: usize,
 }
 
 // === impl Pace ===
@@ -179,7 +179,10 @@ async fn limits(reading: &Mutex<Reading>, connection: &Connection, pace: Pace) -
 }
 
 /// The limits of a report, and the number of those that it leaves out: code may have defined thousands.
-fn shown(published: BTreeMap<LimitName, Shards>, defined: &BTreeSet<LimitName>) -> (Vec<LimitName>, usize) {
+pub(super) fn shown(
+    published: BTreeMap<LimitName, Shards>,
+    defined: &BTreeSet<LimitName>,
+) -> (Vec<LimitName>, usize) {
     let names = published.into_keys().filter(|name| !name.is_trial());
     let (mut by_code, mut names): (Vec<LimitName>, Vec<LimitName>) =
         names.partition(|name| defined.contains(name));
@@ -187,26 +190,6 @@ fn shown(published: BTreeMap<LimitName, Shards>, defined: &BTreeSet<LimitName>) 
     by_code.truncate(MOST_DEFINED);
     names.append(&mut by_code);
     (names, left_out)
-}
-
-/// Allowed and denied takes of each limit per second, and nothing else: for a look that is taken again and again.
-///
-/// # Errors
-/// Errors of Redis.
-pub(crate) async fn rates(connection: &Connection) -> RedisResult<Vec<(LimitName, [f64; 2])>> {
-    let mut asked = connection.clone();
-    if scripts::newer_schema(&mut asked).await?.is_some() {
-        return Ok(Vec::new());
-    }
-    let now = scripts::now(&mut asked).await?;
-    let published = scripts::published_limits(&mut asked).await?;
-    let (names, _) = shown(published, &scripts::defined_limits(&mut asked).await.unwrap_or_default());
-    let rates = names.into_iter().map(|name| {
-        let mut connection = connection.clone();
-        async move { Ok((name, scripts::counts(&mut connection, &name).await?.1.per_second(now))) }.boxed()
-    });
-    let rates: Vec<BoxFuture<'_, RedisResult<_>>> = rates.collect();
-    stream::iter(rates).buffer_unordered(Pace::GENTLE.limits).try_collect().await
 }
 
 /// Adds the row of one limit, or the problem with it.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use redis::RedisResult;
 use topup_wire::{
     bucket::Operation,
     connection::Connection,
     counts::{Count, Counts},
     keyspace::ShardKeys,
-    limit::{Limit, LimitName, Mode, Supply, TopKeys},
+    limit::{Limit, LimitName, Mode, OnAbandon, Supply, TopKeys},
     namespace::InNamespace,
     reply::Verdict,
     scripts::{self, PartState, PermitCounts},
@@ -26,14 +26,15 @@ pub(super) async fn row(
     name: &LimitName,
     now: u64,
 ) -> RedisResult<Option<LimitRow>> {
-    let connection = &mut connection;
-    let Some(published) = scripts::read_limit(connection, name).await? else { return Ok(None) };
-    let limit = &published.limit;
-    let [mut of_bucket, mut of_counts, mut of_candidate, mut of_keys] = [0; 4].map(|_| connection.clone());
-    let permits = permits(connection, limit, now).await;
-    let parts = parts(connection, limit).await;
-    let (active, tokens, top_denied, counts, candidate) = tokio::join!(
+    let Some(published) = scripts::read_limit(&mut connection, name).await? else { return Ok(None) };
+    let (connection, limit) = (&connection, &published.limit);
+    let [mut of_parts, mut of_bucket, mut of_counts, mut of_candidate, mut of_keys] =
+        [0; 5].map(|_| connection.clone());
+    let (active, permits, open_holds, parts, tokens, top_denied, counts, candidate) = tokio::join!(
         active(connection, limit),
+        permits(connection, limit, now),
+        open_holds(connection, limit, now),
+        parts(&mut of_parts, limit),
         tokens(&mut of_bucket, limit),
         top_denied(&mut of_keys, limit),
         async { scripts::counts(&mut of_counts, &limit.name).await.ok() },
@@ -60,6 +61,7 @@ pub(super) async fn row(
         active: active.or(permits.map(|permits| permits.keys)),
         held: permits.map(|permits| permits.held),
         waiting: permits.map(|permits| permits.waiting),
+        open_holds,
         parts,
         mode: limit.rollout.mode.as_str(),
         enforce_percent: limit.rollout.enforced.get(),
@@ -75,35 +77,49 @@ pub(super) async fn row(
     }))
 }
 
-/// The number of counting buckets of all shards.
+/// The answers to `ask` of all shards; `None` if one is missing.
+async fn of_shards<T, F: Future<Output = RedisResult<T>>>(
+    connection: &Connection,
+    limit: &Limit,
+    ask: impl Fn(Connection, ShardKeys) -> F,
+) -> Option<Vec<T>> {
+    let keys = |shard| ShardKeys::new(connection.namespace(), &limit.name, shard);
+    let shards = (0..limit.shards.get()).map(|shard| ask(connection.clone(), keys(shard)));
+    try_join_all(shards).await.ok()
+}
+
+/// The number of counting buckets.
 async fn active(connection: &Connection, limit: &Limit) -> Option<u64> {
     if limit.algorithm.is_script_only() {
         return None;
     }
-    let shards = (0..limit.shards.get()).map(|shard| {
-        let (mut connection, keys) =
-            (connection.clone(), ShardKeys::new(connection.namespace(), &limit.name, shard));
-        async move { scripts::count_active(&mut connection, &keys).await.ok() }
-    });
-    join_all(shards).await.into_iter().sum()
+    let count = |mut connection, keys| async move { scripts::count_active(&mut connection, &keys).await };
+    Some(of_shards(connection, limit, count).await?.into_iter().sum())
 }
 
-/// The permits of all shards; `None` for limits of tokens.
+/// The permits of all keys; `None` for limits of tokens.
 async fn permits(connection: &Connection, limit: &Limit, now: u64) -> Option<PermitCounts> {
     if !limit.algorithm.has_permits() {
         return None;
     }
-    let shards = (0..limit.shards.get()).map(|shard| {
-        let (mut connection, keys) =
-            (connection.clone(), ShardKeys::new(connection.namespace(), &limit.name, shard));
-        async move { scripts::count_permits(&mut connection, &keys, now, MOST_KEYS).await.ok() }
-    });
+    let count = |mut connection, keys| async move {
+        scripts::count_permits(&mut connection, &keys, now, MOST_KEYS).await
+    };
     let add = |sum: PermitCounts, one: PermitCounts| PermitCounts {
         keys: sum.keys + one.keys,
         held: sum.held + one.held,
         waiting: sum.waiting + one.waiting,
     };
-    join_all(shards).await.into_iter().try_fold(PermitCounts::default(), |sum, one| Some(add(sum, one?)))
+    Some(of_shards(connection, limit, count).await?.into_iter().fold(PermitCounts::default(), add))
+}
+
+/// The open holds; `None` where Redis does not know them.
+async fn open_holds(connection: &Connection, limit: &Limit, now: u64) -> Option<u64> {
+    if limit.holds.on_abandon() != OnAbandon::Refund {
+        return None;
+    }
+    let count = |mut connection, keys| async move { scripts::count_holds(&mut connection, &keys, now).await };
+    Some(of_shards(connection, limit, count).await?.into_iter().sum())
 }
 
 /// The parts of a limit with fair shares.
@@ -113,10 +129,13 @@ async fn parts(connection: &mut Connection, limit: &Limit) -> Option<Vec<PartRow
     }
     let keys = ShardKeys::new(connection.namespace(), &limit.name, 0);
     let states = scripts::part_states(connection, &keys).await.ok()?;
+    let known = limit.parts.under(limit.terms.capacity, limit.terms.supply.pace()).unwrap_or_default();
     let row = |state: PartState| {
-        let weight = limit.parts.iter().find(|(name, _)| *name == state.name).map_or(0, |(_, weight)| weight);
+        let known = known.iter().find(|part| part.name == state.name);
+        let (weight, tokens_per_second) =
+            known.map_or((0, 0.0), |part| (part.weight, part.tokens_per_second()));
         let PartState { name: part, capacity, tokens, loan: lent } = state;
-        PartRow { part, weight, capacity, tokens, lent }
+        PartRow { part, weight, capacity, tokens_per_second, tokens, lent }
     };
     Some(states.into_iter().map(row).collect())
 }

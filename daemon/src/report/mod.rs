@@ -1,10 +1,13 @@
 //! The report of the published state, for `topupd status` and the admin server. Its fields are those of the JSON.
 
 mod bucket;
+mod bucket_error;
 mod gather;
+mod key_plan;
 mod limit_row;
 mod ownership;
 mod pauses;
+mod rates;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -13,9 +16,12 @@ use redis::RedisError;
 use serde::Serialize;
 use topup_wire::{connection::Cause, scripts::DaemonStatus};
 
-pub(crate) use bucket::{BucketError, BucketLocation, find_limit};
-pub(crate) use gather::{Pace, gather, rates};
+pub(crate) use bucket::{BucketLocation, find_limit, retry_after};
+pub(crate) use bucket_error::BucketError;
+pub(crate) use gather::{Pace, gather};
+pub(crate) use key_plan::{plan_sources, terms_of};
 pub(crate) use pauses::PauseRow;
+pub(crate) use rates::rates;
 pub(crate) use sources::SourceRow;
 
 use crate::{text::utc, trouble};
@@ -92,7 +98,7 @@ pub(crate) struct DaemonRow {
     pub(crate) config_refused_since: Option<String>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, PartialEq, Serialize)]
 pub(crate) struct LimitRow {
     pub(crate) name: String,
     /// The configs that hold it; none if an older version published it.
@@ -115,6 +121,8 @@ pub(crate) struct LimitRow {
     /// of tokens.
     pub(crate) held: Option<u64>,
     pub(crate) waiting: Option<u64>,
+    /// Holds that nobody has settled yet. Absent unless `on_abandon = "refund"`: Redis knows of no others.
+    pub(crate) open_holds: Option<u64>,
     /// The parts of a limit with fair shares.
     pub(crate) parts: Option<Vec<PartRow>>,
     pub(crate) mode: &'static str,
@@ -135,20 +143,21 @@ pub(crate) struct LimitRow {
     pub(crate) on_trial: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct PartRow {
     /// A key or a pattern.
     pub(crate) part: String,
     pub(crate) weight: u64,
-    /// The most tokens of its own.
+    /// The most tokens of its own, and those that it gets per second.
     pub(crate) capacity: u64,
+    pub(crate) tokens_per_second: f64,
     /// Tokens of its own.
     pub(crate) tokens: u64,
     /// Tokens that the others lend to it.
     pub(crate) lent: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct OwnerRow {
     pub(crate) config: String,
     /// Whether a daemon of it is alive.
@@ -167,7 +176,7 @@ pub(crate) struct ConflictRow {
     pub(crate) held_by: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct TopDenied {
     /// Whether hashes stand for the keys.
     pub(crate) hashed: bool,
@@ -177,13 +186,13 @@ pub(crate) struct TopDenied {
     pub(crate) missing: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct DeniedKey {
     pub(crate) key: String,
     pub(crate) denied: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct CandidateRow {
     pub(crate) capacity: u64,
     pub(crate) rate: Option<String>,

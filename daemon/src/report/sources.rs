@@ -35,7 +35,7 @@ impl StatusReport {
     /// Adds the sources, and the problems that they have.
     pub(super) fn add_sources(&mut self, told: BTreeMap<LimitName, SourceStatus>) {
         for (limit, status) in told {
-            let SourceStatus { daemon, name, read, rows, problem } = status;
+            let SourceStatus { daemon, name, read, rows, problem, .. } = status;
             let (problem, failed_at) = problem.unzip();
             if let Some((problem, since)) = problem.as_ref().zip(failed_at) {
                 let what = format!(

@@ -5,24 +5,20 @@ use std::{path::PathBuf, time::Duration};
 use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 use topup_wire::{
+    assigned_keys::AssignedKeys,
     claims::Fingerprint,
     connection::Connection,
     limit::{LimitName, Plans},
     scripts::{self, Differences, SourceNews, SourceTurn},
 };
 
-use super::{SourceSettings, file, hash_of};
+use super::{LONGEST_LOOK, SourceSettings, file};
 use crate::{
-    assigned_rows::Assignments,
     config::{LimitConfig, SourceConfig, SourcePlace},
     publish::fingerprint,
     text::{counted, grouped, utc},
 };
 
-/// Most rows of a source. A million take about 200 MB while they are compared.
-pub(super) const MOST_ROWS: usize = 2_000_000;
-/// The longest look at a source.
-pub(super) const LONGEST_LOOK: Duration = Duration::from_secs(30);
 /// The pause before the next question whether the limit is published, and whether Redis is back.
 const SOON: Duration = Duration::from_millis(200);
 /// A daemon that cannot read the source leaves it to others for this time beyond their next look.
@@ -39,6 +35,8 @@ pub(super) struct Follower {
     plans: Plans,
     fingerprint: Fingerprint,
     source: SourceConfig,
+    /// The last look at the source, if it is a file.
+    last: file::LastLook,
     /// The problem that was logged last, while there is one.
     said: Option<String>,
 }
@@ -72,6 +70,7 @@ impl Follower {
             plans: limit.plans(),
             fingerprint: fingerprint(limit, tick),
             source: limit.source.clone()?,
+            last: file::LastLook::default(),
             said,
         })
     }
@@ -105,18 +104,23 @@ impl Follower {
         if !self.is_published().await? {
             return Ok(SOON);
         }
-        let name = self.source.place.to_string();
-        let SourceTurn { is_own, now, applied } = self.turn(&[SourceNews::Name(&name)]).await?;
+        let (name, settings) = (self.source.place.to_string(), self.source.to_string());
+        let own = [SourceNews::Name(&name), SourceNews::Settings(&settings)];
+        let SourceTurn { is_own, now, applied } = self.turn(&own).await?;
         if !is_own {
             return Ok(self.source.every);
         }
-        let rows = match timeout(LONGEST_LOOK, self.read(applied.clone())).await {
-            Ok(Ok(rows)) => rows,
+        scripts::remove_idle(&mut self.connection, &self.limit.source(), scripts::IDLE).await?;
+        if let Some(rows) = self.rows_if_unchanged(&applied).await {
+            let news = [SourceNews::Read(now, rows), SourceNews::Applied(&applied)];
+            let is_done = self.conclude(&name, &news).await?;
+            return Ok(if is_done { self.source.every } else { SOON });
+        }
+        let (rows, hash) = match timeout(LONGEST_LOOK, self.read(applied.clone())).await {
+            Ok(Ok(read)) => read,
             Ok(Err(problem)) => return self.leave(&problem).await,
             Err(_) => return self.leave(&format!("no answer within {LONGEST_LOOK:?}")).await,
         };
-        let hash = hash_of(&rows);
-        scripts::remove_idle(&mut self.connection, &self.limit.source(), scripts::IDLE).await?;
         let written = match applied == hash {
             true => Written::Nothing,
             false => {
@@ -130,13 +134,10 @@ impl Follower {
             }
         };
         let news = [SourceNews::Read(now, rows.len()), SourceNews::Applied(&hash)];
-        if matches!(written, Written::Lost) || !self.turn(&news).await?.is_own {
+        if matches!(written, Written::Lost) || !self.conclude(&name, &news).await? {
             // The other daemon may have compared before this one's last change.
             scripts::doubt_source(&mut self.connection, &self.limit).await?;
             return Ok(SOON);
-        }
-        if self.said.take().is_some() {
-            tracing::info!("limit {}: its source {name} can be used again", self.limit);
         }
         if let Written::Changed(number, at) = written {
             let changed = format!("{} of {}", grouped(number), grouped(rows.len() as u64));
@@ -154,6 +155,23 @@ impl Follower {
         Ok(self.source.every)
     }
 
+    /// Tells that the source was read, and that Redis has its rows. Returns whether this daemon still has the turn.
+    async fn conclude(&mut self, name: &str, news: &[SourceNews<'_>]) -> RedisResult<bool> {
+        let is_own = self.turn(news).await?.is_own;
+        if is_own && self.said.take().is_some() {
+            tracing::info!("limit {}: its source {name} can be used again", self.limit);
+        }
+        Ok(is_own)
+    }
+
+    /// The number of rows of a file that is as it was, if Redis has them.
+    async fn rows_if_unchanged(&self, applied: &str) -> Option<usize> {
+        match &self.source.place {
+            SourcePlace::File(path) => self.last.rows_if_unchanged(self.folder.join(path), applied).await,
+            SourcePlace::Query { .. } => None,
+        }
+    }
+
     /// Whether the limit is published as this daemon's config has it.
     async fn is_published(&mut self) -> RedisResult<bool> {
         if scripts::newer_schema(&mut self.connection).await?.is_some() {
@@ -168,14 +186,21 @@ impl Follower {
         scripts::source_turn(&mut self.connection, &self.id, &self.limit, news).await
     }
 
-    async fn read(&self, applied: String) -> Result<Assignments, String> {
+    /// The rows, and their hash.
+    async fn read(&mut self, applied: String) -> Result<(AssignedKeys, String), String> {
         match &self.source.place {
             SourcePlace::File(path) => {
-                file::read(self.folder.join(path), self.limit, self.plans.clone(), applied).await
+                let path = self.folder.join(path);
+                let (rows, look) = file::read(path, self.limit, self.plans.clone(), applied).await?;
+                let hash = look.hash().to_owned();
+                self.last.note(look);
+                Ok((rows, hash))
             }
             #[cfg(feature = "sql")]
             SourcePlace::Query { url, query } => {
-                super::sql::read(url, query, &self.folder, self.limit, &self.plans).await
+                let rows = super::sql::read(url, query, &self.folder, self.limit, &self.plans).await?;
+                let hash = super::hash_of(&rows);
+                Ok((rows, hash))
             }
             #[cfg(not(feature = "sql"))]
             SourcePlace::Query { .. } => Err(crate::config::SqlUrlError::NotBuilt.to_string()),
@@ -183,9 +208,9 @@ impl Follower {
     }
 
     /// Why so few rows are not to be believed.
-    fn dropped_too_many(&self, rows: &Assignments, found: &Differences, now: u64) -> Option<String> {
+    fn dropped_too_many(&self, rows: &AssignedKeys, found: &Differences, now: u64) -> Option<String> {
         let (most, held) = (u64::from(self.source.max_drop.get()), found.held);
-        let left = rows.values().filter(|one| one.holds_at(now)).count() as u64;
+        let left = rows.iter().filter(|(_, one)| one.holds_at(now)).count() as u64;
         (left * 100 < held * (100 - most)).then(|| {
             format!(
                 "it has {} where there were {}, and max_drop_percent = {most} allows no such drop: if it is meant, write \
@@ -215,7 +240,7 @@ impl Follower {
     }
 
     /// Writes what differs: a few keys one by one, more as a whole, in force at one instant.
-    async fn write(&mut self, rows: &Assignments, found: Differences) -> RedisResult<Written> {
+    async fn write(&mut self, rows: &AssignedKeys, found: Differences) -> RedisResult<Written> {
         if found.different == 0 {
             return Ok(Written::Nothing);
         }

@@ -14,11 +14,14 @@ use sqlx::{
     Column, ConnectOptions, Connection, Executor, Row as _, Statement, postgres::PgConnectOptions,
     sqlite::SqliteConnectOptions,
 };
-use topup_wire::limit::{LimitName, Plans};
+use topup_wire::{
+    assigned_keys::AssignedKeys,
+    limit::{LimitName, Plans},
+};
 
-use super::follower::{LONGEST_LOOK, MOST_ROWS};
+use super::{LONGEST_LOOK, MOST_ROWS};
 use crate::{
-    assigned_rows::{Assignments, Row, Rows},
+    assigned_rows::{Row, Rows},
     config::SqlUrl,
 };
 
@@ -45,7 +48,7 @@ pub(super) async fn read(
     folder: &Path,
     limit: LimitName,
     plans: &Plans,
-) -> Result<Assignments, String> {
+) -> Result<AssignedKeys, String> {
     let query = query.trim().trim_end_matches(';');
     let mut rows = Rows::new(limit, plans, "row", MOST_ROWS);
     let read = match url.sqlite_path() {
@@ -153,7 +156,7 @@ mod tests {
         .await
         .unwrap();
         let rows = look(&format!("{all} ;\n")).await.unwrap();
-        let untils: Vec<_> = rows.iter().map(|(key, one)| (key.as_str(), one.until)).collect();
+        let untils: Vec<_> = rows.iter().map(|(key, one)| (key, one.until)).collect();
         let end = Some(4_102_444_800_000_000);
         assert_eq!(untils, [("42", end), ("acme", None), ("z", end)]);
         for (query, problem) in [
@@ -182,6 +185,7 @@ mod tests {
         assert!(timeout(Duration::from_millis(300), look(endless)).await.is_err());
         let ended = async {
             while threads() > 0 {
+                // Between two looks: the look and the deadline decide.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

@@ -1,10 +1,10 @@
 //! Limits that have a source no longer: what it has brought is taken back.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use redis::RedisResult;
 use tokio::time::sleep;
-use topup_wire::{connection::Connection, limit::LimitName, scripts};
+use topup_wire::{assigned_keys::AssignedKeys, connection::Connection, limit::LimitName, scripts};
 
 use crate::{config::Config, publish::fingerprint};
 
@@ -56,15 +56,16 @@ async fn withdraw_of(connection: &mut Connection, id: &str, name: &LimitName) ->
     }
     let set = name.source();
     let held = scripts::all_assigned(connection, &set).await?;
-    if held.keys.values().all(|one| one.assignment.is_none()) {
+    if held.keys.is_empty() {
         scripts::remove_idle(connection, &set, scripts::IDLE).await?;
-        if held.shape.is_some_and(|shape| held.now.saturating_sub(shape.at) > KEPT) {
+        if held.shape.is_some_and(|shape| held.now.saturating_sub(shape.at) > KEPT) && !held.has_past() {
             scripts::forget_assigned(connection, &set).await?;
         }
         scripts::forget_source(connection, name).await?;
         return Ok(true);
     }
-    let taken_back = scripts::replace_assigned(connection, &set, &held, &BTreeMap::new(), |_| {}).await?;
+    let taken_back =
+        scripts::replace_assigned(connection, &set, &held, &AssignedKeys::default(), |_| {}).await?;
     if taken_back.is_some() {
         tracing::info!(
             "limit {name}: it has a source no longer: the assignments of the last one are taken back"

@@ -28,6 +28,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        // Between two looks: the deadline and the look decide.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

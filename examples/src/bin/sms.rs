@@ -1,5 +1,5 @@
-//! Sends a batch of text messages: lines of a number and a text. The gateway gets no more than its rate, and each number one
-//! message a minute, however many senders run.
+//! Sends a batch of text messages: lines of a number and a text. The gateway gets no more than its rate, and each
+//! number one message a minute, however many senders run.
 //!
 //! `sms <messages.txt`
 
@@ -32,7 +32,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for the gateway, not for a number that has had its message. A text that is not sent takes no token of either limit.
+/// Waits for the gateway, not for a number that has had its message. A text that is not sent takes no token of either
+/// limit.
 #[topup::limited(limit = "gateway", wait = "10s")]
 #[topup::limited(limit = "sms", key = number, message = "one message a minute")]
 async fn send(number: &str, text: &str) -> anyhow::Result<()> {

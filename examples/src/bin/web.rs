@@ -1,6 +1,7 @@
 //! A web server with three limits: on all requests, on those of each address, and on those of each API key.
 //!
-//! `TRUSTED_PROXIES` lists the networks of proxies whose `X-Forwarded-For` is trusted. `LISTEN` is the address of the socket.
+//! `TRUSTED_PROXIES` lists the networks of proxies whose `X-Forwarded-For` is trusted. `LISTEN` is the address of the
+//! socket.
 
 #![allow(clippy::print_stdout, reason = "says where it listens")]
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::panic, reason = "an answer of another shape fails the test")]
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -23,7 +25,11 @@ struct Server {
 }
 
 /// A stream of events.
-struct Events(BufReader<TcpStream>);
+struct Events {
+    stream: BufReader<TcpStream>,
+    /// The last news of each limit.
+    limits: BTreeMap<String, Value>,
+}
 
 // === impl Server ===
 
@@ -36,7 +42,10 @@ impl Server {
         let mut daemon = Daemon::spawn(&config, redis);
         let line = daemon.wait_for_line("the admin server listens on ", SOON).await;
         let address = line.split("listens on ").nth(1).unwrap().trim().replace("0.0.0.0", "127.0.0.1");
-        daemon.wait_for_line("ready", SOON).await;
+        // Either line may be the first.
+        if !daemon.lines().iter().any(|line| line.contains("ready: ")) {
+            daemon.wait_for_line("ready: ", SOON).await;
+        }
         Self { daemon, address, config, _folder: folder }
     }
 
@@ -75,7 +84,8 @@ impl Server {
     }
 
     async fn events(&self) -> Events {
-        let mut events = Events(BufReader::new(self.open("GET /events", "", "").await));
+        let stream = BufReader::new(self.open("GET /events", "", "").await);
+        let mut events = Events { stream, limits: BTreeMap::new() };
         while !events.line().await.is_empty() {}
         events
     }
@@ -86,7 +96,7 @@ impl Server {
 impl Events {
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        timeout(SOON, self.0.read_line(&mut line)).await.expect("a line").unwrap();
+        timeout(SOON, self.stream.read_line(&mut line)).await.expect("a line").unwrap();
         assert!(line.ends_with('\n'), "the stream ended");
         line.trim_end().to_owned()
     }
@@ -98,11 +108,30 @@ impl Events {
         serde_json::from_str(self.line().await.strip_prefix("data: ").expect("data")).unwrap()
     }
 
+    /// The next news, as they are told, and with all limits in the report as the page puts them there.
+    async fn news(&mut self) -> (Value, Value) {
+        let news = self.next("news").await;
+        if news["whole"] == true {
+            self.limits.clear();
+        }
+        for name in news["gone"].as_array().unwrap() {
+            assert!(self.limits.remove(name.as_str().unwrap()).is_some(), "{news}");
+        }
+        for limit in news["limits"].as_array().unwrap() {
+            self.limits.insert(limit["name"].as_str().unwrap().to_owned(), limit.clone());
+        }
+        let mut all = news.clone();
+        if all["report"].is_object() {
+            all["report"]["limits"] = self.limits.values().cloned().collect();
+        }
+        (news, all)
+    }
+
     /// The first news that `is` right.
     async fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
         let first = async {
             loop {
-                let news = self.next("news").await;
+                let (_, news) = self.news().await;
                 if is(&news) {
                     return news;
                 }
@@ -145,7 +174,15 @@ async fn the_page_is_locked_up_and_its_stream_tells_what_happens() {
     assert_eq!(news["report"]["health"], "healthy");
     assert_eq!((&news["report"]["limits"][0]["tokens"], &news["may_act"]), (&json!(0), &json!(true)));
     assert!(news["report"]["limits"][1]["tokens"].is_null(), "Redis is not asked for a limit that is off");
-    // A page that is opened later has the same news, and a past.
+    // News tell what has changed, and a page that is opened then gets everything.
+    let (told, all) = timeout(SOON, events.news()).await.unwrap();
+    assert!(told["whole"] == false && told["limits"].as_array().unwrap().len() < 3, "{told}");
+    assert_eq!(all["report"]["limits"].as_array().unwrap().len(), 3);
+    let mut later = server.events().await;
+    let (told, _) = timeout(SOON, later.news()).await.unwrap();
+    assert_eq!((&told["whole"], told["limits"].as_array().unwrap().len()), (&json!(true), 3));
+    drop(later);
+    // It has a past, too.
     eventually(SOON, async || {
         let past = server.events().await.next("past").await;
         past["limits"]["api"].as_array().is_some_and(|samples| !samples.is_empty())

@@ -120,3 +120,94 @@ async fn the_file_of_the_daemon_is_compared_with() {
         assert!(told.stdout.contains(text), "{text}: {told:?}");
     }
 }
+
+#[tokio::test]
+async fn changed_parts_sources_and_penalties_are_told_in_words() {
+    const GATEWAY: &str = "[limit.gateway]\nkeyed = true\nshare = \"borrow\"\ncapacity = 60\nrate = \"6/s\"\n\
+                           parts = { acme = 3, old = 1, \"*\" = 2 }\n";
+    const USER: &str = "[limit.user]\nkeyed = true\ncapacity = 10\nrate = \"1/s\"\nplan.gold.capacity = 20\n";
+    let (redis, folder) = (Redis::start().await, tempfile::tempdir().unwrap());
+    let file = |name: &str, rows: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, rows).unwrap();
+        path.display().to_string()
+    };
+    let (one, other) = (file("one.csv", "a,gold\nb,deny\nc,gold\n"), file("other.csv", "a,gold\n"));
+    let with_source = |file: &str, every: &str| {
+        format!("{GATEWAY}{USER}[limit.user.source]\nfile = {file:?}\nevery = \"{every}\"\n")
+    };
+    let before = with_source(&one, "1s");
+    let mut daemon = ready(&before, &redis).await;
+    let read =
+        async || json(&redis, &format!("{GATEWAY}{USER}"), &[]).await["changes"][0]["source"]["rows"] == 3;
+    eventually(SOON, read).await;
+    assert_eq!(plan(&redis, &before, &[]).await.code, DONE);
+    let text = |file: &str, every: &str| format!("{file} every {every}, 50 % dropped at most");
+    let source = [
+        (
+            with_source(&one, "2s"),
+            format!("  source {} -> {}; its 3 rows stay assigned", text(&one, "1s"), text(&one, "2s")),
+        ),
+        (
+            with_source(&other, "1s"),
+            format!(
+                "  source {} -> {}; once it is read, its rows replace the 3 rows of the one before",
+                text(&one, "1s"),
+                text(&other, "1s")
+            ),
+        ),
+        (
+            format!("{GATEWAY}{USER}"),
+            format!("  source {} given up; the assignments of its 3 rows are taken back", text(&one, "1s")),
+        ),
+    ];
+    for (config, line) in source {
+        let told = plan(&redis, &config, &[]).await;
+        assert!(
+            told.stdout.contains(&format!("limit user: other assignments\n{line}\nunchanged: 1 limit\n")),
+            "{told:?}"
+        );
+    }
+    let new = format!(
+        "{before}[limit.new]\nkeyed = true\ncapacity = 1\nrate = \"1/s\"\n[limit.new.source]\nfile = {other:?}\n"
+    );
+    let told = plan(&redis, &new, &[]).await;
+    let line = format!("  source {}; its rows are assigned once it is read", text(&other, "10s"));
+    assert!(told.stdout.contains(&format!("limit new: new, capacity 1, rate 1/s\n{line}\n")), "{told:?}");
+
+    let told = plan(&redis, &before.replace("acme = 3, old = 1", "acme = 1, new = 1"), &[]).await;
+    let lines = "limit gateway: other parts\n\
+                 \x20 part \"acme\": sure of 3 of 6 shares, 30 tokens -> 1 of 4 shares, 15 tokens\n\
+                 \x20 part \"old\": removed, was sure of 1 of 6 shares, 10 tokens; the other parts get its tokens\n\
+                 \x20 part \"*\": sure of 2 of 6 shares, 20 tokens -> 2 of 4 shares, 30 tokens\n\
+                 \x20 part \"new\": new, sure of 1 of 4 shares, 15 tokens\n\
+                 \x20 buckets keep their tokens, up to the new parts; new parts begin empty\n";
+    assert!(told.stdout.contains(lines), "{told:?}");
+    // Twice the weight of all parts changes nothing.
+    let told =
+        json(&redis, &before.replace("acme = 3, old = 1, \"*\" = 2", "acme = 6, old = 2, \"*\" = 4"), &[])
+            .await;
+    assert_eq!(told["changes"][0]["parts"], serde_json::json!([]), "{told}");
+    // Keys that no record of terms tells.
+    for (more, words) in [
+        ("penalty = { after = 3, within = \"1min\", block = \"1min\" }\n", "penalty none -> after 3 in 60s"),
+        ("max_debt = 5\n", "max_debt 0 -> 5"),
+        ("on_abandon = \"refund\"\n", "on_abandon charge after 600s -> refund after 600s"),
+        ("top_keys = 7\n", "top_keys 0 -> 7"),
+        ("keys.acme = \"gold\"\n", "keys none -> 1 assigned"),
+        ("plan.free.capacity = 5\n", "plan gold -> free gold"),
+    ] {
+        let told = plan(&redis, &before.replace(USER, &format!("{USER}{more}")), &[]).await;
+        assert!(told.stdout.contains(&format!("limit user: {words}")), "{more}: {told:?}");
+    }
+
+    // The reload does what the plan says.
+    let after = with_source(&other, "1s");
+    reload(&mut daemon, &after).await;
+    eventually(SOON, async || plan(&redis, &after, &[]).await.code == DONE).await;
+    let followed = async || {
+        let told = json(&redis, &before, &[]).await;
+        told["changes"][0]["source"]["from"].as_str().is_some_and(|from| from.starts_with(&other))
+    };
+    eventually(SOON, followed).await;
+}

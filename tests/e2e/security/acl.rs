@@ -17,6 +17,7 @@ fixed = { algorithm = "fixed-window", keyed = true, limit = 9, window = "1min" }
 sliding = { algorithm = "sliding-window", keyed = true, limit = 9, window = "1min" }
 counter = { algorithm = "sliding-counter", keyed = true, limit = 9, window = "1min" }
 permits = { algorithm = "concurrency", keyed = true, limit = 1 }
+planned = { keyed = true, capacity = 9, rate = "1/h", plan.gold = { capacity = 90, rate = "1/h" } }
 shared = { share = "borrow", capacity = 90, rate = "10/s", parts = { acme = 1, "*" = 9 } }
 
 [limit.lazy]
@@ -266,6 +267,15 @@ async fn a_daemon_and_a_viewer_do_nothing_else_either() {
         );
     }
     assert_eq!(redis.ask::<Vec<String>>(&["KEYS", "topup:{*}:?:*"]).await, [""; 0]);
+    // The tokens of a key whose plan has changed are moved by those who may.
+    let assign = Cli::new(&["assign", "planned", "acme", "gold"]).env("TOPUP_REDIS_URL", url("daemon"));
+    assert_eq!(assign.run().await.code, Some(0));
+    eventually(SOON, async || {
+        let told = viewer(&["peek", "planned", "--key", "acme"]).run().await;
+        assert_eq!(told.code, Some(0), "{told:?}");
+        told.stdout.contains("90 of 90 left, plan gold")
+    })
+    .await;
     for words in [&["pause", "api", "--for", "1h"][..], &["resume", "api"]] {
         let told = viewer(words).run().await;
         assert!(told.code == Some(2) && told.stderr.to_lowercase().contains("no permissions"), "{told:?}");

@@ -143,7 +143,7 @@ async fn a_cluster_is_reached_by_tls_alone() {
     let authority = Authority::new();
     let cert = authority.sign("server", &["127.0.0.1"], false);
     let mut nodes = Vec::new();
-    for slots in ["0 8191", "8192 16383"] {
+    for hash_slots in ["0 8191", "8192 16383"] {
         let bus = ReservedPort::reserve().unwrap();
         let server = RedisServer::builder()
             .arg("--cluster-enabled", "yes")
@@ -152,7 +152,8 @@ async fn a_cluster_is_reached_by_tls_alone() {
             .arg("--tls-auth-clients", "no");
         let node = TlsRedis::with(server, &authority, &cert, true).await;
         node.redis.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(nodes.len() + 1).to_string()]).await;
-        let words: Vec<&str> = ["CLUSTER", "ADDSLOTSRANGE"].into_iter().chain(slots.split(' ')).collect();
+        let words: Vec<&str> =
+            ["CLUSTER", "ADDSLOTSRANGE"].into_iter().chain(hash_slots.split(' ')).collect();
         node.redis.ask::<()>(&words).await;
         nodes.push((node, bus));
     }

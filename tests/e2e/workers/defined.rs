@@ -73,7 +73,7 @@ async fn define_again_and_again(
     changes
 }
 
-/// So many tasks of several clients define one limit, each with one terms after the other, while others take from it.
+/// Has `tasks` tasks of several clients define one limit, each with one terms after the other, while others take from it.
 async fn quarrel(redis: &Redis, tasks: usize) {
     let (definers, takers) = (clients(redis, tasks.min(4)).await, clients(redis, 4).await);
     let name = format!("tenant-{tasks}");
@@ -196,7 +196,7 @@ async fn an_owner_keeps_a_limit_from_configs_and_other_owners_and_a_config_from_
     assert_eq!(keys_of(&fixture.redis, "x").await, [""; 0]);
 
     let told = Cli::new(&["status"]).redis(&fixture.redis).run().await;
-    assert!(told.stdout.contains("tenant: defined by code of billing, until 20"), "{told:?}");
+    assert!(told.stdout.contains("tenant: defined by code, owner billing, until 20"), "{told:?}");
     assert_eq!(told.code, Some(0), "{told:?}");
     let told = Cli::new(&["limits", "--json"]).redis(&fixture.redis).run().await;
     assert!(told.stdout.contains("\"config\":\"billing\"") && told.stdout.contains("\"defined_until\":\"20"));
@@ -224,7 +224,7 @@ async fn an_owner_keeps_a_limit_from_configs_and_other_owners_and_a_config_from_
     let by_hand =
         async |words: &str| Cli::new(&words.split(' ').collect::<Vec<_>>()).redis(&fixture.redis).run().await;
     let told = by_hand("define ops-limit --capacity 5 --rate 1/h --owner ops --expires-in 1h").await;
-    assert!(told.stdout.starts_with("limit ops-limit: new, of ops, until 20"), "{told:?}");
+    assert!(told.stdout.starts_with("limit ops-limit: new, owner ops, until 20"), "{told:?}");
     assert_eq!(topup.limit("ops-limit").take(1).await.unwrap().remaining(), 4);
     let told = by_hand("define ops-limit --capacity 6 --rate 1/h --owner ops --json").await;
     assert!(told.stdout.contains("\"defined\":\"changed\""), "{told:?}");
@@ -321,7 +321,7 @@ async fn a_limit_that_nobody_renews_ends_and_one_that_is_renewed_stays() {
     assert!(topup.limit("kept").take(1).await.unwrap().is_allowed());
 }
 
-/// Of many limits, only the changed ones are read again, by clients and by daemons.
+/// Clients and daemons read only the changed limits again, of many.
 #[tokio::test]
 async fn a_change_of_one_limit_has_no_other_read_again() {
     const LIMITS: u64 = 200;

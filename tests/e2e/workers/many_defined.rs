@@ -1,4 +1,4 @@
-//! What as many limits cost as code may define.
+//! The cost of as many limits as code may define.
 
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ async fn cost_of_ten_thousand_limits() {
     let (redis, topup, other) = (&fixture.redis, &fixture.topup, patient(fixture.redis.url()).await);
     let idle = async |what: &str| {
         let before = (cpu(redis).await, now(redis).await);
+        // The measurement: the cost of five seconds without a take.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let share = (cpu(redis).await - before.0) / (now(redis).await - before.1) as f64;
         println!("{what}: {:.2} % of a CPU of Redis", 100.0 * share);

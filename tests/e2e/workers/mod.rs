@@ -34,6 +34,7 @@ mod overload;
 mod pauses;
 mod penalty;
 mod permits;
+mod plan_chains;
 mod plans;
 mod processes;
 mod pure;

@@ -84,6 +84,20 @@ async fn a_key_that_is_denied_again_and_again_is_blocked_for_all_workers_until_i
     }
 }
 
+/// A block ends, and its last denied takes are handed over only then. A pause of another kind is the same.
+#[tokio::test]
+async fn takes_that_a_pause_denies_earn_no_block_however_late_they_are_handed_over() {
+    let fixture = Fixture::set(CONFIG).await;
+    let key = fixture.topup.limit("login").key("carl");
+    be_denied(&fixture.topup, "login", "carl", 1).await;
+    key.pause(Duration::from_secs(60)).await.unwrap();
+    be_denied(&fixture.topup, "login", "carl", 20).await;
+    key.resume().await.unwrap();
+    fixture.topup.put_back().await;
+    let known = block_of(&fixture.redis, "topup:{login:0}:penalty:carl").await;
+    assert_eq!(known, [Some("1".to_owned()), Some("0".to_owned())]);
+}
+
 /// Time is that of the server: blocks grow from 1 s to 10 s.
 #[tokio::test]
 async fn the_next_block_is_longer_and_a_process_that_ends_hands_its_denials_over() {
@@ -102,4 +116,28 @@ async fn the_next_block_is_longer_and_a_process_that_ends_hands_its_denials_over
     eventually(SOON, async || wait(&fixture.topup, "growing", "bot").await > Duration::from_secs(2)).await;
     let left: u64 = fixture.redis.ask(&["PTTL", key]).await;
     assert!((40_000..=60_000).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn takes_by_hand_count_for_the_penalty_and_the_most_denied_keys() {
+    let fixture = Fixture::set(&CONFIG.replacen("rate = \"1/s\"", "rate = \"1/h\"\ntop_keys = 20", 1)).await;
+    let run = async |args: &[&str]| Cli::new(args).redis(&fixture.redis).run().await;
+    let take = ["take", "login", "--key", "eve"];
+    for allowed in [true, true, false, false, false, false, false] {
+        assert_eq!(run(&take).await.code, Some(i32::from(!allowed)));
+    }
+    eventually(SOON, async || {
+        let told = run(&["status", "--json"]).await;
+        let status: Value = serde_json::from_str(&told.stdout).unwrap();
+        status["pauses"][0]["key"] == "eve"
+    })
+    .await;
+    // The block denies this take, which counts for the most denied keys alone.
+    assert_eq!(run(&take).await.code, Some(1));
+    let key = "topup:{login:0}:penalty:eve";
+    assert_eq!(block_of(&fixture.redis, key).await, [Some("0".to_owned()), Some("1".to_owned())]);
+    let told = run(&["status", "--json"]).await;
+    let status: Value = serde_json::from_str(&told.stdout).unwrap();
+    let login = status["limits"].as_array().unwrap().iter().find(|limit| limit["name"] == "login").unwrap();
+    assert_eq!(login["top_denied"]["keys"], serde_json::json!([{ "key": "eve", "denied": 6 }]), "{login}");
 }

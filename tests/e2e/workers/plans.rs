@@ -288,6 +288,10 @@ async fn operators_assign_explain_import_and_export() {
         (&["assign", "api", "acme", "gold"], "one bucket for all"),
         (&["assign", "usr", "acme", "gold"], "did you mean user?"),
         (&["assign", "user", "acme", "gold", "--until", "tomorrow"], "no instant with a time zone"),
+        (
+            &["assign", "user", "acme", "gold", "--until", "2020-01-01T00:00:00Z"],
+            "is past: name a later instant",
+        ),
     ] {
         let ended = run(args).await;
         assert!(ended.code != Some(0) && ended.stderr.contains(problem), "{ended:?}");

@@ -35,7 +35,7 @@ rate = "1/h"
 
 /// Tokens per second of `acme`, `free-*` and `*`.
 const OWN: [f64; 3] = [200.0, 100.0, 100.0];
-/// What each of them holds.
+/// Tokens that each of them holds.
 const HELD: [f64; 3] = [100.0, 50.0, 50.0];
 /// A machine that stands still for longer, in µs, is too busy for the rates.
 const LATE: u64 = 100_000;
@@ -152,7 +152,7 @@ async fn parts_have_the_contract_of_a_bucket() {
     let wait = other.take(1).await.unwrap().retry_after().unwrap().as_secs();
     assert!((600..=3_600).contains(&wait), "an hour, or sooner if acme leaves something: {wait}");
 
-    // What is put back is of the part again.
+    // Tokens that are put back are of the part again.
     assert_eq!(acme.refund(5).await.unwrap(), 5);
     assert_eq!(acme.take(3).await.unwrap(), Decision::Allowed { remaining: 2, capacity: 30 });
     acme.reset().await.unwrap();
@@ -181,7 +181,8 @@ async fn parts_have_the_contract_of_a_bucket() {
         "{text}"
     );
     let json: String = status(&["status", "--json"]).await.split_whitespace().collect();
-    assert!(json.contains(r#"{"part":"acme","weight":3,"capacity":30,"tokens":15,"lent":0}"#), "{json}");
+    let acme_row = r#"{"part":"acme","weight":3,"capacity":30,"tokens_per_second":0.0008333333333333334,"tokens":15,"lent":0}"#;
+    assert!(json.contains(acme_row), "{json}");
     let text = status(&["peek", "slow", "--key", "acme"]).await;
     assert!(text.contains("15 of 30"), "{text}");
 
@@ -189,7 +190,7 @@ async fn parts_have_the_contract_of_a_bucket() {
     fixture.reload(&CONFIG.replace("{ acme = 3, \"*\" = 1 }", "{ acme = 1, new = 1, \"*\" = 2 }")).await;
     eventually(SOON, async || acme.peek().await.unwrap().capacity() == 10).await;
     assert_eq!(acme.peek().await.unwrap().remaining(), 10);
-    // What acme had beyond its smaller part is lent.
+    // Tokens that acme had beyond its smaller part are lent.
     assert_eq!(other.peek().await.unwrap(), Decision::Allowed { remaining: 5, capacity: 20 });
     assert_eq!(slow.key("new").peek().await.unwrap().capacity(), 10);
     // A limit that is gone leaves nothing.

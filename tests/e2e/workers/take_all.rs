@@ -119,16 +119,16 @@ async fn an_impossible_take_is_an_error_and_takes_nothing() {
     assert!(fixture.topup.take_all([]).await.unwrap().is_allowed());
 }
 
-/// One node that serves every slot: it refuses scripts whose keys are not in one of them.
+/// One node that serves every hash slot: it refuses scripts whose keys are not in one of them.
 async fn cluster() -> Fixture {
     // Its port for other nodes would be its own and 10,000, which may be none.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap().port();
     let node = RedisServer::builder().tcp();
     let node = node.arg("--cluster-enabled", "yes").arg("--cluster-port", free.to_string());
     let redis = Redis::with(node).await;
-    let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let hash_slots: Vec<String> = (0..16_384).map(|hash_slot| hash_slot.to_string()).collect();
     let words: Vec<&str> =
-        ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+        ["CLUSTER", "ADDSLOTS"].into_iter().chain(hash_slots.iter().map(String::as_str)).collect();
     redis.ask::<()>(&words).await;
     eventually(SOON, async || {
         let info = redis.ask::<String>(&["CLUSTER", "INFO"]).await;

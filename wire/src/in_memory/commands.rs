@@ -58,6 +58,25 @@ fn of_key(database: &mut Database, name: &[u8], key: &[u8], words: &[&[u8]]) -> 
             number(by).and_then(i64::checked_neg).map_or_else(not_a_number, |by| add_to(database, key, by))
         }
         (b"DECR", []) => add_to(database, key, -1),
+        (b"SETBIT", [at, bit]) => {
+            let at = number(at).and_then(|at| usize::try_from(at).ok()).filter(|at| *at < 1 << 32);
+            match at.zip(number(bit).filter(|bit| (0..=1).contains(bit))) {
+                Some((at, bit)) => set_bit(database, key, at, bit == 1),
+                None => Reply::error("ERR bit offset is not an integer or out of range"),
+            }
+        }
+        (b"GETRANGE", [from, to]) => match (number(from), number(to)) {
+            (Some(from), Some(to)) => database.text(key).map_or_else(
+                |error| error,
+                |text| {
+                    let text = text.map_or(&[][..], |text| text);
+                    let place = |at: i64| if at < 0 { at + text.len() as i64 } else { at }.max(0) as usize;
+                    let end = (place(to) + 1).min(text.len());
+                    Reply::Text(text.get(place(from)..end).unwrap_or_default().to_vec())
+                },
+            ),
+            _ => not_a_number(),
+        },
         (b"TYPE", []) => Reply::Status(match database.get(key).map(|entry| &entry.value) {
             None => "none",
             Some(Value::Text(_)) => "string",
@@ -151,6 +170,25 @@ fn add_to(database: &mut Database, key: &[u8], by: i64) -> Reply {
         },
         Ok(None) => add(0, by, |sum| database.put(key, Value::Text(sum.to_string().into_bytes()), None)),
     }
+}
+
+/// Sets a bit, the highest of a byte first. Replies what it was.
+fn set_bit(database: &mut Database, key: &[u8], at: usize, bit: bool) -> Reply {
+    if let Ok(None) = database.text(key) {
+        database.put(key, Value::Text(Vec::new()), None);
+    }
+    let text = match database.text(key) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Reply::Nil,
+        Err(error) => return error,
+    };
+    if text.len() <= at / 8 {
+        text.resize(at / 8 + 1, 0);
+    }
+    let (byte, mask) = (&mut text[at / 8], 0x80_u8 >> (at % 8));
+    let before = *byte & mask != 0;
+    *byte = if bit { *byte | mask } else { *byte & !mask };
+    Reply::Number(before.into())
 }
 
 fn expire(database: &mut Database, key: &[u8], at: u64, only_later: bool) -> Reply {

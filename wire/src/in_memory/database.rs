@@ -89,6 +89,10 @@ impl Database {
         self.keys.remove(key).filter(|entry| !entry.is_over(now))
     }
 
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+    }
+
     /// All keys that are there.
     pub(super) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
         let now = self.now_ms();

@@ -34,7 +34,11 @@ use crate::namespace::{InNamespace, Namespace};
 
 /// A Redis in memory. Clones are the same one.
 #[derive(Clone)]
-pub struct InMemoryRedis(Arc<Shared>);
+pub struct InMemoryRedis(Arc<Shared>, Option<Arc<Way>>);
+
+/// The way of a connection to Redis, for simulations: how many µs a command takes to Redis, and its reply back. It may
+/// change the words of the command.
+pub type Way = dyn Fn(&mut Vec<Vec<u8>>) -> (u64, u64) + Send + Sync;
 
 struct Shared {
     engine: Mutex<Engine>,
@@ -67,13 +71,36 @@ impl InMemoryRedis {
     pub fn new(now: u64) -> Self {
         let database = Arc::new(Mutex::new(Database::default()));
         let scripts = Scripts::new(database.clone());
-        Self(Arc::new(Shared {
+        let shared = Shared {
             engine: Mutex::new(Engine { database, scripts }),
             now: AtomicU64::new(now),
             is_away: AtomicBool::new(false),
             commands: AtomicU64::new(0),
             pipes: Mutex::default(),
-        }))
+        };
+        Self(Arc::new(shared), None)
+    }
+
+    /// The same Redis, at the end of connections that take time. Their commands and replies arrive when
+    /// [`deliver`](Self::deliver) is called at [`next`](Self::next).
+    #[must_use]
+    pub fn by(&self, way: Arc<Way>) -> Self {
+        Self(self.0.clone(), Some(way))
+    }
+
+    /// The next instant at which a command or a reply arrives that is on its way.
+    pub fn next(&self) -> Option<u64> {
+        self.pipes().iter().filter_map(|pipe| pipe.next()).min()
+    }
+
+    /// Lets all commands and replies arrive that are due. Returns whether any were.
+    pub fn deliver(&self) -> bool {
+        self.pipes().iter().filter(|pipe| pipe.deliver()).count() > 0
+    }
+
+    /// Plants a fault: scripts that are loaded from now on have the text `to` in place of `from`.
+    pub fn plant(&self, from: &'static str, to: &'static str) {
+        self.0.engine.lock().unwrap_or_else(PoisonError::into_inner).scripts.plant(from, to);
     }
 
     /// Redis `TIME`, in µs.
@@ -105,6 +132,12 @@ impl InMemoryRedis {
         }
     }
 
+    /// Removes all keys, as a server does that comes back without its data.
+    pub fn flush(&self) {
+        let engine = self.0.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        engine.database.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// A connection for the keys of `namespace`, whose commands are carried out at once.
     pub fn direct(&self, namespace: Namespace) -> Direct {
         Direct { redis: self.clone(), namespace }
@@ -115,12 +148,20 @@ impl InMemoryRedis {
         if self.is_away() {
             return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the Redis in memory is away"));
         }
-        let redis = self.clone();
-        let pipe = Arc::new(Pipe::new(move |words, replies| redis.execute(words).encode(replies)));
+        let pipe = Arc::new(Pipe::new(self.clone()));
         let mut pipes = self.0.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         pipes.retain(|pipe| pipe.strong_count() > 0);
         pipes.push(Arc::downgrade(&pipe));
         Ok(stream::halves(pipe))
+    }
+
+    fn way(&self) -> Option<&Way> {
+        self.1.as_deref()
+    }
+
+    fn pipes(&self) -> Vec<Arc<Pipe>> {
+        let pipes = self.0.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        pipes.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn execute(&self, words: &[&[u8]]) -> Reply {

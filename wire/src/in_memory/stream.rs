@@ -1,6 +1,7 @@
 //! The bytes of a connection.
 
 use std::{
+    collections::VecDeque,
     io,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,21 +10,24 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Carries out a command, and appends its reply.
-type Execute = dyn Fn(&[&[u8]], &mut Vec<u8>) + Send + Sync;
+use super::InMemoryRedis;
 
 /// The words of a command.
 type Words<'b> = Vec<&'b [u8]>;
 
 /// One connection: commands written, and replies not yet read.
 pub(super) struct Pipe {
-    execute: Box<Execute>,
+    redis: InMemoryRedis,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     commands: Vec<u8>,
+    /// Commands on their way: the instant at which each arrives, and the time that its reply takes.
+    sent: VecDeque<(u64, u64, Vec<Vec<u8>>)>,
+    /// Replies on their way, and the instants at which they arrive.
+    answered: VecDeque<(u64, Vec<u8>)>,
     replies: Vec<u8>,
     reader: Option<Waker>,
     is_broken: bool,
@@ -42,8 +46,44 @@ pub(super) fn halves(pipe: Arc<Pipe>) -> (ReadHalf, WriteHalf) {
 // === impl Pipe ===
 
 impl Pipe {
-    pub(super) fn new(execute: impl Fn(&[&[u8]], &mut Vec<u8>) + Send + Sync + 'static) -> Self {
-        Self { execute: Box::new(execute), state: Mutex::default() }
+    pub(super) fn new(redis: InMemoryRedis) -> Self {
+        Self { redis, state: Mutex::default() }
+    }
+
+    /// The next instant at which something on its way arrives.
+    pub(super) fn next(&self) -> Option<u64> {
+        let state = self.lock();
+        let command = state.sent.front().map(|(at, ..)| *at);
+        command.into_iter().chain(state.answered.front().map(|(at, _)| *at)).min()
+    }
+
+    /// Lets everything arrive that is due. Returns whether anything was.
+    pub(super) fn deliver(&self) -> bool {
+        let (now, mut state) = (self.redis.now(), self.lock());
+        let State { sent, answered, replies, reader, .. } = &mut *state;
+        let mut any = false;
+        while let Some((at, back, words)) =
+            sent.front().is_some_and(|(at, ..)| *at <= now).then(|| sent.pop_front()).flatten()
+        {
+            let words: Words<'_> = words.iter().map(Vec::as_slice).collect();
+            let mut reply = Vec::new();
+            self.redis.execute(&words).encode(&mut reply);
+            let after = answered.back().map_or(0, |(at, _)| *at);
+            answered.push_back((after.max(at + back), reply));
+            any = true;
+        }
+        while let Some((_, reply)) =
+            answered.front().is_some_and(|(at, _)| *at <= now).then(|| answered.pop_front()).flatten()
+        {
+            replies.extend(reply);
+            any = true;
+        }
+        if !replies.is_empty()
+            && let Some(reader) = reader.take()
+        {
+            reader.wake();
+        }
+        any
     }
 
     /// Ends the connection, as a server does that goes away.
@@ -88,11 +128,18 @@ impl AsyncWrite for WriteHalf {
         if state.is_broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        let State { commands, replies, reader, .. } = &mut *state;
+        let (redis, State { commands, sent, replies, reader, .. }) = (&self.0.redis, &mut *state);
         commands.extend_from_slice(bytes);
         let mut at = 0;
         while let Some((words, length)) = parse(&commands[at..])? {
-            (self.0.execute)(&words, replies);
+            if let Some(way) = redis.way() {
+                let mut words: Vec<Vec<u8>> = words.into_iter().map(<[u8]>::to_vec).collect();
+                let (there, back) = way(&mut words);
+                let after = sent.back().map_or(0, |(at, ..)| *at);
+                sent.push_back((after.max(redis.now() + there), back, words));
+            } else {
+                redis.execute(&words).encode(replies);
+            }
             at += length;
         }
         commands.drain(..at);

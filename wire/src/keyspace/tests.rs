@@ -1,6 +1,7 @@
 //! Tests of the names of keys.
 
 use super::*;
+use crate::limit::Shards;
 
 #[test]
 fn a_bucket_is_found_by_its_name_and_key() {

@@ -25,7 +25,7 @@ pub enum Algorithm {
     SlidingCounter,
     /// Permits that are held at once, in place of tokens: acquired, kept alive and released. Workers in need wait in order.
     Concurrency,
-    /// A bucket whose capacity and rate are divided among parts. What idle parts leave is lent to the others.
+    /// A bucket whose capacity and rate are divided among parts. Tokens that idle parts leave are lent to the others.
     FairShares,
 }
 

@@ -4,30 +4,18 @@ use std::{fmt::Display, time::Duration};
 
 use super::{
     Algorithm, Capacity, GCRA_BOUNDS, Holds, Lease, Limit, LimitName, Mode, OnAbandon, OnChange, OnOutage,
-    Percent, PermitTtl, Rate, Rollout, Supply, Terms, Windows, permits_at_once,
+    Percent, PermitTtl, Rate, Supply, Terms, Windows, permits_at_once,
 };
 
 /// The terms of a limit, as `[limit.name]` has them in the config of the daemon.
 ///
-/// Rates and windows are written as there: `10/s`, `500/min`, `7/3h`. A wrong value is an error where the terms are used, and
-/// changes nothing. The limit has one bucket, unless it is [`keyed`](Self::keyed).
+/// Rates and windows are written as there: `10/s`, `500/min`, `7/3h`. A wrong value is an error where the terms are
+/// used, and changes nothing. The limit has one bucket, unless it is [`keyed`](Self::keyed).
 ///
 /// All buckets of the limit are on one node of a Redis Cluster.
 #[derive(Clone, Debug)]
 #[must_use = "terms limit nothing until a limit is defined by them"]
-pub struct CodeTerms(Result<Parts, String>);
-
-#[derive(Clone, Debug)]
-struct Parts {
-    algorithm: Algorithm,
-    terms: Terms,
-    keyed: bool,
-    on_change: OnChange,
-    lease: Option<Lease>,
-    rollout: Rollout,
-    on_outage: Option<OnOutage>,
-    holds: Holds,
-}
+pub struct CodeTerms(pub(super) Result<Limit, String>);
 
 // === impl CodeTerms ===
 
@@ -44,11 +32,9 @@ impl CodeTerms {
 
     /// The same as one instant, by a script for each take.
     pub fn gcra(capacity: u64, rate: &str) -> Self {
-        Self::rated(Algorithm::Gcra, capacity, rate).and_then(|parts| match parts.terms.supply {
-            Supply::Rate(rate) if !rate.pace().can_rest(parts.terms.capacity.get()) => {
-                Err(format!("{GCRA_BOUNDS}: write less, or use lazy_token_bucket"))
-            }
-            _ => Ok(parts),
+        Self::rated(Algorithm::Gcra, capacity, rate).and_then(|limit| {
+            check_gcra(limit.terms)?;
+            Ok(limit)
         })
     }
 
@@ -79,130 +65,140 @@ impl CodeTerms {
 
     /// At most `limit` permits that are held at once, each good for `ttl` after a renewal: 500 ms to 1 h.
     pub fn concurrency(limit: u64, ttl: Duration) -> Self {
-        let parts = permits_at_once(limit).map_err(text).and_then(|limit| {
+        let limit = permits_at_once(limit).map_err(text).and_then(|capacity| {
             let supply = Supply::Permits(PermitTtl::new(ttl).map_err(text)?);
-            Ok(Parts::new(Algorithm::Concurrency, Terms { capacity: limit, supply }))
+            Ok(unnamed(Algorithm::Concurrency, capacity, supply))
         });
-        Self(parts)
+        Self(limit)
     }
 
     /// With a bucket for each key.
     pub fn keyed(self) -> Self {
-        self.with(|parts| parts.keyed = true)
+        self.with(|limit| limit.keyed = true)
     }
 
     /// The effect of a change of the capacity on the tokens in a bucket.
     pub fn on_change(self, on_change: OnChange) -> Self {
-        self.with(|parts| parts.on_change = on_change)
+        self.with(|limit| limit.on_change = on_change)
     }
 
-    /// Clients take up to `max` tokens ahead, and keep them for `ttl` at most: 10 ms to 60 s. For token buckets.
+    /// Clients take up to `max` tokens ahead, and keep them for `ttl` at most: 10 ms to 60 s. For token buckets with a
+    /// rate.
     pub fn lease(self, max: u64, ttl: Duration) -> Self {
-        self.and_then(|mut parts| {
+        self.and_then(|mut limit| {
             let lease = Lease::new(max, ttl).map_err(text)?;
-            if parts.algorithm != Algorithm::TokenBucket {
-                return Err("only token buckets are leased: remove the lease, or use token_bucket".to_owned());
+            if !is_rated_bucket(&limit) {
+                return Err(
+                    "only token buckets with a rate are leased: remove the lease, or use token_bucket"
+                        .to_owned(),
+                );
             }
-            lease.check_size(parts.terms.capacity).map_err(text)?;
-            parts.lease = Some(lease);
-            Ok(parts)
+            lease.check_size(limit.terms.capacity).map_err(text)?;
+            limit.lease = Some(lease);
+            Ok(limit)
         })
     }
 
     /// With charges that may leave a debt of up to `tokens`. For limits with a rate.
     pub fn max_debt(self, tokens: u64) -> Self {
-        self.and_then(|mut parts| {
-            parts.holds = Holds::new(tokens, OnAbandon::Charge, Holds::DEFAULT_TTL).map_err(text)?;
-            match parts.terms.supply {
-                Supply::Rate(_) => Ok(parts),
-                _ => Err("only time repays debt, at a rate: remove max_debt, or use token_bucket".to_owned()),
+        self.and_then(|mut limit| {
+            limit.holds = Holds::new(tokens, OnAbandon::Charge, Holds::DEFAULT_TTL).map_err(text)?;
+            match limit.terms.supply {
+                Supply::Rate(_) if limit.catch_up && limit.parts.is_empty() => Ok(limit),
+                _ => Err("only time repays debt, at a rate and without parts: remove max_debt, or use \
+                          token_bucket"
+                    .to_owned()),
             }
         })
     }
 
     /// Whether denials hold.
     pub fn mode(self, mode: Mode) -> Self {
-        self.with(|parts| parts.rollout.mode = mode)
+        self.with(|limit| limit.rollout.mode = mode)
     }
 
     /// The share of keys for which denials hold, in percent. For keyed limits.
     pub fn enforce_percent(self, percent: u64) -> Self {
-        self.and_then(|mut parts| {
-            parts.rollout.enforced = Percent::new(percent).map_err(text)?;
-            Ok(parts)
+        self.and_then(|mut limit| {
+            limit.rollout.enforced = Percent::new(percent).map_err(text)?;
+            Ok(limit)
         })
     }
 
     /// The outage policy.
     pub fn on_outage(self, on_outage: OnOutage) -> Self {
-        self.with(|parts| parts.on_outage = Some(on_outage))
+        self.with(|limit| limit.on_outage = Some(on_outage))
     }
 
     /// The limit `name` with these terms.
     ///
     /// # Errors
-    /// The first mistake in the terms, for people.
+    /// The first mistake in the terms, for people. Terms that only tests have are a mistake here.
     pub fn limit(&self, name: LimitName) -> Result<Limit, String> {
-        let Parts { algorithm, terms, keyed, on_change, lease, rollout, on_outage, holds } =
-            self.0.clone()?;
-        if rollout.enforced != Percent::default() && !keyed {
+        let limit = self.named(name)?;
+        let is_definable = limit.catch_up && limit.parts.is_empty() && limit.schedule.is_empty();
+        match limit.terms.supply {
+            Supply::Rate(_) | Supply::Windows(_) | Supply::Permits(_) if is_definable => Ok(limit),
+            _ => Err("code defines no parts, quotas, schedules and limits without catch-up: write a config"
+                .to_owned()),
+        }
+    }
+
+    /// The limit `name`, also with terms that only tests have.
+    pub(super) fn named(&self, name: LimitName) -> Result<Limit, String> {
+        let limit = Limit { name, ..self.0.clone()? };
+        if limit.rollout.enforced != Percent::default() && !limit.keyed {
             return Err(
                 "a limit with one bucket has no keys to choose from: remove enforce_percent, or add keyed()"
                     .to_owned(),
             );
         }
-        let plain = Limit::plain(name, algorithm, terms);
-        Ok(Limit { keyed, on_change, lease, rollout, on_outage, holds, ..plain })
+        Ok(limit)
     }
 
-    fn rated(algorithm: Algorithm, capacity: u64, rate: &str) -> Self {
-        let parts = || {
-            let rate = rate.parse::<Rate>().map_err(text)?;
-            let terms =
-                Terms { capacity: Capacity::new(capacity).map_err(text)?, supply: Supply::Rate(rate) };
-            Ok(Parts::new(algorithm, terms))
-        };
-        Self(parts())
+    pub(super) fn rated(algorithm: Algorithm, capacity: u64, rate: &str) -> Self {
+        let rate = rate.parse::<Rate>().map_err(text);
+        Self(rate.and_then(|rate| {
+            let capacity = Capacity::new(capacity).map_err(text)?;
+            Ok(unnamed(algorithm, capacity, Supply::Rate(rate)))
+        }))
     }
 
     fn windowed(algorithm: Algorithm, rules: &[&str], aligned: bool) -> Self {
-        let parts = Windows::written(rules, aligned).map(|windows| {
-            let terms = Terms { capacity: windows.capacity(), supply: Supply::Windows(windows) };
-            Parts::new(algorithm, terms)
-        });
-        Self(parts)
+        let windows = Windows::written(rules, aligned);
+        Self(windows.map(|windows| unnamed(algorithm, windows.capacity(), Supply::Windows(windows))))
     }
 
-    fn with(self, set: impl FnOnce(&mut Parts)) -> Self {
-        self.and_then(|mut parts| {
-            set(&mut parts);
-            Ok(parts)
+    fn with(self, set: impl FnOnce(&mut Limit)) -> Self {
+        self.and_then(|mut limit| {
+            set(&mut limit);
+            Ok(limit)
         })
     }
 
-    fn and_then(self, next: impl FnOnce(Parts) -> Result<Parts, String>) -> Self {
+    pub(super) fn and_then(self, next: impl FnOnce(Limit) -> Result<Limit, String>) -> Self {
         Self(self.0.and_then(next))
     }
 }
 
-// === impl Parts ===
+/// A limit with one bucket, and without a name yet.
+pub(super) fn unnamed(algorithm: Algorithm, capacity: Capacity, supply: Supply) -> Limit {
+    Limit { keyed: false, ..Limit::plain(LimitName::NONE, algorithm, Terms { capacity, supply }) }
+}
 
-impl Parts {
-    fn new(algorithm: Algorithm, terms: Terms) -> Self {
-        Self {
-            algorithm,
-            terms,
-            keyed: false,
-            on_change: OnChange::default(),
-            lease: None,
-            rollout: Rollout::default(),
-            on_outage: None,
-            holds: Holds::default(),
-        }
+pub(super) fn is_rated_bucket(limit: &Limit) -> bool {
+    limit.algorithm == Algorithm::TokenBucket && matches!(limit.terms.supply, Supply::Rate(_))
+}
+
+/// GCRA keeps one instant in µs of each bucket, so it bounds the rate and the time to fill.
+pub(super) fn check_gcra(terms: Terms) -> Result<(), String> {
+    match terms.supply.pace().can_rest(terms.capacity.get()) {
+        true => Ok(()),
+        false => Err(format!("{GCRA_BOUNDS}: write less, or use lazy_token_bucket")),
     }
 }
 
-fn text(error: impl Display) -> String {
+pub(super) fn text(error: impl Display) -> String {
     error.to_string()
 }
 
@@ -231,7 +227,7 @@ mod tests {
                 "the bucket holds 5 tokens at most: write max = 5",
             ),
             (CodeTerms::token_bucket(5, "1/s").lease(5, 70 * second), "a lease lasts 10ms to 1min"),
-            (CodeTerms::gcra(5, "1/s").lease(5, second), "only token buckets are leased"),
+            (CodeTerms::gcra(5, "1/s").lease(5, second), "only token buckets with a rate are leased"),
             (CodeTerms::fixed_window("5/s").max_debt(5), "only time repays debt"),
             (CodeTerms::token_bucket(5, "1/s").enforce_percent(5), "has no keys to choose from"),
             (CodeTerms::token_bucket(5, "1/s").keyed().enforce_percent(101), "0 to 100"),

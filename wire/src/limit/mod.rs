@@ -1,6 +1,7 @@
 //! Limits, in types that cannot hold a wrong value.
 
 mod algorithm;
+mod assignment;
 mod capacity;
 mod code_terms;
 mod effective_plan;
@@ -12,17 +13,21 @@ mod outage;
 mod parts;
 mod penalty;
 mod permits;
+mod plan_history;
 mod plans;
 mod rate;
 mod rollout;
 mod schedule;
 mod terms;
+#[cfg(feature = "in-memory")]
+mod test_terms;
 mod throttle;
 mod top_keys;
 mod windows;
 mod words;
 
 pub use algorithm::Algorithm;
+pub use assignment::{Assignment, PlanName, PlanNameError, PlansError, Target};
 pub use capacity::{Capacity, CapacityError, MAX_TOKENS};
 pub use code_terms::CodeTerms;
 pub use effective_plan::{Assigned, PlanPeriod, PlanReason, PlanSources};
@@ -34,7 +39,8 @@ pub use outage::OnOutage;
 pub use parts::{MOST_PARTS, MOST_WEIGHT, Part, Parts, PartsError, REST, check_weight};
 pub use penalty::{Penalty, PenaltyError};
 pub use permits::{MOST_PERMITS, PermitTtl, PermitTtlError, PermitsError, permits_at_once};
-pub use plans::{Assignment, MOST_CONFIG_KEYS, PlanName, PlanNameError, Plans, PlansError, Target};
+pub use plan_history::{Lost, Past, PlanSpan};
+pub use plans::{MOST_CONFIG_KEYS, Plans};
 pub use rate::{GCRA_BOUNDS, MAX_INTERVAL, MIN_INTERVAL, Rate, RateError};
 pub use rollout::{Mode, Percent, PercentError, Rollout};
 pub use schedule::{Schedule, ScheduleError, ScheduledChange};

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use arrayvec::ArrayString;
 
-use super::plans::{LONGEST_PLAN, PlanName};
+use super::assignment::{LONGEST_PLAN, PlanName, Target};
 
 /// The name of a limit: 1 to 64 of `A-Z a-z 0-9 . _ -`.
 ///
@@ -30,6 +30,9 @@ pub struct NameError(pub String);
 // === impl LimitName ===
 
 impl LimitName {
+    /// The name of a limit that has none yet.
+    pub(super) const NONE: Self = Self(ArrayString::new_const());
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -47,7 +50,7 @@ impl LimitName {
         self.beside(LAZY)
     }
 
-    /// The name of the assignments that the source of this limit has. Those by hand have the name of the limit.
+    /// The name of the assignments that the source of this limit has. Assignments by hand have the name of the limit.
     #[must_use]
     pub fn source(&self) -> Self {
         self.beside(SOURCE)
@@ -61,6 +64,15 @@ impl LimitName {
         let _ = name.try_push(PLAN);
         let _ = name.try_push_str(plan.as_str());
         Self(name)
+    }
+
+    /// The name under which the terms `target` of this limit are published: of a plan, or without one of the limit itself.
+    /// `None` for a target without terms.
+    pub fn under(&self, target: Option<Target>) -> Option<Self> {
+        match target {
+            None => Some(self.live()),
+            Some(target) => Some(self.plan(target.plan()?)),
+        }
     }
 
     /// The plan that this is, if it is one.
@@ -77,7 +89,7 @@ impl LimitName {
     ///
     /// # Errors
     /// When `text` is neither.
-    pub fn of_assignments(text: &str) -> Result<Self, NameError> {
+    pub(crate) fn of_assignments(text: &str) -> Result<Self, NameError> {
         match text.strip_suffix(SOURCE) {
             Some(own) => own.parse::<Self>().map(|own| own.source()),
             None => text.parse(),

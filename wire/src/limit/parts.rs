@@ -69,6 +69,15 @@ pub enum PartsError {
     Rate(String),
 }
 
+// === impl Part ===
+
+impl Part {
+    /// The tokens a second that it is sure of.
+    pub fn tokens_per_second(&self) -> f64 {
+        self.pace.n as f64 * 1e6 / self.pace.p as f64
+    }
+}
+
 // === impl Parts ===
 
 impl Parts {
@@ -143,8 +152,8 @@ impl Parts {
         self.iter().map(part).collect()
     }
 
-    /// The time between two deals of the pool, in µs: a tick, or half the time in which the whole rate fills the smallest
-    /// part, if that is less. Many parts need more.
+    /// The time between two deals of the pool, in µs. It is a tick, or if that is less, half the time in which the whole
+    /// rate fills the smallest part. Many parts need more.
     ///
     /// # Errors
     /// The same as of [`under`](Self::under).

@@ -103,6 +103,9 @@ pub struct Limit {
     pub top_keys: TopKeys,
     /// Its plans, each published as [`LimitName::plan`], and the keys that its config assigns to them.
     pub plans: Plans,
+    /// The longest of the [fill times](Self::fill_time) of it and its plans, in µs: earlier changes do not matter any more.
+    /// 0 without plans.
+    pub plans_fill: u64,
     /// The penalty for keys that are denied again and again.
     pub penalty: Option<Penalty>,
     /// Its debt, and its abandoned holds.
@@ -134,6 +137,7 @@ impl Limit {
             top_keys: TopKeys::NONE,
             penalty: None,
             plans: Plans::default(),
+            plans_fill: 0,
             holds: Holds::default(),
             parts: Parts::default(),
         }
@@ -169,6 +173,18 @@ impl Limit {
     pub fn in_hand_for(&self) -> Duration {
         let ttl = self.lease.map_or(BURST_TTL, Lease::ttl);
         ttl + ttl / 63 + Duration::from_millis(1)
+    }
+
+    /// µs in which a bucket of these terms is full from the deepest debt on, whenever that begins.
+    pub fn fill_time(&self) -> u64 {
+        match self.terms.supply {
+            Supply::Rate(rate) => {
+                rate.pace().instant(0, self.terms.capacity.get().saturating_add(self.holds.max_debt()))
+            }
+            Supply::Period(period) => period.next.saturating_sub(period.since),
+            Supply::Permits(_) => 0,
+            Supply::Windows(windows) => windows.rules().iter().map(|rule| rule.micros()).max().unwrap_or(0),
+        }
     }
 
     /// The part of `key` under the present terms; `None` for a limit without parts.

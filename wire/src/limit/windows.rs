@@ -151,7 +151,7 @@ impl Windows {
     ///
     /// # Errors
     /// When `pairs` has another form.
-    pub fn from_pairs(pairs: &str, aligned: bool) -> Result<Self, WindowsError> {
+    pub(crate) fn from_pairs(pairs: &str, aligned: bool) -> Result<Self, WindowsError> {
         let numbers: Result<Vec<u64>, _> = pairs.split(' ').map(u64::from_str).collect();
         let numbers = numbers.map_err(|_| WindowsError::Form)?;
         let (pairs, rest) = numbers.as_chunks::<2>();

@@ -77,9 +77,9 @@ impl From<RedisError> for DefineError {
     }
 }
 
-/// Defines `limit` for `owner` and the time `ttl`, or renews it. Returns the effect, and the end of the definition in µs of
-/// Redis `TIME`. When this returns, the limit is in force everywhere; workers that knew other terms have applied them until the
-/// same instant.
+/// Defines `limit` for `owner` and the time `ttl`, or renews it. Returns the effect, and the end of the definition in
+/// µs of Redis `TIME`. When this returns, the limit is in force everywhere; workers that knew other terms have applied
+/// them until the same instant.
 ///
 /// A change of the capacity or rate of a token bucket waits for [`FREEZE`], by `sleep`.
 ///
@@ -128,7 +128,10 @@ pub async fn define(
         if !publish(connection, &keys, limit, before.as_ref(), held.until, &sleep).await? {
             continue;
         }
-        scripts::change_defined(&mut conn, name, owner, false).await?;
+        // Redis may have lost the definition, or it was ended.
+        if !matches!(scripts::change_defined(&mut conn, name, owner, false).await?, DefineReply::Held(_)) {
+            continue;
+        }
         let effect = match before {
             None => Defined::New,
             Some(before) if before == *limit => Defined::Renewed,
@@ -233,11 +236,15 @@ pub async fn undefine(connection: &Connection, name: &LimitName, owner: &Owner) 
             false => Ok(false),
         };
     }
-    // The record ends first. If this is cut short, workers know no limit, and a daemon removes the keys later.
-    scripts::expire_record(conn, &keys, 1).await?;
-    is_own(scripts::end_defined(conn, name, owner).await?)?;
-    remove_ended(connection, name).await?;
-    Ok(true)
+    for _ in 0..ATTEMPTS {
+        // The record ends first. If this is cut short, workers know no limit, and a daemon removes the keys later.
+        scripts::end_record(conn, &keys).await?;
+        // A renewal that was under way may have moved the end of the record again.
+        if !is_own(scripts::end_defined(conn, name, owner).await?)? || remove_ended(connection, name).await? {
+            return Ok(true);
+        }
+    }
+    Err(DefineError::Contested)
 }
 
 /// Removes all keys of a limit whose definition has ended. Returns whether it did: one that was renewed stays.

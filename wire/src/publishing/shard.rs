@@ -3,6 +3,8 @@
 use super::{SLICE, remove::sweep_shard};
 use crate::{connection::Connection, keyspace::ShardKeys, limit::Limit, reply::PublishReply, scripts};
 use redis::RedisResult;
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// Publishes one shard of `limit`, after it has finished an earlier change. The terms apply from `since`, or from now.
 /// A change that workers were told of carries the instant of its freeze in `frozen`. A limit that code has defined has an
@@ -28,6 +30,7 @@ pub async fn publish_shard(
                 }
                 return Ok(published);
             }
+            PublishReply::TooEarly(wait) => sleep(Duration::from_micros(wait)).await,
             PublishReply::Busy => {
                 // Without buckets to migrate, the keys are those of another algorithm or of a half removed limit.
                 if migrate_all(connection, keys).await? == 0 {

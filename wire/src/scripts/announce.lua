@@ -1,10 +1,18 @@
 -- Counts a publication, so that workers and daemons read the records again: all of them, or those of the named limits.
--- KEYS  1 generation  2 change log
--- ARGV  1 most limits in the change log  2... names of the limits that have changed; none for all limits
+--
+-- KEYS
+-- 1. generation
+-- 2. change log
+--
+-- ARGV
+-- 1. most limits in the change log
+-- 2. and on, names of the limits that have changed. None stands for all limits
+--
 -- Reply the new generation: at least the instant of Redis in ms. A generation after a flush is therefore a later one.
---       The change log has the limits that have changed, each by the generation of its last change. Its member ' since'
---       has the generation after which all changes are in it, and ' last' the generation of the last one. A change of
---       all limits leaves no log.
+--
+-- The change log has the limits that have changed, each by the generation of its last change. Its member ' since' has
+-- the generation after which all changes are in it, and ' last' the generation of the last one. A change of all limits
+-- leaves no log.
 assert(#KEYS == 2 and #ARGV >= 1, 'announce takes 2 keys, a number and names')
 local log, most = KEYS[2], tonumber(ARGV[1])
 local t = redis.call('TIME')

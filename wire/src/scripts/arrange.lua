@@ -1,10 +1,18 @@
 -- Makes a new arrangement of a limit's assignments effective. Its keys have been written before.
--- KEYS  1 assignments  2 the log of changes
--- ARGV  1 limit, or its source  2 the version of its assignments that the caller has read
---       3 the arrangement, without its instant. Empty to remove all assignments of the limit
+--
+-- KEYS
+-- 1. assignments
+-- 2. the log of changes
+--
+-- ARGV
+-- 1. limit, or its source
+-- 2. the version of its assignments that the caller has read
+-- 3. the arrangement, without its instant. Empty to remove all assignments of the limit
+--
 -- Reply {outcome, now, at}.
---       0 nothing was done, since assignments of the limit were changed meanwhile, or others removed this arrangement
---       1 done, and effective at the instant `at`
+-- - 0 nothing was done, since assignments of the limit were changed meanwhile, or others removed this arrangement
+-- - 1 done, and effective at the instant `at`
+--
 -- Laws  6, as for assign.lua.
 assert(#KEYS == 2 and #ARGV == 3, 'arrange takes 2 keys and 3 arguments')
 local t = redis.call('TIME')

@@ -1,21 +1,19 @@
 //! Whole sets of assignments: comparison with what Redis has, and replacement at one instant.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::LazyLock,
-    time::Duration,
-};
+use std::{sync::LazyLock, time::Duration};
 
 use redis::{Cmd, ParsingError, RedisResult, Script};
+use tokio::time::sleep;
 
 use super::assignments::{
     ATTEMPTS, AllAssigned, CHUNK, Change, HASHES_AT_ONCE, KeyChange, MOST_LOGGED, assignment_index,
-    unreadable,
+    read_hashes, unreadable,
 };
 use crate::{
+    assigned_keys::AssignedKeys,
     assignments::{KeyFilter, Shape},
     constants::with_constants,
-    limit::{Assigned, Assignment, LimitName},
+    limit::{Assigned, Assignment, LimitName, Past},
     namespace::InNamespace,
 };
 
@@ -40,6 +38,13 @@ pub struct Differences {
     pub has_room: bool,
 }
 
+/// A key by its place in a list, and the hash that it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    hash: u32,
+    index: u32,
+}
+
 /// Compares the assignments of the limit `name` in Redis with `wanted`, some hashes at a time.
 ///
 /// # Errors
@@ -47,16 +52,13 @@ pub struct Differences {
 pub async fn compare_assigned(
     connection: &mut impl InNamespace,
     name: &LimitName,
-    wanted: &BTreeMap<String, Assignment>,
+    wanted: &AssignedKeys,
 ) -> RedisResult<Differences> {
-    let namespace = connection.namespace();
     let index = assignment_index(connection).await?;
     let now = super::now(connection).await?;
     let shape = index.shapes.get(name).copied();
     let by_shape = shape.unwrap_or_else(|| Shape::for_keys(1, 0));
-    let mut order: Vec<(u64, &str, &Assignment)> =
-        wanted.iter().map(|(key, one)| (by_shape.hash_of(key), key.as_str(), one)).collect();
-    order.sort_unstable_by_key(|(hash, ..)| *hash);
+    let order = by_hash(&by_shape, wanted.iter().map(|(key, _)| key));
     let mut found = Differences::default();
     let mut differs = |key: &str, assignment: Option<Assignment>| {
         found.different += 1;
@@ -65,30 +67,25 @@ pub async fn compare_assigned(
         }
     };
     let Some(shape) = shape else {
-        order.iter().for_each(|(_, key, one)| differs(key, Some(**one)));
+        wanted.iter().for_each(|(key, one)| differs(key, Some(one)));
         found.has_room = by_shape.has_room_for(wanted.len() as u64);
         return Ok(found);
     };
     let (mut held, mut fields, mut rest) = (0, 0, order.as_slice());
     let hashes: Vec<u64> = (0..shape.hashes).collect();
     for hashes in hashes.chunks(HASHES_AT_ONCE) {
-        let mut asked = redis::pipe();
-        for hash in hashes {
-            asked.hgetall(namespace.assignment_hash(name, &shape, *hash));
-        }
-        let read: Vec<HashMap<String, String>> = asked.query_async(connection).await?;
-        let mut read: HashMap<String, String> = read.into_iter().flatten().collect();
+        let mut read = read_hashes(connection, name, &shape, hashes).await?;
         let last = hashes.last().copied().unwrap_or_default();
-        let (here, behind) = rest.split_at(rest.partition_point(|(hash, ..)| *hash <= last));
+        let (here, behind) = rest.split_at(rest.partition_point(|place| u64::from(place.hash) <= last));
         rest = behind;
         let parse = |text: &str| Assigned::from_text(text, shape.at).map_err(unreadable);
         let is_held = |one: &Assigned| one.assignment.is_some_and(|one| one.holds_at(now));
-        for (_, key, one) in here {
+        for (key, one) in here.iter().filter_map(|place| wanted.get(place.index as usize)) {
             fields += 1;
-            let assigned = read.remove(*key).map(|text| parse(&text)).transpose()?;
+            let assigned = read.remove(key).map(|text| parse(&text)).transpose()?;
             held += u64::from(assigned.as_ref().is_some_and(is_held));
-            if assigned.and_then(|assigned| assigned.assignment).as_ref() != Some(*one) {
-                differs(key, Some(**one));
+            if assigned.and_then(|assigned| assigned.assignment) != Some(one) {
+                differs(key, Some(one));
             }
         }
         for (key, text) in &read {
@@ -114,40 +111,58 @@ pub async fn replace_assigned(
     connection: &mut impl InNamespace,
     name: &LimitName,
     held: &AllAssigned,
-    wanted: &BTreeMap<String, Assignment>,
+    wanted: &AssignedKeys,
     mut progress: impl FnMut(usize),
 ) -> RedisResult<Option<Change>> {
     let namespace = connection.namespace();
-    // The terms now, which hold until the change.
-    let before = |key: &str| held.keys.get(key).and_then(|assigned| assigned.target_at(held.now));
-    let taken_back = held.keys.keys().filter(|key| !wanted.contains_key(*key) && before(key).is_some());
-    let rows = wanted.iter().map(|(key, one)| (key.as_str(), Some(*one)));
-    let rows = rows.chain(taken_back.map(|key| (key.as_str(), None)));
-    let count = wanted.len() + held.keys.len();
-    let shape = begin_arrangement(connection, name, held, count as u64).await?;
-    let mut rows: Vec<(u64, &str, Option<Assignment>)> =
-        rows.map(|(key, assignment)| (shape.hash_of(key), key, assignment)).collect();
-    rows.sort_unstable_by_key(|(hash, ..)| *hash);
+    // A change that workers wait for takes force first: not all of them would know in time that it is taken back.
+    sleep(Duration::from_micros(held.settled_at.saturating_sub(held.now))).await;
+    // The assignment of a key then, until the change.
+    let before = |key: &str| held.in_force.of(key).filter(|one| one.holds_at(held.settled_at));
+    let keys = held.in_force.iter().map(|(key, _)| key);
+    let mut taken_back: Vec<&str> =
+        keys.filter(|key| wanted.of(key).is_none() && before(key).is_some()).collect();
+    // Tokens of a key that has none may still be in the bucket of a plan.
+    let others = held.past.keys().map(String::as_str);
+    taken_back.extend(others.filter(|key| wanted.of(key).is_none() && before(key).is_none()));
+    let count = wanted.len() as u64 + held.known;
+    let shape = begin_arrangement(connection, name, held, count).await?;
+    let places = by_hash(&shape, wanted.iter().map(|(key, _)| key).chain(taken_back.iter().copied()));
+    let row = |place: &Place| {
+        let index = place.index as usize;
+        let wanted_row = wanted.get(index).map(|(key, one)| (key, Some(one)));
+        wanted_row.or_else(|| Some((*taken_back.get(index - wanted.len())?, None)))
+    };
     let mut filter = KeyFilter::new(Vec::new(), &shape);
     let mut asked = redis::pipe();
     let (mut waiting, mut written) = (0, 0);
-    for of_hash in rows.chunk_by(|one, other| one.0 == other.0) {
-        let value = |assignment: Option<Assignment>, before| {
-            let mut value = Assigned { assignment, before, at: 0 }.to_text(false);
-            if assignment.map(|one| one.target) == before {
+    for of_hash in places.chunk_by(|one, other| one.hash == other.hash) {
+        let value = |key: &str, assignment: Option<Assignment>| {
+            let (before, past) = (before(key), held.past.get(key).cloned().unwrap_or_default());
+            let with = |before, at, past| Assigned { assignment, before, at, past };
+            match &past[..] {
+                _ if assignment != before => with(before, 0, past).to_text(false),
+                [Past { until, was: Some(was) }, rest @ ..] => {
+                    with(*was, *until, rest.to_vec()).to_text(true)
+                }
                 // Nothing changes, so nothing is said of before.
-                value.truncate(value.find('<').unwrap_or(value.len()));
+                _ => {
+                    let mut value = with(None, 0, Vec::new()).to_text(false);
+                    value.truncate(value.find('<').unwrap_or(value.len()));
+                    value
+                }
             }
-            value
         };
         let fields: Vec<(&str, String)> = of_hash
             .iter()
-            .map(|(_, key, assignment)| {
+            .filter_map(row)
+            .map(|(key, assignment)| {
                 filter.insert(key);
-                (*key, value(*assignment, before(key)))
+                (key, value(key, assignment))
             })
             .collect();
-        asked.hset_multiple(namespace.assignment_hash(name, &shape, of_hash[0].0), &fields).ignore();
+        let hash = u64::from(of_hash[0].hash);
+        asked.hset_multiple(namespace.assignment_hash(name, &shape, hash), &fields).ignore();
         waiting += fields.len();
         if waiting >= ROWS_AT_ONCE {
             asked.query_async::<()>(connection).await?;
@@ -169,7 +184,16 @@ pub async fn replace_assigned(
         remove_arrangement(connection, name, &shape).await?;
         return Ok(None);
     }
-    Ok(Some(Change { now, at, changed: rows.len() as u64 }))
+    Ok(Some(Change { now, at, changed: places.len() as u64 }))
+}
+
+/// The places of `keys`, in the order of their hashes.
+fn by_hash<'k>(shape: &Shape, keys: impl Iterator<Item = &'k str>) -> Vec<Place> {
+    // An arrangement has fewer than 2^32 hashes, and no machine room for 2^32 rows.
+    let place = |(index, key)| Place { hash: shape.hash_of(key) as u32, index };
+    let mut places: Vec<Place> = (0..).zip(keys).map(place).collect();
+    places.sort_unstable();
+    places
 }
 
 /// Notes a new arrangement that is not in force yet. No other has its number.
@@ -209,8 +233,8 @@ fn idle_field(name: &LimitName, shape: &Shape) -> String {
     format!(" idle {name} {}", shape.number)
 }
 
-/// Removes the arrangements of the limit `name` that have not been in force for the time `idle`. They were replaced, or their
-/// replacement was given up.
+/// Removes the arrangements of the limit `name` that have not been in force for the time `idle`. They were replaced, or
+/// their replacement was given up.
 ///
 /// # Errors
 /// Errors of Redis. May be called again.

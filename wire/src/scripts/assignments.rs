@@ -1,13 +1,20 @@
 //! Assignments of keys to plans: changes, look-ups, and what workers read of them.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+    time::Duration,
+};
 
 use redis::{Cmd, ParsingError, RedisResult, Script};
+use tokio::time::sleep;
 
 use crate::{
+    assigned_keys::AssignedKeys,
     assignments::{KeyFilter, Shape},
-    constants::with_constants,
-    limit::{Assigned, Assignment, LimitName},
+    constants::{PLANS_AHEAD, with_constants},
+    keyspace::ShardKeys,
+    limit::{Assigned, Assignment, LimitName, Past},
     namespace::InNamespace,
 };
 
@@ -54,7 +61,7 @@ pub struct AssignmentIndex {
 }
 
 /// The assignments of a limit at an instant, for people and files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AllAssigned {
     /// The version of the limit's last change when they were read.
     pub version: u64,
@@ -62,8 +69,25 @@ pub struct AllAssigned {
     pub now: u64,
     /// The arrangement; `None` where nothing was ever assigned.
     pub shape: Option<Shape>,
-    /// By key.
-    pub keys: BTreeMap<String, Assigned>,
+    /// Keys of which Redis knows something, those whose assignment was taken back included.
+    pub known: u64,
+    /// All assignments, in force or not.
+    pub keys: AssignedKeys,
+    /// The instant from which on no worker waits for a change of these any more.
+    pub settled_at: u64,
+    /// The assignments at that instant. Some may have ended by then.
+    pub in_force: AssignedKeys,
+    /// Earlier assignments of keys, as far back as they still matter for tokens.
+    pub(super) past: HashMap<String, Vec<Past<Option<Assignment>>>>,
+}
+
+// === impl AllAssigned ===
+
+impl AllAssigned {
+    /// Whether assignments before still matter for the tokens of some key.
+    pub fn has_past(&self) -> bool {
+        !self.past.is_empty()
+    }
 }
 
 /// The arrangements of all limits.
@@ -137,11 +161,26 @@ pub async fn key_filter(
     Ok(KeyFilter::new(bytes, shape))
 }
 
-/// The assignment of `key`, if it has one.
+/// The assignments of `key` of the limit `name` by hand and by its source, in the arrangements that may have it.
 ///
 /// # Errors
 /// Errors of Redis, and a value that this version cannot read.
-pub async fn assigned(
+pub async fn assigned_outside(
+    connection: &mut impl InNamespace,
+    name: &LimitName,
+    shapes: &[Option<Shape>; 2],
+    key: &str,
+) -> RedisResult<[Option<Assigned>; 2]> {
+    let mut found = [None, None];
+    for ((set, shape), found) in [*name, name.source()].iter().zip(shapes).zip(&mut found) {
+        if let Some(shape) = shape {
+            *found = assigned(connection, set, shape, key).await?;
+        }
+    }
+    Ok(found)
+}
+
+async fn assigned(
     connection: &mut impl InNamespace,
     name: &LimitName,
     shape: &Shape,
@@ -154,7 +193,7 @@ pub async fn assigned(
 }
 
 /// Assigns keys of the limit `name`, at most [`MOST_AT_ONCE`], or takes their assignments back. The change takes force
-/// 1.25 s later in all workers at once.
+/// 1.25 s later in all workers at once. If an earlier change of a key has not taken force yet, it waits for that.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
@@ -163,13 +202,31 @@ pub async fn assign(
     name: &LimitName,
     changes: &[KeyChange],
 ) -> RedisResult<Change> {
+    loop {
+        match try_assign(connection, name, changes).await? {
+            Ok(change) => return Ok(change),
+            Err(wait) => sleep(wait).await,
+        }
+    }
+}
+
+/// The same, or the time after which it can be done.
+///
+/// # Errors
+/// As [`assign`].
+pub async fn try_assign(
+    connection: &mut impl InNamespace,
+    name: &LimitName,
+    changes: &[KeyChange],
+) -> RedisResult<Result<Change, Duration>> {
     let namespace = connection.namespace();
     let mut shape = Shape::for_keys(1, 0);
+    let matters_for = plans_fill(connection, name).await?;
     for _ in 0..ATTEMPTS {
         let mut call = ASSIGN.key(namespace.assigned());
         call.key(namespace.assignment_log()).key(namespace.assignment_filter(name, &shape));
         call.arg(name.as_str()).arg(shape.to_string()).arg(MOST_LOGGED);
-        call.arg(shape.bits_of("").len());
+        call.arg(shape.bits_of("").len()).arg(matters_for);
         for (key, assignment) in changes {
             call.key(namespace.assignment_hash(name, &shape, shape.hash_of(key)));
             let until = assignment.and_then(|one| one.until);
@@ -180,8 +237,10 @@ pub async fn assign(
             }
         }
         let (done, now, at, changed): (u8, u64, u64, u64) = call.invoke_async(connection).await?;
-        if done == 1 {
-            return Ok(Change { now, at, changed });
+        match done {
+            1 => return Ok(Ok(Change { now, at, changed })),
+            2 => return Ok(Err(Duration::from_micros(at.saturating_sub(now)))),
+            _ => {}
         }
         if let Some(known) = assignment_index(connection).await?.shapes.get(name) {
             shape = *known;
@@ -190,30 +249,62 @@ pub async fn assign(
     Err(ParsingError::from("the assignments are arranged anew all the time").into())
 }
 
+/// The keys of some hashes, and the texts of their assignments.
+pub(super) async fn read_hashes(
+    connection: &mut impl InNamespace,
+    name: &LimitName,
+    shape: &Shape,
+    hashes: &[u64],
+) -> RedisResult<HashMap<String, String>> {
+    let namespace = connection.namespace();
+    let mut asked = redis::pipe();
+    for hash in hashes {
+        asked.hgetall(namespace.assignment_hash(name, shape, *hash));
+    }
+    let read: Vec<HashMap<String, String>> = asked.query_async(connection).await?;
+    Ok(read.into_iter().flatten().collect())
+}
+
 /// All assignments of the limit `name`.
 ///
 /// # Errors
 /// Errors of Redis, and a value that this version cannot read.
 pub async fn all_assigned(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<AllAssigned> {
-    let namespace = connection.namespace();
     let index = assignment_index(connection).await?;
     let now = super::now(connection).await?;
     let shape = index.shapes.get(name).copied();
     let version = index.versions.get(name).copied().unwrap_or(0);
-    let mut all = AllAssigned { version, now, shape, keys: BTreeMap::new() };
+    let mut all = AllAssigned { version, now, shape, settled_at: now, ..AllAssigned::default() };
     let Some(shape) = shape else { return Ok(all) };
+    let since = now.saturating_sub(plans_fill(connection, name).await?);
     let hashes: Vec<u64> = (0..shape.hashes).collect();
     for hashes in hashes.chunks(HASHES_AT_ONCE) {
-        let mut asked = redis::pipe();
-        for hash in hashes {
-            asked.hgetall(namespace.assignment_hash(name, &shape, *hash));
-        }
-        let read: Vec<BTreeMap<String, String>> = asked.query_async(connection).await?;
-        for (key, value) in read.into_iter().flatten() {
-            all.keys.insert(key, Assigned::from_text(&value, shape.at).map_err(unreadable)?);
+        for (key, value) in read_hashes(connection, name, &shape, hashes).await? {
+            let assigned = Assigned::from_text(&value, shape.at).map_err(unreadable)?;
+            let is_settled = assigned.at <= now + PLANS_AHEAD;
+            if is_settled {
+                all.settled_at = all.settled_at.max(assigned.at);
+            }
+            let in_force = if is_settled { assigned.assignment } else { assigned.before };
+            if assigned.at > since && is_settled {
+                all.past.insert(key.clone(), assigned.past_since(since));
+            }
+            all.known += 1;
+            for (keys, assignment) in [(&mut all.keys, assigned.assignment), (&mut all.in_force, in_force)] {
+                assignment.map_or(Ok(()), |assignment| keys.push(&key, assignment, 0)).map_err(unreadable)?;
+            }
         }
     }
+    all.keys.sort();
+    all.in_force.sort();
     Ok(all)
+}
+
+/// µs for which assignments before matter for the tokens of a key of the limit `name`, or of that of a source.
+async fn plans_fill(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<u64> {
+    let record = ShardKeys::new(connection.namespace(), &name.live(), 0).record;
+    let fill: Option<String> = Cmd::hget(record, "plans_fill").query_async(connection).await?;
+    Ok(fill.and_then(|fill| fill.parse().ok()).unwrap_or(0))
 }
 
 pub(super) fn unreadable(error: impl std::fmt::Display) -> ParsingError {

@@ -1,9 +1,18 @@
 -- Changes claims to limits, unless any has changed since they were read. Says what a daemon has in its config.
--- KEYS  1 claims  2 last heartbeats of configs  3 definitions by code  4 details of the daemon, where a
---       daemon claims
--- ARGV  1 the version as read, empty if there was none
---       2 number of claims to delete  3 number of configs to forget  4 number of claims to set
---       5... the first two as fields, the last as fields and values. Then fields and values of the details
+--
+-- KEYS
+-- 1. claims
+-- 2. last heartbeats of configs
+-- 3. definitions by code
+-- 4. details of the daemon, where a daemon claims
+--
+-- ARGV
+-- 1. the version as read, empty if there was none
+-- 2. number of claims to delete
+-- 3. number of configs to forget
+-- 4. number of claims to set
+-- 5. and on, the first two as fields, the last as fields and values. Then fields and values of the details
+--
 -- Reply 1 done. 0 nothing done, since the claims have changed, or code has defined one of the limits
 local released, forgotten, set = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local details = set and #ARGV - 4 - released - forgotten - 2 * set or -1

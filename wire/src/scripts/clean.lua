@@ -1,8 +1,17 @@
 -- Cleans entries of the due index that no script writes. Runs after time.lua, bucket.lua and rest.lua.
--- KEYS  1 record  2 due index  3... counters of the entries
--- ARGV  1 bytes before the member in a counter's key  2 1 if the limit is keyed, else 0
+--
+-- KEYS
+-- 1. record
+-- 2. due index
+-- 3. and on, counters of the entries
+--
+-- ARGV
+-- 1. bytes before the member in a counter's key
+-- 2. 1 if the limit is keyed, else 0
+--
 -- Reply entries cleaned. An entry is removed if no bucket can have its name, or if it has neither a score nor a
 --       counter. Any other entry with a score ahead of the clock, or of no band, counts from now.
+--
 -- Laws  1. A bucket keeps its tokens and gets no time. 5. After a step of the clock back, all entries are ahead.
 assert(#KEYS >= 3 and #ARGV == 2, 'clean takes at least 3 keys and 2 arguments')
 local record, due, prefix = KEYS[1], KEYS[2], tonumber(ARGV[1])

@@ -1,8 +1,14 @@
 -- Adds to the counts of limits.
--- KEYS  1 and on, in pairs: the record of a limit, and its counts. All in one hash slot where Redis is a cluster.
--- ARGV  1 and on, for each pair of keys: a number n, then n pairs of a field and its increase. The field
---       `largest_difference` comes with a lower bound instead
+--
+-- KEYS
+-- 1. and on, in pairs, the record of a limit and its counts. All in one hash slot where Redis is a cluster
+--
+-- ARGV
+-- 1. and on, for each pair of keys, a number n, then n pairs of a field and its increase. The field
+--    `largest_difference` comes with a lower bound instead
+--
 -- Reply the number of limits that were counted. A limit without a record is not.
+--
 -- Laws  4. A limit that was removed meanwhile gets no key back.
 assert(#KEYS >= 2 and #KEYS % 2 == 0, 'count takes pairs of keys')
 local starts, at = {}, 1

@@ -1,12 +1,31 @@
 -- Begins, renews or ends the definition of a limit by code. Its record is another script's work.
--- KEYS  1 definitions  2 their ends  3 registry  4 claims
--- ARGV  1 'hold', 'change', 'done' or 'end'  2 the limit's name  3 its owner  4 time to live (µs)  5 most definitions
+--
+-- KEYS
+-- 1. definitions
+-- 2. their ends
+-- 3. registry
+-- 4. claims
+--
+-- ARGV
+-- 1. operation
+--    - hold: begins or renews, and brings no end nearer
+--    - change: notes that a change is under way, until `done`
+--    - done: the change is made
+--    - end: lets the definition end now
+-- 2. the limit's name
+-- 3. its owner
+-- 4. time to live (µs)
+-- 5. most definitions
+--
 -- Reply {outcome, now, until, owner}: now and until in µs.
---       0 done: the definition was there  1 done: it is new, or a change of it was not announced
---       2 another owner has it  3 a config has the limit: owner, where one claims it  4 there are too many
---       5 another owner's has ended, and its keys are still to be removed  6 there is none
---       'hold' begins or renews, and brings no end nearer. 'change' notes that a change is under
---       way, until 'done'. 'end' lets it end now.
+-- - 0 done: the definition was there
+-- - 1 done: it is new, or a change of it was not announced
+-- - 2 another owner has it
+-- - 3 a config has the limit: owner, where one claims it
+-- - 4 there are too many
+-- - 5 another owner's has ended, and its keys are still to be removed
+-- - 6 there is none
+--
 -- Laws  8. A definition takes no limit from a config, and none from another owner.
 assert(#KEYS == 4 and #ARGV == 5, 'define takes 4 keys, an operation, 2 names, a time and a number')
 local definitions, ends, registry, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -154,7 +154,8 @@ pub async fn ended_definitions(
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Moves the end of a defined limit in its record. Returns whether there is a record with an end.
+/// Moves the end of a defined limit in its record to `expires`, unless that is nearer. Returns whether there is a record
+/// with an end.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
@@ -164,6 +165,14 @@ pub async fn expire_record(
     expires: u64,
 ) -> RedisResult<bool> {
     expire(connection, keys, &expires.to_string()).await
+}
+
+/// Ends a defined limit in its record. Returns whether there is a record with an end.
+///
+/// # Errors
+/// Errors of Redis. May be sent again without harm.
+pub async fn end_record(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
+    expire(connection, keys, "end").await
 }
 
 /// Removes the record of a defined limit that has ended, and the indexes of its holds and permits. Returns whether there

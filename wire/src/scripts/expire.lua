@@ -1,7 +1,18 @@
--- The end of a defined limit in its record: moves it, or drops a record that has ended.
--- KEYS  1 record  2 index of holds  3 index of permits
--- ARGV  1 'drop', or the instant at which the limit ends (µs)
--- Reply 1 done: the record ends then, or is gone. 0 nothing done: there is no record to end, or it has not ended yet.
+-- The end of a defined limit in its record: moves it to a later instant, ends the record, or drops one that has ended.
+--
+-- KEYS
+-- 1. record
+-- 2. index of holds
+-- 3. index of permits
+--
+-- ARGV
+-- 1. 'drop', 'end', or the instant at which the limit ends (µs). The later of two instants holds, since calls of
+--    several definers come in any order
+--
+-- Reply
+-- - 1 the record ends then or later, has ended, or is gone
+-- - 0 nothing was done, since there is no record to end, or it has not ended yet
+--
 -- Laws  8. A record of a config has no end, and stays.
 assert(#KEYS == 3 and #ARGV == 1, 'expire takes 3 keys and an instant')
 local record = KEYS[1]
@@ -9,8 +20,14 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local kind = redis.call('TYPE', record).ok
 if ARGV[1] ~= 'drop' then
-  if kind ~= 'hash' or not redis.call('HGET', record, 'expires') then return 0 end
-  redis.call('HSET', record, 'expires', ARGV[1])
+  local expires = kind == 'hash' and redis.call('HGET', record, 'expires')
+  if not expires then return 0 end
+  local held = tonumber(expires) or 0
+  if ARGV[1] == 'end' then
+    redis.call('HSET', record, 'expires', 1)
+  elseif not (held < 2 ^ 53 and held >= tonumber(ARGV[1])) then
+    redis.call('HSET', record, 'expires', ARGV[1])
+  end
   return 1
 end
 if kind == 'hash' then

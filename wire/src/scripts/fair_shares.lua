@@ -2,13 +2,15 @@
 -- to the part of its name, else to that of the longest pattern, else to `*`. Written upon time.lua and bucket.lua.
 --
 -- State is a hash. Its field `=` has the total: a bucket of the limit's capacity and rate, which every token is taken
--- from. Each field `:NAME` has a part: a bucket of its capacity and rate, its loan, and its use of loans. Tokens of the
--- total that are in no part's bucket are the pool. A take uses tokens of its part, then its loan. Where both are too
--- few and the last deal is a period ago, the pool is dealt: loans are taken back, and each part in need gets as much as
--- it will use, or by weight. The record's field `parts` has the period, and weight, capacity, n and p of each part.
--- An absent state is full. Its key lives a little longer than it takes to fill.
--- Laws  1 (of the total, with no tick). 2 of each part, whatever the others take: a loan leaves all tokens that parts
---       have or get within the period. 3 4 5 7. 6: tokens stay with their part. A new part begins empty.
+-- from. Each field `:NAME` has a part: a bucket of its capacity and rate, its loan, and its use of loans. Tokens of
+-- the total that are in no part's bucket are the pool. A take uses tokens of its part, then its loan. Where both are
+-- too few and the last deal is a period ago, the pool is dealt. A deal takes loans back, and gives each part in need
+-- as much as it will use, or by weight. The record's field `parts` has the period, and weight, capacity, n and p of
+-- each part. An absent state is full. Its key lives a little longer than it takes to fill.
+--
+-- Laws  1 (of the total, with no tick) 3 4 5 7.
+--       2 of each part, whatever the others take. A loan leaves all tokens that parts have or get within the period.
+--       6. Tokens stay with their part. A new part begins empty.
 local function fair_shares(record, state, now, operation, count, key, lists)
   local TOTAL, PART = '<dddddddddd', '<dddddddd'
   local f = redis.call('HMGET', record, 'algorithm', 'since')
@@ -146,7 +148,7 @@ local function fair_shares(record, state, now, operation, count, key, lists)
       end
       one.loan, one.used = 0, 0
     end
-    -- What is lent neither is in a part's bucket, nor needs the place of a token that a part gets within the period.
+    -- Lent tokens are in no part's bucket, and need no place of a token that a part gets within the period.
     local most = math.min(total.capacity, exact(total))
     local rest = math.max(0, math.floor(math.min(most - own, total.capacity - ahead)))
     if rest > 0 then total.lends = 1 end

@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// The most tokens of a first take. Scripts multiply their number by a span of the rate.
-pub const MOST_FIRST: u64 = 1 << 32;
+const MOST_FIRST: u64 = 1 << 32;
 /// The longest time to live of a first take, in ms: 69 years.
-pub const LONGEST_FIRST_MS: u64 = 1 << 41;
+const LONGEST_FIRST_MS: u64 = 1 << 41;
 
 /// Whether [`first_take`] may take `count` tokens of a full bucket of `capacity`.
 pub fn can_take_first(capacity: u64, pace: Pace, count: u64) -> bool {

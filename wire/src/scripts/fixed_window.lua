@@ -1,41 +1,41 @@
--- The fixed window: so many tokens within a window that begins with its first take, or at a multiple of its length.
--- Written upon time.lua, bucket.lua, state.lua and windows.lua. State is {begin, end, taken}: the current window, in
--- µs, and the tokens taken in it. A bucket without tokens in its window has no key.
+-- The fixed window: so many tokens within a window that begins in the ms of its first take, or at a multiple of its
+-- length.
+-- Written upon time.lua, bucket.lua and windows.lua. State is the number of tokens taken in the current window. Its key
+-- is there until the window ends, at a whole ms. A bucket without tokens in its window has no key.
 -- Laws  4 7. Never more than the limit in one of its windows, so up to twice the limit in any time of that length.
 --       5. After a step of the clock back, the window begins anew with its tokens.
---       6. Tokens of the window that is current at a change count in the one that is current then under the new terms.
+--       6. Tokens taken before a change count until their window ends. A shorter length ends it sooner.
 local function fixed_window(record, state, now, operation, count)
   local terms = read_windows(record, 'fixed-window')
   if not terms then return unknown(state, now) end
-  local window, aligned = terms.rules[1].micros, terms.aligned
-  local function beginning(at) return aligned and at - at % window or at end
+  local window, ms = terms.rules[1].micros, now - now % 1000
+  -- No window ends later than one that begins now. In its last ms, an aligned one has ended for a bucket without key.
+  local latest = (terms.aligned and ms + 1000 - (ms + 1000) % window or ms) + window
+  latest = latest + -latest % 1000
 
-  local begun, over, taken = numbers(state, '<ddd')
-  local moved = false
-  if begun and (over - begun ~= window or beginning(begun) ~= begun) then
-    if over > terms.since then
-      begun = aligned and beginning(terms.since) or begun
-      over, moved = begun + window, true
-    else
-      begun = nil
-    end
-  end
-  if begun and begun > now then
-    begun, moved = beginning(now), true
-    over = begun + window
-  end
-  if not begun or over <= now then
-    begun, taken = beginning(now), 0
-    over = begun + window
+  local held, left = redis.call('GET', state), redis.call('PTTL', state)
+  local taken, over = 0, latest
+  if left >= 0 and #held <= 15 and string.find(held, '^%d+$') then
+    -- The key is there in the ms of its expiry, too.
+    taken, over = tonumber(held), ms + (left + 1) * 1000
   end
 
+  local is_new = taken == 0
   local tokens, verdict, granted, missing = math.max(0, terms.capacity - taken)
   tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
+  -- A take that leaves tokens need not look at the end of its window (fixed_window_quick.lua).
+  local moved = over > latest and (missing > 0 or operation ~= 'take' and operation ~= 'share')
+  if moved then over = latest end
+  -- More tokens than the limit may have been taken, before it was lowered.
+  taken = operation == 'reset' and 0 or math.max(0, taken + granted - (operation == 'refund' and count or 0))
+  tokens = math.max(0, terms.capacity - taken)
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
-    if tokens < terms.capacity then
-      keep(state, over, '<ddd', begun, over, terms.capacity - tokens)
-    else
+    if taken == 0 then
       redis.call('DEL', state)
+    elseif is_new or moved then
+      redis.call('SET', state, whole(taken), 'PXAT', whole(over / 1000 - 1))
+    else
+      redis.call('SET', state, whole(taken), 'KEEPTTL')
     end
   end
   return {verdict, tokens, terms.capacity, missing > 0 and over - now or 0, 0, now, granted, 0}

@@ -1,7 +1,14 @@
 -- Forgets a definition that has ended, once its keys are removed.
--- KEYS  1 definitions  2 their ends  3 registry
--- ARGV  1 the limit's name
--- Reply 1 done, 0 nothing done: it was renewed meanwhile, or is not defined.
+--
+-- KEYS
+-- 1. definitions
+-- 2. their ends
+-- 3. registry
+--
+-- ARGV
+-- 1. the limit's name
+--
+-- Reply 1 done. 0 nothing was done, since it was renewed meanwhile, or is not defined.
 assert(#KEYS == 3 and #ARGV == 1, 'forget_defined takes 3 keys and a name')
 local name = ARGV[1]
 local t = redis.call('TIME')

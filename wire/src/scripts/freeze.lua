@@ -1,6 +1,13 @@
 -- Announces a change of terms in advance. From the freeze on, workers take by script only.
--- KEYS  1 record
--- ARGV  1 capacity  2 n  3 p, as they will be
+--
+-- KEYS
+-- 1. record
+--
+-- ARGV
+-- 1. capacity
+-- 2. n
+-- 3. p, as they will be
+--
 -- Reply {frozen, now}. The record is frozen now if it is of a token bucket with a rate and has other terms. Frozen is
 --       then 1, else 0.
 assert(#KEYS == 1 and #ARGV == 3, 'freeze takes 1 key and 3 arguments')

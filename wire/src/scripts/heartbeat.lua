@@ -1,12 +1,26 @@
 -- A daemon says that it is alive, until when that may be believed, and how it is doing.
--- KEYS  1 index of daemons  2 generation  3 details of this daemon  4 schema  5 claims  6 last heartbeats of configs
--- ARGV  1 this daemon's id  2 µs for which the heartbeat is good  3 the schema that it writes  4 'owner'
---       5 the name of its config  6... more details, fields and values
--- Reply {now, generation, schema, roster, declared}. If the schema in Redis is higher than that of the daemon, nothing
---       was written.
---       generation: -1 when nothing is published (a flushed or new Redis)
---       roster: a hash that changes with the live daemons and with the claims
---       declared: the hash of the config that this daemon has declared
+--
+-- KEYS
+-- 1. index of daemons
+-- 2. generation
+-- 3. details of this daemon
+-- 4. schema
+-- 5. claims
+-- 6. last heartbeats of configs
+--
+-- ARGV
+-- 1. this daemon's id
+-- 2. µs for which the heartbeat is good
+-- 3. the schema that it writes
+-- 4. 'owner'
+-- 5. the name of its config
+-- 6. and on, more details, fields and values
+--
+-- Reply {now, generation, schema, roster, declared}. If the schema in Redis is higher than that of the daemon,
+--       nothing was written.
+-- - generation: -1 when nothing is published (a flushed or new Redis)
+-- - roster: a hash that changes with the live daemons and with the claims
+-- - declared: the hash of the config that this daemon has declared
 assert(#KEYS == 6 and #ARGV >= 5 and #ARGV % 2 == 1,
   'heartbeat takes 6 keys, an id, a time, a schema and pairs')
 local t = redis.call('TIME')

@@ -1,21 +1,27 @@
 -- Holds of one bucket: tokens that are taken at an estimate, and settled once at what was used. Runs after time.lua,
 -- bucket.lua, schedule.lua, rest.lua, state.lua, lazy.lua, windows.lua and the files of all algorithms.
--- KEYS  1 and on: those of take_all.lua for the bucket, then the open holds of the shard, then the mark of the hold
--- ARGV  1 algorithm
---       2 operation
---         reserve: take of the bucket, and remember the hold
---         remember: remember a hold whose tokens another call has taken
---         settle: put back what was not used, or charge what was used beyond the tokens taken
---         abandon: put the tokens of a remembered hold back
---       3 member of the hold among the open ones: ID, tokens and key; empty if it is not remembered
---       4 tokens taken; of reserve, to take
---       5 of reserve and remember: time to live, in µs. Of settle: tokens used, up to 2^53
---       6 of settle: the most debt after a charge
---       7 of settle and abandon: the longest time in µs for which a worker has tokens in hand
---       8 under fair-shares: the key
+--
+-- KEYS
+-- 1. and on, those of take_all.lua for the bucket, then the open holds of the shard, then the mark of the hold
+--
+-- ARGV
+-- 1. algorithm
+-- 2. operation
+--    - reserve: take of the bucket, and remember the hold
+--    - remember: remember a hold whose tokens another call has taken
+--    - settle: put back what was not used, or charge what was used beyond the tokens taken
+--    - abandon: put the tokens of a remembered hold back
+-- 3. member of the hold among the open ones: ID, tokens and key. Empty if it is not remembered
+-- 4. tokens taken, or to take (reserve)
+-- 5. time to live in µs (reserve, remember), or tokens used, up to 2^53 (settle)
+-- 6. the most debt after a charge (settle)
+-- 7. the longest time in µs for which a worker has tokens in hand (settle, abandon)
+-- 8. the key, under fair-shares
+--
 -- Reply {outcome, uncharged, then the numbers of settle.lua}.
---       outcome: 0 done, 1 done before, 2 to be sent again after `wait`, 3 nothing done since there is no such limit
---       uncharged: tokens used that the bound of the debt left out
+-- - outcome: 0 done, 1 done before, 2 to be sent again after `wait`, 3 nothing done since there is no such limit
+-- - uncharged: tokens used that the bound of the debt left out
+--
 -- Laws  those of the algorithm. A hold is settled or abandoned once. The mark of a settled one lasts HOLD_MARK ms, and
 --       an abandoned one is no longer among the open ones. A remembered hold that was abandoned has no tokens, so a
 --       settlement charges all that was used.

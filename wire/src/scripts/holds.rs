@@ -2,13 +2,13 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use redis::{
-    FromRedisValue, ParsingError, RedisResult, Script, ScriptInvocation, Value, aio::ConnectionLike,
-    from_redis_value,
-};
+use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
-use super::script;
-use crate::{keyspace::ShardKeys, limit::Algorithm, reply::Settled};
+use super::{
+    hold_reply::{DueHolds, HoldReply},
+    script,
+};
+use crate::{keyspace::ShardKeys, limit::Algorithm};
 
 static HOLD: LazyLock<Script> = script!(
     "schedule.lua" "rest.lua" "token_bucket.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "leaky_bucket.lua"
@@ -42,52 +42,6 @@ pub struct Use {
     pub max_debt: u64,
     /// The longest time for which a worker has tokens in hand, see [`Limit::in_hand_for`](crate::limit::Limit).
     pub in_hand_for: Duration,
-}
-
-/// The outcome of a call for a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldOutcome {
-    /// It is done.
-    Done,
-    /// An earlier call has done it.
-    DoneBefore,
-    /// The bucket has ended counting. The same call does it after `wait`.
-    Again,
-    /// Nothing was done: no such limit is published, or it is of another algorithm.
-    Unknown,
-}
-
-/// The reply to a call for a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HoldReply {
-    /// The outcome.
-    pub outcome: HoldOutcome,
-    /// Tokens used that were not charged, since the bucket would have been in deeper debt than it may.
-    pub uncharged: u64,
-    /// The bucket after it.
-    pub settled: Settled,
-}
-
-/// An open hold whose time to live is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DueHold {
-    /// Its ID.
-    pub id: String,
-    /// Tokens taken.
-    pub tokens: u64,
-    /// The bucket in its shard.
-    pub member: String,
-}
-
-/// Open holds whose time to live is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DueHolds {
-    /// The instant of Redis, in µs.
-    pub now: u64,
-    /// The instant at which the next hold is over; `None` if no other is open.
-    pub next: Option<u64>,
-    /// The holds. Entries that are no holds are left out.
-    pub holds: Vec<DueHold>,
 }
 
 /// Takes the tokens of `hold`, all or nothing, and remembers it for `ttl`.
@@ -151,7 +105,20 @@ pub async fn due_holds(
     DUE_HOLDS.key(keys.holds()).arg(most).invoke_async(connection).await
 }
 
-/// A call of `hold.lua`. What its last three `numbers` are depends on the operation.
+/// The number of open holds of a shard that are not over at `now`, in µs of Redis `TIME`. Holds that Redis does not remember
+/// are not among them.
+///
+/// # Errors
+/// Errors of Redis.
+pub async fn count_holds(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    now: u64,
+) -> RedisResult<u64> {
+    Cmd::zcount(keys.holds(), format!("({now}"), "+inf").query_async(connection).await
+}
+
+/// A call of `hold.lua`. The operation decides the meaning of the last three arguments, `numbers`.
 fn invocation(operation: &str, hold: HoldOf<'_>, numbers: [u64; 3]) -> ScriptInvocation<'static> {
     let HoldOf { algorithm, keys, member, id, tokens, is_remembered } = hold;
     let mut call = HOLD.prepare_invoke();
@@ -175,46 +142,4 @@ fn invocation(operation: &str, hold: HoldOf<'_>, numbers: [u64; 3]) -> ScriptInv
 
 fn micros(time: Duration) -> u64 {
     time.as_micros() as u64
-}
-
-// === impl DueHold ===
-
-impl DueHold {
-    fn parse(entry: &str) -> Option<Self> {
-        let (id, rest) = entry.split_once(':')?;
-        let (tokens, member) = rest.split_once(':')?;
-        Some(Self { id: id.to_owned(), tokens: tokens.parse().ok()?, member: member.to_owned() })
-    }
-}
-
-// === impl FromRedisValue ===
-
-impl FromRedisValue for HoldReply {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let numbers: Vec<i64> = from_redis_value(value)?;
-        let [outcome, uncharged, settled @ ..] = &numbers[..] else {
-            return Err(ParsingError::from("no reply to a hold"));
-        };
-        let outcome = match outcome {
-            0 => HoldOutcome::Done,
-            1 => HoldOutcome::DoneBefore,
-            2 => HoldOutcome::Again,
-            3 => HoldOutcome::Unknown,
-            other => return Err(ParsingError::from(format!("{other} is no outcome of a hold"))),
-        };
-        let settled = Settled::try_from(settled.to_vec())?;
-        Ok(Self { outcome, uncharged: (*uncharged).max(0) as u64, settled })
-    }
-}
-
-impl FromRedisValue for DueHolds {
-    fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let rows: Vec<Value> = from_redis_value(value)?;
-        let mut rows = rows.into_iter();
-        let mut number = || from_redis_value::<u64>(rows.next().unwrap_or(Value::Nil));
-        let (now, next) = (number()?, number()?);
-        let entries = rows.map(from_redis_value::<String>);
-        let holds = entries.filter_map(|entry| DueHold::parse(&entry.ok()?)).collect();
-        Ok(Self { now, next: (next > 0).then_some(next), holds })
-    }
 }

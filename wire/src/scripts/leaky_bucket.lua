@@ -3,8 +3,11 @@
 -- time.lua, bucket.lua, schedule.lua and state.lua. State is {level, at, since}. The level is the tokens in the bucket.
 -- It has leaked up to the instant `at`, under terms that apply since the instant `since`. An empty bucket has no key.
 -- A charge is debt as far as the level is above the capacity.
+--
 -- Operation  besides those of script_only.lua, reserve: a take that is also denied if its delay is longer than
---       `longest` µs. `wait` of an allowed one is its delay. Of a denied one, it is the time until it would be allowed.
+--       `longest` µs. `wait` of an allowed one is its delay. `wait` of a denied one is the time until it would be
+--       allowed.
+--
 -- Laws  1 (with no tick) 2 3 4 5 6 7. The level stays, also above a lower capacity, so that reservations hold.
 local function leaky_bucket(record, state, now, operation, count, longest)
   local terms, own = with_changes(read_terms(record, 'leaky-bucket'), record, now)

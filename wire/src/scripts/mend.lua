@@ -1,11 +1,19 @@
 -- Mends the record of one shard, and the types of its indexes. Runs after time.lua, bucket.lua and packed_state.lua.
--- KEYS  1 record  2 due index  3 previous index
--- ARGV  1 the record's field `generation` as the caller has seen it, empty if it has seen none
---       2... all fields and values of the limit. Then those that scripts wrote, where the caller has verified them
+--
+-- KEYS
+-- 1. record
+-- 2. due index
+-- 3. previous index
+--
+-- ARGV
+-- 1. the record's field `generation` as the caller has seen it, empty if it has seen none
+-- 2. and on, all fields and values of the limit. Then those that scripts wrote, where the caller has verified them
+--
 -- Reply {outcome, what, field, value, ...}, with the record after it.
---       0 all is as it should be
---       1 mended, since `what` differed
---       2 nothing was done, since another daemon has published the record meanwhile
+-- - 0 all is as it should be
+-- - 1 mended, since `what` differed
+-- - 2 nothing was done, since another daemon has published the record meanwhile
+--
 -- Laws  6. Buckets and due index stay, so a lost record costs no token. Announce a mended record: workers may have read
 --       the one before.
 assert(#KEYS == 3 and #ARGV >= 3 and #ARGV % 2 == 1, 'mend takes 3 keys, a generation and pairs of fields and values')
@@ -43,7 +51,7 @@ for i = 1, #rows, 2 do held[rows[i]] = rows[i + 1] end
 -- The fields of the limit are as given. A limit of a config has no end: `expires` goes.
 local given, names, target = {}, {}, {}
 local scripts_own = ' packed anchor anchored former since terms frozen generation was_capacity was_n was_p was_filled '
- .. 'change permit_longest plans_before plans_at expires '
+ .. 'change permit_longest plans_before plans_at plans_past expires '
 for i = 2, #ARGV, 2 do
   given[ARGV[i]] = ARGV[i + 1]
   if not string.find(scripts_own, ' ' .. ARGV[i] .. ' ', 1, true) then
@@ -96,7 +104,9 @@ end
 local changed_at = number_in(is_verified and given.plans_at or not is_verified and held.plans_at, 1, now + AHEAD)
 if changed_at then
   target.plans_at = whole(changed_at)
-  target.plans_before = is_verified and given.plans_before or not is_verified and held.plans_before or ''
+  for _, field in ipairs({'plans_before', 'plans_past'}) do
+    target[field] = is_verified and given[field] or not is_verified and held[field] or ''
+  end
 end
 
 local terms = {

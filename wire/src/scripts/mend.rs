@@ -8,7 +8,7 @@ use redis::{
 
 use super::{
     call_on_members,
-    publish::{fields, parse, text_fields},
+    record::{fields, parse, text_fields},
     script,
 };
 use crate::{

@@ -1,9 +1,19 @@
 -- Mends the keys that all limits share.
--- KEYS  1 registry  2 generation  3 index of daemons  4 details of this daemon  5 definitions by code  6 their ends
---       7 change log
--- ARGV  1 the generation that the caller knows, 0 if none
--- Reply {alive, generation, what, ...}. The number of daemons whose heartbeat is good, the generation if it was mended,
---       else 0, and the name of each thing that was mended.
+--
+-- KEYS
+-- 1. registry
+-- 2. generation
+-- 3. index of daemons
+-- 4. details of this daemon
+-- 5. definitions by code
+-- 6. their ends
+-- 7. change log
+--
+-- ARGV
+-- 1. the generation that the caller knows, 0 if none
+--
+-- Reply {alive, generation, what, ...}. The number of daemons whose heartbeat is good, the generation if it was
+--       mended, else 0, and the name of each thing that was mended.
 assert(#KEYS == 7 and #ARGV == 1, 'mend_shared takes 7 keys and a generation')
 -- A generation is at most so many ms ahead of the clock, a heartbeat so many µs: far more than clocks step back.
 local GENERATION_AHEAD, BEAT_AHEAD = 86400000, 10000000

@@ -1,9 +1,18 @@
 -- Migrates one slice of buckets over a change of terms. Credits them under the previous terms up to the change, and
 -- under the present ones since. Runs after time.lua, bucket.lua and rest.lua.
--- KEYS  1 record  2 due index  3 previous index  4... counters of the buckets in the slice
--- ARGV  1 bytes before the member in a counter's key
+--
+-- KEYS
+-- 1. record
+-- 2. due index
+-- 3. previous index
+-- 4. and on, counters of the buckets in the slice
+--
+-- ARGV
+-- 1. bytes before the member in a counter's key
+--
 -- Reply {migrated, left, now}. Buckets migrated by this call, buckets still in the previous index, the instant of
 --       Redis.
+--
 -- Laws  3 6. A bucket that is not in the previous index any more stays as it is. A worker may have settled it.
 assert(#KEYS >= 3 and #ARGV == 1, 'migrate takes at least 3 keys and 1 argument')
 local record, due, previous, prefix = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])

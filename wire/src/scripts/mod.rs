@@ -15,6 +15,7 @@ mod daemons;
 mod defined;
 mod fair_shares;
 mod first_take;
+mod hold_reply;
 mod holds;
 mod mend;
 mod migrate;
@@ -24,6 +25,7 @@ mod permits;
 mod plan_move;
 mod publish;
 mod put_in;
+mod record;
 mod refill;
 mod registry;
 mod settle;
@@ -39,7 +41,7 @@ pub use arrangements::{
 };
 pub use assignments::{
     AllAssigned, AssignmentIndex, Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, all_assigned, assign,
-    assigned, assigned_after, assignment_index, key_filter,
+    assigned_after, assigned_outside, assignment_index, key_filter, try_assign,
 };
 pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
@@ -50,15 +52,13 @@ pub use count::{clear_counts, count, counts, is_uncounted};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
 pub use defined::{
     DefineReply, HeldDefinition, change_defined, defined_limits, definition, drop_expired, end_defined,
-    ended_definitions, expire_record, forget_defined, has_definitions, hold_defined,
+    end_record, ended_definitions, expire_record, forget_defined, has_definitions, hold_defined,
 };
 pub use fair_shares::{PartState, part_states};
-pub use first_take::{
-    LONGEST_FIRST_MS, MOST_FIRST, can_take_first, encode_first_take, first_take, is_not_a_counter,
-};
+pub use first_take::{can_take_first, encode_first_take, first_take, is_not_a_counter};
+pub use hold_reply::{DueHold, DueHolds, HoldOutcome, HoldReply};
 pub use holds::{
-    DueHold, DueHolds, HoldOf, HoldOutcome, HoldReply, Use, abandon_hold, due_holds, remember_hold,
-    reserve_hold, settle_hold,
+    HoldOf, Use, abandon_hold, count_holds, due_holds, remember_hold, reserve_hold, settle_hold,
 };
 pub use mend::{
     Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,
@@ -68,15 +68,15 @@ pub use pauses::{
     LONGEST_PAUSE, MOST_BLOCKS, MOST_PAUSES, Pause, PauseReply, Pauses, block, pause, paused, resume,
     resume_all,
 };
-pub use penalty::penalize;
+pub use penalty::{block_denied, penalize};
 pub use permits::{
     KeyPermits, PermitCounts, PermitOperation, PermitState, Permits, count_permits, peek_permits, permits,
 };
-pub use plan_move::{PlanMove, move_tokens};
-#[cfg(feature = "fuzzing")]
-pub(crate) use publish::parse as parse_record;
+pub use plan_move::{PlanBucket, PlanMove, move_tokens};
 pub use publish::{FREEZE, algorithm_of, freeze, publish, publish_until, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
+#[cfg(feature = "fuzzing")]
+pub(crate) use record::parse as parse_record;
 pub use refill::{Look, count_active, is_active, refill};
 pub use registry::{
     MOST_CHANGES_LOGGED, announce, announce_one, changed_limits, forget, generation, is_registered,
@@ -86,9 +86,9 @@ pub use settle::{decrement, encode_decrement, encode_settle, settle};
 pub use sources::{
     SourceNews, SourceStatus, SourceTurn, doubt_source, forget_source, source_statuses, source_turn,
 };
+pub(crate) use sweep::remove_state;
 pub use sweep::{
-    drop_record, find_at_rest, find_strays, remove_state, sweep_counters, sweep_keys, sweep_states,
-    touch_states,
+    drop_record, find_at_rest, find_strays, sweep_counters, sweep_keys, sweep_states, touch_states,
 };
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
@@ -121,13 +121,14 @@ fn call_on_members<'s>(
     call
 }
 
-/// A script: shared files first, then its own, of which the last replies. The file `after` which they come answers the
-/// common case: making the functions of the others would cost it more than its own work. Constants come before each part.
+/// A script: shared files first, then its own, of which the last replies. The files `after` which they come answer the
+/// common cases: making the functions of the others would cost these more than their own work. Constants come before each
+/// part.
 macro_rules! script {
-    ($($file:literal)+ $(, after $packed:literal)?) => {
+    ($($file:literal)+ $(, after $($packed:literal)+)?) => {
         std::sync::LazyLock::new(|| {
             let parts = [
-                $(include_str!($packed),)?
+                $($(include_str!($packed),)+)?
                 concat!(include_str!("time.lua"), include_str!("bucket.lua"), $(include_str!($file)),+),
             ];
             crate::least_rights::script(&parts.map(crate::constants::with_constants).concat())

@@ -1,50 +1,104 @@
--- Moves the tokens of a key from the bucket of one plan to that of another, once for each change. Runs after the files
--- of take_all.lua but that one.
--- KEYS  1 the mark of the change  2... the keys of the bucket before, then of the bucket after, as in take_all.lua
--- ARGV  1 the instant of the change  2 ms for which the mark is kept  3 on_change  4 and 5 the algorithms
--- Reply {outcome, now}. 0 too early, and nothing was done. 1 moved. 2 moved before
--- Laws  6. The bucket before is empty after it. `on_change` turns the tokens that it had at the instant of the change
---       into tokens of the bucket after. That one has at most these and its own.
-assert(#KEYS >= 5 and #ARGV == 5, 'move takes 5 keys at least, and 5 arguments')
+-- Moves the tokens of a key from the bucket of one plan to that of another, over one change of its plan or several.
+-- Runs after the files of take_all.lua but that one.
+--
+-- KEYS
+-- 1. the mark of the key: the instant of the last change that was made, and the limit or plan that has the tokens
+-- 2. and on, the keys of the bucket that has the tokens, then of the bucket that gets them, as in take_all.lua. It may
+--    be one bucket
+--
+-- ARGV
+-- 1. the instant of the last change
+-- 2. the mark as the caller has read it; empty for none
+-- 3. the mark after the move
+-- 4. ms for which it is kept
+-- 5. on_change
+-- 6. the algorithm of the bucket that has the tokens
+-- 7. the algorithm of the bucket that gets them
+-- 8. the most debt of the bucket that gets them
+-- 9. and on, of each plan behind that of the first bucket: the instant of its beginning, capacity, n and p. Capacity 0
+--    for plans that are not known any more. The last one is that of the second bucket
+--
+-- Reply {outcome, now}. 0 too early, and nothing was done. 1 moved. 2 nothing was done: the mark is another one
+--
+-- Laws  6. The first bucket is empty after it. At each change, `on_change` turns the tokens of then into tokens of the
+--       next plan. Time between changes counts by the rate of the plan in force. Plans that are not known leave no
+--       tokens, but debt. The first bucket counts as full at the first change if it is full by now.
+assert(#KEYS >= 5 and #ARGV >= 12 and #ARGV % 4 == 0, 'move takes 5 keys at least, 8 arguments, and 4 for each plan')
 local settles = {
   ['lazy-token-bucket'] = lazy_token_bucket, ['leaky-bucket'] = leaky_bucket,
   ['fixed-window'] = fixed_window, ['sliding-window'] = sliding_window, ['sliding-counter'] = sliding_counter,
 }
-local now, at = microseconds(), tonumber(ARGV[1])
-if now < at then return {0, now} end
-if not redis.call('SET', KEYS[1], '', 'NX', 'PX', ARGV[2]) then return {2, now} end
+local now, on_change = microseconds(), ARGV[5]
+if now < tonumber(ARGV[1]) then return {0, now} end
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[2] then return {2, now} end
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
 
--- For each bucket, a function that applies an operation to it, and its record.
-local next_key, buckets, records = 2, {}, {}
+-- For each bucket, a function that applies an operation to it, its record, and its state.
+local next_key, buckets, records, states = 2, {}, {}, {}
 for i = 1, 2 do
-  local algorithm, first = ARGV[3 + i], next_key
+  local algorithm, first = ARGV[5 + i], next_key
   if algorithm == 'token-bucket' or algorithm == 'gcra' then
     local due, previous = KEYS[first + 2], KEYS[first + 3]
     if algorithm == 'gcra' then due, previous = nil, nil end
-    next_key, records[i] = first + (due and 4 or 2), KEYS[first + 1]
-    buckets[i] = function(operation, count)
-      return (token_bucket(algorithm, KEYS[first], KEYS[first + 1], due, previous, now, operation, count, false))
+    next_key, states[i], records[i] = first + (due and 4 or 2), KEYS[first], KEYS[first + 1]
+    buckets[i] = function(operation, count, most_debt)
+      return (token_bucket(algorithm, states[i], records[i], due, previous, now, operation, count, false, most_debt))
     end
   else
     local decide = settles[algorithm]
     assert(decide, 'move takes no algorithm of this name')
-    next_key, records[i] = first + 2, KEYS[first]
-    buckets[i] = function(operation, count) return decide(KEYS[first], KEYS[first + 1], now, operation, count) end
+    next_key, records[i], states[i] = first + 2, KEYS[first], KEYS[first + 1]
+    buckets[i] = function(operation, count, most_debt)
+      return decide(records[i], states[i], now, operation, count, most_debt)
+    end
   end
 end
-local function pace(record)
-  local f = redis.call('HMGET', record, 'n', 'p')
-  return (tonumber(f[1]) or 0) / (tonumber(f[2]) or 1)
+
+-- The content of a bucket: tokens with the part of the next one that has come, below 0 in debt; whole tokens; capacity;
+-- tokens in a µs.
+local function held(i)
+  local told = buckets[i]('peek', 1)
+  if told[1] == -1 then return nil end
+  local whole, capacity = told[2], told[3]
+  local f = redis.call('HMGET', records[i], 'n', 'p', 'catch_up')
+  local pace = (tonumber(f[1]) or 0) / (tonumber(f[2]) or 1)
+  if pace == 0 or whole >= capacity then return whole, whole, capacity, pace end
+  local exact = capacity - buckets[i]('peek', capacity)[4] * pace
+  if whole > 0 or f[3] == '0' then return math.max(whole, math.min(exact, whole + 1)), whole, capacity, pace end
+  return math.min(exact, 1), math.min(0, math.floor(exact + 1e-6)), capacity, pace
 end
 
-local before, after = buckets[1]('peek', 1), buckets[2]('peek', 1)
-if before[1] == -1 or after[1] == -1 then return {1, now} end
-local tokens, capacity, room, new_capacity = before[2], before[3], after[2], after[3]
-if tokens > 0 then buckets[1]('take', tokens) end
-local kept = converted(tokens, capacity, new_capacity, ARGV[3])
--- Since the change, tokens came at the old rate and not at the new one.
-local time = now - at
-local then_there = converted(math.max(0, tokens - math.ceil(time * pace(records[1]))), capacity, new_capacity, ARGV[3])
-kept = math.max(kept, then_there + math.floor(time * pace(records[2])))
-if kept < room then buckets[2]('take', room - kept) end
+local tokens, whole, capacity, pace = held(1)
+local _, own, new_capacity, new_pace = held(2)
+if not tokens or not own then return {1, now} end
+-- As of the first change ...
+if whole < capacity then tokens = tokens - (now - tonumber(ARGV[9])) * pace end
+-- ... and over each one.
+for i = 9, #ARGV, 4 do
+  local most, n, p = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  if most == 0 then
+    tokens = math.min(0, tokens)
+  else
+    if on_change == 'reset' or on_change == 'proportional' and tokens >= capacity then
+      tokens = most
+    elseif on_change == 'proportional' and tokens > 0 then
+      tokens = tokens * most / capacity
+    end
+    tokens = math.min(most, math.min(most, tokens) + (tonumber(ARGV[i + 4] or now) - tonumber(ARGV[i])) * n / p)
+    capacity = most
+  end
+end
+local goal = math.min(new_capacity, math.floor(tokens + 1e-6))
+if states[1] ~= states[2] then
+  if whole > 0 then buckets[1]('take', whole) elseif whole < 0 then buckets[1]('refund', -whole) end
+  -- A hold of the second bucket has charged it since.
+  if own < 0 and on_change ~= 'reset' then goal = goal + own end
+end
+if goal < 0 then
+  buckets[2]('charge', own - goal, tonumber(ARGV[8]))
+elseif goal < own then
+  buckets[2]('take', own - goal)
+elseif goal > own and on_change ~= 'proportional' and new_pace > 0 then
+  buckets[2]('refund', goal - own)
+end
 return {1, now}

@@ -1,11 +1,18 @@
 -- Pauses a limit or one of its keys, or ends such pauses. All pauses are in one sorted set, scored by their ends. Its
 -- member '' has the version of the pauses as its score. The version rises with each change, and control polls read it.
--- KEYS  1 pauses
--- ARGV  1 pause, resume or clear. Clear ends the pauses of the member and of all keys of that limit
---       2 the member, LIMIT or LIMIT:KEY  3 of pause, µs from now  4 most pauses
+--
+-- KEYS
+-- 1. pauses
+--
+-- ARGV
+-- 1. pause, resume or clear. Clear ends the pauses of the member and of all keys of that limit
+-- 2. the member, LIMIT or LIMIT:KEY
+-- 3. µs from now (pause)
+-- 4. most pauses
+--
 -- Reply {now, until, changed}.
---       until: the end of the member's pause, 0 if it has none, -1 if there was no room for it
---       changed: 1 if anything changed, else 0
+-- - until: the end of the member's pause, 0 if it has none, -1 if there was no room for it
+-- - changed: 1 if anything changed, else 0
 assert(#KEYS == 1 and #ARGV == 4, 'pause takes 1 key, an operation, a member, a time and a number')
 local key, operation, member = KEYS[1], ARGV[1], ARGV[2]
 local t = redis.call('TIME')

@@ -2,8 +2,10 @@
 
 use std::{sync::LazyLock, time::Duration};
 
+use futures_util::stream::{self, StreamExt};
 use redis::{RedisResult, Script};
 
+use super::block;
 use crate::{
     keyspace::ShardKeys,
     least_rights::script,
@@ -11,10 +13,14 @@ use crate::{
     namespace::InNamespace,
 };
 
+/// Most blocks in flight.
+const MOST_BLOCKING: usize = 16;
+
 static PENALTY: LazyLock<Script> = LazyLock::new(|| script(include_str!("penalty.lua")));
 
-/// Adds denied takes of keys of a limit. Returns the keys that are to be blocked, each for its time. The caller blocks
-/// them, by a [pause](super::pause). Does nothing if the limit is not published.
+/// Adds denied takes of keys of a limit. Returns the keys that are to be blocked, each for its time. The caller
+/// [blocks](super::block) them, and then says so by a further call, with 0 denied takes of each. Does nothing if the
+/// limit is not published.
 ///
 /// # Errors
 /// Errors of Redis. The takes may have been added all the same, unless [`is_uncounted`](super::is_uncounted) says
@@ -43,4 +49,40 @@ pub async fn penalize<'k>(
     let blocks: Vec<u64> = call.invoke_async(connection).await?;
     let blocked = denied.iter().zip(blocks).filter(|(_, block)| *block > 0);
     Ok(blocked.map(|((key, _), block)| (key.as_str(), Duration::from_micros(block))).collect())
+}
+
+/// Adds denied takes of keys of a limit, and blocks the keys that have had too many. Tells `note` of each block whether
+/// there was room for it. Does nothing if the limit is not published.
+///
+/// # Errors
+/// As [`penalize`].
+pub async fn block_denied<C: InNamespace + Clone>(
+    connection: &C,
+    name: &LimitName,
+    penalty: Penalty,
+    denied: &[(String, u64)],
+    mut note: impl FnMut(bool),
+) -> RedisResult<()> {
+    let blocked = penalize(&mut connection.clone(), name, penalty, denied).await?;
+    let live = name.live();
+    let mut blocking = Vec::with_capacity(blocked.len());
+    for (key, time) in blocked {
+        let (mut connection, key) = (connection.clone(), key.to_owned());
+        blocking.push(async move {
+            let reply = block(&mut connection, &live, &key, time).await;
+            (key, reply)
+        });
+    }
+    let mut blocking = stream::iter(blocking).buffer_unordered(MOST_BLOCKING);
+    let mut done = Vec::new();
+    while let Some((key, reply)) = blocking.next().await {
+        // Without an answer, Redis tells the block again.
+        if let Ok(reply) = reply {
+            note(reply.left.is_some());
+            done.push((key, 0));
+        }
+    }
+    // An error after the count is none of the count.
+    let _ = penalize(&mut connection.clone(), name, penalty, &done).await;
+    Ok(())
 }

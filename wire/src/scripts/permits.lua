@@ -3,20 +3,26 @@
 --
 -- A key has three sorted sets. An id ends in its number of permits, as in ID-3.
 -- - `holders` has a member for each place, scored by the instant until which it is taken. A holder of 3 has the members
---   ID-3, ID-3:2 and ID-3:3.
+--   `ID-3`, `ID-3:2` and `ID-3:3`.
 -- - `order` has the ids of waiters, scored by their turn.
 -- - `leases` has the ids of waiters, scored by the instant until which each counts as alive.
--- KEYS  1 record  2 index of the shard, with the keys that have holders or waiters, scored by the last instant in their
---       sets
---       3... for each key, holders, order and leases
--- ARGV  1 operation: acquire, renew, release or peek  2 of acquire, 1 if the id may wait, else 0
---       3... for each key, a number of ids, then the ids
+--
+-- KEYS
+-- 1. record
+-- 2. index of the shard, with the keys that have holders or waiters, scored by the last instant in their sets
+-- 3. and on, for each key, holders, order and leases
+--
+-- ARGV
+-- 1. operation: acquire, renew, release or peek
+-- 2. 1 if the id may wait (acquire), else 0
+-- 3. and on, for each key, a number of ids, then the ids
+--
 -- Reply {now, ttl, limit, held, waiting, wait, states, granted}. Held, waiting and wait are of the first key.
---       ttl: 0 if no such limit is published
---       wait: µs until the time of the first holder is over
---       states: of each id, 1 holds, 2 waits, 0 neither, -2 asks for more than the limit. Release tells the state
---       before
---       granted: the ids that this call moved from waiting to holding
+-- - ttl: 0 if no such limit is published
+-- - wait: µs until the time of the first holder is over
+-- - states: of each id, 1 holds, 2 waits, 0 neither, -2 asks for more than the limit. Release tells the state before
+-- - granted: the ids that this call moved from waiting to holding
+--
 -- Laws  4 7.
 --       1. Never more than `limit` holders, unless the limit was lowered. A lease once told is never shortened. A
 --       holder that counts from the sending of its renewal therefore ends before its place does.

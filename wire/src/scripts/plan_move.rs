@@ -2,14 +2,15 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use redis::{Cmd, RedisResult, Script};
+use redis::{Cmd, ParsingError, RedisResult, Script};
 
-use super::{is_cross_slot, script, settle};
+use super::{is_cross_slot, read_limit, script, settle};
 use crate::{
     bucket::Operation,
-    keyspace::ShardKeys,
-    limit::{Algorithm, LimitName, OnChange},
+    keyspace::{ShardKeys, shard_of},
+    limit::{Algorithm, Limit, LimitName, Lost, OnChange},
     namespace::InNamespace,
+    reply::Verdict,
 };
 
 static MOVE: LazyLock<Script> = script!(
@@ -17,34 +18,142 @@ static MOVE: LazyLock<Script> = script!(
     "windows.lua" "fixed_window.lua" "sliding_window.lua" "sliding_counter.lua" "move.lua", after "take_packed.lua"
 );
 
-/// A change of a key's plan, and its two buckets.
+/// A bucket of a limit or of a plan.
+pub type PlanBucket<'a> = (&'a Limit, &'a ShardKeys);
+
+/// A key's last changes of plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanMove<'a> {
     /// The limit, and not a plan of it.
-    pub limit: &'a LimitName,
+    pub limit: &'a Limit,
     /// The key.
     pub key: &'a str,
-    /// The instant of the change, in µs of Redis `TIME`.
-    pub at: u64,
-    /// The time for which others may want to make the same change.
-    pub keep: Duration,
-    /// The effect of the change on tokens.
-    pub on_change: OnChange,
-    /// The bucket before.
-    pub from: (Algorithm, &'a ShardKeys),
-    /// The bucket from then on.
-    pub to: (Algorithm, &'a ShardKeys),
+    /// The instant of the call, or an earlier one, in µs of Redis `TIME`.
+    pub now: u64,
+    /// The buckets of its plans, the oldest first, and the instants at which their times begin. Unknown ones are [`Lost`].
+    pub spans: &'a [(u64, Result<PlanBucket<'a>, Lost>)],
 }
 
-/// Makes the change, unless another worker has made it. Returns `false` if its instant has not come yet.
+/// The tokens of a key are in one bucket, and are to be in another.
+#[derive(Clone, Debug)]
+struct Steps<'a> {
+    from: PlanBucket<'a>,
+    to: PlanBucket<'a>,
+    /// The plans after that of `from`: instants at which they begin, and their limits.
+    behind: Vec<(u64, Result<&'a Limit, Lost>)>,
+}
+
+/// The content of a bucket. Tokens are below 0 in debt.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// With the part of the next token that has come.
+    exact: f64,
+    whole: i64,
+    capacity: u64,
+}
+
+/// The mark of a move stays for this long after the last worker that wants to make it.
+const MARK_STAYS: Duration = Duration::from_secs(5);
+/// Attempts while other workers move the same tokens.
+const ATTEMPTS: usize = 5;
+
+/// Makes the changes that no worker has made, unless the last one is long past. Returns `false` if its instant has not come
+/// yet.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again: tokens may get lost then.
 pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>) -> RedisResult<bool> {
-    let mark = connection.namespace().plan_mark(change.limit, change.at, change.key);
-    let millis = u64::try_from(change.keep.as_millis()).unwrap_or(u64::MAX).clamp(1_000, 1 << 41);
-    let mut call = MOVE.key(&mark);
-    for (algorithm, keys) in [change.from, change.to] {
+    let [before @ .., (at, Ok(to))] = change.spans else { return Ok(true) };
+    // A bucket that was left alone for the longest time that fills one is full.
+    let fills = change.limit.plans_fill.max(to.0.fill_time());
+    let matters_for = at.saturating_add(fills).saturating_sub(change.now);
+    if before.is_empty() || matters_for == 0 {
+        return Ok(true);
+    }
+    let keep = Duration::from_micros(matters_for) + MARK_STAYS;
+    let millis = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX).min(1 << 41);
+    let key = connection.namespace().plan_mark(&change.limit.name, change.key);
+    for _ in 0..ATTEMPTS {
+        let held: Option<String> = Cmd::get(&key).query_async(connection).await?;
+        let held = held.unwrap_or_default();
+        let made = held.split_once(' ').and_then(|(at, name)| Some((at.parse::<u64>().ok()?, name)));
+        if made.is_some_and(|(made, _)| made >= *at) {
+            return Ok(true);
+        }
+        let found = match made {
+            Some((_, name)) => find(connection, &change, name).await?,
+            None => None,
+        };
+        let found = found.as_ref().map(|(limit, keys)| (limit, keys));
+        let steps = steps(change.spans, *to, made.map(|(at, _)| at).zip(found));
+        let mark = format!("{at} {}", to.0.name);
+        match move_at_once(connection, &change, &steps, [&key, &held, &mark], millis).await {
+            Ok(2) => {}
+            Ok(outcome) => return Ok(outcome > 0),
+            Err(error) if is_cross_slot(&error) => {
+                return move_in_steps(connection, &change, &steps, [&key, &mark], millis).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ParsingError::from("the tokens of the key are moved all the time").into())
+}
+
+/// The bucket of the limit or plan `name`, if that is published.
+async fn find(
+    connection: &mut impl InNamespace,
+    change: &PlanMove<'_>,
+    name: &str,
+) -> RedisResult<Option<(Limit, ShardKeys)>> {
+    let known = change.spans.iter().filter_map(|(_, bucket)| bucket.ok());
+    if let Some((limit, keys)) = known.into_iter().find(|(limit, _)| limit.name.as_str() == name) {
+        return Ok(Some((limit.clone(), keys.clone())));
+    }
+    let Ok(name) = LimitName::published(name) else { return Ok(None) };
+    let Some(read) = read_limit(connection, &name).await? else { return Ok(None) };
+    let shard = shard_of(change.key, read.limit.shards);
+    Ok(Some((read.limit, ShardKeys::new(connection.namespace(), &name, shard))))
+}
+
+/// The way of the tokens: from the bucket that has had them since an instant, as the mark says, or from the oldest one.
+fn steps<'a>(
+    spans: &[(u64, Result<PlanBucket<'a>, Lost>)],
+    to: PlanBucket<'a>,
+    marked: Option<(u64, PlanBucket<'a>)>,
+) -> Steps<'a> {
+    let since = marked.map_or(0, |(at, _)| at);
+    // The first span begins at 0.
+    let first = spans.partition_point(|(from, _)| *from <= since).max(1) - 1;
+    let limits = |spans: &[(u64, Result<PlanBucket<'a>, Lost>)]| -> Vec<(u64, Result<&'a Limit, Lost>)> {
+        spans.iter().map(|(from, bucket)| (*from, bucket.map(|(limit, _)| limit))).collect()
+    };
+    let (lost, behind) = (spans[first], &spans[first + 1..]);
+    match (marked, lost.1) {
+        (Some((_, from)), Ok(same)) if same.0.name == from.0.name => {
+            Steps { from, to, behind: limits(behind) }
+        }
+        (None, Ok(from)) => Steps { from, to, behind: limits(behind) },
+        // The plan after the mark is not known.
+        (Some((at, from)), _) => Steps { from, to, behind: [vec![(at, Err(Lost))], limits(behind)].concat() },
+        // Nor is the first one, so its tokens are.
+        (None, Err(Lost)) => {
+            let known = behind.iter().find_map(|(_, bucket)| bucket.ok()).unwrap_or(to);
+            let begins = behind.first().map_or(0, |(from, _)| *from);
+            Steps { from: known, to, behind: [vec![(begins, Err(Lost))], limits(behind)].concat() }
+        }
+    }
+}
+
+async fn move_at_once(
+    connection: &mut impl InNamespace,
+    change: &PlanMove<'_>,
+    steps: &Steps<'_>,
+    [key, held, mark]: [&str; 3],
+    millis: u64,
+) -> RedisResult<u8> {
+    let mut call = MOVE.key(key);
+    for (limit, keys) in [steps.from, steps.to] {
+        let algorithm = limit.algorithm;
         let state = keys.state(algorithm, change.key);
         match algorithm {
             Algorithm::TokenBucket => call.key(state).key(&keys.record).key(&keys.due).key(&keys.previous),
@@ -52,46 +161,149 @@ pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>
             _ => call.key(&keys.record).key(state),
         };
     }
-    call.arg(change.at).arg(millis).arg(change.on_change.as_str());
-    call.arg(change.from.0.as_str()).arg(change.to.0.as_str());
-    match call.invoke_async::<(u8, u64)>(connection).await {
-        Ok((outcome, _)) => Ok(outcome > 0),
-        Err(error) if is_cross_slot(&error) => move_in_steps(connection, change, &mark, millis).await,
-        Err(error) => Err(error),
+    let at = change.spans.last().map_or(0, |(from, _)| *from);
+    call.arg(at).arg(held).arg(mark).arg(millis).arg(change.limit.on_change.as_str());
+    call.arg(steps.from.0.algorithm.as_str()).arg(steps.to.0.algorithm.as_str());
+    call.arg(steps.to.0.holds.max_debt());
+    for (from, limit) in &steps.behind {
+        let (capacity, n, p) = numbers(*limit);
+        call.arg(from).arg(capacity).arg(n).arg(p);
     }
+    let (outcome, _): (u8, u64) = call.invoke_async(connection).await?;
+    Ok(outcome)
 }
 
-/// The same on a cluster, where the two buckets are in two hash slots. Two workers that do this at once lose tokens.
+/// Capacity, n and p; of plans that are lost, capacity 0.
+fn numbers(limit: Result<&Limit, Lost>) -> (u64, u64, u64) {
+    limit.map_or((0, 0, 1), |limit| {
+        let (n, p) = limit.terms.supply.lowest_terms();
+        (limit.terms.capacity.get(), n, p)
+    })
+}
+
+/// The same on a cluster, where the two buckets and the mark are in several hash slots. Two workers that do this at once
+/// lose tokens.
 async fn move_in_steps(
     connection: &mut impl InNamespace,
-    change: PlanMove<'_>,
-    mark: &str,
+    change: &PlanMove<'_>,
+    steps: &Steps<'_>,
+    [key, mark]: [&str; 2],
     millis: u64,
 ) -> RedisResult<bool> {
-    if super::now(connection).await? < change.at {
+    let now = super::now(connection).await?;
+    if now < change.spans.last().map_or(0, |(from, _)| *from) {
         return Ok(false);
     }
-    if Cmd::exists(mark).query_async(connection).await? {
+    let (Some(from), Some(to)) =
+        (held(connection, change, steps.from).await?, held(connection, change, steps.to).await?)
+    else {
+        return Ok(true);
+    };
+    let mut goal = steps.tokens(from, change.limit.on_change, now).min(to.capacity.cast_signed());
+    if steps.from.0.name != steps.to.0.name {
+        match from.whole {
+            0 => {}
+            whole @ 1.. => {
+                apply(connection, change, steps.from, Operation::Take(whole.cast_unsigned())).await?
+            }
+            debt => apply(connection, change, steps.from, Operation::Refund(debt.unsigned_abs())).await?,
+        }
+        if change.limit.on_change != OnChange::Reset {
+            goal = goal.saturating_add(to.whole.min(0));
+        }
+    }
+    // Others take by the new plan once they see the mark.
+    let left = goal.clamp(0, to.whole.max(0));
+    if left < to.whole {
+        apply(connection, change, steps.to, Operation::Take(to.whole.abs_diff(left))).await?;
+    }
+    let mut mark_it = Cmd::new();
+    mark_it.arg("SET").arg(key).arg(mark).arg("PX").arg(millis).arg("GET");
+    let others: Option<String> = mark_it.query_async(connection).await?;
+    if others.as_deref() == Some(mark) {
         return Ok(true);
     }
-    let ((from, from_keys), (to, to_keys)) = (change.from, change.to);
-    let before = settle(connection, from, from_keys, change.key, Operation::Peek(1), false, 0).await?;
-    if before.tokens > 0 {
-        settle(connection, from, from_keys, change.key, Operation::Take(before.tokens), false, 0).await?;
+    let (own, max_debt) = (to.whole.min(left), steps.to.0.holds.max_debt());
+    if goal < own.min(0) {
+        let charge = Operation::Charge { count: own.abs_diff(goal), most_debt: max_debt };
+        apply(connection, change, steps.to, charge).await?;
+    } else if goal > own && change.limit.on_change != OnChange::Proportional && is_rated(steps.to.0) {
+        apply(connection, change, steps.to, Operation::Refund(own.abs_diff(goal))).await?;
     }
-    let after = settle(connection, to, to_keys, change.key, Operation::Peek(1), false, 0).await?;
-    let kept = match change.on_change {
-        OnChange::Keep => before.tokens.min(after.capacity),
-        OnChange::Proportional => {
-            let scaled = u128::from(before.tokens) * u128::from(after.capacity);
-            u64::try_from(scaled / u128::from(before.capacity.max(1))).unwrap_or(after.capacity)
-        }
-        OnChange::Reset => after.capacity,
-    };
-    if kept < after.tokens {
-        let too_many = Operation::Take(after.tokens - kept);
-        settle(connection, to, to_keys, change.key, too_many, false, 0).await?;
-    }
-    Cmd::pset_ex(mark, "", millis).query_async::<()>(connection).await?;
     Ok(true)
+}
+
+fn is_rated(limit: &Limit) -> bool {
+    limit.terms.supply.lowest_terms().0 > 0
+}
+
+async fn apply(
+    connection: &mut impl InNamespace,
+    change: &PlanMove<'_>,
+    (limit, keys): PlanBucket<'_>,
+    operation: Operation,
+) -> RedisResult<()> {
+    settle(connection, limit.algorithm, keys, change.key, operation, false, 0).await.map(drop)
+}
+
+/// As `held` of `move.lua`. `None` if the limit is not published.
+async fn held(
+    connection: &mut impl InNamespace,
+    change: &PlanMove<'_>,
+    (limit, keys): PlanBucket<'_>,
+) -> RedisResult<Option<Held>> {
+    let mut peek = async |count| {
+        settle(connection, limit.algorithm, keys, change.key, Operation::Peek(count), false, 0).await
+    };
+    let told = peek(1).await?;
+    if told.verdict == Verdict::Unknown {
+        return Ok(None);
+    }
+    let (tokens, capacity) = (told.tokens, told.capacity);
+    let mut held = Held { exact: tokens as f64, whole: tokens.cast_signed(), capacity };
+    let (_, n, p) = numbers(Ok(limit));
+    if n > 0 && tokens < capacity {
+        let wait = peek(capacity).await?.wait;
+        let exact = capacity as f64 - wait as f64 * (n as f64 / p as f64);
+        if tokens > 0 || !limit.catch_up {
+            held.exact = exact.clamp(tokens as f64, tokens as f64 + 1.0);
+        } else {
+            held.exact = exact.min(1.0);
+            held.whole = ((exact + 1e-6).floor() as i64).min(0);
+        }
+    }
+    Ok(Some(held))
+}
+
+// === impl Steps ===
+
+impl Steps<'_> {
+    /// The tokens at `now`, as `move.lua` computes them.
+    fn tokens(&self, from: Held, on_change: OnChange, now: u64) -> i64 {
+        let pace = |n: u64, p: u64| n as f64 / p as f64;
+        let (_, n, p) = numbers(Ok(self.from.0));
+        let (mut tokens, mut capacity) = (from.exact, from.capacity);
+        if from.whole < capacity.cast_signed() {
+            let first = self.behind.first().map_or(now, |(from, _)| *from);
+            tokens -= now.saturating_sub(first) as f64 * pace(n, p);
+        }
+        let ends = self.behind.iter().skip(1).map(|(from, _)| *from).chain([now]);
+        for ((begins, limit), ends) in self.behind.iter().zip(ends) {
+            let (most, n, p) = numbers(*limit);
+            if most == 0 {
+                tokens = tokens.min(0.0);
+                continue;
+            }
+            tokens = match on_change {
+                OnChange::Reset => most as f64,
+                OnChange::Proportional if tokens >= capacity as f64 => most as f64,
+                OnChange::Proportional if tokens > 0.0 => tokens * most as f64 / capacity as f64,
+                OnChange::Keep | OnChange::Proportional => tokens,
+            };
+            tokens =
+                (tokens.min(most as f64) + ends.saturating_sub(*begins) as f64 * pace(n, p)).min(most as f64);
+            capacity = most;
+        }
+        (tokens + 1e-6).floor() as i64
+    }
 }

@@ -1,13 +1,19 @@
 -- The control poll of a worker: is a daemon alive, has anything been published since, and of which schema?
--- KEYS  1 index of daemons  2 generation  3 schema
---       4 pauses  5 assignments. Both are left out for a user who may not read them
+--
+-- KEYS
+-- 1. index of daemons
+-- 2. generation
+-- 3. schema
+-- 4. pauses
+-- 5. assignments. Both are left out for a user who may not read them
+--
 -- Reply {now, generation, alive, schema, extends, paused, assigned}.
---       generation: -1 when nothing is published
---       alive: daemons whose heartbeat is still good
---       schema: 0 when no daemon has written it
---       extends: 1 where PEXPIREAT has the option GT
---       paused: the version of all pauses, 0 without any
---       assigned: the version of all assignments, 0 without any, -1 where they were left out
+-- - generation: -1 when nothing is published
+-- - alive: daemons whose heartbeat is still good
+-- - schema: 0 when no daemon has written it
+-- - extends: 1 where PEXPIREAT has the option GT
+-- - paused: the version of all pauses, 0 without any
+-- - assigned: the version of all assignments, 0 without any, -1 where they were left out
 assert(#KEYS >= 3 and #KEYS <= 5 and #ARGV == 0, 'poll takes 3 to 5 keys')
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]

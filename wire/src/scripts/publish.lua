@@ -1,15 +1,25 @@
 -- Publishes one shard of a limit. Runs after time.lua, bucket.lua and packed_state.lua.
--- KEYS  1 record  2 due index  3 previous index
--- ARGV  1 the instant from which the terms apply (µs; now, unless it lies between the last change and now)
---       2 the latest instant of a freeze that all workers have been told of (µs; 0 if they have been told of none)
---       3... the record's fields and values. The field `expires`, the end of a limit that code has defined, may be
---       among them: its change alone is no change of the record
+--
+-- KEYS
+-- 1. record
+-- 2. due index
+-- 3. previous index
+--
+-- ARGV
+-- 1. the instant from which the terms apply (µs; now, unless it lies between the last change and now)
+-- 2. the latest instant of a freeze that all workers have been told of (µs; 0 if they have been told of none)
+-- 3. and on, the record's fields and values. The field `expires`, the end of a limit that code has defined, may be
+--    among them: its change alone is no change of the record. The later of two ends holds
+--
 -- Reply {outcome, now}.
---       0 unchanged, 1 changed, 2 created
---       3 busy. Nothing was changed. Buckets of an earlier change or of another algorithm are first to be migrated or
---       swept
---       4 announced. The record is frozen, and nothing else was changed. Tell the workers, and publish again
---       FREEZE_MICROS after they were told
+-- - 0 unchanged, 1 changed, 2 created
+-- - 3 busy. Nothing was changed. Buckets of an earlier change or of another algorithm are first to be migrated or
+--   swept
+-- - 4 announced. The record is frozen, and nothing else was changed. Tell the workers, and publish again
+--   FREEZE_MICROS after they were told
+-- - 5 too early. Nothing was changed. A change of plans that workers wait for takes force first: publish again after
+--   so many µs as `now` says here
+--
 -- Laws  6. The cost of a change does not depend on the number of buckets, since the due index becomes the previous
 --       index.
 --       1. While a record is frozen, workers take by script. After a change, therefore, no bare DECR relies on the
@@ -51,8 +61,13 @@ end
 local had_end = redis.call('HGET', record, 'expires')
 if not had_end ~= not given.expires then same = false end
 local function set_end()
-  if given.expires then redis.call('HSET', record, 'expires', given.expires)
-  else redis.call('HDEL', record, 'expires') end
+  if not given.expires then
+    redis.call('HDEL', record, 'expires')
+  else
+    local held = tonumber(had_end or nil)
+    local ends = math.max(is_sound(held, 0) and held or 0, tonumber(given.expires))
+    redis.call('HSET', record, 'expires', whole(ends))
+  end
 end
 local frozen = tonumber(redis.call('HGET', record, 'frozen') or 0)
 if same then
@@ -63,6 +78,12 @@ if same then
   redis.call('HINCRBY', record, 'generation', 1)
   return {1, now}
 end
+
+-- Workers change to other plans together, at an instant that all of them know ahead. Until then, the ones before hold.
+-- Not all of them would know in time of a change that is taken back.
+local moves = not created and (before.plans or '') ~= given.plans
+local changes_at = moves and tonumber(redis.call('HGET', record, 'plans_at') or 0) or 0
+if changes_at > now and changes_at <= now + PLANS_AHEAD then return {5, changes_at - now} end
 
 local capacity = tonumber(given.capacity)
 local since = tonumber(redis.call('HGET', record, 'since') or 0)
@@ -146,13 +167,34 @@ else
     anew = {'since', whole(at)}
   end
 end
--- Workers change to other plans together, at an instant that all of them know ahead. Until then, the ones before hold.
-if not created and (before.plans or '') ~= given.plans then
-  local changes_at = tonumber(redis.call('HGET', record, 'plans_at') or 0)
-  if not changes_at or changes_at <= now or changes_at > now + 2 * PLANS_AHEAD then
-    redis.call('HSET', record, 'plans_before', before.plans or '')
+if moves then
+  -- The tables before these, while they matter for tokens: of each `@UNTIL LENGTH`, then the table. A table that is
+  -- lost has the length `?`.
+  local past, old, i, left = {}, redis.call('HGET', record, 'plans_past') or '', 1, MOST_PAST_BYTES
+  local function keep(till, table)
+    if till <= math.max(0, now - tonumber(given.plans_fill or 0)) then return end
+    left = left - (table and #table or 0)
+    past[#past + 1] = {till, left >= 0 and table}
   end
-  redis.call('HSET', record, 'plans_at', whole(now + PLANS_AHEAD))
+  keep(changes_at, redis.call('HGET', record, 'plans_before') or '')
+  while true do
+    local till, length, first = string.match(old, '^@(%d+) ([%d?]+)\n()', i)
+    if not till or #past > MOST_PAST then break end
+    length = tonumber(length)
+    keep(tonumber(till), length and string.sub(old, first, first + length - 1))
+    i = first + (length and length + 1 or 0)
+  end
+  -- The first of them stays, since a key that is not used has its tokens there. The ones behind it are lost.
+  if #past > MOST_PAST then
+    past[#past - 2][2] = false
+    table.remove(past, #past - 1)
+  end
+  for j = 1, #past do
+    local till, text = whole(past[j][1]), past[j][2]
+    past[j] = text and '@' .. till .. ' ' .. #text .. '\n' .. text .. '\n' or '@' .. till .. ' ?\n'
+  end
+  redis.call('HSET', record, 'plans_before', before.plans or '', 'plans_at', whole(now + PLANS_AHEAD),
+    'plans_past', table.concat(past))
 end
 -- Redis searches a small hash from its beginning, so the field that every take reads is written first.
 redis.call('HSET', record, 'packed', '', unpack(ARGV, 3))

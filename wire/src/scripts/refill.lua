@@ -1,13 +1,22 @@
 -- Credits the due buckets of a shard, as of now: a slice of the daemon's pass. Runs after time.lua, bucket.lua and
 -- rest.lua.
--- KEYS  1 record  2 due index  3 the beginning of a counter's key; a member of the index follows it
--- ARGV  1 most buckets  2 0 for due buckets only. An instant adds buckets of far bands that were last credited a period
---       before it, and buckets ahead of a clock that stepped back
+--
+-- KEYS
+-- 1. record
+-- 2. due index
+-- 3. the beginning of a counter's key; a member of the index follows it
+--
+-- ARGV
+-- 1. most buckets
+-- 2. 0 for due buckets only. An instant adds buckets of far bands that were last credited a period before it, and
+--    buckets ahead of a clock that stepped back
+--
 -- Reply {credited, full, tokens, now, again}.
---       credited: buckets credited
---       full: credited buckets that are full and lost their keys
---       tokens: tokens given, 2^53 if more
---       again: the instant at which the next bucket is due, or `now` if more may be due
+-- - credited: buckets credited
+-- - full: credited buckets that are full and lost their keys
+-- - tokens: tokens given, 2^53 if more
+-- - again: the instant at which the next bucket is due, or `now` if more may be due
+--
 -- Laws  1 3 4 5. A bucket is due when its period has passed and a token is owed, so any number of daemons may call this
 --       at any time. The counters are not declared as keys. Listing the buckets here saves a third of the cost, see
 --       docs/design/refill.md.

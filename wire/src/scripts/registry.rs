@@ -11,7 +11,7 @@ use crate::{
     schema::NewerSchema,
 };
 
-/// Most limits in the change log. Who has missed more of them reads all limits again.
+/// Most limits in the change log. A worker or daemon that has missed more of them reads all limits again.
 pub const MOST_CHANGES_LOGGED: usize = 2_000;
 
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("announce.lua")));

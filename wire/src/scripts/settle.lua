@@ -1,27 +1,35 @@
 -- Settles one bucket: every operation on it but the native commands. A worker settles a bucket that it has seen empty,
 -- or does not know to be below full. Runs after settle_packed.lua, time.lua, bucket.lua, schedule.lua, rest.lua and
 -- token_bucket.lua.
--- KEYS  1 state  2 record  3 due index  4 previous index; under gcra only the first two
--- ARGV  1 operation: take, peek, share, charge, refund or reset. Also put-in and fill, which are refund and reset of a
---       bucket that other workers take from, too
---       2 count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count.
---       A charge takes up to count, also of an empty bucket, which is in debt after it
---       3 1 if a bucket at rest may become a counter, else 0
---       4 tokens that this worker took by bare commands that may have met a full bucket. 0 if not given
---         charge: the most debt after it
---         put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not
---         known
---       5 given if the reply is to be all numbers
---         put-in, fill: the longest time in µs for which a worker has tokens in hand
---       6 put-in, fill: tokens that no caller got. They are lost where other workers have taken since
--- Reply {verdict, tokens, capacity, wait, headroom, now, granted, counting}. If all of a take or a share was granted,
---       of a bucket with a rate and catch-up, only one number: headroom * 2 + counting.
---       verdict: 1 allowed or done, 0 denied, -1 no such limit, -2 count above capacity, 2 to be put in again after
---       `wait`
---       wait: µs until a denied take would be allowed, or where no token is left, until the next one
---       headroom: µs for which the bucket stays below full if nothing more is taken
---       granted: tokens taken
---       counting: 1 if the bucket is a counter after it, else 0
+--
+-- KEYS
+-- 1. state
+-- 2. record
+-- 3. due index
+-- 4. previous index; under gcra only the first two
+--
+-- ARGV
+-- 1. operation: take, peek, share, charge, refund or reset. Also put-in and fill, which are refund and reset of a
+--    bucket that other workers take from, too
+-- 2. count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count. A
+--    charge takes up to count, also of an empty bucket, which is in debt after it
+-- 3. 1 if a bucket at rest may become a counter, else 0
+-- 4. tokens that this worker took by bare commands that may have met a full bucket. 0 if not given
+--    - charge: the most debt after it
+--    - put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not known
+-- 5. given if the reply is to be all numbers
+--    - put-in, fill: the longest time in µs for which a worker has tokens in hand
+-- 6. put-in, fill: tokens that no caller got. They are lost where other workers have taken since
+--
+-- Reply {verdict, tokens, capacity, wait, headroom, now, granted, counting}. If a bucket with a rate and catch-up has
+--       granted all of a take or a share, only one number: headroom * 2 + counting.
+-- - verdict: 1 allowed or done, 0 denied, -1 no such limit, -2 count above capacity, 2 to be put in again after
+--   `wait`
+-- - wait: µs until a denied take would be allowed, or where no token is left, until the next one
+-- - headroom: µs for which the bucket stays below full if nothing more is taken
+-- - granted: tokens taken
+-- - counting: 1 if the bucket is a counter after it, else 0
+--
 -- Laws  those of token_bucket.lua.
 local puts = ARGV[1] == 'put-in' or ARGV[1] == 'fill'
 assert(#KEYS >= 2 and #KEYS ~= 3 and #KEYS <= 4 and #ARGV >= 3 and (#ARGV <= 5 and not puts or #ARGV == 6 and puts),

@@ -15,8 +15,7 @@ static SETTLE: LazyLock<Script> =
 static LAZY_TOKEN_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "take_packed.lua");
 static LEAKY_BUCKET: LazyLock<Script> =
     script!("schedule.lua" "state.lua" "leaky_bucket.lua" "script_only.lua", after "take_packed.lua");
-static FIXED_WINDOW: LazyLock<Script> =
-    script!("state.lua" "windows.lua" "fixed_window.lua" "script_only.lua", after "take_packed.lua");
+static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "script_only.lua", after "fixed_window_quick.lua" "take_packed.lua");
 static SLIDING_WINDOW: LazyLock<Script> =
     script!("windows.lua" "sliding_window.lua" "script_only.lua", after "take_packed.lua");
 static SLIDING_COUNTER: LazyLock<Script> =
@@ -75,8 +74,8 @@ pub async fn settle(
 
 /// Appends the command of [`settle`] for the bucket whose state is at `state`.
 ///
-/// A token bucket or GCRA that grants all of a take or a share replies with one
-/// [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_headroom`]. Other replies are
+/// Where all of a take or a share is granted, a token bucket, GCRA and a fixed window may reply with one
+/// [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_number`]. Other replies are
 /// [`Numbers`](crate::pipeline::Reply::Numbers).
 ///
 /// With `least_rights`, the record is an argument of the script: the user may not write it, see
@@ -105,9 +104,15 @@ pub fn encode_settle(
     let of_parts = [word, count, keys.member(state).as_bytes()];
     let by_settle = [word, count, flag, number, b"all"];
     let by_own_script = [word, count, number];
+    let quickly = [word, count, b"quick"];
     let args: &[&[u8]] = match operation {
         _ if algorithm.has_parts() => &of_parts,
         Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
+        Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
+            if algorithm == Algorithm::FixedWindow =>
+        {
+            &quickly
+        }
         _ if has_own_script(algorithm) => &by_own_script[..2],
         Operation::Lease(_) | Operation::Charge { .. } => &by_settle,
         // A worker that does not trust its terms cannot compute tokens from a headroom.

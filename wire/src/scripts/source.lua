@@ -1,9 +1,18 @@
 -- A daemon takes its turn at the source of a limit's assignments, and tells what came of it. One daemon at a time has
--- the turn, until it dies or gives the turn up: two that see different content do not undo each other's work.
--- KEYS  1 index of daemons  2 sources
--- ARGV  1 the daemon's id  2 limit  3... fields and values to tell; an empty value removes the field
--- Reply {turn, now, applied}: turn 0: another daemon alive has it, and nothing was done; 1: this daemon has it;
---       applied: the hash of the rows that Redis has, empty unless it has all of them
+-- the turn, until it dies or gives the turn up. Two that see different content therefore do not undo each other's work.
+--
+-- KEYS
+-- 1. index of daemons
+-- 2. sources
+--
+-- ARGV
+-- 1. the daemon's id
+-- 2. limit
+-- 3. and on, fields and values to tell. An empty value removes the field
+--
+-- Reply {turn, now, applied}.
+-- - turn: 1 if this daemon has it. 0 if another daemon alive has it, and nothing was done
+-- - applied: the hash of the rows that Redis has, empty unless it has all of them
 assert(#KEYS == 2 and #ARGV >= 2 and #ARGV % 2 == 0, 'source takes 2 keys, an id, a limit and pairs')
 local t = redis.call('TIME')
 local now, sources, limit = t[1] * 1000000 + t[2], KEYS[2], ARGV[2] .. ' '

@@ -24,6 +24,8 @@ pub struct SourceTurn {
 pub enum SourceNews<'a> {
     /// The source as people know it.
     Name(&'a str),
+    /// All that the config says of it, without user and password.
+    Settings(&'a str),
     /// It was read without a mistake at this instant, in µs of Redis `TIME`, and has so many rows.
     Read(u64, usize),
     /// Redis has all rows, of this hash.
@@ -43,6 +45,8 @@ pub struct SourceStatus {
     pub daemon: String,
     /// The source as people know it.
     pub name: String,
+    /// All that the config says of it, without user and password; empty if an earlier version reads it.
+    pub settings: String,
     /// The instant at which it was last read without a mistake, in µs of Redis `TIME`.
     pub read: Option<u64>,
     /// Its rows then.
@@ -66,6 +70,7 @@ pub async fn source_turn(
     call.key(namespace.sources()).arg(id).arg(name.as_str());
     let pairs = news.iter().flat_map(|news| match news {
         SourceNews::Name(name) => vec![("name", (*name).to_owned())],
+        SourceNews::Settings(settings) => vec![("settings", (*settings).to_owned())],
         SourceNews::Read(at, rows) => {
             vec![("read", at.to_string()), ("rows", rows.to_string()), ("problem", String::new())]
         }
@@ -107,6 +112,7 @@ pub async fn source_statuses(
         match field {
             "daemon" => status.daemon.clone_from(value),
             "name" => status.name.clone_from(value),
+            "settings" => status.settings.clone_from(value),
             "read" => status.read = number(),
             "rows" => status.rows = number().unwrap_or(0),
             "problem" => status.problem.get_or_insert_default().0.clone_from(value),
@@ -122,7 +128,7 @@ pub async fn source_statuses(
 /// # Errors
 /// Errors of Redis. May be called again.
 pub async fn forget_source(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<()> {
-    let fields = ["daemon", "name", "read", "rows", "applied", "problem", "since"];
+    let fields = ["daemon", "name", "settings", "read", "rows", "applied", "problem", "since"];
     let fields: Vec<String> = fields.iter().map(|field| format!("{name} {field}")).collect();
     Cmd::hdel(connection.namespace().sources(), fields).query_async(connection).await
 }

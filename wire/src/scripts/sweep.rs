@@ -61,7 +61,7 @@ pub async fn sweep_keys(
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
-pub async fn remove_state(
+pub(crate) async fn remove_state(
     connection: &mut impl ConnectionLike,
     keys: &ShardKeys,
     algorithm: Algorithm,

@@ -1,14 +1,20 @@
 -- Takes from several buckets, of any algorithms, all or nothing. Runs after take_packed.lua, time.lua, bucket.lua,
 -- schedule.lua, rest.lua, state.lua, lazy.lua, windows.lua and the files of all algorithms.
--- KEYS  1 and on, the keys of each bucket in turn
---       token bucket: state, record, due index, previous index
---       gcra: state, record
---       other algorithms: record, state
--- ARGV  1 and on, of each bucket in turn: algorithm, count up to 2^53, and 1. A bucket in shadow, whose denial does not
---       hold, has 0 instead of 1
--- Reply for each bucket the numbers of settle.lua. They reply to its take if all enforced buckets allow, else to a peek
---       at so many tokens. The reply is one string of doubles, little-endian, 8 of each bucket: an array of as many
---       numbers would cost Redis more than a take. No bucket may be named twice.
+--
+-- KEYS
+-- 1. and on, the keys of each bucket in turn
+--    - token bucket: state, record, due index, previous index
+--    - gcra: state, record
+--    - other algorithms: record, state
+--
+-- ARGV
+-- 1. and on, of each bucket in turn, algorithm, count up to 2^53, and 1. A bucket in shadow, whose denial does not
+--    hold, has 0 instead of 1
+--
+-- Reply for each bucket the numbers of settle.lua. They reply to its take if all enforced buckets allow, else to a
+--       peek at so many tokens. The reply is one string of doubles, little-endian, 8 of each bucket: an array of as
+--       many numbers would cost Redis more than a take. No bucket may be named twice.
+--
 -- Laws  those of the algorithms. Nothing is taken of any bucket unless all enforced ones allow. Then a bucket in shadow
 --       is taken from by itself, and its denial stops no take.
 assert(#KEYS >= 2 and #ARGV >= 3 and #ARGV % 3 == 0, 'take_all takes 3 arguments for each bucket, and 4 or 2 keys')

@@ -107,18 +107,10 @@ do
         -- More is missing than the bucket holds, since the clock stepped back.
         if tokens < 0 then ready = false end
       elseif kind == FIXED_WINDOW_LETTER then
-        -- Fixed windows. Aligned ones begin at multiples of their length.
-        local held = call('GET', state)
-        ready = not held or #held == 24
-        if held and ready then
-          begun, over, taken = read('<ddd', held)
-          ready = over - begun == length and begun <= now and (p == 0 or begun % length == 0)
-          kept = over > now
-        end
-        if not kept then
-          begun, taken = p == 0 and now or now - now % length, 0
-          over = begun + length
-        end
+        -- Fixed windows. Aligned ones begin at multiples of their length. The key is there until the window ends.
+        kept = call('GET', state)
+        taken = kept and tonumber(kept) or 0
+        ready = not kept or taken > 0 and #kept <= 15 and string.find(kept, '^%d+$')
         tokens = taken < capacity and capacity - taken or 0
       elseif kind == SLIDING_COUNTER_LETTER then
         -- Two windows. The earlier one counts by its share in the time of one window that ends now.
@@ -234,11 +226,20 @@ do
           value = write('<ddd', kind == LEAKY_LETTER and missed or tokens, score, since)
         end
       elseif kind == FIXED_WINDOW_LETTER then
-        if missing > 0 then wait = over - now end
-        if tokens == capacity and writes then ready = false end
+        -- As in fixed_window.lua, which begins a window anew that would end too late.
+        local ms = now - now % 1000
+        over = (p == 0 and ms or ms + 1000 - (ms + 1000) % length) + length
+        over = over + -over % 1000
+        if missing > 0 then
+          local latest = over
+          if kept then over = ms + (call('PTTL', state) + 1) * 1000 end
+          ready = over > ms and over <= latest
+          wait = over - now
+        end
+        if granted == 0 and writes then ready = false end
         if writes then
-          value = write('<ddd', begun, over, capacity - tokens)
-          if not kept then till = over end
+          value = format('%d', taken + granted)
+          if not kept then till = over - 1000 end
         end
       elseif kind == SLIDING_COUNTER_LETTER then
         taken = taken + granted

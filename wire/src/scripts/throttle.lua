@@ -1,11 +1,20 @@
 -- CL.THROTTLE of the module redis-cell, on a server without it: the same replies to the same calls.
--- KEYS  1 state: "µs ns", the theoretical arrival time to the ns
--- ARGV  1 max_burst  2 count  3 period in seconds  4 quantity
+--
+-- KEYS
+-- 1. state: "µs ns", the theoretical arrival time to the ns
+--
+-- ARGV
+-- 1. max_burst
+-- 2. count
+-- 3. period in seconds
+-- 4. quantity
+--
 -- Reply {limited, limit, remaining, retry_after, reset_after}.
---       limited: 0 or 1
---       limit: max_burst + 1
---       retry_after: whole seconds until the same call would be allowed, -1 if it was, or never would be
---       reset_after: whole seconds until nothing of the key counts any more
+-- - limited: 0 or 1
+-- - limit: max_burst + 1
+-- - retry_after: whole seconds until the same call would be allowed, -1 if it was, or never would be
+-- - reset_after: whole seconds until nothing of the key counts any more
+--
 -- Laws  1 (with no tick) 5 7. A call that takes longer than 285 years is an error and changes nothing.
 --
 -- The module counts in ns. Doubles cannot hold these, so a time here is two numbers: whole µs, and 0 to 999 ns beyond.

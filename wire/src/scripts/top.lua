@@ -1,10 +1,19 @@
 -- Adds denied takes to keys of a limit, in the slice of time that is now.
--- KEYS  1 the record of the limit  2 and on, its slices, each a sorted set
--- ARGV  1 most keys of a slice  2 the most denied takes of any key that are not told here
---       3 and on, in pairs, a key of the limit and its denied takes
+--
+-- KEYS
+-- 1. the record of the limit
+-- 2. and on, its slices, each a sorted set
+--
+-- ARGV
+-- 1. most keys of a slice
+-- 2. the most denied takes of any key that are not told here
+-- 3. and on, in pairs, a key of the limit and its denied takes
+--
 -- Reply 1 done. 0 nothing was done, since the limit has no record.
+--
 -- State of a slice: the score of the member '' bounds the denied takes that any key of the slice lacks. A slice is gone
---       before its turn comes again.
+-- before its turn comes again.
+--
 -- Laws  4. A limit that was removed meanwhile gets no key back.
 assert(#KEYS >= 3 and #ARGV >= 4 and #ARGV % 2 == 0, 'top takes a record, slices, 2 numbers, and pairs')
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

@@ -38,8 +38,8 @@ pub const fn client_ip(proxies: Proxies) -> ClientIp {
 // === impl ClientIp ===
 
 impl ClientIp {
-    /// Bits of an IPv6 address that identify a sender; 64 unless set. Use 56 or 48 if customers have larger networks, and 128
-    /// for a bucket per address.
+    /// Bits of an IPv6 address that identify a sender; 64 unless set. Use 56 or 48 if customers have larger networks,
+    /// and 128 for a bucket per address.
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { ipv6_prefix: bits.min(128), ..self }

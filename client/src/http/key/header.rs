@@ -10,8 +10,8 @@ pub struct Header(HeaderName);
 
 /// The key is the value of the header `name`, such as an API key. A request without the header is rejected with 400.
 ///
-/// Use it only for a header that is checked or written in front of this layer. A sender that may write any value finds a full
-/// bucket for each.
+/// Use it only for a header that is checked or written in front of this layer. A sender that may write any value finds
+/// a full bucket for each.
 ///
 /// # Panics
 /// If `name` is not the name of a header in lower case.

@@ -46,8 +46,8 @@ impl Proxies {
         Ok(Self { trust: Trust::Networks(networks), read: x_forwarded_for })
     }
 
-    /// The last `proxies` hops of every request, at any address. Use it only if every sender has to pass them: a sender that
-    /// does not may write any address.
+    /// The last `proxies` hops of every request, at any address. Use it only if every sender has to pass them: a sender
+    /// that does not may write any address.
     pub const fn count(proxies: usize) -> Self {
         Self { trust: Trust::Count(proxies), read: x_forwarded_for }
     }

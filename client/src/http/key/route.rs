@@ -12,8 +12,8 @@ const UNMATCHED: &str = "unmatched";
 #[derive(Clone, Copy, Debug)]
 pub struct Route(());
 
-/// The key is the template of the route that axum has matched, such as `/users/{id}`. There is one bucket for each route, not
-/// for each path. Requests that match no route share the bucket `unmatched`.
+/// The key is the template of the route that axum has matched, such as `/users/{id}`. There is one bucket for each
+/// route, not for each path. Requests that match no route share the bucket `unmatched`.
 pub const fn route() -> Route {
     Route(())
 }

@@ -24,9 +24,9 @@ pub const fn bearer_subject() -> BearerSubject {
 
 /// The key is the `sub` of the JSON Web Token in `Authorization: Bearer …`. Its signature is **not** verified.
 ///
-/// Use it only behind a gateway that has verified the token of every request. Otherwise a sender may write a new `sub` into
-/// each request and is never limited, or may use up the bucket of another user. If this server verifies tokens itself, insert
-/// a [`Subject`] there and use [`bearer_subject`].
+/// Use it only behind a gateway that has verified the token of every request. Otherwise a sender may write a new `sub`
+/// into each request and is never limited, or may use up the bucket of another user. If this server verifies tokens
+/// itself, insert a [`Subject`] there and use [`bearer_subject`].
 pub const fn unverified_jwt_subject() -> UnverifiedJwtSubject {
     UnverifiedJwtSubject(())
 }

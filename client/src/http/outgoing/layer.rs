@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::{OutgoingKey, OutgoingResponse, retry_after::pause_of};
 use crate::{
-    admission::Admission, client::Client, denied::Denied, http::take_ready, machine::Micros,
+    admission::Admission, client::Client, denied::Denied, http::Limited, machine::Micros,
     shell::clock::micros, take::Take,
 };
 
@@ -57,11 +57,7 @@ pub struct WaitLayer<K = ()> {
 }
 
 /// A service behind a [`WaitLayer`].
-#[derive(Debug)]
-pub struct Wait<S, K = ()> {
-    inner: S,
-    layer: WaitLayer<K>,
-}
+pub type Wait<S, K = ()> = Limited<S, WaitLayer<K>>;
 
 /// The reason why a call has no response.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +154,7 @@ impl<S, K> Layer<S> for WaitLayer<K> {
     type Service = Wait<S, K>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Wait { inner, layer: self.clone() }
+        Limited::new(inner, self)
     }
 }
 
@@ -171,12 +167,6 @@ impl<K> Clone for WaitLayer<K> {
 }
 
 // === impl Wait ===
-
-impl<S: Clone, K> Clone for Wait<S, K> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), layer: self.layer.clone() }
-    }
-}
 
 impl<S, K, Q> Service<Q> for Wait<S, K>
 where
@@ -193,8 +183,7 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        let mut service = take_ready(&mut self.inner);
-        let layer = self.layer.clone();
+        let (mut service, layer) = self.take_ready();
         Box::pin(async move {
             let key = layer.key.key(&request);
             layer.wait_for_token(key.clone()).await.map_err(CallError::Denied)?;

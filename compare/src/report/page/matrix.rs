@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::{
     comparison::{Comparison, Measurement},
-    traffic::TICK,
+    rule::TICK,
 };
 
 /// One figure of each limiter under each traffic, and how it is to be coloured.

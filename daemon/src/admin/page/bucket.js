@@ -51,6 +51,7 @@ export function choose(limit, key = null) {
 }
 
 const isKeyed = (limit) => limits.find(({ name }) => name === limit)?.keyed ?? false;
+const hasPermits = (limit) => limits.find(({ name }) => name === limit)?.algorithm === 'concurrency';
 
 function focusKey() {
   const key = byId('look-key');
@@ -99,7 +100,8 @@ function show(limit, key, answer) {
     const title = node('p', {}, node('strong', {}, limit), ' ', key === null ? null : keyNode(key));
     if (answer.error) return [title, node('p', { class: 'error' }, answer.error)];
     const made = [title, node('p', { class: 'amount' }), meter(0), node('p', { class: 'verdict-line' })];
-    if (mayAct) {
+    // Permits come back when they are released, never by hand.
+    if (mayAct && !hasPermits(limit)) {
       const what = key === null ? `The bucket of ${limit} is full at once.`
         : `The bucket of key ${keyText(key)} of ${limit} is full at once.`;
       const reset = () => act({
@@ -116,11 +118,14 @@ function show(limit, key, answer) {
 function update(box, answer) {
   const [amount, bar, verdict] = ['.amount', '.meter', '.verdict-line'].map((name) => box.querySelector(name));
   if (answer.error || !amount) return;
-  const { tokens, capacity, would_deny: denies, retry_after_ms: wait, mode, paused } = answer;
-  amount.replaceChildren(count(tokens), node('small', { class: 'muted' }, ` of ${count(capacity)} tokens`));
+  const { limit, tokens, capacity, would_deny: denies, retry_after_ms: wait, mode, paused } = answer;
+  const permits = hasPermits(limit);
+  amount.replaceChildren(count(tokens), node('small', { class: 'muted' }, ` of ${count(capacity)} ${permits ? 'permits free' : 'tokens'}`));
   bar.set(tokens / capacity);
   const off = { off: ' The limit is off.', shadow: ' The limit is in shadow: no take is denied.' }[mode] ?? '';
   verdict.textContent = (paused ? `Paused for ${millis(wait)}: a take now would be denied.`
+    : denies && permits ? `No permit is free. The first lease ends in ${millis(wait)} if nobody renews it.`
+    : permits ? 'A permit is free.'
     : denies ? `A take now would be denied. The next token comes in ${millis(wait)}.`
     : 'A take now would be allowed.') + off;
   verdict.className = `verdict-line ${denies ? 'says-no' : 'says-yes'}`;

@@ -53,9 +53,9 @@ export const keyNode = (key) => node('bdi', { class: 'key' }, keyText(key));
 export function meter(share, low = 0.1) {
   const bar = drawing('rect', { width: '0', height: '6' });
   const made = drawing('svg', { class: 'meter', 'aria-hidden': 'true' }, bar);
-  made.set = (now) => {
+  made.set = (now, isBad = now <= low) => {
     bar.setAttribute('width', `${Math.max(0, Math.min(1, now)) * 100}%`);
-    made.classList.toggle('is-low', now <= low);
+    made.classList.toggle('is-low', isBad);
   };
   made.set(share);
   return made;

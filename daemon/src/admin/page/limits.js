@@ -3,7 +3,7 @@
 import { pauseButtons } from './actions.js';
 import { byId, facts, fill, keyNode, meter, node, say } from './dom.js';
 import { Series, Spark } from './spark.js';
-import { count, perSecond, rate, span } from './units.js';
+import { count, many, perSecond, rate, span } from './units.js';
 
 /** Most rows at first: a page with a thousand charts would be slow. */
 const MOST = 100;
@@ -150,10 +150,17 @@ class Row {
     say(parts.kind, `${limit.algorithm}${limit.keyed ? ', keyed' : ''}`);
     const badges = badgesOf(limit, pausesOf(limit, news));
     fill(parts.badges, badges, () => badges.map((text) => node('span', { class: 'badge' }, text)));
-    say(parts.rate, limit.rate ? rate(limit.rate) : 'by calendar');
-    say(parts.holds, `holds ${count(limit.capacity)}${limit.keyed ? ', per key' : ''}`);
+    const each = limit.keyed ? ', per key' : '';
+    if (hasPermits(limit)) {
+      say(parts.rate, `${count(limit.capacity)} at once`);
+      say(parts.holds, `${limit.rate}${each}`);
+    } else {
+      say(parts.rate, limit.rate ? rate(limit.rate) : 'by calendar');
+      say(parts.holds, limit.parts ? `holds ${count(limit.capacity)}, in ${count(limit.parts.length)} parts`
+        : `holds ${count(limit.capacity)}${each}`);
+    }
     say(parts.allowed, perSecond(limit.allowed_per_second));
-    say(parts.of, whole === null ? '' : `of ${perSecond(whole)}`);
+    say(parts.of, whole === null ? '' : `of ${rate(limit.rate)}`);
     say(parts.denied, perSecond(limit.denied_per_second));
     const takes = limit.allowed_per_second + limit.denied_per_second;
     parts.denied.classList.toggle('is-bad', limit.denied_per_second >= 0.05 && limit.denied_per_second >= takes * MUCH);
@@ -164,14 +171,24 @@ class Row {
     if (this.#open) this.#fillDetail();
   }
 
-  #showFill({ keyed, tokens, capacity, active }) {
+  #showFill(limit) {
+    const { keyed, tokens, capacity, active, held, waiting } = limit;
     const parts = this.#parts;
-    const isOne = !keyed && tokens !== null;
+    const isOne = !keyed && (held ?? tokens) !== null;
     parts.meter.toggleAttribute('hidden', !isOne);
-    if (isOne) {
+    if (hasPermits(limit)) {
+      say(parts.fill, held === null ? '–' : count(held));
+      const of = keyed ? `permit${held === 1 ? '' : 's'} held, ${many(active ?? 0, 'key')}` : `of ${count(capacity)} permits held`;
+      say(parts.fillSub, held === null ? 'not asked' : `${of}${waiting > 0 ? `, ${count(waiting)} waiting` : ''}`);
+      if (isOne) parts.meter.set(held / capacity, waiting > 0);
+    } else if (isOne) {
       say(parts.fill, count(tokens));
       say(parts.fillSub, `of ${count(capacity)} tokens`);
       parts.meter.set(tokens / capacity);
+    } else if (limit.parts) {
+      const lent = limit.parts.reduce((sum, part) => sum + part.lent, 0);
+      say(parts.fill, count(limit.parts.reduce((sum, part) => sum + part.tokens, 0)));
+      say(parts.fillSub, `tokens in parts${lent > 0 ? `, ${count(lent)} lent` : ''}`);
     } else {
       const none = keyed ? 'not counted' : 'not asked';
       say(parts.fill, active !== null && keyed ? count(active) : '–');
@@ -181,7 +198,7 @@ class Row {
 
   #fillDetail() {
     const { limit, news } = this;
-    const shown = [limit.counts, limit.owners, limit.defined_until, limit.candidate, limit.top_denied];
+    const shown = [limit.counts, limit.owners, limit.defined_until, limit.candidate, limit.top_denied, limit.open_holds, limit.parts];
     fill(this.#about, shown, () => detailOf(limit));
     const pause = pauseOf(limit, news);
     const focused = this.#buttons.contains(document.activeElement);
@@ -192,6 +209,8 @@ class Row {
     if (focused && !this.#buttons.contains(document.activeElement)) this.#buttons.lastChild.focus();
   }
 }
+
+const hasPermits = ({ algorithm }) => algorithm === 'concurrency';
 
 /** Pauses of a limit and of its keys. */
 const pausesOf = ({ name }, { report }) => (report.pauses ?? []).filter(({ limit }) => limit === name);
@@ -221,7 +240,8 @@ function detailOf(limit) {
   return [
     part('Takes since the limit last changed', counts.length > 0
       ? facts(counts.map(([name, word]) => [word, count(limit.counts[name])]), 'counts')
-      : node('p', { class: 'empty' }, 'Redis does not tell')),
+      : node('p', { class: 'empty' }, 'Redis does not tell'),
+    limit.open_holds === null ? null : facts([['open holds now', count(limit.open_holds)]], 'counts now')),
     part('Held by', owners.length > 0 ? node('ul', {}, ...owners) : node('p', { class: 'empty' }, 'no config')),
     limit.candidate ? part('Candidate', facts([['rate', limit.candidate.rate ?? '–'],
       ['holds', count(limit.candidate.capacity)],
@@ -229,5 +249,21 @@ function detailOf(limit) {
       ['would deny', count(limit.counts?.candidate_denied ?? 0)]], 'counts')) : null,
     limit.top_denied?.keys?.length > 0 ? part('Most denied keys', node('ul', {}, ...limit.top_denied.keys.slice(0, 5)
       .map(({ key, denied }) => node('li', { class: 'pair' }, keyNode(key), node('span', {}, count(denied)))))) : null,
+    limit.parts?.length > 0 ? sharesOf(limit.parts) : null,
   ];
+}
+
+/** The parts of a limit with fair shares: what each is sure of, has, and is lent. */
+function sharesOf(parts) {
+  const share = ({ part, capacity, tokens_per_second: sure, tokens, lent }) => {
+    const bar = meter(tokens / capacity);
+    return node('li', {},
+      node('p', { class: 'pair' },
+        node('span', {}, node('strong', {}, keyNode(part)), part === '*' ? node('span', { class: 'muted' }, ' other keys') : null),
+        node('span', {}, `${count(tokens)} of ${count(capacity)}`)),
+      bar,
+      node('p', { class: 'sub' }, `sure of ${perSecond(sure)}${lent > 0 ? `, ${count(lent)} lent to it` : ''}`));
+  };
+  return node('div', { class: 'shares' }, node('h3', {}, 'Parts, and tokens of their own'),
+    node('ul', {}, ...parts.map(share)));
 }

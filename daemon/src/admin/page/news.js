@@ -7,11 +7,22 @@ const GIVEN_UP = 8000;
 const RETRY = 1000;
 
 let token = null;
+/** What the server has told of each limit. */
+const known = new Map();
 
 /** Keeps the token, in memory only. */
 export const keepToken = (given) => { token = given; };
 export const hasToken = () => token !== null;
 export const headers = () => (token === null ? {} : { Authorization: `Bearer ${token}` });
+
+/** News with all limits in their report, from news with those that have changed. */
+function withLimits({ whole, limits, gone, ...news }) {
+  if (whole) known.clear();
+  for (const name of gone) known.delete(name);
+  for (const limit of limits) known.set(limit.name, limit);
+  const all = [...known.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
+  return { ...news, report: news.report && { ...news.report, limits: all } };
+}
 
 /** Calls `on.past` and `on.news` with what comes, `on.state` with live, lost or refused, forever. */
 export async function follow(on) {
@@ -27,7 +38,8 @@ export async function follow(on) {
   }, 500);
   const take = (name, data) => {
     [heard, reason] = [performance.now(), ''];
-    on[name]?.(JSON.parse(data));
+    const told = JSON.parse(data);
+    on[name]?.(name === 'news' ? withLimits(told) : told);
     if (name === 'news') on.state('live');
   };
   for (;;) {

@@ -7,6 +7,9 @@ const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFract
 /** A count, shortened from a million on. */
 export const count = (number) => (number >= 1e6 ? short : whole).format(number);
 
+/** A count of things, such as "3 keys". */
+export const many = (number, thing) => `${count(number)} ${thing}${number === 1 ? '' : 's'}`;
+
 /** Takes per second: one digit behind the point below 10. */
 export function perSecond(number) {
   if (number === null || number === undefined) return '–';

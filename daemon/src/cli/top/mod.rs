@@ -58,7 +58,7 @@ pub(super) struct Top {
 }
 
 pub(super) fn main(args: &Top) -> Exit {
-    run_as(args.json, async {
+    run_as(args.json, &args.connect, async {
         let url = server(&args.connect)?;
         let connection = open(&url)?;
         let look = async || gather(url.to_string(), &connection, Pace::AT_ONCE).await;

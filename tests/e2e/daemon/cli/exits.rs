@@ -81,7 +81,8 @@ async fn without_redis_there_is_no_decision() {
     for args in [&["take", "api"][..], &["peek", "api"], &["reset", "api"], &["remove", "api"]] {
         let told = Cli::new(args).env("TOPUP_REDIS_URL", &url).run().await;
         assert_eq!(told.code, UNDECIDED, "{args:?}");
-        complained(&told, "topupd: Redis: ");
+        complained(&told, &format!("topupd: Redis {url}: "));
+        assert_eq!(told.stderr.matches("os error").count(), 1, "{told:?}");
     }
 }
 

@@ -16,7 +16,7 @@ async fn told(redis: &Redis, args: &[&str]) -> Value {
 async fn a_decision_has_one_shape() {
     let redis = Redis::start().await;
     let _daemon = ready(LIMITS, &redis).await;
-    let allowed = |remaining: u64| json!({"allowed": true, "would_deny": false, "mode": "enforce", "remaining": remaining, "capacity": 3, "retry_after_ms": null});
+    let allowed = |remaining: u64| json!({"allowed": true, "would_deny": false, "mode": "enforce", "plan": null, "remaining": remaining, "capacity": 3, "retry_after_ms": null});
     assert_eq!(told(&redis, &["peek", "api"]).await, allowed(3));
     assert_eq!(told(&redis, &["take", "api", "--count", "3"]).await, allowed(0));
     for word in ["take", "peek"] {
@@ -25,7 +25,7 @@ async fn a_decision_has_one_shape() {
         assert!((3_500_000.0..=3_600_000.0).contains(&wait), "{wait}");
         assert_eq!(
             denied,
-            json!({"allowed": false, "would_deny": true, "mode": "enforce", "remaining": 0, "capacity": 3, "retry_after_ms": null})
+            json!({"allowed": false, "would_deny": true, "mode": "enforce", "plan": null, "remaining": 0, "capacity": 3, "retry_after_ms": null})
         );
     }
     assert_eq!(told(&redis, &["reset", "api"]).await, allowed(3));
@@ -66,7 +66,7 @@ async fn status_has_one_shape() {
     let row = |name: &str, algorithm: &str, keyed: bool, tokens: Option<u64>, active: Option<u64>| {
         json!({
             "name": name, "algorithm": algorithm, "keyed": keyed, "capacity": 3, "rate": "1/h", "tokens": tokens,
-            "active": active, "orphaned": false, "owners": [{ "config": owner, "alive": true, "since": null }], "mode": "enforce", "enforce_percent": 100, "candidate": null, "defined_until": null, "counts": null, "tokens_per_second": 1.0 / 3600.0, "allowed_per_second": null, "denied_per_second": 0.0, "top_denied": null, "held": null, "waiting": null, "parts": null,
+            "active": active, "orphaned": false, "owners": [{ "config": owner, "alive": true, "since": null }], "mode": "enforce", "enforce_percent": 100, "candidate": null, "defined_until": null, "counts": null, "tokens_per_second": 1.0 / 3600.0, "allowed_per_second": null, "denied_per_second": 0.0, "top_denied": null, "held": null, "waiting": null, "open_holds": null, "parts": null,
         })
     };
     let rows = [

@@ -5,6 +5,7 @@ mod generated;
 mod json;
 mod limits;
 mod pipes;
+mod plans;
 mod reload;
 mod servers;
 mod top;

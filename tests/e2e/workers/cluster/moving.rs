@@ -54,16 +54,16 @@ async fn a_slot_moves_under_way_and_each_token_is_taken_once() {
     for turn in 0..6 {
         for limit in LIMITS {
             let record = format!("topup:{{{limit}:0}}:limit");
-            let (slot, home) =
+            let (hash_slot, home) =
                 (fixture.cluster.hash_slot(&record).await, fixture.cluster.home(&record).await);
             let [from, to] = [(home + turn) % 3, (home + turn + 1) % 3];
             let before = refusals(&fixture).await;
-            fixture.cluster.begin_to_move(slot, from, to).await;
+            fixture.cluster.begin_to_move(hash_slot, from, to).await;
             // The counter goes ahead of the rest: bare commands follow it, scripts wait for the others.
             let counter = format!("topup:{{{limit}:0}}:{}:", if limit == "lazy" { "l" } else { "b" });
             fixture.cluster.move_keys(&[counter], from, to).await;
             eventually(SOON, async || refusals(&fixture).await > before).await;
-            fixture.cluster.end_the_move(slot, from, to).await;
+            fixture.cluster.end_the_move(hash_slot, from, to).await;
         }
     }
     let [stock, lazy, busy] = tasks;
@@ -84,17 +84,17 @@ async fn a_slot_moves_under_way_and_each_token_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_slot_that_is_long_on_its_way_is_an_error_that_passes() {
+async fn a_hash_slot_that_is_long_on_its_way_is_an_error_that_passes() {
     let fixture = Fixture::set(CONFIG).await;
     assert!(fixture.bucket("lazy").take(1).await.unwrap().is_allowed());
     let record = "topup:{lazy:0}:limit";
-    let (slot, from) = (fixture.cluster.hash_slot(record).await, fixture.cluster.home(record).await);
+    let (hash_slot, from) = (fixture.cluster.hash_slot(record).await, fixture.cluster.home(record).await);
     let to = (from + 1) % 3;
-    fixture.cluster.begin_to_move(slot, from, to).await;
+    fixture.cluster.begin_to_move(hash_slot, from, to).await;
     fixture.cluster.move_keys(&["topup:{lazy:0}:l:".to_owned()], from, to).await;
     let error = fixture.bucket("lazy").take(1).await.unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("during rehashing of slot"), "{error}");
-    fixture.cluster.end_the_move(slot, from, to).await;
+    fixture.cluster.end_the_move(hash_slot, from, to).await;
     assert_eq!(fixture.bucket("lazy").take(1).await.unwrap().remaining(), 99_998);
     assert!(Attempt::make(&fixture.bucket("lazy")).await.is_allowed());
 }
@@ -121,7 +121,7 @@ async fn a_master_that_gives_all_its_slots_away_is_left_without_an_error() {
     // On a busy machine, the worker and the daemon may have left when the last hash slot has moved.
     let before = clients().await;
     fixture.cluster.move_all(home, (home + 1) % 3).await;
-    // The first of these takes finds out that the master has no slot any more. The worker then leaves it.
+    // The first of these takes finds out that the master has no hash slot any more. The worker then leaves it.
     for bucket in there {
         assert!(bucket.take(1).await.unwrap().is_allowed());
     }

@@ -54,8 +54,7 @@ async fn a_key_keeps_its_tokens_when_its_plan_is_on_another_node() {
     for key in keys() {
         let told = async || other.limit("user").key(&key).peek().await.unwrap();
         eventually(SOON, async || told().await.capacity() == 10).await;
-        // The bucket was emptied by the first change, and gets no more than it has.
-        assert_eq!(told().await.remaining(), 0, "{key}");
+        assert_eq!(told().await.remaining(), 5, "{key}");
     }
     let refused = topup.assign("user", "x", "silver", None).await;
     assert!(matches!(refused, Err(Error::UnknownPlan { .. })), "{refused:?}");

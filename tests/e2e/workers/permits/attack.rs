@@ -72,6 +72,7 @@ async fn processes_are_killed_and_no_permit_is_held_twice_or_lost() {
     }
     for round in 0..seconds as usize {
         let at = clock::now() + 1_000_000;
+        // The pace of the attack: nothing is waited for.
         clock::sleep_until(at).await;
         kill(workers.remove(0)).await;
         workers.push(start(fixture.redis.url(), PROCESSES + round, ledger.clone()).await);

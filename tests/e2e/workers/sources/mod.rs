@@ -2,6 +2,7 @@
 
 mod database;
 mod file;
+mod million;
 mod several;
 
 use std::{

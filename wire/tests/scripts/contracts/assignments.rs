@@ -3,24 +3,29 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use topup_wire::{
-    limit::{Assignment, LimitName},
+    assigned_keys::AssignedKeys,
+    keyspace::ShardKeys,
+    limit::{Algorithm, Assignment, Limit, LimitName, Plans},
+    namespace::Namespace,
     scripts::{self, Health, SourceNews},
 };
 
-use crate::server::Redis;
+use crate::{
+    generators::limit_of,
+    server::{Redis, publish},
+};
 
 fn to(word: &str) -> Assignment {
     Assignment { target: word.parse().unwrap(), until: None }
 }
 
-fn set(rows: &[(&str, &str)]) -> BTreeMap<String, Assignment> {
-    rows.iter().map(|(key, word)| ((*key).to_owned(), to(word))).collect()
+fn set(rows: &[(&str, &str)]) -> AssignedKeys {
+    rows.iter().map(|(key, word)| (*key, to(word))).collect()
 }
 
-/// What is assigned by hand, or by the source.
-async fn assigned(redis: &mut Redis, name: &LimitName) -> BTreeMap<String, Assignment> {
-    let all = scripts::all_assigned(&mut redis.connection, name).await.unwrap();
-    all.keys.into_iter().filter_map(|(key, one)| Some((key, one.assignment?))).collect()
+/// The assignments by hand, or by the source.
+async fn assigned(redis: &mut Redis, name: &LimitName) -> AssignedKeys {
+    scripts::all_assigned(&mut redis.connection, name).await.unwrap().keys
 }
 
 #[tokio::test]
@@ -78,7 +83,7 @@ async fn what_differs_is_found_and_nothing_else() {
     let mut redis = Redis::start().await;
     let name = "user".parse::<LimitName>().unwrap().source();
     let conn = &mut redis.connection;
-    let many: BTreeMap<String, Assignment> = (0..3_000).map(|i| (format!("key-{i}"), to("gold"))).collect();
+    let many: AssignedKeys = (0..3_000).map(|i| (format!("key-{i}"), to("gold"))).collect();
     let found = scripts::compare_assigned(conn, &name, &many).await.unwrap();
     assert_eq!((found.held, found.different, found.has_room), (0, 3_000, true));
     assert_eq!(found.changes.len(), scripts::MOST_LOGGED);
@@ -87,10 +92,9 @@ async fn what_differs_is_found_and_nothing_else() {
     let found = scripts::compare_assigned(conn, &name, &many).await.unwrap();
     assert_eq!((found.held, found.different, found.changes.len()), (3_000, 0, 0));
 
-    let mut wanted = many.clone();
-    wanted.remove("key-7");
-    wanted.insert("key-8".to_owned(), Assignment { until: Some(5), ..to("gold") });
-    wanted.insert("new".to_owned(), to("deny"));
+    let ended = Assignment { until: Some(5), ..to("gold") };
+    let others = many.iter().filter(|(key, _)| !["key-7", "key-8"].contains(key));
+    let wanted: AssignedKeys = others.chain([("key-8", ended), ("new", to("deny"))]).collect();
     let mut found = scripts::compare_assigned(conn, &name, &wanted).await.unwrap();
     found.changes.sort_by(|one, other| one.0.cmp(&other.0));
     let changes: Vec<_> = found.changes.iter().map(|(key, one)| (key.as_str(), one.is_some())).collect();
@@ -102,7 +106,7 @@ async fn what_differs_is_found_and_nothing_else() {
     assert_eq!((found.held, found.different), (2_999, 0));
     assert_eq!(assigned(&mut redis, &name).await, wanted);
     // Far more than the arrangement is made for.
-    let many: BTreeMap<String, Assignment> = (0..100_000).map(|i| (i.to_string(), to("gold"))).collect();
+    let many: AssignedKeys = (0..100_000).map(|i| (i.to_string(), to("gold"))).collect();
     let found = scripts::compare_assigned(&mut redis.connection, &name, &many).await.unwrap();
     assert!(!found.has_room && found.different == 103_000, "{}", found.different);
 }
@@ -142,4 +146,69 @@ async fn one_daemon_at_a_time_has_the_turn_at_a_source() {
     assert!(scripts::source_turn(conn, "a", &name, &[]).await.unwrap().is_own);
     scripts::forget_source(conn, &name).await.unwrap();
     assert_eq!(scripts::source_statuses(conn).await.unwrap(), BTreeMap::new());
+}
+
+#[tokio::test]
+async fn the_last_changes_are_remembered_while_they_matter() {
+    let mut redis = Redis::start().await;
+    let user: LimitName = "user".parse().unwrap();
+    let keys = ShardKeys::new(Namespace::default(), &user, 0);
+    let plain = limit_of(Algorithm::TokenBucket, 20);
+    let mut limit = Limit { name: user, plans_fill: 3_600_000_000, ..plain };
+    // The text of the key's assignment or of the tables, without instants.
+    let field = "acme";
+    let words = |text: &str| -> String {
+        let parts = text.split('<').map(|part| part.split('@').next().unwrap_or_default());
+        parts.collect::<Vec<_>>().join("<")
+    };
+    let table = |word: &str| Plans::from_text(&format!("gold free\nacme {word}")).unwrap();
+    let mut tables = String::new();
+    let changes = ["gold", "free", "deny", "gold", "free", "gold", "deny", "free", "gold", "free"];
+    for (i, word) in changes.into_iter().enumerate() {
+        limit.plans = table(word);
+        publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
+        let changes = [(field.to_owned(), Some(to(word)))];
+        assert!(scripts::try_assign(&mut redis.connection, &user, &changes).await.unwrap().is_ok());
+        let shape = scripts::assignment_index(&mut redis.connection).await.unwrap().shapes[&user];
+        let hash = format!("topup:{{topup}}:assigned:user:{}:{}", shape.number, shape.hash_of(field));
+        let value: String = redis.ask(&["HGET", &hash, field]).await;
+        if i == 2 {
+            assert_eq!(words(&value), "deny<free<gold<-");
+        }
+        // Time passes: all instants are 10 s earlier.
+        let past: Vec<String> = value
+            .split('<')
+            .map(|part| match part.split_once('@') {
+                Some((word, at)) => format!("{word}@{}", at.parse::<u64>().unwrap() - 10_000_000),
+                None => part.to_owned(),
+            })
+            .collect();
+        redis.ask::<()>(&["HSET", &hash, field, &past.join("<")]).await;
+        if let Some(at) = redis.ask::<Option<u64>>(&["HGET", &keys.record, "plans_at"]).await {
+            redis.ask::<()>(&["HSET", &keys.record, "plans_at", &(at - 10_000_000).to_string()]).await;
+        }
+        if i == 9 {
+            assert_eq!(words(&value), "free<gold<free<deny<gold<free<?<-");
+            let read = scripts::read_limit(&mut redis.connection, &user).await.unwrap().unwrap();
+            assert_eq!((&read.limit.plans, &read.plans_before), (&table("free"), &table("gold")));
+            let past = read.plans_past.iter().map(|past| past.was.clone());
+            tables = past
+                .map(|was| was.map_or("?".to_owned(), |was| was.of(field, 0).unwrap().1.target.to_string()))
+                .collect::<Vec<_>>()
+                .join("<");
+        }
+    }
+    assert_eq!(tables, "free<deny<gold<free<?<gold");
+    // Later they do not matter any more, and an import carries those that do.
+    let conn = &mut redis.connection;
+    let held = scripts::all_assigned(conn, &user).await.unwrap();
+    scripts::replace_assigned(conn, &user, &held, &set(&[("b", "gold")]), |_| {}).await.unwrap().unwrap();
+    let shape = scripts::assignment_index(conn).await.unwrap().shapes[&user];
+    let hash = format!("topup:{{topup}}:assigned:user:{}:{}", shape.number, shape.hash_of(field));
+    let value: String = redis.ask(&["HGET", &hash, field]).await;
+    assert_eq!(words(&value), "-<free<gold<free<deny<gold<?<-");
+    let shorter = Limit { plans_fill: 5_000_000, plans: table("deny"), ..limit };
+    publish(&mut redis.connection, &keys, &shorter, None).await.unwrap();
+    let read = scripts::read_limit(&mut redis.connection, &user).await.unwrap().unwrap();
+    assert_eq!(read.plans_past, []);
 }

@@ -41,9 +41,9 @@ async fn the_change_log_tells_what_changed_or_that_anything_may_have() {
     let all = scripts::announce(conn).await.unwrap();
     let one = scripts::announce_one(conn, &name("a")).await.unwrap();
     let two = scripts::announce_one(conn, &name("b")).await.unwrap();
-    assert_eq!(scripts::announce_one(conn, &name("a")).await.unwrap(), two + 1);
+    let now = scripts::announce_one(conn, &name("a")).await.unwrap();
+    assert!(now > two && two > one && one > all, "{all} {one} {two} {now}");
     let changed = async |conn: &mut _, known, now| scripts::changed_limits(conn, known, now).await.unwrap();
-    let now = two + 1;
     assert_eq!(changed(conn, all, now).await, None, "the first change after one of all limits");
     assert_eq!(changed(conn, one, now).await, Some(vec![name("b"), name("a")]));
     assert_eq!(changed(conn, two, now).await, Some(vec![name("a")]));
@@ -56,7 +56,7 @@ async fn the_change_log_tells_what_changed_or_that_anything_may_have() {
     let last = scripts::announce_one(conn, &name("d")).await.unwrap();
     assert_eq!(changed(conn, later, last).await, Some(vec![name("d")]));
     assert_eq!(changed(conn, later, last + 1).await, None, "a later change is not in it");
-    // Whoever changes all empties the log.
+    // A change of all limits empties the log.
     let all = scripts::announce(conn).await.unwrap();
     assert_eq!(changed(conn, last, all).await, None);
     let mut second = 0;
@@ -149,7 +149,11 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
     assert!(scripts::expire_record(conn, &keys, 1 << 52).await.unwrap());
     assert_eq!(expires(conn).await, Some(1 << 52));
     assert!(!scripts::drop_expired(conn, &keys).await.unwrap(), "it has not ended");
+    // The later of two ends holds.
     assert!(scripts::expire_record(conn, &keys, 5).await.unwrap());
+    assert_eq!((expires(conn).await, publish(conn, Some(9)).await), (Some(1 << 52), Unchanged));
+    assert_eq!(expires(conn).await, Some(1 << 52));
+    assert!(scripts::end_record(conn, &keys).await.unwrap());
     assert!(scripts::drop_expired(conn, &keys).await.unwrap());
     assert!(scripts::drop_expired(conn, &keys).await.unwrap(), "it is gone");
     assert!(!scripts::expire_record(conn, &keys, 5).await.unwrap() && redis.keyspace().await.is_empty());
@@ -161,8 +165,8 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
     assert_eq!((expires(conn).await, publish(conn, None).await), (None, Unchanged));
 }
 
-/// A program may end between any two steps. Whoever defines the limit next finishes or withdraws the change, and tells
-/// workers.
+/// A program may end between any two steps. The next definition of the limit finishes or withdraws the change, and
+/// tells workers.
 #[tokio::test]
 async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
     let mut redis = Redis::start().await;
@@ -189,6 +193,7 @@ async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
         };
         let PublishReply::Announced(frozen) = publish(conn, None).await else { panic!("no freeze") };
         if makes {
+            // The freeze itself, by Redis `TIME`.
             tokio::time::sleep(scripts::FREEZE).await;
             assert_eq!(publish(conn, Some(frozen)).await, PublishReply::Changed);
         }
@@ -216,7 +221,7 @@ async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
     assert_eq!(held, "billing");
 
     // The end of an undefinition is another's work, too: nobody applies the limit meanwhile.
-    scripts::expire_record(&mut redis.connection, &keys, 1).await.unwrap();
+    scripts::end_record(&mut redis.connection, &keys).await.unwrap();
     assert!(!publishing::remove_ended(&connection, &mail).await.unwrap(), "the definition has not ended");
     assert_eq!(define(12).await, Defined::New, "it begins anew");
     assert!(publishing::undefine(&connection, &mail, &billing).await.unwrap());

@@ -51,7 +51,9 @@ async fn is_due(scene: &mut Scene) -> bool {
 
 #[tokio::test]
 async fn a_bucket_counts_from_two_missing_tokens_on_where_it_may() {
-    let mut scene = scene(limit(10, "1/s")).await;
+    /// The time of a token: far longer than the test takes on any machine.
+    const TOKEN: u64 = 60_000_000;
+    let mut scene = scene(limit(10, "1/min")).await;
     for (count, may_count, counting) in [(1, true, false), (1, false, false), (1, true, true)] {
         assert_eq!(share(&mut scene, count, may_count).await.counting, counting);
         assert_eq!(is_due(&mut scene).await, counting);
@@ -59,12 +61,12 @@ async fn a_bucket_counts_from_two_missing_tokens_on_where_it_may() {
     }
     assert_eq!(text(&mut scene).await.unwrap(), "6");
     // It counts until it misses one token at most.
-    scene.pass(3_000_000).await;
+    scene.pass(3 * TOKEN).await;
     assert!(share(&mut scene, 1, false).await.counting);
-    scene.pass(1_900_000).await;
+    scene.pass(TOKEN + TOKEN / 2).await;
     let rests = share(&mut scene, 1, true).await;
     assert_eq!((rests.counting, is_due(&mut scene).await), (true, true), "{rests:?}");
-    scene.pass(4_000_000).await;
+    scene.pass(4 * TOKEN).await;
     let rests = share(&mut scene, 1, true).await;
     assert_eq!((rests.tokens, rests.counting, is_due(&mut scene).await), (9, false, false));
     assert_eq!(decrement(&mut scene).await, None);

@@ -15,6 +15,7 @@ mod pauses;
 #[cfg(feature = "in-memory")]
 mod penalty;
 mod pipeline;
+mod plan_moves;
 mod publishing;
 mod schema;
 pub(crate) mod sources;

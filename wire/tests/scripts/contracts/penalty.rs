@@ -67,6 +67,43 @@ async fn denied_takes_within_the_time_block_a_key_longer_each_time() {
     assert_eq!(eve.deny(50).await, 40, "the longest");
     eve.pass(40 + 60);
     assert_eq!(eve.deny(5).await, 10, "free for as long as the last block, it begins anew");
+    // Its time to count is longer than that, and single denied takes prolong what is known of it.
+    eve.pass(10 + 6);
+    assert_eq!(eve.deny(1).await, 0);
+    eve.pass(4);
+    assert_eq!(eve.deny(4).await, 10, "free for as long as the last block");
+    eve.pass(10 + 9);
+    assert_eq!(eve.deny(5).await, 30, "not yet");
+}
+
+#[tokio::test]
+async fn a_key_begins_anew_after_its_last_block_and_as_much_time_again_though_it_is_denied_meanwhile() {
+    let eve = Suspect::new();
+    eve.publish().await;
+    assert_eq!(eve.deny(5).await, 10);
+    eve.pass(19);
+    assert_eq!(eve.deny(1).await, 0);
+    eve.pass(59);
+    assert_eq!(eve.deny(4).await, 10, "it was free for 68 s");
+}
+
+#[tokio::test]
+async fn a_block_is_told_again_for_five_seconds_until_a_worker_says_that_the_key_is_blocked() {
+    for says_so in [false, true] {
+        let eve = Suspect::new();
+        eve.publish().await;
+        assert_eq!(eve.deny(5).await, 10);
+        if says_so {
+            assert_eq!(eve.deny(0).await, 0);
+        }
+        eve.pass(4);
+        assert_eq!(eve.deny(1).await, if says_so { 0 } else { 6 }, "the first end");
+        eve.pass(1);
+        assert_eq!(eve.deny(1).await, 0);
+        eve.pass(5);
+        assert_eq!(eve.deny(4).await, 0, "no take within the block counts");
+        assert_eq!(eve.deny(1).await, 30);
+    }
 }
 
 #[tokio::test]
@@ -78,8 +115,12 @@ async fn junk_begins_anew_and_nothing_is_left() {
     Cmd::set(key, "junk").exec_async(&mut direct).await.unwrap();
     assert_eq!(eve.deny(5).await, 10);
     eve.pass(10);
-    Cmd::hset(key, "until", "x").exec_async(&mut direct).await.unwrap();
+    for (field, junk) in [("until", "x"), ("anew", "x"), ("blocks", "inf")] {
+        Cmd::hset(key, field, junk).exec_async(&mut direct).await.unwrap();
+    }
+    assert_eq!(eve.deny(5).await, 10);
     Cmd::hset(key, "blocks", "inf").exec_async(&mut direct).await.unwrap();
+    eve.pass(10);
     assert_eq!(eve.deny(5).await, 40);
     eve.pass(81);
     let left: u64 = Cmd::exists(key).query_async(&mut direct).await.unwrap();

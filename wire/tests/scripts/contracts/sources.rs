@@ -9,9 +9,10 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMG
      PEXPIREAT PTTL RENAME RPUSH SET SETBIT TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 13] = [
     "bucket",
     "fair_shares_packed",
+    "fixed_window_quick",
     "lazy",
     "packed_state",
     "records_as_arguments",
@@ -60,8 +61,13 @@ pub(crate) fn of(algorithm: Algorithm, packed: bool) -> String {
     let upon = header.split_once("Written upon ").unwrap().1.split_once(". ").unwrap().0.to_owned();
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
     let parts = upon.split(", ").map(named).chain([named(&file), named(asks)]);
-    let first = if packed && asks == "script_only" { Some(named("take_packed")) } else { None };
-    let text: String = first.into_iter().chain(parts).map(|source| source.text.as_str()).collect();
+    let first: &[&str] = match algorithm {
+        Algorithm::FixedWindow if packed => &["fixed_window_quick", "take_packed"],
+        _ if packed && asks == "script_only" => &["take_packed"],
+        _ => &[],
+    };
+    let text: String =
+        first.iter().copied().map(named).chain(parts).map(|source| source.text.as_str()).collect();
     with_constants(&text)
 }
 
@@ -139,7 +145,7 @@ fn every_script_says_what_it_takes_and_answers() {
     assert!(scripts.len() >= 8);
     for script in scripts {
         let header = script.header();
-        for word in ["-- KEYS  1 ", "\n-- ARGV  1 ", "\n-- Reply "] {
+        for word in ["\n-- KEYS\n-- 1. ", "\n-- ARGV\n-- 1. ", "\n-- Reply"] {
             let none = word.contains("ARGV") && script.text.contains("#ARGV == 0");
             assert!(none || header.contains(word), "{}: no {word:?}", script.name);
         }

@@ -1,6 +1,13 @@
 -- The generic cell rate algorithm as one writes it by hand: what a settle is measured by.
--- KEYS  1 state: the theoretical arrival time
--- ARGV  1 µs per token  2 burst  3 count
+--
+-- KEYS
+-- 1. state: the theoretical arrival time
+--
+-- ARGV
+-- 1. µs per token
+-- 2. burst
+-- 3. count
+--
 -- Reply tokens left, or the µs to wait, below 0
 local tat = tonumber(redis.call('GET', KEYS[1]))
 local time = redis.call('TIME')

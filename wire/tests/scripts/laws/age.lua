@@ -1,6 +1,10 @@
 -- Makes time pass for a log.
--- KEYS  1 state
--- ARGV  1 µs to pass
+--
+-- KEYS
+-- 1. state
+--
+-- ARGV
+-- 1. µs to pass
 local rows = redis.call('LRANGE', KEYS[1], 0, -1)
 redis.call('DEL', KEYS[1])
 for _, row in ipairs(rows) do

@@ -1,6 +1,12 @@
 -- A lazy token bucket as articles write it.
--- KEYS  1 state
--- ARGV  1 capacity  2 tokens a second  3 count
+--
+-- KEYS
+-- 1. state
+--
+-- ARGV
+-- 1. capacity
+-- 2. tokens a second
+-- 3. count
 local capacity, rate, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local held = redis.call('HMGET', KEYS[1], 'tokens', 'at')
 local time = redis.call('TIME')

@@ -1,6 +1,12 @@
 -- A sliding counter as articles write it.
--- KEYS  1 state
--- ARGV  1 limit  2 window in ms  3 count
+--
+-- KEYS
+-- 1. state
+--
+-- ARGV
+-- 1. limit
+-- 2. window in ms
+-- 3. count
 local limit, window, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

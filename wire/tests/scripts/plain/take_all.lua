@@ -1,6 +1,10 @@
 -- Several limits, all or nothing, as articles write it. The script looks at each limit first, then writes each.
--- KEYS  1 and on: states
--- ARGV  1 count, then of each: kind, capacity, and tokens a second or window in ms
+--
+-- KEYS
+-- 1. and on, states
+--
+-- ARGV
+-- 1. count, then of each kind, capacity, and tokens a second or window in ms
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local levels, count = #KEYS, tonumber(ARGV[1])

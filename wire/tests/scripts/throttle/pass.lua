@@ -1,7 +1,11 @@
 -- Makes time pass for one throttle. Its state moves back, and is gone once it is over. Below 0, takes time back that has
 -- passed.
--- KEYS  1 state: "µs ns" of throttle.lua, or ns of redis-cell
--- ARGV  1 µs to pass
+--
+-- KEYS
+-- 1. state: "µs ns" of throttle.lua, or ns of redis-cell
+--
+-- ARGV
+-- 1. µs to pass
 local held = redis.call('GET', KEYS[1])
 if not held then return 0 end
 local us, ns = string.match(held, '^(%d+)( %d+)$')

@@ -4,6 +4,8 @@ mod arithmetic;
 mod at_rest;
 mod counters;
 mod fair_shares;
+#[cfg(feature = "in-memory")]
+mod fixed_window;
 mod permits;
 mod promised;
 mod rated;

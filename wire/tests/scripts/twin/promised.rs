@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use redis::Script;
-use topup_twin::{AtRest, FixedWindow, LazyBucket, LeakyBucket, SlidingCounter, SlidingLog};
+use topup_twin::{AtRest, LazyBucket, LeakyBucket, SlidingCounter, SlidingLog};
 use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
@@ -38,7 +38,6 @@ async fn a_denial_ends_when_it_is_told_to_and_not_a_microsecond_before() {
     redis = keep_promises::<LazyBucket>(redis).await;
     redis = keep_promises::<AtRest>(redis).await;
     redis = keep_promises::<LeakyBucket>(redis).await;
-    redis = keep_promises::<FixedWindow>(redis).await;
     redis = keep_promises::<SlidingCounter>(redis).await;
     keep_promises::<SlidingLog>(redis).await;
 }
@@ -149,8 +148,7 @@ impl<S: Kept> World<S> {
                     _ => at / length == from / length,
                 });
                 let sum: u64 = within.map(|(_, count)| count).sum();
-                let unaligned = S::ALGORITHM == Algorithm::FixedWindow && !windows.aligned();
-                assert!(unaligned || sum <= most, "{}: {sum} from {from} under {rule:?}", S::ALGORITHM);
+                assert!(sum <= most, "{}: {sum} from {from} under {rule:?}", S::ALGORITHM);
             }
         }
     }

@@ -160,6 +160,7 @@ impl Twin {
             ("top_keys", "0".to_owned()),
             ("hash_top_keys", "0".to_owned()),
             ("plans", String::new()),
+            ("plans_fill", "0".to_owned()),
             ("penalty", String::new()),
             ("max_debt", "0".to_owned()),
             ("on_abandon", "charge".to_owned()),

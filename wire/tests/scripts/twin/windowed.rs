@@ -3,16 +3,11 @@
 use std::time::Duration;
 
 use rand::{RngExt, rngs::StdRng};
-use topup_twin::{Entry, FixedWindow, Record, SlidingCounter, SlidingLog};
+use topup_twin::{Entry, Record, SlidingCounter, SlidingLog};
 use topup_wire::limit::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Supply, Terms, Windows};
 
 use super::script_only::{Kept, agree};
 use crate::{generators::any_size, server::Content};
-
-#[tokio::test]
-async fn the_fixed_window_does_what_its_twin_does() {
-    agree::<FixedWindow>().await;
-}
 
 #[tokio::test]
 async fn the_sliding_counter_does_what_its_twin_does() {
@@ -25,7 +20,7 @@ async fn the_sliding_window_does_what_its_twin_does() {
 }
 
 /// Up to so many rules.
-fn windows(rng: &mut StdRng, most: usize) -> Terms {
+pub(super) fn windows(rng: &mut StdRng, most: usize) -> Terms {
     let rules: Vec<Rule> = (0..rng.random_range(1..=most)).map(|_| rule(rng)).collect();
     // Two of the same length are none.
     let windows = Windows::new(&rules, rng.random_bool(0.5)).unwrap_or_else(|_| {
@@ -47,7 +42,7 @@ fn rule(rng: &mut StdRng) -> Rule {
 }
 
 /// A part of a window, about one, or several.
-fn about_a_window(record: &Record, rng: &mut StdRng) -> i64 {
+pub(super) fn about_a_window(record: &Record, rng: &mut StdRng) -> i64 {
     let rules = record.windows.unwrap();
     let length = rules.rules()[rng.random_range(0..rules.rules().len())].micros();
     match rng.random_range(0..4) {
@@ -60,24 +55,6 @@ fn about_a_window(record: &Record, rng: &mut StdRng) -> i64 {
 
 fn earlier(instant: u64, by: i64) -> u64 {
     instant.saturating_add_signed(-by)
-}
-
-impl Kept for FixedWindow {
-    fn terms(rng: &mut StdRng) -> Terms {
-        windows(rng, 1)
-    }
-
-    fn content(&self) -> Content {
-        Content::Numbers([self.begun, self.over, self.taken].map(|number| number as i64).into())
-    }
-
-    fn earlier(&self, by: i64) -> Self {
-        Self { begun: earlier(self.begun, by), over: earlier(self.over, by), ..*self }
-    }
-
-    fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
-        about_a_window(record, rng)
-    }
 }
 
 impl Kept for SlidingCounter {

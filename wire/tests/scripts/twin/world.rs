@@ -349,7 +349,10 @@ impl World {
             let Bucket::AtRest(_) = self.buckets[i] else { continue };
             let expires = self.redis.expiry(&self.twin.keys.counter(member)).await;
             let Ok(expires) = u64::try_from(expires) else { continue };
-            assert_eq!(expires, self.expiries[i], "of {:?}", self.buckets[i]);
+            // Before Redis 7.0, a script reads expiries by a clock that it started with, and `travel` makes them later.
+            let is_later = expires > self.expiries[i];
+            let is_right = expires == self.expiries[i] || is_later && self.redis.is_too_old().await;
+            assert!(is_right, "{expires} is not {} of {:?}", self.expiries[i], self.buckets[i]);
         }
     }
 

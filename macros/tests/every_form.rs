@@ -1,4 +1,6 @@
-//! Every form of the attribute.
+//! Correct use compiles: every form of the attribute.
+
+#![allow(clippy::multiple_bound_locations, reason = "every form of a bound")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +23,7 @@ impl From<topup::Error> for Failure {
 
 /// An error without `From<topup::Error>`.
 #[derive(Debug)]
-struct Refused(#[allow(dead_code)] Denied);
+struct Refused(#[allow(dead_code, reason = "only its form counts")] Denied);
 
 impl From<Denied> for Refused {
     fn from(denied: Denied) -> Self {
@@ -70,7 +72,8 @@ impl Account {
 
 fn is_send<T: Send>(_: T) {}
 
-fn main() {
+#[test]
+fn every_form_compiles() {
     is_send(plain());
     is_send(everything(1));
     is_send(stacked("name".to_owned()));

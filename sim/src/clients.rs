@@ -1,0 +1,293 @@
+//! Whole clients in virtual time: all of the client that callers use, on a Redis in memory that runs the scripts. Their commands
+//! take time. Some of them take long.
+
+use std::{
+    fmt::Display,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use redis::Cmd;
+use topup::{Client, Decision, Error, testing::Topup};
+use topup_wire::{
+    in_memory::{Direct, Way},
+    keyspace::ShardKeys,
+    limit::{Algorithm, Capacity, Limit, LimitName, Rate, Shards, Supply, Terms},
+    namespace::{InNamespace, Namespace},
+    reply::PublishReply,
+    scripts::{self, FREEZE},
+};
+
+use crate::{dice::Dice, plan::SECOND};
+
+/// The limit of all runs.
+pub(crate) const LIMIT: &str = "user";
+/// The longest time that most commands take to Redis, and their replies back, in µs.
+const QUICK: u64 = 400;
+/// A time that no run takes.
+const NEVER: u64 = 1 << 50;
+
+/// The fault that a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    Nothing,
+    /// A text in scripts, and what stands there instead.
+    Script(&'static str, &'static str),
+    /// The first client never hears of this key.
+    Unheard(&'static str),
+}
+
+/// The ways of clients to Redis.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ways {
+    /// Commands and replies are late by up to so many µs each.
+    pub(crate) late: u64,
+    /// Redis refuses each third command with this word.
+    pub(crate) refused: Option<&'static [u8]>,
+    refusals: Arc<AtomicU64>,
+}
+
+/// A capacity, and tokens a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) capacity: u64,
+    pub(crate) rate: u64,
+}
+
+/// A call of a client. It was decided between `sent` and `received` of Redis `TIME`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Call {
+    pub(crate) key: usize,
+    pub(crate) count: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    /// `None` for an error.
+    pub(crate) is_allowed: Option<bool>,
+    /// Whether it has patience.
+    pub(crate) waits: bool,
+    /// The time that a denied call was told to wait, in µs.
+    pub(crate) retry_after: u64,
+    /// Its client knew no such limit.
+    pub(crate) is_unknown: bool,
+}
+
+/// Clients, and their Redis.
+pub(crate) struct Clients {
+    pub(crate) topup: Topup,
+    pub(crate) redis: Direct,
+    pub(crate) all: Vec<Client>,
+    /// Whether each has died.
+    dead: Vec<Arc<AtomicBool>>,
+    ways: Ways,
+    /// The longest time that a command and its reply take, in µs.
+    pub(crate) slowest: u64,
+    pub(crate) calls: Arc<Mutex<Vec<Call>>>,
+}
+
+/// Runs `world` by itself.
+pub(crate) fn alone<T>(world: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(text)?;
+    runtime.block_on(world)
+}
+
+pub(crate) fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+pub(crate) fn name() -> Result<LimitName, String> {
+    LIMIT.parse().map_err(text)
+}
+
+// === impl Ways ===
+
+impl Ways {
+    pub(crate) fn refusing(self, word: &'static [u8]) -> Self {
+        Self { refused: Some(word), ..self }
+    }
+}
+
+impl From<u64> for Ways {
+    fn from(late: u64) -> Self {
+        Self { late, ..Self::default() }
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    pub(crate) const fn new(capacity: u64, rate: u64) -> Self {
+        Self { capacity, rate }
+    }
+
+    /// A keyed token bucket of this rule.
+    pub(crate) fn limit(self, name: LimitName) -> Result<Limit, String> {
+        let rate = Rate::new(self.rate, Duration::from_secs(1)).map_err(text)?;
+        let terms =
+            Terms { capacity: Capacity::new(self.capacity).map_err(text)?, supply: Supply::Rate(rate) };
+        Ok(Limit::plain(name, Algorithm::TokenBucket, terms))
+    }
+
+    /// µs in which so many tokens come.
+    pub(crate) const fn time_of(self, tokens: u64) -> u64 {
+        (tokens * SECOND).div_ceil(self.rate)
+    }
+}
+
+// === impl Clients ===
+
+impl Clients {
+    /// Starts `many` clients of a Redis where `limits` are published, at the end of such ways.
+    pub(crate) async fn start(
+        dice: &mut Dice,
+        many: usize,
+        ways: impl Into<Ways>,
+        planted: Planted,
+        limits: &[Limit],
+    ) -> Result<Self, String> {
+        let ways: Ways = ways.into();
+        let topup = Topup::new().start().map_err(text)?;
+        if let Planted::Script(from, to) = planted {
+            topup.redis().plant(from, to);
+        }
+        let redis = topup.redis().direct(Namespace::default());
+        let slowest = 2 * (QUICK + ways.late);
+        let mut clients =
+            Self { topup, redis, all: Vec::new(), dead: Vec::new(), ways, slowest, calls: Arc::default() };
+        for limit in limits {
+            clients.publish(limit).await?;
+        }
+        for first in (0..many).map(|i| i == 0) {
+            let unheard = match planted {
+                Planted::Unheard(key) if first => Some(key.as_bytes()),
+                _ => None,
+            };
+            let dead = Arc::default();
+            let client = clients.topup.client_by(Client::builder(), way(dice, &clients.ways, unheard, &dead));
+            clients.all.push(client.map_err(text)?);
+            clients.dead.push(dead);
+        }
+        clients.topup.advance(Duration::from_secs(1)).await;
+        Ok(clients)
+    }
+
+    /// Publishes a limit as the daemon does.
+    pub(crate) async fn publish(&mut self, limit: &Limit) -> Result<(), String> {
+        let keys = self.keys(&limit.name);
+        scripts::register(&mut self.redis, &limit.name, Shards::ONE).await.map_err(text)?;
+        let mut known = None;
+        let published = loop {
+            let reply = scripts::publish(&mut self.redis, &keys, limit, None, known).await;
+            match reply.map_err(text)? {
+                PublishReply::TooEarly(wait) => self.advance(wait).await,
+                PublishReply::Announced(frozen) => {
+                    known = Some(frozen);
+                    scripts::announce(&mut self.redis).await.map_err(text)?;
+                    self.advance(FREEZE.as_micros() as u64).await;
+                }
+                published => break published,
+            }
+        };
+        if !matches!(published, PublishReply::Created | PublishReply::Changed) {
+            return Err(format!("{} is not published: {published:?}", limit.name));
+        }
+        scripts::announce(&mut self.redis).await.map(drop).map_err(text)
+    }
+
+    pub(crate) fn keys(&self, name: &LimitName) -> ShardKeys {
+        ShardKeys::new(self.redis.namespace(), name, 0)
+    }
+
+    /// Has a client die between any two of its commands. Another client takes its place.
+    pub(crate) fn replace(&mut self, dice: &mut Dice, at: usize) -> Result<(), String> {
+        std::mem::take(&mut self.dead[at]).store(true, Relaxed);
+        let way = way(dice, &self.ways, None, &self.dead[at]);
+        self.all[at] = self.topup.client_by(Client::builder(), way).map_err(text)?;
+        Ok(())
+    }
+
+    /// Redis `TIME`.
+    pub(crate) fn now(&self) -> u64 {
+        self.topup.redis().now()
+    }
+
+    pub(crate) async fn advance(&self, micros: u64) {
+        self.topup.advance(Duration::from_micros(micros)).await;
+    }
+
+    /// The names of all keys of Redis that match a pattern.
+    pub(crate) async fn keys_like(&mut self, pattern: &str) -> Result<Vec<String>, String> {
+        let mut scan = Cmd::new();
+        let scan = scan.arg("SCAN").arg(0).arg("MATCH").arg(pattern);
+        let (_, keys): (u64, _) = scan.query_async(&mut self.redis).await.map_err(text)?;
+        Ok(keys)
+    }
+
+    /// One of the clients.
+    pub(crate) fn any(&self, dice: &mut Dice) -> Client {
+        self.all[dice.index(self.all.len())].clone()
+    }
+
+    /// Has a task of a client take, and wait for as long as `patience`.
+    pub(crate) fn take(&self, client: &Client, key: (usize, &str), count: u64, patience: Option<Duration>) {
+        let (bucket, redis) = (client.limit(LIMIT).key(key.1), self.topup.redis().clone());
+        let waits = patience.is_some();
+        let (calls, key, sent) = (self.calls.clone(), key.0, redis.now());
+        tokio::spawn(async move {
+            let answer = match patience {
+                Some(patience) => bucket.wait(count, patience).await,
+                None => bucket.take(count).await,
+            };
+            let is_allowed = is_allowed(&answer);
+            let is_unknown =
+                matches!(answer, Err(Error::UnknownLimit { .. } | Error::NothingPublished { .. }));
+            let wait = answer.ok().and_then(|decision| decision.retry_after());
+            let retry_after = wait.map_or(0, |wait| wait.as_micros() as u64);
+            let received = redis.now();
+            note(&calls, Call { key, count, sent, received, is_allowed, waits, retry_after, is_unknown });
+        });
+    }
+
+    /// The calls of each key so far, by their answers.
+    pub(crate) fn calls_of(&self, keys: usize) -> Vec<Vec<Call>> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..keys).map(|key| calls.iter().filter(|call| call.key == key).copied().collect()).collect()
+    }
+}
+
+fn note(calls: &Mutex<Vec<Call>>, call: Call) {
+    calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+}
+
+/// Whether an answer of Redis allows.
+pub(crate) const fn is_allowed(answer: &Result<Decision, Error>) -> Option<bool> {
+    match answer {
+        Ok(decision) => Some(decision.is_allowed()),
+        Err(_) => None,
+    }
+}
+
+/// A way to Redis that takes some 100 µs, and sometimes longer. A slow client has many such times.
+fn way(dice: &mut Dice, ways: &Ways, unheard: Option<&'static [u8]>, is_dead: &Arc<AtomicBool>) -> Arc<Way> {
+    let is_dead = is_dead.clone();
+    let (often, dice) = (dice.pick(&[3, 30]), Mutex::new(dice.branch()));
+    let Ways { late, refused, refusals } = ways.clone();
+    Arc::new(move |words| {
+        if words.iter().any(|word| Some(word.as_slice()) == refused)
+            && refusals.fetch_add(1, Relaxed).is_multiple_of(3)
+        {
+            *words = vec![b"REFUSED".to_vec()];
+        }
+        if let Some(key) = unheard {
+            words.iter_mut().filter(|word| *word == key).for_each(|word| word.extend(b":unheard"));
+        }
+        if is_dead.load(Relaxed) {
+            return (NEVER, NEVER);
+        }
+        let mut dice = dice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trip = || dice.of(50..=QUICK) + if dice.chance(often, 1_000) { dice.of(0..=late) } else { 0 };
+        (trip(), trip())
+    })
+}

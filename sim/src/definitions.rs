@@ -1,0 +1,341 @@
+//! Limits that code defines, in virtual time. Whole clients quarrel over one limit, a config names it, too, and a daemon
+//! removes ended ones.
+//!
+//! # Laws
+//!
+//! - *Owner*: from an answered definition to its end, no other owner and no config gets the limit. No code gets that of a
+//!   config.
+//! - *In force*: from an answered definition to its end, every client finds the limit. No other call brings its end nearer.
+//! - *Ended*: a poll after the last end that any definition may have, no client takes. Two looks of a daemon later, the
+//!   limit has no record.
+//! - *Never over*: in each window, a key has less than one token more than the largest of its terms in force gives. A limit that is defined anew gives a capacity, and one more to clients that do not know of its end. A
+//!   change with `on_change = "reset"` gives one, and a Redis that lost its data gives two.
+//! - *Kept*: the tokens of a key are those of an ideal bucket, over all changes, by `on_change`.
+//! - *At most*: there are never more definitions than 10,000. None is refused for that while there are fewer.
+
+mod calls;
+mod laws;
+mod looks;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use redis::Cmd;
+use topup::Defined;
+use topup_wire::{
+    connection::{Connection, connect_in_memory},
+    limit::{Algorithm, LimitName, MOST_DEFINED, OnChange},
+    namespace::Namespace,
+    publishing,
+    scripts::{self, Health},
+};
+
+use crate::{
+    clients::{Clients, LIMIT, Planted, Rule, Ways, alone, name, text},
+    dice::Dice,
+    ideal::Ideal,
+    plan::SECOND,
+};
+
+/// Traffic of a run, in µs.
+const LASTS: u64 = 8 * SECOND;
+/// The longest step of a run.
+const STEP: u64 = 30_000;
+const KEYS: [&str; 2] = ["acme", "zoo"];
+/// A key that only Redis itself is asked for, at known instants.
+const STILL: &str = "still";
+const OWNERS: [&str; 2] = ["billing", "sales"];
+const CONFIG: &str = "shop";
+const RULES: [Rule; 5] =
+    [Rule::new(2, 1), Rule::new(10, 1), Rule::new(20, 10), Rule::new(4, 20), Rule::new(30, 5)];
+/// Longer than any run.
+const LONG: u64 = 3_600 * SECOND;
+/// Two daemons' looks for ended definitions, in µs.
+const LOOKS: u64 = SECOND;
+
+/// A mistake to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefinitionFault {
+    /// Any owner changes any definition.
+    TakesFromOwner,
+    /// A config takes a limit that code has defined.
+    TakesByConfig,
+    /// Code takes a limit of a config.
+    TakesFromConfig,
+    /// A change brings the end nearer that a renewal has brought meanwhile.
+    Shortens,
+    /// The record of a limit tells an end that is too late.
+    EndsLate,
+    /// A renewal does not move the end in the record.
+    RenewalLost,
+    /// A change fills buckets.
+    FillsOnChange,
+    /// There is room for one definition too many.
+    OneTooMany,
+}
+
+/// The terms that Redis had between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    from: u64,
+    until: u64,
+    rule: Rule,
+    since: u64,
+    /// Every bucket may be full at its beginning.
+    is_anew: bool,
+}
+
+/// The request of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// An owner, for so many µs.
+    Define(usize, u64),
+    Undefine(usize),
+    /// The config, until it has dropped the limit.
+    Config,
+}
+
+/// A call and its answer.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    asked: Asked,
+    sent: u64,
+    received: u64,
+    answer: Answer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Done,
+    Refused,
+    TooMany,
+    /// An error, or none yet.
+    Unknown,
+}
+
+struct World {
+    clients: Clients,
+    dice: Dice,
+    daemon: Connection,
+    algorithm: Algorithm,
+    on_change: OnChange,
+    name: LimitName,
+    told: Arc<Mutex<Vec<Told>>>,
+    seen: Vec<Seen>,
+    flushes: Vec<u64>,
+    /// The most tokens that the still key may have, and the fewest.
+    still: Option<[Ideal; 2]>,
+    /// Other limits that are defined.
+    is_crowded: bool,
+    is_late: bool,
+    looked_at: u64,
+    /// Looks that found as many definitions as there may be.
+    full_at: Vec<u64>,
+}
+
+// === impl DefinitionFault ===
+
+impl DefinitionFault {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::TakesFromOwner,
+        Self::TakesByConfig,
+        Self::TakesFromConfig,
+        Self::Shortens,
+        Self::EndsLate,
+        Self::RenewalLost,
+        Self::FillsOnChange,
+        Self::OneTooMany,
+    ];
+
+    const fn planted(self) -> Planted {
+        match self {
+            Self::TakesFromOwner => Planted::Script("if held and held ~= owner then", "if false then"),
+            Self::TakesByConfig => Planted::Script("type(is_defined) == 'string'", "false"),
+            Self::TakesFromConfig => Planted::Script("return {3, now,", "local _ = {3, now,"),
+            Self::Shortens => Planted::Script(
+                "math.max(is_sound(held, 0) and held or 0, tonumber(given.expires))",
+                "tonumber(given.expires)",
+            ),
+            Self::EndsLate => Planted::Script("'expires', whole(ends))", "'expires', whole(ends + 5000000))"),
+            Self::RenewalLost => Planted::Script(
+                "elseif not (held < 2 ^ 53 and held >=",
+                "elseif false and not (held < 2 ^ 53 and held >=",
+            ),
+            Self::FillsOnChange => Planted::Script("if change == 'reset' then", "if true then"),
+            Self::OneTooMany => Planted::Script(">= tonumber(ARGV[5]) then", "> tonumber(ARGV[5]) then"),
+        }
+    }
+}
+
+/// Runs `seed` with a mistake. Returns the number of answered definitions.
+///
+/// # Errors
+/// The law that is broken, in words.
+pub fn run_definitions(seed: u64, fault: Option<DefinitionFault>) -> Result<u64, String> {
+    alone(async {
+        let mut dice = Dice::new(seed);
+        let algorithm = dice.pick(&[Algorithm::TokenBucket, Algorithm::TokenBucket, Algorithm::Gcra]);
+        let on_change = dice.pick(&[OnChange::Keep, OnChange::Keep, OnChange::Proportional, OnChange::Reset]);
+        let many = dice.pick(&[1, 4, 4, 4, 16]);
+        let late = dice.pick(&[0, 0, 20_000, 100_000]);
+        let planted = fault.map_or(Planted::Nothing, DefinitionFault::planted);
+        let clients = Clients::start(&mut dice, many, Ways::from(late), planted, &[]).await?;
+        let daemon = connect_in_memory(clients.topup.redis());
+        let (is_crowded, looked_at) = (dice.chance(1, 5), clients.now());
+        let mut world = World {
+            clients,
+            dice,
+            daemon,
+            algorithm,
+            on_change,
+            name: name()?,
+            told: Arc::default(),
+            seen: Vec::new(),
+            flushes: Vec::new(),
+            still: None,
+            is_crowded,
+            is_late: late > 20_000,
+            looked_at,
+            full_at: Vec::new(),
+        };
+        world.run().await
+    })
+}
+
+// === impl World ===
+
+impl World {
+    async fn run(&mut self) -> Result<u64, String> {
+        let ends = self.clients.now() + LASTS;
+        if self.is_crowded {
+            self.crowd().await?;
+        }
+        let every = self.dice.pick(&[SECOND / 4, SECOND, 2 * SECOND]);
+        let (mut acts_at, mut removes_at, mut has_config) = (0, 0, false);
+        while self.clients.now() < ends {
+            let gap = self.dice.gap(15_000).min(STEP);
+            self.clients.advance(gap).await;
+            self.look().await?;
+            let now = self.clients.now();
+            if now >= removes_at {
+                removes_at = now + LOOKS;
+                self.remove_ended().await?;
+            }
+            if now >= acts_at {
+                acts_at = now + self.dice.gap(every);
+                self.act(&mut has_config).await?;
+            }
+            for _ in 0..self.dice.pick(&[0, 1, 1, 4]) {
+                let key = self.dice.index(KEYS.len());
+                let client = self.clients.any(&mut self.dice);
+                self.clients.take(&client, (key, KEYS[key]), 1, None);
+            }
+            if self.dice.chance(1, 20) {
+                self.take_still().await?;
+            }
+        }
+        for _ in 0..4 * SECOND / STEP {
+            self.clients.advance(STEP).await;
+            self.look().await?;
+        }
+        self.judge().map_err(|law| {
+            let many = self.clients.all.len();
+            format!("{law}, {many} clients, {:?}, {:?}, {:?}", self.algorithm, self.on_change, self.flushes)
+        })?;
+        self.nothing_left(has_config).await?;
+        let is_done = |told: &&Told| told.answer == Answer::Done;
+        Ok(self.told().iter().filter(is_done).count() as u64)
+    }
+
+    fn told(&self) -> Vec<Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Up to one definition fewer than there may be.
+    async fn crowd(&mut self) -> Result<(), String> {
+        let (mut defined, mut ends) = (Cmd::new(), Cmd::new());
+        defined.arg("HSET").arg(Namespace::default().defined());
+        ends.arg("ZADD").arg(Namespace::default().ends());
+        for other in 1..MOST_DEFINED {
+            defined.arg(format!("other-{other}")).arg("others");
+            ends.arg(2 * self.clients.now()).arg(format!("other-{other}"));
+        }
+        for command in [defined, ends] {
+            command.exec_async(&mut self.clients.redis).await.map_err(text)?;
+        }
+        Ok(())
+    }
+
+    /// A client defines or undefines the limit, the config takes or drops it, a client dies, or Redis loses its data.
+    async fn act(&mut self, has_config: &mut bool) -> Result<(), String> {
+        let owner = if self.dice.chance(1, 4) { 1 } else { 0 };
+        match self.dice.of(0..=29) {
+            0..=21 => {
+                let rule = self.dice.pick(&RULES);
+                let lasts = self.dice.pick(&[SECOND, SECOND, 2 * SECOND, 3 * SECOND, LONG]);
+                let name = if self.is_crowded && self.dice.chance(2, 3) { "spare" } else { LIMIT };
+                self.define(name, owner, rule, lasts);
+            }
+            22 | 23 => {
+                let client = self.clients.any(&mut self.dice);
+                let undefine = client.undefine(LIMIT).owner(OWNERS[owner]);
+                self.tell(Asked::Undefine(owner), async move { undefine.await.map(|_| Defined::Renewed) });
+            }
+            24..=26 if *has_config => {
+                *has_config = false;
+                self.drop_config().await?;
+            }
+            24..=26 => *has_config = self.claim().await?,
+            27 => {
+                // A holder that died goes on no more. Another client takes its place.
+                let at = self.dice.index(self.clients.all.len());
+                self.clients.replace(&mut self.dice, at)?;
+            }
+            28 => {
+                self.clients.topup.redis().flush();
+                *has_config = false;
+                self.is_crowded = false;
+                self.flushes.push(self.clients.now());
+                let (redis, long) = (&mut self.clients.redis, Duration::from_micros(LONG));
+                scripts::heartbeat(redis, "daemon", long, &Health::default()).await.map_err(text)?;
+            }
+            _ => {
+                let (redis, lasts) = (self.clients.topup.redis().clone(), self.dice.gap(SECOND / 4));
+                redis.set_away(true);
+                for _ in 0..lasts.div_ceil(STEP) {
+                    self.clients.advance(STEP).await;
+                    self.look().await?;
+                }
+                redis.set_away(false);
+                self.daemon = connect_in_memory(&redis);
+            }
+        }
+        Ok(())
+    }
+
+    /// The daemon's part.
+    async fn remove_ended(&mut self) -> Result<(), String> {
+        let ended = self.clients.now() - SECOND;
+        for name in scripts::ended_definitions(&mut self.clients.redis, ended, 100).await.map_err(text)? {
+            publishing::remove_ended(&self.daemon, &name).await.map_err(text)?;
+        }
+        Ok(())
+    }
+
+    /// The clients are gone, and definitions end.
+    async fn nothing_left(&mut self, has_config: bool) -> Result<(), String> {
+        if has_config {
+            self.drop_config().await?;
+        }
+        self.clients.all.clear();
+        for _ in 0..2 {
+            self.clients.advance(LONG + 2 * SECOND).await;
+            self.remove_ended().await?;
+        }
+        let left = self.clients.keys_like(&format!("topup:{{{LIMIT}:*:limit")).await?;
+        if left.is_empty() { Ok(()) } else { Err(format!("ended: {left:?} is left")) }
+    }
+}

@@ -1,0 +1,37 @@
+//! Definitions: the laws hold for every seed, and each planted mistake breaks one.
+
+use topup_sim::{DefinitionFault, run_definitions};
+
+const SEEDS: u64 = 8;
+
+#[test]
+fn a_definition_is_its_owners_until_its_end_and_gone_after_it() {
+    let mut definitions = 0;
+    // The end of a limit was brought nearer by a change in 13, and a window of 181 has a removal and two definitions.
+    for seed in (0..SEEDS).chain([13, 181]) {
+        definitions += run_definitions(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
+    }
+    println!("{SEEDS} seeds, {definitions} definitions");
+    assert!(definitions > 3 * SEEDS);
+}
+
+#[test]
+fn every_mistake_is_found() {
+    for (fault, first, laws) in [
+        (DefinitionFault::TakesFromOwner, 0, &["owner", "in force"][..]),
+        (DefinitionFault::TakesByConfig, 5, &["owner", "in force"][..]),
+        (DefinitionFault::TakesFromConfig, 7, &["owner", "in force"][..]),
+        (DefinitionFault::Shortens, 13, &["in force"][..]),
+        (DefinitionFault::EndsLate, 1, &["ended"][..]),
+        (DefinitionFault::RenewalLost, 13, &["in force"][..]),
+        (DefinitionFault::FillsOnChange, 0, &["kept"][..]),
+        (DefinitionFault::OneTooMany, 5, &["at most"][..]),
+    ] {
+        let mut seeds = [first].into_iter().chain(0..SEEDS);
+        let found = seeds.find_map(|seed| Some((seed, run_definitions(seed, Some(fault)).err()?)));
+        let (seed, broken) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
+        println!("{fault:?}: seed {seed}: {broken:.120}");
+        assert!(laws.iter().any(|law| broken.starts_with(law)), "{fault:?}: {broken}");
+    }
+    assert_eq!(DefinitionFault::ALL.len(), 8, "each has a row");
+}

@@ -1,0 +1,47 @@
+//! Plans of keys: the laws hold for every seed, and each planted mistake breaks one.
+
+use topup_sim::{KeyPlanFault, run_key_plans};
+
+const SEEDS: u64 = 60;
+/// Mistakes that only few seeds find.
+const FOUND: [(KeyPlanFault, u64); 7] = [
+    (KeyPlanFault::FilledByChange, 9),
+    (KeyPlanFault::AtOnce, 7),
+    (KeyPlanFault::ConfigAtOnce, 7),
+    (KeyPlanFault::ChainForgotten, 13),
+    (KeyPlanFault::TablesForgotten, 12),
+    (KeyPlanFault::DebtLeft, 19),
+    (KeyPlanFault::NoneMoved, 11),
+];
+
+#[test]
+fn each_key_has_the_terms_of_its_plan_at_every_instant() {
+    let mut takes = 0;
+    // An assignment outlived its end in 142, and workers acted on a withdrawn one in 144.
+    for seed in (0..SEEDS).chain([142, 144]) {
+        takes += run_key_plans(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
+    }
+    println!("{SEEDS} seeds, {takes} takes");
+    assert!(takes > 200 * SEEDS);
+}
+
+#[test]
+fn every_mistake_is_found() {
+    for (fault, laws) in KeyPlanFault::ALL.map(|fault| {
+        let laws = match fault {
+            KeyPlanFault::MovedByEach => &["kept", "never over"][..],
+            KeyPlanFault::FilledByChange => &["never over"],
+            KeyPlanFault::NoneMoved => &["kept", "moved"],
+            _ => &["never over", "at its instant", "kept", "moved"],
+        };
+        (fault, laws)
+    }) {
+        // A seed that has found it is tried first.
+        let first = FOUND.iter().filter(|(found, _)| *found == fault).map(|(_, seed)| *seed);
+        let found =
+            first.chain(0..SEEDS).find_map(|seed| Some((seed, run_key_plans(seed, Some(fault)).err()?)));
+        let (seed, broken) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
+        println!("{fault:?}: seed {seed}: {broken:.120}");
+        assert!(laws.iter().any(|law| broken.starts_with(law)), "{fault:?}: {broken}");
+    }
+}
