@@ -1,10 +1,13 @@
 //! Takes at an estimate.
 
+use std::sync::Arc;
+
 use crate::{
     bucket::{Bucket, Here, checked},
     error::Error,
     hold::Hold,
     place::plan_changed,
+    shell::BucketEntry,
 };
 
 /// Attempts at most while the plan of a key changes.
@@ -49,12 +52,7 @@ impl Bucket {
                     hold.is_exempt = decision.is_allowed();
                     return Ok(hold);
                 }
-                // The take reports an error, or decides without Redis.
-                Err(_) => {
-                    let mut hold = Hold::new(self, entry, estimate, false);
-                    hold.decision = self.take(estimate).await?;
-                    return Ok(hold);
-                }
+                Err(error) => return self.reserve_unread(entry, estimate, error).await,
             }
         }
         Err(plan_changed(entry))
@@ -64,13 +62,34 @@ impl Bucket {
     async fn reserve_cost_here(&self, estimate: u64) -> Result<Hold, Error> {
         let (entry, handle) = (self.entry()?, self.handle());
         let published = match entry.published(handle) {
-            Some(published) => Some(published),
-            // The take reports an error, or decides without Redis.
-            None => handle.within_deadline(entry.read(handle)).await.ok(),
+            Some(published) => published,
+            None => match handle.within_deadline(entry.read(handle)).await {
+                Ok(published) => published,
+                Err(error) => return self.reserve_unread(entry, estimate, error).await,
+            },
         };
-        let is_remembered = published.is_some_and(|published| published.remembers_holds(entry.key()));
+        let is_remembered = published.remembers_holds(entry.key());
         let mut hold = Hold::new(self, entry, estimate, is_remembered);
         hold.decision = if is_remembered { hold.reserve().await? } else { self.take_here(estimate).await? };
+        Ok(hold)
+    }
+
+    /// A hold while the record of the limit cannot be read, for `error`. Redis remembers none: a hold that it has to
+    /// remember is decided without it, or is an error.
+    async fn reserve_unread(
+        &self,
+        entry: &Arc<BucketEntry>,
+        estimate: u64,
+        error: Error,
+    ) -> Result<Hold, Error> {
+        let is_take = self.last_published(entry).is_some_and(|last| !last.remembers_holds(entry.key()));
+        let mut hold = Hold::new(self, entry, estimate, false);
+        hold.decision = if is_take {
+            self.take(estimate).await?
+        } else {
+            // A take may succeed meanwhile, and its tokens would be lost with the worker.
+            self.conclude(entry, estimate, Err(error))?
+        };
         Ok(hold)
     }
 }

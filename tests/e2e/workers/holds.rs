@@ -9,6 +9,7 @@ use std::{
 };
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tokio::task::JoinSet;
 use topup_tests::{SOON, Seed, eventually};
 
 use super::fixture::Fixture;
@@ -255,4 +256,31 @@ async fn holds_of_several_limits_are_taken_together_and_settled_each() {
     );
     eventually(SOON, async || left().await == [0, 850, 300]).await;
     assert!(fixture.redis.ask::<Vec<String>>(&["KEYS", "*:holds"]).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_of_a_limit_that_is_just_published_is_remembered() {
+    const LIMITS: usize = 64;
+    let terms = "capacity = 10\nrate = \"1/d\"\non_abandon = \"refund\"\n";
+    let config: String = (0..LIMITS).map(|limit| format!("[limit.n{limit}]\n{terms}")).collect();
+    let mut fixture = Fixture::set("[limit.other]\ncapacity = 1\nrate = \"1/s\"\n").await;
+    let mut tasks = JoinSet::new();
+    for limit in 0..LIMITS {
+        let bucket = fixture.bucket(&format!("n{limit}"));
+        tasks.spawn(async move {
+            loop {
+                if let Ok(hold) = bucket.reserve_cost(10).await {
+                    return hold;
+                }
+            }
+        });
+    }
+    fixture.reload(&config).await;
+    let holds = tasks.join_all().await;
+    assert!(holds.iter().all(topup::Hold::is_allowed), "{holds:?}");
+    let mut remembered = 0;
+    for key in fixture.redis.ask::<Vec<String>>(&["KEYS", "topup:*:holds"]).await {
+        remembered += fixture.redis.ask::<usize>(&["ZCARD", &key]).await;
+    }
+    assert_eq!(remembered, LIMITS);
 }
