@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::task::JoinSet;
-use topup_tests::{Cli, SOON, eventually, none_left};
+use topup_tests::{Cli, SOON, Signal, eventually, none_left};
 use topup_wire::{
     keyspace::{ShardKeys, shard_of},
     limit::Shards,
@@ -117,7 +117,7 @@ async fn across_slots_all_is_taken_or_nothing() {
 #[tokio::test]
 async fn in_one_slot_it_is_one_script() {
     const TAKES: u64 = 200;
-    let fixture = Fixture::set(CONFIG).await;
+    let mut fixture = Fixture::set(CONFIG).await;
     let of = |user: &str| shard_of(user, Shards::new(8).unwrap());
     let first = users().next().unwrap();
     let other = users().skip(1).find(|user| of(user) == of(&first)).unwrap();
@@ -133,11 +133,13 @@ async fn in_one_slot_it_is_one_script() {
         scripts
     };
     assert!(other.take(1).await.unwrap().is_allowed());
+    // Its scripts are as many as time allows.
+    fixture.daemon.end(Signal::KILL, SOON).await;
     let before = scripts().await;
     for _ in 0..TAKES {
         assert!(fixture.topup.take_all([(one.clone(), 1), (other.clone(), 1)]).await.unwrap().is_allowed());
     }
-    // Besides ours, the daemon tells that it is alive.
+    // Besides ours, the client looks for changes now and then.
     let sent = scripts().await - before;
     assert!((TAKES..TAKES * 3 / 2).contains(&sent), "{sent} scripts");
     let left = [one.peek().await.unwrap().remaining(), other.peek().await.unwrap().remaining()];
