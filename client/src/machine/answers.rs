@@ -176,6 +176,11 @@ impl<W> Actions<W> {
         self.first.take().into_iter().chain(self.others.drain(..))
     }
 
+    /// The number of answers.
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
     pub(super) fn answer(&mut self, waiter: W, answer: Answer) {
         if self.first.is_none() && self.others.is_empty() {
             self.first = Some((waiter, answer));

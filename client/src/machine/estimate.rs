@@ -16,8 +16,9 @@ const DENIAL_TRUST: Micros = 1_000_000;
 const FRESH: Micros = 1_000_000;
 /// The full instant is sent to Redis only if tokens are at least this far apart, in µs: closer ones hide in rounding.
 const APART: Micros = 10;
-/// A first take is tried when this part of a bucket's rest is left: a failed one costs far less than a settle.
-const EARLY: Micros = 32;
+/// A bucket at rest has a key for this long after it is full, in µs, or longer: Redis rounds an expiry up to a ms, and
+/// removes the key when that ms is over.
+const KEPT: Micros = 1_000;
 
 /// The estimate of one bucket. Instants are by the worker's clock unless a comment says otherwise.
 #[derive(Clone, Copy, Debug, Default)]
@@ -278,8 +279,8 @@ impl Estimate {
 impl Terms {
     /// Until when a first take is not worth a try. The bucket is at rest, and full `headroom` µs after `sent`.
     pub(super) fn rests_until(&self, headroom: Micros, sent: Micros) -> Micros {
-        let early = if self.rests_as_number() { 0 } else { headroom / EARLY };
-        sent.saturating_add(headroom - early)
+        let kept = if self.rests_as_number() { 0 } else { KEPT };
+        sent.saturating_add(headroom).saturating_add(kept)
     }
 
     /// µs until an empty bucket that is full in `headroom` has a token; 0 if unknown.
@@ -302,5 +303,28 @@ impl From<Denial> for Decision {
     fn from(denial: Denial) -> Self {
         let Denial { tokens: remaining, capacity, wait } = denial;
         Self::Denied { remaining, capacity, retry_after: Duration::from_micros(wait) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topup_wire::bucket::Pace;
+
+    use super::*;
+
+    #[test]
+    fn no_first_take_is_tried_while_the_key_certainly_exists() {
+        let kind = Kind::TwoForms;
+        let terms = |n, p| Terms {
+            pace: Pace { n, p },
+            capacity: 10,
+            kind,
+            foreseen: true,
+            lease: None,
+            change: None,
+        };
+        assert_eq!(terms(1_000, 1).rests_until(1, 500), 1_501, "full before the reply comes");
+        assert_eq!(terms(1, 1_000).rests_until(8_000, 0), 9_000);
+        assert_eq!(terms(1, 10_000).rests_until(64_000, 0), 64_000, "a number is taken from as well");
     }
 }

@@ -21,6 +21,10 @@ use crate::{
     },
 };
 
+/// So many waiters of one reply are answered by turns: some now, the others once the next command is written. Otherwise
+/// all of them would wait for Redis, and then Redis for all of them.
+const BY_TURNS: usize = 64;
+
 /// A bucket of a limit. The fields that most takes read come first: with very many buckets, each lies in main memory.
 #[derive(Debug)]
 #[repr(C)]
@@ -260,6 +264,7 @@ impl BucketEntry {
     ) -> u64 {
         let shared = client.shared();
         let puts_back = matches!(event, Event::PutsBack(_));
+        let is_reply = matches!(event, Event::Completed { reply: Some(_), .. });
         let mut actions = Actions::default();
         let arm_at = {
             let mut state = self.lock();
@@ -295,7 +300,32 @@ impl BucketEntry {
             Some(put_back) if !put_back.is_empty() => shared.put_backs.push(self, put_back),
             _ => {}
         }
-        actions.answers().map(|(waiter, answer)| waiter.send(answer_of(answer, error, client))).sum()
+        let at_once = match actions.len() {
+            many @ 0..BY_TURNS => many,
+            many if !is_reply => many,
+            // The next command serves others, who wait for it already.
+            _ if actions.dispatch.is_some() => 0,
+            many => many / 2,
+        };
+        let mut answers =
+            actions.answers().map(|(waiter, answer)| (waiter, answer_of(answer, error, client)));
+        let unwanted = answers.by_ref().take(at_once).map(|(waiter, answer)| waiter.send(answer)).sum();
+        let others: Vec<_> = answers.collect();
+        if !others.is_empty() {
+            let (entry, client, at) = (self.clone(), client.clone(), result.at);
+            let later = move || entry.answer_later(others, at, &client);
+            shared.pipelines.after_write(hash_slot(), Box::new(later));
+        }
+        unwanted
+    }
+
+    /// Gives the answers of an earlier step.
+    fn answer_later(self: &Arc<Self>, answers: Vec<(TaskWaiter, Answered)>, at: Micros, client: &Handle) {
+        let unwanted = answers.into_iter().map(|(waiter, answer)| waiter.send(answer)).sum();
+        if unwanted > 0 {
+            let since = at.saturating_sub(client.shared().deadline_micros);
+            self.step(Event::Unwanted { tokens: unwanted, since }, client, None);
+        }
     }
 
     fn context<'c>(&'c self, published: &'c Published, client: &Handle) -> Context<'c> {

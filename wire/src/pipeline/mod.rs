@@ -47,6 +47,9 @@ pub trait Request: Send + 'static {
     fn complete(self, answer: RedisResult<Reply>);
 }
 
+/// Work for after the next write.
+pub type Later = Box<dyn FnOnce() + Send>;
+
 /// One connection for small commands, reopened after a break. It ends when this is dropped.
 struct Pipeline<R: Request>(Arc<Shared<R>>);
 
@@ -98,6 +101,19 @@ impl<R: Request> Pipeline<R> {
         }
     }
 
+    /// Calls `later` after the next write, or soon if nothing is to be written.
+    fn after_write(&self, later: Later) {
+        {
+            let mut queue = self.0.lock();
+            if queue.serving {
+                queue.later.push(later);
+                drop(queue);
+                return self.0.filled.notify_one();
+            }
+        }
+        later();
+    }
+
     /// Ends the pipeline. Requests without a reply get `error`.
     fn close(&self, error: &RedisError) {
         self.0.lock().closed = true;
@@ -125,6 +141,18 @@ impl<R: Request> Shared<R> {
         self.lock().next()
     }
 
+    /// Whether there is work for after the next write.
+    fn has_later(&self) -> bool {
+        !self.lock().later.is_empty()
+    }
+
+    /// Does the work for after the next write.
+    fn do_later(&self) {
+        // Without the lock: it may send requests.
+        let later = std::mem::take(&mut self.lock().later);
+        later.into_iter().for_each(|work| work());
+    }
+
     /// Encodes requests into `out`, as many as have room.
     fn encode(&self, out: &mut Vec<u8>) {
         let pending = self.lock().take_pending();
@@ -142,6 +170,8 @@ impl<R: Request> Shared<R> {
     /// Completes all requests with `error`. Whether Redis has carried them out is unknown.
     fn fail(&self, error: &RedisError) {
         self.router.note_error(error, &self.node);
+        self.lock().serving = false;
+        self.do_later();
         // Requests that are sent again meanwhile must not fail by the same error without end.
         let rounds = 1 + self.lock().unsent() / MOST_UNANSWERED;
         for _ in 0..rounds {

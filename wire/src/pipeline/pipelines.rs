@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{runtime::Handle, time::sleep};
 
-use super::{Pipeline, Request};
+use super::{Later, Pipeline, Request};
 use crate::{
     connection::{Address, ClusterRouter, Connection, Node, SLOW, node_replaced},
     hash_slot::HashSlot,
@@ -54,6 +54,12 @@ impl<R: Request> Pipelines<R> {
     /// Sends a request to the node of `hash_slot` with the next write of others, or after 1 ms.
     pub fn send_soon(&self, hash_slot: HashSlot, request: R) {
         self.with(hash_slot, |pipeline| pipeline.send_soon(request));
+    }
+
+    /// Calls `later` after the next write to the node of `hash_slot`, so that it is done while Redis works. Soon, if nothing
+    /// is to be written; at once without a connection.
+    pub fn after_write(&self, hash_slot: HashSlot, later: Later) {
+        self.with(hash_slot, |pipeline| pipeline.after_write(later));
     }
 
     /// Calls `ask` with the pipeline to the node of `hash_slot`.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use redis::{RedisError, RedisResult};
 
-use super::reply::Reply;
+use super::{Later, reply::Reply};
 
 /// Most requests without a reply on one connection. More of them make no server faster. They wait here, and cost Redis
 /// nothing if their callers have left by their turn.
@@ -17,8 +17,12 @@ pub(super) struct Queue<R> {
     pub(super) soon: VecDeque<R>,
     /// Requests that have been sent, in the order of their commands.
     pub(super) waiting: VecDeque<Waiting<R>>,
+    /// Work for after the next write.
+    pub(super) later: Vec<Later>,
     /// Number of replies so far.
     pub(super) answered: u64,
+    /// Whether there is a connection.
+    pub(super) serving: bool,
     pub(super) closed: bool,
 }
 
@@ -101,8 +105,15 @@ impl<R> Queue<R> {
 
 impl<R> Default for Queue<R> {
     fn default() -> Self {
-        let [pending, soon] = [VecDeque::new(), VecDeque::new()];
-        Self { pending, soon, waiting: VecDeque::new(), answered: 0, closed: false }
+        Self {
+            pending: VecDeque::new(),
+            soon: VecDeque::new(),
+            waiting: VecDeque::new(),
+            later: Vec::new(),
+            answered: 0,
+            serving: false,
+            closed: false,
+        }
     }
 }
 

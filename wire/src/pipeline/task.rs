@@ -1,7 +1,8 @@
 //! The task of a pipeline: it writes commands and reads replies.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{io, pin::Pin, sync::Arc, time::Duration};
 
+use futures_util::future::join;
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -78,6 +79,7 @@ impl<R: Request> Drop for End<R> {
 
 /// Serves one connection until it breaks, or (`Ok`) the pipeline is dropped and all replies have come.
 async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -> RedisResult<()> {
+    shared.lock().serving = true;
     tokio::select! {
         // All three are polled each time, in an order that is the same in each run of a test.
         biased;
@@ -107,12 +109,22 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
     let mut batch = Vec::new();
     let mut soon = SoonTimer::default();
     loop {
+        if shared.has_later() && shared.next() != Next::Now {
+            // Those who have been answered may ask again. They get one turn.
+            tokio::task::yield_now().await;
+            if shared.next() != Next::Now {
+                shared.do_later();
+            }
+        }
         match shared.next() {
             Next::NoMore if shared.lock().waiting.is_empty() => return Ok(()),
             Next::NoMore | Next::Nothing => {
                 shared.filled.notified().await;
-                // Other tasks that are ready now may send requests as well. They get one turn.
-                tokio::task::yield_now().await;
+                // Other tasks that are ready now may send requests as well. They get one turn, unless work waits for this
+                // write.
+                if !shared.has_later() {
+                    tokio::task::yield_now().await;
+                }
             }
             Next::Soon if !soon.is_over() => tokio::select! {
                 biased;
@@ -122,8 +134,9 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
             Next::Soon | Next::Now => {
                 soon = SoonTimer::default();
                 shared.encode(&mut batch);
-                writer.write_all(&batch).await?;
-                writer.flush().await?;
+                // A write that has to wait holds up no other work.
+                let (written, ()) = join(send(&mut writer, &batch), async { shared.do_later() }).await;
+                written?;
                 batch.clear();
                 if batch.capacity() > KEEP {
                     batch = Vec::new();
@@ -131,6 +144,11 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
             }
         }
     }
+}
+
+async fn send(writer: &mut Writer, batch: &[u8]) -> io::Result<()> {
+    writer.write_all(batch).await?;
+    writer.flush().await
 }
 
 /// The timer of requests that may wait to be sent with others.

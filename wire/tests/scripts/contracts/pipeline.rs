@@ -1,6 +1,12 @@
 //! Promises of a pipeline.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use redis::RedisResult;
 use tokio::{sync::oneshot, time::timeout};
@@ -82,4 +88,53 @@ async fn several_commands_have_one_answer_and_what_may_wait_has_its_own() {
     pipelines.send(hash_slot, next);
     assert!(scripts::is_not_a_counter(&refused.await.unwrap_err()));
     assert_eq!(answer.await.unwrap(), Reply::Nothing);
+}
+
+/// A request that notes its encoding, and leaves work for after the write of a second one.
+struct Leaves {
+    pipelines: Arc<Pipelines<Self>>,
+    encoded: Arc<AtomicUsize>,
+    /// The requests that had been encoded when the work was done.
+    done: Option<oneshot::Sender<usize>>,
+    asks_again: bool,
+}
+
+impl Request for Leaves {
+    fn encode(&mut self, out: &mut Vec<u8>) -> usize {
+        self.encoded.fetch_add(1, Relaxed);
+        scripts::encode_first_take(out, KEY, 1, PACE, 1, 0);
+        1
+    }
+
+    fn complete(mut self, answer: RedisResult<Reply>) {
+        answer.unwrap();
+        let Some(done) = self.done.take() else { return };
+        let (slot, encoded) = (HashSlot::of(KEY.as_bytes()), self.encoded.clone());
+        self.pipelines.after_write(slot, Box::new(move || done.send(encoded.load(Relaxed)).unwrap()));
+        if self.asks_again {
+            self.pipelines.clone().send(slot, self);
+        }
+    }
+}
+
+#[tokio::test]
+async fn work_is_done_after_the_next_write_or_without_one() {
+    let redis = Redis::start().await;
+    let slot = HashSlot::of(KEY.as_bytes());
+    let pipelines = Arc::new(Pipelines::<Leaves>::beside(&connect_lazily(redis.url()).unwrap()));
+    let (done, mut told) = oneshot::channel();
+    pipelines.after_write(slot, Box::new(|| done.send(0).unwrap()));
+    assert_eq!(told.try_recv(), Ok(0), "at once without a connection");
+    for (asks_again, encoded) in [(true, 2), (false, 1)] {
+        let (done, told) = oneshot::channel();
+        let count = Arc::new(AtomicUsize::new(0));
+        let request = Leaves { pipelines: pipelines.clone(), encoded: count, done: Some(done), asks_again };
+        pipelines.send(slot, request);
+        assert_eq!(timeout(TIMEOUT, told).await.unwrap(), Ok(encoded));
+    }
+    // A connection that breaks keeps nobody waiting.
+    let (done, told) = oneshot::channel();
+    drop(redis);
+    pipelines.after_write(slot, Box::new(|| done.send(0).unwrap()));
+    assert_eq!(timeout(TIMEOUT, told).await.unwrap(), Ok(0));
 }
