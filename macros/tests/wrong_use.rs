@@ -1,5 +1,7 @@
 //! Wrong use is an error at its place that says what to write.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+
 // A procedural macro cannot be called from outside of the compiler, its parts can.
 #[path = "../src/arguments.rs"]
 mod arguments;
