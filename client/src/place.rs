@@ -19,7 +19,7 @@ pub(crate) const RECKON_AGAIN: Micros = 1_000_000;
 /// The place of a key's takes as far as it is known without asking Redis.
 pub(crate) enum Found {
     /// The terms, and what they rest on.
-    Known { period: PlanPeriod, spans: Vec<PlanSpan>, placed: Placed },
+    Placed { period: PlanPeriod, spans: Vec<PlanSpan>, placed: Placed },
     /// The key may be assigned outside of the config: Redis knows.
     Ask(Shapes),
     /// The terms change about now: it is known after this instant of the worker's clock.
@@ -65,7 +65,7 @@ impl BucketEntry {
         let (Some(placed), Some(key)) = (placed, self.key()) else { return false };
         let limit = client.shared().limits.get(self.name().live());
         match self.find(&limit, key, Some(&placed), client) {
-            Found::Known { period, placed: found, .. } => {
+            Found::Placed { period, placed: found, .. } => {
                 let is_here = limit.name.under(period.target) == Some(*self.name());
                 let is_moved = period.changed.is_none_or(|at| at == placed.moved);
                 let may = is_here && placed.place == Place::Here && is_moved;
@@ -115,7 +115,7 @@ impl BucketEntry {
         let is_moved = period.changed.is_none_or(|at| at == moved);
         let since = earliest.saturating_sub(published.limit.plans_fill);
         let spans = if is_moved { Vec::new() } else { sources.history(since, earliest) };
-        Found::Known { period, spans, placed }
+        Found::Placed { period, spans, placed }
     }
 
     /// Leaves the bucket in which the key's takes were before, if `place` is another one. Tokens in hand are lost.

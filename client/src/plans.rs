@@ -163,7 +163,7 @@ impl Bucket {
                     let left = at.saturating_sub(shared.clock.now()) + 1;
                     shared.clock.sleep(Duration::from_micros(left)).await;
                 }
-                Found::Known { period, spans, placed } => {
+                Found::Placed { period, spans, placed } => {
                     let place = self.place_of(entry, key, &period, &placed, before.as_deref())?;
                     let mut placed = Placed { place: place.clone(), ..placed };
                     if let Some(at) = period.changed.filter(|at| *at != placed.moved) {

@@ -211,7 +211,7 @@ impl World {
     async fn run(&mut self) -> Result<u64, String> {
         let ends = self.clients.now() + LASTS;
         if self.is_crowded {
-            self.crowd().await?;
+            self.define_others().await?;
         }
         let every = self.dice.pick(&[SECOND / 4, SECOND, 2 * SECOND]);
         let (mut acts_at, mut removes_at, mut has_config) = (0, 0, false);
@@ -255,7 +255,7 @@ impl World {
     }
 
     /// Up to one definition fewer than there may be.
-    async fn crowd(&mut self) -> Result<(), String> {
+    async fn define_others(&mut self) -> Result<(), String> {
         let (mut defined, mut ends) = (Cmd::new(), Cmd::new());
         defined.arg("HSET").arg(Namespace::default().defined());
         ends.arg("ZADD").arg(Namespace::default().ends());

@@ -16,8 +16,8 @@ const DENIAL_TRUST: Micros = 1_000_000;
 const FRESH: Micros = 1_000_000;
 /// The full instant is sent to Redis only if tokens are at least this far apart, in µs: closer ones hide in rounding.
 const APART: Micros = 10;
-/// A bucket at rest has a key for this long after it is full, in µs, or longer: Redis rounds an expiry up to a ms, and
-/// removes the key when that ms is over.
+/// A bucket at rest has a key for this long after it is full, in µs, or longer. Redis rounds an expiry up to a ms, and removes
+/// the key when that ms is over.
 const KEPT: Micros = 1_000;
 
 /// The estimate of one bucket. Instants are by the worker's clock unless a comment says otherwise.

@@ -21,8 +21,8 @@ use crate::{
     },
 };
 
-/// So many waiters of one reply are answered by turns: some now, the others once the next command is written. Otherwise
-/// all of them would wait for Redis, and then Redis for all of them.
+/// A reply for this many waiters answers some of them now, and the others once the next command is written. Otherwise all
+/// of them would wait for Redis, and then Redis for all of them.
 const BY_TURNS: usize = 64;
 
 /// A bucket of a limit. The fields that most takes read come first: with very many buckets, each lies in main memory.

@@ -38,14 +38,14 @@ pub(crate) struct KeyPlans {
     /// Counts changes of this knowledge.
     changes: AtomicU64,
     trusted_until: AtomicU64,
-    known: RwLock<Known>,
+    cached: RwLock<Cached>,
     /// Told of each change of this knowledge, and of each end of mistrust.
     pub(crate) news: Notify,
     said_forbidden: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Cached {
     limits: HashMap<LimitName, (Shape, KeyFilter)>,
     /// The version of the last change of a key, for keys that changed after `recent_since`.
     recent: HashMap<(LimitName, String), u64>,
@@ -87,15 +87,15 @@ impl KeyPlans {
 
     /// The assignments of `key`, of which the caller has known all up to version `as_of`, if that is not 0.
     pub(crate) fn assigned(&self, name: &LimitName, key: &str, as_of: u64) -> KnownAssigned {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
         let sets = [*name, name.source()];
-        let may_have = |set| known.limits.get(&set).filter(|(_, filter)| filter.may_have(key));
+        let may_have = |set| cached.limits.get(&set).filter(|(_, filter)| filter.may_have(key));
         let shapes: Shapes = sets.map(|set| may_have(set).map(|(shape, _)| *shape));
         if shapes == [None, None] {
             return KnownAssigned::None;
         }
-        let is_unchanged = as_of > 0 && as_of >= known.recent_since && {
-            let changes = sets.map(|set| known.recent.get(&(set, key.to_owned())));
+        let is_unchanged = as_of > 0 && as_of >= cached.recent_since && {
+            let changes = sets.map(|set| cached.recent.get(&(set, key.to_owned())));
             changes.into_iter().flatten().all(|version| *version <= as_of)
         };
         if is_unchanged { KnownAssigned::Unchanged } else { KnownAssigned::Ask(shapes) }
@@ -103,8 +103,8 @@ impl KeyPlans {
 
     /// Whether keys of the limit `name` are assigned outside of the config, or were.
     pub(crate) fn has_assigned(&self, name: &LimitName) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        [*name, name.source()].iter().any(|set| known.limits.contains_key(set))
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        [*name, name.source()].iter().any(|set| cached.limits.contains_key(set))
     }
 
     /// Reads what has changed in Redis by the poll that was sent at `sent`.
@@ -154,7 +154,7 @@ impl KeyPlans {
     ) -> redis::RedisResult<()> {
         if version == 0 {
             // Redis has lost them, or never had any.
-            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Known::default();
+            *self.cached.write().unwrap_or_else(PoisonError::into_inner) = Cached::default();
             self.note(0);
             return Ok(());
         }
@@ -165,27 +165,27 @@ impl KeyPlans {
         let mut anew = HashMap::new();
         for (name, shape) in &index.shapes {
             let is_same = {
-                let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-                known.limits.get(name).is_some_and(|(known, _)| known == shape)
+                let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+                cached.limits.get(name).is_some_and(|(known, _)| known == shape)
             };
             if !is_same || !is_logged {
                 anew.insert(*name, (*shape, scripts::key_filter(connection, name, shape).await?));
             }
         }
         {
-            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            known.limits.retain(|name, _| index.shapes.contains_key(name));
-            let is_anew = !is_logged || !anew.is_empty() || known.recent.len() + changed.len() > MOST_RECENT;
-            known.limits.extend(anew);
+            let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+            cached.limits.retain(|name, _| index.shapes.contains_key(name));
+            let is_anew = !is_logged || !anew.is_empty() || cached.recent.len() + changed.len() > MOST_RECENT;
+            cached.limits.extend(anew);
             if is_anew {
-                known.recent.clear();
-                known.recent_since = index.version;
+                cached.recent.clear();
+                cached.recent_since = index.version;
             }
             for (name, key) in changed {
-                if let Some((_, filter)) = known.limits.get_mut(&name) {
+                if let Some((_, filter)) = cached.limits.get_mut(&name) {
                     filter.insert(&key);
                 }
-                known.recent.insert((name, key), index.version);
+                cached.recent.insert((name, key), index.version);
             }
         }
         for limit in index.shapes.keys().filter_map(|name| limits.find(name.live().as_str())) {

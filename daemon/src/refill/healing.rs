@@ -12,7 +12,7 @@ use topup_wire::{
 };
 
 use super::{
-    healing_round::{HealingRound, Known},
+    healing_round::{HealingRound, Verified},
     in_flight::{InFlight, finished},
 };
 use crate::{clock::Moment, text::counted};
@@ -28,7 +28,7 @@ const MOST_LINES: usize = 10;
 
 /// All that is known of published shards, and the round in flight.
 pub(super) struct Healing {
-    known: Known,
+    known: Verified,
     round: Option<InFlight<HealingRound>>,
     ended: Option<Moment>,
     pause: Duration,
@@ -43,7 +43,7 @@ pub(super) struct Healing {
 impl Healing {
     pub(super) fn new() -> Self {
         Self {
-            known: Known::default(),
+            known: Verified::default(),
             round: None,
             ended: None,
             pause: INTERVAL,
@@ -105,7 +105,7 @@ impl Healing {
     ) {
         let mut known = self.known.clone();
         if known.generation != generation && !desired.is_empty() {
-            known = Known { generation, next: known.next, ..Known::default() };
+            known = Verified { generation, next: known.next, ..Verified::default() };
         }
         let (connection, id) = (connection.clone(), id.to_owned());
         self.round = Some(Box::pin(async move {

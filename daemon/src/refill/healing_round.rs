@@ -24,7 +24,7 @@ const PATIENT_LOOKS: u32 = 20;
 
 /// The knowledge that rounds hand on.
 #[derive(Clone, Default)]
-pub(super) struct Known {
+pub(super) struct Verified {
     /// The generation under which the records were verified.
     pub(super) generation: u64,
     pub(super) verified: BTreeMap<ShardId, Record>,
@@ -45,7 +45,7 @@ pub(super) struct Suspect {
 
 /// A round that has ended.
 pub(super) struct HealingRound {
-    pub(super) known: Known,
+    pub(super) known: Verified,
     pub(super) repairs: Vec<String>,
     pub(super) error: Option<redis::RedisError>,
     /// Limits that are published with other terms than this daemon's, though no other daemon is alive.
@@ -157,7 +157,7 @@ async fn heal(
     mut connection: Connection,
     desired: &Limit,
     shard: u16,
-    known: &Known,
+    known: &Verified,
     daemons: u64,
     now: u64,
 ) -> RedisResult<Healed> {

@@ -17,7 +17,7 @@ impl World {
         self.at_most(&told)?;
         for (key, calls) in self.clients.calls_of(KEYS.len()).iter().enumerate() {
             let key = KEYS[key];
-            self.in_force(&told, calls).map_err(|law| format!("{law}, key {key}"))?;
+            self.effective(&told, calls).map_err(|law| format!("{law}, key {key}"))?;
             self.ended(&told, calls).map_err(|law| format!("{law}, key {key}"))?;
             self.never_over(calls).map_err(|law| format!("{law}, key {key}, {:?}", self.seen))?;
         }
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    fn in_force(&self, told: &[Told], calls: &[Call]) -> Result<(), String> {
+    fn effective(&self, told: &[Told], calls: &[Call]) -> Result<(), String> {
         for one in told.iter().filter(|one| one.answer == Answer::Done) {
             if let Asked::Define(..) = one.asked {
                 let until = self.sure_until(told, one);

@@ -110,7 +110,7 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
     let mut soon = SoonTimer::default();
     loop {
         if shared.has_later() && shared.next() != Next::Now {
-            // Those who have been answered may ask again. They get one turn.
+            // Callers that have been answered may ask again. They get one turn.
             tokio::task::yield_now().await;
             if shared.next() != Next::Now {
                 shared.do_later();

@@ -118,8 +118,8 @@ pub async fn replace_assigned(
     // A change that workers wait for takes force first: not all of them would know in time that it is taken back.
     sleep(Duration::from_micros(held.settled_at.saturating_sub(held.now))).await;
     // The assignment of a key then, until the change.
-    let before = |key: &str| held.in_force.of(key).filter(|one| one.holds_at(held.settled_at));
-    let keys = held.in_force.iter().map(|(key, _)| key);
+    let before = |key: &str| held.effective.of(key).filter(|one| one.holds_at(held.settled_at));
+    let keys = held.effective.iter().map(|(key, _)| key);
     let mut taken_back: Vec<&str> =
         keys.filter(|key| wanted.of(key).is_none() && before(key).is_some()).collect();
     // Tokens of a key that has none may still be in the bucket of a plan.

@@ -76,7 +76,7 @@ pub struct AllAssigned {
     /// The instant from which on no worker waits for a change of these any more.
     pub settled_at: u64,
     /// The assignments at that instant. Some may have ended by then.
-    pub in_force: AssignedKeys,
+    pub effective: AssignedKeys,
     /// Earlier assignments of keys, as far back as they still matter for tokens.
     pub(super) past: HashMap<String, Vec<Past<Option<Assignment>>>>,
 }
@@ -285,18 +285,19 @@ pub async fn all_assigned(connection: &mut impl InNamespace, name: &LimitName) -
             if is_settled {
                 all.settled_at = all.settled_at.max(assigned.at);
             }
-            let in_force = if is_settled { assigned.assignment } else { assigned.before };
+            let effective = if is_settled { assigned.assignment } else { assigned.before };
             if assigned.at > since && is_settled {
                 all.past.insert(key.clone(), assigned.past_since(since));
             }
             all.known += 1;
-            for (keys, assignment) in [(&mut all.keys, assigned.assignment), (&mut all.in_force, in_force)] {
+            for (keys, assignment) in [(&mut all.keys, assigned.assignment), (&mut all.effective, effective)]
+            {
                 assignment.map_or(Ok(()), |assignment| keys.push(&key, assignment, 0)).map_err(unreadable)?;
             }
         }
     }
     all.keys.sort();
-    all.in_force.sort();
+    all.effective.sort();
     Ok(all)
 }
 

@@ -37,7 +37,7 @@ const WHOLE: [&str; 4] = ["1000/ms", "2000/ms", "1000000000/s", "900000000000000
 const ONE_BY_ONE: [&str; 6] = ["1/366d", "1/7d", "1000/h", "60/min", "10/s", "100/s"];
 
 /// 25 years, in µs: instants moved by no more stay instants.
-pub(crate) const FAR: i64 = 25 * 366 * 86_400_000_000;
+pub(crate) const FARTHEST: i64 = 25 * 366 * 86_400_000_000;
 
 /// Says which seed it was when a test fails.
 pub(crate) struct Seed(u64);
@@ -166,10 +166,10 @@ pub(crate) fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
     let (n, p) = (u128::from(record.pace.n.max(1)), u128::from(record.pace.p));
     let tokens = match rng.random_range(0..4) {
         0 => return rng.random_range(0..5),
-        1 => return any_size(rng, FAR as u64) as i64,
+        1 => return any_size(rng, FARTHEST as u64) as i64,
         2 => u128::from(rng.random_range(1..4_u64)),
         _ => u128::from(any_size(rng, record.capacity)),
     };
-    let by = i64::try_from(tokens * p / n).unwrap_or(FAR).min(FAR);
+    let by = i64::try_from(tokens * p / n).unwrap_or(FARTHEST).min(FARTHEST);
     by + rng.random_range(-2..3).max(-by)
 }

@@ -133,9 +133,9 @@ async fn bytes_of_a_million_takes_a_minute() {
         redis.ask::<()>(&["FLUSHALL"]).await;
         redis.ask::<()>(&["CONFIG", "RESETSTAT"]).await;
         publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
-        let singles = if algorithm == Algorithm::SlidingWindow { LIMIT } else { 1 };
+        let takes_of_one = if algorithm == Algorithm::SlidingWindow { LIMIT } else { 1 };
         let takers = (0..64).map(|part| {
-            let takes = (singles + 63 - part) / 64;
+            let takes = (takes_of_one + 63 - part) / 64;
             let (mut connection, keys) = (redis.connection.clone(), keys.clone());
             tokio::spawn(async move {
                 for _ in 0..takes {
@@ -152,7 +152,10 @@ async fn bytes_of_a_million_takes_a_minute() {
         if algorithm == Algorithm::TokenBucket {
             bytes += redis.ask::<u64>(&["MEMORY", "USAGE", &keys.due, "SAMPLES", "0"]).await;
         }
-        eprintln!("{algorithm}: {bytes} bytes after {singles} takes, {}", costs(&mut redis, "evalsha").await);
+        eprintln!(
+            "{algorithm}: {bytes} bytes after {takes_of_one} takes, {}",
+            costs(&mut redis, "evalsha").await
+        );
         if algorithm == Algorithm::SlidingWindow {
             for _ in 0..100 {
                 let denied = Operation::Take(1_000);

@@ -11,7 +11,9 @@ use topup_wire::{
 
 use super::world::{MEMBERS, World};
 use crate::{
-    generators::{FAR, any_size, capacity, charge, count, limit, on_change, period, seeds, some_time, terms},
+    generators::{
+        FARTHEST, any_size, capacity, charge, count, limit, on_change, period, seeds, some_time, terms,
+    },
     server::Redis,
 };
 
@@ -60,8 +62,8 @@ async fn step(world: &mut World, rng: &mut StdRng) {
             if rng.random_bool(0.5) {
                 world.decrement(i).await;
             }
-            let aside = any_size(rng, 1 << 10);
-            let full_at = learned.now + learned.headroom + if aside < 100 { aside } else { 0 };
+            let offset = any_size(rng, 1 << 10);
+            let full_at = learned.now + learned.headroom + if offset < 100 { offset } else { 0 };
             let request = PutIn {
                 tokens: rng.random_bool(0.8).then(|| count(&world.twin.record, rng)),
                 full_at: rng.random_bool(0.8).then_some(full_at),
@@ -90,7 +92,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         70..80 => {
             let by = some_time(&world.twin.record, rng);
             let by = if rng.random_bool(0.2) { -by } else { by };
-            if (world.travelled + by).abs() < FAR {
+            if (world.travelled + by).abs() < FARTHEST {
                 world.travel(by).await;
             }
         }

@@ -10,7 +10,7 @@ use topup_wire::{
 use super::world::{MEMBERS, World};
 use crate::{
     generators::{
-        FAR, any_size, capacity, charge, count, limit, on_change, packed_rate, seeds, some_time,
+        FARTHEST, any_size, capacity, charge, count, limit, on_change, packed_rate, seeds, some_time,
         terms_of_numbers,
     },
     server::Redis,
@@ -90,7 +90,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         70..82 => {
             let by = some_time(&world.twin.record, rng);
             let by = if rng.random_bool(0.1) { -by } else { by };
-            if (world.travelled + by).abs() < FAR {
+            if (world.travelled + by).abs() < FARTHEST {
                 world.travel(by).await;
             }
         }
@@ -98,7 +98,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
             // To the next change, or over it.
             let at = world.twin.record.schedule.first_at().unwrap_or(0);
             let by = at.saturating_sub(now) + any_size(rng, 1 << 24);
-            if at > 0 && (world.travelled + by as i64).abs() < FAR {
+            if at > 0 && (world.travelled + by as i64).abs() < FARTHEST {
                 world.travel(by as i64).await;
             }
         }

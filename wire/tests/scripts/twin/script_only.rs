@@ -11,7 +11,7 @@ use topup_wire::{
 
 use super::{record::Twin, schedule::schedule};
 use crate::{
-    generators::{FAR, any_size, charge, count, limit, on_change, seeds, some_time},
+    generators::{FARTHEST, any_size, charge, count, limit, on_change, seeds, some_time},
     server::{Content, Keyspace, Redis, instant},
     travel::{travel, travel_record},
 };
@@ -119,7 +119,7 @@ impl<S: Kept> World<S> {
                 // Keys expire by the ms, so time passes by the ms.
                 let by = S::some_time(&self.twin.record, rng) / 1_000 * 1_000;
                 let by = if rng.random_bool(0.2) { -by } else { by };
-                if (self.travelled + by).abs() < FAR {
+                if (self.travelled + by).abs() < FARTHEST {
                     self.travel(by).await;
                 }
             }
