@@ -105,7 +105,7 @@ impl<R: Request> Pipeline<R> {
     fn after_write(&self, later: Later) {
         {
             let mut queue = self.0.lock();
-            if queue.serving {
+            if queue.takes_later {
                 queue.later.push(later);
                 drop(queue);
                 return self.0.filled.notify_one();
@@ -170,7 +170,7 @@ impl<R: Request> Shared<R> {
     /// Completes all requests with `error`. Whether Redis has carried them out is unknown.
     fn fail(&self, error: &RedisError) {
         self.router.note_error(error, &self.node);
-        self.lock().serving = false;
+        self.lock().takes_later = false;
         self.do_later();
         // Requests that are sent again meanwhile must not fail by the same error without end.
         let rounds = 1 + self.lock().unsent() / MOST_UNANSWERED;

@@ -57,7 +57,7 @@ impl<R: Request> Pipelines<R> {
     }
 
     /// Calls `later` after the next write to the node of `hash_slot`, so that it is done while Redis works. Soon, if nothing
-    /// is to be written; at once without a connection.
+    /// is to be written; at once without a connection, or while a write has to wait.
     pub fn after_write(&self, hash_slot: HashSlot, later: Later) {
         self.with(hash_slot, |pipeline| pipeline.after_write(later));
     }

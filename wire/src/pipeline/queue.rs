@@ -21,8 +21,8 @@ pub(super) struct Queue<R> {
     pub(super) later: Vec<Later>,
     /// Number of replies so far.
     pub(super) answered: u64,
-    /// Whether there is a connection.
-    pub(super) serving: bool,
+    /// Whether work may wait for the next write: there is a connection, and no write that has to wait.
+    pub(super) takes_later: bool,
     pub(super) closed: bool,
 }
 
@@ -111,7 +111,7 @@ impl<R> Default for Queue<R> {
             waiting: VecDeque::new(),
             later: Vec::new(),
             answered: 0,
-            serving: false,
+            takes_later: false,
             closed: false,
         }
     }

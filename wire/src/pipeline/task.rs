@@ -79,7 +79,7 @@ impl<R: Request> Drop for End<R> {
 
 /// Serves one connection until it breaks, or (`Ok`) the pipeline is dropped and all replies have come.
 async fn serve<R: Request>(shared: &Shared<R>, reader: Reader, writer: Writer) -> RedisResult<()> {
-    shared.lock().serving = true;
+    shared.lock().takes_later = true;
     tokio::select! {
         // All three are polled each time, in an order that is the same in each run of a test.
         biased;
@@ -135,8 +135,10 @@ async fn write<R: Request>(shared: &Shared<R>, mut writer: Writer) -> RedisResul
                 soon = SoonTimer::default();
                 shared.encode(&mut batch);
                 // A write that has to wait holds up no other work.
+                shared.lock().takes_later = false;
                 let (written, ()) = join(send(&mut writer, &batch), async { shared.do_later() }).await;
                 written?;
+                shared.lock().takes_later = true;
                 batch.clear();
                 if batch.capacity() > KEEP {
                     batch = Vec::new();
