@@ -301,8 +301,7 @@ impl BucketEntry {
             _ => {}
         }
         let at_once = match actions.len() {
-            many @ 0..BY_TURNS => many,
-            many if !is_reply => many,
+            many if many < BY_TURNS || !is_reply => many,
             // The next command serves others, who wait for it already.
             _ if actions.dispatch.is_some() => 0,
             many => many / 2,
