@@ -30,17 +30,14 @@ pub(crate) struct PipelineRequest {
 
 #[derive(Debug)]
 enum Content {
-    /// A command by its number, with the command itself once it is written.
-    Command(u32, Option<Written>),
+    Command {
+        number: u32,
+        /// The terms of the command.
+        published: Arc<Published>,
+        /// The command itself, once it is written, and when that was.
+        written: Option<(Command, Micros)>,
+    },
     Correction(Correction),
-}
-
-/// A written command: when that was, and under which terms.
-#[derive(Debug)]
-struct Written {
-    command: Command,
-    sent: Micros,
-    published: Arc<Published>,
 }
 
 /// A command whose reply has come.
@@ -49,7 +46,9 @@ struct Completed {
     client: Handle,
     entry: Arc<BucketEntry>,
     number: u32,
-    written: Written,
+    published: Arc<Published>,
+    command: Command,
+    sent: Micros,
 }
 
 /// The mean time from a command to its reply, with a weight of 1/16 for the last one.
@@ -59,8 +58,14 @@ pub(crate) struct RoundTrip(AtomicU64);
 // === impl PipelineRequest ===
 
 impl PipelineRequest {
-    pub(crate) fn command(client: &Handle, entry: &Arc<BucketEntry>, number: u32) -> Self {
-        Self { client: client.clone(), entry: entry.clone(), content: Content::Command(number, None) }
+    pub(crate) fn command(
+        client: &Handle,
+        entry: &Arc<BucketEntry>,
+        number: u32,
+        published: &Arc<Published>,
+    ) -> Self {
+        let content = Content::Command { number, published: published.clone(), written: None };
+        Self { client: client.clone(), entry: entry.clone(), content }
     }
 
     pub(crate) fn correction(client: &Handle, entry: &Arc<BucketEntry>, correction: Correction) -> Self {
@@ -70,32 +75,36 @@ impl PipelineRequest {
 
 impl pipeline::Request for PipelineRequest {
     fn encode(&mut self, out: &mut Vec<u8>) -> usize {
-        let Some(published) = self.entry.limit().last() else { return 0 };
-        let location = published.locate(self.entry.key());
-        let newer = self.client.shared().control.newer_schema();
-        match &mut self.content {
+        let Self { client, entry, content } = self;
+        let newer = client.shared().control.newer_schema();
+        match content {
             // Its tokens are lost to a bucket that may no longer be where it was.
             Content::Correction(_) if newer.is_some() => 0,
-            Content::Correction(correction) => location.encode_correction(out, correction),
-            Content::Command(number, written) => {
-                let event = Event::Ready(*number);
-                let step = self.entry.step_under(event, &published, &self.client, None);
-                let Some(command) = step.command else { return 0 };
+            Content::Correction(correction) => match entry.limit().last() {
+                Some(published) => published.locate(entry.key()).encode_correction(out, correction),
+                None => 0,
+            },
+            Content::Command { number, published, written } => {
+                if !entry.limit().is_current(published, client.shared().control.epoch())
+                    && let Some(last) = entry.limit().last()
+                {
+                    *published = last;
+                }
+                let step = entry.step_under(Event::Ready(*number), published, client, None);
+                let (Some(command), sent, number) = (step.command, step.at, *number) else { return 0 };
                 let refused = match newer {
                     Some(newer) => Some(Error::NewerSchema(newer)),
-                    None if self.entry.may_take_here(&self.client) => None,
-                    None => Some(plan_changed(&self.entry)),
+                    None if entry.may_take_here(client) => None,
+                    None => Some(plan_changed(entry)),
                 };
                 if let Some(error) = refused {
-                    let written = Written { command, sent: step.at, published };
-                    let (client, entry) = (self.client.clone(), self.entry.clone());
-                    Completed { client, entry, number: *number, written }.end(Err(error));
+                    let (client, entry, published) = (client.clone(), entry.clone(), published.clone());
+                    Completed { client, entry, number, published, command, sent }.end(Err(error));
                     return 0;
                 }
-                let least_rights = self.client.shared().pipelines.has_least_rights();
-                let replies = location.encode(out, command, least_rights);
-                *written = Some(Written { command, sent: step.at, published });
-                replies
+                *written = Some((command, sent));
+                let least_rights = client.shared().pipelines.has_least_rights();
+                published.locate(entry.key()).encode(out, command, least_rights)
             }
         }
     }
@@ -104,10 +113,10 @@ impl pipeline::Request for PipelineRequest {
         let Self { client, entry, content } = self;
         match content {
             Content::Correction(correction) => complete_correction(&client, &entry, &correction, &answer),
-            Content::Command(number, Some(written)) => {
-                Completed { client, entry, number, written }.complete(answer);
+            Content::Command { number, published, written: Some((command, sent)) } => {
+                Completed { client, entry, number, published, command, sent }.complete(answer);
             }
-            Content::Command(_, None) => {}
+            Content::Command { written: None, .. } => {}
         }
     }
 }
@@ -146,7 +155,7 @@ fn complete_correction(
 impl Completed {
     fn complete(self, answer: RedisResult<pipeline::Reply>) {
         let reply = match answer {
-            Ok(reply) => read(reply, self.written.command, &self.written.published),
+            Ok(reply) => read(reply, self.command, &self.published),
             Err(error) if scripts::is_not_loaded(&error) || scripts::is_not_permitted(&error) => {
                 return self.again(false);
             }
@@ -169,14 +178,14 @@ impl Completed {
     fn again(self, elsewhere: bool) {
         let runtime = self.client.shared().runtime.clone();
         runtime.spawn(async move {
-            let sent = self.entry.send(self.written.command, elsewhere, &self.client);
+            let sent = self.entry.send(self.command, elsewhere, &self.client);
             let reply = self.client.within_deadline(sent).await;
             self.end(reply);
         });
     }
 
     fn end(self, reply: Result<Reply, Error>) {
-        let Written { command, sent, published } = self.written;
+        let Self { client, entry, number, published, command, sent } = self;
         let was_full = match (command, &reply) {
             (Command::FirstTake { .. }, Ok(Reply::First(was_full))) => Some(*was_full),
             (Command::TakeAtRest { count, first_at }, Ok(Reply::AtRest(full_at))) if first_at > 0 => {
@@ -185,18 +194,18 @@ impl Completed {
             _ => None,
         };
         if let Some(was_full) = was_full {
-            self.entry.limit().note_first_take(!was_full);
+            entry.limit().note_first_take(!was_full);
         }
         let (reply, error) = match reply {
             Ok(reply) => (Some(reply), None),
             Err(error) => (None, Some(error)),
         };
         if reply.is_none() {
-            self.entry.keep_warm(&published, &self.client);
+            entry.keep_warm(&published, &client);
         }
-        let event = Event::Completed { number: self.number, command, sent, reply };
-        let step = self.entry.step_under(event, &published, &self.client, error.as_ref());
-        let shared = self.client.shared();
+        let event = Event::Completed { number, command, sent, reply };
+        let step = entry.step_under(event, &published, &client, error.as_ref());
+        let shared = client.shared();
         shared.round_trip.note(step.at.saturating_sub(sent), shared.deadline_micros / 2);
     }
 }

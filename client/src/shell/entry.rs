@@ -214,7 +214,7 @@ impl BucketEntry {
         self: &'b Arc<Self>,
         count: u64,
         until: Option<Micros>,
-        published: &Published,
+        published: &Arc<Published>,
         client: &'b Handle,
     ) -> Pending<'b> {
         let (waiter, mut pending) = TaskWaiter::new(count, client, self);
@@ -239,7 +239,7 @@ impl BucketEntry {
     pub(crate) fn step_under(
         self: &Arc<Self>,
         event: Event<TaskWaiter>,
-        published: &Published,
+        published: &Arc<Published>,
         client: &Handle,
         error: Option<&Error>,
     ) -> StepResult {
@@ -258,7 +258,7 @@ impl BucketEntry {
     fn step_once(
         self: &Arc<Self>,
         event: Event<TaskWaiter>,
-        (published, client): (&Published, &Handle),
+        (published, client): (&Arc<Published>, &Handle),
         error: Option<&Error>,
         result: &mut StepResult,
     ) -> u64 {
@@ -292,7 +292,7 @@ impl BucketEntry {
             }
         }
         if let Some(number) = actions.dispatch {
-            shared.pipelines.send(hash_slot(), PipelineRequest::command(client, self, number));
+            shared.pipelines.send(hash_slot(), PipelineRequest::command(client, self, number, published));
         }
         result.command = actions.command.or(result.command);
         match actions.put_back {
@@ -301,15 +301,21 @@ impl BucketEntry {
             _ => {}
         }
         let at_once = match actions.len() {
+            0 => return 0,
             many if many < BY_TURNS || !is_reply => many,
             // The next command serves others, who wait for it already.
             _ if actions.dispatch.is_some() => 0,
             many => many / 2,
         };
-        let mut answers =
-            actions.answers().map(|(waiter, answer)| (waiter, answer_of(answer, error, client)));
-        let unwanted = answers.by_ref().take(at_once).map(|(waiter, answer)| waiter.send(answer)).sum();
-        let others: Vec<_> = answers.collect();
+        let (mut unwanted, mut others) = (0, Vec::new());
+        for (turn, (waiter, answer)) in actions.answers().enumerate() {
+            let answer = answer_of(answer, error, client);
+            if turn < at_once {
+                unwanted += waiter.send(answer);
+            } else {
+                others.push((waiter, answer));
+            }
+        }
         if !others.is_empty() {
             let (entry, client, at) = (self.clone(), client.clone(), result.at);
             let later = move || entry.answer_later(others, at, &client);

@@ -103,9 +103,13 @@ impl LimitHandle {
     /// The limit, if it was read under `epoch` and has not changed since.
     pub(crate) fn current(&self, epoch: u64) -> Option<Arc<Published>> {
         let published = self.published.load();
-        let epoch = self.epoch(epoch);
-        let current = published.as_ref().filter(|published| published.epoch == epoch)?;
-        (!self.outdated.load(Acquire)).then(|| current.clone())
+        published.as_ref().filter(|published| self.is_current(published, epoch)).cloned()
+    }
+
+    /// Whether `published` is the limit as published now. Locks nothing.
+    #[inline]
+    pub(crate) fn is_current(&self, published: &Published, epoch: u64) -> bool {
+        published.epoch == self.epoch(epoch) && !self.outdated.load(Acquire)
     }
 
     /// The limit as last read, however long ago.
