@@ -102,8 +102,7 @@ impl Drop for Taken {
 
 /// Whether one node of a cluster has all the buckets, as far as the worker knows.
 pub(crate) fn in_one_hash_slot(takes: &[BucketTake]) -> bool {
-    let hash_slot =
-        |take: &BucketTake| Some(take.entry.limit().last()?.locate(take.entry.key()).keys.hash_slot);
+    let hash_slot = |take: &BucketTake| Some(take.entry.limit().last()?.locate(&take.entry).keys.hash_slot);
     let mut hash_slots = takes.iter().map(hash_slot);
     let first = hash_slots.next().flatten();
     first.is_some() && hash_slots.all(|slot| slot == first)
@@ -129,7 +128,9 @@ pub(crate) fn merged(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<V
     for (bucket, count) in takes {
         checked(count)?;
         let entry = bucket.entry()?.clone();
-        match merged.iter_mut().find(|take| take.entry.is_of(entry.name(), entry.key())) {
+        let is_same =
+            |take: &&mut BucketTake| (take.entry.name(), take.entry.key()) == (entry.name(), entry.key());
+        match merged.iter_mut().find(is_same) {
             Some(take) => {
                 take.count += count;
                 checked(take.count)?;

@@ -55,7 +55,7 @@ impl Bucket {
             .iter()
             .map(|(from, published)| {
                 let published: Result<&Arc<Published>, _> = published.as_ref();
-                let bucket = published.map(|published| (&published.limit, published.locate(Some(key)).keys));
+                let bucket = published.map(|published| (&published.limit, published.shard(entry.key_hash())));
                 (*from, bucket.map_err(|lost| *lost))
             })
             .collect();

@@ -59,7 +59,7 @@ impl Bucket {
         // Prefetched tokens of this worker go back with them. A bucket that is filled needs none.
         let step = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), self.handle(), None);
         let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
-        let (location, mut connection) = (published.locate(entry.key()), shared.connection());
+        let (location, mut connection) = (published.locate(entry), shared.connection());
         let longest = shared.deadline.saturating_add(request.in_hand_for);
         let left = || longest.saturating_sub(Duration::from_micros(shared.clock.now() - began));
         let put =

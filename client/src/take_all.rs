@@ -183,7 +183,7 @@ impl MultiDecision {
         let takes =
             takes.iter().zip(&published).map(|(take, limit)| (take, limit, limit.mode(take.entry.key())));
         let parts = takes.clone().filter(|(.., mode)| *mode != Mode::Off).map(|(take, limit, mode)| {
-            let location = limit.locate(take.entry.key());
+            let location = limit.locate(&take.entry);
             scripts::BucketTake {
                 algorithm: location.algorithm(),
                 keys: location.keys,

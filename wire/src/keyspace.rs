@@ -58,7 +58,7 @@ use crate::{
 };
 
 pub(crate) use shard_keys::{FAIR_SHARES_LETTER, PERMIT_LETTERS, letter};
-pub use shard_keys::{ShardKeys, shard_of};
+pub use shard_keys::{KeyHash, ShardKeys, shard_of};
 
 /// Slices of the most denied keys: one begins, one is on its way out, and four are told as a whole.
 const TOP_SLICES: usize = 6;

@@ -46,7 +46,7 @@ impl<'a> Asking<'a> {
         count: u64,
     ) -> Self {
         let (handle, shared) = (bucket.handle().clone(), bucket.handle().shared());
-        let location = published.locate(entry.key());
+        let location = published.locate(entry);
         let (number, id) = shared.permits.new_id(count);
         let shard = shared.permits.shard(location.keys);
         let (_, lease) = tokio::sync::watch::channel(PermitLease::Forgotten);

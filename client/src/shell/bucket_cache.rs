@@ -60,7 +60,7 @@ impl BucketCache {
     ) -> Result<Arc<BucketEntry>, Error> {
         let hash = hash(limits, limit, key);
         let mut segment = lock(&self.segments[hash as usize % SEGMENTS]);
-        if let Some(entry) = segment.find(hash, self.half, |entry| entry.is_of(&limit.name, key)) {
+        if let Some(entry) = segment.find(hash, self.half, |entry| entry.is_of(limit, key)) {
             return Ok(entry);
         }
         if let Some(key) = key {
@@ -211,7 +211,8 @@ mod tests {
         let found: Vec<_> = names.iter().map(|(limit, key)| get(&cache, limit, *key).unwrap()).collect();
         for (i, (limit, key)) in names.iter().enumerate() {
             assert!(Arc::ptr_eq(&found[i], &get(&cache, limit, *key).unwrap()));
-            assert_eq!(found.iter().filter(|entry| entry.is_of(&limit.parse().unwrap(), *key)).count(), 1);
+            let limit = cache.limits.get(limit.parse().unwrap());
+            assert_eq!(found.iter().filter(|entry| entry.is_of(&limit, *key)).count(), 1);
         }
     }
 

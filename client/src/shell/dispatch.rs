@@ -81,7 +81,7 @@ impl pipeline::Request for PipelineRequest {
             // Its tokens are lost to a bucket that may no longer be where it was.
             Content::Correction(_) if newer.is_some() => 0,
             Content::Correction(correction) => match entry.limit().last() {
-                Some(published) => published.locate(entry.key()).encode_correction(out, correction),
+                Some(published) => published.locate(entry).encode_correction(out, correction),
                 None => 0,
             },
             Content::Command { number, published, written } => {
@@ -104,7 +104,7 @@ impl pipeline::Request for PipelineRequest {
                 }
                 *written = Some((command, sent));
                 let least_rights = client.shared().pipelines.has_least_rights();
-                published.locate(entry.key()).encode(out, command, least_rights)
+                published.locate(entry).encode(out, command, least_rights)
             }
         }
     }

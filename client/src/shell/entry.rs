@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 use smol_str::SmolStr;
 use topup_wire::{
     counts::Count,
-    keyspace::ShardKeys,
+    keyspace::{KeyHash, ShardKeys},
     limit::{Assigned, LimitName, Mode},
     namespace::InNamespace,
 };
@@ -25,14 +25,16 @@ use crate::{
 /// of them would wait for Redis, and then Redis for all of them.
 const BY_TURNS: usize = 64;
 
-/// A bucket of a limit. The fields that most takes read come first: with very many buckets, each lies in main memory.
+/// A bucket of a limit. With very many buckets, each lies in main memory. A look-up reads the fields before and after the
+/// state, so that the processor fetches all its cache lines at once.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct BucketEntry {
     key: Option<SmolStr>,
-    limit: Arc<LimitHandle>,
+    key_hash: KeyHash,
     pub(super) hot: HotCell,
     state: Mutex<State>,
+    limit: Arc<LimitHandle>,
     /// The place of the key's takes, if its limit has plans.
     pub(crate) placed: ArcSwapOption<Placed>,
 }
@@ -90,6 +92,7 @@ impl BucketEntry {
     pub(crate) fn new(limit: Arc<LimitHandle>, key: Option<&str>) -> Self {
         Self {
             key: key.map(SmolStr::new),
+            key_hash: KeyHash::of(key.unwrap_or_default()),
             limit,
             hot: HotCell::default(),
             state: Mutex::default(),
@@ -98,8 +101,9 @@ impl BucketEntry {
     }
 
     /// Whether this is the bucket of `limit`, or of its `key`.
-    pub(crate) fn is_of(&self, limit: &LimitName, key: Option<&str>) -> bool {
-        self.key() == key && self.limit.name == *limit
+    pub(crate) fn is_of(&self, limit: &Arc<LimitHandle>, key: Option<&str>) -> bool {
+        // A client has one handle of a limit.
+        self.key() == key && Arc::ptr_eq(&self.limit, limit)
     }
 
     pub(crate) const fn limit(&self) -> &Arc<LimitHandle> {
@@ -112,6 +116,11 @@ impl BucketEntry {
 
     pub(crate) fn key(&self) -> Option<&str> {
         self.key.as_deref()
+    }
+
+    /// The hash of the key; that of an empty one for an unkeyed limit.
+    pub(crate) const fn key_hash(&self) -> KeyHash {
+        self.key_hash
     }
 
     /// The key as it is kept.
@@ -191,7 +200,7 @@ impl BucketEntry {
     /// The keys of the bucket's shard; those of the first shard for a limit that was never read.
     pub(super) fn shard_keys(&self, client: &Handle) -> ShardKeys {
         match self.limit.last() {
-            Some(published) => published.locate(self.key()).keys.clone(),
+            Some(published) => published.locate(self).keys.clone(),
             None => ShardKeys::new(client.shared().connection().namespace(), self.name(), 0),
         }
     }
@@ -282,7 +291,7 @@ impl BucketEntry {
         if let Some(at) = arm_at {
             shared.timers.arm(at, self);
         }
-        let hash_slot = || published.locate(self.key()).keys.hash_slot;
+        let hash_slot = || published.locate(self).keys.hash_slot;
         if let Some(correction) = actions.correction {
             let request = PipelineRequest::correction(client, self, correction);
             if correction.is_urgent() {

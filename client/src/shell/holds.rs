@@ -67,7 +67,7 @@ impl BucketEntry {
         let mut attempt = 1;
         while attempt <= MOST_ATTEMPTS {
             let published = self.read(handle).await?;
-            let location = published.locate(self.key());
+            let location = published.locate(self);
             // A change of algorithm reaches one shard after the other.
             let own = match attempt {
                 1 => None,

@@ -5,13 +5,14 @@ use std::{ops::Deref, time::Duration};
 use redis::RedisResult;
 use topup_wire::{
     connection::Connection,
-    keyspace::{ShardKeys, shard_of},
+    keyspace::{KeyHash, ShardKeys},
     limit::{Algorithm, Mode, Supply},
     namespace::Namespace,
     reply::{PublishedLimit, PutInReply, Settled},
     scripts::{self, PutIn},
 };
 
+use super::BucketEntry;
 use crate::{
     machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Micros, Terms},
     shell::clock::{Clock, micros},
@@ -72,11 +73,16 @@ impl Published {
         Self { terms, epoch, shards, read }
     }
 
-    /// The location of the bucket of `key`.
-    pub(crate) fn locate<'p>(&'p self, key: Option<&'p str>) -> BucketLocation<'p> {
-        let member = key.unwrap_or_default();
-        let shard = if self.shards.len() > 1 { shard_of(member, self.limit.shards).into() } else { 0 };
-        BucketLocation { published: self, keys: &self.shards[shard], member }
+    /// The location of the bucket of `entry`.
+    pub(crate) fn locate<'p>(&'p self, entry: &'p BucketEntry) -> BucketLocation<'p> {
+        let member = entry.key().unwrap_or_default();
+        BucketLocation { published: self, keys: self.shard(entry.key_hash()), member }
+    }
+
+    /// The keys of the shard with the bucket of a key.
+    pub(crate) fn shard(&self, key: KeyHash) -> &ShardKeys {
+        let shard = if self.shards.len() > 1 { key.shard(self.limit.shards).into() } else { 0 };
+        &self.shards[shard]
     }
 
     /// Whether a bucket never holds `count` tokens. The schedule may have raised the capacity by `now` of Redis, in µs.

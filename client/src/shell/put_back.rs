@@ -111,7 +111,7 @@ async fn send(
     let Some(published) = entry.limit().last() else { return };
     let in_hand_for = published.limit.in_hand_for();
     let request = put_back.request(Some(0), in_hand_for);
-    let location = published.locate(entry.key());
+    let location = published.locate(&entry);
     // No caller waits for this reply or error.
     let put = location.put_in(&mut connection, request, &clock);
     let _ = clock.timeout(deadline + in_hand_for, put).await;

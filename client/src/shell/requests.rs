@@ -60,7 +60,7 @@ impl BucketEntry {
             if let Some(settled) = published.reply_if_off(self.key(), operation) {
                 return Ok(settled);
             }
-            let location = published.locate(self.key());
+            let location = published.locate(self);
             // A change of algorithm reaches one shard after the other. The record that was read is that of the first
             // shard. After a refused command, the record of the bucket's own shard counts.
             let own = if attempt > 1 {
@@ -108,7 +108,7 @@ impl BucketEntry {
             }
             Command::Decrement { by } if elsewhere => {
                 let published = self.read(handle).await?;
-                let state = published.locate(self.key()).state();
+                let state = published.locate(self).state();
                 match scripts::decrement(&mut connection, &state, by).await {
                     Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
                     left => left.map(Reply::Left).map_err(Error::redis),
@@ -116,7 +116,7 @@ impl BucketEntry {
             }
             Command::FirstTake { count, full_at: 0 } if elsewhere => {
                 let published = self.read(handle).await?;
-                let (state, pace) = (published.locate(self.key()).state(), published.terms.pace);
+                let (state, pace) = (published.locate(self).state(), published.terms.pace);
                 let first =
                     scripts::first_take(&mut connection, &state, published.terms_id, pace, count).await;
                 first.map(Reply::First).map_err(Error::redis)

@@ -48,12 +48,30 @@ pub(crate) const fn letter(algorithm: Algorithm) -> char {
     }
 }
 
-/// The shard of a key's bucket: FNV-1a, 64 bits, modulo the number of shards.
+/// The hash of a key, which tells the shard of its bucket: FNV-1a, 64 bits.
 ///
 /// Any even hash would do. This one takes a few lines in every language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash(u64);
+
+/// The shard of a key's bucket: the key's hash modulo the number of shards.
 pub fn shard_of(key: &str, shards: Shards) -> u16 {
-    // The remainder is below a u16.
-    (fnv_1a(key) % u64::from(shards.get())) as u16
+    KeyHash::of(key).shard(shards)
+}
+
+// === impl KeyHash ===
+
+impl KeyHash {
+    /// The hash of `key`.
+    pub fn of(key: &str) -> Self {
+        Self(fnv_1a(key))
+    }
+
+    /// The shard of the key's bucket.
+    pub const fn shard(self, shards: Shards) -> u16 {
+        // The remainder is below a u16.
+        (self.0 % shards.get() as u64) as u16
+    }
 }
 
 // === impl ShardKeys ===
