@@ -1,6 +1,7 @@
 //! A task that waits for the answer to its take.
 
 use std::{
+    num::NonZeroU64,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -19,7 +20,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct TaskWaiter {
     answer: oneshot::Sender<Answered>,
-    count: u64,
+    /// Never 0, which saves the memory of telling whether there is a waiter.
+    count: NonZeroU64,
 }
 
 /// The answer to a take, still to come. Tokens granted to a task that no longer waits are put back or lost.
@@ -42,13 +44,14 @@ impl TaskWaiter {
         entry: &'b Arc<BucketEntry>,
     ) -> (Self, Pending<'b>) {
         let (answer, receiver) = oneshot::channel();
-        (Self { answer, count }, Pending { receiver, count, since: 0, client, entry })
+        let wanted = NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
+        (Self { answer, count: wanted }, Pending { receiver, count, since: 0, client, entry })
     }
 
     /// Sends the answer. Returns its tokens if the task no longer waits.
     pub(super) fn send(self, answer: Answered) -> u64 {
         let unread = self.answer.send(answer);
-        if matches!(unread, Err(Ok(Decision::Allowed { .. }))) { self.count } else { 0 }
+        if matches!(unread, Err(Ok(Decision::Allowed { .. }))) { self.count.get() } else { 0 }
     }
 }
 
