@@ -255,9 +255,7 @@ impl BucketEntry {
         let mut result = StepResult::default();
         let mut unwanted = self.step_once(event, (published, client), error, &mut result);
         while unwanted > 0 {
-            // They were granted within the deadline of their command.
-            let since = result.at.saturating_sub(client.shared().deadline_micros);
-            let event = Event::Unwanted { tokens: unwanted, since };
+            let event = unwanted_of(unwanted, result.at, client);
             unwanted = self.step_once(event, (published, client), error, &mut result);
         }
         result
@@ -337,8 +335,7 @@ impl BucketEntry {
     fn answer_later(self: &Arc<Self>, answers: Vec<(TaskWaiter, Answered)>, at: Micros, client: &Handle) {
         let unwanted = answers.into_iter().map(|(waiter, answer)| waiter.send(answer)).sum();
         if unwanted > 0 {
-            let since = at.saturating_sub(client.shared().deadline_micros);
-            self.step(Event::Unwanted { tokens: unwanted, since }, client, None);
+            self.step(unwanted_of(unwanted, at, client), client, None);
         }
     }
 
@@ -391,6 +388,12 @@ impl PartialEq for Place {
             _ => false,
         }
     }
+}
+
+/// `tokens` of answers that no task waited for at the instant `at`.
+fn unwanted_of<W>(tokens: u64, at: Micros, client: &Handle) -> Event<W> {
+    // They were granted within the deadline of their command.
+    Event::Unwanted { tokens, since: at.saturating_sub(client.shared().deadline_micros) }
 }
 
 fn answer_of(answer: Answer, error: Option<&Error>, client: &Handle) -> Answered {
