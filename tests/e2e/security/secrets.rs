@@ -39,13 +39,21 @@ fn kept(told: &Ended, case: &str) {
     assert!(!all.contains("\"ter"), "{case}: {all}");
 }
 
+/// The problems of a config, none of which repeats a secret.
+async fn checked(config: &str) -> Ended {
+    let told = Cli::new(&["check"]).config(config).run().await;
+    assert!(told.stderr.contains("config.toml:"), "{config}: {told:?}");
+    kept(&told, config);
+    told
+}
+
 #[tokio::test]
 async fn no_message_repeats_a_wrong_url() {
     let credentials = tempfile::tempdir().unwrap();
     for url in WRONG {
         for told in [
             Cli::new(&["status"]).env("TOPUP_REDIS_URL", url).run().await,
-            Cli::new(&["run"]).file("config.toml", LIMIT).env("TOPUP_REDIS_URL", url).run().await,
+            Cli::new(&["run"]).config(LIMIT).env("TOPUP_REDIS_URL", url).run().await,
             Cli::new(&["status", "--redis", url]).run().await,
             Cli::new(&["status", &format!("--redis={url}")]).run().await,
         ] {
@@ -62,7 +70,7 @@ async fn no_message_repeats_a_wrong_url() {
             format!("[redis]\nurl = \"{url}\n{LIMIT}"),
             format!("[redis]\nurl = [\"{url}\", {url}]\n{LIMIT}"),
         ] {
-            kept(&Cli::new(&["check"]).file("config.toml", &config).run().await, &config);
+            checked(&config).await;
         }
         if url.contains([':', '@']) {
             for config in [
@@ -72,13 +80,18 @@ async fn no_message_repeats_a_wrong_url() {
                 format!("redis = \"{url}\"\n{LIMIT}"),
                 format!("{LIMIT}[daemon]\ntick = {url}\n"),
             ] {
-                kept(&Cli::new(&["check"]).file("config.toml", &config).run().await, &config);
+                checked(&config).await;
             }
             if url.contains("://") {
-                for key in ["algorithm", "on_change", "mode", "refill", "shards", "keyed", "capacity", "rate"]
-                {
-                    let config = format!("[limit.x]\n{key} = \"{url}\"\n[daemon]\ntick = \"{url}\"\n");
-                    kept(&Cli::new(&["check"]).file("config.toml", &config).run().await, &config);
+                let mut config = format!("[daemon]\ntick = \"{url}\"\n");
+                let keys =
+                    ["algorithm", "on_change", "mode", "refill", "shards", "keyed", "capacity", "rate"];
+                for key in keys {
+                    config.push_str(&format!("[limit.{key}]\n{key} = \"{url}\"\n"));
+                }
+                let told = checked(&config).await;
+                for key in keys {
+                    assert!(told.stderr.contains(&format!("limit.{key}.{key}: ")), "{key}: {told:?}");
                 }
             }
             kept(&Cli::new(&["status", url]).run().await, url);

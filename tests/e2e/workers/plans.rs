@@ -133,7 +133,8 @@ async fn a_change_of_plan_under_load_gives_no_token_twice() {
     let keys = ["acme".to_owned(), "other".to_owned()];
     assign("gold").await;
     // In force, and full.
-    rest(Duration::from_millis(3_800)).await;
+    let acme = fixture.bucket("user").key("acme");
+    eventually(SOON, async || acme.peek().await.unwrap().remaining() == 20).await;
     let load = Load::start(&fixture.redis, 4, &keys, Duration::from_millis(10)).await;
     rest(Duration::from_millis(1_500)).await;
     let to_silver = assign("silver").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup::Client;
 use topup_tests::{
-    Answer, Attempt, Cli, Launch, Pace, SOON, Stalls, Workers, clock, eventually, sentinel::Sentinels,
+    Answer, Attempt, Cli, Daemon, Launch, Pace, SOON, Stalls, Workers, clock, eventually, sentinel::Sentinels,
 };
 
 use super::oracle::Oracle;
@@ -45,20 +45,24 @@ fn lost(attempts: &[Attempt], gone: u64, stalls: &Stalls) -> usize {
     attempts.iter().filter(|one| one.is_allowed() && (since..=gone).contains(&one.sent)).count()
 }
 
-#[tokio::test]
-async fn workers_and_daemon_follow_the_master() {
-    let mut sentinels = Sentinels::start().await;
+/// A daemon and two workers at the master of `sentinels`.
+async fn at_work(sentinels: &Sentinels) -> (Daemon, Workers, Stalls) {
     let url = sentinels.url();
-    mistakes_are_told(&sentinels).await;
     let mut daemon = Launch::new(CONFIG).env("TOPUP_REDIS_URL", &url).run();
     let line = daemon.wait_for_line("on redis+sentinel://***@127.0.0.1:", SOON).await;
     assert!(!line.contains("of-redis") && !line.contains("of-sentinels"), "{line}");
     daemon.wait_for_line("ready", SOON).await;
-    let topup = Client::builder().deadline(SOON).connect(&url).await.unwrap();
     let stalls = Stalls::watch();
     let workers = Workers::start(env!("CARGO_BIN_EXE_worker"), 2, &url, "api", Pace::steady(PACE)).await;
-
     workers.log.allowed(30).await;
+    (daemon, workers, stalls)
+}
+
+#[tokio::test]
+async fn workers_and_daemon_follow_the_master() {
+    let mut sentinels = Sentinels::start().await;
+    mistakes_are_told(&sentinels).await;
+    let (mut daemon, workers, stalls) = at_work(&sentinels).await;
     let gone = clock::now();
     sentinels.master().await.server.kill().unwrap();
     workers.log.allowed(50).await;
@@ -76,10 +80,15 @@ async fn workers_and_daemon_follow_the_master() {
     workers.log.allowed(50).await;
     // The old master goes on for some seconds. Workers leave it within a quarter of a second, and a question.
     let disagree = Duration::from_millis(350) + Duration::from_micros(stalls.worst());
-    judge(&workers.log.take(), gone, usize::MAX, disagree, "the master is demoted");
+    judge(&workers.stop().await, gone, usize::MAX, disagree, "the master is demoted");
+}
 
-    sentinels.agree().await;
-    workers.log.allowed(30).await;
+#[tokio::test]
+async fn they_leave_a_master_that_hangs_and_do_without_sentinels() {
+    let mut sentinels = Sentinels::start().await;
+    let url = sentinels.url();
+    let (_daemon, workers, stalls) = at_work(&sentinels).await;
+    let topup = Client::builder().deadline(SOON).connect(&url).await.unwrap();
     // Connections to it stay open, and nothing is answered there.
     let gone = clock::now();
     sentinels.master().await.server.pause().unwrap();

@@ -26,10 +26,9 @@ use super::{
 /// most.
 struct WatchedReader {
     reader: Reader,
+    /// Whether something was written since something came.
     written: Arc<AtomicBool>,
-    /// Whether something came since the timer was set.
-    has_read: bool,
-    /// Whether something was written and nothing came before the timer was set.
+    /// Whether it was so when the timer was set.
     is_silent: bool,
     timer: Pin<Box<Sleep>>,
 }
@@ -44,7 +43,7 @@ struct WatchedWriter {
 pub(super) fn watch((reader, writer): (Reader, Writer)) -> (Reader, Writer) {
     let written = Arc::new(AtomicBool::new(false));
     let timer = Box::pin(sleep(VANISHED));
-    let reader = WatchedReader { reader, written: written.clone(), has_read: false, is_silent: false, timer };
+    let reader = WatchedReader { reader, written: written.clone(), is_silent: false, timer };
     (Box::new(reader), Box::new(WatchedWriter { writer, written }))
 }
 
@@ -57,18 +56,17 @@ impl AsyncRead for WatchedReader {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if let Poll::Ready(read) = Pin::new(&mut self.reader).poll_read(cx, buffer) {
-            self.has_read = true;
+            self.written.store(false, Relaxed);
+            self.is_silent = false;
             return Poll::Ready(read);
         }
         loop {
             ready!(self.timer.as_mut().poll(cx));
-            let was_written = self.written.swap(false, Relaxed);
-            let has_read = std::mem::replace(&mut self.has_read, false);
-            if self.is_silent && !has_read {
+            if self.is_silent {
                 let late = format!("the connection was silent for {VANISHED:?}");
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, late)));
             }
-            self.is_silent = was_written && !has_read;
+            self.is_silent = self.written.load(Relaxed);
             self.timer.set(sleep(VANISHED));
         }
     }
@@ -114,6 +112,19 @@ mod tests {
         let (mut reader, mut writer, _theirs) = watched();
         advance(Duration::from_millis(3_700)).await;
         writer.write_all(b"PING").await.unwrap();
+        assert!(timeout(VANISHED, reader.read_u8()).await.is_err(), "not before five seconds");
+        let late = timeout(VANISHED, reader.read_u8()).await.unwrap().unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_is_one_that_had_just_answered_and_to_which_nothing_more_is_written() {
+        let (mut reader, mut writer, mut theirs) = watched();
+        advance(Duration::from_millis(3_700)).await;
+        writer.write_all(b"?").await.unwrap();
+        theirs.write_all(b"!").await.unwrap();
+        assert_eq!(reader.read_u8().await.unwrap(), b'!');
+        writer.write_all(b"?").await.unwrap();
         assert!(timeout(VANISHED, reader.read_u8()).await.is_err(), "not before five seconds");
         let late = timeout(VANISHED, reader.read_u8()).await.unwrap().unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);

@@ -170,13 +170,18 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
 #[tokio::test]
 async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
     let mut redis = Redis::start().await;
-    let connection = connect_lazily(redis.url()).unwrap();
+    let (connection, direct) = (connect_lazily(redis.url()).unwrap(), redis.connection.clone());
     let (mail, billing) = (name("mail"), owner("billing"));
     let keys = ShardKeys::new(Namespace::default(), &mail, 0);
-    let sleep = |time| tokio::time::sleep(time).boxed();
+    // Time passes: the freeze began so much earlier.
+    let pass = |time: Duration| {
+        let (mut conn, mut earlier) = (direct.clone(), Cmd::new());
+        earlier.arg("HINCRBY").arg(&keys.record).arg("frozen").arg(-(time.as_micros() as i64));
+        async move { earlier.exec_async(&mut conn).await.unwrap() }.boxed()
+    };
     let define = async |capacity| {
         let (defined, _) =
-            publishing::define(&connection, &limit(capacity, "1/s"), &billing, HOUR, sleep).await.unwrap();
+            publishing::define(&connection, &limit(capacity, "1/s"), &billing, HOUR, pass).await.unwrap();
         defined
     };
     let state = async || {
@@ -193,8 +198,7 @@ async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
         };
         let PublishReply::Announced(frozen) = publish(conn, None).await else { panic!("no freeze") };
         if makes {
-            // The freeze itself, by Redis `TIME`.
-            tokio::time::sleep(scripts::FREEZE).await;
+            pass(scripts::FREEZE).await;
             assert_eq!(publish(conn, Some(frozen)).await, PublishReply::Changed);
         }
     };

@@ -9,7 +9,13 @@ use std::{
 };
 
 use redis::RedisResult;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    join,
+    net::TcpListener,
+    sync::oneshot,
+    time::timeout,
+};
 use topup_wire::{
     bucket::Pace,
     connection::connect_lazily,
@@ -25,6 +31,8 @@ const KEY: &str = "topup:{mail:0}:b:a";
 const PACE: Pace = Pace { n: 1, p: 1_000_000 };
 /// Long after now.
 const FULL_AT: u64 = 1 << 52;
+/// More bytes than the buffers of two sockets hold.
+const MANY_BYTES: usize = 1 << 26;
 /// Generous, for a machine that is busy.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -137,4 +145,43 @@ async fn work_is_done_after_the_next_write_or_without_one() {
     drop(redis);
     pipelines.after_write(slot, Box::new(|| done.send(0).unwrap()));
     assert_eq!(timeout(TIMEOUT, told).await.unwrap(), Ok(0));
+}
+
+/// On one thread: each task does all that it can before another one looks.
+#[tokio::test]
+async fn no_work_waits_for_a_write_that_has_to_wait() {
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", server.local_addr().unwrap());
+    let pipelines = Pipelines::beside(&connect_lazily(&url).unwrap());
+    let slot = HashSlot::of(KEY.as_bytes());
+    let (small, answer) = asking(|out| {
+        scripts::encode_first_take(out, KEY, 1, PACE, 1, 0);
+        1
+    });
+    pipelines.send(slot, small);
+    // The server replies to the sign-in and to one request, then reads no more.
+    let serve = async {
+        let (mut peer, _) = server.accept().await.unwrap();
+        for reply in ["+PONG\r\n", ":1\r\n"] {
+            assert!(peer.read(&mut [0; 1_024]).await.unwrap() > 0);
+            peer.write_all(reply.as_bytes()).await.unwrap();
+        }
+        peer
+    };
+    let (_peer, answer) = join!(serve, answer);
+    assert_eq!(answer.unwrap(), Reply::Number(1));
+    let (done, told) = oneshot::channel();
+    pipelines.after_write(slot, Box::new(|| done.send(()).unwrap()));
+    let (sender, mut answer) = oneshot::channel();
+    let large: Ask = |out| {
+        out.resize(MANY_BYTES, b' ');
+        1
+    };
+    pipelines.send(slot, Asked(large, sender));
+    timeout(TIMEOUT, told).await.unwrap().unwrap();
+    assert!(answer.try_recv().is_err(), "work from before the write is done while it waits");
+    let (done, mut told) = oneshot::channel();
+    pipelines.after_write(slot, Box::new(|| done.send(()).unwrap()));
+    assert_eq!(told.try_recv(), Ok(()), "at once, while the write waits");
+    assert!(answer.try_recv().is_err(), "the write waits");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::time::{sleep, timeout};
 use topup_wire::{
     bucket::Operation,
     keyspace::ShardKeys,
@@ -24,6 +25,9 @@ const QUICK: (u64, u64) = (30, 7_200);
 
 /// A case that takes less time than this, in µs, gets no token of `quick` on the way.
 const STALL: u64 = 100_000;
+
+/// Generous, for a machine that is busy.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A plan since so many ms before now, or `None` for one that is lost.
 type Span = (u64, Option<&'static str>);
@@ -182,9 +186,13 @@ async fn tokens_and_debt_move_over_all_changes_once() {
 async fn so_they_do_in_steps_where_plans_are_in_several_hash_slots() {
     let mut redis = Redis::start_with(&[("--cluster-enabled", "yes")]).await;
     redis.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
-    while !redis.ask::<String>(&["CLUSTER", "INFO"]).await.contains("cluster_state:ok") {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let ready = async {
+        while !redis.ask::<String>(&["CLUSTER", "INFO"]).await.contains("cluster_state:ok") {
+            // Between two looks: the look and the deadline decide.
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(TIMEOUT, ready).await.expect("a node that has all hash slots is ready");
     for algorithm in [Algorithm::TokenBucket, Algorithm::LazyTokenBucket] {
         to_the_token(&mut redis, algorithm).await;
     }
