@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use topup_tests::{Daemon, Launch, Pace, Redis, SOON, Signal, Stalls, Workers, clock, eventually};
 
 /// Edits, unless the environment names a number.
-const EDITS: u64 = 40;
+const EDITS: u64 = 100;
 /// Broken edits, unless it does.
 const BROKEN_EDITS: usize = 10;
 /// The longest time from an edit to its effect.
