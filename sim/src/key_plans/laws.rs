@@ -166,7 +166,7 @@ impl World {
     }
 
     /// A denied take of one token, though two have come since the last take, under one of the plans since. Takes at one instant may
-    /// deny each other one.
+    /// deny each other two: a client that asks for three tokens gives back those that it found.
     fn kept(&self, periods: &[Period], calls: &[Call]) -> Result<(), String> {
         if self.most > 1 || self.max_debt > 0 {
             // Others ask for more tokens than there are, and are before this take. Debt has no tokens.
@@ -185,7 +185,11 @@ impl World {
                 let Place::Bucket(index) = period.place else { continue };
                 let (rule, proportional) =
                     (self.rules[index], self.limit.on_change == OnChange::Proportional);
-                let tokens = if proportional { rule.capacity.max(2) } else { 2 };
+                let asked = denied.sent.saturating_sub(rule.time_of(1) + late);
+                let crowd =
+                    calls.iter().filter(|call| (asked..=denied.received).contains(&call.sent)).count();
+                let least = if crowd > 2 { 3 } else { 2 };
+                let tokens = if proportional { rule.capacity.max(least) } else { least };
                 let time = period.until.min(denied.sent).saturating_sub(period.from.max(quiet));
                 let denies = |period: &Period| {
                     period.place == Place::Deny
