@@ -135,7 +135,9 @@ impl World {
                 calls.iter().filter(|call| period.from <= call.received && call.sent <= period.until);
             let Some(moved) = within.map(|call| call.received).min() else { continue };
             let (before, last) = (rule(held), std::mem::replace(&mut held, i));
-            let Some(before) = before.filter(|before| *before != now) else { continue };
+            // The key may be back at the plan that it had.
+            let is_left = |before: &Rule| (last + 1..=i).filter_map(rule).any(|other| other != *before);
+            let Some(before) = before.filter(is_left) else { continue };
             let (own_from, begins) = (periods[last].from, periods[last + 1].from);
             if begins >= first.sent && begins <= until {
                 // It counts as full at the change if it is full by now.
