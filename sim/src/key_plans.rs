@@ -153,7 +153,7 @@ impl KeyPlanFault {
             Self::ChainForgotten => Planted::Script("past_of(held[i])", "''"),
             Self::TablesForgotten => Planted::Script("'plans_past', table.concat(past)", "'plans_past', ''"),
             Self::MarkStays => Planted::Script("KEYS[1], ARGV[3], 'PX'", "KEYS[1], '1 user', 'PX'"),
-            Self::DebtLeft => Planted::Script("if goal < 0 then", "if goal < 0 and false then"),
+            Self::DebtLeft => Planted::Script("if goal < math.min(0, own) then", "if false then"),
             Self::NoneMoved => {
                 Planted::Script("local goal = math.min(new_capacity", "local goal = math.min(0")
             }

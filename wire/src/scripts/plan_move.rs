@@ -85,7 +85,8 @@ pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>
             None => None,
         };
         let found = found.as_ref().map(|(limit, keys)| (limit, keys));
-        let steps = steps(change.spans, *to, made.map(|(at, _)| at).zip(found));
+        let known_from = change.now.saturating_sub(change.limit.plans_fill);
+        let steps = steps(change.spans, known_from, *to, made.map(|(at, _)| at).zip(found));
         let mark = format!("{at} {}", to.0.name);
         match move_at_once(connection, &change, &steps, [&key, &held, &mark], millis).await {
             Ok(2) => {}
@@ -116,8 +117,10 @@ async fn find(
 }
 
 /// The way of the tokens: from the bucket that has had them since an instant, as the mark says, or from the oldest one.
+/// `known_from`: the instant from which the plans are known.
 fn steps<'a>(
     spans: &[(u64, Result<PlanBucket<'a>, Lost>)],
+    known_from: u64,
     to: PlanBucket<'a>,
     marked: Option<(u64, PlanBucket<'a>)>,
 ) -> Steps<'a> {
@@ -133,7 +136,11 @@ fn steps<'a>(
             Steps { from, to, behind: limits(behind) }
         }
         (None, Ok(from)) => Steps { from, to, behind: limits(behind) },
-        // The plan after the mark is not known.
+        // The plan after the mark is not known, up to the first one that is.
+        (Some((at, from)), Ok((limit, _))) if at < known_from => {
+            let begins = behind.first().map_or(known_from, |(next, _)| known_from.min(*next));
+            Steps { from, to, behind: [vec![(at, Err(Lost)), (begins, Ok(limit))], limits(behind)].concat() }
+        }
         (Some((at, from)), _) => Steps { from, to, behind: [vec![(at, Err(Lost))], limits(behind)].concat() },
         // Nor is the first one, so its tokens are.
         (None, Err(Lost)) => {

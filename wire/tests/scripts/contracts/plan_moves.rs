@@ -125,6 +125,7 @@ async fn to_the_token(redis: &mut Redis, algorithm: Algorithm) {
         (17, &[(0, user), (9_000, silver), (10, gold)], -7),
         (17, &[(0, user), (9_350, quick), (6_750, gold)], -2),
         (17, &[(0, user), (9_000, gold), (10, user)], -7),
+        (17, &[(0, user), (9_350, quick), (6_750, user)], -2),
         // Too many changes: no time counts, and a part of a token is lost.
         (3, &[(0, user), (9_000, None), (10, gold)], 0),
         (17, &[(0, user), (9_000, None), (10, gold)], -8),
