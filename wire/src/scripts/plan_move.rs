@@ -54,11 +54,13 @@ struct Held {
 
 /// The mark of a move stays for this long after the last worker that wants to make it.
 const MARK_STAYS: Duration = Duration::from_secs(5);
+/// A worker that moves tokens in steps is alone for this long. One that died delays the others by no more.
+const TURN: Duration = Duration::from_millis(60);
 /// Attempts while other workers move the same tokens.
 const ATTEMPTS: usize = 5;
 
 /// Makes the changes that no worker has made, unless the last one is long past. Returns `false` if its instant has not come
-/// yet.
+/// yet, or if another worker is making them: call again after a ms.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again: tokens may get lost then.
@@ -92,7 +94,7 @@ pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>
             Ok(2) => {}
             Ok(outcome) => return Ok(outcome > 0),
             Err(error) if is_cross_slot(&error) => {
-                return move_in_steps(connection, &change, &steps, [&key, &mark], millis).await;
+                return move_in_steps(connection, &change, &steps, [&key, &held, &mark], millis).await;
             }
             Err(error) => return Err(error),
         }
@@ -188,19 +190,42 @@ fn numbers(limit: Result<&Limit, Lost>) -> (u64, u64, u64) {
     })
 }
 
-/// The same on a cluster, where the two buckets and the mark are in several hash slots. Two workers that do this at once
-/// lose tokens.
+/// The same on a cluster, where the two buckets and the mark are in several hash slots. Returns `false` also while another
+/// worker does it.
 async fn move_in_steps(
     connection: &mut impl InNamespace,
     change: &PlanMove<'_>,
     steps: &Steps<'_>,
-    [key, mark]: [&str; 2],
+    [key, held, mark]: [&str; 3],
     millis: u64,
 ) -> RedisResult<bool> {
     let now = super::now(connection).await?;
     if now < change.spans.last().map_or(0, |(from, _)| *from) {
         return Ok(false);
     }
+    let mut turn = Cmd::new();
+    turn.arg("SET").arg(connection.namespace().plan_turn(&change.limit.name, change.key)).arg(mark);
+    turn.arg("NX").arg("PX").arg(TURN.as_millis() as u64);
+    if turn.query_async::<Option<String>>(connection).await?.is_none() {
+        return Ok(false);
+    }
+    // Another worker may have had its turn since the mark was read.
+    let marked: Option<String> = Cmd::get(key).query_async(connection).await?;
+    if marked.unwrap_or_default() != held {
+        return Ok(false);
+    }
+    take_steps(connection, change, steps, now, [key, mark], millis).await
+}
+
+/// Makes the move, one command after the other.
+async fn take_steps(
+    connection: &mut impl InNamespace,
+    change: &PlanMove<'_>,
+    steps: &Steps<'_>,
+    now: u64,
+    [key, mark]: [&str; 2],
+    millis: u64,
+) -> RedisResult<bool> {
     let (Some(from), Some(to)) =
         (held(connection, change, steps.from).await?, held(connection, change, steps.to).await?)
     else {

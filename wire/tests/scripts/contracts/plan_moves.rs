@@ -25,6 +25,9 @@ const QUICK: (u64, u64) = (30, 7_200);
 /// A case that takes less time than this, in µs, gets no token of `quick` on the way.
 const STALL: u64 = 100_000;
 
+/// A worker that moves tokens in steps is alone for so many µs.
+const TURN: u64 = 60_000;
+
 /// A plan since so many ms before now, or `None` for one that is lost.
 type Span = (u64, Option<&'static str>);
 
@@ -179,6 +182,26 @@ async fn tokens_and_debt_move_over_all_changes_once() {
     }
 }
 
+/// Two workers move at once. The second one begins after so many commands of its own.
+async fn both_move(redis: &mut Redis, later: usize) -> i64 {
+    let mut scene = Scene::set(redis, Algorithm::TokenBucket, OnChange::Keep).await;
+    scene.charge("user", 7).await;
+    let now = instant(scene.redis.ask::<(u64, u64)>(&["TIME"]).await);
+    let spans = [(0, Ok(scene.plan("user"))), (now - 10_000, Ok(scene.plan("gold")))];
+    let change = PlanMove { limit: &scene.plans[0].0, key: "a", now, spans: &spans };
+    let moves = async |later: usize| {
+        let mut connection = scene.redis.connection.clone();
+        for _ in 0..later {
+            redis::cmd("PING").exec_async(&mut connection).await.unwrap();
+        }
+        while !scripts::move_tokens(&mut connection, change).await.unwrap() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::join!(moves(0), moves(later));
+    scene.tokens("gold").await
+}
+
 #[tokio::test]
 async fn so_they_do_in_steps_where_plans_are_in_several_hash_slots() {
     let mut redis = Redis::start_with(&[("--cluster-enabled", "yes")]).await;
@@ -188,5 +211,17 @@ async fn so_they_do_in_steps_where_plans_are_in_several_hash_slots() {
     }
     for algorithm in [Algorithm::TokenBucket, Algorithm::LazyTokenBucket] {
         to_the_token(&mut redis, algorithm).await;
+    }
+    for later in 0..16 {
+        loop {
+            let began = redis.time().await;
+            let left = both_move(&mut redis, later).await;
+            if left == 3 {
+                break;
+            }
+            // A worker that stood still has had its turn.
+            let took = redis.time().await - began;
+            assert!(took > TURN, "{left} tokens, the second worker {later} commands later");
+        }
     }
 }
