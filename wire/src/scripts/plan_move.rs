@@ -203,18 +203,18 @@ async fn move_in_steps(
     if now < change.spans.last().map_or(0, |(from, _)| *from) {
         return Ok(false);
     }
-    let mut turn = Cmd::new();
-    turn.arg("SET").arg(connection.namespace().plan_turn(&change.limit.name, change.key)).arg(mark);
-    turn.arg("NX").arg("PX").arg(TURN.as_millis() as u64);
-    if turn.query_async::<Option<String>>(connection).await?.is_none() {
+    let turn = connection.namespace().plan_turn(&change.limit.name, change.key);
+    let mut begin = Cmd::new();
+    begin.arg("SET").arg(&turn).arg(mark).arg("NX").arg("PX").arg(TURN.as_millis() as u64);
+    if begin.query_async::<Option<String>>(connection).await?.is_none() {
         return Ok(false);
     }
     // Another worker may have had its turn since the mark was read.
     let marked: Option<String> = Cmd::get(key).query_async(connection).await?;
-    if marked.unwrap_or_default() != held {
-        return Ok(false);
-    }
-    take_steps(connection, change, steps, now, [key, mark], millis).await
+    let is_as_read = marked.unwrap_or_default() == held;
+    let moved = is_as_read && take_steps(connection, change, steps, now, [key, mark], millis).await?;
+    Cmd::del(&turn).exec_async(connection).await?;
+    Ok(moved)
 }
 
 /// Makes the move, one command after the other.
