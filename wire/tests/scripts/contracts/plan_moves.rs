@@ -192,7 +192,7 @@ async fn both_move(redis: &mut Redis, later: usize) -> i64 {
     let moves = async |later: usize| {
         let mut connection = scene.redis.connection.clone();
         for _ in 0..later {
-            redis::cmd("PING").exec_async(&mut connection).await.unwrap();
+            scripts::now(&mut connection).await.unwrap();
         }
         while !scripts::move_tokens(&mut connection, change).await.unwrap() {
             tokio::time::sleep(Duration::from_millis(1)).await;
