@@ -17,7 +17,7 @@ use crate::{
 
 impl Bucket {
     /// Moves the tokens of the key over the changes of its plan in `spans`, which others may have made. Returns `false`
-    /// if the instant of the last one has not come yet.
+    /// if the instant of the last one has not come yet, or while another worker makes them.
     pub(crate) async fn make_change(
         &self,
         entry: &Arc<BucketEntry>,

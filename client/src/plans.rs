@@ -19,7 +19,7 @@ use crate::{
 
 /// Attempts at most to find the bucket of a key whose plan changes.
 const MOST_ATTEMPTS: usize = 64;
-/// A change that is made too early for Redis is made again after this.
+/// A change that is made too early for Redis, or by another worker, is made again after this.
 const SOON: Duration = Duration::from_millis(1);
 
 // === impl Bucket ===

@@ -4,10 +4,7 @@ use topup::machine::{Correction, Reply};
 use topup_twin::{AtRest, Bucket, Counter, Record};
 use topup_wire::{
     constants::{AT_REST_UNIT, NUMBER_TERMS, TAGS},
-    scripts::{
-        AtRestNumber, is_clean_counter, number_at_rest, read_number_at_rest, read_text_at_rest,
-        rests_as_number,
-    },
+    scripts::{AtRestNumber, number_at_rest, read_left, read_number_at_rest, read_text_at_rest},
 };
 
 use crate::{
@@ -48,10 +45,9 @@ impl Written {
         if late > self.pace.p / 4 { self.tokens_in(late).min(count) } else { 0 }
     }
 
-    /// Whether a counter of these terms shows that takes at rest have met it.
-    pub(crate) fn is_strange(&self, number: i64) -> bool {
-        let capacity = self.capacity.get();
-        rests_as_number(capacity, self.pace) && !is_clean_counter(number, capacity, self.pace)
+    /// The tokens that a bare take has left of a counter of these terms.
+    pub(crate) fn left(&self, number: i64) -> Option<i64> {
+        read_left(number, self.capacity.get(), self.pace)
     }
 
     /// The key of a first take that names the full instant, and how long it lives.

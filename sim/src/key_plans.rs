@@ -8,8 +8,8 @@
 //!   goes with the key. A bucket that is full by the time its tokens are moved counts as full at the change. With `"reset"`,
 //!   each change gives the largest capacity.
 //! - *At its instant*: an exempt key is never denied and a denied key never served, from the instant of the assignment to its end.
-//! - *Kept*: a key that nobody takes from keeps its tokens over changes. After the time of two tokens under any of its plans, it
-//!   has one.
+//! - *Kept*: a key that nobody takes from keeps its tokens over changes. After the time of two tokens under any of its plans, or
+//!   of three if several takes ask at once, it has one.
 //! - *Moved*: with `on_change = "keep"`, a key that takes in bursts only has the tokens that a move at each change leaves. Each
 //!   move may lose less than one of them.
 //! - *In time*: an assignment is in force within 1.5 s.
@@ -153,7 +153,7 @@ impl KeyPlanFault {
             Self::ChainForgotten => Planted::Script("past_of(held[i])", "''"),
             Self::TablesForgotten => Planted::Script("'plans_past', table.concat(past)", "'plans_past', ''"),
             Self::MarkStays => Planted::Script("KEYS[1], ARGV[3], 'PX'", "KEYS[1], '1 user', 'PX'"),
-            Self::DebtLeft => Planted::Script("if goal < 0 then", "if goal < 0 and false then"),
+            Self::DebtLeft => Planted::Script("if goal < math.min(0, own) then", "if false then"),
             Self::NoneMoved => {
                 Planted::Script("local goal = math.min(new_capacity", "local goal = math.min(0")
             }

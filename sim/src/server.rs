@@ -184,10 +184,10 @@ impl Server {
             }
             Command::Decrement { by } => {
                 executed.overflow = self.overflow(key, by, self.time(sent), now);
-                match self.decrement(key, by) {
+                match self.decrement(key, by).map(|left| written.left(left)) {
                     None => {}
-                    Some(left) if written.is_strange(left) => executed.charged = by,
-                    Some(left) => {
+                    Some(None) => executed.charged = by,
+                    Some(Some(left)) => {
                         executed.reply = Reply::Left(left);
                         executed.granted = by.saturating_sub(left.min(0).unsigned_abs());
                     }

@@ -38,6 +38,7 @@
 //! topup:{topup}:assigned:user~source:1:7  hash  the same, of the source of limit "user"
 //! topup:{topup}:sources    hash    who reads the source of which limit, and what came of it: LIMIT FIELD -> value
 //! topup:{topup}:moved:user:KEY  string  the last change of the key's plan that was made, and the bucket that has its tokens
+//! topup:{topup}:moved:!user:KEY  string  a worker moves tokens of the key from one hash slot to another
 //! topup:{topup}:changes    zset    limits that have changed, by the generation of their last change
 //! topup:{topup}:defined    hash    limits that code has defined -> owner
 //! topup:{topup}:ends       zset    the same limits, scored by the ends of their definitions
@@ -122,6 +123,11 @@ impl Namespace {
     /// The last move of a key's tokens to another plan: its instant, and the limit or plan whose bucket has them since.
     pub(crate) fn plan_mark(self, name: &LimitName, key: &str) -> String {
         self.shared(&format!("moved:{name}:{key}"))
+    }
+
+    /// Whether a worker is moving a key's tokens to another plan, in steps. No limit has such a name.
+    pub(crate) fn plan_turn(self, name: &LimitName, key: &str) -> String {
+        self.shared(&format!("moved:!{name}:{key}"))
     }
 
     /// Details of the daemon `id`.

@@ -10,7 +10,7 @@ use topup_wire::{
     connection::is_elsewhere,
     pipeline,
     reply::{Settled, Verdict},
-    scripts::{self, AtRestNumber, is_at_rest, is_too_old},
+    scripts::{self, AtRestNumber, is_too_old},
 };
 
 use super::{BucketEntry, Handle, Published};
@@ -232,9 +232,7 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
         (pipeline::Reply::Nothing | pipeline::Reply::Text(_), _)
         | (pipeline::Reply::Number(_), Command::FirstTake { .. }) => Reply::First(false),
         (pipeline::Reply::Number(left), Command::Decrement { .. }) => {
-            let is_counter = !is_at_rest(left)
-                && (!published.terms.rests_as_number() || scripts::is_clean_counter(left, capacity, pace));
-            if is_counter { Reply::Left(left) } else { Reply::NotCounting }
+            scripts::read_left(left, capacity, pace).map_or(Reply::NotCounting, Reply::Left)
         }
         (pipeline::Reply::Number(number), Command::TakeAtRest { .. }) => {
             match scripts::read_number_at_rest(number, published.terms_id) {

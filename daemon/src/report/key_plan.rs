@@ -1,6 +1,9 @@
 //! The plan of a key: all that assigns one, and the limit whose terms apply.
 
+use std::time::Duration;
+
 use redis::RedisResult;
+use tokio::time::sleep;
 use topup_wire::{
     connection::{Cause, Connection},
     keyspace::{ShardKeys, shard_of},
@@ -9,6 +12,10 @@ use topup_wire::{
     reply::PublishedLimit,
     scripts::{self, PlanMove},
 };
+
+/// Looks at most whether a worker has moved the tokens that it is moving, and the time between two of them.
+const LOOKS: usize = 64;
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Where the tokens of a key are.
 pub(crate) enum KeyPlan {
@@ -112,9 +119,13 @@ async fn move_tokens(
         })
         .collect();
     let change = PlanMove { limit: &published.limit, key, now, spans: &spans };
-    match scripts::move_tokens(connection, change).await {
-        // A user who may only read sees the bucket as it is.
-        Err(error) if Cause::of(&error) == Cause::Rights => Ok(()),
-        result => result.map(drop),
+    for _ in 0..LOOKS {
+        match scripts::move_tokens(connection, change).await {
+            Ok(false) => sleep(LOOK_EVERY).await,
+            // A user who may only read sees the bucket as it is.
+            Err(error) if Cause::of(&error) == Cause::Rights => return Ok(()),
+            result => return result.map(drop),
+        }
     }
+    Ok(())
 }

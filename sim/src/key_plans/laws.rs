@@ -135,7 +135,9 @@ impl World {
                 calls.iter().filter(|call| period.from <= call.received && call.sent <= period.until);
             let Some(moved) = within.map(|call| call.received).min() else { continue };
             let (before, last) = (rule(held), std::mem::replace(&mut held, i));
-            let Some(before) = before.filter(|before| *before != now) else { continue };
+            // The key may be back at the plan that it had.
+            let is_left = |before: &Rule| (last + 1..=i).filter_map(rule).any(|other| other != *before);
+            let Some(before) = before.filter(is_left) else { continue };
             let (own_from, begins) = (periods[last].from, periods[last + 1].from);
             if begins >= first.sent && begins <= until {
                 // It counts as full at the change if it is full by now.
@@ -166,7 +168,7 @@ impl World {
     }
 
     /// A denied take of one token, though two have come since the last take, under one of the plans since. Takes at one instant may
-    /// deny each other one.
+    /// deny each other two: a client that asks for three tokens gives back those that it found.
     fn kept(&self, periods: &[Period], calls: &[Call]) -> Result<(), String> {
         if self.most > 1 || self.max_debt > 0 {
             // Others ask for more tokens than there are, and are before this take. Debt has no tokens.
@@ -185,7 +187,11 @@ impl World {
                 let Place::Bucket(index) = period.place else { continue };
                 let (rule, proportional) =
                     (self.rules[index], self.limit.on_change == OnChange::Proportional);
-                let tokens = if proportional { rule.capacity.max(2) } else { 2 };
+                let asked = denied.sent.saturating_sub(rule.time_of(1) + late);
+                let crowd =
+                    calls.iter().filter(|call| (asked..=denied.received).contains(&call.sent)).count();
+                let least = if crowd > 2 { 3 } else { 2 };
+                let tokens = if proportional { rule.capacity.max(least) } else { least };
                 let time = period.until.min(denied.sent).saturating_sub(period.from.max(quiet));
                 let denies = |period: &Period| {
                     period.place == Place::Deny

@@ -103,6 +103,18 @@ pub const fn read_counter(number: i64, capacity: u64, pace: Pace) -> Option<u64>
     if tokens < 0 || tokens as u64 > capacity { None } else { Some(tokens as u64) }
 }
 
+/// The tokens that a bare `DECRBY` has left, if its reply is of a counter. Below 0, the tokens that were missing. `None`
+/// where takes of buckets at rest have met a counter that was below 0.
+pub fn read_left(number: i64, capacity: u64, pace: Pace) -> Option<i64> {
+    if is_at_rest(number) {
+        None
+    } else if !rests_as_number(capacity, pace) || is_clean_counter(number, capacity, pace) {
+        Some(number)
+    } else {
+        read_counter(number, capacity, pace).map(|left| left as i64)
+    }
+}
+
 /// Appends the commands of a take of `count` tokens at rest, of a limit that [`rests_as_number`]. Returns the number of
 /// replies.
 ///

@@ -94,7 +94,7 @@ if states[1] ~= states[2] then
   -- A hold of the second bucket has charged it since.
   if own < 0 and on_change ~= 'reset' then goal = goal + own end
 end
-if goal < 0 then
+if goal < math.min(0, own) then
   buckets[2]('charge', own - goal, tonumber(ARGV[8]))
 elseif goal < own then
   buckets[2]('take', own - goal)

@@ -54,11 +54,13 @@ struct Held {
 
 /// The mark of a move stays for this long after the last worker that wants to make it.
 const MARK_STAYS: Duration = Duration::from_secs(5);
+/// A worker that moves tokens in steps is alone for this long. One that died delays the others by no more.
+const TURN: Duration = Duration::from_millis(60);
 /// Attempts while other workers move the same tokens.
 const ATTEMPTS: usize = 5;
 
 /// Makes the changes that no worker has made, unless the last one is long past. Returns `false` if its instant has not come
-/// yet.
+/// yet, or if another worker is making them: call again after a ms.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again: tokens may get lost then.
@@ -85,13 +87,14 @@ pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>
             None => None,
         };
         let found = found.as_ref().map(|(limit, keys)| (limit, keys));
-        let steps = steps(change.spans, *to, made.map(|(at, _)| at).zip(found));
+        let known_from = change.now.saturating_sub(change.limit.plans_fill);
+        let steps = steps(change.spans, known_from, *to, made.map(|(at, _)| at).zip(found));
         let mark = format!("{at} {}", to.0.name);
         match move_at_once(connection, &change, &steps, [&key, &held, &mark], millis).await {
             Ok(2) => {}
             Ok(outcome) => return Ok(outcome > 0),
             Err(error) if is_cross_slot(&error) => {
-                return move_in_steps(connection, &change, &steps, [&key, &mark], millis).await;
+                return move_in_steps(connection, &change, &steps, [&key, &held, &mark], millis).await;
             }
             Err(error) => return Err(error),
         }
@@ -116,8 +119,10 @@ async fn find(
 }
 
 /// The way of the tokens: from the bucket that has had them since an instant, as the mark says, or from the oldest one.
+/// `known_from`: the instant from which the plans are known.
 fn steps<'a>(
     spans: &[(u64, Result<PlanBucket<'a>, Lost>)],
+    known_from: u64,
     to: PlanBucket<'a>,
     marked: Option<(u64, PlanBucket<'a>)>,
 ) -> Steps<'a> {
@@ -133,7 +138,11 @@ fn steps<'a>(
             Steps { from, to, behind: limits(behind) }
         }
         (None, Ok(from)) => Steps { from, to, behind: limits(behind) },
-        // The plan after the mark is not known.
+        // The plan after the mark is not known, up to the first one that is.
+        (Some((at, from)), Ok((limit, _))) if at < known_from => {
+            let begins = behind.first().map_or(known_from, |(next, _)| known_from.min(*next));
+            Steps { from, to, behind: [vec![(at, Err(Lost)), (begins, Ok(limit))], limits(behind)].concat() }
+        }
         (Some((at, from)), _) => Steps { from, to, behind: [vec![(at, Err(Lost))], limits(behind)].concat() },
         // Nor is the first one, so its tokens are.
         (None, Err(Lost)) => {
@@ -181,19 +190,42 @@ fn numbers(limit: Result<&Limit, Lost>) -> (u64, u64, u64) {
     })
 }
 
-/// The same on a cluster, where the two buckets and the mark are in several hash slots. Two workers that do this at once
-/// lose tokens.
+/// The same on a cluster, where the two buckets and the mark are in several hash slots. Returns `false` also while another
+/// worker does it.
 async fn move_in_steps(
     connection: &mut impl InNamespace,
     change: &PlanMove<'_>,
     steps: &Steps<'_>,
-    [key, mark]: [&str; 2],
+    [key, held, mark]: [&str; 3],
     millis: u64,
 ) -> RedisResult<bool> {
     let now = super::now(connection).await?;
     if now < change.spans.last().map_or(0, |(from, _)| *from) {
         return Ok(false);
     }
+    let turn = connection.namespace().plan_turn(&change.limit.name, change.key);
+    let mut begin = Cmd::new();
+    begin.arg("SET").arg(&turn).arg(mark).arg("NX").arg("PX").arg(TURN.as_millis() as u64);
+    if begin.query_async::<Option<String>>(connection).await?.is_none() {
+        return Ok(false);
+    }
+    // Another worker may have had its turn since the mark was read.
+    let marked: Option<String> = Cmd::get(key).query_async(connection).await?;
+    let is_as_read = marked.unwrap_or_default() == held;
+    let moved = is_as_read && take_steps(connection, change, steps, now, [key, mark], millis).await?;
+    Cmd::del(&turn).exec_async(connection).await?;
+    Ok(moved)
+}
+
+/// Makes the move, one command after the other.
+async fn take_steps(
+    connection: &mut impl InNamespace,
+    change: &PlanMove<'_>,
+    steps: &Steps<'_>,
+    now: u64,
+    [key, mark]: [&str; 2],
+    millis: u64,
+) -> RedisResult<bool> {
     let (Some(from), Some(to)) =
         (held(connection, change, steps.from).await?, held(connection, change, steps.to).await?)
     else {

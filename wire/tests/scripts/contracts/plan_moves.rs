@@ -29,6 +29,9 @@ const STALL: u64 = 100_000;
 /// Generous, for a machine that is busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A worker that moves tokens in steps is alone for so many µs.
+const TURN: u64 = 60_000;
+
 /// A plan since so many ms before now, or `None` for one that is lost.
 type Span = (u64, Option<&'static str>);
 
@@ -129,6 +132,7 @@ async fn to_the_token(redis: &mut Redis, algorithm: Algorithm) {
         (17, &[(0, user), (9_000, silver), (10, gold)], -7),
         (17, &[(0, user), (9_350, quick), (6_750, gold)], -2),
         (17, &[(0, user), (9_000, gold), (10, user)], -7),
+        (17, &[(0, user), (9_350, quick), (6_750, user)], -2),
         // Too many changes: no time counts, and a part of a token is lost.
         (3, &[(0, user), (9_000, None), (10, gold)], 0),
         (17, &[(0, user), (9_000, None), (10, gold)], -8),
@@ -182,6 +186,26 @@ async fn tokens_and_debt_move_over_all_changes_once() {
     }
 }
 
+/// Two workers move at once. The second one begins after so many commands of its own.
+async fn both_move(redis: &mut Redis, later: usize) -> i64 {
+    let mut scene = Scene::set(redis, Algorithm::TokenBucket, OnChange::Keep).await;
+    scene.charge("user", 7).await;
+    let now = instant(scene.redis.ask::<(u64, u64)>(&["TIME"]).await);
+    let spans = [(0, Ok(scene.plan("user"))), (now - 10_000, Ok(scene.plan("gold")))];
+    let change = PlanMove { limit: &scene.plans[0].0, key: "a", now, spans: &spans };
+    let moves = async |later: usize| {
+        let mut connection = scene.redis.connection.clone();
+        for _ in 0..later {
+            scripts::now(&mut connection).await.unwrap();
+        }
+        while !scripts::move_tokens(&mut connection, change).await.unwrap() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::join!(moves(0), moves(later));
+    scene.tokens("gold").await
+}
+
 #[tokio::test]
 async fn so_they_do_in_steps_where_plans_are_in_several_hash_slots() {
     let mut redis = Redis::start_with(&[("--cluster-enabled", "yes")]).await;
@@ -195,5 +219,17 @@ async fn so_they_do_in_steps_where_plans_are_in_several_hash_slots() {
     timeout(TIMEOUT, ready).await.expect("a node that has all hash slots is ready");
     for algorithm in [Algorithm::TokenBucket, Algorithm::LazyTokenBucket] {
         to_the_token(&mut redis, algorithm).await;
+    }
+    for later in 0..16 {
+        loop {
+            let began = redis.time().await;
+            let left = both_move(&mut redis, later).await;
+            if left == 3 {
+                break;
+            }
+            // A worker that stood still has had its turn.
+            let took = redis.time().await - began;
+            assert!(took > TURN, "{left} tokens, the second worker {later} commands later");
+        }
     }
 }
