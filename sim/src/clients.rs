@@ -291,3 +291,53 @@ fn way(dice: &mut Dice, ways: &Ways, unheard: Option<&'static [u8]>, is_dead: &A
         (trip(), trip())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use topup_wire::{bucket::Operation, limit::Algorithm};
+
+    use super::*;
+
+    /// µs until the bucket is full, after a change of terms that `takers` workers take a token under, 20 ms apart.
+    async fn headroom(rates: [u64; 2], takers: usize) -> Result<u64, String> {
+        let [before, after] = rates.map(|rate| Rule::new(10, rate));
+        let name = name()?;
+        let limit = before.limit(name)?;
+        let mut clients = Clients::start(&mut Dice::new(1), 4, 0, Planted::Nothing, &[limit]).await?;
+        // The later ones learn that the bucket is far below full.
+        for worker in [3, 3, 3, 0, 1, 2] {
+            let client = clients.all[worker].clone();
+            clients.take(&client, (0, "acme"), 1, None);
+            clients.advance(20_000).await;
+        }
+        clients.publish(&after.limit(name)?).await?;
+        clients.advance(400_000).await;
+        for worker in 0..takers {
+            let client = clients.all[worker].clone();
+            clients.take(&client, (0, "acme"), 1, None);
+            clients.advance(20_000).await;
+        }
+        clients.advance(20_000 * (3 - takers) as u64).await;
+        let calls = clients.calls_of(1).concat();
+        if calls.len() != 6 + takers || calls.iter().any(|call| call.is_allowed != Some(true)) {
+            return Err(format!("not all were allowed: {calls:?}"));
+        }
+        let keys = clients.keys(&name);
+        let peek = Operation::Peek(1);
+        let settle =
+            scripts::settle(&mut clients.redis, Algorithm::TokenBucket, &keys, "acme", peek, false, 0);
+        Ok(settle.await.map_err(text)?.headroom)
+    }
+
+    #[test]
+    fn the_first_takes_after_a_change_cost_their_tokens_and_no_more() {
+        for (rates, token_time) in [([1, 2], 500_000), ([2, 1], 1_000_000)] {
+            let headroom = |takers| alone(async move { headroom(rates, takers).await }).unwrap();
+            let untouched = headroom(0);
+            for takers in 1..=3 {
+                let more = headroom(takers) - untouched;
+                assert!(more.abs_diff(takers as u64 * token_time) <= 1, "{rates:?}, {takers}: {more} µs");
+            }
+        }
+    }
+}

@@ -97,7 +97,9 @@ impl World {
         self.workers[worker].is_reading = false;
         let read = published.is_some();
         if let Some(published) = published {
-            self.workers[worker].published = Some(published.into());
+            let (local, worker) = (self.local(worker), &mut self.workers[worker]);
+            let now = worker.control.redis.earliest(local);
+            worker.published = Some(published.after(worker.published.as_deref(), now).into());
         }
         for call in std::mem::take(&mut self.workers[worker].reading) {
             if self.calls[call].is_over {

@@ -14,6 +14,8 @@ pub(crate) struct ReadLimit {
     pub(crate) capacity: Capacity,
     pub(crate) frozen: bool,
     pub(crate) absent_full_at: u64,
+    /// Keys at rest under earlier terms may be left until then, in µs of Redis `TIME`.
+    pub(crate) earlier_until: u64,
     pub(crate) epoch: u64,
 }
 
@@ -36,7 +38,18 @@ impl ReadLimit {
         let grown = record.pace.instant(record.anchored, record.capacity.saturating_sub(record.anchor));
         let absent_full_at = if record.anchor >= record.capacity { 0 } else { grown };
         let capacity = Capacity::new(record.capacity).unwrap_or_else(|_| unreachable!("of a record"));
-        Self { terms, tag: record.terms_id, capacity, frozen, absent_full_at, epoch }
+        Self { terms, tag: record.terms_id, capacity, frozen, absent_full_at, earlier_until: 0, epoch }
+    }
+
+    /// The same, where the worker knew the limit as `before` until the instant `now` of Redis.
+    pub(crate) fn after(mut self, before: Option<&Self>, now: u64) -> Self {
+        if let Some(before) = before {
+            self.earlier_until = match before.tag == self.tag {
+                true => before.earlier_until,
+                false => before.terms.last_key_until(now).max(before.earlier_until),
+            };
+        }
+        self
     }
 
     pub(crate) const fn written(&self) -> Written {

@@ -15,6 +15,11 @@ const MOST_WAITERS: u64 = 3;
 const LATE_PART: u64 = 4;
 
 impl Context<'_> {
+    /// Whether keys of buckets at rest under earlier terms may be left. A take at rest would cost such a bucket tokens.
+    pub(super) fn has_earlier_terms(&self) -> bool {
+        self.redis.earliest(self.now) < self.earlier_until
+    }
+
     /// The instant from which a first take counts, in µs of Redis `TIME`: shortly before its execution. `None` if that
     /// instant is too uncertain.
     pub(super) fn first_at(&self) -> Option<u64> {
@@ -25,11 +30,13 @@ impl Context<'_> {
 
 impl<W: super::Waiter> Busy<W> {
     /// The command that takes `count` tokens of a bucket which may have no key.
-    pub(super) fn first_take(&self, count: u64, cx: &Context<'_>) -> Command {
+    pub(super) fn first_take(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> Command {
         match cx.first_at() {
             Some(first_at) if count == 1 && cx.terms.rests_as_number() => match cx.first_takes {
-                FirstTakes::Sure => Command::FirstTake { count, full_at: first_at + cx.terms.pace.p },
-                _ => Command::TakeAtRest { count, first_at },
+                FirstTakes::Likely if !rest.may_be_of_earlier_terms(cx) => {
+                    Command::TakeAtRest { count, first_at }
+                }
+                _ => Command::FirstTake { count, full_at: first_at + cx.terms.pace.p },
             },
             _ => Command::FirstTake { count, full_at: 0 },
         }
@@ -41,6 +48,7 @@ impl<W: super::Waiter> Busy<W> {
         headroom > 0
             && count <= MOST_WAITERS
             && cx.terms.rests_as_number()
+            && !rest.may_be_of_earlier_terms(cx)
             && self.is_certain()
             && self.gathered == 0
             && cx.is_trusted()

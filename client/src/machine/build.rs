@@ -76,7 +76,7 @@ impl<W: Waiter> Busy<W> {
         let command = if self.is_certain() && self.estimate.may_decrement(count, cx) {
             Command::Decrement { by: count }
         } else if self.may_take_first(count, rest, cx) {
-            self.first_take(count, cx)
+            self.first_take(count, rest, cx)
         } else if ahead == 0 && self.rests_on(count, rest, cx) && self.may_take_at_rest(count, rest, cx) {
             Command::TakeAtRest { count, first_at: 0 }
         } else if cx.terms.lease.is_some() || waiters > 1 {

@@ -115,7 +115,7 @@ impl<W: Waiter> Busy<W> {
                 }
                 Some(cx.terms.rests_until(cx.terms.time_of(granted), sent))
             }
-            Reply::First(false) if cx.terms.rests_as_number() => {
+            Reply::First(false) if cx.terms.rests_as_number() && !cx.has_earlier_terms() => {
                 // Another worker has taken. The next take learns for how long the bucket is at rest.
                 Some(cx.now.saturating_add(cx.terms.pace.p))
             }

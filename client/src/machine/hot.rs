@@ -1,12 +1,11 @@
 //! The lock-free part of a hot bucket: prefetched tokens, and a denial.
 
-use std::sync::{
-    OnceLock,
-    atomic::{
-        AtomicU64,
-        Ordering::{AcqRel, Acquire, Relaxed, Release},
-    },
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+
+use once_cell::race::OnceBox;
 
 use super::{
     Micros,
@@ -17,7 +16,7 @@ use crate::decision::Decision;
 
 /// The lock-free part of a bucket, made at its first use: most buckets are neither hot nor denied.
 #[derive(Debug, Default)]
-pub struct HotCell(OnceLock<Box<Hot>>);
+pub struct HotCell(OnceBox<Hot>);
 
 /// Aligned, so that a take waits for one cache line.
 #[derive(Debug, Default)]

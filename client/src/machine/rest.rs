@@ -17,6 +17,8 @@ const LONGEST_USE: Micros = 1_000_000;
 pub(super) struct Rest {
     /// The bucket has a key until then, as far as this worker knows. A first take before that would fail.
     pub(super) until: Micros,
+    /// The epoch in which the worker learned it; 0 if the terms of that key are not known.
+    epoch: u64,
     /// The lower 32 bits of the instant of the last take; 0 before the first.
     asked_at: u32,
     /// Mean µs from one take to the next; 0 if unknown.
@@ -34,6 +36,17 @@ impl Rest {
             let apart = now.wrapping_sub(before).clamp(1, LONGEST_USE as u32);
             self.apart = if self.apart == 0 { apart } else { self.apart.midpoint(apart) };
         }
+    }
+
+    /// Learns that the bucket has a key until `until`.
+    pub(super) fn learn(&mut self, until: Micros, cx: &Context<'_>) {
+        self.until = until;
+        self.epoch = if cx.is_trusted() { cx.epoch } else { 0 };
+    }
+
+    /// Whether the bucket's key may be of earlier terms.
+    pub(super) fn may_be_of_earlier_terms(&self, cx: &Context<'_>) -> bool {
+        self.epoch != cx.epoch && cx.has_earlier_terms()
     }
 
     /// Whether the next take is likely to come while the bucket is below full. The tokens of this one come back in `time`.

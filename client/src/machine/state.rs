@@ -86,7 +86,7 @@ impl<W: Waiter> BucketState<W> {
             Event::Ready(number) => out.command = busy.write(number, &self.rest, cx, out),
             Event::Completed { number, command, sent, reply } => {
                 if let Some(until) = busy.complete(number, command, sent, reply, cx, out) {
-                    self.rest.until = until;
+                    self.rest.learn(until, cx);
                 }
             }
             Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),

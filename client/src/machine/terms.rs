@@ -73,6 +73,8 @@ pub struct Context<'a> {
     pub terms: &'a Terms,
     /// The publication in force. An estimate of another one is out of date.
     pub epoch: u64,
+    /// Keys of buckets at rest under earlier terms may be left until then, in µs of Redis `TIME`.
+    pub earlier_until: u64,
     /// End of the trust in the estimate: no bare command after it. 0 while a change of terms is announced.
     pub trusted_until: Micros,
     /// Longest time from a take to its answer, in µs.
@@ -96,6 +98,12 @@ pub struct Context<'a> {
 // === impl Terms ===
 
 impl Terms {
+    /// The instant by which every key of a bucket at rest under these terms is gone, if none is written after `now`. Both
+    /// are in µs of Redis `TIME`.
+    pub fn last_key_until(&self, now: u64) -> u64 {
+        now.saturating_add(self.time_of(self.capacity)).saturating_add(KEY_OUTLIVES)
+    }
+
     /// End of the trust in an estimate, by the worker's clock. It ends a freeze before a change ahead: then only
     /// scripts take, until the record is read again.
     pub fn trusted_until(&self, trusted_until: Micros, redis: RedisTime) -> Micros {

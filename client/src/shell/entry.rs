@@ -359,6 +359,7 @@ impl BucketEntry {
             now: shared.clock.now(),
             terms: &published.terms,
             epoch,
+            earlier_until: published.earlier_until,
             trusted_until,
             deadline: shared.deadline_micros,
             round_trip: shared.round_trip.get(),

@@ -26,6 +26,8 @@ pub(crate) struct Published {
     pub(crate) terms: Terms,
     /// The epoch in which it was read.
     pub(crate) epoch: u64,
+    /// Keys of buckets at rest under earlier terms may be left until then, in µs of Redis `TIME`.
+    pub(crate) earlier_until: u64,
     shards: Box<[ShardKeys]>,
 }
 
@@ -70,7 +72,18 @@ impl Published {
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();
-        Self { terms, epoch, shards, read }
+        Self { terms, epoch, earlier_until: 0, shards, read }
+    }
+
+    /// The same, where the worker knew the limit as `before` until the instant `now` of Redis `TIME`, in µs.
+    pub(crate) fn after(mut self, before: Option<&Self>, now: u64) -> Self {
+        if let Some(before) = before {
+            self.earlier_until = match before.terms_id == self.terms_id {
+                true => before.earlier_until,
+                false => before.terms.last_key_until(now).max(before.earlier_until),
+            };
+        }
+        self
     }
 
     /// The location of the bucket of `entry`.

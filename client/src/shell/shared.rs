@@ -139,7 +139,10 @@ impl Shared {
                 if read.limit.on_outage == Some(OnOutage::Local) {
                     self.control.use_local();
                 }
-                let published = Arc::new(Published::new(read, connection.namespace(), own_epoch));
+                let now = self.control.stored_time().earliest(self.clock.now());
+                let published = Published::new(read, connection.namespace(), own_epoch)
+                    .after(limit.last().as_deref(), now);
+                let published = Arc::new(published);
                 if let Some(end) = published.expires {
                     self.limits.note_end(end);
                 }
