@@ -97,9 +97,11 @@ impl World {
         self.workers[worker].is_reading = false;
         let read = published.is_some();
         if let Some(published) = published {
+            // Every second worker knows no earlier terms, as one that has just started.
+            let is_new = worker % 2 == 1;
             let (local, worker) = (self.local(worker), &mut self.workers[worker]);
-            let now = worker.control.redis.earliest(local);
-            worker.published = Some(published.after(worker.published.as_deref(), now).into());
+            let (now, before) = (worker.control.redis.earliest(local), worker.published.as_deref());
+            worker.published = Some(published.after(before.filter(|_| !is_new), now).into());
         }
         for call in std::mem::take(&mut self.workers[worker].reading) {
             if self.calls[call].is_over {
