@@ -70,11 +70,11 @@ impl World {
         let (give, later) = adjust.shift();
         if corrected.shifted {
             books.returned += give;
-            books.charged += later.div_ceil(written.pace.p);
+            books.charged += later.div_ceil(written.terms.pace.p);
         }
-        if corrected.shifted && give > 0 && self.now > taken.at + written.pace.p {
+        if corrected.shifted && give > 0 && self.now > taken.at + written.terms.pace.p {
             // The correction is so late that the tokens may be some that would not have fitted meanwhile.
-            let until = self.now + written.capacity.get() * written.pace.p;
+            let until = self.now + written.capacity.get() * written.terms.pace.p;
             books.notes.push((self.now, order, Note::Pardoned(give, until)));
         }
         if corrected.shifted && later > 0 {

@@ -30,29 +30,29 @@ pub(crate) struct Corrected {
 impl Written {
     /// Integers for each token.
     const fn unit(&self) -> i64 {
-        (self.pace.p * AT_REST_UNIT) as i64
+        (self.terms.pace.p * AT_REST_UNIT) as i64
     }
 
     /// Tokens that come in `micros`, rounded up.
     const fn tokens_in(&self, micros: u64) -> u64 {
-        micros.div_ceil(self.pace.p)
+        micros.div_ceil(self.terms.pace.p)
     }
 
     /// Tokens that a first take of `count` leaves too many, since it names an instant that has passed. A quarter of a
     /// token is left to the bound.
     pub(crate) fn tokens_late(&self, count: u64, first_at: u64, now: u64) -> u64 {
         let late = now.saturating_sub(first_at);
-        if late > self.pace.p / 4 { self.tokens_in(late).min(count) } else { 0 }
+        if late > self.terms.pace.p / 4 { self.tokens_in(late).min(count) } else { 0 }
     }
 
     /// The tokens that a bare take has left of a counter of these terms.
     pub(crate) fn left(&self, number: i64) -> Option<i64> {
-        read_left(number, self.capacity.get(), self.pace)
+        read_left(number, self.capacity.get(), self.terms.pace)
     }
 
     /// The key of a first take that names the full instant, and how long it lives.
     fn key(&self, full_at: u64, lives_until: u64, now: u64) -> Key {
-        let tag = (self.tag % TAGS) as u16;
+        let tag = (self.terms.id % TAGS) as u16;
         let expires = lives_until.div_ceil(1_000);
         let bucket = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
         Key { bucket, expires, stray: None, number: true, born: now }
@@ -103,18 +103,18 @@ impl Server {
     ) {
         let created = first_at > 0 && self.keys[at].is_absent();
         if created {
-            self.keys[at] = written.key(first_at, first_at + count * written.pace.p, now);
+            self.keys[at] = written.key(first_at, first_at + count * written.terms.pace.p, now);
             executed.overflow = written.tokens_late(count, first_at, now);
             self.expire(at, now);
         }
-        let is_previous = self.record.is_some_and(|record| record.terms_id != written.tag);
+        let is_previous = self.record.is_some_and(|record| record.terms_id != written.terms.id);
         let key = &mut self.keys[at];
         let units = written.unit() * count as i64;
         executed.born = key.born;
         executed.reply = match &mut key.bucket {
             Bucket::AtRest(AtRest::Until { tag, .. }) if key.number => {
-                let same = u64::from(*tag) % NUMBER_TERMS == written.tag % NUMBER_TERMS;
-                let full_at = topup_twin::take_at_rest(written.pace, &mut key.bucket, count);
+                let same = u64::from(*tag) % NUMBER_TERMS == written.terms.id % NUMBER_TERMS;
+                let full_at = topup_twin::take_at_rest(written.terms.pace, &mut key.bucket, count);
                 executed.granted = count;
                 match full_at {
                     Some(full_at) if same || self.fault == Some(Fault::OtherTermsUnseen) => {
@@ -169,8 +169,8 @@ impl Server {
         {
             let missing = written.tokens_in(full_at.saturating_sub(now));
             debt = missing.saturating_sub(written.capacity.get());
-            let tag = if self.fault == Some(Fault::OtherTermsUnseen) { written.tag } else { tag.into() };
-            reply = match read_number_at_rest(number_at_rest(tag, full_at), written.tag) {
+            let tag = if self.fault == Some(Fault::OtherTermsUnseen) { written.terms.id } else { tag.into() };
+            reply = match read_number_at_rest(number_at_rest(tag, full_at), written.terms.id) {
                 AtRestNumber::Full(full_at) if !key.number => AtRestNumber::Held(full_at),
                 reply => reply,
             };
@@ -178,7 +178,12 @@ impl Server {
         if let Bucket::AtRest(AtRest::Debt { tag, at: since, debt: owed, .. }) = key.bucket {
             // As `read_text_at_rest`, of the value as rest.lua writes it.
             let text = format!("d{tag:04}{since:016}{:016}{owed}", 0);
-            reply = read_text_at_rest(text.as_bytes(), written.tag, written.capacity.get(), written.pace);
+            reply = read_text_at_rest(
+                text.as_bytes(),
+                written.terms.id,
+                written.capacity.get(),
+                written.terms.pace,
+            );
             debt = owed;
         }
         Corrected { reply, is_another, shifted, debt }
@@ -193,7 +198,7 @@ impl Server {
             Some(Fault::LateFirstTake) => later = 0,
             _ => {}
         }
-        let micros = later as i64 - (give * written.pace.p) as i64;
+        let micros = later as i64 - (give * written.terms.pace.p) as i64;
         let key = &mut self.keys[at];
         let units = micros * AT_REST_UNIT as i64;
         match &mut key.bucket {

@@ -10,12 +10,9 @@ use crate::{plan::Plan, server::Written};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadLimit {
     pub(crate) terms: Terms,
-    pub(crate) tag: u64,
     pub(crate) capacity: Capacity,
     pub(crate) frozen: bool,
     pub(crate) absent_full_at: u64,
-    /// Keys at rest under earlier terms may be left until then, in µs of Redis `TIME`.
-    pub(crate) earlier_until: u64,
     pub(crate) epoch: u64,
 }
 
@@ -25,6 +22,7 @@ impl ReadLimit {
     pub(crate) fn new(record: &Record, frozen: bool, plan: &Plan, epoch: u64) -> Self {
         let lease = plan.lease.map(|(max, ttl)| LeaseTerms { max, ttl });
         let terms = Terms {
+            id: record.terms_id,
             pace: record.pace,
             capacity: record.capacity,
             kind: Kind::TwoForms,
@@ -34,25 +32,21 @@ impl ReadLimit {
                 .schedule
                 .first_at()
                 .map(|at| ChangeAhead { at, full_by: record.schedule.full_by() }),
+            earlier_until: 0,
         };
         let grown = record.pace.instant(record.anchored, record.capacity.saturating_sub(record.anchor));
         let absent_full_at = if record.anchor >= record.capacity { 0 } else { grown };
         let capacity = Capacity::new(record.capacity).unwrap_or_else(|_| unreachable!("of a record"));
-        Self { terms, tag: record.terms_id, capacity, frozen, absent_full_at, earlier_until: 0, epoch }
+        Self { terms, capacity, frozen, absent_full_at, epoch }
     }
 
-    /// The same, where the worker knew the limit as `before` until the instant `now` of Redis.
+    /// The same, of a worker that knew the limit as `before` until the instant `now` of Redis.
     pub(crate) fn after(mut self, before: Option<&Self>, now: u64) -> Self {
-        if let Some(before) = before {
-            self.earlier_until = match before.tag == self.tag {
-                true => before.earlier_until,
-                false => before.terms.last_key_until(now).max(before.earlier_until),
-            };
-        }
+        self.terms = self.terms.after(before.map(|before| &before.terms), now);
         self
     }
 
     pub(crate) const fn written(&self) -> Written {
-        Written { tag: self.tag, pace: self.terms.pace, capacity: self.capacity, terms: self.terms }
+        Written { capacity: self.capacity, terms: self.terms }
     }
 }

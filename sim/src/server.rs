@@ -3,7 +3,7 @@
 use topup::machine::{Command, Reply, Terms};
 use topup_twin::{AtRest, Bucket, Counter, Credit, Record};
 use topup_wire::{
-    bucket::{Operation, Pace},
+    bucket::Operation,
     constants::{LONGEST_SHORT_HEADROOM, TAGS},
     limit::Capacity,
     reply::{Settled, Verdict},
@@ -31,8 +31,6 @@ pub(crate) struct Key {
 /// The terms under which a worker writes its commands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
-    pub(crate) tag: u64,
-    pub(crate) pace: Pace,
     pub(crate) capacity: Capacity,
     pub(crate) terms: Terms,
 }
@@ -170,14 +168,14 @@ impl Server {
                     _ => self.first_as_number(key, full_at, written, now),
                 };
                 if taken && full_at > 0 {
-                    let first_at = full_at.saturating_sub(count * written.pace.p);
+                    let first_at = full_at.saturating_sub(count * written.terms.pace.p);
                     executed.overflow = written.tokens_late(count, first_at, now);
                     executed.born = now;
                 }
                 executed.reply = Reply::First(taken);
                 executed.granted = if taken { count } else { 0 };
                 // The command came later after a change than any worker allows. It counts as carried out before the change.
-                let is_previous = self.record.is_some_and(|record| record.terms_id != written.tag);
+                let is_previous = self.record.is_some_and(|record| record.terms_id != written.terms.id);
                 if taken && is_previous {
                     self.gifts.push((key, count, true));
                 }
@@ -254,7 +252,7 @@ impl Server {
             return Settled { headroom, ..settled };
         }
         let number = headroom * 2 + u64::from(settled.counting);
-        Settled::from_number(number, written.capacity, written.pace, asked)
+        Settled::from_number(number, written.capacity, written.terms.pace, asked)
     }
 
     /// µs that a planted fault adds to the time for which a bucket stays below full.
@@ -273,8 +271,8 @@ impl Server {
         if !key.is_absent() && !overwrites {
             return false;
         }
-        let expires = now / 1_000 + written.pace.first_take_ms(count);
-        let tag = (written.tag % TAGS) as u16;
+        let expires = now / 1_000 + written.terms.pace.first_take_ms(count);
+        let tag = (written.terms.id % TAGS) as u16;
         let bucket = Bucket::AtRest(AtRest::FirstTake { tag, count, expires });
         *key = Key { bucket, expires, born: now, ..Key::default() };
         true

@@ -217,7 +217,6 @@ impl Worker {
             now,
             terms: &published.terms,
             epoch: self.control.epoch,
-            earlier_until: published.earlier_until,
             trusted_until,
             deadline: DEADLINE,
             round_trip: self.round_trip,

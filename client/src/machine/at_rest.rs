@@ -17,7 +17,7 @@ const LATE_PART: u64 = 4;
 impl Context<'_> {
     /// Whether keys of buckets at rest under earlier terms may be left. A take at rest would cost such a bucket tokens.
     pub(super) fn has_earlier_terms(&self) -> bool {
-        self.redis.earliest(self.now) < self.earlier_until
+        self.redis.earliest(self.now) < self.terms.earlier_until
     }
 
     /// The instant from which a first take counts, in µs of Redis `TIME`: shortly before its execution. `None` if that

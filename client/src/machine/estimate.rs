@@ -316,12 +316,14 @@ mod tests {
     fn no_first_take_is_tried_while_the_key_certainly_exists() {
         let kind = Kind::TwoForms;
         let terms = |n, p| Terms {
+            id: 1,
             pace: Pace { n, p },
             capacity: 10,
             kind,
             foreseen: true,
             lease: None,
             change: None,
+            earlier_until: 0,
         };
         assert_eq!(terms(1_000, 1).rests_until(1, 500), 1_501, "full before the reply comes");
         assert_eq!(terms(1, 1_000).rests_until(8_000, 0), 9_000);

@@ -29,9 +29,11 @@ pub enum Kind {
     Scripted,
 }
 
-/// The terms of a limit as published.
+/// The terms of a limit as a worker has read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
+    /// The number of these terms among those that the limit has had.
+    pub id: u64,
     /// The rate: `n` tokens every `p` µs.
     pub pace: Pace,
     /// Most tokens a bucket holds.
@@ -44,6 +46,8 @@ pub struct Terms {
     pub lease: Option<LeaseTerms>,
     /// The change of terms by the limit's schedule, if one is ahead.
     pub change: Option<ChangeAhead>,
+    /// Keys of buckets at rest under earlier terms may be left until then, in µs of Redis `TIME`.
+    pub earlier_until: u64,
 }
 
 /// A change of terms ahead. Instants are in µs of Redis `TIME`.
@@ -73,8 +77,6 @@ pub struct Context<'a> {
     pub terms: &'a Terms,
     /// The publication in force. An estimate of another one is out of date.
     pub epoch: u64,
-    /// Keys of buckets at rest under earlier terms may be left until then, in µs of Redis `TIME`.
-    pub earlier_until: u64,
     /// End of the trust in the estimate: no bare command after it. 0 while a change of terms is announced.
     pub trusted_until: Micros,
     /// Longest time from a take to its answer, in µs.
@@ -98,9 +100,19 @@ pub struct Context<'a> {
 // === impl Terms ===
 
 impl Terms {
-    /// The instant by which every key of a bucket at rest under these terms is gone, if none is written after `now`. Both
-    /// are in µs of Redis `TIME`.
-    pub fn last_key_until(&self, now: u64) -> u64 {
+    /// These terms, of a worker that acted under those of `before` until the instant `now` of Redis `TIME`, in µs.
+    #[must_use]
+    pub fn after(self, before: Option<&Self>, now: u64) -> Self {
+        let earlier_until = match before {
+            Some(before) if before.id == self.id => before.earlier_until,
+            Some(before) => before.last_key_until(now).max(before.earlier_until),
+            None => self.earlier_until,
+        };
+        Self { earlier_until, ..self }
+    }
+
+    /// The instant by which every key of a bucket at rest under these terms is gone, if none is written after `now`.
+    fn last_key_until(&self, now: u64) -> u64 {
         now.saturating_add(self.time_of(self.capacity)).saturating_add(KEY_OUTLIVES)
     }
 

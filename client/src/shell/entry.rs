@@ -7,11 +7,11 @@ use smol_str::SmolStr;
 use topup_wire::{
     counts::Count,
     keyspace::{KeyHash, ShardKeys},
-    limit::{Assigned, LimitName, Mode},
+    limit::{LimitName, Mode},
     namespace::InNamespace,
 };
 
-use super::{Handle, LimitHandle, Pending, PipelineRequest, Published, TaskWaiter};
+use super::{Handle, LimitHandle, Pending, PipelineRequest, Placed, Published, TaskWaiter};
 use crate::{
     decision::Decision,
     error::{Answered, Error},
@@ -37,36 +37,6 @@ pub(crate) struct BucketEntry {
     limit: Arc<LimitHandle>,
     /// The place of the key's takes, if its limit has plans.
     pub(crate) placed: ArcSwapOption<Placed>,
-}
-
-/// The bucket that the takes of a key are for.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum Place {
-    /// This one.
-    #[default]
-    Here,
-    /// The bucket of the key's plan.
-    Plan(Arc<BucketEntry>),
-    /// None: all takes are allowed.
-    Exempt,
-    /// None: all takes are denied, until this instant of Redis `TIME` in µs if it is known.
-    Denied(Option<u64>),
-}
-
-/// The place of a key's takes, and what it rests on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Placed {
-    /// [`Handle::plan_stamp`] when it was found.
-    pub(crate) stamp: u64,
-    /// The instant at which the key may get another place.
-    pub(crate) valid_until: Micros,
-    pub(crate) place: Place,
-    /// The assignments by hand and by the source; `None` if there are none.
-    pub(crate) assigned: Option<Arc<[Option<Assigned>; 2]>>,
-    /// The version of all assignments as of which they were known; 0 if they were never asked for.
-    pub(crate) as_of: u64,
-    /// The instant of the last change of the key's plan that has been made.
-    pub(crate) moved: u64,
 }
 
 #[derive(Debug, Default)]
@@ -359,7 +329,6 @@ impl BucketEntry {
             now: shared.clock.now(),
             terms: &published.terms,
             epoch,
-            earlier_until: published.earlier_until,
             trusted_until,
             deadline: shared.deadline_micros,
             round_trip: shared.round_trip.get(),
@@ -375,19 +344,6 @@ impl BucketEntry {
     fn lock(&self) -> MutexGuard<'_, State> {
         // After a panic elsewhere, the state is at worst out of date.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl Place ===
-
-impl PartialEq for Place {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Here, Self::Here) | (Self::Exempt, Self::Exempt) => true,
-            (Self::Plan(one), Self::Plan(other)) => Arc::ptr_eq(one, other),
-            (Self::Denied(one), Self::Denied(other)) => one == other,
-            _ => false,
-        }
     }
 }
 

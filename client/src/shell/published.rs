@@ -26,8 +26,6 @@ pub(crate) struct Published {
     pub(crate) terms: Terms,
     /// The epoch in which it was read.
     pub(crate) epoch: u64,
-    /// Keys of buckets at rest under earlier terms may be left until then, in µs of Redis `TIME`.
-    pub(crate) earlier_until: u64,
     shards: Box<[ShardKeys]>,
 }
 
@@ -59,6 +57,7 @@ impl Published {
             _ => Kind::Scripted,
         };
         let terms = Terms {
+            id: read.terms_id,
             pace,
             // No take is of permits: each is more than a bucket holds.
             capacity: if limit.algorithm.has_permits() { 0 } else { limit.terms.capacity.get() },
@@ -69,20 +68,16 @@ impl Published {
                 && (limit.catch_up || pace.n == 0),
             lease: limit.lease.map(|lease| LeaseTerms { max: lease.max(), ttl: micros(lease.ttl()) }),
             change: limit.schedule.first_at().map(|at| ChangeAhead { at, full_by: limit.schedule.full_by() }),
+            earlier_until: 0,
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();
-        Self { terms, epoch, earlier_until: 0, shards, read }
+        Self { terms, epoch, shards, read }
     }
 
-    /// The same, where the worker knew the limit as `before` until the instant `now` of Redis `TIME`, in µs.
+    /// The same, of a worker that knew the limit as `before` until the instant `now` of Redis `TIME`, in µs.
     pub(crate) fn after(mut self, before: Option<&Self>, now: u64) -> Self {
-        if let Some(before) = before {
-            self.earlier_until = match before.terms_id == self.terms_id {
-                true => before.earlier_until,
-                false => before.terms.last_key_until(now).max(before.earlier_until),
-            };
-        }
+        self.terms = self.terms.after(before.map(|before| &before.terms), now);
         self
     }
 
