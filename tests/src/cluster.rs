@@ -197,7 +197,7 @@ impl Cluster {
             let words = empty.iter().map(|(hash_slot, _)| ["CLUSTER", "SETSLOT", hash_slot, "NODE", id]);
             self.nodes[node].redis.ask_all::<String, 5>(words).await;
         }
-        // Those in use come last. A client that is redirected then reads a map in which all others have moved.
+        // Hash slots with keys come last. A client that is redirected then reads a map in which all others have moved.
         for hash_slot in full.iter().map(|(hash_slot, _)| hash_slot.parse().expect("a hash slot")) {
             self.begin_to_move(hash_slot, from, to).await;
             self.end_the_move(hash_slot, from, to).await;
