@@ -129,8 +129,7 @@ async fn long_past(redis: &mut Redis, algorithm: Algorithm) {
     assert_eq!((scene.tokens("user").await, scene.tokens("gold").await), (3, 15), "{algorithm}");
 
     // Others took from silver without a mark, since the change to it was long past by then.
-    let mark = Namespace::default().plan_mark(&scene.plans[0].0.name, "a");
-    scene.redis.ask::<()>(&["SET", &mark, &format!("{long_ago} user")]).await;
+    scene.redis.ask::<()>(&["SET", "topup:{topup}:moved:user:a", &format!("{long_ago} user")]).await;
     scene.charge("silver", 3).await;
     scene.moves(&[(0, Some("silver")), (10, Some("gold"))]).await;
     assert_eq!(scene.tokens("gold").await, 1, "{algorithm}");
