@@ -131,8 +131,8 @@ async fn find(
     Ok(Some((read.limit, ShardKeys::new(connection.namespace(), &name, shard))))
 }
 
-/// The way of the tokens: from the bucket that has had them since an instant, as the mark says, or from the last one whose
-/// change is long past. No worker moves tokens into that any more: it may have been taken from without a mark.
+/// The way of the tokens. The mark tells which bucket has had them since an instant. No worker makes a change that is long past,
+/// and the bucket behind it may have been taken from without a mark. So they are in that bucket then.
 /// `past`: the instant up to which changes are long past.
 fn steps<'a>(
     spans: &[(u64, Result<PlanBucket<'a>, Lost>)],
