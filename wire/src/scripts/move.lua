@@ -19,8 +19,10 @@
 -- 10. and on, of each plan behind that of the first bucket: the instant of its beginning, capacity, n and p. Capacity 0
 --    for plans that are not known any more. The last one is that of the second bucket
 --
--- Reply {outcome, now}. 0 too early, and nothing was done. 1 moved. 2 nothing was done: the mark is another one. 3 nothing
--- was done: others may take from the bucket of the first change, which no mark tells
+-- Reply {outcome, now}. 1 moved. Otherwise nothing was done:
+-- - 0 too early
+-- - 2 the mark is another one
+-- - 3 others may take from the bucket of the first change, which no mark tells
 --
 -- Laws  6. The first bucket is empty after it. At each change, `on_change` turns the tokens of then into tokens of the
 --       next plan. Time between changes counts by the rate of the plan in force. Plans that are not known leave no
