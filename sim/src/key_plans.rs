@@ -5,8 +5,9 @@
 //! - *Never over*: in each window, a key has less than one token beyond the capacity of its plan at the beginning and the
 //!   tokens of its rates since, however often its plan changes while nobody takes. With `on_change = "proportional"`, the same
 //!   holds for shares of the capacities. Charges count up to the last take that is allowed: debt
-//!   goes with the key. A bucket that is full by the time its tokens are moved counts as full at the change. With `"reset"`,
-//!   each change gives the largest capacity.
+//!   goes with the key. A bucket that is full by the time its tokens are moved counts as full at the change. After the time in which
+//!   the slowest plan fills, Redis forgets the bucket of an exempt or denied key. The next one is full then. With `"reset"`, each
+//!   change gives the largest capacity.
 //! - *At its instant*: an exempt key is never denied and a denied key never served, from the instant of the assignment to its end.
 //! - *Kept*: a key that nobody takes from keeps its tokens over changes. After the time of two tokens under any of its plans, or
 //!   of three if several takes ask at once, it has one.

@@ -55,7 +55,7 @@ impl World {
                 used += call.count as f64 * self.parts(periods, call).min_by(f64::total_cmp).unwrap_or(1.0);
                 let before = charged.iter().filter(|one| first.sent <= one.sent && one.received <= call.sent);
                 let owed: u64 = before.map(|charge| charge.count).sum();
-                let (most, part) = self.most(periods, first, call.received, calls);
+                let (most, part) = self.most(periods, first, call.received, (calls, charges));
                 let slack = part * (1.0 + self.late() as f64 / SECOND as f64);
                 if used + owed as f64 >= most + slack - 1e-6 {
                     let (from, until) = (first.sent, call.received);
@@ -106,7 +106,13 @@ impl World {
 
     /// The parts that a key may take from the call `first` on, if its tokens move at each change. Then the largest part of
     /// a token.
-    fn most(&self, periods: &[Period], first: &Call, until: u64, calls: &[Call]) -> (f64, f64) {
+    fn most(
+        &self,
+        periods: &[Period],
+        first: &Call,
+        until: u64,
+        (calls, charges): (&[Call], &[Call]),
+    ) -> (f64, f64) {
         // While a key is exempt or denied, its bucket stays as it is. If it never had one, the next one is full.
         let place = |period: &Period| match period.place {
             Place::Bucket(index) => Some(index),
@@ -118,10 +124,21 @@ impl World {
         };
         let seconds = |time: u64| time as f64 / SECOND as f64;
         let (mut capacity, mut comes, mut largest) = (0.0_f64, 0.0, 0.0_f64);
+        // The end of the last time with a bucket.
+        let mut left = None;
         // The period whose bucket has the tokens.
         let mut held = 0;
         for (i, period) in periods.iter().enumerate() {
             let Some(now) = rule(i) else { continue };
+            if place(period).is_some() {
+                let rested = left
+                    .replace(period.until)
+                    .is_some_and(|left| period.from >= left + self.limit.plans_fill);
+                if rested && (first.sent..=until).contains(&period.from) {
+                    // Redis has forgotten which bucket it had, so the next one is full.
+                    comes += now.capacity as f64 * self.part(now);
+                }
+            }
             if period.from <= first.received && first.sent < period.until {
                 capacity = capacity.max(now.capacity as f64 * self.part(now));
             }
@@ -130,9 +147,11 @@ impl World {
             }
             let time = until.min(period.until).saturating_sub(first.sent.max(period.from));
             comes += now.rate as f64 * seconds(time) * self.part(now);
-            // The first call that may move the tokens. Until then, they are in the bucket of before.
-            let within =
-                calls.iter().filter(|call| period.from <= call.received && call.sent <= period.until);
+            // The first call that may move the tokens: a take or a charge. Until then, they are in the bucket of before.
+            let within = calls
+                .iter()
+                .chain(charges)
+                .filter(|call| period.from <= call.received && call.sent <= period.until);
             let Some(moved) = within.map(|call| call.received).min() else { continue };
             let (before, last) = (rule(held), std::mem::replace(&mut held, i));
             // The key may be back at the plan that it had.

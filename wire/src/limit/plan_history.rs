@@ -66,16 +66,22 @@ impl Past<Plans> {
 // === impl PlanSources ===
 
 impl PlanSources<'_> {
-    /// The terms that the key has had from `since` to `now`, the oldest first. A time in which it was exempt or denied is part
-    /// of the span before: its bucket stays as it is.
+    /// The terms that the key has had from `since` to `now`, the oldest first. While it is exempt or denied, its bucket stays as
+    /// it is: that time is part of the span before, even of one that ended before `since`.
     pub fn history(&self, since: u64, now: u64) -> Vec<PlanSpan> {
-        let mut instants: Vec<u64> = self.instants().filter(|at| (since + 1..=now).contains(at)).collect();
+        let mut instants: Vec<u64> = self.instants().filter(|at| *at <= now).collect();
         instants.sort_unstable();
-        let mut spans: Vec<PlanSpan> = Vec::new();
-        for (from, at) in [(0, since)].into_iter().chain(instants.into_iter().map(|at| (at, at))) {
+        let (before, within) = instants.split_at(instants.partition_point(|at| *at <= since));
+        let bucket_at = |at: u64| {
             let target = self.known_at(at).map(|(target, _)| target);
-            let has_bucket = !matches!(target, Ok(Some(Target::Exempt | Target::Deny)));
-            if has_bucket && spans.last().is_none_or(|last| last.target != target) {
+            (!matches!(target, Ok(Some(Target::Exempt | Target::Deny)))).then_some(target)
+        };
+        let mut earlier = [since].into_iter().chain(before.iter().rev().copied()).chain([0]);
+        let first = earlier.find_map(bucket_at).map(|target| (0, target));
+        let later = within.iter().filter_map(|at| Some((*at, bucket_at(*at)?)));
+        let mut spans: Vec<PlanSpan> = Vec::new();
+        for (from, target) in first.into_iter().chain(later) {
+            if spans.last().is_none_or(|last| last.target != target) {
                 let from = if spans.is_empty() { 0 } else { from };
                 spans.push(PlanSpan { from, target });
             }
@@ -132,7 +138,11 @@ mod tests {
         });
         sources.config_at = 140;
         assert_eq!(words(&sources.history(1, 200)), "? 0, free 70, gold 120, free 130, gold 140");
-        assert_eq!(words(&sources.history(110, 200)), "gold 0, free 130, gold 140", "denied before");
+        assert_eq!(
+            words(&sources.history(110, 200)),
+            "free 0, gold 120, free 130, gold 140",
+            "denied at first"
+        );
         assert_eq!(words(&sources.history(160, 200)), "gold 0");
     }
 

@@ -15,21 +15,26 @@
 -- 6. the algorithm of the bucket that has the tokens
 -- 7. the algorithm of the bucket that gets them
 -- 8. the most debt of the bucket that gets them
--- 9. and on, of each plan behind that of the first bucket: the instant of its beginning, capacity, n and p. Capacity 0
+-- 9. the instant from which on the first change is long past
+-- 10. and on, of each plan behind that of the first bucket: the instant of its beginning, capacity, n and p. Capacity 0
 --    for plans that are not known any more. The last one is that of the second bucket
 --
--- Reply {outcome, now}. 0 too early, and nothing was done. 1 moved. 2 nothing was done: the mark is another one
+-- Reply {outcome, now}. 1 moved. Otherwise nothing was done:
+-- - 0 too early
+-- - 2 the mark is another one
+-- - 3 others may take from the bucket of the first change, which no mark tells
 --
 -- Laws  6. The first bucket is empty after it. At each change, `on_change` turns the tokens of then into tokens of the
 --       next plan. Time between changes counts by the rate of the plan in force. Plans that are not known leave no
 --       tokens, but debt. The first bucket counts as full at the first change if it is full by now.
-assert(#KEYS >= 5 and #ARGV >= 12 and #ARGV % 4 == 0, 'move takes 5 keys at least, 8 arguments, and 4 for each plan')
+assert(#KEYS >= 5 and #ARGV >= 13 and #ARGV % 4 == 1, 'move takes 5 keys at least, 9 arguments, and 4 for each plan')
 local settles = {
   ['lazy-token-bucket'] = lazy_token_bucket, ['leaky-bucket'] = leaky_bucket,
   ['fixed-window'] = fixed_window, ['sliding-window'] = sliding_window, ['sliding-counter'] = sliding_counter,
 }
 local now, on_change = microseconds(), ARGV[5]
 if now < tonumber(ARGV[1]) then return {0, now} end
+if now >= tonumber(ARGV[9]) then return {3, now} end
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[2] then return {2, now} end
 redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
 
@@ -72,9 +77,9 @@ local tokens, whole, capacity, pace = held(1)
 local _, own, new_capacity, new_pace = held(2)
 if not tokens or not own then return {1, now} end
 -- As of the first change ...
-if whole < capacity then tokens = tokens - (now - tonumber(ARGV[9])) * pace end
+if whole < capacity then tokens = tokens - (now - tonumber(ARGV[10])) * pace end
 -- ... and over each one.
-for i = 9, #ARGV, 4 do
+for i = 10, #ARGV, 4 do
   local most, n, p = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   if most == 0 then
     tokens = math.min(0, tokens)

@@ -41,6 +41,8 @@ struct Steps<'a> {
     to: PlanBucket<'a>,
     /// The plans after that of `from`: instants at which they begin, and their limits.
     behind: Vec<(u64, Result<&'a Limit, Lost>)>,
+    /// The first change that is not made is long past from this instant on, in µs of Redis `TIME`.
+    until: u64,
 }
 
 /// The content of a bucket. Tokens are below 0 in debt.
@@ -65,17 +67,19 @@ const ATTEMPTS: usize = 5;
 /// # Errors
 /// Errors of Redis. May be sent again: tokens may get lost then.
 pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>) -> RedisResult<bool> {
-    let [before @ .., (at, Ok(to))] = change.spans else { return Ok(true) };
+    let [_, .., (at, Ok(to))] = change.spans else { return Ok(true) };
     // A bucket that was left alone for the longest time that fills one is full.
     let fills = change.limit.plans_fill.max(to.0.fill_time());
-    let matters_for = at.saturating_add(fills).saturating_sub(change.now);
-    if before.is_empty() || matters_for == 0 {
-        return Ok(true);
-    }
-    let keep = Duration::from_micros(matters_for) + MARK_STAYS;
-    let millis = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX).min(1 << 41);
     let key = connection.namespace().plan_mark(&change.limit.name, change.key);
+    let mut now = change.now;
     for _ in 0..ATTEMPTS {
+        let matters_for =
+            at.saturating_add(fills).saturating_add(TURN.as_micros() as u64).saturating_sub(now);
+        if matters_for == 0 {
+            return Ok(true);
+        }
+        let keep = Duration::from_micros(matters_for) + MARK_STAYS;
+        let millis = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX).min(1 << 41);
         let held: Option<String> = Cmd::get(&key).query_async(connection).await?;
         let held = held.unwrap_or_default();
         let made = held.split_once(' ').and_then(|(at, name)| Some((at.parse::<u64>().ok()?, name)));
@@ -87,16 +91,25 @@ pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>
             None => None,
         };
         let found = found.as_ref().map(|(limit, keys)| (limit, keys));
-        let known_from = change.now.saturating_sub(change.limit.plans_fill);
-        let steps = steps(change.spans, known_from, *to, made.map(|(at, _)| at).zip(found));
+        let marked = made.map(|(at, _)| at).zip(found);
+        let steps = steps(change.spans, now.saturating_sub(fills), fills, *to, marked);
+        if steps.behind.is_empty() {
+            // The change is long past, but a worker may still be making it in steps.
+            let turn = connection.namespace().plan_turn(&change.limit.name, change.key);
+            return Cmd::exists(turn).query_async(connection).await.map(|is_taken: bool| !is_taken);
+        }
         let mark = format!("{at} {}", to.0.name);
-        match move_at_once(connection, &change, &steps, [&key, &held, &mark], millis).await {
-            Ok(2) => {}
-            Ok(outcome) => return Ok(outcome > 0),
-            Err(error) if is_cross_slot(&error) => {
-                return move_in_steps(connection, &change, &steps, [&key, &held, &mark], millis).await;
-            }
-            Err(error) => return Err(error),
+        let (outcome, then) =
+            match move_at_once(connection, &change, &steps, [&key, &held, &mark], millis).await {
+                Err(error) if is_cross_slot(&error) => {
+                    move_in_steps(connection, &change, &steps, [&key, &held, &mark], millis).await?
+                }
+                told => told?,
+            };
+        match outcome {
+            0 => return Ok(false),
+            1 => return Ok(true),
+            _ => now = now.max(then),
         }
     }
     Err(ParsingError::from("the tokens of the key are moved all the time").into())
@@ -118,39 +131,36 @@ async fn find(
     Ok(Some((read.limit, ShardKeys::new(connection.namespace(), &name, shard))))
 }
 
-/// The way of the tokens: from the bucket that has had them since an instant, as the mark says, or from the oldest one.
-/// `known_from`: the instant from which the plans are known.
+/// The way of the tokens. The mark tells which bucket has had them since an instant. No worker makes a change that is long past,
+/// and the bucket behind it may have been taken from without a mark. So they are in that bucket then.
+/// `past`: the instant up to which changes are long past.
 fn steps<'a>(
     spans: &[(u64, Result<PlanBucket<'a>, Lost>)],
-    known_from: u64,
+    past: u64,
+    fills: u64,
     to: PlanBucket<'a>,
     marked: Option<(u64, PlanBucket<'a>)>,
 ) -> Steps<'a> {
-    let since = marked.map_or(0, |(at, _)| at);
+    let since = marked.map_or(past, |(at, _)| at.max(past));
     // The first span begins at 0.
     let first = spans.partition_point(|(from, _)| *from <= since).max(1) - 1;
     let limits = |spans: &[(u64, Result<PlanBucket<'a>, Lost>)]| -> Vec<(u64, Result<&'a Limit, Lost>)> {
         spans.iter().map(|(from, bucket)| (*from, bucket.map(|(limit, _)| limit))).collect()
     };
-    let (lost, behind) = (spans[first], &spans[first + 1..]);
-    match (marked, lost.1) {
-        (Some((_, from)), Ok(same)) if same.0.name == from.0.name => {
-            Steps { from, to, behind: limits(behind) }
-        }
-        (None, Ok(from)) => Steps { from, to, behind: limits(behind) },
+    let (oldest, behind) = (spans[first], &spans[first + 1..]);
+    let until = behind.first().map_or(0, |(from, _)| from.saturating_add(fills));
+    let (from, lost) = match (oldest.1, marked) {
+        (Ok(from), _) => (from, None),
         // The plan after the mark is not known, up to the first one that is.
-        (Some((at, from)), Ok((limit, _))) if at < known_from => {
-            let begins = behind.first().map_or(known_from, |(next, _)| known_from.min(*next));
-            Steps { from, to, behind: [vec![(at, Err(Lost)), (begins, Ok(limit))], limits(behind)].concat() }
-        }
-        (Some((at, from)), _) => Steps { from, to, behind: [vec![(at, Err(Lost))], limits(behind)].concat() },
-        // Nor is the first one, so its tokens are.
-        (None, Err(Lost)) => {
+        (Err(Lost), Some((at, from))) => (from, Some(at)),
+        // Nor is the first one, so its tokens are lost.
+        (Err(Lost), None) => {
             let known = behind.iter().find_map(|(_, bucket)| bucket.ok()).unwrap_or(to);
-            let begins = behind.first().map_or(0, |(from, _)| *from);
-            Steps { from: known, to, behind: [vec![(begins, Err(Lost))], limits(behind)].concat() }
+            (known, Some(behind.first().map_or(0, |(from, _)| *from)))
         }
-    }
+    };
+    let lost = lost.map(|at| (at, Err(Lost)));
+    Steps { from, to, behind: lost.into_iter().chain(limits(behind)).collect(), until }
 }
 
 async fn move_at_once(
@@ -159,7 +169,7 @@ async fn move_at_once(
     steps: &Steps<'_>,
     [key, held, mark]: [&str; 3],
     millis: u64,
-) -> RedisResult<u8> {
+) -> RedisResult<(u8, u64)> {
     let mut call = MOVE.key(key);
     for (limit, keys) in [steps.from, steps.to] {
         let algorithm = limit.algorithm;
@@ -173,13 +183,12 @@ async fn move_at_once(
     let at = change.spans.last().map_or(0, |(from, _)| *from);
     call.arg(at).arg(held).arg(mark).arg(millis).arg(change.limit.on_change.as_str());
     call.arg(steps.from.0.algorithm.as_str()).arg(steps.to.0.algorithm.as_str());
-    call.arg(steps.to.0.holds.max_debt());
+    call.arg(steps.to.0.holds.max_debt()).arg(steps.until);
     for (from, limit) in &steps.behind {
         let (capacity, n, p) = numbers(*limit);
         call.arg(from).arg(capacity).arg(n).arg(p);
     }
-    let (outcome, _): (u8, u64) = call.invoke_async(connection).await?;
-    Ok(outcome)
+    call.invoke_async(connection).await
 }
 
 /// Capacity, n and p; of plans that are lost, capacity 0.
@@ -190,7 +199,7 @@ fn numbers(limit: Result<&Limit, Lost>) -> (u64, u64, u64) {
     })
 }
 
-/// The same on a cluster, where the two buckets and the mark are in several hash slots. Returns `false` also while another
+/// The same on a cluster, where the two buckets and the mark are in several hash slots. The outcome is 0 also while another
 /// worker does it.
 async fn move_in_steps(
     connection: &mut impl InNamespace,
@@ -198,23 +207,28 @@ async fn move_in_steps(
     steps: &Steps<'_>,
     [key, held, mark]: [&str; 3],
     millis: u64,
-) -> RedisResult<bool> {
-    let now = super::now(connection).await?;
-    if now < change.spans.last().map_or(0, |(from, _)| *from) {
-        return Ok(false);
-    }
+) -> RedisResult<(u8, u64)> {
     let turn = connection.namespace().plan_turn(&change.limit.name, change.key);
     let mut begin = Cmd::new();
     begin.arg("SET").arg(&turn).arg(mark).arg("NX").arg("PX").arg(TURN.as_millis() as u64);
     if begin.query_async::<Option<String>>(connection).await?.is_none() {
-        return Ok(false);
+        return Ok((0, 0));
     }
+    let now = super::now(connection).await?;
     // Another worker may have had its turn since the mark was read.
     let marked: Option<String> = Cmd::get(key).query_async(connection).await?;
-    let is_as_read = marked.unwrap_or_default() == held;
-    let moved = is_as_read && take_steps(connection, change, steps, now, [key, mark], millis).await?;
+    let outcome = if now < change.spans.last().map_or(0, |(from, _)| *from) {
+        0
+    } else if now >= steps.until {
+        3
+    } else if marked.unwrap_or_default() != held {
+        2
+    } else {
+        take_steps(connection, change, steps, now, [key, mark], millis).await?;
+        1
+    };
     Cmd::del(&turn).exec_async(connection).await?;
-    Ok(moved)
+    Ok((outcome, now))
 }
 
 /// Makes the move, one command after the other.
@@ -225,11 +239,11 @@ async fn take_steps(
     now: u64,
     [key, mark]: [&str; 2],
     millis: u64,
-) -> RedisResult<bool> {
+) -> RedisResult<()> {
     let (Some(from), Some(to)) =
         (held(connection, change, steps.from).await?, held(connection, change, steps.to).await?)
     else {
-        return Ok(true);
+        return Ok(());
     };
     let mut goal = steps.tokens(from, change.limit.on_change, now).min(to.capacity.cast_signed());
     if steps.from.0.name != steps.to.0.name {
@@ -253,7 +267,7 @@ async fn take_steps(
     mark_it.arg("SET").arg(key).arg(mark).arg("PX").arg(millis).arg("GET");
     let others: Option<String> = mark_it.query_async(connection).await?;
     if others.as_deref() == Some(mark) {
-        return Ok(true);
+        return Ok(());
     }
     let (own, max_debt) = (to.whole.min(left), steps.to.0.holds.max_debt());
     if goal < own.min(0) {
@@ -262,7 +276,7 @@ async fn take_steps(
     } else if goal > own && change.limit.on_change != OnChange::Proportional && is_rated(steps.to.0) {
         apply(connection, change, steps.to, Operation::Refund(own.abs_diff(goal))).await?;
     }
-    Ok(true)
+    Ok(())
 }
 
 fn is_rated(limit: &Limit) -> bool {

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 use topup::{Client, Error};
 use topup_tests::{SOON, eventually};
 
@@ -58,6 +63,38 @@ async fn a_key_keeps_its_tokens_when_its_plan_is_on_another_node() {
     }
     let refused = topup.assign("user", "x", "silver", None).await;
     assert!(matches!(refused, Err(Error::UnknownPlan { .. })), "{refused:?}");
+}
+
+/// The daemon tells the tokens that a worker is moving once they are moved: the worker's turn ends while the daemon looks.
+#[tokio::test]
+async fn the_daemon_waits_for_a_worker_that_moves_tokens() {
+    let fixture = Fixture::set(&format!("[admin]\nlisten = \"127.0.0.1:0\"\n{CONFIG}")).await;
+    let address = || {
+        let lines = fixture.daemon.lines();
+        lines.iter().find_map(|line| Some(line.split_once("admin server listens on ")?.1.trim().to_owned()))
+    };
+    eventually(SOON, async || address().is_some()).await;
+    let address = address().unwrap();
+    let topup = &fixture.topup;
+    for key in keys() {
+        assert_eq!(topup.limit("user").key(&key).take(4).await.unwrap().remaining(), 6);
+        topup.assign("user", &key, "gold", None).await.unwrap();
+    }
+    // This assignment is the last one in force.
+    topup.assign("user", "last", "gold", None).await.unwrap();
+    eventually(SOON, async || topup.limit("user").key("last").peek().await.unwrap().capacity() == 100).await;
+    let node = &fixture.cluster.masters()[fixture.cluster.home("{topup}").await].redis;
+    for key in keys() {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let request = format!("GET /buckets/user?key={key} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        // Less than the daemon's looks take.
+        let turn = format!("topup:{{topup}}:moved:!user:{key}");
+        node.ask::<()>(&["SET", &turn, "1 user/gold", "PX", "30"]).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(SOON, stream.read_to_string(&mut answer)).await.expect("an answer").unwrap();
+        assert!(answer.contains("\"tokens\":6"), "{answer}");
+    }
 }
 
 /// Each hold is settled on the node of its bucket, and an abandoned one is put back by the daemon.

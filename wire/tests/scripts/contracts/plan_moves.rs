@@ -113,6 +113,28 @@ impl<'r> Scene<'r> {
     }
 }
 
+/// The mark of a change that is long past tells no bucket, and no worker makes such a change.
+async fn long_past(redis: &mut Redis, algorithm: Algorithm) {
+    let mut scene = Scene::set(redis, algorithm, OnChange::Keep).await;
+    let now = instant(scene.redis.ask::<(u64, u64)>(&["TIME"]).await);
+    let long_ago = now - 101 * HOUR;
+
+    // A worker with a late answer knows an earlier time than Redis.
+    scene.charge("user", 7).await;
+    scene.charge("gold", 5).await;
+    let spans = [(0, Ok(scene.plan("user"))), (long_ago, Ok(scene.plan("gold")))];
+    let change = PlanMove { limit: &scene.plans[0].0, key: "a", now: long_ago + 99 * HOUR, spans: &spans };
+    let mut connection = scene.redis.connection.clone();
+    assert!(scripts::move_tokens(&mut connection, change).await.unwrap());
+    assert_eq!((scene.tokens("user").await, scene.tokens("gold").await), (3, 15), "{algorithm}");
+
+    // Others took from silver without a mark, since the change to it was long past by then.
+    scene.redis.ask::<()>(&["SET", "topup:{topup}:moved:user:a", &format!("{long_ago} user")]).await;
+    scene.charge("silver", 3).await;
+    scene.moves(&[(0, Some("silver")), (10, Some("gold"))]).await;
+    assert_eq!(scene.tokens("gold").await, 1, "{algorithm}");
+}
+
 async fn to_the_token(redis: &mut Redis, algorithm: Algorithm) {
     let (user, silver, gold, quick) = (Some("user"), Some("silver"), Some("gold"), Some("quick"));
     // Charged of 10, plans, left.
@@ -183,6 +205,7 @@ async fn tokens_and_debt_move_over_all_changes_once() {
         [Algorithm::TokenBucket, Algorithm::Gcra, Algorithm::LazyTokenBucket, Algorithm::LeakyBucket]
     {
         to_the_token(&mut redis, algorithm).await;
+        long_past(&mut redis, algorithm).await;
     }
 }
 
@@ -219,6 +242,7 @@ async fn so_they_do_in_steps_where_plans_are_in_several_hash_slots() {
     timeout(TIMEOUT, ready).await.expect("a node that has all hash slots is ready");
     for algorithm in [Algorithm::TokenBucket, Algorithm::LazyTokenBucket] {
         to_the_token(&mut redis, algorithm).await;
+        long_past(&mut redis, algorithm).await;
     }
     for later in 0..16 {
         loop {
