@@ -19,8 +19,8 @@ fn each_key_has_the_terms_of_its_plan_at_every_instant() {
     let mut takes = 0;
     // An assignment outlived its end in 142, and workers acted on a withdrawn one in 144. In 5389, a client asks for three
     // tokens of two, while others ask for one. In 487, a key comes back to its plan before anybody asks, and in 521, a take
-    // at rest meets a counter. A key whose change was forgotten lost the tokens that came later in 1377, and the time of a plan
-    // did not repay debt in 1478. In 4611 and 5883, a key was denied when the known history of its plans began.
+    // at rest meets a counter. In 1377, a key whose change was forgotten lost the tokens that came later.
+    // In 1478, the time of a plan did not repay debt. In 4611 and 5883, a key was denied when the known history of its plans began.
     // In 78 and 4983, a bucket without a mark was used, and an old mark told another one. In 5798, a charge moves the tokens,
     // and in 5955, Redis forgets the bucket of a denied key.
     for seed in (0..SEEDS).chain([78, 142, 144, 487, 521, 1377, 1478, 4611, 4983, 5389, 5798, 5883, 5955]) {

@@ -132,7 +132,7 @@ async fn find(
 }
 
 /// The way of the tokens. The mark tells which bucket has had them since an instant. No worker makes a change that is long past,
-/// and the bucket behind it may have been taken from without a mark. So they are in that bucket then.
+/// and the bucket behind it may have been taken from without a mark. That bucket has the tokens then.
 /// `past`: the instant up to which changes are long past.
 fn steps<'a>(
     spans: &[(u64, Result<PlanBucket<'a>, Lost>)],
