@@ -24,7 +24,7 @@ pub(crate) enum Place {
 /// The place of a key's takes, and what it rests on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Placed {
-    /// [`Handle::plan_stamp`] when it was found.
+    /// `Handle::plan_stamp` when it was found.
     pub(crate) stamp: u64,
     /// The instant at which the key may get another place.
     pub(crate) valid_until: Micros,
