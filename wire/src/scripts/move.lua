@@ -59,8 +59,8 @@ for i = 1, 2 do
   end
 end
 
--- The content of a bucket. First its tokens, with the part of the next one that has come, and below 0 in debt. Then whole
--- tokens, the capacity, and tokens in a µs.
+-- The content of a bucket. First its tokens, with the part of the next one that has come, and below 0 in debt. Then
+-- whole tokens, the capacity, and tokens in a µs.
 local function held(i)
   local told = buckets[i]('peek', 1)
   if told[1] == -1 then return nil end
