@@ -11,16 +11,20 @@ impl Bucket {
     pub async fn take_uncounted(&self, count: u64) -> Result<Decision, Error> {
         crate::bucket::checked(count)?;
         let entry = self.entry()?;
-        if self.is_to_be_placed(entry) {
-            return Box::pin(self.take(count)).await;
-        }
-        if count == 1 && entry.may_tell() {
-            tokio::task::consume_budget().await;
-            if let Some(answer) = self.decide_from_memory(entry, |_| {}) {
-                return answer;
+        // The same steps as in `take`: the two differ in the counting alone.
+        if !self.is_to_be_placed(entry) {
+            if count == 1 && entry.may_tell() {
+                tokio::task::consume_budget().await;
+                if let Some(answer) = self.decide_from_memory(entry, |_| {}) {
+                    return answer;
+                }
+            }
+            match self.take_or_wait(entry, count, None).await {
+                Err(Error::PlanChanged { .. }) => {}
+                answer => return answer,
             }
         }
-        self.take_or_wait(entry, count, None).await
+        Box::pin(self.take(count)).await
     }
 
     /// [`Bucket::try_take`], uncounted.

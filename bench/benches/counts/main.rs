@@ -25,6 +25,8 @@ const PAIRS: usize = 30;
 /// Samples of each measurement, of which the median counts: a disturbance spoils single ones. Counted and uncounted
 /// samples take turns.
 const SAMPLES: usize = 101;
+/// Takes of one sample that spend tokens in hand. A lease has 1,000 at most.
+const LEASED_SAMPLE: u32 = 250;
 
 /// The ns of a take of each kind, and the ratios of the pairs.
 struct Compared {
@@ -39,20 +41,22 @@ fn main() {
         let shared = shared();
         let shared = shared.as_ref().unwrap();
         let denied = shared.limit("slow-hot", false);
-        let leased = shared.limit("draining-hot-leased", false);
+        let leased = shared.limit("draining-hot-leased-more", false);
         // On a busy machine, a sample may outlive a denial: the take then goes on to Redis, and is given up.
         let _inside = shared.runtime.enter();
         let deny = || shared.deny(slice::from_ref(&denied));
         compare(
             "a denial from memory",
+            SAMPLE,
             deny,
             || denied.take(1).now_or_never(),
             || denied.take_uncounted(1).now_or_never(),
         );
-        compare("the same by try_take", deny, || denied.try_take(), || denied.try_take_uncounted());
+        compare("the same by try_take", SAMPLE, deny, || denied.try_take(), || denied.try_take_uncounted());
         let lease = || hold_tokens(shared, &leased);
         compare(
             "a token in hand",
+            LEASED_SAMPLE,
             lease,
             || leased.take(1).now_or_never(),
             || leased.take_uncounted(1).now_or_never(),
@@ -61,8 +65,14 @@ fn main() {
     fixture::end();
 }
 
-/// Prints what counting costs. `prepare` makes sure that the next sample is answered from memory.
-fn compare<O>(name: &str, prepare: impl Fn(), counted: impl Fn() -> O, uncounted: impl Fn() -> O) {
+/// Prints what counting costs in samples of `takes`. `prepare` makes sure that two samples are answered from memory.
+fn compare<O>(
+    name: &str,
+    takes: u32,
+    prepare: impl Fn(),
+    counted: impl Fn() -> O,
+    uncounted: impl Fn() -> O,
+) {
     let mut compared = Compared { counted: Vec::new(), uncounted: Vec::new(), ratios: Vec::new() };
     for pair in 0..=PAIRS {
         let mut nanos = [const { Vec::new() }; 2];
@@ -71,12 +81,12 @@ fn compare<O>(name: &str, prepare: impl Fn(), counted: impl Fn() -> O, uncounted
             // Neither kind is always the first one.
             let kinds = if sample % 2 == 0 { [0, 1] } else { [1, 0] };
             for kind in kinds {
-                nanos[kind].push(if kind == 0 { time(&counted) } else { time(&uncounted) });
+                nanos[kind].push(if kind == 0 { time(takes, &counted) } else { time(takes, &uncounted) });
             }
         }
         // The first pair warms up.
         if pair > 0 {
-            let each = nanos.map(|all| Summary::of(all).unwrap().median / f64::from(SAMPLE));
+            let each = nanos.map(|all| Summary::of(all).unwrap().median / f64::from(takes));
             compared.counted.push(each[0]);
             compared.uncounted.push(each[1]);
             compared.ratios.push(each[0] / each[1]);
@@ -91,9 +101,9 @@ fn compare<O>(name: &str, prepare: impl Fn(), counted: impl Fn() -> O, uncounted
 }
 
 /// The ns of a sample.
-fn time<O>(take: impl Fn() -> O) -> f64 {
+fn time<O>(takes: u32, take: impl Fn() -> O) -> f64 {
     let watch = Stopwatch::start();
-    for _ in 0..SAMPLE {
+    for _ in 0..takes {
         black_box(take());
     }
     watch.nanos() as f64
@@ -102,7 +112,7 @@ fn time<O>(take: impl Fn() -> O) -> f64 {
 /// Makes sure that there are tokens in hand for two samples.
 fn hold_tokens(shared: &Shared, bucket: &Bucket) {
     shared.runtime.block_on(async {
-        while shared.client.prefetched_tokens() < u64::from(3 * SAMPLE) {
+        while shared.client.prefetched_tokens() < u64::from(3 * LEASED_SAMPLE) {
             assert!(bucket.take(1).await.unwrap().is_allowed());
         }
     });

@@ -8,7 +8,7 @@ use std::sync::{
 use tokio::sync::Semaphore;
 use topup_wire::counts::{Count, Counts};
 
-use super::thread_index::{MOST_THREADS, thread_index};
+use super::thread_index::{MOST_THREADS, known_thread_index, thread_index};
 use crate::decision::Decision;
 
 /// Most shadow takes of one limit in flight. Further ones are left out and counted as such.
@@ -47,16 +47,20 @@ impl LimitCounts {
     /// Adds 1 to a count of decisions. Costs no atomic instruction: no other thread writes to the counters of this one.
     #[inline]
     pub(crate) fn add_own(&self, count: Count) {
-        match self.threads.get(thread_index()) {
+        // One comparison finds out both whether the thread's index is known and whether it is its own.
+        match self.threads.get(known_thread_index()) {
             Some(stripe) => stripe.add(count),
-            None => self.add_shared(count),
+            None => self.add_first_or_shared(count),
         }
     }
 
-    /// Out of the way of a thread with counters of its own.
+    /// The first count of a thread, and all of a thread without counters of its own.
     #[cold]
-    fn add_shared(&self, count: Count) {
-        self.add(count);
+    fn add_first_or_shared(&self, count: Count) {
+        match self.threads.get(thread_index()) {
+            Some(stripe) => stripe.add(count),
+            None => self.add(count),
+        }
     }
 
     /// Adds 1 to `count`.

@@ -52,18 +52,17 @@ impl Drop for Owned {
     }
 }
 
-/// The index of this thread: below [`MOST_THREADS`] if it is its own, else [`SHARED`].
+/// The index of this thread, as far as it is known: below [`MOST_THREADS`] if it is its own.
 #[inline]
-pub(super) fn thread_index() -> usize {
-    match INDEX.get() {
-        UNKNOWN => find(),
-        index => index,
-    }
+pub(super) fn known_thread_index() -> usize {
+    INDEX.get()
 }
 
+/// The index of this thread: below [`MOST_THREADS`] if it is its own, else [`SHARED`].
 #[cold]
-fn find() -> usize {
-    let index = OWNED.try_with(|owned| owned.0).unwrap_or(SHARED);
-    INDEX.set(index);
-    index
+pub(super) fn thread_index() -> usize {
+    if INDEX.get() == UNKNOWN {
+        INDEX.set(OWNED.try_with(|owned| owned.0).unwrap_or(SHARED));
+    }
+    INDEX.get()
 }
