@@ -13,7 +13,7 @@ pub(crate) enum Rule {
     Deep,
     /// Refilled faster than anybody takes: every bucket is full again before its next take.
     Under,
-    /// 100 a second for each key.
+    /// 100 a second for each key, 1,000,000 at once.
     Steady,
     /// 1,000 a second, and the load asks for all it can get.
     Tight,

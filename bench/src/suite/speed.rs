@@ -31,11 +31,11 @@ const HEADER: [&str; 10] = [
 const ROWS: [(Limiter, Rule, &str); 16] = [
     (Limiter::Raw, Rule::Draining, ""),
     (Limiter::Topup, Rule::Draining, ", below full"),
-    (Limiter::Topup, Rule::Steady, ", 100/s a key"),
+    (Limiter::Topup, Rule::Brisk, ", 100/s a key"),
     (Limiter::Topup, Rule::Under, ", back to full"),
     (Limiter::TopupLeased, Rule::Draining, ""),
     (Limiter::RedisCell, Rule::Under, ""),
-    (Limiter::LuaGcra, Rule::Steady, ", 100/s a key"),
+    (Limiter::LuaGcra, Rule::Steady, ""),
     (Limiter::LuaLazy, Rule::Under, ""),
     (Limiter::LuaLog, Rule::Under, ""),
     (Limiter::Limitador, Rule::Under, ""),
