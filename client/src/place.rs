@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const RECKON_AGAIN: Micros = 1_000_000;
 
 /// The place of a key's takes as far as it is known without asking Redis.
-pub(crate) enum Found {
+pub(crate) enum KnownPlace {
     /// The terms, and what they rest on.
     Placed { period: PlanPeriod, spans: Vec<PlanSpan>, placed: Placed },
     /// The key may be assigned outside of the config: Redis knows.
@@ -65,7 +65,7 @@ impl BucketEntry {
         let (Some(placed), Some(key)) = (placed, self.key()) else { return false };
         let limit = client.shared().limits.get(self.name().live());
         match self.find(&limit, key, Some(&placed), client) {
-            Found::Placed { period, placed: found, .. } => {
+            KnownPlace::Placed { period, placed: found, .. } => {
                 let is_here = limit.name.under(period.target) == Some(*self.name());
                 let is_moved = period.changed.is_none_or(|at| at == placed.moved);
                 let may = is_here && placed.place == Place::Here && is_moved;
@@ -74,7 +74,7 @@ impl BucketEntry {
                 }
                 may
             }
-            Found::Ask(_) | Found::Wait(_) | Found::Unread => false,
+            KnownPlace::Ask(_) | KnownPlace::Wait(_) | KnownPlace::Unread => false,
         }
     }
 
@@ -85,27 +85,27 @@ impl BucketEntry {
         key: &str,
         before: Option<&Placed>,
         client: &Handle,
-    ) -> Found {
+    ) -> KnownPlace {
         let shared = client.shared();
         let stamp = client.plan_stamp();
-        let Some(published) = limit.current(shared.control.epoch()) else { return Found::Unread };
+        let Some(published) = limit.current(shared.control.epoch()) else { return KnownPlace::Unread };
         let now = shared.clock.now();
         if now >= shared.plans.trusted_until() {
-            return Found::Unread;
+            return KnownPlace::Unread;
         }
         let version = shared.plans.version();
         let as_of = before.map_or(0, |before| before.as_of);
         let (assigned, as_of) = match shared.plans.assigned(&limit.name, key, as_of) {
             KnownAssigned::None => (None, version.max(1)),
             KnownAssigned::Unchanged => (before.and_then(|before| before.assigned.clone()), as_of),
-            KnownAssigned::Ask(shapes) => return Found::Ask(shapes),
+            KnownAssigned::Ask(shapes) => return KnownPlace::Ask(shapes),
         };
         let sources = published.plan_sources(key, assigned.as_deref().cloned().unwrap_or_default());
         let time = shared.control.stored_time();
         let (earliest, latest) = (time.earliest(now), time.latest(now));
         let period = sources.period(earliest);
         if let Some(change) = period.until.filter(|change| *change <= latest) {
-            return Found::Wait(time.local(change));
+            return KnownPlace::Wait(time.local(change));
         }
         let reckoned = |change| time.earliest_local(change).min(now.saturating_add(RECKON_AGAIN));
         let valid_until = period.until.map_or(Micros::MAX, reckoned);
@@ -115,7 +115,7 @@ impl BucketEntry {
         let is_moved = period.changed.is_none_or(|at| at == moved);
         let since = earliest.saturating_sub(published.limit.plans_fill);
         let spans = if is_moved { Vec::new() } else { sources.history(since, earliest) };
-        Found::Placed { period, spans, placed }
+        KnownPlace::Placed { period, spans, placed }
     }
 
     /// Leaves the bucket in which the key's takes were before, if `place` is another one. Tokens in hand are lost.

@@ -13,7 +13,7 @@ use crate::{
     decision::Decision,
     error::{Answered, Error},
     machine::Micros,
-    place::{Found, RECKON_AGAIN, plan_changed},
+    place::{KnownPlace, RECKON_AGAIN, plan_changed},
     shell::{BucketEntry, Handle, Place, Placed, clock::micros},
 };
 
@@ -142,11 +142,11 @@ impl Bucket {
             }
             let Some(key) = entry.key() else { return Ok(Place::Here) };
             match entry.find(entry.limit(), key, before.as_deref(), handle) {
-                Found::Unread => {
+                KnownPlace::Unread => {
                     handle.within_deadline(entry.read(handle)).await?;
                     handle.trust_plans().await?;
                 }
-                Found::Ask(shapes) => {
+                KnownPlace::Ask(shapes) => {
                     let as_of = shared.plans.version();
                     let mut connection = shared.connection();
                     let asked = scripts::assigned_outside(&mut connection, entry.name(), &shapes, key);
@@ -159,11 +159,11 @@ impl Bucket {
                     let known = Placed { stamp: 0, assigned, as_of: as_of.max(1), ..unplaced };
                     entry.placed.store(Some(Arc::new(known)));
                 }
-                Found::Wait(at) => {
+                KnownPlace::Wait(at) => {
                     let left = at.saturating_sub(shared.clock.now()) + 1;
                     shared.clock.sleep(Duration::from_micros(left)).await;
                 }
-                Found::Placed { period, spans, placed } => {
+                KnownPlace::Placed { period, spans, placed } => {
                     let place = self.place_of(entry, key, &period, &placed, before.as_deref())?;
                     let mut placed = Placed { place: place.clone(), ..placed };
                     if let Some(at) = period.changed.filter(|at| *at != placed.moved) {

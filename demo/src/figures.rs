@@ -1,7 +1,7 @@
 //! The last lines of the demo: five figures and the verdict.
 
 use topup_lab::{
-    Sent,
+    SentCommands,
     clock::{Micros, seconds},
     count, short,
 };
@@ -21,7 +21,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) record: &'a Record,
     pub(crate) change: Option<&'a Change>,
     /// Commands of the whole run.
-    pub(crate) sent: Sent,
+    pub(crate) sent: SentCommands,
     /// Length of the run.
     pub(crate) length: Micros,
 }
@@ -83,7 +83,7 @@ mod tests {
     fn five_figures_and_a_verdict_end_the_demo() {
         let record = Record::new();
         let verdicts = judge(&record, Times { begun: 0, ended: 9_000_000, raised: None });
-        let sent = Sent { native: 5, scripts: 7 };
+        let sent = SentCommands { native: 5, scripts: 7 };
         let figures = Figures { verdicts: &verdicts, record: &record, change: None, sent, length: 9_000_000 };
         let lines = figures.lines(Looks(false));
         assert_eq!((lines.len(), lines[1].as_str()), (8, "0 decisions in 9 s, 0 of them denials"));

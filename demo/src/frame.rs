@@ -1,7 +1,7 @@
 //! The picture while the demo runs.
 
 use topup_lab::{
-    Sent,
+    SentCommands,
     clock::{Micros, SECOND, seconds},
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) length: Micros,
     pub(crate) limits: Vec<(&'a Limit, LastSecond)>,
     /// Commands so far.
-    pub(crate) sent: Sent,
+    pub(crate) sent: SentCommands,
     /// Events so far.
     pub(crate) events: &'a [String],
 }
@@ -50,7 +50,7 @@ impl Frame<'_> {
             ]);
             lines.push(format!("{row}   {}", bar(allowed, denied, looks)));
         }
-        let Sent { native, scripts } = self.sent;
+        let SentCommands { native, scripts } = self.sent;
         lines.extend([String::new(), format!("Redis so far: {native} native commands, {scripts} scripts")]);
         lines.push(String::new());
         lines.extend(self.events.iter().cloned());
@@ -92,7 +92,7 @@ mod tests {
     fn frame(events: &[String]) -> Frame<'_> {
         let last = LastSecond { allowed: 50, denied: 100 };
         let limits = LIMITS.iter().map(|limit| (limit, last)).collect();
-        let sent = Sent { native: 30, scripts: 12 };
+        let sent = SentCommands { native: 30, scripts: 12 };
         Frame { elapsed: 6_200_000, length: 20 * SECOND, limits, sent, events }
     }
 

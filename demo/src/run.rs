@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt, pending};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use topup_embedded::RedisServer;
 use topup_lab::{
-    Fixture, Monitor, Sent, WorkerPool,
+    Fixture, Monitor, SentCommands, WorkerPool,
     clock::{Micros, SECOND, now, seconds},
     output::tell,
     unless_signalled,
@@ -183,7 +183,7 @@ impl Run {
         Ok(())
     }
 
-    fn draw(&mut self, sent: Sent) -> anyhow::Result<()> {
+    fn draw(&mut self, sent: SentCommands) -> anyhow::Result<()> {
         let now = now();
         let limits = self.limits.iter().map(|limit| (limit, self.record.last_second(limit, now)));
         let frame = Frame {
@@ -201,7 +201,7 @@ impl Run {
         self.screen.draw(&lines)
     }
 
-    fn sum_up(mut self, ended: Micros, sent: Sent) -> anyhow::Result<bool> {
+    fn sum_up(mut self, ended: Micros, sent: SentCommands) -> anyhow::Result<bool> {
         let raised = self.change.as_ref().and_then(|change| change.published);
         let verdicts = judge(&self.record, Times { begun: self.begun, ended, raised });
         let figures = Figures {

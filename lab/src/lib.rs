@@ -31,7 +31,7 @@ pub mod worker;
 pub use child::{ChildProcess, this_program};
 pub use daemon::Daemon;
 pub use fixture::Fixture;
-pub use monitor::{Monitor, Sent};
+pub use monitor::{Monitor, SentCommands};
 pub use number::{count, fine, short};
 pub use pool::WorkerPool;
 pub use published::published;

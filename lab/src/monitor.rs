@@ -22,7 +22,7 @@ const SCRIPTS: [&str; 4] = ["eval", "evalsha", "fcall", "fcall_ro"];
 
 /// Counts of commands that clients have sent, without those that scripts called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentCommands {
     /// Native commands of takes.
     pub native: u64,
     /// Scripts.
@@ -65,9 +65,9 @@ impl Monitor {
     }
 
     /// Counts since the start.
-    pub fn sent(&self) -> Sent {
+    pub fn sent(&self) -> SentCommands {
         let [native, scripts] = &*self.counts;
-        Sent { native: native.load(Relaxed), scripts: scripts.load(Relaxed) }
+        SentCommands { native: native.load(Relaxed), scripts: scripts.load(Relaxed) }
     }
 }
 

@@ -40,7 +40,7 @@ const FILES: &[(&str, &str, &str)] = files! {
     "spark.js": SCRIPT,
     "health.js": SCRIPT,
     "limits.js": SCRIPT,
-    "aside.js": SCRIPT,
+    "sidebar.js": SCRIPT,
     "bucket.js": SCRIPT,
     "actions.js": SCRIPT,
 };

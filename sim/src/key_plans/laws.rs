@@ -207,9 +207,9 @@ impl World {
                 let (rule, proportional) =
                     (self.rules[index], self.limit.on_change == OnChange::Proportional);
                 let asked = denied.sent.saturating_sub(rule.time_of(1) + late);
-                let crowd =
+                let at_once =
                     calls.iter().filter(|call| (asked..=denied.received).contains(&call.sent)).count();
-                let least = if crowd > 2 { 3 } else { 2 };
+                let least = if at_once > 2 { 3 } else { 2 };
                 let tokens = if proportional { rule.capacity.max(least) } else { least };
                 let time = period.until.min(denied.sent).saturating_sub(period.from.max(quiet));
                 let denies = |period: &Period| {

@@ -41,7 +41,7 @@ end
 local function locate(t, n, p)
   local into = t % p
   local i, rest = muldiv(into, n, p)
-  -- `rest` is the distance from token i to t in units of 1/n µs. It is below 1 µs where several tokens fall on one.
+  -- `rest` is the time from token i to t in units of 1/n µs. It is below 1 µs where several tokens fall on one.
   return t - into, i, (rest - rest % n) / n
 end
 

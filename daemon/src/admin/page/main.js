@@ -1,7 +1,7 @@
 // Puts the page together: what comes goes to each part.
 
 import { start as startActions } from './actions.js';
-import { showAside } from './aside.js';
+import { showSidebar } from './sidebar.js';
 import { choose, showBuckets, start as startBuckets } from './bucket.js';
 import { byId, say } from './dom.js';
 import { showHealth, showPast as showPastLag } from './health.js';
@@ -18,7 +18,7 @@ function show(news) {
   showHealth(news, now());
   showLimits(news, now());
   showBuckets(news);
-  showAside(news, choose);
+  showSidebar(news, choose);
 }
 
 function state(what, seconds, reason) {

@@ -9,7 +9,7 @@ const MOST_CHANGES = 6;
 
 const empty = (text) => node('p', { class: 'empty' }, text);
 
-export function showAside(news, lookUp) {
+export function showSidebar(news, lookUp) {
   showTop(news.report?.limits ?? [], lookUp);
   showConfig(news);
   showSchedules(news);
