@@ -29,6 +29,7 @@ impl World {
             taken,
             fate,
             connection,
+            written_at: 0,
             corrected: None,
         });
         if adjust.is_urgent() {
@@ -42,7 +43,7 @@ impl World {
     /// A worker writes its corrections.
     pub(crate) fn corrects(&mut self, worker: usize) {
         for mut adjusting in std::mem::take(&mut self.workers[worker].corrections) {
-            adjusting.fate = self.fate();
+            (adjusting.fate, adjusting.written_at) = (self.fate(), self.now);
             adjusting.connection = self.connection;
             let adjust = adjusting.adjust;
             self.tell(adjusting.bucket, || format!("worker {worker} writes {adjust:?}"));
@@ -72,8 +73,8 @@ impl World {
             books.returned += give;
             books.charged += later.div_ceil(written.terms.pace.p);
         }
-        if corrected.shifted && give > 0 && self.now > taken.at + written.terms.pace.p {
-            // The correction is so late that the tokens may be some that would not have fitted meanwhile.
+        if corrected.shifted && give > 0 && self.now > adjusting.written_at + written.terms.pace.p {
+            // The correction was under way for so long that the tokens may be some that would not have fitted meanwhile.
             let until = self.now + written.capacity.get() * written.terms.pace.p;
             books.notes.push((self.now, order, Note::Pardoned(give, until)));
         }
@@ -90,7 +91,7 @@ impl World {
 
     /// A correction has come to an end.
     pub(crate) fn adjusted(&mut self, adjusting: SentCorrection) {
-        let SentCorrection { worker, bucket, adjust, published, taken, fate, connection, corrected } =
+        let SentCorrection { worker, bucket, adjust, published, taken, fate, connection, corrected, .. } =
             adjusting;
         let pace = published.terms.pace;
         let answered = corrected.filter(|_| fate == Fate::Answered && connection == self.connection);

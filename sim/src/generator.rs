@@ -37,8 +37,8 @@ const TERMS: [Promise; 16] = [
     Promise::new(3, 50, SECOND),
 ];
 
-/// Terms whose buckets rest as numbers: tokens one at a time, 10 ms apart or more.
-const ONE_AT_A_TIME: [Promise; 12] = [
+/// Terms whose buckets rest as numbers: tokens one at a time, 2 ms apart or more.
+const ONE_AT_A_TIME: [Promise; 16] = [
     Promise::new(3, 100, SECOND),
     Promise::new(3, 2, SECOND),
     Promise::new(5, 1, SECOND),
@@ -51,6 +51,10 @@ const ONE_AT_A_TIME: [Promise; 12] = [
     Promise::new(400, 1, 33_333),
     Promise::new(1_000, 100, SECOND),
     Promise::new(100_000, 100, SECOND),
+    Promise::new(3, 500, SECOND),
+    Promise::new(10, 200, SECOND),
+    Promise::new(200, 200, SECOND),
+    Promise::new(1_000, 500, SECOND),
 ];
 
 // === impl Plan ===

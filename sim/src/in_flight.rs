@@ -76,6 +76,8 @@ pub(crate) struct SentCorrection {
     pub(crate) taken: Taken,
     pub(crate) fate: Fate,
     pub(crate) connection: u32,
+    /// The instant of its writing in the run.
+    pub(crate) written_at: u64,
     /// Instant of its execution in the run, its order, and the result.
     pub(crate) corrected: Option<(u64, u64, Corrected)>,
 }

@@ -113,9 +113,9 @@ constants! {
     pub const NUMBER_BASE: i64 = 1_000_000_000_000_000_000;
     /// Numbers at rest name the remainder of the record's field `terms`, plus 1.
     pub const NUMBER_TERMS: u64 = 8;
-    /// Least time of a token where buckets rest as numbers: a key lives up to 2 ms longer than its bucket is below
-    /// full.
-    pub const NUMBER_LEAST_TOKEN_TIME: u64 = 10_000;
+    /// Least time of a token where buckets rest as numbers. Workers know Redis `TIME` to a part of a ms, and need it to a
+    /// quarter of a token.
+    pub const NUMBER_LEAST_TOKEN_TIME: u64 = 2_000;
     /// Least capacity where buckets rest as numbers.
     pub const NUMBER_LEAST_CAPACITY: u64 = 3;
     /// Largest capacity where buckets rest as numbers. A token's number is larger, so a counter and a take of a bucket

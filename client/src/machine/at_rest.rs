@@ -26,6 +26,13 @@ impl Context<'_> {
         let late = self.redis.width().saturating_add(2 * self.round_trip);
         (late <= self.terms.pace.p / LATE_PART).then(|| self.redis.earliest(self.now))
     }
+
+    /// Tokens of a take of `count` that the bucket still misses. Without the take, it would have been full before the others
+    /// came. `full_at` is the full instant after the take, in µs of Redis `TIME`.
+    fn still_missing(&self, count: u64, full_at: u64) -> u64 {
+        let (headroom, p) = (full_at.saturating_sub(self.redis.latest(self.now)), self.terms.pace.p);
+        count.min(headroom.saturating_add(p / LATE_PART) / p)
+    }
 }
 
 impl<W: super::Waiter> Busy<W> {
@@ -96,7 +103,8 @@ impl<W: super::Waiter> Busy<W> {
                 self.estimate = Estimate::at_rest(granted, full_at, cx);
                 let before = full_at.saturating_sub(cx.terms.time_of(count));
                 if granted == 0 {
-                    out.correction = Some(Correction::PutBack { tokens: count, full_at });
+                    let tokens = cx.still_missing(count, full_at);
+                    out.correction = (tokens > 0).then_some(Correction::PutBack { tokens, full_at });
                     if count > 1 {
                         // The bucket may hold some of them.
                         self.settle_next = true;

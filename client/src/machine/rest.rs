@@ -9,6 +9,8 @@ const OFTEN: Micros = 16;
 /// A key may exist for so many µs after its bucket is full. Its expiry is rounded up to a ms, and Redis removes it when
 /// that ms is over.
 const EXPIRY: Micros = 2_000;
+/// A take may count from a past instant by a token time divided by this.
+const PAST_PART: Micros = 5;
 /// Headroom beyond this, in µs, is of no use to a counter.
 const LONGEST_USE: Micros = 1_000_000;
 
@@ -77,11 +79,12 @@ impl Terms {
             && !self.has_outlived(count, full_at, earliest)
     }
 
-    /// Whether the key still existed after the bucket was full, so that a take of `count` tokens counted from a past instant.
-    /// `full_at` is the full instant after that take. A put-back causes this, since no expiry is ever moved to an earlier
-    /// instant. A step back of the clock of Redis causes it, too.
+    /// Whether the key still existed long after the bucket was full, so that a take of `count` tokens counted from a past
+    /// instant. `full_at` is the full instant after that take. A put-back causes this, since no expiry is ever moved to an
+    /// earlier instant. A step back of the clock of Redis causes it, too, and at fast rates every expiry.
     pub(super) fn has_outlived(&self, count: u64, full_at: u64, earliest: u64) -> bool {
-        full_at.saturating_sub(self.time_of(count)).saturating_add(EXPIRY) < earliest
+        let allowed = EXPIRY.min(self.pace.p / PAST_PART);
+        full_at.saturating_sub(self.time_of(count)).saturating_add(allowed) < earliest
     }
 
     /// Tokens missing of a bucket that is full in `headroom` µs.

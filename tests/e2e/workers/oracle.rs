@@ -49,7 +49,7 @@ pub(super) struct Judgement {
 impl Oracle {
     /// A bucket that fills at `rate` tokens a second.
     pub(super) fn new(capacity: u32, rate: f64) -> Self {
-        let rests_as_number = capacity >= 3 && rate <= 100.0;
+        let rests_as_number = capacity >= 3 && rate <= 500.0;
         let early = if rests_as_number { EARLY } else { 0.0 };
         Self { capacity: capacity.into(), early, steps: vec![Step { from: 0, rate }] }
     }

@@ -33,8 +33,8 @@ const NASTY: [&str; 16] = [
 /// Rates of whole tokens for each µs, which `settle_packed.lua` computes with, too.
 const WHOLE: [&str; 4] = ["1000/ms", "2000/ms", "1000000000/s", "9000000000000000/ms"];
 
-/// Rates whose tokens come one by one, and no two within 10 ms.
-const ONE_BY_ONE: [&str; 6] = ["1/366d", "1/7d", "1000/h", "60/min", "10/s", "100/s"];
+/// Rates whose tokens come one by one, and no two within 2 ms.
+const ONE_BY_ONE: [&str; 8] = ["1/366d", "1/7d", "1000/h", "60/min", "10/s", "100/s", "200/s", "500/s"];
 
 /// 25 years, in µs: instants moved by no more stay instants.
 pub(crate) const FARTHEST: i64 = 25 * 366 * 86_400_000_000;

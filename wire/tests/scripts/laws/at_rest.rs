@@ -21,7 +21,7 @@ use crate::{
 
 const RUNS: u64 = 40;
 const STEPS: usize = 150;
-const RATES: [&str; 7] = ["1/s", "60/min", "1000/h", "1/d", "50/s", "100/s", "1/7d"];
+const RATES: [&str; 8] = ["1/s", "60/min", "1000/h", "1/d", "50/s", "100/s", "250/s", "1/7d"];
 /// A key outlives the fullness of its bucket by so many µs at most. A take then moves a full instant of the past.
 const LIVES_ON: u64 = 1_000;
 /// With an instant so close, in µs, a key may be gone before it is told to live longer. Generous, for a machine that is
