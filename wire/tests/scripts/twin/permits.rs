@@ -86,6 +86,12 @@ impl World {
         rows.into_iter().map(|(member, score)| (member, score as u64)).collect()
     }
 
+    /// Whether all leases have ended by now, so that their key has expired. On a busy machine, time passes between two steps.
+    async fn are_over(&mut self, leases: &[(String, u64)]) -> bool {
+        let now = self.redis.time().await;
+        leases.iter().all(|(_, till)| *till < now)
+    }
+
     /// Every set is as the twin has it.
     async fn compare(&mut self) {
         for key in KEYS {
@@ -99,12 +105,16 @@ impl World {
             expected.sort();
             let mut held = self.scores(&holders).await;
             held.sort();
-            assert_eq!(held, expected, "{key}");
+            if !held.is_empty() || !self.are_over(&expected).await {
+                assert_eq!(held, expected, "{key}");
+            }
             let order: Vec<String> = self.scores(&order).await.into_iter().map(|(id, _)| id).collect();
             let leases: BTreeMap<String, u64> = self.scores(&leases).await.into_iter().collect();
-            let waiters: Vec<_> = order.iter().map(|id| (id.clone(), leases[id])).collect();
             let expected: Vec<_> = twin.waiters.iter().map(|(id, _, till)| (id.clone(), *till)).collect();
-            assert_eq!((waiters, leases.len()), (expected, twin.waiters.len()), "{key}");
+            if !leases.is_empty() || !self.are_over(&expected).await {
+                let waiters: Vec<_> = order.iter().map(|id| (id.clone(), leases[id])).collect();
+                assert_eq!((waiters, leases.len()), (expected, twin.waiters.len()), "{key}");
+            }
             for set in [&holders, &self.keys.permits()] {
                 let rows = self.scores(set).await;
                 assert!(rows.is_empty() || self.redis.expiry(set).await > 0, "{set} stays");
