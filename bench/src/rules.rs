@@ -23,6 +23,8 @@ pub(crate) enum Rule {
     Calm,
     /// 100 a second for each key, 10 at once.
     Brisk,
+    /// 200 a second for each key, 10 at once.
+    Swift,
     /// One a minute for each key, 10 at once.
     Rare,
     /// One token, and another each hour. Nearly all takes are denied.
@@ -58,7 +60,7 @@ pub(crate) enum Form {
 // === impl Rule ===
 
 impl Rule {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Draining,
         Self::Deep,
         Self::Under,
@@ -67,6 +69,7 @@ impl Rule {
         Self::Few,
         Self::Calm,
         Self::Brisk,
+        Self::Swift,
         Self::Rare,
         Self::Slow,
         Self::FarBelow,
@@ -79,7 +82,7 @@ impl Rule {
             Self::Draining | Self::Deep | Self::Under | Self::Apart => 1_000_000_000,
             Self::Steady | Self::FarBelow | Self::Filling | Self::Ticked => 1_000_000,
             Self::Tight => 1_000,
-            Self::Few | Self::Calm | Self::Brisk | Self::Rare => 10,
+            Self::Few | Self::Calm | Self::Brisk | Self::Swift | Self::Rare => 10,
             Self::Slow => 1,
         }
     }
@@ -90,6 +93,7 @@ impl Rule {
             Self::Deep | Self::Slow | Self::Apart | Self::Draining | Self::Calm | Self::Rare => 1,
             Self::Under => 1_000_000_000,
             Self::Steady | Self::Brisk => 100,
+            Self::Swift => 200,
             Self::Tight | Self::FarBelow | Self::Filling | Self::Ticked => 1_000,
             Self::Few => 10,
         }
@@ -139,6 +143,7 @@ impl Rule {
             Self::Few => "few",
             Self::Calm => "calm",
             Self::Brisk => "brisk",
+            Self::Swift => "swift",
             Self::Rare => "rare",
             Self::Slow => "slow",
             Self::Apart => "apart",

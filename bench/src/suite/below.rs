@@ -11,8 +11,13 @@ use crate::{limiter::kind::Limiter, open_loop::OpenLoad, rules::Rule};
 pub(super) const TITLES: [&str; 2] = ["Below the limit, one process", "Below the limit, several processes"];
 const LIMITERS: [Limiter; 4] = [Limiter::Topup, Limiter::LuaGcra, Limiter::RedisCell, Limiter::LuaLazy];
 /// Rates of a key, with a capacity of 10, and their names on the command line.
-const RATES: [(Rule, &str); 4] =
-    [(Rule::Few, "10/s"), (Rule::Calm, "1/s"), (Rule::Brisk, "100/s"), (Rule::Rare, "1/60s")];
+const RATES: [(Rule, &str); 5] = [
+    (Rule::Few, "10/s"),
+    (Rule::Calm, "1/s"),
+    (Rule::Brisk, "100/s"),
+    (Rule::Swift, "200/s"),
+    (Rule::Rare, "1/60s"),
+];
 /// Percentages of its rate that a key asks for.
 const SHARES: [u32; 6] = [1, 5, 10, 25, 50, 90];
 const PROCESSES: [u32; 2] = [1, 4];
@@ -192,8 +197,8 @@ mod tests {
 
     #[test]
     fn without_a_word_there_is_every_point() {
-        assert_eq!(points(&[], &[], &[], false).len(), 48);
-        assert_eq!(points(&[], &[], &[], true).len(), 10);
+        assert_eq!(points(&[], &[], &[], false).len(), 60);
+        assert_eq!(points(&[], &[], &[], true).len(), 11);
         assert_eq!(points(&["1/s".to_owned()], &[5, 7], &[16], true).len(), 2);
     }
 }
