@@ -57,7 +57,9 @@ impl Far {
     fn assert_orderly(&self, attempts: &[Attempt], back: u64) {
         for attempt in attempts {
             assert!(!matches!(attempt.answer, Answer::Failed(_)), "{attempt:?}");
-            assert!(attempt.received - attempt.sent <= IN_TIME, "{attempt:?}");
+            let stalled = self.stalls.between(attempt.sent, attempt.received);
+            let took = attempt.received - attempt.sent;
+            assert!(took <= IN_TIME + stalled, "{attempt:?}, {stalled} µs of stalls");
         }
         // The tokens of the command in flight, one for each task, may count too late after a fault of over 250 ms.
         Oracle::new(20, 100.0).early(4.0).judge(attempts).never_over();
