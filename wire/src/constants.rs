@@ -121,6 +121,9 @@ constants! {
     /// Largest capacity where buckets rest as numbers. A token's number is larger, so a counter and a take of a bucket
     /// at rest never look alike.
     pub const NUMBER_MOST_CAPACITY: u64 = 100_000;
+    /// Largest capacity for each µs of a token's time, where buckets rest as numbers. A counter is then not read as one with
+    /// tokens before it is 9 capacities below 0.
+    pub const NUMBER_MOST_PER_MICRO: u64 = 10;
     /// Longest time until an empty bucket is full, where buckets rest as numbers.
     pub const NUMBER_LONGEST_FILLING: u64 = 100_000_000_000_000;
 

@@ -12,7 +12,8 @@ use crate::{
     bucket::Pace,
     constants::{
         AT_REST_UNIT, DEBT_FORM, EXACT, HELD_FORM, NUMBER_BASE, NUMBER_LEAST_CAPACITY,
-        NUMBER_LEAST_TOKEN_TIME, NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_TERMS, TAGS,
+        NUMBER_LEAST_TOKEN_TIME, NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_MOST_PER_MICRO,
+        NUMBER_TERMS, TAGS,
     },
     pipeline::{Expiry, RedisCommand},
 };
@@ -38,6 +39,7 @@ pub fn rests_as_number(capacity: u64, pace: Pace) -> bool {
     pace.n == 1
         && pace.p >= NUMBER_LEAST_TOKEN_TIME
         && (NUMBER_LEAST_CAPACITY..=NUMBER_MOST_CAPACITY).contains(&capacity)
+        && capacity <= pace.p.saturating_mul(NUMBER_MOST_PER_MICRO)
         && capacity.saturating_mul(pace.p) <= NUMBER_LONGEST_FILLING
 }
 

@@ -19,7 +19,8 @@
 local function rests_as_number(terms)
   local capacity, p = terms.capacity, terms.p
   return terms.catch_up and terms.n == 1 and p >= NUMBER_LEAST_TOKEN_TIME and capacity >= NUMBER_LEAST_CAPACITY
-    and capacity <= NUMBER_MOST_CAPACITY and capacity * p <= NUMBER_LONGEST_FILLING
+    and capacity <= NUMBER_MOST_CAPACITY and capacity <= p * NUMBER_MOST_PER_MICRO
+    and capacity * p <= NUMBER_LONGEST_FILLING
 end
 
 -- The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.

@@ -133,7 +133,7 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
             -- As `rests_as_number` in rest.lua.
             if kind == TOKEN_BUCKET_KIND and n == 1 and p >= NUMBER_LEAST_TOKEN_TIME
               and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
-              and capacity * p <= NUMBER_LONGEST_FILLING then
+              and capacity <= p * NUMBER_MOST_PER_MICRO and capacity * p <= NUMBER_LONGEST_FILLING then
               value = '-' .. rest_tag:sub(3) % NUMBER_TERMS + 1 .. format(text, full) .. '00'
             else
               value = rest_tag .. format(text, full)

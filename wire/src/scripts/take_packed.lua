@@ -217,7 +217,7 @@ do
           -- As `rests_as_number` in rest.lua.
           if kind == TOKEN_BUCKET_KIND and n == 1 and p >= NUMBER_LEAST_TOKEN_TIME
             and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
-            and capacity * p <= NUMBER_LONGEST_FILLING then
+            and capacity <= p * NUMBER_MOST_PER_MICRO and capacity * p <= NUMBER_LONGEST_FILLING then
             value = '-' .. string.sub(tag, 3) % NUMBER_TERMS + 1 .. format('%d', till) .. '00'
           else
             value = tag .. format('%d', till)
