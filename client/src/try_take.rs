@@ -21,9 +21,12 @@ impl Bucket {
     /// If the limit has a lease and no leased token is left, this call requests the next lease.
     pub fn try_take(&self) -> Option<Decision> {
         let entry = self.entry().ok()?;
-        if !entry.limit().is_planned() {
-            return self.try_take_here(entry);
-        }
+        if entry.limit().is_planned() { self.try_take_placed(entry) } else { self.try_take_here(entry) }
+    }
+
+    /// [`Bucket::try_take`] under a plan. Never inlined: finding the plan's bucket needs 20 KiB of stack.
+    #[inline(never)]
+    fn try_take_placed(&self, entry: &Arc<BucketEntry>) -> Option<Decision> {
         match self.here_now()? {
             Here::Bucket(bucket) => bucket.try_take_here(bucket.entry().ok()?),
             Here::Decided(decision) => self.conclude_decision(entry, 1, decision).ok(),
