@@ -71,11 +71,11 @@ impl World {
         let (give, later) = adjust.shift();
         if corrected.shifted {
             books.returned += give;
-            books.charged += later.div_ceil(written.terms.pace.p);
+            books.charged += later;
         }
-        if corrected.shifted && give > 0 && self.now > adjusting.written_at + written.terms.pace.p {
+        if corrected.shifted && give > 0 && self.now > adjusting.written_at + written.time_of(1) {
             // The correction was under way for so long that the tokens may be some that would not have fitted meanwhile.
-            let until = self.now + written.capacity.get() * written.terms.pace.p;
+            let until = self.now + written.time_of(written.capacity.get());
             books.notes.push((self.now, order, Note::Pardoned(give, until)));
         }
         if corrected.shifted && later > 0 {

@@ -3,8 +3,12 @@
 use topup::machine::{Correction, Reply};
 use topup_twin::{AtRest, Bucket, Counter, Record};
 use topup_wire::{
-    constants::{AT_REST_UNIT, NUMBER_TERMS, TAGS},
-    scripts::{AtRestNumber, number_at_rest, read_left, read_number_at_rest, read_text_at_rest},
+    bucket::Pace,
+    constants::{NUMBER_TERMS, TAGS},
+    scripts::{
+        AtRestNumber, number_at_rest, read_left, read_number_at_rest, read_text_at_rest, time_at_rest,
+        units_at_rest,
+    },
 };
 
 use crate::{
@@ -28,21 +32,27 @@ pub(crate) struct Corrected {
 // === impl Written ===
 
 impl Written {
-    /// Integers for each token.
-    const fn unit(&self) -> i64 {
-        (self.terms.pace.p * AT_REST_UNIT) as i64
+    /// The number of takes at rest of `count` tokens.
+    const fn units(&self, count: u64) -> i64 {
+        (count * units_at_rest(self.terms.pace)) as i64
+    }
+
+    /// µs in which `count` tokens come.
+    pub(crate) const fn time_of(&self, count: u64) -> u64 {
+        time_at_rest(self.terms.pace, count)
     }
 
     /// Tokens that come in `micros`, rounded up.
     const fn tokens_in(&self, micros: u64) -> u64 {
-        micros.div_ceil(self.terms.pace.p)
+        let Pace { n, p } = self.terms.pace;
+        (micros * n).div_ceil(p)
     }
 
     /// Tokens that a first take of `count` leaves too many, since it names an instant that has passed. A quarter of a
     /// token is left to the bound.
     pub(crate) fn tokens_late(&self, count: u64, first_at: u64, now: u64) -> u64 {
         let late = now.saturating_sub(first_at);
-        if late > self.terms.pace.p / 4 { self.tokens_in(late).min(count) } else { 0 }
+        if late > self.terms.pace.p / (4 * self.terms.pace.n) { self.tokens_in(late).min(count) } else { 0 }
     }
 
     /// The tokens that a bare take has left of a counter of these terms.
@@ -54,7 +64,7 @@ impl Written {
     fn key(&self, full_at: u64, lives_until: u64, now: u64) -> Key {
         let tag = (self.terms.id % TAGS) as u16;
         let expires = lives_until.div_ceil(1_000);
-        let bucket = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
+        let bucket = Bucket::AtRest(AtRest::Until { tag, full_at, early: 0, hold: 0 });
         Key { bucket, expires, stray: None, number: true, born: now }
     }
 }
@@ -103,18 +113,18 @@ impl Server {
     ) {
         let created = first_at > 0 && self.keys[at].is_absent();
         if created {
-            self.keys[at] = written.key(first_at, first_at + count * written.terms.pace.p, now);
+            self.keys[at] = written.key(first_at, first_at + written.time_of(count), now);
             executed.overflow = written.tokens_late(count, first_at, now);
             self.expire(at, now);
         }
         let is_previous = self.record.is_some_and(|record| record.terms_id != written.terms.id);
         let key = &mut self.keys[at];
-        let units = written.unit() * count as i64;
+        let units = written.units(count);
         executed.born = key.born;
         executed.reply = match &mut key.bucket {
             Bucket::AtRest(AtRest::Until { tag, .. }) if key.number => {
                 let same = u64::from(*tag) % NUMBER_TERMS == written.terms.id % NUMBER_TERMS;
-                let full_at = topup_twin::take_at_rest(written.terms.pace, &mut key.bucket, count);
+                let full_at = topup_twin::move_at_rest(&mut key.bucket, units);
                 executed.granted = count;
                 match full_at {
                     Some(full_at) if same || self.fault == Some(Fault::OtherTermsUnseen) => {
@@ -123,7 +133,7 @@ impl Server {
                         if is_previous {
                             self.gifts.push((at, count, true));
                         }
-                        Reply::AtRest(full_at)
+                        Reply::AtRest { full_at, was_full: created }
                     }
                     _ => Reply::OtherTerms,
                 }
@@ -164,7 +174,7 @@ impl Server {
             }
         }
         let (mut reply, mut debt) = (AtRestNumber::NotAtRest, 0);
-        if let Bucket::AtRest(AtRest::Until { tag, full_at, hold }) = key.bucket
+        if let Bucket::AtRest(AtRest::Until { tag, full_at, hold, .. }) = key.bucket
             && (key.number || hold > 0)
         {
             let missing = written.tokens_in(full_at.saturating_sub(now));
@@ -198,12 +208,11 @@ impl Server {
             Some(Fault::LateFirstTake) => later = 0,
             _ => {}
         }
-        let micros = later as i64 - (give * written.terms.pace.p) as i64;
         let key = &mut self.keys[at];
-        let units = micros * AT_REST_UNIT as i64;
+        let units = written.units(later) - written.units(give);
         match &mut key.bucket {
-            Bucket::AtRest(AtRest::Until { full_at, .. }) if key.number => {
-                *full_at = full_at.saturating_add_signed(micros);
+            Bucket::AtRest(AtRest::Until { .. }) if key.number => {
+                topup_twin::move_at_rest(&mut key.bucket, units);
                 return true;
             }
             Bucket::AtRest(_) => {}

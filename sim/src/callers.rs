@@ -292,6 +292,6 @@ impl World {
 /// The time of Redis as a planted fault has it.
 fn half_a_token_ahead(redis: RedisTime, terms: &Terms) -> RedisTime {
     let [least, most, heard_at] = redis.parts();
-    let half = terms.pace.p / 2;
+    let half = terms.pace.p / (2 * terms.pace.n);
     RedisTime::from([least.saturating_add(half), most.saturating_add(half), heard_at])
 }

@@ -33,7 +33,7 @@ impl World {
             Some(Fault::DebtForgiven) => {
                 if let Bucket::AtRest(AtRest::Debt { tag, .. }) = key.bucket {
                     let full_at = record.pace.instant(now, record.capacity);
-                    key.bucket = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
+                    key.bucket = Bucket::AtRest(AtRest::Until { tag, full_at, early: 0, hold: 0 });
                     key.written(&record, now);
                 }
             }

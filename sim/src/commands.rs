@@ -6,7 +6,6 @@ use crate::{
     fault::Fault,
     in_flight::{Fate, SentCommand, Taken},
     oracle::Note,
-    read_limit::ReadLimit,
     server::Executed,
     world::{Happening, World},
 };
@@ -138,7 +137,7 @@ impl World {
             fate == Fate::Answered && connection == self.connection && !executed.refused
         });
         let reply = executed.map(|(.., executed)| executed.reply);
-        if let Some(was_full) = was_full(command, reply, published) {
+        if let Some(was_full) = was_full(command, reply) {
             self.workers[worker].note_first_take(!was_full);
         }
         let taken = executed.map(|(at, order, Executed { born, .. })| Taken { at, order, born });
@@ -158,7 +157,7 @@ impl World {
         });
         let refused = match reply {
             // The machine judges takes at rest. Refused tokens are given back, or lost to the bucket.
-            Some(Reply::AtRest(full_at)) => {
+            Some(Reply::AtRest { full_at, .. }) => {
                 let earliest = self.workers[worker].control.redis.parts()[0].saturating_add(when);
                 !published.terms.grants_at_rest(command.count(), full_at, earliest)
             }
@@ -176,12 +175,10 @@ impl World {
 }
 
 /// Whether a command that takes of a bucket without a key has found none.
-fn was_full(command: Command, reply: Option<Reply>, published: &ReadLimit) -> Option<bool> {
+fn was_full(command: Command, reply: Option<Reply>) -> Option<bool> {
     match (command, reply?) {
         (Command::FirstTake { .. }, Reply::First(was_full)) => Some(was_full),
-        (Command::TakeAtRest { count, first_at }, Reply::AtRest(full_at)) if first_at > 0 => {
-            Some(full_at == first_at + count * published.terms.pace.p)
-        }
+        (Command::TakeAtRest { first_at: 1.., .. }, Reply::AtRest { was_full, .. }) => Some(was_full),
         _ => None,
     }
 }

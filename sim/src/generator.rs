@@ -37,8 +37,12 @@ const TERMS: [Promise; 16] = [
     Promise::new(3, 50, SECOND),
 ];
 
-/// Terms whose buckets rest as numbers: tokens one at a time, 2 ms apart or more.
-const ONE_AT_A_TIME: [Promise; 16] = [
+/// Terms whose buckets rest as numbers: tokens come 2 ms apart or more.
+const AS_NUMBERS: [Promise; 20] = [
+    Promise::new(3, 30, SECOND),
+    Promise::new(20, 300, SECOND),
+    Promise::new(100, 7, SECOND),
+    Promise::new(500, 47, 100_003),
     Promise::new(3, 100, SECOND),
     Promise::new(3, 2, SECOND),
     Promise::new(5, 1, SECOND),
@@ -71,7 +75,7 @@ impl Plan {
 
     fn generated(seed: u64) -> Self {
         let dice = &mut Dice::new(seed);
-        let terms = if dice.chance(2, 5) { dice.pick(&ONE_AT_A_TIME) } else { dice.pick(&TERMS) };
+        let terms = if dice.chance(2, 5) { dice.pick(&AS_NUMBERS) } else { dice.pick(&TERMS) };
         let workers = dice.pick(&[1, 1, 2, 3, 4, 6, 8, 16, 32, 64, 128]);
         let mut plan = Self::calm(seed, workers, terms);
         plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
@@ -176,7 +180,7 @@ impl Plan {
 
     /// Single takes of several workers around the rate, of buckets that rest as numbers and are near empty at times.
     fn resting(mut self, dice: &mut Dice) -> Self {
-        self.terms = dice.pick(&ONE_AT_A_TIME);
+        self.terms = dice.pick(&AS_NUMBERS);
         self.workers = self.workers.clamp(2, 32);
         self.buckets = dice.pick(&[1, 1, 3]);
         let terms = self.terms;
@@ -216,7 +220,7 @@ impl Plan {
 
     /// Full buckets that one or two workers empty at once, with many commands late by less than the time of a token.
     fn late_first_takes(mut self, dice: &mut Dice) -> Self {
-        self.terms = dice.pick(&ONE_AT_A_TIME[..6]);
+        self.terms = dice.pick(&AS_NUMBERS[..6]);
         (self.workers, self.lasts) = (dice.pick(&[1, 1, 2]), LONGEST);
         (self.network.trip, self.network.pipeline) = ((20, 60), (0, 20));
         (self.network.late, self.network.late_by) = (1_000, self.terms.each());

@@ -168,7 +168,7 @@ impl Server {
                     _ => self.first_as_number(key, full_at, written, now),
                 };
                 if taken && full_at > 0 {
-                    let first_at = full_at.saturating_sub(count * written.terms.pace.p);
+                    let first_at = full_at.saturating_sub(written.time_of(count));
                     executed.overflow = written.tokens_late(count, first_at, now);
                     executed.born = now;
                 }

@@ -25,8 +25,10 @@ pub enum AtRest {
     Until {
         /// Under which terms it was written.
         tag: u16,
-        /// The instant at which it is full.
+        /// The instant at which it is full, rounded up to a µs.
         full_at: u64,
+        /// By how many units of a number it is full earlier. Native takes of a number leave them.
+        early: u64,
         /// The instant before which it does not count, since tokens were put back; 0 when none were.
         hold: u64,
     },
@@ -50,8 +52,9 @@ pub(crate) struct Snapshot {
     pub(crate) score: u64,
     /// Whether it differs from the stored value by more than the passed time.
     pub(crate) moved: bool,
-    /// Whether more was missing than a bucket holds, and so forgotten.
-    pub(crate) stepped: bool,
+    /// Where more was missing than a bucket holds, and so forgotten: the last instant of the tokens on the way to the full
+    /// instant.
+    pub(crate) stepped: Option<u64>,
 }
 
 // === impl AtRest ===
@@ -69,7 +72,7 @@ impl AtRest {
     pub fn expiry(&self, record: &Record) -> u64 {
         match *self {
             Self::FirstTake { expires, .. } => expires,
-            Self::Until { tag, full_at, hold } => {
+            Self::Until { tag, full_at, hold, .. } => {
                 let record = record.after_changes(|record| record.tag() == tag);
                 let full_at = full_at.max(record.full_in_the_end(full_at));
                 full_at.max(hold).max(record.absent_full()).div_ceil(1_000)
@@ -96,7 +99,7 @@ impl AtRest {
             return None;
         }
         let (mut tokens, mut score);
-        let (mut moved, mut stepped) = (false, false);
+        let (mut moved, mut stepped) = (false, None);
         match *self {
             Self::FirstTake { count, expires, .. } => {
                 let taken = expires.saturating_sub(pace.first_take_ms(count)) * 1_000;
@@ -115,6 +118,6 @@ impl AtRest {
             moved = true;
         }
         (tokens, score) = stages.present().credit(tokens, score, now);
-        Some(Snapshot { tokens, score, moved: moved || stepped, stepped })
+        Some(Snapshot { tokens, score, moved: moved || stepped.is_some(), stepped })
     }
 }

@@ -47,15 +47,16 @@ impl Credit for Pace {
     }
 }
 
-/// Tokens and score as of `at` of a bucket that is full at `full_at`, and whether the clock stepped back.
-pub(crate) fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (i64, u64, bool) {
+/// Tokens and score as of `at` of a bucket that is full at `full_at`. If more is missing than it holds: the last instant of
+/// the tokens on the way to `full_at`, too.
+pub(crate) fn arrived(capacity: u64, pace: Pace, full_at: u64, at: u64) -> (i64, u64, Option<u64>) {
     if full_at <= at {
-        return (capacity as i64, full_at, false);
+        return (capacity as i64, full_at, None);
     }
     let (missing, score) = pace.missing(full_at, at);
     match u64::try_from(missing).ok().and_then(|missing| capacity.checked_sub(missing)) {
-        Some(tokens) => (tokens as i64, score, false),
-        None => (0, pace.start(at), true),
+        Some(tokens) => (tokens as i64, score, None),
+        None => (0, pace.start(at), Some(score)),
     }
 }
 

@@ -3,8 +3,8 @@
 use topup_wire::{
     bucket::{Operation, Pace},
     constants::{
-        COUNT_FROM, EXACT, FULL_AT_SLACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD, LONGEST_HOLD,
-        LONGEST_TICK_WAIT, SHORTEST_TICK_WAIT,
+        AT_REST_UNIT, COUNT_FROM, EXACT, FULL_AT_SLACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD,
+        LONGEST_HOLD, LONGEST_TICK_WAIT, SHORTEST_TICK_WAIT,
     },
     limit::Algorithm,
     reply::{PutInReply, Settled},
@@ -52,15 +52,16 @@ pub fn first_take(record: &Record, bucket: &mut Bucket, count: u64, now: u64) ->
     absent
 }
 
-/// A worker's take of a bucket at rest by one bare command, which asks for no tokens to be there: the full instant
-/// after it. `None` when nothing is taken: the command is refused for a text, and leaves a counter or a stray as good
-/// as it was.
+/// A `DECRBY` of a bucket at rest by so many `units`, below 0 an `INCRBY`: the full instant after it. `None` when nothing
+/// is taken: the command is refused for a text, and leaves a counter or a stray as good as it was.
 ///
 /// Right only for a bucket whose value at rest is a number, see
-/// [`rests_as_number`](topup_wire::scripts::rests_as_number). To give tokens back, take them off the full instant.
-pub fn take_at_rest(pace: Pace, bucket: &mut Bucket, count: u64) -> Option<u64> {
-    let Bucket::AtRest(AtRest::Until { full_at, hold: 0, .. }) = bucket else { return None };
-    *full_at += count * pace.p;
+/// [`rests_as_number`](topup_wire::scripts::rests_as_number).
+pub fn move_at_rest(bucket: &mut Bucket, units: i64) -> Option<u64> {
+    let Bucket::AtRest(AtRest::Until { full_at, early, hold: 0, .. }) = bucket else { return None };
+    let exact = (*full_at * AT_REST_UNIT - *early).saturating_add_signed(units);
+    *full_at = exact.div_ceil(AT_REST_UNIT);
+    *early = *full_at * AT_REST_UNIT - exact;
     Some(*full_at)
 }
 
@@ -86,12 +87,11 @@ pub fn put_in(record: &Record, bucket: &mut Bucket, request: PutIn, now: u64) ->
     }
 }
 
-/// The score of an empty bucket at rest that owes tokens: takes that found none and are about to be given back.
-fn owing(record: &Record, bucket: &Bucket, now: u64) -> Option<u64> {
-    let Bucket::AtRest(AtRest::Until { tag, full_at, .. }) = *bucket else { return None };
-    let p = record.pace.p;
-    let owed = full_at.saturating_sub(now + record.capacity * p);
-    (tag == record.tag() && owed <= GIVING_BACK).then(|| now - (p - (full_at - now) % p) % p)
+/// Whether an empty bucket at rest owes tokens: takes that found none and are about to be given back.
+fn owes(record: &Record, bucket: &Bucket, now: u64) -> bool {
+    let Bucket::AtRest(AtRest::Until { tag, full_at, .. }) = *bucket else { return false };
+    let Pace { n, p } = record.pace;
+    tag == record.tag() && full_at.saturating_sub(now + record.capacity * p / n) <= GIVING_BACK
 }
 
 /// `token_bucket.lua`: the reply, and whether tokens have to be put in again after its wait.
@@ -101,9 +101,9 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
     let rests = record.rests();
     let doubt = if rests { asked.doubt } else { 0 };
     let (mut found, mut hold) = find(&stages, bucket, doubt, now);
-    if found.stepped && asked.indexed && record.may_rest_as_number() {
+    if let (Some(score), true) = (found.stepped, asked.indexed && record.may_rest_as_number()) {
         hold = hold.max(now + GIVING_BACK);
-        if let Some(score) = owing(record, bucket, now) {
+        if owes(record, bucket, now) {
             (found.score, found.moved) = (score, false);
         }
     }
@@ -171,7 +171,7 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
             Bucket::AtRest(if tokens < 0 {
                 AtRest::Debt { tag: record.tag(), at: score, hold, debt: tokens.unsigned_abs() }
             } else {
-                AtRest::Until { tag: record.tag(), full_at, hold }
+                AtRest::Until { tag: record.tag(), full_at, early: 0, hold }
             })
         };
         counting = counts && !vanishes;
@@ -185,7 +185,7 @@ fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u6
     let record = stages.present();
     let absent = || {
         let (tokens, score) = record.absent(now);
-        Snapshot { tokens, score, moved: false, stepped: false }
+        Snapshot { tokens, score, moved: false, stepped: None }
     };
     match *bucket {
         Bucket::Absent => (absent(), 0),
@@ -200,7 +200,7 @@ fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u6
             if record.catch_up || tokens >= record.capacity as i64 {
                 (tokens, score) = record.credit(tokens + doubt as i64, score, now);
             }
-            (Snapshot { tokens, score, moved: met || score != held.score, stepped: false }, 0)
+            (Snapshot { tokens, score, moved: met || score != held.score, stepped: None }, 0)
         }
     }
 }

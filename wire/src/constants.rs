@@ -107,7 +107,8 @@ constants! {
     pub const NUMBER_FORM: u8 = b'-';
     /// Length of a number at rest, its sign included.
     pub const NUMBER_LENGTH: u64 = 20;
-    /// Units of a number at rest in each µs. A bare `DECR` that comes late moves the full instant by one of them.
+    /// Units of a number at rest in each µs. A bare `DECR` that comes late moves the full instant by one of them. The time of
+    /// a token is rounded up to a whole unit.
     pub const AT_REST_UNIT: u64 = 100;
     /// Every number at rest is at most minus this.
     pub const NUMBER_BASE: i64 = 1_000_000_000_000_000_000;
@@ -124,6 +125,8 @@ constants! {
     /// Largest capacity for each µs of a token's time, where buckets rest as numbers. A counter is then not read as one with
     /// tokens before it is 9 capacities below 0.
     pub const NUMBER_MOST_PER_MICRO: u64 = 10;
+    /// Most tokens of a rate in lowest terms, where buckets rest as numbers.
+    pub const NUMBER_MOST_TOKENS: u64 = 50;
     /// Longest time until an empty bucket is full, where buckets rest as numbers.
     pub const NUMBER_LONGEST_FILLING: u64 = 100_000_000_000_000;
 

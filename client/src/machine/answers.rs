@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Pace,
-    scripts::{AtRestNumber, PutIn},
+    constants::AT_REST_UNIT,
+    scripts::{AtRestNumber, PutIn, units_at_rest},
 };
 
 use super::{Command, Micros, queue::Waiting};
 use crate::decision::Decision;
+
+/// Two takes of a bucket, by a script and by a native command, may differ by so many µs.
+const ROUNDING: Micros = 2;
 
 /// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +53,8 @@ pub enum Correction {
         tokens: u64,
         /// The instant that it named.
         first_at: u64,
-        /// µs by which the bucket is full later: the time of whole tokens.
-        by: Micros,
+        /// Tokens by whose time the bucket is full later.
+        by: u64,
         /// When the bucket is full after the correction. The key has to live until then.
         full_at: u64,
     },
@@ -106,8 +110,8 @@ impl Correction {
         matches!(self, Self::Later { .. } | Self::Extend { is_urgent: true, .. })
     }
 
-    /// Tokens to put back, and µs by which the bucket is full later.
-    pub const fn shift(&self) -> (u64, Micros) {
+    /// Tokens to put back, and tokens by whose time the bucket is full later.
+    pub const fn shift(&self) -> (u64, u64) {
         match *self {
             Self::PutBack { tokens, .. } => (tokens, 0),
             Self::Later { by, .. } => (0, by),
@@ -138,10 +142,10 @@ impl Correction {
         | Self::Extend { full_at: known, .. }) = *self;
         match (self, reply) {
             // Takes move the full instant by whole tokens. A bucket made anew begins at any µs.
-            (_, Some(AtRestNumber::Full(full_at))) if full_at.abs_diff(known) % pace.p == 0 => None,
+            (_, Some(AtRestNumber::Full(full_at))) if is_whole(full_at.abs_diff(known), pace) => None,
             // A put-back has overtaken the correction, and has written an expiry of its own.
             (Self::Extend { .. }, Some(AtRestNumber::Held(full_at)))
-                if full_at.abs_diff(known) % pace.p == 0 =>
+                if is_whole(full_at.abs_diff(known), pace) =>
             {
                 None
             }
@@ -152,6 +156,13 @@ impl Correction {
             _ => Some(self.tokens()),
         }
     }
+}
+
+/// Whether whole tokens come in `micros`. Scripts round to µs where a token's time is no whole number of them.
+fn is_whole(micros: Micros, pace: Pace) -> bool {
+    let units = units_at_rest(pace).max(1);
+    let rest = micros.saturating_mul(AT_REST_UNIT) % units;
+    rest.min(units - rest) <= if pace.n > 1 { ROUNDING * AT_REST_UNIT } else { 0 }
 }
 
 // === impl Actions ===

@@ -24,14 +24,15 @@ impl Context<'_> {
     /// instant is too uncertain.
     pub(super) fn first_at(&self) -> Option<u64> {
         let late = self.redis.width().saturating_add(2 * self.round_trip);
-        (late <= self.terms.pace.p / LATE_PART).then(|| self.redis.earliest(self.now))
+        (late <= self.terms.token_time() / LATE_PART).then(|| self.redis.earliest(self.now))
     }
 
     /// Tokens of a take of `count` that the bucket still misses. Without the take, it would have been full before the others
     /// came. `full_at` is the full instant after the take, in µs of Redis `TIME`.
     fn still_missing(&self, count: u64, full_at: u64) -> u64 {
-        let (headroom, p) = (full_at.saturating_sub(self.redis.latest(self.now)), self.terms.pace.p);
-        count.min(headroom.saturating_add(p / LATE_PART) / p)
+        let headroom = full_at.saturating_sub(self.redis.latest(self.now));
+        let token = self.terms.token_time();
+        count.min(headroom.saturating_add(token / LATE_PART) / token)
     }
 }
 
@@ -43,7 +44,7 @@ impl<W: super::Waiter> Busy<W> {
                 FirstTakes::Likely if !rest.may_be_of_earlier_terms(cx) => {
                     Command::TakeAtRest { count, first_at }
                 }
-                _ => Command::FirstTake { count, full_at: first_at + cx.terms.pace.p },
+                _ => Command::FirstTake { count, full_at: first_at + cx.terms.time_at_rest(count) },
             },
             _ => Command::FirstTake { count, full_at: 0 },
         }
@@ -59,7 +60,7 @@ impl<W: super::Waiter> Busy<W> {
             && self.is_certain()
             && self.gathered == 0
             && cx.is_trusted()
-            && cx.redis.width() <= cx.terms.pace.p / LATE_PART
+            && cx.redis.width() <= cx.terms.token_time() / LATE_PART
             && cx.terms.missing(headroom).saturating_add(count) <= cx.terms.capacity
             && !self.estimate.may_be_counting(cx)
             && !self.estimate.denies(cx.now)
@@ -96,12 +97,14 @@ impl<W: super::Waiter> Busy<W> {
     ) -> Option<Micros> {
         match *reply {
             // The take has used up time that had passed already: nobody has its tokens, and none are missing.
-            Reply::AtRest(full_at) if cx.terms.has_outlived(count, full_at, cx.redis.earliest(sent)) => {
-                self.forget()
+            Reply::AtRest { full_at, .. }
+                if cx.terms.has_outlived(count, full_at, cx.redis.earliest(sent)) =>
+            {
+                self.forget();
             }
-            Reply::AtRest(full_at) => {
+            Reply::AtRest { full_at, was_full } => {
                 self.estimate = Estimate::at_rest(granted, full_at, cx);
-                let before = full_at.saturating_sub(cx.terms.time_of(count));
+                let before = full_at.saturating_sub(cx.terms.time_at_rest(count));
                 if granted == 0 {
                     let tokens = cx.still_missing(count, full_at);
                     out.correction = (tokens > 0).then_some(Correction::PutBack { tokens, full_at });
@@ -112,10 +115,10 @@ impl<W: super::Waiter> Busy<W> {
                     }
                     self.estimate = Estimate::of_denial_at_rest(full_at, sent, cx);
                     return Some(self.estimate.full_after_denial(cx.terms));
-                } else if before == first_at {
+                } else if was_full {
                     self.correct_late(count, first_at, cx, out);
                 } else {
-                    let next = full_at.saturating_add(cx.terms.pace.p);
+                    let next = full_at.saturating_add(cx.terms.time_at_rest(1));
                     if next > cx.redis.latest(cx.now).saturating_add(cx.terms.time_of(cx.terms.capacity)) {
                         // This take got the last token.
                         self.estimate = Estimate::of_denial_at_rest(next, sent, cx);
@@ -145,10 +148,10 @@ impl<W: super::Waiter> Busy<W> {
     /// Corrects a first take that may have run after the instant it named. Its bucket would be full too early, by `count`
     /// tokens at most. The correction is by whole tokens, so that a counter in its place ignores it.
     pub(super) fn correct_late(&mut self, count: u64, first_at: u64, cx: &Context<'_>, out: &mut Actions<W>) {
-        let (late, p) = (cx.redis.latest(cx.now).saturating_sub(first_at), cx.terms.pace.p);
-        if late > p / LATE_PART {
-            let by = late.div_ceil(p).min(count) * p;
-            let full_at = first_at + count * p + by;
+        let (late, token) = (cx.redis.latest(cx.now).saturating_sub(first_at), cx.terms.token_time());
+        if late > token / LATE_PART {
+            let by = late.div_ceil(token).min(count);
+            let full_at = first_at + cx.terms.time_at_rest(count + by);
             out.correction = Some(Correction::Later { tokens: count, first_at, by, full_at });
         }
     }

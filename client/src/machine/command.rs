@@ -47,8 +47,13 @@ pub enum Reply {
     Left(i64),
     /// The bucket has another form than a decrement or a take at rest expects. Nothing was taken.
     NotCounting,
-    /// The reply to a take at rest: when the bucket is full after it, in µs of Redis `TIME`.
-    AtRest(u64),
+    /// The reply to a take at rest.
+    AtRest {
+        /// When the bucket is full after it, in µs of Redis `TIME`.
+        full_at: u64,
+        /// Whether the bucket had no key before it.
+        was_full: bool,
+    },
     /// A take at rest met a bucket at rest under other terms.
     OtherTerms,
     /// A take at rest met no bucket at rest. Nothing was taken.
@@ -75,7 +80,7 @@ impl Command {
     /// Tokens that `reply` grants. The command was sent at `sent`.
     pub(super) fn granted(&self, reply: &Reply, sent: Micros, cx: &Context<'_>) -> u64 {
         match *reply {
-            Reply::AtRest(full_at) => {
+            Reply::AtRest { full_at, .. } => {
                 let granted = cx.terms.grants_at_rest(self.count(), full_at, cx.redis.earliest(sent));
                 if granted { self.count() } else { 0 }
             }

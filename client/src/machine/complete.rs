@@ -45,7 +45,7 @@ impl<W: Waiter> Busy<W> {
             Reply::Settled(settled) => (settled.tokens, settled.capacity),
             Reply::First(_) => (cx.terms.capacity.saturating_sub(granted), cx.terms.capacity),
             Reply::Left(left) => (u64::try_from(left).unwrap_or(0), self.estimate.capacity(cx.terms)),
-            Reply::AtRest(full_at) => (tokens_at_rest(full_at, cx), cx.terms.capacity),
+            Reply::AtRest { full_at, .. } => (tokens_at_rest(full_at, cx), cx.terms.capacity),
             Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => (0, cx.terms.capacity),
         };
         let served = if in_flight.is_some() {
@@ -109,7 +109,7 @@ impl<W: Waiter> Busy<W> {
                     && full_at > 0
                 {
                     self.estimate = Estimate::at_rest(count, full_at, cx);
-                    let first_at = full_at.saturating_sub(cx.terms.time_of(count));
+                    let first_at = full_at.saturating_sub(cx.terms.time_at_rest(count));
                     self.correct_late(count, first_at, cx, out);
                     return Some(cx.redis.local(full_at));
                 }
@@ -117,13 +117,13 @@ impl<W: Waiter> Busy<W> {
             }
             Reply::First(false) if cx.terms.rests_as_number() && !cx.has_earlier_terms() => {
                 // Another worker has taken. The next take learns for how long the bucket is at rest.
-                Some(cx.now.saturating_add(cx.terms.pace.p))
+                Some(cx.now.saturating_add(cx.terms.token_time()))
             }
             Reply::First(false) => {
                 self.settle_next = true;
                 None
             }
-            Reply::AtRest(_) | Reply::OtherTerms | Reply::NotAtRest => {
+            Reply::AtRest { .. } | Reply::OtherTerms | Reply::NotAtRest => {
                 let first_at = if let Command::TakeAtRest { first_at, .. } = command { first_at } else { 0 };
                 self.learn_at_rest((command.count(), first_at), reply, (granted, sent), cx, out)
             }

@@ -111,10 +111,10 @@ impl Estimate {
     /// The estimate by the reply to a take at rest that found no token. `full_at` is the full instant in the reply, and the
     /// command was sent at `sent`.
     pub(super) fn of_denial_at_rest(full_at: u64, sent: Micros, cx: &Context<'_>) -> Self {
-        let Terms { capacity, pace, .. } = *cx.terms;
+        let (capacity, token) = (cx.terms.capacity, cx.terms.time_at_rest(1).max(1));
         let token_at = full_at.saturating_sub(cx.terms.time_of(capacity));
         // Tokens that other workers are about to put back make it seem later by whole tokens.
-        let wait = |from: u64| (token_at.saturating_sub(from).saturating_sub(1)) % pace.p.max(1) + 1;
+        let wait = |from: u64| (token_at.saturating_sub(from).saturating_sub(1)) % token + 1;
         Self {
             epoch: cx.epoch,
             settled_at: sent,

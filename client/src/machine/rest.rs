@@ -1,6 +1,6 @@
 //! A worker's knowledge of a bucket at rest.
 
-use topup_wire::scripts::rests_as_number;
+use topup_wire::scripts::{rests_as_number, time_at_rest};
 
 use super::{Context, Kind, Micros, Terms};
 
@@ -83,13 +83,21 @@ impl Terms {
     /// instant. `full_at` is the full instant after that take. A put-back causes this, since no expiry is ever moved to an
     /// earlier instant. A step back of the clock of Redis causes it, too, and at fast rates every expiry.
     pub(super) fn has_outlived(&self, count: u64, full_at: u64, earliest: u64) -> bool {
-        let allowed = EXPIRY.min(self.pace.p / PAST_PART);
-        full_at.saturating_sub(self.time_of(count)).saturating_add(allowed) < earliest
+        let allowed = EXPIRY.min(self.token_time() / PAST_PART);
+        full_at.saturating_sub(self.time_at_rest(count)).saturating_add(allowed) < earliest
+    }
+
+    /// µs by which takes at rest of `count` tokens move the full instant, rounded up.
+    pub(super) fn time_at_rest(&self, count: u64) -> Micros {
+        time_at_rest(self.pace, count)
     }
 
     /// Tokens missing of a bucket that is full in `headroom` µs.
     pub(super) fn missing(&self, headroom: Micros) -> u64 {
-        headroom.div_ceil(self.pace.p.max(1))
+        match self.pace.n {
+            0 | 1 => headroom.div_ceil(self.pace.p.max(1)),
+            n => headroom.saturating_mul(n).div_ceil(self.pace.p.max(1)),
+        }
     }
 }
 

@@ -148,6 +148,12 @@ impl Terms {
         }
     }
 
+    /// µs between two tokens, rounded down; at least 1.
+    pub(super) fn token_time(&self) -> Micros {
+        let Pace { n, p } = self.pace;
+        if n <= 1 { p.max(1) } else { (p / n).max(1) }
+    }
+
     /// Whether a bucket fills by an eighth of a token at most. The time is `micros`, and that for which other workers have its
     /// tokens in hand. A put-back of an unused token then exceeds the capacity by an eighth at most.
     ///

@@ -188,8 +188,8 @@ impl Completed {
         let Self { client, entry, number, published, command, sent } = self;
         let was_full = match (command, &reply) {
             (Command::FirstTake { .. }, Ok(Reply::First(was_full))) => Some(*was_full),
-            (Command::TakeAtRest { count, first_at }, Ok(Reply::AtRest(full_at))) if first_at > 0 => {
-                Some(*full_at == first_at + count * published.terms.pace.p)
+            (Command::TakeAtRest { first_at: 1.., .. }, Ok(Reply::AtRest { was_full, .. })) => {
+                Some(*was_full)
             }
             _ => None,
         };
@@ -224,6 +224,15 @@ impl RoundTrip {
     }
 }
 
+/// Reads the reply to a take at rest.
+fn read_at_rest(number: i64, was_full: bool, published: &Published) -> Reply {
+    match scripts::read_number_at_rest(number, published.terms_id) {
+        AtRestNumber::Full(full_at) => Reply::AtRest { full_at, was_full },
+        AtRestNumber::OtherTerms => Reply::OtherTerms,
+        AtRestNumber::Held(_) | AtRestNumber::NotAtRest => Reply::NotAtRest,
+    }
+}
+
 /// Reads a reply of the pipeline to `command`.
 fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Result<Reply, Error> {
     let Terms { capacity, pace, .. } = published.terms;
@@ -235,12 +244,9 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
             scripts::read_left(left, capacity, pace).map_or(Reply::NotCounting, Reply::Left)
         }
         (pipeline::Reply::Number(number), Command::TakeAtRest { .. }) => {
-            match scripts::read_number_at_rest(number, published.terms_id) {
-                AtRestNumber::Full(full_at) => Reply::AtRest(full_at),
-                AtRestNumber::OtherTerms => Reply::OtherTerms,
-                AtRestNumber::Held(_) | AtRestNumber::NotAtRest => Reply::NotAtRest,
-            }
+            read_at_rest(number, false, published)
         }
+        (pipeline::Reply::NumberAfterSet(number), _) => read_at_rest(number, true, published),
         (pipeline::Reply::Number(number), Command::Settle { .. }) => {
             let number = u64::try_from(number).unwrap_or(0);
             let capacity = published.limit.terms.capacity;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use topup_tests::{Attempt, Stalls};
+use topup_wire::{limit::Rate, scripts::rests_as_number};
 
 use super::windows::Windows;
 
@@ -49,8 +50,8 @@ pub(super) struct Judgement {
 impl Oracle {
     /// A bucket that fills at `rate` tokens a second.
     pub(super) fn new(capacity: u32, rate: f64) -> Self {
-        let rests_as_number = capacity >= 3 && rate <= 500.0;
-        let early = if rests_as_number { EARLY } else { 0.0 };
+        let pace = Rate::new((rate * 1e3) as u64, Duration::from_secs(1_000)).unwrap().pace();
+        let early = if rests_as_number(capacity.into(), pace) { EARLY } else { 0.0 };
         Self { capacity: capacity.into(), early, steps: vec![Step { from: 0, rate }] }
     }
 

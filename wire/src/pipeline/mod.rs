@@ -161,7 +161,7 @@ impl<R: Request> Shared<R> {
         for mut request in pending {
             let replies = request.encode(out);
             if replies > 0 {
-                asked.push(Waiting { request, replies, refused: None });
+                asked.push(Waiting { request, replies, has_set: false, refused: None });
             }
         }
         self.lock().waiting.extend(asked);

@@ -31,6 +31,8 @@ pub(super) struct Waiting<R> {
     pub(super) request: R,
     /// Replies still to come.
     pub(super) replies: usize,
+    /// Whether a `SET` among its commands was carried out.
+    pub(super) has_set: bool,
     /// The first error among the replies so far.
     pub(super) refused: Option<Box<RedisError>>,
 }
@@ -92,9 +94,14 @@ impl<R> Queue<R> {
             waiting.replies -= 1;
             let answer = waiting.refused.take().map_or(answer, |error| Err(*error));
             if waiting.replies > 0 {
+                waiting.has_set |= matches!(answer, Ok(Reply::Done));
                 waiting.refused = answer.err().map(Box::new);
                 continue;
             }
+            let answer = match answer {
+                Ok(Reply::Number(number)) if waiting.has_set => Ok(Reply::NumberAfterSet(number)),
+                answer => answer,
+            };
             if let Some(Waiting { request, .. }) = self.waiting.pop_front() {
                 answered.push((request, answer));
             }
@@ -124,7 +131,7 @@ mod tests {
     use super::*;
 
     fn waiting(request: u32, replies: usize) -> Waiting<u32> {
-        Waiting { request, replies, refused: None }
+        Waiting { request, replies, has_set: false, refused: None }
     }
 
     /// Completed requests, an error by its message.
@@ -143,7 +150,7 @@ mod tests {
         queue.waiting.extend([waiting(1, 2), waiting(2, 1), waiting(3, 3), waiting(4, 2)]);
         assert_eq!(told(&mut queue, vec![Ok(Reply::Done)]), []);
         let told_next = told(&mut queue, vec![Ok(Reply::Number(7)), Ok(Reply::Nothing), Ok(Reply::Done)]);
-        assert_eq!(told_next, [(1, Ok(Reply::Number(7))), (2, Ok(Reply::Nothing))]);
+        assert_eq!(told_next, [(1, Ok(Reply::NumberAfterSet(7))), (2, Ok(Reply::Nothing))]);
         let refused = told(&mut queue, vec![refusal("first"), refusal("second"), refusal("of another")]);
         let [(3, Err(message))] = refused.as_slice() else { panic!("{refused:?}") };
         assert!(message.contains("first"), "{message}");

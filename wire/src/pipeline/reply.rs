@@ -7,6 +7,8 @@ use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 pub enum Reply {
     /// A whole number.
     Number(i64),
+    /// The same, after a `SET` of the same request that was carried out.
+    NumberAfterSet(i64),
     /// Whole numbers, the reply of most scripts.
     Numbers(Vec<i64>),
     /// `OK`: a `SET` was carried out.

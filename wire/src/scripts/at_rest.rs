@@ -3,6 +3,9 @@
 //! A limit that [`rests_as_number`] keeps a bucket at rest as one negative integer, which tells the full instant.
 //! `DECRBY` by the time of a token moves that instant later, so one native command is GCRA. Its reply tells the full
 //! instant, and from that the worker knows whether there was a token.
+//!
+//! The integer counts hundredths of a µs. A token's time that is no whole number of them, as at 3/s, is rounded up:
+//! such a take counts up to 5 parts in a million more time than the rate says. Readers round the full instant up to a µs.
 
 use std::ops::Range;
 
@@ -13,7 +16,7 @@ use crate::{
     constants::{
         AT_REST_UNIT, DEBT_FORM, EXACT, HELD_FORM, NUMBER_BASE, NUMBER_LEAST_CAPACITY,
         NUMBER_LEAST_TOKEN_TIME, NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_MOST_PER_MICRO,
-        NUMBER_TERMS, TAGS,
+        NUMBER_MOST_TOKENS, NUMBER_TERMS, TAGS,
     },
     pipeline::{Expiry, RedisCommand},
 };
@@ -36,11 +39,23 @@ pub enum AtRestNumber {
 
 /// Whether a token bucket with catch-up keeps buckets at rest as numbers.
 pub fn rests_as_number(capacity: u64, pace: Pace) -> bool {
-    pace.n == 1
-        && pace.p >= NUMBER_LEAST_TOKEN_TIME
+    let Pace { n, p } = pace;
+    (1..=NUMBER_MOST_TOKENS).contains(&n)
+        && p >= n * NUMBER_LEAST_TOKEN_TIME
         && (NUMBER_LEAST_CAPACITY..=NUMBER_MOST_CAPACITY).contains(&capacity)
-        && capacity <= pace.p.saturating_mul(NUMBER_MOST_PER_MICRO)
-        && capacity.saturating_mul(pace.p) <= NUMBER_LONGEST_FILLING
+        && capacity * n <= p.saturating_mul(NUMBER_MOST_PER_MICRO)
+        && capacity.saturating_mul(p) <= n * NUMBER_LONGEST_FILLING
+}
+
+/// The number by which a native take of one token moves a bucket at rest.
+pub const fn units_at_rest(pace: Pace) -> u64 {
+    let Pace { n, p } = pace;
+    if n <= 1 { p * AT_REST_UNIT } else { (p * AT_REST_UNIT).div_ceil(n) }
+}
+
+/// µs by which native takes of `count` tokens move the full instant of a bucket at rest, rounded up.
+pub const fn time_at_rest(pace: Pace, count: u64) -> u64 {
+    if pace.n <= 1 { count * pace.p } else { (count * units_at_rest(pace)).div_ceil(AT_REST_UNIT) }
 }
 
 /// The number of a bucket at rest that is full at `full_at`. `terms_id` is the field `terms` of the record.
@@ -57,7 +72,7 @@ pub const fn read_number_at_rest(number: i64, terms_id: u64) -> AtRestNumber {
     if digits / NUMBER_BASE as u64 != terms_id % NUMBER_TERMS + 1 {
         return AtRestNumber::OtherTerms;
     }
-    AtRestNumber::Full(digits % NUMBER_BASE as u64 / AT_REST_UNIT)
+    AtRestNumber::Full((digits % NUMBER_BASE as u64).div_ceil(AT_REST_UNIT))
 }
 
 /// Reads a text in the place of a bucket of a limit that [`rests_as_number`], under the terms of `terms_id`:
@@ -71,7 +86,7 @@ pub fn read_text_at_rest(text: &[u8], terms_id: u64, capacity: u64, pace: Pace) 
             HELD_FORM if digits.len() == HELD_DIGITS => Some((tag, instant)),
             DEBT_FORM if digits.len() > HELD_DIGITS => {
                 let missing = capacity.checked_add(number(HELD_DIGITS..digits.len())?)?;
-                Some((tag, instant.checked_add(missing.checked_mul(pace.p)?)?))
+                Some((tag, pace.instant(instant, missing)))
             }
             _ => None,
         }
@@ -90,7 +105,7 @@ pub const fn is_at_rest(number: i64) -> bool {
 
 /// Whether `number` is a counter that no take of a bucket at rest has met.
 pub const fn is_clean_counter(number: i64, capacity: u64, pace: Pace) -> bool {
-    let unit = (pace.p * AT_REST_UNIT) as i64;
+    let unit = units_at_rest(pace) as i64;
     number >= -unit / 2 && number <= capacity as i64
 }
 
@@ -100,7 +115,7 @@ pub const fn read_counter(number: i64, capacity: u64, pace: Pace) -> Option<u64>
     if number.unsigned_abs() >= EXACT {
         return None;
     }
-    let unit = (pace.p * AT_REST_UNIT) as i64;
+    let unit = units_at_rest(pace) as i64;
     let tokens = if is_clean_counter(number, capacity, pace) { number } else { number.rem_euclid(unit) };
     if tokens < 0 || tokens as u64 > capacity { None } else { Some(tokens as u64) }
 }
@@ -121,7 +136,7 @@ pub fn read_left(number: i64, capacity: u64, pace: Pace) -> Option<i64> {
 /// replies.
 ///
 /// The last reply is a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads: the full
-/// instant after the take. The take is carried out whether there were tokens or not. If not, it must be given back by
+/// instant after the take; a [`NumberAfterSet`](crate::pipeline::Reply::NumberAfterSet) if the bucket had no key. The take is carried out whether there were tokens or not. If not, it must be given back by
 /// [`encode_correction`]. An error for which [`is_not_a_counter`](super::is_not_a_counter) holds says that nothing was
 /// done.
 ///
@@ -138,17 +153,17 @@ pub fn encode_take_at_rest(
     let key = state.as_bytes();
     if first_at > 0 {
         let value = number_at_rest(terms_id, first_at).to_string();
-        let at = (first_at + count * pace.p).div_ceil(1_000);
+        let at = (first_at + time_at_rest(pace, count)).div_ceil(1_000);
         RedisCommand::SetIfAbsent { key, value: value.as_bytes(), expiry: Expiry::At(at) }.encode(out);
     }
-    RedisCommand::Add { key, by: -((count * pace.p * AT_REST_UNIT) as i64) }.encode(out);
+    RedisCommand::Add { key, by: -((count * units_at_rest(pace)) as i64) }.encode(out);
     if first_at > 0 { 2 } else { 1 }
 }
 
 /// Appends the correction after a take at rest. Returns the number of replies.
 ///
-/// `give` above 0 gives back so many tokens that the bucket did not have. `later` above 0 makes the bucket full so many
-/// µs later. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer. The last reply
+/// `give` above 0 gives back so many tokens that the bucket did not have. `later` above 0 makes the bucket full later by
+/// the time of so many tokens. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer. The last reply
 /// is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, a
 /// [`Text`](crate::pipeline::Reply::Text), which [`read_text_at_rest`] reads, or
 /// [`Nothing`](crate::pipeline::Reply::Nothing). After an error for which [`is_too_old`] holds, takes at rest are not
@@ -163,10 +178,10 @@ pub fn encode_correction(
 ) -> usize {
     let key = state.as_bytes();
     if give > 0 {
-        RedisCommand::Add { key, by: (give * pace.p * AT_REST_UNIT) as i64 }.encode(out);
+        RedisCommand::Add { key, by: (give * units_at_rest(pace)) as i64 }.encode(out);
     }
     if later > 0 {
-        RedisCommand::Add { key, by: -((later * AT_REST_UNIT) as i64) }.encode(out);
+        RedisCommand::Add { key, by: -((later * units_at_rest(pace)) as i64) }.encode(out);
     }
     if full_at > 0 {
         RedisCommand::ExpireLater { key, at: full_at.div_ceil(1_000) }.encode(out);
@@ -213,9 +228,20 @@ mod tests {
             assert_eq!(number.to_string().len(), 20);
             let taken = number - 3 * (PACE.p * AT_REST_UNIT) as i64;
             assert_eq!(read_number_at_rest(taken, terms_id), AtRestNumber::Full(1_795_343_958_054_481));
-            assert_eq!(read_number_at_rest(taken - 99, terms_id), AtRestNumber::Full(1_795_343_958_054_481));
+            assert_eq!(read_number_at_rest(taken - 99, terms_id), AtRestNumber::Full(1_795_343_958_054_482));
             assert_eq!(read_number_at_rest(taken, terms_id + 1), AtRestNumber::OtherTerms);
         }
+    }
+
+    #[test]
+    fn a_token_of_a_fraction_of_a_microsecond_counts_a_little_more() {
+        let pace = Pace { n: 3, p: 10_000 };
+        assert_eq!(
+            (units_at_rest(pace), time_at_rest(pace, 1), time_at_rest(pace, 3)),
+            (333_334, 3_334, 10_001)
+        );
+        let number = number_at_rest(1, 1_795_343_957_754_481) - 3 * units_at_rest(pace) as i64;
+        assert_eq!(read_number_at_rest(number, 1), AtRestNumber::Full(1_795_343_957_764_482));
     }
 
     #[test]
@@ -250,7 +276,7 @@ mod tests {
         assert_eq!(encode_correction(&mut out, "k", PACE, 3, 0, 0), 1);
         assert_eq!(encode_correction(&mut out, "k", PACE, 0, 7, full_at), 3);
         assert_eq!(encode_correction(&mut out, "k", PACE, 0, 0, 0), 0);
-        assert_eq!(words(out), "INCRBY k 30000000 DECRBY k 700 PEXPIREAT k 1795343957755 GT GET k");
+        assert_eq!(words(out), "INCRBY k 30000000 DECRBY k 70000000 PEXPIREAT k 1795343957755 GT GET k");
         let mut out = Vec::new();
         super::super::encode_first_take(&mut out, "k", 2, PACE, 3, full_at);
         assert_eq!(words(out), "SET k -3179534395775448100 PXAT 1795343957755 NX");

@@ -46,6 +46,7 @@ pub use assignments::{
 pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
     number_at_rest, read_counter, read_left, read_number_at_rest, read_text_at_rest, rests_as_number,
+    time_at_rest, units_at_rest,
 };
 pub use claims::{ClaimChange, claim, ownership};
 pub use count::{clear_counts, count, counts, is_uncounted};

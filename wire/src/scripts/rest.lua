@@ -11,23 +11,31 @@
 --
 -- The last four are no integers, so a bare DECR of them is an error and changes nothing.
 --
--- The integer is a number at rest, see `rests_as_number`. A worker takes k tokens of it by DECRBY of k * p * 100. The
--- reply tells the full instant after the take. A take that found no token is given back. NN is noise of bare DECRs that
--- came late. A DECRBY may also meet a counter. No counter is as large as p * 100, so the remainder tells its tokens.
+-- The integer is a number at rest, see `rests_as_number`. A worker takes k tokens of it by DECRBY of k times the time
+-- of a token in hundredths of a µs. The reply tells the full instant after the take. A take that found no token is
+-- given back. NN are hundredths of a µs, which bare DECRs that come late add, too. Scripts round them up. A DECRBY may
+-- also meet a counter. No counter is as large as the units of a token, so the remainder tells its tokens.
 
 -- Whether buckets at rest of a token bucket are kept as numbers.
 local function rests_as_number(terms)
-  local capacity, p = terms.capacity, terms.p
-  return terms.catch_up and terms.n == 1 and p >= NUMBER_LEAST_TOKEN_TIME and capacity >= NUMBER_LEAST_CAPACITY
-    and capacity <= NUMBER_MOST_CAPACITY and capacity <= p * NUMBER_MOST_PER_MICRO
-    and capacity * p <= NUMBER_LONGEST_FILLING
+  local capacity, n, p = terms.capacity, terms.n, terms.p
+  return terms.catch_up and n > 0 and n <= NUMBER_MOST_TOKENS and p >= n * NUMBER_LEAST_TOKEN_TIME
+    and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
+    and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING
+end
+
+-- The number by which a native take of one token moves a bucket at rest.
+local function units_at_rest(terms)
+  local rest = terms.p % terms.n
+  return (terms.p - rest) / terms.n * AT_REST_UNIT + math.ceil(rest * AT_REST_UNIT / terms.n)
 end
 
 -- The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.
 local function counted(terms, number)
-  local met = rests_as_number(terms) and (number > terms.capacity or number < -AT_REST_UNIT / 2 * terms.p)
+  local units = rests_as_number(terms) and units_at_rest(terms)
+  local met = units and (number > terms.capacity or number < -units / 2)
   if met then
-    number = number > -EXACT and number < EXACT and number % (AT_REST_UNIT * terms.p) or 0
+    number = number > -EXACT and number < EXACT and number % units or 0
     -- The counter was below 0.
     if number > terms.capacity then number = 0 end
   end
@@ -40,7 +48,8 @@ end
 local function parse_rest(text, present)
   if text and #text == NUMBER_LENGTH and string.byte(text) == NUMBER_FORM then
     local same = present and tonumber(string.sub(text, 2, 2)) == present % NUMBER_TERMS + 1
-    return 'r', same and present or '', tonumber(string.sub(text, 3, 18)), 0
+    local full = tonumber(string.sub(text, 3, 18))
+    return 'r', same and present or '', string.sub(text, 19) == '00' and full or full + 1, 0
   end
   local form, tag, digits = string.match(text or '', '^([frhd])(%d%d%d%d)(%d+)$')
   if form == 'f' and #digits <= 16 or form == 'r' and #digits == 16 then return form, tag, tonumber(digits), 0 end
@@ -67,8 +76,9 @@ local function first_taken(under, state, count)
   return (math.floor(microseconds() / 1000) + left - first_take_ms(under, count)) * 1000
 end
 
--- Tokens and score as of `at` of a bucket that is full at `full`. True as the third result: more tokens are missing
--- than the bucket holds, since the clock stepped back. The bucket is empty then and fills from `at`.
+-- Tokens and score as of `at` of a bucket that is full at `full`. A third result tells that more tokens are missing
+-- than the bucket holds, since the clock stepped back. The bucket is empty then and fills from `at`. That result is the
+-- last instant by `at` of the tokens on the way to `full`.
 local function arrived(under, full, at)
   if full <= at then return under.capacity, full, false end
   local base, i, d = locate(full, under.n, under.p)
@@ -76,7 +86,7 @@ local function arrived(under, full, at)
   local missing = i - i_at
   -- In this order no intermediate number is larger than the result.
   if base > base_at then missing = ((base - base_at) / under.p - 1) * under.n + (under.n - i_at) + i end
-  if missing > under.capacity then return 0, start(at, under.n, under.p), true end
+  if missing > under.capacity then return 0, start(at, under.n, under.p), at - rest end
   return under.capacity - missing, at - rest, false
 end
 

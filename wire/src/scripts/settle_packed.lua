@@ -20,7 +20,10 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
     local form = held and held:byte()
     if form == NUMBER_FORM and #held == NUMBER_LENGTH then
       -- 49 is the digit 1.
-      if held:byte(2) == rest_tag:sub(3) % NUMBER_TERMS + 49 then score, missing = tonumber(held:sub(3, 18)), 0 end
+      if held:byte(2) == rest_tag:sub(3) % NUMBER_TERMS + 49 then
+        score, missing = tonumber(held:sub(3, 18)), 0
+        if held:sub(19) ~= '00' then score = score + 1 end
+      end
     elseif form == FULL_AT_FORM then
       if held:sub(1, 5) == rest_tag then score, missing = tonumber(held:sub(6)), 0 end
     elseif form == FIRST_TAKE_FORM then
@@ -35,7 +38,7 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
       if indexed then
         local tokens = held and tonumber(held) or 0
         -- Otherwise takes of a bucket at rest may have met the counter.
-        if tokens <= capacity and tokens >= -AT_REST_UNIT / 2 * p then
+        if tokens <= capacity and tokens >= -AT_REST_UNIT / 2 * p / n then
           score, missing = indexed % BAND_WIDTH, capacity - (tokens > 0 and tokens or 0)
         end
       elseif not held then
@@ -131,9 +134,9 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
           else
             local till, value = full + 999
             -- As `rests_as_number` in rest.lua.
-            if kind == TOKEN_BUCKET_KIND and n == 1 and p >= NUMBER_LEAST_TOKEN_TIME
+            if kind == TOKEN_BUCKET_KIND and n <= NUMBER_MOST_TOKENS and p >= n * NUMBER_LEAST_TOKEN_TIME
               and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
-              and capacity <= p * NUMBER_MOST_PER_MICRO and capacity * p <= NUMBER_LONGEST_FILLING then
+              and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING then
               value = '-' .. rest_tag:sub(3) % NUMBER_TERMS + 1 .. format(text, full) .. '00'
             else
               value = rest_tag .. format(text, full)

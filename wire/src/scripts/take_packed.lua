@@ -68,6 +68,7 @@ do
             -- 49 is the digit 1.
             written = string.byte(held, 2) == string.sub(tag, 3) % NUMBER_TERMS + 49
               and tonumber(string.sub(held, 3, 18))
+            if written and string.sub(held, 19) ~= '00' then written = written + 1 end
           else
             written = string.sub(held, 1, 5) == tag and tonumber(string.sub(held, 6))
           end
@@ -215,9 +216,9 @@ do
           -- Left to the files after this one.
         elseif writes and tag then
           -- As `rests_as_number` in rest.lua.
-          if kind == TOKEN_BUCKET_KIND and n == 1 and p >= NUMBER_LEAST_TOKEN_TIME
+          if kind == TOKEN_BUCKET_KIND and n <= NUMBER_MOST_TOKENS and p >= n * NUMBER_LEAST_TOKEN_TIME
             and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
-            and capacity <= p * NUMBER_MOST_PER_MICRO and capacity * p <= NUMBER_LONGEST_FILLING then
+            and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING then
             value = '-' .. string.sub(tag, 3) % NUMBER_TERMS + 1 .. format('%d', till) .. '00'
           else
             value = tag .. format('%d', till)

@@ -50,9 +50,9 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
       else
         tokens, score, stepped = arrived(under, said, under == terms and now or under.since)
         -- Takes found no token and are about to be given back. A bucket that this call takes nothing of stays as it is.
-        local owes = stepped and as_number and under == terms
-          and said - now - terms.capacity * terms.p <= GIVING_BACK
-        if owes then score = now - (now - said) % terms.p end
+        local filling = stepped and as_number and under == terms and terms.capacity * terms.p
+        local owes = filling and said - now - (filling - filling % terms.n) / terms.n <= GIVING_BACK
+        if owes then score = stepped end
         moved = moved or stepped and not owes
       end
       if under ~= terms then

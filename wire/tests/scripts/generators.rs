@@ -34,7 +34,10 @@ const NASTY: [&str; 16] = [
 const WHOLE: [&str; 4] = ["1000/ms", "2000/ms", "1000000000/s", "9000000000000000/ms"];
 
 /// Rates whose tokens come one by one, and no two within 2 ms.
-const ONE_BY_ONE: [&str; 8] = ["1/366d", "1/7d", "1000/h", "60/min", "10/s", "100/s", "200/s", "500/s"];
+const AS_NUMBERS: [&str; 13] = [
+    "1/366d", "1/7d", "1000/h", "60/min", "10/s", "100/s", "200/s", "500/s", "7/d", "3/s", "30/s", "47/s",
+    "300/s",
+];
 
 /// 25 years, in µs: instants moved by no more stay instants.
 pub(crate) const FARTHEST: i64 = 25 * 366 * 86_400_000_000;
@@ -118,7 +121,7 @@ pub(crate) fn period(rng: &mut StdRng, now: u64) -> Period {
 /// Terms under which a bucket at rest is one integer.
 pub(crate) fn terms_of_numbers(rng: &mut StdRng) -> Terms {
     loop {
-        let rate: Rate = ONE_BY_ONE.choose(rng).unwrap().parse().unwrap();
+        let rate: Rate = AS_NUMBERS.choose(rng).unwrap().parse().unwrap();
         let (n, p) = rate.lowest_terms();
         let capacity = any_size(rng, 100_000).max(3);
         if rests_as_number(capacity, Pace { n, p }) {

@@ -35,10 +35,10 @@ pub(crate) fn travelled(at_rest: AtRest, by: i64) -> AtRest {
             let expires = expires.saturating_add_signed(-by.div_euclid(1_000));
             AtRest::FirstTake { tag, count, expires }
         }
-        AtRest::Until { tag, mut full_at, mut hold } => {
+        AtRest::Until { tag, mut full_at, early, mut hold } => {
             earlier(&mut full_at, by);
             earlier(&mut hold, by);
-            AtRest::Until { tag, full_at, hold }
+            AtRest::Until { tag, full_at, early, hold }
         }
         AtRest::Debt { tag, mut at, mut hold, debt } => {
             earlier(&mut at, by);

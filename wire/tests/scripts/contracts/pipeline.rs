@@ -84,7 +84,7 @@ async fn several_commands_have_one_answer_and_what_may_wait_has_its_own() {
     let (both, taken) = asking(|out| scripts::encode_take_at_rest(out, KEY, 1, PACE, 3, FULL_AT));
     pipelines.send(hash_slot, both);
     let number = scripts::number_at_rest(1, FULL_AT) - 3 * unit;
-    assert_eq!(taken.await.unwrap(), Reply::Number(number));
+    assert_eq!(taken.await.unwrap(), Reply::NumberAfterSet(number));
     // The first error of several is the answer, and the next request has its own.
     redis.ask::<()>(&["SET", KEY, &format!("r0001{full_at}")]).await;
     let (both, refused) = asking(|out| scripts::encode_correction(out, KEY, PACE, 1, 0, 1 << 50));

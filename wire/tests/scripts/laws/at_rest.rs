@@ -6,7 +6,7 @@ use topup_wire::{
     bucket::{Operation, Pace},
     limit::{Algorithm, Limit},
     reply::Verdict,
-    scripts::{self, AtRestNumber},
+    scripts::{self, AtRestNumber, time_at_rest},
 };
 
 use super::{
@@ -21,7 +21,8 @@ use crate::{
 
 const RUNS: u64 = 40;
 const STEPS: usize = 150;
-const RATES: [&str; 8] = ["1/s", "60/min", "1000/h", "1/d", "50/s", "100/s", "250/s", "1/7d"];
+const RATES: [&str; 11] =
+    ["1/s", "60/min", "1000/h", "1/d", "50/s", "100/s", "250/s", "1/7d", "7/d", "30/s", "300/s"];
 /// A key outlives the fullness of its bucket by so many µs at most. A take then moves a full instant of the past.
 const LIVES_ON: u64 = 1_000;
 /// With an instant so close, in µs, a key may be gone before it is told to live longer. Generous, for a machine that is
@@ -74,10 +75,10 @@ async fn takes_at_rest_admit_at_most_capacity_and_rate() {
         }
         run.finish().await;
         let late = run.others.iter().map(|worker| worker.late).max().unwrap();
-        let allowed = late + run.late + LIVES_ON + run.scene.slips;
+        let allowed = (late + run.late + LIVES_ON + run.scene.slips) * run.pace().n;
         let (over, terms) = (run.oracle.over(), &run.scene.limit.terms);
         let tokens = run.oracle.tokens(over);
-        assert!(over <= i128::from(allowed), "{over} µs ({tokens} tokens) over, not {allowed}: {terms:?}");
+        assert!(over <= i128::from(allowed), "{over} ({tokens} tokens) over, not {allowed}: {terms:?}");
         taken = [taken[0] + run.taken[0], taken[1] + run.taken[1]];
         redis = run.scene.redis;
     }
@@ -100,7 +101,10 @@ async fn a_bucket_at_rest_asked_continuously_gives_its_rate() {
             run.scene.pass([wait / 3, wait, wait, wait + wait / 2][rng.random_range(0..4)]).await;
         }
         let (under, terms) = (run.oracle.under(), &run.scene.limit.terms);
-        assert!(under <= 0, "{under} µs ({} tokens) under: {terms:?}", run.oracle.tokens(under));
+        // A take counts up to 1/100 µs too much where the time of a token is no whole number of µs.
+        let n = i128::from(run.pace().n);
+        let allowed = if n > 1 { STEPS as i128 * n / 100 + n } else { 0 };
+        assert!(under <= allowed, "{under} ({} tokens) under: {terms:?}", run.oracle.tokens(under));
         redis = run.scene.redis;
     }
 }
@@ -123,6 +127,11 @@ impl Run {
     fn pace(&self) -> Pace {
         let (n, p) = self.scene.pace();
         Pace { n, p }
+    }
+
+    /// µs in which `count` tokens come.
+    fn time_of(&self, count: u64) -> u64 {
+        time_at_rest(self.pace(), count)
     }
 
     async fn step(&mut self, rng: &mut StdRng) {
@@ -153,7 +162,7 @@ impl Run {
             // Mostly until the bucket is about full, where windows are tight.
             _ => {
                 self.finish().await;
-                self.scene.pass(rng.random_range(0..=(capacity + 1) * self.pace().p)).await;
+                self.scene.pass(rng.random_range(0..=self.time_of(capacity + 1))).await;
             }
         }
     }
@@ -181,7 +190,7 @@ impl Run {
             return self.left.push(Left::Settle(count));
         };
         // By the time before it was sent, it may be denied a token that has come since.
-        if full_at > from + capacity * pace.p && !created {
+        if full_at > from + capacity * pace.p / pace.n && !created {
             self.taken[1] += 1;
             return self.left.push(Left::Give(count));
         }
@@ -197,8 +206,9 @@ impl Run {
 
     /// Lets keys live longer that are about to expire.
     async fn follow_close(&mut self) {
-        let (soon, p) = (self.scene.now().await + CLOSE, self.pace().p);
-        let close = |left: &mut Left| matches!(*left, Left::Live(full, count) if full - count * p < soon);
+        let (soon, pace) = (self.scene.now().await + CLOSE, self.pace());
+        let starts = |full, count| full - time_at_rest(pace, count);
+        let close = |left: &mut Left| matches!(*left, Left::Live(full, count) if starts(full, count) < soon);
         for left in self.left.extract_if(.., close).collect::<Vec<_>>() {
             self.follow(left).await;
         }
@@ -218,7 +228,7 @@ impl Run {
         if give > 0 {
             return self.settle(count).await;
         }
-        self.late += if value.unwrap() == Value::Nil { count * pace.p } else { 0 };
+        self.late += if value.unwrap() == Value::Nil { self.time_of(count) } else { 0 };
         None
     }
 

@@ -2,12 +2,15 @@
 
 use redis::{RedisResult, Value, from_redis_value};
 use topup_twin::{AtRest, Bucket, Record};
-use topup_wire::{
-    constants::AT_REST_UNIT,
-    scripts::{self, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number},
+use topup_wire::scripts::{
+    self, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number, time_at_rest, units_at_rest,
 };
 
-use super::world::{MEMBERS, World};
+use super::{
+    rated::content_at_rest,
+    world::{MEMBERS, World},
+};
+use crate::server::Content;
 
 /// Takes that have met the same key again and again make it look like a bucket at rest.
 const TOO_LOW: i64 = -100_000_000_000_000_000;
@@ -29,9 +32,9 @@ impl World {
         let mut answers = self.redis.ask_bare(&out, replies).await;
         let left = answers.pop().unwrap();
         if replies > 1 && answers[0].as_ref().is_ok_and(|answer| *answer == Value::Okay) {
-            self.write_first(i, first_at, (first_at + count * pace.p).div_ceil(1_000)).await;
+            self.write_first(i, first_at, (first_at + time_at_rest(pace, count)).div_ceil(1_000)).await;
         }
-        self.add(i, left, count as i64 * (pace.p * AT_REST_UNIT) as i64).await
+        self.add(i, left, (count * units_at_rest(pace)) as i64).await
     }
 
     /// Gives the tokens of a take at rest back.
@@ -40,7 +43,7 @@ impl World {
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
         assert_eq!(scripts::encode_correction(&mut out, &state, pace, count, 0, 0), 1);
         let left = self.redis.ask_bare(&out, 1).await.pop().unwrap();
-        self.add(i, left, -(count as i64 * (pace.p * AT_REST_UNIT) as i64)).await;
+        self.add(i, left, -((count * units_at_rest(pace)) as i64)).await;
     }
 
     /// Lets the key of a bucket at rest live until `full_at`.
@@ -53,19 +56,15 @@ impl World {
         }
     }
 
-    /// Whether a bare `DECR` with such a reply met an integer at rest, which keeps what that adds.
-    pub(super) fn makes_noise(&mut self, i: usize, left: i64) -> bool {
-        let Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 }) = &mut self.buckets[i] else {
-            return false;
-        };
-        let Some(noise) = self.noise[i].as_mut().filter(|_| left <= number_at_rest(0, 0)) else {
-            return false;
-        };
-        *noise += 1;
-        assert_eq!(left, number_at_rest((*tag).into(), *full_at) - *noise);
-        *full_at += *noise as u64 / AT_REST_UNIT;
-        *noise %= AT_REST_UNIT as i64;
-        true
+    /// Whether a bare `DECR` with such a reply met a number at rest, which keeps what that adds.
+    pub(super) fn moves_number(&mut self, i: usize, left: i64) -> bool {
+        let met = self.numbers[i]
+            && left <= number_at_rest(0, 0)
+            && topup_twin::move_at_rest(&mut self.buckets[i], 1).is_some();
+        if let (true, Bucket::AtRest(at_rest)) = (met, &self.buckets[i]) {
+            assert_eq!(Content::Text(left.to_string()), content_at_rest(at_rest, true));
+        }
+        met
     }
 
     /// Terms are told apart by 8: nothing stays at rest for as many changes, since each is followed by a touch of all.
@@ -73,7 +72,7 @@ impl World {
         let terms = self.twin.record.terms_id;
         for i in 0..MEMBERS.len() {
             let Bucket::AtRest(AtRest::Until { tag, .. }) = self.buckets[i] else { continue };
-            if self.noise[i].is_some() && terms - u64::from(tag) > 6 {
+            if self.numbers[i] && terms - u64::from(tag) > 6 {
                 self.evict(i).await;
             }
         }
@@ -85,12 +84,12 @@ impl World {
         self.forget_expired(i, now);
         assert_eq!((self.buckets[i], self.strays[i]), (Bucket::Absent, 0));
         let tag = (self.twin.record.terms_id % 10_000) as u16;
-        self.buckets[i] = Bucket::AtRest(AtRest::Until { tag, full_at, hold: 0 });
+        self.buckets[i] = Bucket::AtRest(AtRest::Until { tag, full_at, early: 0, hold: 0 });
         let state = self.twin.keys.counter(MEMBERS[i]);
         let seen = self.redis.expiry(&state).await;
         // It may be gone already.
         assert!(seen == -2 || seen as u64 == expires, "{seen} is not {expires}");
-        (self.expiries[i], self.noise[i]) = (expires, Some(0));
+        (self.expiries[i], self.numbers[i]) = (expires, true);
     }
 
     /// Applies a bare command to the bucket that took off `by`, which may be negative. Returns the full instant if the
@@ -102,7 +101,7 @@ impl World {
             let now = self.redis.time().await;
             self.forget_expired(i, now);
         }
-        let (noise, pace) = (self.noise[i], self.twin.record.pace);
+        let number_here = self.numbers[i];
         match &mut self.buckets[i] {
             Bucket::Absent => {
                 self.strays[i] -= by;
@@ -113,16 +112,9 @@ impl World {
                 assert_eq!(left.unwrap(), held.tokens);
                 self.evicted[i] = false;
             }
-            bucket @ Bucket::AtRest(AtRest::Until { hold: 0, .. }) if noise.is_some() => {
+            bucket @ Bucket::AtRest(AtRest::Until { hold: 0, .. }) if number_here => {
                 let Bucket::AtRest(AtRest::Until { tag, .. }) = *bucket else { unreachable!() };
-                let unit = (pace.p * AT_REST_UNIT) as i64;
-                let full_at = if by > 0 {
-                    topup_twin::take_at_rest(pace, bucket, (by / unit) as u64).unwrap()
-                } else {
-                    let Bucket::AtRest(AtRest::Until { full_at, .. }) = bucket else { unreachable!() };
-                    *full_at -= by.unsigned_abs() / AT_REST_UNIT;
-                    *full_at
-                };
+                let full_at = topup_twin::move_at_rest(bucket, by).unwrap();
                 assert_eq!(read_number_at_rest(left.unwrap(), tag.into()), AtRestNumber::Full(full_at));
                 return Some(full_at);
             }

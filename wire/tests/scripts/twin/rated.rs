@@ -38,16 +38,16 @@ fn any(rng: &mut StdRng) -> Terms {
     Terms { capacity: capacity(rng), supply: Supply::Rate(rate(rng)) }
 }
 
-/// A bucket at rest as it should be in Redis: with some `noise`, where it is an integer while it is not held.
-pub(super) fn content_at_rest(at_rest: &AtRest, noise: Option<i64>) -> Content {
-    Content::Text(match (*at_rest, noise) {
-        (AtRest::Until { tag, full_at, hold: 0 }, Some(noise)) => {
-            (number_at_rest(tag.into(), full_at) - noise).to_string()
+/// A bucket at rest as it should be in Redis: a `number`, where it may be one while it is not held.
+pub(super) fn content_at_rest(at_rest: &AtRest, number: bool) -> Content {
+    Content::Text(match (*at_rest, number) {
+        (AtRest::Until { tag, full_at, early, hold: 0 }, true) => {
+            (number_at_rest(tag.into(), full_at) + early as i64).to_string()
         }
         (AtRest::FirstTake { tag, count, .. }, _) => format!("f{tag:04}{count}"),
-        (AtRest::Until { tag, full_at, hold: 0 }, None) => format!("r{tag:04}{full_at:016}"),
+        (AtRest::Until { tag, full_at, hold: 0, .. }, false) => format!("r{tag:04}{full_at:016}"),
         (AtRest::Debt { tag, at, hold, debt }, _) => format!("d{tag:04}{at:016}{hold:016}{debt}"),
-        (AtRest::Until { tag, full_at, hold }, _) => format!("h{tag:04}{full_at:016}{hold:016}"),
+        (AtRest::Until { tag, full_at, hold, .. }, _) => format!("h{tag:04}{full_at:016}{hold:016}"),
     })
 }
 
@@ -100,7 +100,7 @@ impl Kept for AtRest {
     }
 
     fn content(&self) -> Content {
-        content_at_rest(self, None)
+        content_at_rest(self, false)
     }
 
     fn earlier(&self, by: i64) -> Self {

@@ -5,7 +5,6 @@ use redis::{Script, Value, from_redis_value};
 use topup_twin::Bucket;
 use topup_wire::{
     bucket::Operation,
-    constants,
     limit::{Algorithm, Limit, Supply},
     reply::{Settled, Verdict},
     scripts,
@@ -86,17 +85,19 @@ impl World {
         };
     }
 
-    /// None, of a bucket at rest that is an integer.
-    fn noise(&self) -> Option<i64> {
-        self.twin.record.rests_as_number(self.now).then_some(0)
+    /// Whether a bucket at rest is a number.
+    fn rests_as_number(&self) -> bool {
+        self.twin.record.rests_as_number(self.now)
     }
 
     /// A bare take, of a bucket at rest that is an integer; whether it has the tokens or not.
     async fn take_at_rest(&mut self, count: u64) {
-        let pace = self.twin.record.pace;
-        let full_at = self.noise().and_then(|_| topup_twin::take_at_rest(pace, &mut self.bucket, count));
-        let Some(full_at) = full_at else { return };
-        let (state, by) = (self.twin.keys.counter(""), count * pace.p * constants::AT_REST_UNIT);
+        if !self.rests_as_number() {
+            return;
+        }
+        let by = count * scripts::units_at_rest(self.twin.record.pace);
+        let Some(full_at) = topup_twin::move_at_rest(&mut self.bucket, by as i64) else { return };
+        let state = self.twin.keys.counter("");
         let left: i64 = self.redis.ask(&["DECRBY", &state, &by.to_string()]).await;
         let said = scripts::read_number_at_rest(left, self.twin.record.terms_id);
         assert_eq!(said, scripts::AtRestNumber::Full(full_at));
@@ -141,7 +142,7 @@ impl World {
         keyspace.remove(CLOCK);
         let content = match self.bucket {
             Bucket::Absent => None,
-            Bucket::AtRest(at_rest) => Some(content_at_rest(&at_rest, self.noise())),
+            Bucket::AtRest(at_rest) => Some(content_at_rest(&at_rest, self.rests_as_number())),
             Bucket::Counting(held) => Some(Content::Text(held.tokens.to_string())),
         };
         assert_eq!(keyspace.get(&state), content.as_ref());

@@ -29,7 +29,7 @@ pub(crate) struct World {
     /// When the keys of those at rest expire, in ms: by the terms they were written under.
     pub(super) expiries: [u64; 4],
     /// Noise of bare `DECR`s in buckets at rest that are numbers.
-    pub(super) noise: [Option<i64>; 4],
+    pub(super) numbers: [bool; 4],
     /// Counters that bare `DECR`s have made of absent buckets; 0 where there is none.
     pub(super) strays: [i64; 4],
     /// Buckets in the index whose counters are gone.
@@ -45,8 +45,8 @@ impl World {
     pub(crate) async fn new(mut redis: Redis, limit: Limit) -> Self {
         let twin = Twin::new(&mut redis, limit).await;
         let buckets = [Bucket::Absent; 4];
-        let (expiries, noise, strays, evicted) = ([0; 4], [None; 4], [0; 4], [false; 4]);
-        Self { redis, twin, buckets, expiries, noise, strays, evicted, travelled: 0 }
+        let (expiries, numbers, strays, evicted) = ([0; 4], [false; 4], [0; 4], [false; 4]);
+        Self { redis, twin, buckets, expiries, numbers, strays, evicted, travelled: 0 }
     }
 
     pub(crate) async fn settle(
@@ -108,12 +108,12 @@ impl World {
         }
         if let Bucket::AtRest(AtRest::FirstTake { tag, count, expires }) = before {
             // A script sees the expiry late by a ms or so. The value that it writes tells by how much.
-            let (stands, noise) = (self.stands(i).await, self.fresh_noise(settled.now));
+            let (stands, number) = (self.stands(i).await, self.rests_as_number(settled.now));
             for late in 0..LATE {
                 let seen = Bucket::AtRest(AtRest::FirstTake { tag, count, expires: expires + late });
                 let mut next = seen;
                 let reply = twin(&mut next);
-                if reply == settled && (next == seen || self.written(i, next, noise) == stands) {
+                if reply == settled && (next == seen || self.written(i, next, number) == stands) {
                     (expected, after) = (reply, if next == seen { before } else { next });
                     break;
                 }
@@ -126,16 +126,16 @@ impl World {
             (self.strays[i], self.evicted[i]) = (0, false);
             if let Bucket::AtRest(at_rest) = after {
                 self.expiries[i] = at_rest.expiry(&self.twin.record);
-                self.noise[i] = self.fresh_noise(settled.now);
+                self.numbers[i] = self.rests_as_number(settled.now);
             }
         }
         self.buckets[i] = after;
         self.twin.grow(&mut self.redis, settled.now).await;
     }
 
-    /// The noise of a value at rest that is written at `now`.
-    fn fresh_noise(&self, now: u64) -> Option<i64> {
-        self.twin.record.rests_as_number(now).then_some(0)
+    /// Whether a bucket at rest that is written at `now` is a number.
+    fn rests_as_number(&self, now: u64) -> bool {
+        self.twin.record.rests_as_number(now)
     }
 
     /// A bucket's key and place as they are in Redis.
@@ -147,12 +147,12 @@ impl World {
     }
 
     /// The same as they should be.
-    fn written(&self, i: usize, bucket: Bucket, noise: Option<i64>) -> (Option<Content>, Option<i64>) {
+    fn written(&self, i: usize, bucket: Bucket, number: bool) -> (Option<Content>, Option<i64>) {
         match bucket {
             Bucket::Absent => {
                 ((self.strays[i] != 0).then(|| Content::Text(self.strays[i].to_string())), None)
             }
-            Bucket::AtRest(at_rest) => (Some(content_at_rest(&at_rest, noise)), None),
+            Bucket::AtRest(at_rest) => (Some(content_at_rest(&at_rest, number)), None),
             Bucket::Counting(held) => (Some(Content::Text(held.tokens.to_string())), Some(place(held))),
         }
     }
@@ -181,7 +181,7 @@ impl World {
                     assert!(seen <= *expires && seen + LATE > *expires, "{seen} is not {expires}");
                     *expires = seen;
                     self.expiries[i] = seen;
-                    self.noise[i] = None;
+                    self.numbers[i] = false;
                 }
                 // It is gone already.
                 Err(_) => self.buckets[i] = Bucket::Absent,
@@ -193,7 +193,7 @@ impl World {
     pub(crate) async fn decrement(&mut self, i: usize) -> Option<i64> {
         let counter = self.twin.keys.counter(MEMBERS[i]);
         let left = scripts::decrement(&mut self.redis.connection, &counter, 1).await;
-        if left.as_ref().is_ok_and(|left| self.makes_noise(i, *left)) {
+        if left.as_ref().is_ok_and(|left| self.moves_number(i, *left)) {
             return None;
         }
         if left.is_ok() {
@@ -320,10 +320,10 @@ impl World {
     pub(crate) async fn travel(&mut self, by: i64) {
         travel(&mut self.redis, &self.twin.keys, by).await;
         if by < 0 {
-            // Keys whose time had come stay gone.
-            let now = self.redis.time().await;
+            // Keys whose time had come stay gone. The time is read last, since a key may expire meanwhile.
             for (i, member) in MEMBERS.iter().enumerate() {
                 if !self.redis.ask::<bool>(&["EXISTS", &self.twin.keys.counter(member)]).await {
+                    let now = self.redis.time().await;
                     self.forget_expired(i, now);
                 }
             }
@@ -368,7 +368,7 @@ impl World {
         }
         for (i, member) in MEMBERS.iter().enumerate() {
             if let (false, (Some(content), _)) =
-                (self.evicted[i], self.written(i, self.buckets[i], self.noise[i]))
+                (self.evicted[i], self.written(i, self.buckets[i], self.numbers[i]))
             {
                 keyspace.insert(keys.counter(member), content);
             }
