@@ -96,12 +96,13 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local counting = found == 'due' or found == 'previous'
 
   -- The bucket is full at the instant that the worker expects: no other worker has taken since, and the tokens go in at
-  -- once. Otherwise other workers may have tokens in hand, which are good only while the bucket with them is below
-  -- full. The bucket therefore ends counting first, and the tokens go in once those in hand are spent or gone.
+  -- once. In a held bucket, others may also have taken as many tokens as were put back. Otherwise other workers may
+  -- have tokens in hand, which are good only while the bucket with them is below full. The bucket therefore ends
+  -- counting first, and the tokens go in once those in hand are spent or gone.
   local untouched, ended, wait = false, false, 0
   if puts then
     local full = now + headroom(terms, score, tokens, now)
-    untouched = last > 0 and terms.p >= 10 * terms.n and terms.n > 0
+    untouched = last > 0 and hold <= now and terms.p >= 10 * terms.n and terms.n > 0
       and math.abs(full - last) <= FULL_AT_SLACK
     if untouched then
       count = count + spare
