@@ -25,6 +25,8 @@ pub(crate) enum Rule {
     Brisk,
     /// 200 a second for each key, 10 at once.
     Swift,
+    /// 30 a second for each key, 10 at once: a token's time is no whole number of µs.
+    Uneven,
     /// One a minute for each key, 10 at once.
     Rare,
     /// One token, and another each hour. Nearly all takes are denied.
@@ -60,7 +62,7 @@ pub(crate) enum Form {
 // === impl Rule ===
 
 impl Rule {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Draining,
         Self::Deep,
         Self::Under,
@@ -70,6 +72,7 @@ impl Rule {
         Self::Calm,
         Self::Brisk,
         Self::Swift,
+        Self::Uneven,
         Self::Rare,
         Self::Slow,
         Self::FarBelow,
@@ -82,7 +85,7 @@ impl Rule {
             Self::Draining | Self::Deep | Self::Under | Self::Apart => 1_000_000_000,
             Self::Steady | Self::FarBelow | Self::Filling | Self::Ticked => 1_000_000,
             Self::Tight => 1_000,
-            Self::Few | Self::Calm | Self::Brisk | Self::Swift | Self::Rare => 10,
+            Self::Few | Self::Calm | Self::Brisk | Self::Swift | Self::Uneven | Self::Rare => 10,
             Self::Slow => 1,
         }
     }
@@ -94,6 +97,7 @@ impl Rule {
             Self::Under => 1_000_000_000,
             Self::Steady | Self::Brisk => 100,
             Self::Swift => 200,
+            Self::Uneven => 30,
             Self::Tight | Self::FarBelow | Self::Filling | Self::Ticked => 1_000,
             Self::Few => 10,
         }
@@ -144,6 +148,7 @@ impl Rule {
             Self::Calm => "calm",
             Self::Brisk => "brisk",
             Self::Swift => "swift",
+            Self::Uneven => "uneven",
             Self::Rare => "rare",
             Self::Slow => "slow",
             Self::Apart => "apart",

@@ -116,7 +116,8 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
     if let Some(PutIn { tokens, spare, full_at, in_hand_for }) = asked.put_in {
         let full = now + record.headroom(score, before, now);
         let exact = record.pace.n > 0 && record.pace.p / 10 >= record.pace.n;
-        untouched = exact && hold <= now && full_at.is_some_and(|full_at| full.abs_diff(full_at) <= FULL_AT_SLACK);
+        untouched =
+            exact && hold <= now && full_at.is_some_and(|full_at| full.abs_diff(full_at) <= FULL_AT_SLACK);
         if untouched {
             operation = tokens.map_or(Operation::Reset, |tokens| Operation::Refund(tokens + spare));
         } else if tokens != Some(0) && rests && full < EXACT {

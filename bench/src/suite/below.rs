@@ -11,11 +11,12 @@ use crate::{limiter::kind::Limiter, open_loop::OpenLoad, rules::Rule};
 pub(super) const TITLES: [&str; 2] = ["Below the limit, one process", "Below the limit, several processes"];
 const LIMITERS: [Limiter; 4] = [Limiter::Topup, Limiter::LuaGcra, Limiter::RedisCell, Limiter::LuaLazy];
 /// Rates of a key, with a capacity of 10, and their names on the command line.
-const RATES: [(Rule, &str); 5] = [
+const RATES: [(Rule, &str); 6] = [
     (Rule::Few, "10/s"),
     (Rule::Calm, "1/s"),
     (Rule::Brisk, "100/s"),
     (Rule::Swift, "200/s"),
+    (Rule::Uneven, "30/s"),
     (Rule::Rare, "1/60s"),
 ];
 /// Percentages of its rate that a key asks for.
@@ -197,8 +198,8 @@ mod tests {
 
     #[test]
     fn without_a_word_there_is_every_point() {
-        assert_eq!(points(&[], &[], &[], false).len(), 60);
-        assert_eq!(points(&[], &[], &[], true).len(), 11);
+        assert_eq!(points(&[], &[], &[], false).len(), 72);
+        assert_eq!(points(&[], &[], &[], true).len(), 12);
         assert_eq!(points(&["1/s".to_owned()], &[5, 7], &[16], true).len(), 2);
     }
 }
