@@ -1,12 +1,14 @@
 //! When a bucket is absent, at rest or counting, and what bare commands make of it.
 
+use std::time::Duration;
+
 use topup_wire::{
     bucket::Operation,
     constants::HOLD,
     limit::{Algorithm, Limit},
     namespace::Namespace,
     reply::{PutInReply, Settled, Verdict},
-    scripts::{self, BucketTake, Look, number_at_rest},
+    scripts::{self, BucketTake, Look, PutIn, number_at_rest},
 };
 
 use crate::{
@@ -103,6 +105,21 @@ async fn what_nobody_else_has_touched_is_put_in_in_place() {
     let full_at = scene.instant(taken.now + taken.headroom);
     let PutInReply::Done(back) = scene.put_in("a", 8, full_at).await else { panic!("nobody else has taken") };
     assert_eq!((back.tokens, back.counting), (9, true));
+}
+
+/// The full instant is the same again, but a refund might have made the bucket full in between.
+#[tokio::test]
+async fn what_others_took_and_put_back_is_not_untouched() {
+    let mut scene = scene(limit(10, "1/h")).await;
+    let taken = share(&mut scene, 4, false).await;
+    let full_at = Some(taken.now + taken.headroom);
+    share(&mut scene, 5, false).await;
+    let refunded = scene.settle("a", Operation::Refund(5)).await;
+    assert_eq!(Some(refunded.now + refunded.headroom), full_at);
+    let request = PutIn { tokens: Some(0), spare: 3, full_at, in_hand_for: Duration::ZERO };
+    let conn = &mut scene.redis.connection;
+    scripts::try_put_in(conn, Algorithm::TokenBucket, &scene.keys, "a", request).await.unwrap();
+    assert_eq!(scene.settle("a", Operation::Peek(1)).await.tokens, 6);
 }
 
 #[tokio::test]
