@@ -32,7 +32,7 @@ pub(crate) struct Corrected {
 // === impl Written ===
 
 impl Written {
-    /// The number of takes at rest of `count` tokens.
+    /// By how much takes at rest of `count` tokens move a number.
     const fn units(&self, count: u64) -> i64 {
         (count * units_at_rest(self.terms.pace)) as i64
     }

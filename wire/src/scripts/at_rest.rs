@@ -47,7 +47,7 @@ pub fn rests_as_number(capacity: u64, pace: Pace) -> bool {
         && capacity.saturating_mul(p) <= n * NUMBER_LONGEST_FILLING
 }
 
-/// The number by which a native take of one token moves a bucket at rest.
+/// By how much a native take of one token moves the number of a bucket at rest.
 pub const fn units_at_rest(pace: Pace) -> u64 {
     let Pace { n, p } = pace;
     if n <= 1 { p * AT_REST_UNIT } else { (p * AT_REST_UNIT).div_ceil(n) }

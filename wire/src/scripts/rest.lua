@@ -24,7 +24,7 @@ local function rests_as_number(terms)
     and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING
 end
 
--- The number by which a native take of one token moves a bucket at rest.
+-- By how much a native take of one token moves the number of a bucket at rest.
 local function units_at_rest(terms)
   local rest = terms.p % terms.n
   return (terms.p - rest) / terms.n * AT_REST_UNIT + math.ceil(rest * AT_REST_UNIT / terms.n)
