@@ -135,7 +135,13 @@ impl KeyPlans {
                 }
             }
         }
-        let was_trusted = self.trusted_until.swap(sent.saturating_add(TRUST), Relaxed) > sent;
+        self.trust(sent, clock.now());
+    }
+
+    /// Trusts this knowledge after the answer, at `now`, to a poll that was sent at `sent`.
+    fn trust(&self, sent: Micros, now: Micros) {
+        // A take may have waited since the trust ended, which may have been while the poll was on its way.
+        let was_trusted = self.trusted_until.swap(sent.saturating_add(TRUST), Relaxed) > now;
         if !was_trusted {
             self.news.notify_waiters();
         }
@@ -199,5 +205,29 @@ impl KeyPlans {
         self.version.store(version, Relaxed);
         self.changes.fetch_add(1, Relaxed);
         self.news.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_late_answer_wakes_takes_that_wait_since_the_trust_ended() {
+        let plans = KeyPlans::default();
+        let wakes = |sent, answered| {
+            let mut news = pin!(plans.news.notified());
+            news.as_mut().enable();
+            plans.trust(sent, answered);
+            news.now_or_never().is_some()
+        };
+        assert!(wakes(1, 2));
+        assert!(!wakes(TRUST / 2, TRUST / 2 + 1), "nobody has waited");
+        // Sent before the trust ended, and answered after it.
+        assert!(wakes(TRUST, 2 * TRUST));
     }
 }

@@ -50,6 +50,12 @@ async fn no_window_holds_more_than_its_terms_at_ten_a_second() {
     never_over(20, 10, "", Duration::from_millis(5)).await;
 }
 
+/// The time of a token is no whole number of µs.
+#[tokio::test]
+async fn no_window_holds_more_than_its_terms_at_thirty_a_second() {
+    never_over(20, 30, "", Duration::from_millis(5)).await;
+}
+
 #[tokio::test]
 async fn no_window_holds_more_than_its_terms_at_a_thousand_a_second() {
     never_over(1_000, 1_000, "", Duration::from_millis(1)).await;
