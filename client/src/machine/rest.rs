@@ -94,10 +94,7 @@ impl Terms {
 
     /// Tokens missing of a bucket that is full in `headroom` µs.
     pub(super) fn missing(&self, headroom: Micros) -> u64 {
-        match self.pace.n {
-            0 | 1 => headroom.div_ceil(self.pace.p.max(1)),
-            n => headroom.saturating_mul(n).div_ceil(self.pace.p.max(1)),
-        }
+        headroom.saturating_mul(self.pace.n.max(1)).div_ceil(self.pace.p.max(1))
     }
 }
 

@@ -150,8 +150,7 @@ impl Terms {
 
     /// µs between two tokens, rounded down; at least 1.
     pub(super) fn token_time(&self) -> Micros {
-        let Pace { n, p } = self.pace;
-        if n <= 1 { p.max(1) } else { (p / n).max(1) }
+        (self.pace.p / self.pace.n.max(1)).max(1)
     }
 
     /// Whether a bucket fills by an eighth of a token at most. The time is `micros`, and that for which other workers have its

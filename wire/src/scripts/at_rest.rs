@@ -4,8 +4,8 @@
 //! `DECRBY` by the time of a token moves that instant later, so one native command is GCRA. Its reply tells the full
 //! instant, and from that the worker knows whether there was a token.
 //!
-//! The integer counts hundredths of a µs. A token's time that is no whole number of them, as at 3/s, is rounded up:
-//! such a take counts up to 5 parts in a million more time than the rate says. Readers round the full instant up to a µs.
+//! The integer counts hundredths of a µs. The time of a token, as at 3/s, is rounded up to a whole number of them. A take
+//! so counts up to 5 millionths more time than the rate says. Readers round the full instant up to a µs.
 
 use std::ops::Range;
 
@@ -135,10 +135,11 @@ pub fn read_left(number: i64, capacity: u64, pace: Pace) -> Option<i64> {
 /// Appends the commands of a take of `count` tokens at rest, of a limit that [`rests_as_number`]. Returns the number of
 /// replies.
 ///
-/// The last reply is a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads: the full
-/// instant after the take; a [`NumberAfterSet`](crate::pipeline::Reply::NumberAfterSet) if the bucket had no key. The take is carried out whether there were tokens or not. If not, it must be given back by
-/// [`encode_correction`]. An error for which [`is_not_a_counter`](super::is_not_a_counter) holds says that nothing was
-/// done.
+/// The last reply is a [`Number`](crate::pipeline::Reply::Number), or a
+/// [`NumberAfterSet`](crate::pipeline::Reply::NumberAfterSet) if the bucket had no key. [`read_number_at_rest`] reads
+/// the full instant after the take from it. The take is carried out whether there were tokens or not. If not, it must
+/// be given back by [`encode_correction`]. An error for which [`is_not_a_counter`](super::is_not_a_counter) holds says
+/// that nothing was done.
 ///
 /// With `first_at` above 0, a bucket without a key counts as full at that instant, in µs of Redis `TIME`. It must not
 /// be in the past. With 0, the reply of such a bucket is no number at rest.
@@ -163,8 +164,8 @@ pub fn encode_take_at_rest(
 /// Appends the correction after a take at rest. Returns the number of replies.
 ///
 /// `give` above 0 gives back so many tokens that the bucket did not have. `later` above 0 makes the bucket full later by
-/// the time of so many tokens. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer. The last reply
-/// is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, a
+/// the time of so many tokens. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer.
+/// The last reply is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, a
 /// [`Text`](crate::pipeline::Reply::Text), which [`read_text_at_rest`] reads, or
 /// [`Nothing`](crate::pipeline::Reply::Nothing). After an error for which [`is_too_old`] holds, takes at rest are not
 /// possible.

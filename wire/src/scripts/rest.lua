@@ -77,8 +77,8 @@ local function first_taken(under, state, count)
 end
 
 -- Tokens and score as of `at` of a bucket that is full at `full`. A third result tells that more tokens are missing
--- than the bucket holds, since the clock stepped back. The bucket is empty then and fills from `at`. That result is the
--- last instant by `at` of the tokens on the way to `full`.
+-- than the bucket holds, since the clock stepped back. The bucket is empty then and fills from `at`. The third result
+-- is the last instant by `at` of the tokens on the way to `full`.
 local function arrived(under, full, at)
   if full <= at then return under.capacity, full, false end
   local base, i, d = locate(full, under.n, under.p)
