@@ -31,7 +31,10 @@ impl World {
         let replies = scripts::encode_take_at_rest(&mut out, &state, terms, pace, count, first_at);
         let mut answers = self.redis.ask_bare(&out, replies).await;
         let left = answers.pop().unwrap();
-        if replies > 1 && answers[0].as_ref().is_ok_and(|answer| *answer == Value::Okay) {
+        let written = replies > 1 && answers[0].as_ref().is_ok_and(|answer| *answer == Value::Okay);
+        // A key may expire before its `DECRBY`, which then makes a counter of none.
+        let met_number = matches!(left, Ok(Value::Int(left)) if left <= number_at_rest(0, 0));
+        if written && met_number {
             self.write_first(i, first_at, (first_at + time_at_rest(pace, count)).div_ceil(1_000)).await;
         }
         self.add(i, left, (count * units_at_rest(pace)) as i64).await

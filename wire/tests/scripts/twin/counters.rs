@@ -106,8 +106,10 @@ async fn step(world: &mut World, rng: &mut StdRng) {
 /// Mostly as a client does. Now and then the correction after a take comes late, or never.
 async fn take_at_rest(world: &mut World, i: usize, rng: &mut StdRng) {
     let count = if rng.random_bool(0.5) { 1 } else { count(&world.twin.record, rng) };
-    let first_at = match rng.random_range(0..3) {
-        0 => 0,
+    let first_at = match rng.random_range(0..6) {
+        0 | 1 => 0,
+        // A worker that was stopped meanwhile: its key may have expired before it is written.
+        2 => world.redis.time().await - any_size(rng, 1 << 24),
         _ => world.redis.time().await + any_size(rng, 1 << 14),
     };
     let full_at = world.take_at_rest(i, count, first_at).await;
