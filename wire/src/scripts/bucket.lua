@@ -223,12 +223,21 @@ local function is_exact(n, p)
   return n > 0 and (n <= p or p == 1) and n * p < EXACT
 end
 
--- The packed terms of a token bucket or GCRA, 53 bytes, for settle_packed.lua, take_packed.lua and refill.lua. All are
--- doubles but the fifth. Empty where these scripts would not be exact, an absent bucket is not full, or a schedule
--- changes the terms.
+-- Whether buckets at rest of a token bucket are kept as numbers.
+local function rests_as_number(terms)
+  local capacity, n, p = terms.capacity, terms.n, terms.p
+  return terms.catch_up and n > 0 and n <= NUMBER_MOST_TOKENS and p >= n * NUMBER_LEAST_TOKEN_TIME
+    and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
+    and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING
+end
+
+-- The packed terms of a token bucket or GCRA, 53 bytes, for settle_packed.lua, take_packed.lua and refill.lua. All but
+-- the fifth and the sixth are doubles. Empty where these scripts would not be exact, an absent bucket is not full, or a
+-- schedule changes the terms.
 -- - capacity, n, p
 -- - the kind: a token bucket, GCRA, or a token bucket without catch-up
--- - the beginning of a value at rest under these terms: r and the tag
+-- - the form of a value at rest: - for a number, r for a text
+-- - the tag
 -- - the most tokens that a bucket in band 0 misses
 -- - the period
 local function packed_terms(algorithm, terms)
@@ -240,7 +249,8 @@ local function packed_terms(algorithm, terms)
   elseif algorithm ~= 'gcra' then
     return ''
   end
-  return struct.pack('<ddddc5dd', terms.capacity, terms.n, terms.p, kind, 'r' .. terms.tag, near, period)
+  local form = kind == TOKEN_BUCKET_KIND and rests_as_number(terms) and '-' or 'r'
+  return struct.pack('<ddddc1c4dd', terms.capacity, terms.n, terms.p, kind, form, terms.tag, near, period)
 end
 
 -- The record of a token bucket as a table, from that field. It takes as long as reading two of the other fields. `tick`
@@ -248,7 +258,7 @@ end
 local function read_packed_terms(record)
   local packed = redis.call('HGET', record, 'packed')
   if not packed or #packed ~= PACKED_LENGTH then return nil end
-  local capacity, n, p, kind, _, _, period = struct.unpack('<ddddc5dd', packed)
+  local capacity, n, p, kind, _, _, _, period = struct.unpack('<ddddc1c4dd', packed)
   if kind ~= TOKEN_BUCKET_KIND and kind ~= NO_CATCH_UP_KIND then return nil end
   if not (is_sound(capacity, 1) and is_sound(period, 1) and is_sound(n, 1) and is_sound(p, 1)) then return nil end
   return {

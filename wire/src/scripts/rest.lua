@@ -11,18 +11,10 @@
 --
 -- The last four are no integers, so a bare DECR of them is an error and changes nothing.
 --
--- The integer is a number at rest, see `rests_as_number`. A worker takes k tokens of it by DECRBY of k times the time
--- of a token in hundredths of a µs. The reply tells the full instant after the take. A take that found no token is
--- given back. NN are hundredths of a µs, which bare DECRs that come late add, too. Scripts round them up. A DECRBY may
--- also meet a counter. No counter is as large as the units of a token, so the remainder tells its tokens.
-
--- Whether buckets at rest of a token bucket are kept as numbers.
-local function rests_as_number(terms)
-  local capacity, n, p = terms.capacity, terms.n, terms.p
-  return terms.catch_up and n > 0 and n <= NUMBER_MOST_TOKENS and p >= n * NUMBER_LEAST_TOKEN_TIME
-    and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
-    and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING
-end
+-- The integer is a number at rest, see `rests_as_number` in bucket.lua. A worker takes k tokens of it by DECRBY of k
+-- times the time of a token in hundredths of a µs. The reply tells the full instant after the take. A take that found
+-- no token is given back. NN are hundredths of a µs, which bare DECRs that come late add, too. Scripts round them up. A
+-- DECRBY may also meet a counter. No counter is as large as the units of a token, so the remainder tells its tokens.
 
 -- By how much a native take of one token moves the number of a bucket at rest.
 local function units_at_rest(terms)

@@ -10,8 +10,10 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
   local call = redis.call
   local packed = call('HGET', keys[2], 'packed')
   local count = tonumber(argv[2])
-  local capacity, n, p, kind, rest_tag
-  if packed and #packed == PACKED_LENGTH then capacity, n, p, kind, rest_tag = struct.unpack('<ddddc5', packed) end
+  local capacity, n, p, kind, rest_form, tag
+  if packed and #packed == PACKED_LENGTH then
+    capacity, n, p, kind, rest_form, tag = struct.unpack('<ddddc1c4', packed)
+  end
   -- The kind is the number of keys.
   if kind == #keys and count <= capacity and count >= 1 then
     local state = keys[1]
@@ -20,14 +22,14 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
     local form = held and held:byte()
     if form == NUMBER_FORM and #held == NUMBER_LENGTH then
       -- 49 is the digit 1.
-      if held:byte(2) == rest_tag:sub(3) % NUMBER_TERMS + 49 then
+      if held:byte(2) == tag:sub(2) % NUMBER_TERMS + 49 then
         score, missing = tonumber(held:sub(3, 18)), 0
         if held:sub(19) ~= '00' then score = score + 1 end
       end
     elseif form == FULL_AT_FORM then
-      if held:sub(1, 5) == rest_tag then score, missing = tonumber(held:sub(6)), 0 end
+      if held:sub(2, 5) == tag then score, missing = tonumber(held:sub(6)), 0 end
     elseif form == FIRST_TAKE_FORM then
-      if held:sub(2, 5) == rest_tag:sub(2) then
+      if held:sub(2, 5) == tag then
         first, left = tonumber(held:sub(6)), call('PTTL', state)
       end
     elseif kind == GCRA_KIND then
@@ -133,13 +135,10 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
             end
           else
             local till, value = full + 999
-            -- As `rests_as_number` in rest.lua.
-            if kind == TOKEN_BUCKET_KIND and n <= NUMBER_MOST_TOKENS and p >= n * NUMBER_LEAST_TOKEN_TIME
-              and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
-              and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING then
-              value = '-' .. rest_tag:sub(3) % NUMBER_TERMS + 1 .. format(text, full) .. '00'
+            if rest_form == '-' then
+              value = '-' .. tag:sub(2) % NUMBER_TERMS + 1 .. format(text, full) .. '00'
             else
-              value = rest_tag .. format(text, full)
+              value = 'r' .. tag .. format(text, full)
             end
             call('SET', state, value, 'PXAT', format(text, (till - till % 1000) / 1000))
           end

@@ -40,9 +40,9 @@ do
     local packed = record and state and call('HGET', record, 'packed')
     decided = false
     if packed and #packed == (rests and PACKED_LENGTH or PACKED_STATE_LENGTH) then
-      local kind, capacity, length, p, since, tag, ready, _
+      local kind, capacity, length, p, since, form, tag, ready, _
       if rests then
-        capacity, length, p, kind, tag = read('<ddddc5', packed)
+        capacity, length, p, kind, form, tag = read('<ddddc1c4', packed)
         ready = kind == rests and struct.size('l') == 8
       else
         kind, capacity, length, p, since = read('<ddddd', packed)
@@ -66,11 +66,11 @@ do
           missed = 0
           if #held == NUMBER_LENGTH and string.byte(held) == NUMBER_FORM then
             -- 49 is the digit 1.
-            written = string.byte(held, 2) == string.sub(tag, 3) % NUMBER_TERMS + 49
+            written = string.byte(held, 2) == string.sub(tag, 2) % NUMBER_TERMS + 49
               and tonumber(string.sub(held, 3, 18))
             if written and string.sub(held, 19) ~= '00' then written = written + 1 end
           else
-            written = string.sub(held, 1, 5) == tag and tonumber(string.sub(held, 6))
+            written = string.sub(held, 1, 5) == 'r' .. tag and tonumber(string.sub(held, 6))
           end
           ready = written
         elseif tag then
@@ -215,13 +215,10 @@ do
         if not ready then
           -- Left to the files after this one.
         elseif writes and tag then
-          -- As `rests_as_number` in rest.lua.
-          if kind == TOKEN_BUCKET_KIND and n <= NUMBER_MOST_TOKENS and p >= n * NUMBER_LEAST_TOKEN_TIME
-            and capacity >= NUMBER_LEAST_CAPACITY and capacity <= NUMBER_MOST_CAPACITY
-            and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING then
-            value = '-' .. string.sub(tag, 3) % NUMBER_TERMS + 1 .. format('%d', till) .. '00'
+          if form == '-' then
+            value = '-' .. string.sub(tag, 2) % NUMBER_TERMS + 1 .. format('%d', till) .. '00'
           else
-            value = tag .. format('%d', till)
+            value = 'r' .. tag .. format('%d', till)
           end
         elseif writes then
           value = write('<ddd', kind == LEAKY_LETTER and missed or tokens, score, since)

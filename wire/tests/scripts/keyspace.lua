@@ -3,7 +3,7 @@
 local function told(value)
   if not string.find(value, '[%z\1-\31\127-\255]') then return value end
   if #value == 53 then
-    -- Packed terms with a tag.
+    -- Packed terms with a form and a tag.
     local numbers = {struct.unpack('<ddddc5dd', value)}
     for i = 1, 7 do numbers[i] = i == 5 and numbers[i] or string.format('%.0f', numbers[i]) end
     return table.concat(numbers, ' ', 1, 7)

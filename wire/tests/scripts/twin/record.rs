@@ -9,6 +9,7 @@ use topup_wire::{
     limit::{Algorithm, Limit, Schedule, Supply, Terms},
     namespace::Namespace,
     reply::PublishReply,
+    scripts::rests_as_number,
 };
 
 use crate::server::{Content, Redis, publish};
@@ -214,6 +215,8 @@ impl Twin {
             }
             _ => return String::new(),
         };
-        format!("{capacity} {n} {p} {kind} r{:04} {near} {period}", terms % 10_000)
+        let as_number = kind == 4 && rests_as_number(capacity, Pace { n, p });
+        let form = if as_number { '-' } else { 'r' };
+        format!("{capacity} {n} {p} {kind} {form}{:04} {near} {period}", terms % 10_000)
     }
 }
