@@ -118,7 +118,7 @@ constants! {
     /// quarter of a token.
     pub const NUMBER_LEAST_TOKEN_TIME: u64 = 2_000;
     /// Least capacity where buckets rest as numbers.
-    pub const NUMBER_LEAST_CAPACITY: u64 = 3;
+    pub const NUMBER_LEAST_CAPACITY: u64 = 2;
     /// Largest capacity where buckets rest as numbers. A token's number is larger, so a counter and a take of a bucket
     /// at rest never look alike.
     pub const NUMBER_MOST_CAPACITY: u64 = 100_000;
