@@ -1,4 +1,4 @@
-//! SentPutIn tokens into a bucket, as Redis does it.
+//! Tokens put into a bucket, as Redis does it.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Server {
         };
         let (before, headroom) = (self.tokens(key, now), self.headroom(key, now));
         if let (Some(Fault::PutInInPlace), Bucket::Counting(_)) = (self.fault, self.keys[key].bucket) {
-            self.give_in_place(key, request.tokens, now);
+            self.give_in_place(key, request.tokens.map(|tokens| tokens + request.unused), now);
             return Put::Given;
         }
         let request = match self.fault {
@@ -55,7 +55,7 @@ impl Server {
                 let given = settled.tokens > before
                     || settled.headroom < headroom
                     || before == record.capacity
-                    || request.tokens == Some(0) && request.spare == 0;
+                    || request.tokens == Some(0) && request.unused + request.spare == 0;
                 if given { Put::Given } else { Put::Lost }
             }
         }

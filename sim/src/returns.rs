@@ -66,7 +66,7 @@ impl World {
         self.counts.put_ins += 1;
         let before = self.tokens_now(bucket);
         let forgets = self.fault == Some(Fault::LostReturn);
-        let empty = PutIn { tokens: Some(0), spare: 0, ..request };
+        let empty = PutIn { tokens: Some(0), unused: 0, spare: 0, ..request };
         let mut put = self.server.put_in(bucket, if forgets { empty } else { request }, self.now);
         if lost && self.fault == Some(Fault::PutInAgain) && put == Put::Given {
             put = self.server.put_in(bucket, request, self.now);
@@ -75,7 +75,7 @@ impl World {
         self.tell(bucket, || {
             format!(
                 "REDIS puts in {:?} of worker {worker}: {put:?} (held {before}, holds {after})",
-                request.tokens
+                request.tokens.map(|tokens| tokens + request.unused)
             )
         });
         match put {
@@ -85,7 +85,8 @@ impl World {
                     self.note(bucket, note);
                 }
                 let (given, untold) = (after.saturating_sub(before), putting.untold);
-                let refunded = (request.tokens.unwrap_or(0) + request.spare).saturating_sub(untold);
+                let all = request.tokens.unwrap_or(0) + request.unused + request.spare;
+                let refunded = all.saturating_sub(untold);
                 self.books[bucket].returned += untold.min(given.saturating_sub(refunded));
             }
             Put::Ended(wait) => {

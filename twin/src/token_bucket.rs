@@ -107,13 +107,18 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
             (found.score, found.moved) = (score, false);
         }
     }
+    let mut refunded = hold > now && hold % 2 == 1;
     let floor = if rests { found.tokens.min(0) } else { 0 };
     let before = (found.tokens - doubt as i64).max(floor);
     let (score, moved) = (found.score, found.moved || doubt > 0);
 
     let mut counting = matches!(bucket, Bucket::Counting(_));
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
-    if let Some(PutIn { tokens, spare, full_at, in_hand_for }) = asked.put_in {
+    if let Some(PutIn { tokens, unused, unused_since, spare, full_at, in_hand_for }) = asked.put_in {
+        let unused = if refunded && unused_since < hold - HOLD { 0 } else { unused };
+        refunded |= tokens.is_some_and(|tokens| tokens > 0);
+        let tokens = tokens.map(|tokens| tokens.saturating_add(unused));
+        operation = tokens.map_or(Operation::Reset, Operation::Refund);
         let full = now + record.headroom(score, before, now);
         let exact = record.pace.n > 0 && record.pace.p / 10 >= record.pace.n;
         untouched =
@@ -157,6 +162,11 @@ fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64) -> (Settle
         let pays = gap >= COUNT_FROM && headroom >= LEAST_AHEAD;
         counts = asked.indexed && asked.may_count && granted > 0 && hold <= now && pays;
         counts |= asked.indexed && now + headroom >= EXACT;
+    }
+    refunded |=
+        operation == Operation::Reset || asked.put_in.is_none() && matches!(operation, Operation::Refund(_));
+    if hold > now {
+        hold = hold - hold % 2 + u64::from(refunded);
     }
     counts &= !stages.is_ahead() && tokens >= 0;
 

@@ -28,8 +28,10 @@ pub enum Answer {
 /// Tokens that no caller got, to put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PutBack {
-    /// Tokens of a slow limit. They go back in any case, since its buckets hardly fill meanwhile.
+    /// Tokens of a slow limit, whose buckets hardly fill meanwhile by themselves.
     pub tokens: u64,
+    /// `tokens` were taken after this instant, in µs of Redis `TIME`. If a caller has put tokens in since, they are lost.
+    pub since: u64,
     /// Tokens that go back if no other worker has taken since. Otherwise they are lost: the bucket may have been full
     /// meanwhile, and so many would come beyond its capacity.
     pub spare: u64,
@@ -97,8 +99,8 @@ impl PutBack {
     /// The request to Redis, with `more` tokens of a caller; `None` fills the bucket. A worker may have tokens in hand for
     /// `in_hand_for`.
     pub fn request(self, more: Option<u64>, in_hand_for: Duration) -> PutIn {
-        let Self { tokens, spare, full_at } = self;
-        PutIn { tokens: more.map(|more| more.saturating_add(tokens)), spare, full_at, in_hand_for }
+        let Self { tokens, since, spare, full_at } = self;
+        PutIn { tokens: more, unused: tokens, unused_since: since, spare, full_at, in_hand_for }
     }
 }
 
@@ -208,10 +210,11 @@ impl<W> Actions<W> {
     pub(super) fn put_back(&mut self, more: PutBack) {
         let before = self.put_back.take().unwrap_or(PutBack { full_at: more.full_at, ..PutBack::default() });
         let tokens = before.tokens + more.tokens;
+        let since = if before.tokens > 0 { before.since.min(more.since) } else { more.since };
         self.put_back = Some(if before.full_at == more.full_at {
-            PutBack { tokens, spare: before.spare + more.spare, ..more }
+            PutBack { tokens, since, spare: before.spare + more.spare, ..more }
         } else {
-            PutBack { tokens, ..PutBack::default() }
+            PutBack { tokens, since, ..PutBack::default() }
         });
     }
 }

@@ -270,8 +270,8 @@ impl<W: Waiter> Busy<W> {
         }
         let full_at = self.full_at(held, held.saturating_add(more), cx);
         out.put_back(match full_at {
-            _ if cx.terms.hardly_fills_in(0) => PutBack { tokens: held, spare: 0, full_at },
-            Some(_) => PutBack { tokens: 0, spare: held, full_at },
+            _ if cx.terms.hardly_fills_in(0) => PutBack { tokens: held, full_at, ..PutBack::default() },
+            Some(_) => PutBack { spare: held, full_at, ..PutBack::default() },
             None => PutBack { full_at: self.full_at(0, more, cx), ..PutBack::default() },
         });
         self.forget();
@@ -290,7 +290,7 @@ impl<W: Waiter> Busy<W> {
         let slow = cx.terms.hardly_fills_in(cx.now.saturating_sub(since));
         if tokens > 0 && (slow || full_at.is_some()) {
             let (tokens, spare) = if slow { (tokens, 0) } else { (0, tokens) };
-            out.put_back(PutBack { tokens, spare, full_at });
+            out.put_back(PutBack { tokens, since: cx.redis.earliest(since), spare, full_at });
             self.forget();
         }
     }

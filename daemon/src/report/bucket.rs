@@ -154,7 +154,8 @@ impl BucketLocation {
         }
         let ((limit, keys), mut connection) = (self.terms()?, self.connection.clone());
         let in_hand_for = limit.in_hand_for();
-        let request = scripts::PutIn { tokens, spare: 0, full_at: None, in_hand_for };
+        let request =
+            scripts::PutIn { tokens, unused: 0, unused_since: 0, spare: 0, full_at: None, in_hand_for };
         let put_in = scripts::put_in(&mut connection, limit.algorithm, &keys, &self.member, request);
         self.checked(put_in.await?)
     }

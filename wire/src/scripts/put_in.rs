@@ -15,9 +15,13 @@ use crate::{
 /// A put-in, and the worker's knowledge of the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutIn {
-    /// Tokens; `None` fills the bucket.
+    /// Tokens of a caller; `None` fills the bucket.
     pub tokens: Option<u64>,
-    /// Tokens that no caller got. They go in if no other worker has taken since, and are lost otherwise.
+    /// Tokens that no caller got, beside those of the caller. They are lost if a caller has put tokens in after `unused_since`.
+    pub unused: u64,
+    /// The unused tokens were taken after this instant, in µs of Redis `TIME`.
+    pub unused_since: u64,
+    /// Further tokens that no caller got. They go in if no other worker has taken since, and are lost otherwise.
     pub spare: u64,
     /// The instant, in µs of Redis `TIME`, at which the bucket is full if no other worker has taken since. Tokens go in
     /// at once if it is right to 5 µs. For rates up to 100,000/s.
@@ -59,13 +63,15 @@ pub async fn try_put_in(
     member: &str,
     request: PutIn,
 ) -> RedisResult<PutInReply> {
-    let PutIn { tokens, spare, full_at, in_hand_for } = request;
+    let PutIn { tokens, unused, unused_since, spare, full_at, in_hand_for } = request;
     if algorithm != Algorithm::TokenBucket {
-        let operation = tokens.map_or(Operation::Reset, Operation::Refund);
+        let operation =
+            tokens.map_or(Operation::Reset, |tokens| Operation::Refund(tokens.saturating_add(unused)));
         return settle(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
     }
     let word = if tokens.is_some() { "put-in" } else { "fill" };
     let mut call = invocation(algorithm, keys, member);
     call.arg(word).arg(tokens.unwrap_or(0)).arg(0).arg(full_at.unwrap_or(0));
-    call.arg(in_hand_for.as_micros() as u64).arg(spare).invoke_async(connection).await
+    call.arg(in_hand_for.as_micros() as u64).arg(spare).arg(unused).arg(unused_since);
+    call.invoke_async(connection).await
 }

@@ -6,7 +6,8 @@
 -- - `- D full NN`         full at that instant, as one integer. D is tag % 8 + 1
 -- - `f TAG count`         a client's first take of a full bucket, by SET with an expiry and NX
 -- - `r TAG full`          full at that instant
--- - `h TAG full hold`     the same, and no counter before the instant `hold`, since tokens were put back
+-- - `h TAG full hold`     the same, and no counter before the instant `hold`, since tokens were put back. `hold` is odd
+--                         if callers have put tokens in since it is held
 -- - `d TAG at hold debt`  in debt by `debt` tokens at the instant `at`, and no counter before `hold`, unless that is 0
 --
 -- The last four are no integers, so a bare DECR of them is an error and changes nothing.

@@ -20,6 +20,8 @@
 -- 5. given if the reply is to be all numbers
 --    - put-in, fill: the longest time in µs for which a worker has tokens in hand
 -- 6. put-in, fill: tokens that no caller got. They are lost where other workers have taken since
+-- 7. put-in, fill: further tokens that no caller got. They are lost where callers have put tokens in since
+-- 8. put-in, fill: the instant in µs after which those of 7 were taken. Earlier versions give neither 7 nor 8
 --
 -- Reply {verdict, tokens, capacity, wait, headroom, now, granted, counting}. If a bucket with a rate and catch-up has
 --       granted all of a take or a share, only one number: headroom * 2 + counting.
@@ -32,11 +34,12 @@
 --
 -- Laws  those of token_bucket.lua.
 local puts = ARGV[1] == 'put-in' or ARGV[1] == 'fill'
-assert(#KEYS >= 2 and #KEYS ~= 3 and #KEYS <= 4 and #ARGV >= 3 and (#ARGV <= 5 and not puts or #ARGV == 6 and puts),
-  'settle takes 4 or 2 keys and 3 to 6 arguments')
+assert(#KEYS >= 2 and #KEYS ~= 3 and #KEYS <= 4 and #ARGV >= 3 and (#ARGV <= 5 and not puts
+    or (#ARGV == 6 or #ARGV == 8) and puts),
+  'settle takes 4 or 2 keys and 3 to 8 arguments')
 local reply, rests = token_bucket(#KEYS == 4 and 'token-bucket' or 'gcra', KEYS[1], KEYS[2], KEYS[3], KEYS[4],
   microseconds(), ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5]),
-  tonumber(ARGV[6]))
+  tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]))
 local taken = (ARGV[1] == 'take' or ARGV[1] == 'share') and reply[1] == 1 and reply[7] == tonumber(ARGV[2])
 if taken and rests and #ARGV < 5 and reply[5] < LONGEST_SHORT_HEADROOM then return reply[5] * 2 + reply[8] end
 return reply

@@ -8,7 +8,7 @@
 -- The arguments from `operation` on are those of settle.lua. Returns the reply of settle.lua, always as all numbers,
 -- and whether the bucket may be at rest under terms that a worker has read.
 local function token_bucket(algorithm, state, record, due, previous, now, operation, count, may_count, last,
-  in_hand_for, spare)
+  in_hand_for, spare, unused, unused_since)
   local own = read_terms(record, algorithm)
   if not own then return unknown(state, now), false end
   if not due then own.catch_up = true end
@@ -94,6 +94,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0
   if stepped and as_number then hold = math.max(hold, now + GIVING_BACK) end
   local counting = found == 'due' or found == 'previous'
+  local refunded = hold > now and hold % 2 == 1
 
   -- The bucket is full at the instant that the worker expects: no other worker has taken since, and the tokens go in at
   -- once. In a held bucket, others may also have taken as many tokens as were put back. Otherwise other workers may
@@ -101,6 +102,10 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   -- counting first, and the tokens go in once those in hand are spent or gone.
   local untouched, ended, wait = false, false, 0
   if puts then
+    -- To a bucket of ideal precision, unused tokens were never taken. A refund since may have overflowed it.
+    local lost = refunded and unused_since and unused_since < hold - HOLD
+    refunded = refunded or count > 0
+    count = count + (not lost and unused or 0)
     local full = now + headroom(terms, score, tokens, now)
     untouched = last > 0 and hold <= now and terms.p >= 10 * terms.n and terms.n > 0
       and math.abs(full - last) <= FULL_AT_SLACK
@@ -146,6 +151,8 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
     counts = counts or due and now + ahead >= EXACT
   end
+  refunded = refunded or operation == 'reset' or operation == 'refund' and not puts
+  if hold > now then hold = hold - hold % 2 + (refunded and 1 or 0) end
   -- Terms that no daemon has published have no due index. Nor does a bucket in debt count: no bare command may take.
   if terms.from or tokens < 0 then counts = false end
 

@@ -116,10 +116,39 @@ async fn what_others_took_and_put_back_is_not_untouched() {
     share(&mut scene, 5, false).await;
     let refunded = scene.settle("a", Operation::Refund(5)).await;
     assert_eq!(Some(refunded.now + refunded.headroom), full_at);
-    let request = PutIn { tokens: Some(0), spare: 3, full_at, in_hand_for: Duration::ZERO };
+    let request =
+        PutIn { tokens: Some(0), unused: 0, unused_since: 0, spare: 3, full_at, in_hand_for: Duration::ZERO };
     let conn = &mut scene.redis.connection;
     scripts::try_put_in(conn, Algorithm::TokenBucket, &scene.keys, "a", request).await.unwrap();
     assert_eq!(scene.settle("a", Operation::Peek(1)).await.tokens, 6);
+}
+
+/// To a bucket of ideal precision, unused tokens were never taken, so a refund meanwhile may have overflowed it.
+#[tokio::test]
+async fn tokens_unused_since_before_a_refund_are_lost() {
+    for refunded in [20, 5, 0] {
+        let mut scene = scene(limit(20, "1/h")).await;
+        let unused = share(&mut scene, 13, false).await;
+        if refunded > 0 {
+            scene.settle("a", Operation::Refund(refunded)).await;
+        } else {
+            // Unused tokens of another worker.
+            assert_eq!(put_unused(&mut scene, 5, unused.now).await, 12);
+        }
+        let later = share(&mut scene, 7, false).await;
+        let kept = later.tokens + if refunded > 0 { 0 } else { 8 };
+        assert_eq!(put_unused(&mut scene, 8, unused.now).await, kept);
+        assert_eq!(put_unused(&mut scene, 1, later.now).await, kept + 1, "taken after the refund");
+    }
+}
+
+/// Puts tokens that no caller got into the bucket. Returns its tokens.
+async fn put_unused(scene: &mut Scene, unused: u64, unused_since: u64) -> u64 {
+    let in_hand_for = Duration::ZERO;
+    let request = PutIn { tokens: Some(0), unused, unused_since, spare: 0, full_at: None, in_hand_for };
+    let conn = &mut scene.redis.connection;
+    scripts::try_put_in(conn, Algorithm::TokenBucket, &scene.keys, "a", request).await.unwrap();
+    scene.settle("a", Operation::Peek(1)).await.tokens
 }
 
 #[tokio::test]

@@ -125,6 +125,8 @@ impl Scene {
         let full_at = full_at.checked_add_signed(-self.passed).unwrap();
         let request = PutIn {
             tokens: Some(count),
+            unused: 0,
+            unused_since: 0,
             full_at: Some(full_at),
             spare: 0,
             in_hand_for: self.limit.in_hand_for(),

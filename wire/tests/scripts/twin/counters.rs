@@ -66,6 +66,8 @@ async fn step(world: &mut World, rng: &mut StdRng) {
             let full_at = learned.now + learned.headroom + if offset < 100 { offset } else { 0 };
             let request = PutIn {
                 tokens: rng.random_bool(0.8).then(|| count(&world.twin.record, rng)),
+                unused: if rng.random_bool(0.5) { rng.random_range(0..5) } else { 0 },
+                unused_since: (learned.now + 1_000_000).saturating_sub(any_size(rng, 4_000_000)),
                 full_at: rng.random_bool(0.8).then_some(full_at),
                 spare: if rng.random_bool(0.3) { rng.random_range(0..5) } else { 0 },
                 in_hand_for: Duration::from_micros(any_size(rng, 4_000_000)),
