@@ -1,128 +1,29 @@
 //! The run itself: the instant, the events to come, and all participants.
 
-use std::{cmp::Ordering, collections::BinaryHeap};
+mod books;
+mod close;
+mod counts;
+mod happening;
+mod notes;
 
+use std::collections::BinaryHeap;
+
+pub use self::counts::Counts;
+use self::happening::Event;
+pub(crate) use self::{books::Books, happening::Happening};
 use crate::{
     dice::Dice,
     fault::Fault,
-    in_flight::{Call, Poll, SentCommand, SentCorrection, SentPutIn},
-    oracle::{Broken, Law, Note},
-    plan::{Ask, Plan, SECOND},
+    in_flight::Call,
+    oracle::Broken,
+    plan::{Mishap, Plan, Promise, SECOND},
     publisher::Publisher,
-    read_limit::ReadLimit,
     server::Server,
     worker::Worker,
 };
 
 /// Workers poll for so long after the traffic, in µs.
 const POLLS_AFTER: u64 = 3 * SECOND;
-
-/// Something that is still to happen.
-pub(crate) enum Happening {
-    /// The next caller of a stream.
-    Traffic(usize),
-    /// A caller asks a worker for a bucket; it asks again when it is answered, until the instant.
-    Asks { worker: usize, bucket: usize, ask: Ask, until: u64 },
-    /// A caller goes away.
-    Leaves(usize),
-    /// A caller has no use for its answer.
-    Unheard(usize),
-    /// The pipeline is ready for a command.
-    Ready { worker: usize, bucket: usize, number: u32 },
-    /// Redis carries a command out.
-    Execute(Box<SentCommand>),
-    /// A command has come to an end.
-    Completed(Box<SentCommand>),
-    /// A worker's corrections have waited for a command for long enough.
-    Corrects(usize),
-    /// Redis corrects a bucket at rest.
-    Adjusts(Box<SentCorrection>),
-    /// A correction has come to an end.
-    Adjusted(Box<SentCorrection>),
-    /// A worker looks at its timers.
-    Looks(usize),
-    /// A worker polls.
-    Polls(usize),
-    /// Redis is polled, and then the worker has the reply.
-    Polled(Poll),
-    /// A worker's poll has ended.
-    PollEnds(Poll),
-    /// Redis is asked for the limit.
-    Reads(usize, u64),
-    /// A worker has the limit, or an error.
-    HasRead(usize, Option<ReadLimit>),
-    /// Tokens reach Redis.
-    PutsIn(Box<SentPutIn>),
-    /// A charge of so many tokens reaches Redis.
-    Charges(usize, u64),
-    /// The wait for a put-in ends.
-    PutInEnds(Box<SentPutIn>),
-    /// A daemon's pass.
-    Pass(u64),
-    /// A daemon says that it lives.
-    Beat,
-    /// A daemon looks whether the terms are as they should be.
-    Publishes,
-    /// A bucket at rest is migrated over a change.
-    Touch(usize),
-    /// The state that a replica has.
-    Replicates,
-    /// A mishap of the plan.
-    Mishap(usize),
-    /// A scheduled change of terms.
-    Boundary(usize),
-}
-
-/// A happening at its instant.
-struct Event {
-    at: u64,
-    order: u64,
-    what: Happening,
-}
-
-/// A bucket's notes and sums.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Books {
-    /// Notes with their instants and their order.
-    pub(crate) notes: Vec<(u64, u64, Note)>,
-    /// Tokens that Redis has granted.
-    pub(crate) granted: u64,
-    /// The number, in order, of the last command that took tokens.
-    pub(crate) granted_at: u64,
-    /// Tokens that callers were told of.
-    pub(crate) told: u64,
-    /// Tokens taken ahead or granted in vain that were put back.
-    pub(crate) returned: u64,
-    /// Tokens in doubt that were paid.
-    pub(crate) charged: u64,
-}
-
-/// The ingredients of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Happenings of all kinds.
-    pub happenings: u64,
-    /// First takes that Redis carried out.
-    pub first_takes: u64,
-    /// Native takes of buckets at rest.
-    pub takes_at_rest: u64,
-    /// Corrections of buckets at rest.
-    pub corrections: u64,
-    /// Bare commands.
-    pub decrements: u64,
-    /// Settles.
-    pub settles: u64,
-    /// Steps of put-ins.
-    pub put_ins: u64,
-    /// Charges.
-    pub charges: u64,
-    /// Tokens spent from those in hand.
-    pub spent_in_hand: u64,
-    /// Tokens taken by bare commands of a bucket that had become full on the way.
-    pub late: u64,
-    /// Tokens that callers were told of.
-    pub admitted: u64,
-}
 
 /// Everybody.
 pub(crate) struct World {
@@ -146,47 +47,6 @@ pub(crate) struct World {
     pub(crate) broken: Vec<Broken>,
     story: Option<Vec<(u64, usize, String)>>,
     pub(crate) counts: Counts,
-}
-
-// === impl Counts ===
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.happenings += other.happenings;
-        self.first_takes += other.first_takes;
-        self.takes_at_rest += other.takes_at_rest;
-        self.corrections += other.corrections;
-        self.decrements += other.decrements;
-        self.settles += other.settles;
-        self.put_ins += other.put_ins;
-        self.charges += other.charges;
-        self.spent_in_hand += other.spent_in_hand;
-        self.late += other.late;
-        self.admitted += other.admitted;
-    }
-}
-
-// === impl Event ===
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Event {
-    /// The earliest first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.order).cmp(&(self.at, self.order))
-    }
 }
 
 // === impl World ===
@@ -245,10 +105,10 @@ impl World {
     pub(crate) fn ends(&self) -> u64 {
         let full = self.plan.longest_filling();
         let back = self.plan.mishaps.iter().map(|(_, mishap)| match mishap {
-            crate::plan::Mishap::Step(by) => by.unsigned_abs(),
+            Mishap::Step(by) => by.unsigned_abs(),
             _ => 0,
         });
-        let each = self.plan.promises().map(crate::plan::Promise::each).max().unwrap_or(0);
+        let each = self.plan.promises().map(Promise::each).max().unwrap_or(0);
         self.plan.lasts + full + back.sum::<u64>() + 3 * each + 12 * SECOND
     }
 
@@ -318,71 +178,6 @@ impl World {
             Happening::Mishap(i) => self.mishap(i),
             Happening::Boundary(i) => self.boundary(i),
         }
-    }
-
-    /// Allows the tokens of keys that ended too soon once more. Such a key ended before a change of terms reached it,
-    /// or while no limit was known after a flush.
-    fn note_gifts(&mut self) {
-        for (bucket, tokens, by_itself) in std::mem::take(&mut self.server.gifts) {
-            // Before whatever else happened at this instant, if it was not the command itself.
-            let order = if by_itself { self.next_order() } else { 0 };
-            self.books[bucket].notes.push((self.now, order, Note::Given(tokens)));
-            self.tell(bucket, || format!("REDIS has let a key go too soon: {tokens} tokens too many"));
-        }
-    }
-
-    /// Law 4, and that every caller was answered.
-    fn close(&mut self) {
-        for bucket in 0..self.books.len() {
-            let now = self.server.time(self.now);
-            self.server.expire(bucket, now);
-            let key = self.server.keys[bucket];
-            // The daemon's slow sweep removes a stray that no worker knows of: its reply was lost, or a failover lost the
-            // settle that removed it.
-            let fails_over =
-                |mishap: &crate::plan::Mishap| matches!(mishap, crate::plan::Mishap::Failover(_));
-            let unknown =
-                self.plan.network.lost > 0 || self.plan.mishaps.iter().any(|(_, mishap)| fails_over(mishap));
-            let swept = unknown && key.bucket == topup_twin::Bucket::Absent && key.stray.is_some();
-            if !key.is_absent() && !swept {
-                self.breaks(bucket, Law::KeyStays(format!("{:?}, stray {:?}", key.bucket, key.stray)));
-            }
-        }
-        for call in 0..self.calls.len() {
-            if !self.calls[call].is_over {
-                let bucket = self.calls[call].bucket;
-                self.breaks(bucket, Law::Unanswered(None));
-            }
-        }
-    }
-
-    pub(crate) fn breaks(&mut self, bucket: usize, law: Law) {
-        self.broken.push(Broken { bucket, at: self.now, law });
-    }
-
-    /// Notes what happened to a bucket now.
-    pub(crate) fn note(&mut self, bucket: usize, note: Note) {
-        let order = self.next_order();
-        self.books[bucket].notes.push((self.now, order, note));
-    }
-
-    /// Notes what happened to every bucket.
-    pub(crate) fn note_all(&mut self, note: Note) {
-        for bucket in 0..self.books.len() {
-            self.note(bucket, note);
-        }
-    }
-
-    /// Adds a line to the story of a bucket.
-    pub(crate) fn tell(&mut self, bucket: usize, line: impl FnOnce() -> String) {
-        if let Some(story) = &mut self.story {
-            story.push((self.now, bucket, line()));
-        }
-    }
-
-    /// The story of everything.
-    pub(crate) fn story(&mut self) -> Vec<(u64, usize, String)> {
-        self.story.take().unwrap_or_default()
     }
 
     /// µs that something takes one way.
