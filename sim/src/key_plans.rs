@@ -15,7 +15,10 @@
 //!   move may lose less than one of them.
 //! - *In time*: an assignment is in force within 1.5 s.
 
+mod changes;
+mod fault;
 mod laws;
+mod periods;
 mod series;
 
 use std::{
@@ -23,11 +26,9 @@ use std::{
     time::Duration,
 };
 
-use topup_wire::{
-    limit::{Assignment, Limit, LimitName, OnChange, PlanName, Plans, Target},
-    scripts,
-};
+use topup_wire::limit::{Assignment, Holds, Limit, OnAbandon, OnChange, PlanName, Plans};
 
+pub use self::fault::KeyPlanFault;
 use crate::{
     clients::{Call, Clients, Planted, Rule, alone, name, text},
     dice::Dice,
@@ -36,13 +37,9 @@ use crate::{
 
 /// Traffic of a run, in µs.
 const LASTS: u64 = 12 * SECOND;
-/// An assignment is in force by then.
-const IN_TIME: u64 = 3 * SECOND / 2;
 /// A token may come so late: a key at rest lives longer than its bucket is below full, and instants are in ms.
 const LATE: u64 = 5_000;
 const KEYS: [&str; 3] = ["acme", "ac", "zoo"];
-/// Keys and patterns of configs.
-const PATTERNS: [&str; 5] = ["acme", "ac*", "a*", "*", "zoo"];
 const PLANS: [&str; 2] = ["silver", "gold"];
 /// Terms of plans, and of the limit itself.
 const RULES: [Rule; 8] = [
@@ -55,49 +52,6 @@ const RULES: [Rule; 8] = [
     Rule::new(30, 5),
     Rule::new(8, 20),
 ];
-
-/// A mistake to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyPlanFault {
-    /// One client never hears of assignments.
-    NeverLooks,
-    /// Assignments have no end.
-    EndIgnored,
-    /// A key's bucket under its new plan is as it is found: full.
-    FilledByChange,
-    /// Every client moves the tokens of a key.
-    MovedByEach,
-    /// An assignment is in force before clients can know it.
-    AtOnce,
-    /// A config is in force before clients can know it.
-    ConfigAtOnce,
-    /// Redis forgets the assignments before the last change.
-    ChainForgotten,
-    /// Redis forgets the tables before the last change.
-    TablesForgotten,
-    /// The mark does not tell where the tokens are.
-    MarkStays,
-    /// Debt stays in the bucket of the plan before.
-    DebtLeft,
-    /// A change leaves no tokens.
-    NoneMoved,
-}
-
-/// The terms of a key: those of the limit (0) or of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Bucket(usize),
-    Exempt,
-    Deny,
-}
-
-/// Terms of a key since an instant.
-#[derive(Clone, Copy, Debug)]
-struct Period {
-    from: u64,
-    until: u64,
-    place: Place,
-}
 
 /// An assignment, in force from an instant on.
 #[derive(Clone, Copy, Debug)]
@@ -123,45 +77,6 @@ struct World {
     charges: Arc<Mutex<Vec<Call>>>,
 }
 
-// === impl KeyPlanFault ===
-
-impl KeyPlanFault {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::NeverLooks,
-        Self::EndIgnored,
-        Self::FilledByChange,
-        Self::MovedByEach,
-        Self::AtOnce,
-        Self::ConfigAtOnce,
-        Self::ChainForgotten,
-        Self::TablesForgotten,
-        Self::MarkStays,
-        Self::DebtLeft,
-        Self::NoneMoved,
-    ];
-
-    const fn planted(self) -> Planted {
-        match self {
-            Self::NeverLooks => Planted::Unheard("topup:{topup}:assigned"),
-            Self::EndIgnored => Planted::Script("ends ~= '' and '~' .. ends or ''", "''"),
-            Self::FilledByChange => Planted::Script("elseif goal < own then", "elseif false then"),
-            Self::MovedByEach => Planted::Script("redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])", ""),
-            Self::AtOnce => Planted::Script("at, shape = now + PLANS_AHEAD", "at, shape = now"),
-            Self::ConfigAtOnce => {
-                Planted::Script("'plans_at', whole(now + PLANS_AHEAD)", "'plans_at', whole(now)")
-            }
-            Self::ChainForgotten => Planted::Script("past_of(held[i])", "''"),
-            Self::TablesForgotten => Planted::Script("'plans_past', table.concat(past)", "'plans_past', ''"),
-            Self::MarkStays => Planted::Script("KEYS[1], ARGV[3], 'PX'", "KEYS[1], '1 user', 'PX'"),
-            Self::DebtLeft => Planted::Script("if goal < math.min(0, own) then", "if false then"),
-            Self::NoneMoved => {
-                Planted::Script("local goal = math.min(new_capacity", "local goal = math.min(0")
-            }
-        }
-    }
-}
-
 /// Runs `seed` with a mistake. Returns the number of takes.
 ///
 /// # Errors
@@ -175,7 +90,7 @@ pub fn run_key_plans(seed: u64, fault: Option<KeyPlanFault>) -> Result<u64, Stri
         let plans = plan_names()?;
         let mut limits: Vec<Limit> = Vec::new();
         for (rule, name) in rules.iter().zip([own, own.plan(plans[0]), own.plan(plans[1])]) {
-            limits.push(Limit { on_change, holds: series::holds(max_debt)?, ..rule.limit(name)? });
+            limits.push(Limit { on_change, holds: holds(max_debt)?, ..rule.limit(name)? });
         }
         limits[0].plans = Plans::new(plans, []);
         limits[0].plans_fill = limits.iter().map(Limit::fill_time).max().unwrap_or(0);
@@ -200,6 +115,11 @@ pub fn run_key_plans(seed: u64, fault: Option<KeyPlanFault>) -> Result<u64, Stri
         };
         world.run().await
     })
+}
+
+/// The holds of a limit with such a debt.
+pub(super) fn holds(max_debt: u64) -> Result<Holds, String> {
+    Holds::new(max_debt, OnAbandon::Charge, Holds::DEFAULT_TTL).map_err(text)
 }
 
 fn plan_names() -> Result<[PlanName; 2], String> {
@@ -268,112 +188,5 @@ impl World {
                 self.dice.chance(1, 20).then(|| Duration::from_micros(self.dice.of(0..=2 * SECOND)));
             self.clients.take(&client, (key, KEYS[key]), count, patience);
         }
-    }
-
-    fn assignment(&mut self) -> Result<Option<Assignment>, String> {
-        let words = ["silver", "gold", "silver", "gold", "-", "exempt", "deny"];
-        // Keys that nobody takes from have a bucket, mostly.
-        let many = if self.is_quiet && self.dice.chance(4, 5) { 5 } else { words.len() };
-        let word = words[self.dice.index(many)];
-        if word == "-" {
-            return Ok(None);
-        }
-        let ends = self.dice.chance(1, 2);
-        let until = ends.then(|| self.clients.now() + self.dice.of(SECOND..=5 * SECOND));
-        Ok(Some(Assignment { target: word.parse().map_err(text)?, until }))
-    }
-
-    /// Assigns a key by hand or by the source.
-    async fn assign(&mut self) -> Result<(), String> {
-        let (origin, key) = (self.dice.index(2), self.dice.index(KEYS.len()));
-        self.assign_key(origin, key).await
-    }
-
-    async fn say(
-        &mut self,
-        (origin, key): (usize, usize),
-        set: LimitName,
-        assignment: Option<Assignment>,
-    ) -> Result<(), String> {
-        let changes = [(KEYS[key].to_owned(), assignment)];
-        let change = loop {
-            match scripts::try_assign(&mut self.clients.redis, &set, &changes).await.map_err(text)? {
-                Ok(change) => break change,
-                Err(wait) => self.clients.advance(wait.as_micros() as u64).await,
-            }
-        };
-        if change.at > change.now + IN_TIME {
-            return Err(format!("in time: {change:?}"));
-        }
-        if change.changed > 0 {
-            self.said[origin][key].push(Said { at: change.at, assignment });
-        }
-        Ok(())
-    }
-
-    /// Publishes a config with other keys.
-    async fn reload(&mut self) -> Result<(), String> {
-        let mut keys = Vec::new();
-        for pattern in PATTERNS {
-            if self.dice.chance(1, 3)
-                && let Some(assignment) = self.assignment()?
-            {
-                keys.push((pattern.to_owned(), assignment));
-            }
-        }
-        let plans = Plans::new(plan_names()?, keys);
-        if plans == self.limit.plans {
-            return Ok(());
-        }
-        self.limit.plans = plans.clone();
-        self.clients.publish(&self.limit.clone()).await?;
-        let read = scripts::read_limit(&mut self.clients.redis, &self.limit.name).await.map_err(text)?;
-        let (now, at) = (self.clients.now(), read.map_or(0, |read| read.plans_at));
-        if at > now + IN_TIME {
-            return Err(format!("in time: a config of {now} from {at} on"));
-        }
-        self.configs.push((at, plans));
-        Ok(())
-    }
-
-    /// The place of a key at an instant: by hand, else by the source, else by the config.
-    fn place(&self, key: usize, now: u64) -> Place {
-        let said = self.said.iter().filter_map(|said| {
-            let last = said[key].iter().rfind(|said| said.at <= now)?;
-            last.assignment.filter(|one| one.until.is_none_or(|until| now < until))
-        });
-        let config = self.configs.iter().rfind(|(at, _)| *at <= now);
-        let config = config.and_then(|(_, plans)| Some(plans.of(KEYS[key], now)?.1));
-        match said.into_iter().next().or(config).map(|one| one.target) {
-            None => Place::Bucket(0),
-            Some(Target::Exempt) => Place::Exempt,
-            Some(Target::Deny) => Place::Deny,
-            Some(Target::Plan(plan)) => Place::Bucket(if plan.as_str() == PLANS[0] { 1 } else { 2 }),
-        }
-    }
-
-    /// The terms of a key, one after the other.
-    fn periods(&self, key: usize) -> Vec<Period> {
-        let said = self.said.iter().flat_map(|said| &said[key]);
-        let mut instants: Vec<u64> = said
-            .flat_map(|said| [Some(said.at), said.assignment.and_then(|one| one.until)])
-            .flatten()
-            .collect();
-        for (at, plans) in &self.configs {
-            instants.push(*at);
-            instants.extend(plans.ends(KEYS[key]));
-        }
-        instants.sort_unstable();
-        let mut periods: Vec<Period> = Vec::new();
-        for at in instants {
-            let place = self.place(key, at);
-            match periods.last_mut() {
-                Some(last) if last.place == place => continue,
-                Some(last) => last.until = at,
-                None => {}
-            }
-            periods.push(Period { from: at, until: u64::MAX, place });
-        }
-        periods
     }
 }

@@ -1,19 +1,14 @@
 //! Series of changes while nobody takes, between two bursts that take all there is.
 
-use topup_wire::limit::{Holds, LimitName, OnAbandon};
+use topup_wire::limit::LimitName;
 
 use super::{KEYS, World};
-use crate::{clients::Call, clients::text, plan::SECOND};
+use crate::{clients::Call, plan::SECOND};
 
 /// Times between changes of a series, in µs. Some plans fill in less, others in much more.
 const GAPS: [u64; 4] = [0, 200_000, SECOND, 4 * SECOND];
 /// Takes of a burst: more than any plan has.
 const BURST: u64 = 40;
-
-/// The holds of a limit with such a debt.
-pub(super) fn holds(max_debt: u64) -> Result<Holds, String> {
-    Holds::new(max_debt, OnAbandon::Charge, Holds::DEFAULT_TTL).map_err(text)
-}
 
 // === impl World ===
 
