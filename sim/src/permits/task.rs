@@ -1,4 +1,4 @@
-//! A task that takes permits, its words to Redis, and what happens to it.
+//! A task that takes permits, its commands, and the events of a run.
 
 use topup::machine::{Micros, PermitLease};
 

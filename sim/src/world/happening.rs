@@ -1,4 +1,4 @@
-//! Something that is still to happen in a run, and the order of such events.
+//! Happenings of a run, and their order.
 
 use std::cmp::Ordering;
 

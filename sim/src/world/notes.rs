@@ -1,4 +1,4 @@
-//! What is noted while a run goes on: notes for the judge, broken laws, and the story of a bucket.
+//! Notes of a run: for the judge, of broken laws, and for the story of a bucket.
 
 use super::World;
 use crate::oracle::{Broken, Law, Note};
