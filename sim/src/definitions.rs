@@ -13,25 +13,23 @@
 //! - *Kept*: the tokens of a key are those of an ideal bucket, over all changes, by `on_change`.
 //! - *At most*: there are never more definitions than 10,000. None is refused for that while there are fewer.
 
+mod acts;
 mod calls;
+mod fault;
+mod history;
 mod laws;
 mod looks;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::Cmd;
-use topup::Defined;
 use topup_wire::{
     connection::{Connection, connect_in_memory},
-    limit::{Algorithm, LimitName, MOST_DEFINED, OnChange},
-    namespace::Namespace,
-    publishing,
-    scripts::{self, Health},
+    limit::{Algorithm, LimitName, OnChange},
+    publishing, scripts,
 };
 
+pub use self::fault::DefinitionFault;
+use self::history::{Answer, Seen, Told};
 use crate::{
     clients::{Clients, LIMIT, Planted, Rule, Ways, alone, name, text},
     dice::Dice,
@@ -55,66 +53,6 @@ const LONG: u64 = 3_600 * SECOND;
 /// Two daemons' looks for ended definitions, in µs.
 const LOOKS: u64 = SECOND;
 
-/// A mistake to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DefinitionFault {
-    /// Any owner changes any definition.
-    TakesFromOwner,
-    /// A config takes a limit that code has defined.
-    TakesByConfig,
-    /// Code takes a limit of a config.
-    TakesFromConfig,
-    /// A change brings the end nearer that a renewal has brought meanwhile.
-    Shortens,
-    /// The record of a limit tells an end that is too late.
-    EndsLate,
-    /// A renewal does not move the end in the record.
-    RenewalLost,
-    /// A change fills buckets.
-    FillsOnChange,
-    /// There is room for one definition too many.
-    OneTooMany,
-}
-
-/// The terms that Redis had between two looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    from: u64,
-    until: u64,
-    rule: Rule,
-    since: u64,
-    /// Every bucket may be full at its beginning.
-    is_anew: bool,
-}
-
-/// The request of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// An owner, for so many µs.
-    Define(usize, u64),
-    Undefine(usize),
-    /// The config, until it has dropped the limit.
-    Config,
-}
-
-/// A call and its answer.
-#[derive(Clone, Copy, Debug)]
-struct Told {
-    asked: Asked,
-    sent: u64,
-    received: u64,
-    answer: Answer,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Done,
-    Refused,
-    TooMany,
-    /// An error, or none yet.
-    Unknown,
-}
-
 struct World {
     clients: Clients,
     dice: Dice,
@@ -133,41 +71,6 @@ struct World {
     looked_at: u64,
     /// Looks that found as many definitions as there may be.
     full_at: Vec<u64>,
-}
-
-// === impl DefinitionFault ===
-
-impl DefinitionFault {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::TakesFromOwner,
-        Self::TakesByConfig,
-        Self::TakesFromConfig,
-        Self::Shortens,
-        Self::EndsLate,
-        Self::RenewalLost,
-        Self::FillsOnChange,
-        Self::OneTooMany,
-    ];
-
-    const fn planted(self) -> Planted {
-        match self {
-            Self::TakesFromOwner => Planted::Script("if held and held ~= owner then", "if false then"),
-            Self::TakesByConfig => Planted::Script("type(is_defined) == 'string'", "false"),
-            Self::TakesFromConfig => Planted::Script("return {3, now,", "local _ = {3, now,"),
-            Self::Shortens => Planted::Script(
-                "math.max(is_sound(held, 0) and held or 0, tonumber(given.expires))",
-                "tonumber(given.expires)",
-            ),
-            Self::EndsLate => Planted::Script("'expires', whole(ends))", "'expires', whole(ends + 5000000))"),
-            Self::RenewalLost => Planted::Script(
-                "elseif not (held < 2 ^ 53 and held >=",
-                "elseif false and not (held < 2 ^ 53 and held >=",
-            ),
-            Self::FillsOnChange => Planted::Script("if change == 'reset' then", "if true then"),
-            Self::OneTooMany => Planted::Script(">= tonumber(ARGV[5]) then", "> tonumber(ARGV[5]) then"),
-        }
-    }
 }
 
 /// Runs `seed` with a mistake. Returns the number of answered definitions.
@@ -252,68 +155,6 @@ impl World {
 
     fn told(&self) -> Vec<Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Up to one definition fewer than there may be.
-    async fn define_others(&mut self) -> Result<(), String> {
-        let (mut defined, mut ends) = (Cmd::new(), Cmd::new());
-        defined.arg("HSET").arg(Namespace::default().defined());
-        ends.arg("ZADD").arg(Namespace::default().ends());
-        for other in 1..MOST_DEFINED {
-            defined.arg(format!("other-{other}")).arg("others");
-            ends.arg(2 * self.clients.now()).arg(format!("other-{other}"));
-        }
-        for command in [defined, ends] {
-            command.exec_async(&mut self.clients.redis).await.map_err(text)?;
-        }
-        Ok(())
-    }
-
-    /// A client defines or undefines the limit, the config takes or drops it, a client dies, or Redis loses its data.
-    async fn act(&mut self, has_config: &mut bool) -> Result<(), String> {
-        let owner = if self.dice.chance(1, 4) { 1 } else { 0 };
-        match self.dice.of(0..=29) {
-            0..=21 => {
-                let rule = self.dice.pick(&RULES);
-                let lasts = self.dice.pick(&[SECOND, SECOND, 2 * SECOND, 3 * SECOND, LONG]);
-                let name = if self.is_crowded && self.dice.chance(2, 3) { "spare" } else { LIMIT };
-                self.define(name, owner, rule, lasts);
-            }
-            22 | 23 => {
-                let client = self.clients.any(&mut self.dice);
-                let undefine = client.undefine(LIMIT).owner(OWNERS[owner]);
-                self.tell(Asked::Undefine(owner), async move { undefine.await.map(|_| Defined::Renewed) });
-            }
-            24..=26 if *has_config => {
-                *has_config = false;
-                self.drop_config().await?;
-            }
-            24..=26 => *has_config = self.claim().await?,
-            27 => {
-                // A holder that died goes on no more. Another client takes its place.
-                let at = self.dice.index(self.clients.all.len());
-                self.clients.replace(&mut self.dice, at)?;
-            }
-            28 => {
-                self.clients.topup.redis().flush();
-                *has_config = false;
-                self.is_crowded = false;
-                self.flushes.push(self.clients.now());
-                let (redis, long) = (&mut self.clients.redis, Duration::from_micros(LONG));
-                scripts::heartbeat(redis, "daemon", long, &Health::default()).await.map_err(text)?;
-            }
-            _ => {
-                let (redis, lasts) = (self.clients.topup.redis().clone(), self.dice.gap(SECOND / 4));
-                redis.set_away(true);
-                for _ in 0..lasts.div_ceil(STEP) {
-                    self.clients.advance(STEP).await;
-                    self.look().await?;
-                }
-                redis.set_away(false);
-                self.daemon = connect_in_memory(&redis);
-            }
-        }
-        Ok(())
     }
 
     /// The daemon's part.

@@ -10,7 +10,10 @@ use topup_wire::{
     scripts::{self, ClaimChange},
 };
 
-use super::{Answer, Asked, CONFIG, OWNERS, RULES, Told, World};
+use super::{
+    CONFIG, OWNERS, RULES, World,
+    history::{Answer, Asked, Told},
+};
 use crate::clients::{LIMIT, Rule, text};
 
 // === impl World ===

@@ -1,6 +1,9 @@
 //! The laws of definitions: see [the module above](super).
 
-use super::{Answer, Asked, KEYS, RULES, STEP, Seen, Told, World};
+use super::{
+    KEYS, RULES, STEP, World,
+    history::{Answer, Asked, Seen, Told},
+};
 use crate::{clients::Call, plan::SECOND};
 
 /// From a poll to the next one.

@@ -8,7 +8,7 @@ use topup_wire::{
     scripts,
 };
 
-use super::{STILL, Seen, World};
+use super::{STILL, World, history::Seen};
 use crate::{
     clients::{Rule, text},
     ideal::Ideal,
