@@ -14,15 +14,18 @@
 //! - *Told*: a denial tells the end of a block, or a wait for tokens. No worker tells of a block a poll after it was ended.
 //! - *Nothing left*: a key that nobody takes from has no key in Redis once its last block and as much time again are over.
 
+mod block;
+mod fault;
 mod laws;
+mod looks;
+mod mishaps;
 
 use std::time::Duration;
 
-use topup_wire::{
-    limit::{Algorithm, Limit, Penalty},
-    scripts,
-};
+use topup_wire::limit::{Algorithm, Limit, Penalty};
 
+use self::block::Block;
+pub use self::fault::PenaltyFault;
 use crate::{
     clients::{Clients, LIMIT, Planted, Rule, Ways, alone, name, text},
     dice::Dice,
@@ -44,42 +47,6 @@ const RULES: [Rule; 3] = [Rule::new(1, 1), Rule::new(5, 1), Rule::new(3, 4)];
 /// The longest block of any penalty.
 const LONGEST: u64 = 9;
 
-/// A mistake to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PenaltyFault {
-    /// A block begins one denied take too early.
-    TooEarly,
-    /// Denied takes count without end.
-    TimeIgnored,
-    /// Denied takes within a block count for the next one.
-    CountsBlocked,
-    /// All blocks take as long as the first.
-    NeverGrows,
-    /// No key begins anew.
-    NeverForgets,
-    /// A block ends half a second too early.
-    EndsEarly,
-    /// One client never hears of blocks.
-    NeverLooks,
-    /// The end by hand of a block changes nothing.
-    StaysBlocked,
-    /// A block whose worker had no answer is lost.
-    LostWithAnswer,
-    /// Redis keeps its state of a key.
-    StateStays,
-}
-
-/// A pause of a key, as Redis has it.
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    /// It began between these two instants.
-    after: u64,
-    from: u64,
-    /// Its end, unless somebody or a flush ended it.
-    until: u64,
-    ended: Option<u64>,
-}
-
 /// A penalty in force since an instant.
 type Terms = (u64, Penalty);
 
@@ -100,39 +67,6 @@ struct World {
     flushes: Vec<u64>,
     /// When the blocks were noted last.
     looked_at: u64,
-}
-
-// === impl PenaltyFault ===
-
-impl PenaltyFault {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::TooEarly,
-        Self::TimeIgnored,
-        Self::CountsBlocked,
-        Self::NeverGrows,
-        Self::NeverForgets,
-        Self::EndsEarly,
-        Self::NeverLooks,
-        Self::StaysBlocked,
-        Self::LostWithAnswer,
-        Self::StateStays,
-    ];
-
-    const fn planted(self) -> Planted {
-        match self {
-            Self::TooEarly => Planted::Script("if denied >= after then", "if denied >= after - 1 then"),
-            Self::TimeIgnored => Planted::Script("now - since >= within", "false"),
-            Self::CountsBlocked => Planted::Script("if till <= now then", "if true then"),
-            Self::NeverGrows => Planted::Script("first * factor ^ math.min(blocks, 60)", "first"),
-            Self::NeverForgets => Planted::Script("if anew <= now then", "if false then"),
-            Self::EndsEarly => Planted::Script("now + ARGV[3])", "now + ARGV[3] - 500000)"),
-            Self::NeverLooks => Planted::Unheard("topup:{topup}:pauses"),
-            Self::StaysBlocked => Planted::Script("ended = redis.call('ZREM', key, member)", "ended = 0"),
-            Self::LostWithAnswer => Planted::Script("elseif open > now then", "elseif false then"),
-            Self::StateStays => Planted::Script("redis.call('PEXPIRE', key, math.ceil(kept / 1000))", ""),
-        }
-    }
 }
 
 /// Runs `seed` with a mistake. Returns the number of blocks.
@@ -227,82 +161,6 @@ impl World {
         }
         self.nothing_left().await?;
         Ok(self.blocks.iter().map(|blocks| blocks.len() as u64).sum())
-    }
-
-    /// Notes the blocks that Redis has.
-    async fn look(&mut self) -> Result<(), String> {
-        let (now, paused) =
-            (self.clients.now(), scripts::paused(&mut self.clients.redis).await.map_err(text)?.pauses);
-        let (slowest, is_late) = (self.clients.slowest, self.is_late);
-        for (key, blocks) in self.blocks.iter_mut().enumerate() {
-            let until =
-                paused.iter().find(|pause| pause.key.as_deref() == Some(KEYS[key])).map(|one| one.until);
-            let after = self.looked_at;
-            let was_ended =
-                blocks.last().is_some_and(|last| last.ended.is_some() && Some(last.until) == until);
-            if was_ended && !is_late {
-                return Err(format!("told: {:?} is there at {now}", blocks.last()));
-            }
-            match (blocks.last_mut().filter(|last| last.until > now && last.ended.is_none()), until) {
-                (None, Some(until)) if until > now => {
-                    blocks.push(Block { after, from: now, until, ended: None })
-                }
-                // A block that is begun once more, by a worker without an answer, ends as late as the second time.
-                (Some(last), Some(until)) if until.abs_diff(last.until) <= 2 * slowest => last.until = until,
-                (Some(last), Some(until)) => return Err(format!("length: {last:?} ends at {until}")),
-                (Some(last), None) => return Err(format!("held: {last:?} is gone at {now}")),
-                _ => {}
-            }
-        }
-        self.looked_at = now;
-        Ok(())
-    }
-
-    /// Somebody ends a block, the config changes, or Redis goes away or loses its data.
-    async fn mishap(&mut self) -> Result<(), String> {
-        match self.dice.of(0..=9) {
-            0..=4 => {
-                let key = self.dice.index(KEYS.len());
-                let now = self.clients.now();
-                if self.blocks[key].last().is_some_and(|last| last.until > now && last.ended.is_none()) {
-                    let redis = &mut self.clients.redis;
-                    scripts::resume(redis, &self.limit.name, Some(KEYS[key])).await.map_err(text)?;
-                    self.end(key);
-                }
-            }
-            5..=7 => {
-                let penalty = penalty(&mut self.dice, self.is_slow)?;
-                if self.limit.penalty != Some(penalty) {
-                    self.limit.penalty = Some(penalty);
-                    self.terms.push((self.clients.now(), penalty));
-                    self.clients.publish(&self.limit.clone()).await?;
-                }
-            }
-            8 => {
-                let (redis, from) = (self.clients.topup.redis().clone(), self.clients.now());
-                redis.set_away(true);
-                let lasts = self.dice.gap(SECOND / 2);
-                self.clients.advance(lasts).await;
-                redis.set_away(false);
-                self.outages.push((from, self.clients.now()));
-                self.look().await?;
-            }
-            _ => {
-                self.clients.topup.redis().flush();
-                self.flushes.push(self.clients.now());
-                (0..KEYS.len()).for_each(|key| self.end(key));
-                self.clients.publish(&self.limit.clone()).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A block ends before its time.
-    fn end(&mut self, key: usize) {
-        let now = self.clients.now();
-        if let Some(last) = self.blocks[key].last_mut().filter(|last| last.until > now) {
-            last.ended.get_or_insert(now);
-        }
     }
 
     /// The clients are gone.

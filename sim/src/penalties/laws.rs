@@ -2,7 +2,7 @@
 
 use topup_wire::limit::Penalty;
 
-use super::{Block, LONGEST, STEP, World};
+use super::{LONGEST, STEP, World, block::Block};
 use crate::{clients::Call, plan::SECOND};
 
 /// From a poll to the next one.
