@@ -7,18 +7,23 @@
 //! - *Debt*: no charge leaves a deeper debt than `max_debt`.
 //! - *Nothing left*: a minute later there is no key but the limit's record and counts.
 
+mod fault;
+mod laws;
+mod ledger;
+
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use topup::Hold;
 use topup_wire::{
-    bucket::Operation,
     limit::{Algorithm, Capacity, Holds, Limit, OnAbandon, Rate, Supply, Terms},
     scripts::{self, HoldOf},
 };
 
+pub use self::fault::HoldFault;
+use self::ledger::{Ledger, locked};
 use crate::{
     clients::{Clients, LIMIT, Planted, alone, name, text},
     dice::Dice,
@@ -28,36 +33,8 @@ use crate::{
 const KEY: &str = "acme";
 /// Traffic of a run, in µs.
 const LASTS: u64 = 4 * SECOND;
-/// Redis remembers settled holds for so long.
-const REMEMBERED: u64 = 65 * SECOND;
 /// The shortest time to live of a hold. It is that of all runs.
 const TTL: u64 = SECOND;
-
-/// A mistake to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldFault {
-    /// A hold that is settled again is charged again.
-    SettledTwice,
-    /// The use beyond the estimate is not charged.
-    UseForgotten,
-    /// A hold that was put back at its time is settled as if it still had its tokens.
-    SettledTooLate,
-    /// Tokens of dead holders stay taken.
-    DeadForgotten,
-    /// Tokens of dead holders are put back again and again.
-    DeadPutBackTwice,
-    /// The most debt is not looked at.
-    DebtUnbounded,
-}
-
-/// Sums of tokens, as callers know them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ledger {
-    charged: u64,
-    /// Perhaps taken, by calls without an answer.
-    unsure: u64,
-    holds: u64,
-}
 
 /// A hold in use.
 struct Used {
@@ -76,39 +53,6 @@ struct World {
     used: Arc<Mutex<Vec<Used>>>,
     /// Holds of holders that died: they are never settled.
     dead: Vec<Used>,
-}
-
-// === impl HoldFault ===
-
-impl HoldFault {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::SettledTwice,
-        Self::UseForgotten,
-        Self::SettledTooLate,
-        Self::DeadForgotten,
-        Self::DeadPutBackTwice,
-        Self::DebtUnbounded,
-    ];
-
-    const fn planted(self) -> Planted {
-        match self {
-            Self::SettledTwice => Planted::Script("if done then return", "if false then return"),
-            Self::UseForgotten => Planted::Script("if used > count then", "if false then"),
-            Self::SettledTooLate => {
-                Planted::Script("not is_open then count = 0", "not is_open then count = count")
-            }
-            Self::DeadForgotten => {
-                Planted::Script("redis.call('ZADD', holds, whole(now + bound), entry)", "")
-            }
-            Self::DeadPutBackTwice => {
-                Planted::Script("if is_open then redis.call('ZREM', holds, entry) end", "")
-            }
-            Self::DebtUnbounded => {
-                Planted::Script("used - count, tonumber(ARGV[6])", "used - count, 1000000")
-            }
-        }
-    }
 }
 
 /// Runs `seed` with a mistake. Returns the number of holds.
@@ -236,48 +180,4 @@ impl World {
             }
         });
     }
-
-    async fn judge(&mut self) -> Result<u64, String> {
-        // Calls without an answer yet are settled.
-        let mut quiet = 0;
-        while quiet < 20 {
-            self.clients.advance(SECOND / 20).await;
-            let left = locked(&self.used, std::mem::take);
-            quiet = if left.is_empty() { quiet + 1 } else { 0 };
-            left.into_iter().for_each(|one| self.settle(one));
-        }
-        let (ledger, keys) = (locked(&self.ledger, |ledger| *ledger), self.clients.keys(&self.limit.name));
-        let (capacity, most_debt) = (self.limit.terms.capacity.get(), self.limit.holds.max_debt());
-        let mut settle = async |operation| {
-            let algorithm = self.limit.algorithm;
-            let redis = &mut self.clients.redis;
-            scripts::settle(redis, algorithm, &keys, KEY, operation, false, 0).await.map_err(text)
-        };
-        // A bucket in debt shows no tokens. The tokens put back until it has some are the debt.
-        let (mut missing, mut put_back) = (capacity - settle(Operation::Peek(1)).await?.tokens, 0);
-        while missing == capacity && put_back <= most_debt + 1 {
-            missing = capacity - settle(Operation::Refund(1)).await?.tokens;
-            put_back += 1;
-        }
-        missing += put_back;
-        let told =
-            format!("{missing} are missing, {ledger:?}, {:?}, {:?}", self.limit.algorithm, self.limit.holds);
-        if missing > capacity + most_debt {
-            return Err(format!("debt: {told}"));
-        }
-        if !(ledger.charged..=ledger.charged + ledger.unsure).contains(&missing) {
-            return Err(format!("to the token: {told}"));
-        }
-        settle(Operation::Reset).await?;
-        self.clients.advance(REMEMBERED).await;
-        let left = self.clients.keys_like(&format!("topup:{{{LIMIT}:*")).await?;
-        match left.iter().all(|key| *key == keys.record || key.ends_with(":counts")) {
-            true => Ok(ledger.holds),
-            false => Err(format!("nothing left: {left:?}")),
-        }
-    }
-}
-
-fn locked<T, R>(mutex: &Mutex<T>, change: impl FnOnce(&mut T) -> R) -> R {
-    change(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
