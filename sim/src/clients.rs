@@ -1,34 +1,44 @@
 //! Whole clients in virtual time: all of the client that callers use, on a Redis in memory that runs the scripts. Their commands
 //! take time. Some of them take long.
 
+mod alone;
+mod call;
+mod rule;
+mod way;
+
 use std::{
-    fmt::Display,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use redis::Cmd;
-use topup::{Client, Decision, Error, testing::Topup};
+use topup::{Client, Error, testing::Topup};
 use topup_wire::{
-    in_memory::{Direct, Way},
+    in_memory::Direct,
     keyspace::ShardKeys,
-    limit::{Algorithm, Capacity, Limit, LimitName, Rate, Shards, Supply, Terms},
+    limit::{Limit, LimitName, Shards},
     namespace::{InNamespace, Namespace},
     reply::PublishReply,
     scripts::{self, FREEZE},
 };
 
-use crate::{dice::Dice, plan::SECOND};
+pub(crate) use self::{
+    alone::{alone, text},
+    call::{Call, is_allowed},
+    rule::Rule,
+    way::Ways,
+};
+use self::{
+    call::note,
+    way::{QUICK, way},
+};
+use crate::dice::Dice;
 
 /// The limit of all runs.
 pub(crate) const LIMIT: &str = "user";
-/// The longest time that most commands take to Redis, and their replies back, in µs.
-const QUICK: u64 = 400;
-/// A time that no run takes.
-const NEVER: u64 = 1 << 50;
 
 /// The fault that a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,40 +48,6 @@ pub(crate) enum Planted {
     Script(&'static str, &'static str),
     /// The first client never hears of this key.
     Unheard(&'static str),
-}
-
-/// The ways of clients to Redis.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ways {
-    /// Commands and replies are late by up to so many µs each.
-    pub(crate) late: u64,
-    /// Redis refuses each third command with this word.
-    pub(crate) refused: Option<&'static [u8]>,
-    refusals: Arc<AtomicU64>,
-}
-
-/// A capacity, and tokens a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
-    pub(crate) capacity: u64,
-    pub(crate) rate: u64,
-}
-
-/// A call of a client. It was decided between `sent` and `received` of Redis `TIME`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Call {
-    pub(crate) key: usize,
-    pub(crate) count: u64,
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-    /// `None` for an error.
-    pub(crate) is_allowed: Option<bool>,
-    /// Whether it has patience.
-    pub(crate) waits: bool,
-    /// The time that a denied call was told to wait, in µs.
-    pub(crate) retry_after: u64,
-    /// Its client knew no such limit.
-    pub(crate) is_unknown: bool,
 }
 
 /// Clients, and their Redis.
@@ -87,53 +63,8 @@ pub(crate) struct Clients {
     pub(crate) calls: Arc<Mutex<Vec<Call>>>,
 }
 
-/// Runs `world` by itself.
-pub(crate) fn alone<T>(world: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(text)?;
-    runtime.block_on(world)
-}
-
-pub(crate) fn text(error: impl Display) -> String {
-    error.to_string()
-}
-
 pub(crate) fn name() -> Result<LimitName, String> {
     LIMIT.parse().map_err(text)
-}
-
-// === impl Ways ===
-
-impl Ways {
-    pub(crate) fn refusing(self, word: &'static [u8]) -> Self {
-        Self { refused: Some(word), ..self }
-    }
-}
-
-impl From<u64> for Ways {
-    fn from(late: u64) -> Self {
-        Self { late, ..Self::default() }
-    }
-}
-
-// === impl Rule ===
-
-impl Rule {
-    pub(crate) const fn new(capacity: u64, rate: u64) -> Self {
-        Self { capacity, rate }
-    }
-
-    /// A keyed token bucket of this rule.
-    pub(crate) fn limit(self, name: LimitName) -> Result<Limit, String> {
-        let rate = Rate::new(self.rate, Duration::from_secs(1)).map_err(text)?;
-        let terms =
-            Terms { capacity: Capacity::new(self.capacity).map_err(text)?, supply: Supply::Rate(rate) };
-        Ok(Limit::plain(name, Algorithm::TokenBucket, terms))
-    }
-
-    /// µs in which so many tokens come.
-    pub(crate) const fn time_of(self, tokens: u64) -> u64 {
-        (tokens * SECOND).div_ceil(self.rate)
-    }
 }
 
 // === impl Clients ===
@@ -255,41 +186,6 @@ impl Clients {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         (0..keys).map(|key| calls.iter().filter(|call| call.key == key).copied().collect()).collect()
     }
-}
-
-fn note(calls: &Mutex<Vec<Call>>, call: Call) {
-    calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-}
-
-/// Whether an answer of Redis allows.
-pub(crate) const fn is_allowed(answer: &Result<Decision, Error>) -> Option<bool> {
-    match answer {
-        Ok(decision) => Some(decision.is_allowed()),
-        Err(_) => None,
-    }
-}
-
-/// A way to Redis that takes some 100 µs, and sometimes longer. A slow client has many such times.
-fn way(dice: &mut Dice, ways: &Ways, unheard: Option<&'static [u8]>, is_dead: &Arc<AtomicBool>) -> Arc<Way> {
-    let is_dead = is_dead.clone();
-    let (often, dice) = (dice.pick(&[3, 30]), Mutex::new(dice.branch()));
-    let Ways { late, refused, refusals } = ways.clone();
-    Arc::new(move |words| {
-        if words.iter().any(|word| Some(word.as_slice()) == refused)
-            && refusals.fetch_add(1, Relaxed).is_multiple_of(3)
-        {
-            *words = vec![b"REFUSED".to_vec()];
-        }
-        if let Some(key) = unheard {
-            words.iter_mut().filter(|word| *word == key).for_each(|word| word.extend(b":unheard"));
-        }
-        if is_dead.load(Relaxed) {
-            return (NEVER, NEVER);
-        }
-        let mut dice = dice.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut trip = || dice.of(50..=QUICK) + if dice.chance(often, 1_000) { dice.of(0..=late) } else { 0 };
-        (trip(), trip())
-    })
 }
 
 #[cfg(test)]
