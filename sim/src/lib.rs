@@ -72,6 +72,7 @@ mod returns;
 mod run;
 mod server;
 mod shares;
+mod steps;
 mod traffic;
 mod worker;
 mod world;
