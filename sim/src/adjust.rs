@@ -3,9 +3,9 @@
 use topup::machine::{Correction, Event};
 
 use crate::{
-    at_rest::Corrected,
     in_flight::{Fate, SentCorrection, Taken},
     oracle::Note,
+    server::Corrected,
     worker::DEADLINE,
     world::{Happening, World},
 };

@@ -5,7 +5,11 @@ use std::{cell::Cell, rc::Rc};
 use topup::machine::{Command, Correction, Micros};
 use topup_wire::scripts::PutIn;
 
-use crate::{at_rest::Corrected, oracle::Note, read_limit::ReadLimit, server::Executed};
+use crate::{
+    oracle::Note,
+    read_limit::ReadLimit,
+    server::{Corrected, Executed},
+};
 
 /// A caller's question.
 #[derive(Debug)]

@@ -44,7 +44,6 @@
 //! finds it.
 
 mod adjust;
-mod at_rest;
 mod boundary;
 mod callers;
 mod charges;

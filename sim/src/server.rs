@@ -1,6 +1,8 @@
 //! Redis, as far as buckets go: the twin of the scripts, the expiry of keys, and bare commands.
 
+mod at_rest;
 mod command;
+mod corrections;
 mod execute;
 mod key;
 mod native;
@@ -10,7 +12,7 @@ use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::{bucket::Operation, constants::TAGS, reply::Settled};
 
 pub(crate) use self::{
-    command::{Executed, Written},
+    command::{Corrected, Executed, Written},
     key::Key,
 };
 use crate::{fault::Fault, plan::Plan};

@@ -1,7 +1,7 @@
-//! A command as a worker writes it, and its result.
+//! A command as a worker writes it, and the results of commands and corrections.
 
 use topup::machine::{Reply, Terms};
-use topup_wire::limit::Capacity;
+use topup_wire::{limit::Capacity, scripts::AtRestNumber};
 
 /// The terms under which a worker writes its commands.
 #[derive(Clone, Copy, Debug)]
@@ -29,4 +29,17 @@ pub(crate) struct Executed {
     pub(crate) before: u64,
     /// Nothing was done: the limit is not published, or the take is more than a bucket ever holds.
     pub(crate) refused: bool,
+}
+
+/// The result of a correction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corrected {
+    /// The reply of Redis.
+    pub(crate) reply: AtRestNumber,
+    /// The key is not the one that the tokens were taken of.
+    pub(crate) is_another: bool,
+    /// Tokens were given back, or the bucket was made full later.
+    pub(crate) shifted: bool,
+    /// Tokens that the bucket has fewer than none.
+    pub(crate) debt: u64,
 }
