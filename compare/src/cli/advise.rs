@@ -1,12 +1,13 @@
 //! `topup-compare advise`.
 
-use std::{fs, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, bail};
+use clap::Args;
 use topup_daemon::config::{Config, LimitConfig, SupplyConfig};
 use topup_wire::limit::Algorithm;
 
-use super::{Advise, run::on_fixture};
+use super::{args::Where, run::on_fixture};
 use crate::{
     advise::{self, ALIKE, Prices, coarsest},
     replay,
@@ -16,6 +17,36 @@ use crate::{
 
 /// `sysexits.h`: `EX_CONFIG`.
 const WRONG_CONFIG: u8 = 78;
+
+/// A config, and how it is asked.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Advise {
+    #[command(flatten)]
+    place: Where,
+    /// The daemon's config
+    #[arg(long, value_name = "FILE", default_value = "config.toml")]
+    config: PathBuf,
+    /// A trace of its load: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// The limit that is asked so, where the config has several
+    #[arg(long, value_name = "NAME", requires = "trace")]
+    limit: Option<String>,
+    /// Find the smallest capacity and rate that deny at most so many percent of the takes in the trace
+    ///
+    /// A bucket fills in the same time as now.
+    #[arg(long, value_name = "PERCENT", requires = "trace", value_parser = percent)]
+    deny: Option<f64>,
+    /// Print a patch of the config that does as advised for the limit of the trace; comments stay
+    #[arg(long, requires = "trace", conflicts_with = "json")]
+    emit: bool,
+    /// Worker processes, to measure prices with
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
 
 pub(super) fn main(args: &Advise) -> anyhow::Result<ExitCode> {
     let config = match Config::load(&args.config) {
@@ -79,4 +110,9 @@ fn only(config: &Config) -> Option<String> {
 
 fn names(config: &Config) -> String {
     config.limits.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or_else(|| "write a number from 0 to below 100, such as 1 or 0.1".to_owned())
 }

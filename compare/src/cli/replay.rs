@@ -1,9 +1,12 @@
 //! `topup-compare replay`.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use topup_wire::limit::{Capacity, Rate};
 
 use super::{
-    Replay,
+    args::{Output, Where},
     run::{command_line, on_fixture, show},
 };
 use crate::{
@@ -13,6 +16,34 @@ use crate::{
     rule::Rule,
     verdict,
 };
+
+/// A trace, and a limit to try on it.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Replay {
+    #[command(flatten)]
+    place: Where,
+    /// The trace: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// The most tokens of a bucket, or in a window
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = capacity)]
+    capacity: Capacity,
+    /// The rate at which they come, such as 50/s, 1/60s, 10/min
+    #[arg(long, value_name = "RATE")]
+    rate: Rate,
+    /// Replay so much faster that it takes this long with each limiter
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Only these limiters [default: topup's, and the lazy bucket as usually written]
+    #[arg(long, value_name = "LIMITER", value_delimiter = ',')]
+    only: Vec<Limiter>,
+    /// Worker processes
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    #[command(flatten)]
+    output: Output,
+}
 
 pub(super) fn main(args: &Replay) -> anyhow::Result<ExitCode> {
     let trace = replay::read(&args.trace)?;
@@ -33,4 +64,9 @@ pub(super) fn main(args: &Replay) -> anyhow::Result<ExitCode> {
         comparison.verdicts = verdict::verdicts(&comparison);
         show(&comparison, &args.output)
     })
+}
+
+fn capacity(text: &str) -> Result<Capacity, String> {
+    let tokens = text.parse().map_err(|_| "a capacity is a whole number of tokens")?;
+    Capacity::new(tokens).map_err(|error| error.to_string())
 }

@@ -9,7 +9,7 @@ use topup_lab::{
     worker::{self, READY, say_line},
 };
 
-use super::{Output, Run, Where};
+use super::args::{Output, Run, Where};
 use crate::{
     comparison::Comparison,
     fixture::{Fixture, Server},

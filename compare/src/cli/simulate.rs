@@ -1,8 +1,9 @@
 //! `topup-compare simulate`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
+use clap::Args;
 use tokio::time::timeout;
 use topup_daemon::{config::Config, publish::desired_limits};
 use topup_wire::{
@@ -11,7 +12,6 @@ use topup_wire::{
     scripts::{self, AllAssigned},
 };
 
-use super::Simulate;
 use crate::{
     replay::{self, Trace},
     report::{answer, complain},
@@ -22,6 +22,25 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// `sysexits.h`: `EX_CONFIG`.
 const WRONG_CONFIG: u8 = 78;
+
+/// A limit, and a trace to try it on.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Simulate {
+    /// The limit, as in [limit.NAME] of the config
+    limit: String,
+    /// The trace: CSV with time,key,count, or a web server's access log in the combined format
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// The daemon's config
+    #[arg(long, value_name = "FILE", default_value = "config.toml")]
+    config: PathBuf,
+    /// Take the limit as published in this Redis, instead of the config
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    redis: Option<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
 
 pub(super) fn main(args: &Simulate) -> anyhow::Result<ExitCode> {
     let trace = replay::read(&args.trace)?;

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, env, process::ExitCode, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
+use clap::Args;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use topup_wire::{
     connection::{Connection, connect_lazily},
@@ -11,7 +12,6 @@ use topup_wire::{
     scripts,
 };
 
-use super::Watch;
 use crate::report::answer;
 
 /// A person waits for this at most.
@@ -28,6 +28,25 @@ const SHOWN: [Count; 7] = [
     Count::Difference,
     Count::LargestDifference,
 ];
+
+/// A limit whose takes are compared while it runs.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Watch {
+    /// The limit, as in [limit.NAME] of the daemon's config, with compare_percent above 0
+    limit: String,
+    /// The Redis of the daemon [default: TOPUP_REDIS_URL, else redis://127.0.0.1:6379]
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// Time between two looks: 500ms, 2s, 1min
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = every)]
+    every: Duration,
+    /// End after so many lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    times: Option<u64>,
+    /// Answer in JSON, an object a line
+    #[arg(long)]
+    json: bool,
+}
 
 pub(super) fn main(args: &Watch) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -98,4 +117,10 @@ fn line(counts: &Counts, all: bool) -> String {
     format!(
         "{when:>9}  {both:>12}  {ours:>10}  {lazy:>10}  {neither:>12}  {mean:>12.2}  {most:>12}  {uncompared:>12}"
     )
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    let every = humantime::parse_duration(text);
+    let every = every.map_err(|error| format!("{error}: write a number and a unit, such as 500ms or 2s"))?;
+    if every < Duration::from_millis(10) { Err("10ms at least".to_owned()) } else { Ok(every) }
 }
