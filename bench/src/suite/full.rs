@@ -1,10 +1,13 @@
 //! A full Redis: the largest load that is borne, decisions under a larger one, and errors after it.
 
+mod search;
+
 use std::time::Duration;
 
 use tokio::time::sleep;
 use topup_lab::{Summary, Table, count, output::tell, short};
 
+use self::search::{FIRST, Search};
 use super::bench::Bench;
 use crate::{
     limiter::kind::Limiter,
@@ -21,14 +24,6 @@ const KEYS: usize = 20_000;
 const PROCESSES: u32 = 4;
 /// More rounds than this take longer than anybody waits.
 const MOST_ROUNDS: u32 = 3;
-/// Takes a second of the first step.
-const FIRST: f64 = 10_000.0;
-/// Each step asks for so many times as much as the one before ...
-const STEP: f64 = 1.3;
-/// ... until one fails. Then the best of so many steps between the last two.
-const BETWEEN: u32 = 2;
-/// Far beyond what one CPU of load generators asks for.
-const MOST: f64 = 1_000_000.0;
 /// A step fails with more errors than this, ...
 const ERRORS: f64 = 0.001;
 /// ... or where 1 of 100 answers takes longer: takes pile up, and errors are a matter of time. In µs.
@@ -167,86 +162,4 @@ async fn step(bench: &mut Bench<'_>, generators: &mut LoadGenerators, phase: Pha
     let seen = generators.run(&[phase]).await?;
     let redis = bench.fixture.counters().await?.since(&before);
     Ok(Step { seen: seen[0], busy: redis.cpu / 1e6 / phase.seconds })
-}
-
-/// Looks for the largest load that is borne.
-#[derive(Clone, Debug)]
-struct Search {
-    /// The next load to try.
-    next: f64,
-    borne: f64,
-    /// The smallest load that was not.
-    failed: Option<f64>,
-    between: u32,
-    /// Whether the next load has failed before: a hiccup of this machine is no failure of a limiter.
-    again: bool,
-    /// Whether load generators were late with a load that was not borne.
-    generators: bool,
-}
-
-// === impl Search ===
-
-impl Search {
-    const fn new() -> Self {
-        Self { next: FIRST, borne: 0.0, failed: None, between: 0, again: false, generators: false }
-    }
-
-    /// The load to try next, unless that is enough.
-    fn next(&self) -> Option<f64> {
-        let more = if self.failed.is_some() { self.between < BETWEEN && self.borne > 0.0 } else { true };
-        (more && self.next <= MOST).then_some(self.next)
-    }
-
-    /// Notes its result. A load that fails is tried once more.
-    fn note(&mut self, bears: bool, late: bool) {
-        self.again = !bears && !self.again;
-        if self.again {
-            return;
-        }
-        self.between += u32::from(self.failed.is_some());
-        if bears {
-            self.borne = self.next;
-        } else {
-            self.failed = Some(self.next);
-            self.generators = late;
-        }
-        self.next = match self.failed {
-            Some(failed) => (self.borne * failed).sqrt(),
-            None => self.borne * STEP,
-        };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(most: f64) -> (f64, u32) {
-        let (mut search, mut steps) = (Search::new(), 0);
-        while let Some(rate) = search.next() {
-            search.note(rate <= most, false);
-            steps += u32::from(!search.again);
-        }
-        (search.borne, steps)
-    }
-
-    #[test]
-    fn a_load_fails_when_it_fails_twice() {
-        let mut search = Search::new();
-        search.note(false, false);
-        assert_eq!(search.next(), Some(FIRST));
-        search.note(true, false);
-        assert_eq!((search.borne, search.next()), (FIRST, Some(FIRST * STEP)));
-    }
-
-    #[test]
-    fn the_largest_load_is_found_to_a_tenth() {
-        for most in [10_000.0, 40_000.0, 123_000.0] {
-            let (borne, steps) = found(most);
-            assert!(borne <= most && borne > most / STEP.powf(0.3), "{borne} of {most}");
-            assert!(steps < 16, "{steps}");
-        }
-        assert_eq!(found(0.0), (0.0, 1));
-        assert!(found(f64::INFINITY).0 > MOST / STEP);
-    }
 }
