@@ -1,16 +1,26 @@
 //! One run: a plan carried out, and judged.
 
-use std::{path::Path, sync::Mutex, thread, time::Duration};
+mod drain;
+mod leftovers;
+mod panics;
+
+use std::{path::Path, thread, time::Duration};
 
 use anyhow::Context;
 use tokio::{runtime::Builder, sync::watch, time::timeout};
-use topup::{Bucket, Client};
+use topup::Client;
 use topup_tests::{SOON, Stalls, clock, eventually};
 
+pub use self::panics::remember_panics;
+use self::{
+    drain::drain,
+    leftovers::{law_4, still_open},
+    panics::panics_of,
+};
 use crate::{
     heard::lock,
     judge::{Audit, Case, Judgement, judge},
-    oracle::seconds,
+    limits::Limit,
     plan::Plan,
     world::World,
 };
@@ -19,10 +29,6 @@ use crate::{
 const TAIL: Duration = Duration::from_millis(2_500);
 /// The longest that descriptors of replaced connections stay open.
 const CLOSED: Duration = Duration::from_secs(5);
-/// Attempts to empty a bucket. The first one does, unless the machine stands still.
-const DRAINS: usize = 20;
-/// Panics of threads of this process: their names, and what they said.
-static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 /// Runs `plan` on a thread of its own. `None` if `stop` became true first.
 pub fn start(
@@ -57,23 +63,11 @@ pub fn finish(run: thread::JoinHandle<Option<Judgement>>) -> Option<Judgement> {
     })
 }
 
-/// Remembers panics of all threads from now on.
-pub fn remember_panics() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let name = thread::current().name().unwrap_or_default().to_owned();
-        if let Ok(mut panics) = PANICS.lock() {
-            panics.push((name, info.to_string()));
-        }
-        before(info);
-    }));
-}
-
 async fn play(plan: &Plan, program: &Path) -> anyhow::Result<Judgement> {
     let mut world = World::start(plan, program).await?;
     let stalls = Stalls::watch();
     let auditor = Client::builder().deadline(SOON).connect(world.redis.url()).await?;
-    let bucket_of = |(limit, key): &(&crate::limits::Limit, Option<&str>)| {
+    let bucket_of = |(limit, key): &(&Limit, Option<&str>)| {
         let bucket = auditor.limit(limit.name);
         key.map_or(bucket.clone(), |key| bucket.key(key))
     };
@@ -148,9 +142,7 @@ async fn play(plan: &Plan, program: &Path) -> anyhow::Result<Judgement> {
     if words.contains("panicked") {
         broken.push(format!("a worker panicked: {words}"));
     }
-    let name = format!("worker of seed {}", plan.seed);
-    let panics = PANICS.lock().map(|panics| panics.clone()).unwrap_or_default();
-    broken.extend(panics.into_iter().filter(|(thread, _)| *thread == name).map(|(_, said)| said));
+    broken.extend(panics_of(&format!("worker of seed {}", plan.seed)));
     let case = Case {
         plan,
         buckets: &buckets,
@@ -166,59 +158,4 @@ async fn play(plan: &Plan, program: &Path) -> anyhow::Result<Judgement> {
     judgement.broken.append(&mut broken);
     judgement.logs = std::mem::take(&mut world.logs);
     Ok(judgement)
-}
-
-/// Programs with more open descriptors `now` than any process of theirs had `before`.
-fn still_open(before: &[(String, usize)], now: &[(String, usize)]) -> Vec<String> {
-    let more = |(program, count): &(String, usize)| {
-        let most = before.iter().filter(|(name, _)| name == program).map(|(_, count)| *count).max()?;
-        // A worker opens some connections when it first needs them.
-        (*count > most + 1).then(|| format!("descriptors: {program} had {most} open, and has {count} now"))
-    };
-    now.iter().filter_map(more).collect()
-}
-
-/// Takes the tokens that are left, until a take of a few more is denied. Tokens that come meanwhile may be left.
-async fn drain(bucket: &Bucket, rate: f64, audit: Audit) -> anyhow::Result<Audit> {
-    let mut drained = 0;
-    for _ in 0..DRAINS {
-        let began = clock::now();
-        let held = bucket.peek().await?.remaining();
-        if held > 0 && bucket.take(held).await?.is_allowed() {
-            drained += held;
-        }
-        let sent = clock::now();
-        let few = 1 + (2.0 * rate * seconds(sent - began)).ceil() as u64;
-        if !bucket.take(few).await?.is_allowed() {
-            return Ok(Audit { ended: (sent, clock::now()), drained, left: few, ..audit });
-        }
-        drained += few;
-    }
-    anyhow::bail!("a bucket is never empty")
-}
-
-/// Law 4: when all buckets are full again, no key of a bucket is left.
-async fn law_4(
-    world: &World,
-    auditor: &Client,
-    buckets: &[(&crate::limits::Limit, Option<&str>)],
-) -> Vec<String> {
-    for (limit, _) in buckets.iter().filter(|(limit, _)| limit.has_ledger()) {
-        if let Err(error) = auditor.limit(limit.name).reset().await {
-            return vec![format!("reset of {}: {error}", limit.name)];
-        }
-    }
-    let left = async || {
-        let keys: Vec<String> = world.redis.ask(&["KEYS", "*"]).await;
-        let of_limits = ["}:limit", "}:counts"];
-        let is_shared = |key: &String| {
-            key.starts_with("topup:{topup}:") || of_limits.iter().any(|end| key.ends_with(end))
-        };
-        let left: Vec<String> = keys.into_iter().filter(|key| !is_shared(key)).collect();
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    };
-    match timeout(SOON / 2, eventually(SOON, left)).await {
-        Ok(()) => Vec::new(),
-        Err(_) => vec![format!("law 4: keys are left: {:?}", left().await)],
-    }
 }

@@ -67,12 +67,12 @@ impl Case<'_> {
 
 impl Call {
     /// The tokens, if it took some.
-    pub(crate) fn taken(&self) -> Option<Taken> {
+    pub(super) fn taken(&self) -> Option<Taken> {
         (self.what == What::Take && self.answer == Answer::Done).then(|| self.all())
     }
 
     /// Its tokens, whether it took them or not.
-    pub(crate) fn all(&self) -> Taken {
+    pub(super) fn all(&self) -> Taken {
         Taken { sent: self.sent, received: self.received, count: self.count }
     }
 }
