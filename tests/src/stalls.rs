@@ -64,12 +64,12 @@ impl Stalls {
                 }
                 total.fetch_add(late, Relaxed);
                 // Many short waits keep a thread from running as a long one does. The server on the other side waits as
-                // long.
+                // long. A thread that has ended has waited for nothing.
                 waits.push_back((woken, Scheduled::of(&watched).waited));
                 while waits.front().is_some_and(|(at, _)| woken - at > SPELL) {
                     waits.pop_front();
                 }
-                let spell = waits.back().map_or(0, |(_, now)| now - waits[0].1);
+                let spell = waits.back().map_or(0, |(_, now)| now.saturating_sub(waits[0].1));
                 worst.fetch_max(late.max(2 * spell), Relaxed);
             }
         });
