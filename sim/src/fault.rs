@@ -31,6 +31,8 @@ pub enum Fault {
     StockUnbounded,
     /// A put-in without a reply is sent again.
     PutInAgain,
+    /// Unused tokens go back, though a caller has put tokens in since.
+    UnusedAlways,
     /// An estimate stays fresh for 10 s more.
     FreshIgnored,
     /// A counting bucket is not migrated over a change of terms.
@@ -67,7 +69,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -82,6 +84,7 @@ impl Fault {
         Self::TrustForever,
         Self::StockUnbounded,
         Self::PutInAgain,
+        Self::UnusedAlways,
         Self::FreshIgnored,
         Self::ChangeForgotten,
         Self::KeyStays,

@@ -38,6 +38,7 @@ impl Server {
         }
         let request = match self.fault {
             Some(Fault::OneStep) => PutIn { in_hand_for: Duration::ZERO, ..request },
+            Some(Fault::UnusedAlways) => PutIn { unused_since: u64::MAX, ..request },
             _ => request,
         };
         let given = &mut self.keys[key];

@@ -49,8 +49,12 @@ found! {
 
 #[test]
 fn every_fault_has_a_test() {
-    let source =
-        concat!(include_str!("planted.rs"), include_str!("schedules.rs"), include_str!("charges.rs"));
+    let source = concat!(
+        include_str!("planted.rs"),
+        include_str!("refunds.rs"),
+        include_str!("schedules.rs"),
+        include_str!("charges.rs")
+    );
     for fault in Fault::ALL {
         let named = [format!(": {fault:?},"), format!("Fault::{fault:?}")];
         assert!(named.iter().any(|name| source.contains(name)), "{fault:?}");
