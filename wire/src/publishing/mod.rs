@@ -2,13 +2,18 @@
 
 mod at_rest;
 mod define;
+mod define_error;
+mod publish_defined;
 mod remove;
 mod shard;
+mod undefine;
 
 pub use at_rest::settle_at_rest;
-pub use define::{DEFINED_FOR, DefineError, Defined, define, remove_ended, undefine};
+pub use define::{DEFINED_FOR, Defined, define};
+pub use define_error::DefineError;
 pub use remove::{remove, sweep_shard, sweep_states};
 pub use shard::{migrate_all, publish_shard};
+pub use undefine::{remove_ended, undefine};
 
 /// Buckets that one script or command handles: about a millisecond of Redis, so that takes pass between.
 pub const SLICE: usize = 250;
