@@ -6,15 +6,20 @@ use redis::{ErrorKind, RedisError, Script, ScriptInvocation, ServerErrorKind};
 
 use crate::keyspace::ShardKeys;
 
-mod arrangements;
-mod assignments;
+mod all_assigned;
+mod arrange;
+mod assign;
+mod assigned;
+mod assignment_index;
 mod at_rest;
 mod claims;
+mod compare_assigned;
 mod count;
 mod daemons;
 mod defined;
 mod fair_shares;
 mod first_take;
+mod hash_order;
 mod hold_reply;
 mod holds;
 mod mend;
@@ -28,6 +33,7 @@ mod put_in;
 mod record;
 mod refill;
 mod registry;
+mod replace_assigned;
 mod settle;
 mod sources;
 mod sweep;
@@ -36,19 +42,18 @@ mod throttle;
 mod top;
 mod workers;
 
-pub use arrangements::{
-    Differences, IDLE, compare_assigned, forget_assigned, remove_arrangement, remove_idle, replace_assigned,
-};
-pub use assignments::{
-    AllAssigned, AssignmentIndex, Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, all_assigned, assign,
-    assigned_after, assigned_outside, assignment_index, key_filter, try_assign,
-};
+pub use all_assigned::{AllAssigned, all_assigned};
+pub use arrange::{IDLE, forget_assigned, remove_arrangement, remove_idle};
+pub use assign::{Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, assign, try_assign};
+pub use assigned::{assigned_outside, key_filter};
+pub use assignment_index::{AssignmentIndex, assigned_after, assignment_index};
 pub use at_rest::{
     AtRestNumber, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter, is_too_old,
     number_at_rest, read_counter, read_left, read_number_at_rest, read_text_at_rest, rests_as_number,
     time_at_rest, units_at_rest,
 };
 pub use claims::{ClaimChange, claim, ownership};
+pub use compare_assigned::{Differences, compare_assigned};
 pub use count::{clear_counts, count, counts, is_uncounted};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
 pub use defined::{
@@ -83,6 +88,7 @@ pub use registry::{
     MOST_CHANGES_LOGGED, announce, announce_one, changed_limits, forget, generation, is_registered,
     newer_schema, now, published_limits, register,
 };
+pub use replace_assigned::replace_assigned;
 pub use settle::{decrement, encode_decrement, encode_settle, settle};
 pub use sources::{
     SourceNews, SourceStatus, SourceTurn, doubt_source, forget_source, source_statuses, source_turn,
