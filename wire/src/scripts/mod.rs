@@ -7,6 +7,7 @@ use redis::{ErrorKind, RedisError, Script, ScriptInvocation, ServerErrorKind};
 use crate::keyspace::ShardKeys;
 
 mod all_assigned;
+mod all_states;
 mod arrange;
 mod assign;
 mod assigned;
@@ -18,10 +19,12 @@ mod count;
 mod daemons;
 mod defined;
 mod fair_shares;
+mod find_buckets;
 mod first_take;
 mod hash_order;
 mod hold_reply;
 mod holds;
+mod look_at_shard;
 mod mend;
 mod migrate;
 mod pauses;
@@ -30,10 +33,12 @@ mod permits;
 mod plan_move;
 mod publish;
 mod put_in;
+mod raw_record;
 mod record;
 mod refill;
 mod registry;
 mod replace_assigned;
+mod scan;
 mod settle;
 mod sources;
 mod sweep;
@@ -43,6 +48,7 @@ mod top;
 mod workers;
 
 pub use all_assigned::{AllAssigned, all_assigned};
+pub use all_states::{sweep_states, touch_states};
 pub use arrange::{IDLE, forget_assigned, remove_arrangement, remove_idle};
 pub use assign::{Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, assign, try_assign};
 pub use assigned::{assigned_outside, key_filter};
@@ -61,14 +67,14 @@ pub use defined::{
     end_record, ended_definitions, expire_record, forget_defined, has_definitions, hold_defined,
 };
 pub use fair_shares::{PartState, part_states};
+pub use find_buckets::{find_at_rest, find_strays};
 pub use first_take::{can_take_first, encode_first_take, first_take, is_not_a_counter};
 pub use hold_reply::{DueHold, DueHolds, HoldOutcome, HoldReply};
 pub use holds::{
     HoldOf, Use, abandon_hold, count_holds, due_holds, remember_hold, reserve_hold, settle_hold,
 };
-pub use mend::{
-    Mended, Record, ShardLook, SharedMended, clean, is_corruption, look_at_shard, mend, mend_shared,
-};
+pub use look_at_shard::{ShardLook, is_corruption, look_at_shard};
+pub use mend::{Mended, SharedMended, clean, mend, mend_shared};
 pub use migrate::{is_migrating, list_previous, migrate};
 pub use pauses::{
     LONGEST_PAUSE, MOST_BLOCKS, MOST_PAUSES, Pause, PauseReply, Pauses, block, pause, paused, resume,
@@ -81,6 +87,7 @@ pub use permits::{
 pub use plan_move::{PlanBucket, PlanMove, move_tokens};
 pub use publish::{FREEZE, algorithm_of, freeze, publish, publish_until, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
+pub use raw_record::Record;
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::parse as parse_record;
 pub use refill::{Look, count_active, is_active, refill};
@@ -94,9 +101,7 @@ pub use sources::{
     SourceNews, SourceStatus, SourceTurn, doubt_source, forget_source, source_statuses, source_turn,
 };
 pub(crate) use sweep::remove_state;
-pub use sweep::{
-    drop_record, find_at_rest, find_strays, sweep_counters, sweep_keys, sweep_states, touch_states,
-};
+pub use sweep::{drop_record, sweep_counters, sweep_keys};
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 pub use top::{DeniedKeys, add_denied, most_denied};
