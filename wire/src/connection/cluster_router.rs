@@ -1,6 +1,8 @@
 //! The map from hash slots to the nodes of a cluster, or to the one server.
 
+mod redirected;
 mod refresh;
+mod replaced;
 
 use std::{
     fmt,
@@ -11,13 +13,12 @@ use std::{
     time::Duration,
 };
 
-use redis::{ErrorKind, RedisError, RedisResult, Value};
-use tokio::{runtime::Handle, sync::watch, time::sleep};
+use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    address::{self, Address, Endpoint},
-    node::{Commands, Node},
-    redirect::Redirect,
+    address::{self, Endpoint},
+    node::Node,
     sentinel::{SentinelUrl, Sentinels},
     topology::Topology,
 };
@@ -49,9 +50,6 @@ pub(crate) struct ClusterRouter {
     turn: AtomicUsize,
     runtime: Handle,
 }
-
-/// Refreshes the map while a command waits for its reply, and when the wait is given up.
-struct SlowAnswer<'a>(&'a Arc<ClusterRouter>);
 
 // === impl ClusterRouter ===
 
@@ -154,100 +152,6 @@ impl ClusterRouter {
             self.refresh().await?;
         }
         Ok(self.owner(hash_slot.unwrap_or_default()).unwrap_or_else(|| self.first().clone()))
-    }
-
-    /// Sends commands to `node`, after `ASKING` if `asking` is set. Returns its replies.
-    ///
-    /// The wait ends with an error once another node has replaced this one and has all its hash slots. A node that
-    /// hangs may never reply.
-    pub(super) async fn ask(
-        self: &Arc<Self>,
-        node: &Arc<Node>,
-        commands: Commands<'_>,
-        asking: bool,
-    ) -> RedisResult<Vec<Value>> {
-        let asked =
-            async { if asking { node.ask_with_asking(commands).await } else { node.ask(commands).await } };
-        let has = |topology: &Option<Arc<Topology>>| {
-            topology
-                .as_ref()
-                .is_some_and(|topology| topology.nodes().iter().any(|one| Arc::ptr_eq(one, node)))
-        };
-        if !self.is_cluster.load(Relaxed) || !has(&self.topology.borrow()) {
-            return asked.await;
-        }
-        let mut topology = self.topology.subscribe();
-        let lost = async {
-            let _ = topology.wait_for(|topology| !has(topology)).await;
-            sleep(SLOW).await;
-        };
-        let slow = SlowAnswer(self);
-        let answer = tokio::select! {
-            biased;
-            answer = asked => answer,
-            () = lost => Err(node_replaced()),
-            never = slow.refreshes() => never,
-        };
-        std::mem::forget(slow);
-        answer
-    }
-
-    /// Notes an error of `node`, and refreshes the map if the error asks for that. Returns its redirection, if it has
-    /// one.
-    pub(crate) fn note_error(self: &Arc<Self>, error: &RedisError, node: &Node) -> Option<Redirect> {
-        let redirect = Redirect::read(error, node.address());
-        match &redirect {
-            Some(Redirect::Moved(hash_slot, address)) => self.note_moved(*hash_slot, address),
-            Some(_) => {}
-            None if error.is_io_error()
-                || matches!(error.code(), Some("CLUSTERDOWN" | "MASTERDOWN" | "READONLY")) =>
-            {
-                self.refresh_soon();
-            }
-            None => {}
-        }
-        redirect
-    }
-
-    /// The node at `address`.
-    pub(super) fn node_at(&self, address: &Address) -> Arc<Node> {
-        let known = self.topology.borrow().as_ref().and_then(|topology| topology.find(address).cloned());
-        let named = if self.has_sentinels() { &[] } else { &self.named[..] };
-        let known = known.or_else(|| named.iter().find(|node| node.address() == Some(address)).cloned());
-        known.unwrap_or_else(|| Arc::new(Node::new(self.first().endpoint().at(address))))
-    }
-
-    /// Notes that `hash_slot` is at `address`.
-    fn note_moved(self: &Arc<Self>, hash_slot: HashSlot, address: &Address) {
-        if self.owner(hash_slot).is_some_and(|node| node.address() == Some(address)) {
-            return;
-        }
-        let node = self.node_at(address);
-        self.topology.send_modify(|known| {
-            let mut topology = known.as_deref().cloned().unwrap_or_else(Topology::unknown);
-            topology.learn(hash_slot, node);
-            *known = Some(Arc::new(topology));
-        });
-        self.is_cluster.store(true, Relaxed);
-        self.refresh_soon();
-    }
-}
-
-// === impl SlowAnswer ===
-
-impl SlowAnswer<'_> {
-    /// Refreshes the map every second. Never ends.
-    async fn refreshes<T>(&self) -> T {
-        loop {
-            sleep(SLOW).await;
-            self.0.refresh_soon();
-        }
-    }
-}
-
-impl Drop for SlowAnswer<'_> {
-    fn drop(&mut self) {
-        self.0.refresh_soon();
     }
 }
 
