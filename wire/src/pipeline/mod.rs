@@ -10,9 +10,11 @@
 
 mod pipelines;
 mod queue;
+mod read;
 mod redis_command;
 mod reply;
 mod task;
+mod write;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
