@@ -1,4 +1,4 @@
-//! The names of everything topup keeps in Redis, here in the default [namespace](Namespace), `topup`.
+//! The names of everything topup keeps in Redis, here in the default [namespace](crate::namespace::Namespace), `topup`.
 //!
 //! ```text
 //! topup:{api:0}:limit      hash    the record of limit "api", shard 0
@@ -50,181 +50,15 @@
 //! A limit's name has no colon, so its tags can never be `{topup}`. Trials beside a limit are published under names
 //! that no config can give: `api~candidate`, `api~lazy`. Plans have such names, too: `user/gold`.
 
+mod limit_keys;
+mod patterns;
+mod published;
 mod shard_keys;
+mod shared_keys;
 
-use crate::{
-    assignments::Shape,
-    limit::{Algorithm, LimitName},
-    namespace::Namespace,
-};
-
+pub(crate) use published::is_published;
 pub(crate) use shard_keys::{FAIR_SHARES_LETTER, PERMIT_LETTERS, letter};
 pub use shard_keys::{KeyHash, ShardKeys, shard_of};
-
-/// Slices of the most denied keys: one begins, one is on its way out, and four are told as a whole.
-const TOP_SLICES: usize = 6;
-
-/// Gives [`Namespace`] the keys that all limits share, each under its own name.
-macro_rules! shared_keys {
-    ($($(#[$doc:meta])* $name:ident,)+) => {
-        impl Namespace {
-            $($(#[$doc])* pub fn $name(self) -> String { self.shared(stringify!($name)) })+
-        }
-    };
-}
-
-// === impl Namespace ===
-
-shared_keys! {
-    /// Published limits and their shards.
-    limits,
-    /// Counts publications; workers compare it.
-    generation,
-    /// Daemons alive.
-    daemons,
-    /// The [schema](crate::schema) of all these keys.
-    schema,
-    /// Claims of configs to limits.
-    claims,
-    /// Last heartbeats of configs.
-    owners,
-    /// Workers alive that may decide by themselves while Redis is away.
-    workers,
-    /// Paused limits and keys.
-    pauses,
-    /// The limits that have changed lately.
-    changes,
-    /// Owners of the limits that code has defined.
-    defined,
-    /// The ends of these definitions.
-    ends,
-    /// The version of all assignments, and the arrangement of each limit's.
-    assigned,
-    /// The news that daemons tell of the sources of limits.
-    sources,
-}
-
-impl Namespace {
-    /// The last changes of assignments.
-    pub(crate) fn assignment_log(self) -> String {
-        self.shared("assignments")
-    }
-
-    /// One hash of the assignments of the limit `name`.
-    pub(crate) fn assignment_hash(self, name: &LimitName, shape: &Shape, hash: u64) -> String {
-        self.shared(&format!("assigned:{name}:{}:{hash}", shape.number))
-    }
-
-    /// The keys of the limit `name` that may be assigned.
-    pub(crate) fn assignment_filter(self, name: &LimitName, shape: &Shape) -> String {
-        self.shared(&format!("assigned:{name}:{}:filter", shape.number))
-    }
-
-    /// The last move of a key's tokens to another plan: its instant, and the limit or plan whose bucket has them since.
-    pub(crate) fn plan_mark(self, name: &LimitName, key: &str) -> String {
-        self.shared(&format!("moved:{name}:{key}"))
-    }
-
-    /// Whether a worker is moving a key's tokens to another plan, in steps. No limit has such a name.
-    pub(crate) fn plan_turn(self, name: &LimitName, key: &str) -> String {
-        self.shared(&format!("moved:!{name}:{key}"))
-    }
-
-    /// Details of the daemon `id`.
-    pub fn daemon_details(self, id: &str) -> String {
-        self.shared(&format!("daemon:{id}"))
-    }
-
-    fn shared(self, what: &str) -> String {
-        format!("{self}:{{{self}}}:{what}")
-    }
-
-    /// Trial metrics of the limit `name`.
-    pub(crate) fn counts_of(self, name: &LimitName) -> String {
-        format!("{self}:{{{name}:0}}:counts")
-    }
-
-    /// The most denied keys of the limit `name`, in slices of time that take turns.
-    pub(crate) fn top_slices(self, name: &LimitName) -> [String; TOP_SLICES] {
-        std::array::from_fn(|slice| format!("{self}:{{{name}:0}}:top{slice}"))
-    }
-
-    /// The denied takes and the blocks of `key`, of the limit `name`.
-    pub(crate) fn penalty_of(self, name: &LimitName, key: &str) -> String {
-        format!("{self}:{{{name}:0}}:penalty:{key}")
-    }
-
-    /// The state of a throttle. No key of a limit begins so.
-    pub fn throttle_state(self, key: &str) -> String {
-        format!("{self}:throttle:{{{key}}}")
-    }
-
-    /// The key of a throttle that the module redis-cell decides. In the default namespace it is `key` itself, so that
-    /// other clients of the module share it.
-    pub(crate) fn cell_key(self, key: &str) -> String {
-        if self.is_default() { key.to_owned() } else { format!("{self}:cell:{{{key}}}") }
-    }
-
-    /// Pattern of `SCAN` for the keys of a limit's states. Other keys may match it too, see [`state_of`](Self::state_of).
-    pub(crate) fn states_pattern(self, name: &LimitName) -> String {
-        // Neither a namespace nor a name has a character with a meaning in patterns.
-        format!("{self}:{{{name}:*}}:?:*")
-    }
-
-    /// The shard and the member of a state of the limit `name` under `algorithm`; `None` if `key` is no such state.
-    pub(crate) fn state_of<'k>(
-        self,
-        name: &LimitName,
-        algorithm: Algorithm,
-        key: &'k str,
-    ) -> Option<(u16, &'k str)> {
-        let rest = self.tagged(key)?.strip_prefix(name.as_str())?.strip_prefix(':')?;
-        let (shard, rest) = rest.split_once("}:")?;
-        let member = match algorithm {
-            Algorithm::Concurrency => rest.strip_prefix(PERMIT_LETTERS)?,
-            _ => rest.strip_prefix(letter(algorithm))?,
-        };
-        let member = member.strip_prefix(':')?;
-        Some((shard.parse().ok()?, member))
-    }
-
-    /// Pattern of `SCAN` for the keys of counters and buckets at rest. Other keys may match it too, see
-    /// [`bucket_of`](Self::bucket_of).
-    pub(crate) fn counters_pattern(self) -> String {
-        format!("{self}:{{*:*}}:b:*")
-    }
-
-    /// The limit, shard and member of the counter at `key`; `None` if it is none.
-    pub(crate) fn bucket_of(self, key: &str) -> Option<(LimitName, u16, &str)> {
-        let (name, _) = self.tagged(key)?.split_once(':')?;
-        let name = LimitName::published(name).ok()?;
-        let (shard, member) = self.state_of(&name, Algorithm::TokenBucket, key)?;
-        Some((name, shard, member))
-    }
-
-    /// The rest of `key` after `topup:{`.
-    fn tagged(self, key: &str) -> Option<&str> {
-        key.strip_prefix(self.as_str())?.strip_prefix(":{")
-    }
-}
-
-/// Whether only daemons write `key`: a record, or a key about all limits.
-pub(crate) fn is_published(key: &[u8]) -> bool {
-    let parts = || {
-        let (namespace, rest) = std::str::from_utf8(key).ok()?.split_once(":{")?;
-        let (tag, end) = rest.split_once("}:")?;
-        Some((namespace, tag, end))
-    };
-    // The key of a throttle has a longer prefix. A bucket's key may hold anything, but begins with a letter. Workers
-    // write their own index, and assign keys.
-    parts().is_some_and(|(namespace, tag, end)| {
-        let is_of_workers = |end: &str| {
-            let begins = |with| end.starts_with(with);
-            end == "workers" || end == "assignments" || begins("assigned:") || begins("moved:")
-        };
-        !namespace.contains(':') && (tag == namespace && !is_of_workers(end) || end == "limit")
-    })
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,10 @@
 //! Tests of the names of keys.
 
 use super::*;
-use crate::limit::Shards;
+use crate::{
+    limit::{Algorithm, LimitName, Shards},
+    namespace::Namespace,
+};
 
 #[test]
 fn a_bucket_is_found_by_its_name_and_key() {
