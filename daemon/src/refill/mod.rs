@@ -5,7 +5,10 @@
 
 mod at_rest;
 mod definitions;
+mod ended;
 mod engine;
+mod engine_loop;
+mod engine_settings;
 mod eviction;
 mod freezes;
 mod healing;
@@ -19,6 +22,7 @@ mod log_throttle;
 mod passes;
 mod publication;
 mod published;
+mod reading;
 mod redis_health;
 mod shard;
 mod shard_pass;
@@ -27,6 +31,7 @@ mod status;
 mod strays;
 mod timeouts;
 
-pub use engine::{Engine, EngineCommand, EngineSettings};
+pub use engine::Engine;
+pub use engine_settings::{EngineCommand, EngineSettings};
 pub(crate) use latency::SLOW;
 pub use status::EngineStatus;
