@@ -1,28 +1,29 @@
 //! Follows one source: reads it, and has Redis follow.
 
+mod reading;
+mod refusal;
+mod writing;
+
 use std::{path::PathBuf, time::Duration};
 
 use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 use topup_wire::{
-    assigned_keys::AssignedKeys,
     claims::Fingerprint,
     connection::Connection,
     limit::{LimitName, Plans},
-    scripts::{self, Differences, SourceNews, SourceTurn},
+    scripts::{self, SourceNews, SourceTurn},
 };
 
 use super::{LONGEST_LOOK, SourceSettings, file};
 use crate::{
-    config::{LimitConfig, SourceConfig, SourcePlace},
+    config::{LimitConfig, SourceConfig},
     publish::fingerprint,
-    text::{counted, grouped, utc},
+    text::{grouped, utc},
 };
 
 /// The pause before the next question whether the limit is published, and whether Redis is back.
 const SOON: Duration = Duration::from_millis(200);
-/// A daemon that cannot read the source leaves it to others for this time beyond their next look.
-const LEAVE: Duration = Duration::from_secs(1);
 
 /// Follows the source of one limit.
 #[derive(Debug)]
@@ -164,14 +165,6 @@ impl Follower {
         Ok(is_own)
     }
 
-    /// The number of rows of a file that is as it was, if Redis has them.
-    async fn rows_if_unchanged(&self, applied: &str) -> Option<usize> {
-        match &self.source.place {
-            SourcePlace::File(path) => self.last.rows_if_unchanged(self.folder.join(path), applied).await,
-            SourcePlace::Query { .. } => None,
-        }
-    }
-
     /// Whether the limit is published as this daemon's config has it.
     async fn is_published(&mut self) -> RedisResult<bool> {
         if scripts::newer_schema(&mut self.connection).await?.is_some() {
@@ -184,83 +177,5 @@ impl Follower {
 
     async fn turn(&mut self, news: &[SourceNews<'_>]) -> RedisResult<SourceTurn> {
         scripts::source_turn(&mut self.connection, &self.id, &self.limit, news).await
-    }
-
-    /// The rows, and their hash.
-    async fn read(&mut self, applied: String) -> Result<(AssignedKeys, String), String> {
-        match &self.source.place {
-            SourcePlace::File(path) => {
-                let path = self.folder.join(path);
-                let (rows, look) = file::read(path, self.limit, self.plans.clone(), applied).await?;
-                let hash = look.hash().to_owned();
-                self.last.note(look);
-                Ok((rows, hash))
-            }
-            #[cfg(feature = "sql")]
-            SourcePlace::Query { url, query } => {
-                let rows = super::sql::read(url, query, &self.folder, self.limit, &self.plans).await?;
-                let hash = super::hash_of(&rows);
-                Ok((rows, hash))
-            }
-            #[cfg(not(feature = "sql"))]
-            SourcePlace::Query { .. } => Err(crate::config::SqlUrlError::NotBuilt.to_string()),
-        }
-    }
-
-    /// Why so few rows are not to be believed.
-    fn dropped_too_many(&self, rows: &AssignedKeys, found: &Differences, now: u64) -> Option<String> {
-        let (most, held) = (u64::from(self.source.max_drop.get()), found.held);
-        let left = rows.iter().filter(|(_, one)| one.holds_at(now)).count() as u64;
-        (left * 100 < held * (100 - most)).then(|| {
-            format!(
-                "it has {} where there were {}, and max_drop_percent = {most} allows no such drop: if it is meant, write \
-                 max_drop_percent = 100, reload, and write the number before again",
-                counted(left as usize, "assignment"),
-                grouped(held),
-            )
-        })
-    }
-
-    /// Says the problem, and leaves the source to other daemons for a while.
-    async fn leave(&mut self, problem: &str) -> RedisResult<Duration> {
-        self.refuse(problem, &[SourceNews::GivesUp]).await?;
-        Ok(self.source.every + LEAVE)
-    }
-
-    async fn refuse(&mut self, problem: &str, news: &[SourceNews<'_>]) -> RedisResult<()> {
-        if self.said.as_deref() != Some(problem) {
-            tracing::error!(
-                "limit {}: its source {} cannot be used, and nothing changes: {problem}",
-                self.limit,
-                self.source.place
-            );
-            self.said = Some(problem.to_owned());
-        }
-        self.turn(&[&[SourceNews::Problem(problem)], news].concat()).await.map(drop)
-    }
-
-    /// Writes what differs: a few keys one by one, more as a whole, in force at one instant.
-    async fn write(&mut self, rows: &AssignedKeys, found: Differences) -> RedisResult<Written> {
-        if found.different == 0 {
-            return Ok(Written::Nothing);
-        }
-        let set = self.limit.source();
-        // The daemon that has the turn next compares everything.
-        if !self.turn(&[SourceNews::Changes]).await?.is_own {
-            return Ok(Written::Lost);
-        }
-        if found.different > found.changes.len() as u64 || !found.has_room {
-            let held = scripts::all_assigned(&mut self.connection, &set).await?;
-            let changed = scripts::replace_assigned(&mut self.connection, &set, &held, rows, |_| {}).await?;
-            return Ok(changed.map_or(Written::Lost, |change| Written::Changed(found.different, change.at)));
-        }
-        let mut at = 0;
-        for changes in found.changes.chunks(scripts::MOST_AT_ONCE) {
-            at = scripts::assign(&mut self.connection, &set, changes).await?.at;
-            if !self.turn(&[]).await?.is_own {
-                return Ok(Written::Lost);
-            }
-        }
-        Ok(Written::Changed(found.different, at))
     }
 }
