@@ -21,8 +21,8 @@ use topup_wire::{
 
 use super::{
     DaemonRow, Health, PauseRow, StatusReport,
-    limit_row::row,
     ownership::{conflicts, owners},
+    read_limit::row,
 };
 use crate::{clock::Moment, refill::SLOW, text::utc};
 

@@ -1,15 +1,34 @@
-//! The parts of `topupd status` on the configs that hold limits.
+//! The configs that hold limits, in a report.
 
+use serde::Serialize;
 use topup_wire::{
     claims::{Owner, Ownership},
     limit::LimitName,
 };
 
-use super::{ConflictRow, OwnerRow};
 use crate::publish::instant;
 
 /// Stands before the owner of a limit that code has defined.
 pub(super) const BY_CODE: &str = "code of ";
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct OwnerRow {
+    pub(crate) config: String,
+    /// Whether a daemon of it is alive.
+    pub(crate) alive: bool,
+    /// The instant of the last heartbeat, if none is.
+    pub(crate) since: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ConflictRow {
+    pub(crate) limit: String,
+    /// The daemon whose config is refused, and that config.
+    pub(crate) daemon: String,
+    pub(crate) config: String,
+    /// The configs that hold the limit with other terms.
+    pub(crate) held_by: Vec<String>,
+}
 
 /// The configs that hold the limit `name`, or the owner of its definition by code.
 pub(super) fn owners(name: &LimitName, seen: &Ownership) -> Vec<OwnerRow> {
