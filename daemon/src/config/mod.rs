@@ -4,7 +4,8 @@
 //! fix. This module reads no clock. It reads the environment for `${NAME}` alone.
 //!
 //! `files` reads the texts, `parse` puts their limits together.
-//! `syntax` parses the text, `raw_table` and `raw_limit` read its keys, `check_limit` applies the rules between keys.
+//! `syntax` parses the text, `raw_table`, `raw_values` and `raw_limit` read its keys, `check_limit` applies the rules
+//! between keys.
 
 mod admin;
 mod advice;
@@ -29,6 +30,7 @@ mod problem;
 mod raw_children;
 mod raw_limit;
 mod raw_table;
+mod raw_values;
 mod redis_url;
 mod reference;
 mod schema;
