@@ -5,7 +5,11 @@ use topup_wire::{
     limit::{OnChange, Part},
 };
 
-use super::{FairShares, ShareFault, SharePart, ShareTerms};
+use super::{
+    fault::ShareFault,
+    state::{FairShares, SharePart},
+    terms::ShareTerms,
+};
 use crate::{
     record::{PreviousTerms, Record},
     time::Credit,

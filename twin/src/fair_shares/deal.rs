@@ -2,7 +2,10 @@
 
 use topup_wire::bucket::Pace;
 
-use super::{FairShares, ShareFault, SharePart};
+use super::{
+    fault::ShareFault,
+    state::{FairShares, SharePart},
+};
 
 /// A part in need during a deal.
 struct Needy {
