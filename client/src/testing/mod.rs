@@ -104,11 +104,14 @@
 //! A schedule names times from the start, and a quota its length. Not modelled are `config.toml` itself, calendars, time
 //! zones, candidates, comparisons, shards, and several namespaces.
 
+mod advance;
 mod daemon;
 mod spec;
+mod start;
 mod topup;
 
-pub use topup::{Start, Topup};
+pub use start::Start;
+pub use topup::Topup;
 #[doc(inline)]
 pub use topup_wire::limit::CodeTerms as Limit;
 pub use topup_wire::limit::{Mode, OnChange};
