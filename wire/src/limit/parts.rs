@@ -1,8 +1,11 @@
 //! Parts of a limit with fair shares: the capacity and the rate that some keys are sure of.
 
-use std::{fmt::Write as _, sync::Arc};
+mod text;
+mod under;
 
-use super::{Capacity, Key, MAX_INTERVAL, MAX_TOKENS};
+use std::sync::Arc;
+
+use super::Key;
 use crate::bucket::Pace;
 
 /// The most parts of a limit. Each deal of the pool looks at all of them.
@@ -11,9 +14,6 @@ pub const MOST_PARTS: usize = 100;
 pub const MOST_WEIGHT: u64 = 1_000_000;
 /// The part of all keys that have no other.
 pub const REST: &str = "*";
-
-/// The shortest time between two deals of the pool, in µs: for a limit of few parts, and for each part.
-const SHORTEST_PERIOD: [u64; 2] = [1_000, 50];
 
 /// The parts of a limit, by weight. Empty for a limit of another algorithm.
 ///
@@ -122,78 +122,6 @@ impl Parts {
         let is_of = |name: &&str| name.strip_suffix('*').is_some_and(|prefix| key.starts_with(prefix));
         own.or_else(|| self.iter().map(|(name, _)| name).find(is_of))
     }
-
-    /// Each part of a limit with this capacity and rate.
-    ///
-    /// # Errors
-    /// [`PartsError::TooSmall`], or [`PartsError::Rate`].
-    pub fn under(&self, capacity: Capacity, pace: Pace) -> Result<Vec<Part>, PartsError> {
-        let all: u64 = self.iter().map(|(_, weight)| weight).sum();
-        let part = |(name, weight): (&str, u64)| {
-            let held = u128::from(capacity.get()) * u128::from(weight) / u128::from(all.max(1));
-            if held == 0 {
-                let least = u128::from(all).div_ceil(u128::from(weight));
-                return Err(PartsError::TooSmall { name: name.to_owned(), least });
-            }
-            let (n, p) = (u128::from(pace.n) * u128::from(weight), u128::from(pace.p) * u128::from(all));
-            let common = greatest_common_divisor(n, p);
-            let (n, p) = (n / common, p / common);
-            if n == 0 || n > u128::from(MAX_TOKENS) || p > MAX_INTERVAL.as_micros() {
-                return Err(PartsError::Rate(name.to_owned()));
-            }
-            // At most 2^53 each.
-            Ok(Part {
-                name: name.to_owned(),
-                weight,
-                capacity: held as u64,
-                pace: Pace { n: n as u64, p: p as u64 },
-            })
-        };
-        self.iter().map(part).collect()
-    }
-
-    /// The time between two deals of the pool, in µs. It is a tick, or if that is less, half the time in which the whole
-    /// rate fills the smallest part. Many parts need more.
-    ///
-    /// # Errors
-    /// The same as of [`under`](Self::under).
-    pub fn period(&self, capacity: Capacity, pace: Pace, tick: u64) -> Result<u64, PartsError> {
-        let smallest = self.under(capacity, pace)?.iter().map(|part| part.capacity).min().unwrap_or(1);
-        let half = u128::from(smallest) * u128::from(pace.p) / (2 * u128::from(pace.n.max(1)));
-        let [few, each] = SHORTEST_PERIOD;
-        Ok(few.max(each * self.iter().len() as u64).max(tick.min(u64::try_from(half).unwrap_or(u64::MAX))))
-    }
-
-    /// The text of a record; empty where there are no parts. A line has the period of deals. Each further line has weight,
-    /// capacity, n, p and name of a part.
-    pub(crate) fn to_text(&self, capacity: Capacity, pace: Pace, tick: u64) -> String {
-        let (Ok(parts), Ok(period)) = (self.under(capacity, pace), self.period(capacity, pace, tick)) else {
-            return String::new();
-        };
-        if parts.is_empty() {
-            return String::new();
-        }
-        let mut text = format!("{period}\n");
-        for Part { name, weight, capacity, pace: Pace { n, p } } in parts {
-            // A string takes all that is written to it.
-            let _ = writeln!(text, "{weight} {capacity} {n} {p} {name}");
-        }
-        text
-    }
-
-    /// Reads what [`to_text`](Self::to_text) writes.
-    pub(crate) fn from_text(text: &str) -> Result<Self, PartsError> {
-        if text.is_empty() {
-            return Ok(Self::default());
-        }
-        let part = |line: &str| {
-            let wrong = || PartsError::Name(line.chars().take(80).collect());
-            let mut words = line.splitn(5, ' ');
-            let weight = words.next().and_then(|weight| weight.parse().ok()).ok_or_else(wrong)?;
-            Ok((words.nth(3).ok_or_else(wrong)?.to_owned(), weight))
-        };
-        Self::new(text.lines().skip(1).map(part).collect::<Result<Vec<_>, _>>()?)
-    }
 }
 
 fn check_name(name: &str) -> Result<(), PartsError> {
@@ -210,16 +138,10 @@ pub const fn check_weight(weight: u64) -> Result<(), PartsError> {
     if weight >= 1 && weight <= MOST_WEIGHT { Ok(()) } else { Err(PartsError::Weight(weight)) }
 }
 
-const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
-    while other > 0 {
-        (one, other) = (other, one % other);
-    }
-    if one == 0 { 1 } else { one }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::Capacity;
 
     fn parts(of: &[(&str, u64)]) -> Result<Parts, PartsError> {
         Parts::new(of.iter().map(|(name, weight)| ((*name).to_owned(), *weight)))
