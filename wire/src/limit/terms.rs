@@ -1,12 +1,11 @@
 //! Published limits.
 
-use std::{num::NonZeroU16, time::Duration};
+use std::time::Duration;
 
 use super::{
-    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Part, Parts, Penalty, Percent, PermitTtl, Plans,
-    Rate, Rollout, Schedule, TopKeys, Windows, words::words,
+    Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Part, Parts, Penalty, Percent, Plans, Rollout,
+    Schedule, Shards, Supply, TopKeys, words::words,
 };
-use crate::bucket::Pace;
 
 /// The effect of a change of capacity on the tokens in a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,40 +21,9 @@ pub enum OnChange {
 
 words!(OnChange: Keep = "keep", Proportional = "proportional", Reset = "reset");
 
-/// The current period of a calendar quota, in µs of Redis `TIME`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Period {
-    /// The instant at which buckets were last filled.
-    pub since: u64,
-    /// The instant at which they will be filled next.
-    pub next: u64,
-}
-
 /// The longest time for which a worker of a limit without a lease keeps tokens in hand. It takes such tokens while many
 /// tasks ask for one bucket at once.
 pub const BURST_TTL: Duration = Duration::from_millis(10);
-
-/// The source of tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Supply {
-    /// Steadily, at a rate.
-    Rate(Rate),
-    /// All at once, at calendar instants.
-    Period(Period),
-    /// As taken tokens leave the windows in which they count.
-    Windows(Windows),
-    /// As permits are released. A holder that does not renew its permits loses them after this time.
-    Permits(PermitTtl),
-}
-
-/// The number of shards of a limit, 1 to 1024. Each has a hash tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shards(NonZeroU16);
-
-/// A number of shards outside 1 to 1024.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a limit has 1 to 1024 shards, not {0}")]
-pub struct ShardsError(pub u64);
 
 /// Capacity and supply: the part of a limit whose changes migrate buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,32 +110,7 @@ impl Limit {
             parts: Parts::default(),
         }
     }
-}
 
-// === impl Shards ===
-
-impl Shards {
-    /// One shard: the whole limit is on one node.
-    pub const ONE: Self = Self(NonZeroU16::MIN);
-
-    /// `count` shards.
-    ///
-    /// # Errors
-    /// When `count` is outside 1 to 1024.
-    pub fn new(count: u64) -> Result<Self, ShardsError> {
-        let checked = u16::try_from(count).ok().filter(|n| *n <= 1024).and_then(NonZeroU16::new);
-        checked.map(Self).ok_or(ShardsError(count))
-    }
-
-    /// The number.
-    pub const fn get(self) -> u16 {
-        self.0.get()
-    }
-}
-
-// === impl Limit ===
-
-impl Limit {
     /// The longest time for which a worker has tokens in hand, by a clock that runs slow. A put-back into a bucket that
     /// other workers take from waits for that time.
     pub fn in_hand_for(&self) -> Duration {
@@ -202,24 +145,5 @@ impl Limit {
     /// Whether takes of `key` are compared; `None` for the one bucket of an unkeyed limit.
     pub fn is_compared(&self, key: Option<&str>) -> bool {
         key.map_or(self.compared > Percent::NONE, |key| self.compared.has(key))
-    }
-}
-
-// === impl Supply ===
-
-impl Supply {
-    /// The rate in lowest terms. `(0, 1)` for a calendar quota, which gets no tokens between its instants, and for
-    /// windows and permits, whose tokens come as they were taken.
-    pub const fn lowest_terms(self) -> (u64, u64) {
-        let Pace { n, p } = self.pace();
-        (n, p)
-    }
-
-    /// The same as a [`Pace`].
-    pub const fn pace(self) -> Pace {
-        match self {
-            Self::Rate(rate) => rate.pace(),
-            Self::Period(_) | Self::Windows(_) | Self::Permits(_) => Pace { n: 0, p: 1 },
-        }
     }
 }
