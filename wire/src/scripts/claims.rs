@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use redis::{FromRedisValue, RedisResult, Script};
 
-use super::{daemons::daemons, defined::owner_of, registry::published_limits};
+use super::{daemons::daemons, definitions::owner_of, registry::published_limits};
 use crate::{
     claims::{Claim, Declaration, DeclaredLimit, Definition, Fingerprint, Owner, Ownership},
     limit::LimitName,

@@ -1,22 +1,17 @@
-//! Definitions of limits by code: who has defined which limit, and until when.
+//! Definitions of limits by code: their begin, their changes and their end.
 
-use std::{collections::BTreeSet, sync::LazyLock, time::Duration};
+use std::{sync::LazyLock, time::Duration};
 
-use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
+use redis::{RedisResult, Script};
 
 use crate::{
     claims::{Definition, Owner},
-    keyspace::ShardKeys,
     limit::{LimitName, MOST_DEFINED},
     namespace::InNamespace,
 };
 
 static DEFINE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("define.lua")));
-static EXPIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("expire.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("forget_defined.lua")));
-
-/// The mark of a change that is under way, or was not announced.
-const CHANGING: &str = " !";
 
 /// A definition that the caller has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,91 +99,6 @@ async fn define(
     })
 }
 
-/// The definition of the limit `name`, if code has defined it.
-///
-/// # Errors
-/// Errors of Redis.
-pub async fn definition(
-    connection: &mut impl InNamespace,
-    name: &LimitName,
-) -> RedisResult<Option<Definition>> {
-    let namespace = connection.namespace();
-    let mut pipe = redis::pipe();
-    pipe.hget(namespace.defined(), name.as_str()).zscore(namespace.ends(), name.as_str());
-    let (owner, until): (Option<String>, Option<f64>) = pipe.query_async(connection).await?;
-    let until = until.map_or(0, |until| until as u64);
-    Ok(owner.map(|owner| Definition { owner: owner_of(&owner), until }))
-}
-
-/// Whether code has defined any limit.
-///
-/// # Errors
-/// Errors of Redis.
-pub async fn has_definitions(connection: &mut impl InNamespace) -> RedisResult<bool> {
-    let ends = connection.namespace().ends();
-    Cmd::zcard(ends).query_async::<u64>(connection).await.map(|ends| ends > 0)
-}
-
-/// All limits that code has defined.
-///
-/// # Errors
-/// Errors of Redis.
-pub async fn defined_limits(connection: &mut impl InNamespace) -> RedisResult<BTreeSet<LimitName>> {
-    let names: Vec<String> =
-        Cmd::zrange(connection.namespace().ends(), 0, -1).query_async(connection).await?;
-    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
-}
-
-/// Up to `most` limits whose definition ended at `until` or earlier, in µs of Redis `TIME`.
-///
-/// # Errors
-/// Errors of Redis.
-pub async fn ended_definitions(
-    connection: &mut impl InNamespace,
-    until: u64,
-    most: usize,
-) -> RedisResult<Vec<LimitName>> {
-    let ends = connection.namespace().ends();
-    let names: Vec<String> =
-        Cmd::zrangebyscore_limit(ends, "-inf", until, 0, most as isize).query_async(connection).await?;
-    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
-}
-
-/// Moves the end of a defined limit in its record to `expires`, unless that is nearer. Returns whether there is a record
-/// with an end.
-///
-/// # Errors
-/// Errors of Redis. May be sent again without harm.
-pub async fn expire_record(
-    connection: &mut impl ConnectionLike,
-    keys: &ShardKeys,
-    expires: u64,
-) -> RedisResult<bool> {
-    expire(connection, keys, &expires.to_string()).await
-}
-
-/// Ends a defined limit in its record. Returns whether there is a record with an end.
-///
-/// # Errors
-/// Errors of Redis. May be sent again without harm.
-pub async fn end_record(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
-    expire(connection, keys, "end").await
-}
-
-/// Removes the record of a defined limit that has ended, and the indexes of its holds and permits. Returns whether there
-/// is none any more: a record that was renewed stays.
-///
-/// # Errors
-/// Errors of Redis. May be sent again without harm.
-pub async fn drop_expired(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
-    expire(connection, keys, "drop").await
-}
-
-async fn expire(connection: &mut impl ConnectionLike, keys: &ShardKeys, to: &str) -> RedisResult<bool> {
-    let mut call = EXPIRE.key(&keys.record);
-    call.key(keys.holds()).key(keys.permits()).arg(to).invoke_async(connection).await
-}
-
 /// Forgets a definition that has ended, and its entry in the registry. Returns whether it was still there, and had ended.
 ///
 /// # Errors
@@ -197,9 +107,4 @@ pub async fn forget_defined(connection: &mut impl InNamespace, name: &LimitName)
     let namespace = connection.namespace();
     let mut call = FORGET.key(namespace.defined());
     call.key(namespace.ends()).key(namespace.limits()).arg(name.as_str()).invoke_async(connection).await
-}
-
-/// The owner in a definition, as it stands in Redis.
-pub(super) fn owner_of(value: &str) -> Owner {
-    Owner::published(value.strip_suffix(CHANGING).unwrap_or(value))
 }

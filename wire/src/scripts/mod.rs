@@ -16,8 +16,11 @@ mod at_rest;
 mod claims;
 mod compare_assigned;
 mod count;
+mod count_permits;
 mod daemons;
 mod defined;
+mod definitions;
+mod expire_record;
 mod fair_shares;
 mod find_buckets;
 mod first_take;
@@ -29,6 +32,7 @@ mod mend;
 mod migrate;
 mod pauses;
 mod penalty;
+mod permit_reply;
 mod permits;
 mod plan_move;
 mod publish;
@@ -61,11 +65,11 @@ pub use at_rest::{
 pub use claims::{ClaimChange, claim, ownership};
 pub use compare_assigned::{Differences, compare_assigned};
 pub use count::{clear_counts, count, counts, is_uncounted};
+pub use count_permits::{PermitCounts, count_permits};
 pub use daemons::{DaemonStatus, Health, check_writes, daemons, eviction_policy, heartbeat, poll, retire};
-pub use defined::{
-    DefineReply, HeldDefinition, change_defined, defined_limits, definition, drop_expired, end_defined,
-    end_record, ended_definitions, expire_record, forget_defined, has_definitions, hold_defined,
-};
+pub use defined::{DefineReply, HeldDefinition, change_defined, end_defined, forget_defined, hold_defined};
+pub use definitions::{defined_limits, definition, ended_definitions, has_definitions};
+pub use expire_record::{drop_expired, end_record, expire_record};
 pub use fair_shares::{PartState, part_states};
 pub use find_buckets::{find_at_rest, find_strays};
 pub use first_take::{can_take_first, encode_first_take, first_take, is_not_a_counter};
@@ -81,9 +85,8 @@ pub use pauses::{
     resume_all,
 };
 pub use penalty::{block_denied, penalize};
-pub use permits::{
-    KeyPermits, PermitCounts, PermitOperation, PermitState, Permits, count_permits, peek_permits, permits,
-};
+pub use permit_reply::{PermitState, Permits};
+pub use permits::{KeyPermits, PermitOperation, peek_permits, permits};
 pub use plan_move::{PlanBucket, PlanMove, move_tokens};
 pub use publish::{FREEZE, algorithm_of, freeze, publish, publish_until, read_limit};
 pub use put_in::{PutIn, put_in, try_put_in};
