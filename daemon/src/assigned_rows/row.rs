@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// The first row of a CSV file, which may be left out.
+pub(super) const TITLES: [&str; 3] = ["key", "plan", "until"];
+
 /// A row with its texts as they stand there.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
