@@ -12,7 +12,8 @@ use topup_wire::{
 };
 
 use super::{
-    healing_round::{HealingRound, Verified},
+    heal_shard::Verified,
+    healing_round::HealingRound,
     in_flight::{InFlight, finished},
 };
 use crate::{clock::Moment, text::counted};
