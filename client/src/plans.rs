@@ -1,26 +1,22 @@
 //! Plans of keys: which bucket a take is for.
 
+mod find_place;
+
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
-use topup_wire::{
-    limit::{PlanPeriod, Target},
-    scripts,
-};
 
 use crate::{
     bucket::{Bucket, Here},
     decision::Decision,
     error::{Answered, Error},
     machine::Micros,
-    place::{KnownPlace, RECKON_AGAIN, plan_changed},
-    shell::{BucketEntry, Handle, Place, Placed, clock::micros},
+    place::{RECKON_AGAIN, plan_changed},
+    shell::{BucketEntry, Place, clock::micros},
 };
 
 /// Attempts at most to find the bucket of a key whose plan changes.
 const MOST_ATTEMPTS: usize = 64;
-/// A change that is made too early for Redis, or by another worker, is made again after this.
-const SOON: Duration = Duration::from_millis(1);
 
 // === impl Bucket ===
 
@@ -130,108 +126,5 @@ impl Bucket {
                 Here::Decided(Decision::Denied { remaining: 0, capacity, retry_after })
             }
         }
-    }
-
-    /// Finds the place of the key's takes. Moves its tokens if its plan has just changed.
-    async fn place(&self, entry: &Arc<BucketEntry>) -> Result<Place, Error> {
-        let (handle, shared) = (self.handle(), self.handle().shared());
-        for _ in 0..MOST_ATTEMPTS {
-            let before = entry.placed.load_full();
-            if let Some(before) = before.as_ref().filter(|before| entry.is_good(before, handle)) {
-                return Ok(before.place.clone());
-            }
-            let Some(key) = entry.key() else { return Ok(Place::Here) };
-            match entry.find(entry.limit(), key, before.as_deref(), handle) {
-                KnownPlace::Unread => {
-                    handle.within_deadline(entry.read(handle)).await?;
-                    handle.trust_plans().await?;
-                }
-                KnownPlace::Ask(shapes) => {
-                    let as_of = shared.plans.version();
-                    let mut connection = shared.connection();
-                    let asked = scripts::assigned_outside(&mut connection, entry.name(), &shapes, key);
-                    let assigned = handle
-                        .within_deadline(async { asked.await.map_err(|e| Error::of_record(entry.name(), e)) })
-                        .await?;
-                    let unplaced = before.as_deref().cloned().unwrap_or_default();
-                    let is_any = assigned.iter().any(Option::is_some);
-                    let assigned = is_any.then(|| Arc::new(assigned));
-                    let known = Placed { stamp: 0, assigned, as_of: as_of.max(1), ..unplaced };
-                    entry.placed.store(Some(Arc::new(known)));
-                }
-                KnownPlace::Wait(at) => {
-                    let left = at.saturating_sub(shared.clock.now()) + 1;
-                    shared.clock.sleep(Duration::from_micros(left)).await;
-                }
-                KnownPlace::Placed { period, spans, placed } => {
-                    let place = self.place_of(entry, key, &period, &placed, before.as_deref())?;
-                    let mut placed = Placed { place: place.clone(), ..placed };
-                    if let Some(at) = period.changed.filter(|at| *at != placed.moved) {
-                        if !self.make_change(entry, key, period.target, &spans).await? {
-                            shared.clock.sleep(SOON).await;
-                            continue;
-                        }
-                        placed.moved = at;
-                    }
-                    entry.leave(before.as_deref(), &place, handle);
-                    if let Place::Plan(other) = &place {
-                        other.placed.store(Some(Arc::new(Placed { place: Place::Here, ..placed.clone() })));
-                    }
-                    entry.placed.store(Some(Arc::new(placed)));
-                    return Ok(place);
-                }
-            }
-        }
-        Err(plan_changed(entry))
-    }
-
-    fn place_of(
-        &self,
-        entry: &Arc<BucketEntry>,
-        key: &str,
-        period: &PlanPeriod,
-        placed: &Placed,
-        before: Option<&Placed>,
-    ) -> Result<Place, Error> {
-        let shared = self.handle().shared();
-        Ok(match period.target {
-            None => Place::Here,
-            Some(Target::Exempt) => Place::Exempt,
-            Some(Target::Deny) => {
-                let assigned = placed.assigned.as_deref().into_iter().flatten().flatten();
-                let assigned = assigned.filter_map(|one| one.assignment);
-                let denied = assigned.filter(|one| one.target == Target::Deny).find_map(|one| one.until);
-                Place::Denied(period.until.or(denied))
-            }
-            Some(Target::Plan(plan)) => {
-                let limit = shared.limits.get(entry.name().plan(plan));
-                if let Some(Place::Plan(same)) = before.map(|before| &before.place)
-                    && *same.name() == limit.name
-                {
-                    return Ok(Place::Plan(same.clone()));
-                }
-                Place::Plan(shared.buckets.get(&shared.limits, &limit, Some(key))?)
-            }
-        })
-    }
-}
-
-// === impl Handle ===
-
-impl Handle {
-    /// Waits until what is known of assignments can be trusted.
-    async fn trust_plans(&self) -> Result<(), Error> {
-        let (plans, clock) = (&self.shared().plans, &self.shared().clock);
-        let trusted = async {
-            loop {
-                let mut news = pin!(plans.news.notified());
-                news.as_mut().enable();
-                if clock.now() < plans.trusted_until() {
-                    return Ok(());
-                }
-                news.await;
-            }
-        };
-        self.within_deadline(trusted).await
     }
 }
