@@ -23,7 +23,7 @@ use crate::{
         BucketCache, Handle, Shared,
         breakers::Breakers,
         clock::{Clock, micros},
-        control_poll::Control,
+        control::Control,
         dispatch::RoundTrip,
         local_buckets::LocalBuckets,
         module::Module,

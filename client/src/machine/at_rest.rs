@@ -3,8 +3,8 @@
 use topup_wire::constants::COUNT_FROM;
 
 use super::{
-    Actions, Command, Context, Correction, FirstTakes, Micros, Reply, estimate::Estimate, rest::Rest,
-    state::Busy,
+    Actions, Command, Context, Correction, FirstTakes, Micros, Reply, busy::Busy, estimate::Estimate,
+    rest::Rest,
 };
 
 /// A key that lives no longer than this, in µs, is extended at once.

@@ -4,10 +4,10 @@ use topup_wire::{bucket::Operation, scripts::can_take_first};
 
 use super::{
     Actions, Command, Context, FirstTakes, Kind, Micros,
+    busy::{Busy, InFlight},
     prefetch::{Allowance, BURST},
     queue::Waiter,
     rest::Rest,
-    state::{Busy, InFlight},
 };
 
 /// Tokens are gathered for a waiter of several tokens only if these come within this, in µs.

@@ -2,15 +2,12 @@
 
 use super::{
     Actions, Answer, Command, Context, Micros, Reply,
+    busy::{Busy, InFlight, denied},
     denial::Denial,
     estimate::Estimate,
-    hot::Added,
-    prefetch::BURST_TTL,
     queue::Waiter,
     rest::tokens_at_rest,
-    state::{Busy, InFlight, denied},
 };
-use crate::decision::Decision;
 
 // === impl Busy ===
 
@@ -154,104 +151,6 @@ impl<W: Waiter> Busy<W> {
                 self.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 (!settled.counting).then(|| cx.terms.rests_until(settled.headroom, sent))
             }
-        }
-    }
-
-    /// Serves the first waiters with `granted` tokens, and returns how many were served. Spare tokens are gathered for a
-    /// waiter of several, kept as prefetched, or put back.
-    pub(super) fn distribute(
-        &mut self,
-        granted: u64,
-        left: u64,
-        capacity: u64,
-        sent: Micros,
-        cx: &Context<'_>,
-        out: &mut Actions<W>,
-    ) -> usize {
-        let mut spare = granted + std::mem::take(&mut self.gathered);
-        let mut served = 0;
-        let beside = left.saturating_add(cx.hot.prefetched());
-        loop {
-            served += self.queue.remove_departed();
-            let Some(first) = self.queue.first().filter(|first| first.count <= spare) else { break };
-            // For a waiter that came after the command, its tokens are prefetched ones.
-            if first.since > sent && (cx.is_paused() || self.good_until(spare, sent, cx) <= cx.now) {
-                break;
-            }
-            spare -= first.count;
-            let decision = Decision::Allowed { remaining: beside.saturating_add(spare), capacity };
-            if let Some(waiting) = self.queue.pop() {
-                out.answer(waiting.waiter, Answer::Decided(decision));
-            }
-            served += 1;
-        }
-        if spare == 0 {
-            return served;
-        }
-        let gathers = self.gathers_for_first(cx);
-        if gathers && self.good_until(spare, sent, cx) > cx.now {
-            self.gathered = spare;
-        } else {
-            self.gathering_failed |= gathers;
-            self.keep_spare(spare, sent, cx, out);
-        }
-        served
-    }
-
-    /// Keeps or puts back gathered tokens that are no longer good, or that no waiter wants any more.
-    pub(super) fn settle_gathered(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        if self.gathered == 0 {
-            return;
-        }
-        let heard = self.estimate.heard_at();
-        let gathers = self.gathers_for_first(cx);
-        if gathers && self.good_until(self.gathered, cx.now, cx) > cx.now {
-            return;
-        }
-        self.gathering_failed |= gathers;
-        let tokens = std::mem::take(&mut self.gathered);
-        self.keep_spare(tokens, heard, cx, out);
-    }
-
-    /// Whether tokens are gathered for the first waiter.
-    fn gathers_for_first(&self, cx: &Context<'_>) -> bool {
-        self.queue.first().is_some_and(|first| !first.is_take() && self.gathers(first.count, cx))
-    }
-
-    /// Keeps tokens for later takes, if they are still good; otherwise puts them back.
-    fn keep_spare(&mut self, tokens: u64, sent: Micros, cx: &Context<'_>, out: &mut Actions<W>) {
-        let before = cx.hot.prefetched();
-        let until = self.good_until(before + tokens, sent, cx);
-        if until <= cx.now {
-            let full_at = self.full_at(tokens, tokens, cx);
-            return self.put_back(tokens, full_at, sent, cx, out);
-        }
-        let prefetch = self.prefetch.get_or_insert_default();
-        prefetch.come(tokens);
-        let low = prefetch.low(before + tokens, cx.now.saturating_sub(sent));
-        let (beyond, capacity) = (self.estimate.tokens(), self.estimate.capacity(cx.terms));
-        cx.hot.add(Added { tokens, until, epoch: cx.epoch, beyond, capacity, low });
-    }
-
-    /// Until when `tokens` prefetched ones may be spent, by a reply to a command sent at `sent`.
-    fn good_until(&self, tokens: u64, sent: Micros, cx: &Context<'_>) -> Micros {
-        // More tokens than the lease allows are those of a burst.
-        let leased = cx.terms.lease.filter(|lease| tokens <= lease.max);
-        let ttl = leased.map_or(BURST_TTL, |lease| lease.ttl.max(BURST_TTL));
-        self.estimate.good_until(tokens, cx.terms).min(sent.saturating_add(ttl)).min(cx.trusted_until)
-    }
-
-    /// Extends the time of prefetched tokens that is over, if the takes since allow it; otherwise puts them back.
-    pub(super) fn renew_or_return(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        if !cx.hot.is_over(cx.now, cx.epoch) {
-            return;
-        }
-        let heard = self.estimate.heard_at();
-        let until = self.good_until(cx.hot.prefetched(), heard, cx);
-        if until > cx.now {
-            cx.hot.extend(until);
-        } else {
-            self.return_prefetched(0, cx, out);
         }
     }
 

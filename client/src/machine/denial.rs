@@ -1,14 +1,39 @@
-//! The denial cache: a denial that many tasks read without a lock.
+//! Denials without a command to Redis, and the cache from which many tasks read one without a lock.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
+use std::{
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+        fence,
+    },
+    time::Duration,
 };
 
-use super::{Micros, estimate::Denied};
+use topup_wire::reply::Settled;
 
-pub use super::estimate::Denial;
+use super::Micros;
+use crate::decision::Decision;
+
+/// A denial without a command to Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// Tokens in the bucket.
+    pub tokens: u64,
+    /// Most it holds.
+    pub capacity: u64,
+    /// µs until the take would be allowed.
+    pub wait: Micros,
+}
+
+/// A denial with its instants, for the denial cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Denied {
+    pub(super) epoch: u64,
+    pub(super) until: Micros,
+    pub(super) promised_at: Micros,
+    pub(super) tokens: u64,
+    pub(super) capacity: u64,
+}
 
 /// The denial of takes of one token, with its end. Many tasks read it. It is written under the bucket's lock.
 #[derive(Debug, Default)]
@@ -19,6 +44,21 @@ pub(super) struct DenialCache {
     promised_at: AtomicU64,
     tokens: AtomicU64,
     capacity: AtomicU64,
+}
+
+// === impl Denial ===
+
+impl From<&Settled> for Denial {
+    fn from(&Settled { tokens, capacity, wait, .. }: &Settled) -> Self {
+        Self { tokens, capacity, wait }
+    }
+}
+
+impl From<Denial> for Decision {
+    fn from(denial: Denial) -> Self {
+        let Denial { tokens: remaining, capacity, wait } = denial;
+        Self::Denied { remaining, capacity, retry_after: Duration::from_micros(wait) }
+    }
 }
 
 // === impl DenialCache ===

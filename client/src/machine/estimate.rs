@@ -2,12 +2,12 @@
 //!
 //! docs/design/exactness.md proves that a bare `DECR` is exact.
 
-use std::time::Duration;
-
 use topup_wire::reply::{Settled, Verdict};
 
-use super::{Context, Kind, Micros, Terms, cautious};
-use crate::decision::Decision;
+use super::{
+    Context, Kind, Micros, Terms, cautious,
+    denial::{Denial, Denied},
+};
 
 /// Redis decides again after this long a denial, in µs, since another worker may have put tokens back.
 const DENIAL_TRUST: Micros = 1_000_000;
@@ -46,27 +46,6 @@ pub(super) struct Estimate {
     tokens: u64,
     /// Capacity at the last reply.
     capacity: u64,
-}
-
-/// A denial without a command to Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Denial {
-    /// Tokens in the bucket.
-    pub tokens: u64,
-    /// Most it holds.
-    pub capacity: u64,
-    /// µs until the take would be allowed.
-    pub wait: Micros,
-}
-
-/// A denial with its instants, for the denial cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Denied {
-    pub(super) epoch: u64,
-    pub(super) until: Micros,
-    pub(super) promised_at: Micros,
-    pub(super) tokens: u64,
-    pub(super) capacity: u64,
 }
 
 // === impl Estimate ===
@@ -290,19 +269,6 @@ impl Terms {
         }
         // Late by rounding at most. A take that comes too early learns the rest.
         headroom.saturating_sub(self.time_of(capacity.saturating_sub(1)))
-    }
-}
-
-impl From<&Settled> for Denial {
-    fn from(&Settled { tokens, capacity, wait, .. }: &Settled) -> Self {
-        Self { tokens, capacity, wait }
-    }
-}
-
-impl From<Denial> for Decision {
-    fn from(denial: Denial) -> Self {
-        let Denial { tokens: remaining, capacity, wait } = denial;
-        Self::Denied { remaining, capacity, retry_after: Duration::from_micros(wait) }
     }
 }
 

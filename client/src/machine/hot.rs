@@ -9,8 +9,7 @@ use once_cell::race::OnceBox;
 
 use super::{
     Micros,
-    denial::{Denial, DenialCache},
-    estimate::Denied,
+    denial::{Denial, DenialCache, Denied},
 };
 use crate::decision::Decision;
 

@@ -9,9 +9,11 @@
 mod answers;
 mod at_rest;
 mod build;
+mod busy;
 mod command;
 mod complete;
 mod denial;
+mod distribute;
 mod estimate;
 mod event;
 mod hot;

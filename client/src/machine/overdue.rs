@@ -1,6 +1,6 @@
 //! Deadlines of takes and commands, and the next wake-up of a bucket.
 
-use super::{Actions, Answer, Context, Micros, pause, queue::Waiter, state::Busy};
+use super::{Actions, Answer, Context, Micros, busy::Busy, pause, queue::Waiter};
 
 /// A waiter is checked again after this, in µs, however far its tokens are: a change or a put-back may end its wait.
 const LOOK_AGAIN: Micros = 500_000;

@@ -2,9 +2,9 @@
 
 use super::{
     Actions, Context, Micros,
+    busy::{Busy, denied},
     denial::Denial,
     queue::Waiter,
-    state::{Busy, denied},
 };
 
 /// A waiter of a paused bucket is checked again after this, in µs: the pause may end early.

@@ -15,7 +15,7 @@ use super::{
     BucketCache, BucketEntry, LimitHandle, Limits, PipelineRequest, Published,
     breakers::Breakers,
     clock::Clock,
-    control_poll::Control,
+    control::Control,
     dispatch::RoundTrip,
     key_plans::KeyPlans,
     local_buckets::LocalBuckets,
