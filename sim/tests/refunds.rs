@@ -1,16 +1,19 @@
 //! Refunds beside callers that leave: their tokens are on the way back while others refund.
 
-use topup_sim::{Fault, Law, Network, Plan, Promise, SECOND, Stream, run, story};
+use topup_sim::{Fault, Law, Mishap, Network, Plan, Promise, SECOND, Stream, run, story};
 
 const MS: u64 = 1_000;
 /// Limits whose tokens go back in any case, since they come slowly.
-const TERMS: [Promise; 5] = [
+const SLOW: [Promise; 5] = [
     Promise::new(8, 1, SECOND),
     Promise::new(4, 2, SECOND),
     Promise::new(2, 1, SECOND),
     Promise::new(20, 1, SECOND),
     Promise::new(8, 1, 2 * SECOND),
 ];
+/// Limits whose tokens go back only where no other worker has taken since.
+const FAST: [Promise; 3] =
+    [Promise::new(10, 10, SECOND), Promise::new(100, 50, SECOND), Promise::new(50, 200, SECOND)];
 const WORKERS: [usize; 4] = [1, 4, 16, 64];
 /// Seeds of each terms and number of workers.
 const SEEDS: u64 = 30;
@@ -19,7 +22,7 @@ const SEEDS: u64 = 30;
 fn plan(seed: u64, workers: usize, terms: Promise) -> Plan {
     let mut plan = Plan::calm(seed, workers, terms);
     plan.network = Network { trip: (3 * MS, 40 * MS), ..Network::CALM };
-    plan.lasts = terms.time_of(40);
+    plan.lasts = terms.time_of(40).max(10 * SECOND);
     let gap = (30 + seed * 7_919 % 400) * MS;
     let patience = [50 * MS, 400 * MS, 3 * SECOND][seed as usize % 3];
     let waiters = |patience| Stream::Waiters { gap, most: terms.capacity, patience };
@@ -28,23 +31,61 @@ fn plan(seed: u64, workers: usize, terms: Promise) -> Plan {
     plan
 }
 
-fn plans() -> impl Iterator<Item = Plan> {
-    let terms = || TERMS.into_iter().flat_map(|terms| WORKERS.map(|workers| (workers, terms)));
-    (0..SEEDS).flat_map(move |seed| terms().map(move |(workers, terms)| plan(seed, workers, terms)))
+fn plans(terms: &[Promise]) -> impl Iterator<Item = Plan> {
+    let each = || terms.iter().flat_map(|terms| WORKERS.map(|workers| (workers, *terms)));
+    (0..SEEDS).flat_map(move |seed| each().map(move |(workers, terms)| plan(seed, workers, terms)))
+}
+
+#[track_caller]
+fn breaks_no_law(plan: &Plan) {
+    let told = run(plan, None).broken.map(|broken| story(plan, None, &broken));
+    assert!(told.is_none(), "{}", told.unwrap_or_default());
 }
 
 #[test]
 fn what_leaves_and_comes_back_beside_refunds_is_no_more_than_there_was() {
-    for plan in plans() {
-        let told = run(&plan, None).broken.map(|broken| story(&plan, None, &broken));
-        assert!(told.is_none(), "{}", told.unwrap_or_default());
+    plans(&SLOW).chain(plans(&FAST)).for_each(|plan| breaks_no_law(&plan));
+}
+
+#[test]
+fn nor_beside_resets() {
+    for mut plan in plans(&SLOW) {
+        plan.traffic.push(Stream::Resets { gap: 700 * MS });
+        breaks_no_law(&plan);
+    }
+}
+
+#[test]
+fn nor_while_tokens_are_leased() {
+    for mut plan in plans(&SLOW).chain(plans(&FAST)) {
+        let ttl = [10 * MS, 300 * MS, 4 * SECOND][plan.seed as usize % 3];
+        plan.lease = Some((100, ttl));
+        breaks_no_law(&plan);
+    }
+}
+
+#[test]
+fn nor_while_the_terms_change() {
+    for mut plan in plans(&SLOW).chain(plans(&FAST)) {
+        let Promise { capacity, tokens, interval } = plan.terms;
+        let changed = [
+            Promise::new(capacity * 2, tokens, interval),
+            Promise::new((capacity / 2).max(1), tokens, interval),
+            Promise::new(capacity, tokens * 3, interval),
+        ];
+        let at = 4 * SECOND;
+        plan.mishaps = vec![
+            (at, Mishap::Change(changed[plan.seed as usize % 3], 0)),
+            (at + 3 * SECOND, Mishap::Change(plan.terms, 0)),
+        ];
+        breaks_no_law(&plan);
     }
 }
 
 #[test]
 fn unused_tokens_that_go_back_in_any_case_are_found() {
     let over = |plan: &Plan| run(plan, Some(Fault::UnusedAlways)).broken.map(|broken| broken.law);
-    let most = plans().filter_map(|plan| over(&plan)).map(|law| match law {
+    let most = plans(&SLOW).filter_map(|plan| over(&plan)).map(|law| match law {
         Law::Over(thousandths) => thousandths,
         other => panic!("{other:?}"),
     });

@@ -52,7 +52,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
     if let Some(PutIn { tokens, unused, unused_since, spare, full_at, in_hand_for }) = asked.put_in {
         let unused = if refunded && unused_since < hold - HOLD { 0 } else { unused };
-        refunded |= tokens.is_some_and(|tokens| tokens > 0);
+        let by_caller = tokens.is_some_and(|tokens| tokens > 0);
         let tokens = tokens.map(|tokens| tokens.saturating_add(unused));
         operation = tokens.map_or(Operation::Reset, Operation::Refund);
         let full = now + record.headroom(score, before, now);
@@ -71,6 +71,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
                 (ended, wait) = (true, left);
             }
         }
+        refunded |= by_caller && !ended;
         if ended {
             operation = Operation::Refund(0);
         }

@@ -104,7 +104,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   if puts then
     -- To a bucket of ideal precision, unused tokens were never taken. A refund since may have overflowed it.
     local lost = refunded and unused_since and unused_since < hold - HOLD
-    refunded = refunded or count > 0
+    local by_caller = count > 0
     count = count + (not lost and unused or 0)
     local full = now + headroom(terms, score, tokens, now)
     untouched = last > 0 and hold <= now and terms.p >= 10 * terms.n and terms.n > 0
@@ -121,6 +121,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
       end
     end
     operation = operation == 'fill' and 'reset' or 'refund'
+    refunded = refunded or by_caller and not ended
     if ended then operation, count = 'refund', 0 end
   end
 
