@@ -1,5 +1,4 @@
-//! What a worker knows of Redis by its control polls: the time, the generation, the daemons that are alive, and for how
-//! long it trusts in that.
+//! The time of Redis, the generation and the daemons that are alive, as control polls tell them.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
