@@ -51,7 +51,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let mut counting = matches!(bucket, Bucket::Counting(_));
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
     if let Some(PutIn { tokens, unused, unused_since, spare, full_at, in_hand_for }) = asked.put_in {
-        let unused = if refunded && unused_since < hold - HOLD { 0 } else { unused };
+        let unused = if refunded && unused_since <= hold - HOLD { 0 } else { unused };
         let by_caller = tokens.is_some_and(|tokens| tokens > 0);
         let tokens = tokens.map(|tokens| tokens.saturating_add(unused));
         operation = tokens.map_or(Operation::Reset, Operation::Refund);
@@ -102,8 +102,8 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     }
     refunded |=
         operation == Operation::Reset || asked.put_in.is_none() && matches!(operation, Operation::Refund(_));
-    if hold > now {
-        hold = hold - hold % 2 + u64::from(refunded);
+    if hold > now && (hold % 2 == 1) != refunded {
+        hold -= 1;
     }
     counts &= !stages.is_ahead() && tokens >= 0;
 

@@ -103,7 +103,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local untouched, ended, wait = false, false, 0
   if puts then
     -- To a bucket of ideal precision, unused tokens were never taken. A refund since may have overflowed it.
-    local lost = refunded and unused_since and unused_since < hold - HOLD
+    local lost = refunded and unused_since and unused_since <= hold - HOLD
     local by_caller = count > 0
     count = count + (not lost and unused or 0)
     local full = now + headroom(terms, score, tokens, now)
@@ -153,7 +153,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     counts = counts or due and now + ahead >= EXACT
   end
   refunded = refunded or operation == 'reset' or operation == 'refund' and not puts
-  if hold > now then hold = hold - hold % 2 + (refunded and 1 or 0) end
+  if hold > now and (hold % 2 == 1) ~= refunded then hold = hold - 1 end
   -- Terms that no daemon has published have no due index. Nor does a bucket in debt count: no bare command may take.
   if terms.from or tokens < 0 then counts = false end
 
