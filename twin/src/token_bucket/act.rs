@@ -100,8 +100,12 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
         counts = asked.indexed && asked.may_count && granted > 0 && hold <= now && pays;
         counts |= asked.indexed && now + headroom >= EXACT;
     }
-    refunded |=
-        operation == Operation::Reset || asked.put_in.is_none() && matches!(operation, Operation::Refund(_));
+    let by_caller = |count: u64| count > 0 && asked.put_in.is_none();
+    refunded |= match operation {
+        Operation::Reset => true,
+        Operation::Refund(count) => by_caller(count),
+        _ => false,
+    };
     if hold > now && (hold % 2 == 1) != refunded {
         hold -= 1;
     }

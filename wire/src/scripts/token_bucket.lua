@@ -152,7 +152,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
     counts = counts or due and now + ahead >= EXACT
   end
-  refunded = refunded or operation == 'reset' or operation == 'refund' and not puts
+  refunded = refunded or operation == 'reset' or operation == 'refund' and count > 0 and not puts
   if hold > now and (hold % 2 == 1) ~= refunded then hold = hold - 1 end
   -- Terms that no daemon has published have no due index. Nor does a bucket in debt count: no bare command may take.
   if terms.from or tokens < 0 then counts = false end
