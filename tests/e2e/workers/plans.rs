@@ -224,12 +224,12 @@ async fn exempt_keys_need_no_redis_and_denied_ones_are_told_until_when() {
 
     // Redis is asked nothing of such keys.
     let before = fixture.redis.command_calls("evalsha").await + fixture.redis.command_calls("hget").await;
-    for _ in 0..20 {
+    for _ in 0..500 {
         assert!(friend.take(1).await.unwrap().is_allowed() && !late.take(1).await.unwrap().is_allowed());
     }
     let calls = fixture.redis.command_calls("evalsha").await + fixture.redis.command_calls("hget").await;
-    let polls = 20;
-    assert!(calls - before <= polls, "{}", calls - before);
+    // Control polls and the daemon go on meanwhile.
+    assert!(calls - before < 250, "{}", calls - before);
 
     let error = fixture.topup.assign("user", "late", "platinum", None).await.unwrap_err();
     assert!(matches!(error, Error::UnknownPlan { .. }), "{error}");
