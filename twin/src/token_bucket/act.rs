@@ -43,7 +43,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
             (found.score, found.moved) = (score, false);
         }
     }
-    let mut refunded = hold > now && hold % 2 == 1;
+    let refunded = hold > now && hold % 2 == 1;
     let floor = if rests { found.tokens.min(0) } else { 0 };
     let before = (found.tokens - doubt as i64).max(floor);
     let (score, moved) = (found.score, found.moved || doubt > 0);
@@ -52,7 +52,6 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
     if let Some(PutIn { tokens, unused, unused_since, spare, full_at, in_hand_for }) = asked.put_in {
         let unused = if refunded && unused_since <= hold - HOLD { 0 } else { unused };
-        let by_caller = tokens.is_some_and(|tokens| tokens > 0);
         let tokens = tokens.map(|tokens| tokens.saturating_add(unused));
         operation = tokens.map_or(Operation::Reset, Operation::Refund);
         let full = now + record.headroom(score, before, now);
@@ -71,7 +70,6 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
                 (ended, wait) = (true, left);
             }
         }
-        refunded |= by_caller && !ended;
         if ended {
             operation = Operation::Refund(0);
         }
@@ -100,13 +98,12 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
         counts = asked.indexed && asked.may_count && granted > 0 && hold <= now && pays;
         counts |= asked.indexed && now + headroom >= EXACT;
     }
-    let by_caller = |count: u64| count > 0 && asked.put_in.is_none();
-    refunded |= match operation {
+    let gives = match asked.operation {
         Operation::Reset => true,
-        Operation::Refund(count) => by_caller(count),
+        Operation::Refund(count) => count > 0,
         _ => false,
     };
-    if hold > now && (hold % 2 == 1) != refunded {
+    if hold > now && (hold % 2 == 1) != (refunded || gives && !ended) {
         hold -= 1;
     }
     counts &= !stages.is_ahead() && tokens >= 0;

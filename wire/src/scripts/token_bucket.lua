@@ -17,6 +17,8 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local as_number = due and rests_as_number(terms)
   local puts = operation == 'put-in' or operation == 'fill'
   local charges = operation == 'charge'
+  local gives = operation == 'reset' or operation == 'fill'
+    or (operation == 'refund' or operation == 'put-in') and count > 0
   local doubt = rests and not puts and not charges and last or 0
 
   -- As last written ...
@@ -104,7 +106,6 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   if puts then
     -- To a bucket of ideal precision, unused tokens were never taken. A refund since may have overflowed it.
     local lost = refunded and unused_since and unused_since <= hold - HOLD
-    local by_caller = count > 0
     count = count + (not lost and unused or 0)
     local full = now + headroom(terms, score, tokens, now)
     untouched = last > 0 and hold <= now and terms.p >= 10 * terms.n and terms.n > 0
@@ -121,7 +122,6 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
       end
     end
     operation = operation == 'fill' and 'reset' or 'refund'
-    refunded = refunded or by_caller and not ended
     if ended then operation, count = 'refund', 0 end
   end
 
@@ -152,7 +152,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
     counts = counts or due and now + ahead >= EXACT
   end
-  refunded = refunded or operation == 'reset' or operation == 'refund' and count > 0 and not puts
+  refunded = refunded or gives and not ended
   if hold > now and (hold % 2 == 1) ~= refunded then hold = hold - 1 end
   -- Terms that no daemon has published have no due index. Nor does a bucket in debt count: no bare command may take.
   if terms.from or tokens < 0 then counts = false end
