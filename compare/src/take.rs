@@ -95,6 +95,14 @@ impl Take {
         matches!(self.answer, Answer::Denied { .. })
     }
 
+    /// The wait that a denial told.
+    pub const fn retry_after(&self) -> Option<Micros> {
+        match self.answer {
+            Answer::Denied { retry_after } => retry_after,
+            _ => None,
+        }
+    }
+
     /// Whether it stands for tokens that a take was charged afterwards.
     pub const fn is_charge(&self) -> bool {
         matches!(self.answer, Answer::Charged)

@@ -8,11 +8,7 @@ use std::collections::BTreeSet;
 use topup_lab::clock::{Micros, SECOND};
 
 use super::{CLOCK_STEP, EXPIRY_STEP, books::Books, bucket};
-use crate::{
-    penalty::Penalty,
-    rule::Rule,
-    take::{Answer, Take},
-};
+use crate::{penalty::Penalty, rule::Rule, take::Take};
 
 /// The penalty of each limit that has one.
 pub const PENALTY: Penalty =
@@ -95,7 +91,7 @@ struct Block {
 impl Key {
     /// The end of a block that a denial told, between two instants.
     fn told_end(&self, take: &Take) -> Option<(Micros, Micros)> {
-        let Answer::Denied { retry_after: Some(wait) } = take.answer else { return None };
+        let wait = take.retry_after()?;
         let end = (take.sent + wait, take.received + wait);
         let is_known = self.last.as_ref().is_some_and(|block| block.ends_at(end));
         (is_known || is_of_block(&self.rule, take)).then_some(end)
@@ -184,7 +180,7 @@ impl Key {
 /// Whether a denial tells a longer wait than a bucket has.
 fn is_of_block(rule: &Rule, take: &Take) -> bool {
     let longest = u64::from(take.count) * rule.micros / rule.tokens + EXPIRY_STEP;
-    matches!(take.answer, Answer::Denied { retry_after: Some(wait) } if wait > longest)
+    take.retry_after().is_some_and(|wait| wait > longest)
 }
 
 // === impl Block ===

@@ -45,6 +45,9 @@ pub struct Score {
     pub starved_ms: f64,
     /// When that began, in s.
     pub starved_at: f64,
+    /// The longest `retry_after` that a denial told, in ms; 0 without any.
+    #[serde(default)]
+    pub longest_wait_ms: f64,
     /// Delays behind promises of `retry_after`, where they were tested.
     pub promises: Option<Promises>,
     /// Unevenness of tokens under overload.
@@ -133,6 +136,7 @@ impl Score {
             wrongly_denied: wrong.denied,
             starved_ms: wrong.starved as f64 / 1e3,
             starved_at: at(wrong.starved_at),
+            longest_wait_ms: takes.iter().filter_map(Take::retry_after).max().unwrap_or(0) as f64 / 1e3,
             promises: promises.summary(),
             unevenness: evenness::unevenness(played, takes),
             latency: Quantiles::of(takes.iter().map(|take| (take.received - take.sent) as f64)),
