@@ -42,6 +42,19 @@ fn cell<'a>(comparison: &'a Value, limiter: &str, traffic: &str) -> &'a Value {
     &found.unwrap_or_else(|| panic!("no {limiter} under {traffic}"))["score"]
 }
 
+fn time(score: &Value, field: &str) -> Duration {
+    Duration::from_secs_f64(score[field].as_f64().unwrap() / 1e3)
+}
+
+/// Denials are wrong while another worker has the token in hand, or gives it back. One such token makes most denials of a
+/// run wrong, so that their number tells nothing: what counts is that a bucket with tokens soon gives some. `held_tests.rs`
+/// has the faults that deny wrongly.
+#[track_caller]
+fn assert_not_starved(score: &Value, bound: Duration) {
+    let waited = time(score, "longest_wait_ms");
+    assert!(time(score, "starved_ms") < waited + bound, "{bound:?} and a wait: {score}");
+}
+
 fn connect(server: &RedisServer) -> Connection {
     redis::Client::open(server.url()).unwrap().get_connection().unwrap()
 }
@@ -74,17 +87,19 @@ fn known_flaws_show_and_exact_limiters_have_none() {
 #[test]
 fn plans_settled_estimates_and_permits_are_judged_on_a_real_redis() {
     let only = "token-bucket-planned,token-bucket-settled,concurrency";
+    let stalls = Stalls::watch();
     let found = compared(&["--quick", "--no-costs", "--json", "--only", only, "--traffic", "steady-5,herd"]);
-    for (limiter, traffic) in only.split(',').flat_map(|limiter| [(limiter, "steady-5"), (limiter, "herd")]) {
+    let pauses = [("steady-5", Duration::ZERO), ("herd", Duration::from_millis(700))];
+    for (limiter, (traffic, pause)) in
+        only.split(',').flat_map(|limiter| pauses.map(|traffic| (limiter, traffic)))
+    {
         let score = cell(&found, limiter, traffic);
         let number = |field: &str| score[field].as_u64().unwrap();
         let (asked, admitted, denied) = (number("asked"), number("admitted"), number("denied"));
         println!("{limiter} under {traffic}: {asked} asked, {admitted} admitted, {denied} denied");
         assert!(admitted > 50 && denied > 10, "{score}");
         assert_eq!(number("wrongly_allowed"), 0, "{limiter} under {traffic}: {score}");
-        // A take may be denied while its tokens are in hand elsewhere, or on their way back. A busy machine has more of
-        // these takes. `held_tests.rs` has the faults that deny wrongly.
-        assert!(number("wrongly_denied") * 4 < asked, "{limiter} under {traffic}: {score}");
+        assert_not_starved(score, stalls.allow(pause + FEW_TOKENS));
     }
 }
 
@@ -118,13 +133,12 @@ fn fair_shares_penalties_and_definitions_are_judged_on_a_real_redis() {
             // The oracle's own tests have the faults that allow or deny wrongly.
             let fractions = if limiter == "fair-shares" { 0 } else { 5 };
             assert!(number("wrongly_allowed") <= fractions, "{limiter}: {score}");
-            // While a worker has a token in hand, denials of all others are wrong. A change of terms loses those in hand.
-            let is_defined = limiter == "token-bucket-defined";
-            let time = |field: &str| Duration::from_secs_f64(score[field].as_f64().unwrap() / 1e3);
-            let waited = stalls.allow(FEW_TOKENS) + time("longest_wait_ms");
-            assert!(is_defined || time("starved_ms") < waited, "{limiter}: {score}");
+            // A change of terms loses tokens in hand.
+            if limiter != "token-bucket-defined" {
+                assert_not_starved(score, stalls.allow(FEW_TOKENS));
+            }
             // A token comes in 6.25 ms: a longer wait is the rest of a block. One of a second begins in the first half.
-            let is_blocked = time("longest_wait_ms") > BLOCK / 2;
+            let is_blocked = time(score, "longest_wait_ms") > BLOCK / 2;
             let is_late = !is_blocked && !stalls.below(BLOCK, "a key is blocked in time");
             assert!(is_late || is_blocked == (limiter == "token-bucket-penalized"), "{limiter}: {score}");
         }
