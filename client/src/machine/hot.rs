@@ -13,17 +13,27 @@ use super::{
 };
 use crate::decision::Decision;
 
-/// The lock-free part of a bucket, made at its first use: most buckets are neither hot nor denied.
+/// The lock-free part of a bucket. Most buckets are neither hot nor denied, so `[Hot; 0]` makes it at its first use. With
+/// `[Hot; 1]` it is in place: among very many buckets, a take then waits for main memory once, not twice.
 #[derive(Debug, Default)]
-pub struct HotCell(OnceBox<Hot>);
+#[repr(C)]
+pub struct HotCell<P: ?Sized = [Hot]> {
+    later: OnceBox<Aligned>,
+    in_place: P,
+}
 
-/// Aligned, so that a take waits for one cache line.
+/// Prefetched tokens, and a denial.
 #[derive(Debug, Default)]
-#[repr(C, align(64))]
-struct Hot {
+#[repr(C)]
+pub struct Hot {
     prefetched: Prefetched,
     denial: DenialCache,
 }
+
+/// Aligned, so that a take waits for one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Aligned(Hot);
 
 /// Prefetched tokens. Many tasks spend them at once. All other changes are under the bucket's lock.
 #[derive(Debug, Default)]
@@ -63,17 +73,17 @@ pub(super) struct Added {
 
 // === impl HotCell ===
 
-impl HotCell {
+impl<P: AsRef<[Hot]> + ?Sized> HotCell<P> {
     /// Whether there may be a token or a denial. Reads no clock.
     #[inline]
     pub fn may_tell(&self) -> bool {
-        self.0.get().is_some_and(|hot| hot.prefetched.left.load(Relaxed) > 0 || !hot.denial.is_empty())
+        self.get().is_some_and(|hot| hot.prefetched.left.load(Relaxed) > 0 || !hot.denial.is_empty())
     }
 
     /// Spends a prefetched token, or returns the denial.
     #[inline]
     pub fn spend(&self, now: Micros, epoch: u64) -> Spent {
-        let Some(hot) = self.0.get() else { return Spent::Nothing };
+        let Some(hot) = self.get() else { return Spent::Nothing };
         match hot.prefetched.spend(now, epoch) {
             Spent::Nothing => hot.denial.denial(now, epoch).map_or(Spent::Nothing, Spent::Denied),
             spent => spent,
@@ -82,7 +92,7 @@ impl HotCell {
 
     /// Spends a prefetched token.
     pub(super) fn spend_token(&self, now: Micros, epoch: u64) -> Option<Decision> {
-        match self.0.get()?.prefetched.spend(now, epoch) {
+        match self.get()?.prefetched.spend(now, epoch) {
             Spent::Token(decision, _) => Some(decision),
             _ => None,
         }
@@ -90,25 +100,24 @@ impl HotCell {
 
     /// Prefetched tokens, good or not.
     pub fn prefetched(&self) -> u64 {
-        self.0.get().map_or(0, |hot| hot.prefetched.left.load(Relaxed))
+        self.get().map_or(0, |hot| hot.prefetched.left.load(Relaxed))
     }
 
     /// Prefetched tokens that are good at `now`.
     pub fn good(&self, now: Micros, epoch: u64) -> u64 {
-        self.0.get().map_or(0, |hot| {
+        self.get().map_or(0, |hot| {
             if hot.prefetched.is_good(now, epoch) { hot.prefetched.left.load(Relaxed) } else { 0 }
         })
     }
 
     /// When the prefetched tokens are no longer good.
     pub(super) fn good_until(&self) -> Micros {
-        self.0.get().map_or(0, |hot| hot.prefetched.until.load(Relaxed))
+        self.get().map_or(0, |hot| hot.prefetched.until.load(Relaxed))
     }
 
     /// Whether there are prefetched tokens that are no longer good.
     pub(super) fn is_over(&self, now: Micros, epoch: u64) -> bool {
-        self.0
-            .get()
+        self.get()
             .is_some_and(|hot| hot.prefetched.left.load(Relaxed) > 0 && !hot.prefetched.is_good(now, epoch))
     }
 
@@ -118,27 +127,32 @@ impl HotCell {
 
     /// Sets the end of the prefetched tokens.
     pub(super) fn extend(&self, until: Micros) {
-        if let Some(hot) = self.0.get() {
+        if let Some(hot) = self.get() {
             hot.prefetched.until.store(until, Relaxed);
         }
     }
 
     /// Removes all prefetched tokens, and returns their number.
     pub(super) fn empty(&self) -> u64 {
-        self.0.get().map_or(0, |hot| hot.prefetched.left.swap(0, AcqRel))
+        self.get().map_or(0, |hot| hot.prefetched.left.swap(0, AcqRel))
     }
 
     /// Replaces the cached denial.
     pub(super) fn set_denial(&self, denied: Option<Denied>) {
-        match (self.0.get(), denied) {
+        match (self.get(), denied) {
             (Some(hot), denied) => hot.denial.set(denied),
             (None, Some(_)) => self.make().denial.set(denied),
             (None, None) => {}
         }
     }
 
+    #[inline]
+    fn get(&self) -> Option<&Hot> {
+        self.in_place.as_ref().first().or_else(|| self.later.get().map(|Aligned(hot)| hot))
+    }
+
     fn make(&self) -> &Hot {
-        self.0.get_or_init(Box::default)
+        self.get().unwrap_or_else(|| &self.later.get_or_init(Box::default).0)
     }
 }
 
@@ -178,9 +192,7 @@ mod tests {
         Added { tokens, until, epoch: 1, beyond: 7, capacity: 100, low: 0 }
     }
 
-    #[test]
-    fn each_token_is_spent_once_and_in_time() {
-        let hot = HotCell::default();
+    fn each_token_is_spent_once_and_in_time(hot: &HotCell) {
         assert!(!hot.may_tell());
         hot.add(added(3, 100));
         let remaining = |now, epoch| hot.spend_token(now, epoch).map(|decision| decision.remaining());
@@ -193,8 +205,14 @@ mod tests {
     }
 
     #[test]
+    fn each_token_is_spent_once_and_in_time_wherever_it_is_kept() {
+        each_token_is_spent_once_and_in_time(&HotCell::<[Hot; 0]>::default());
+        each_token_is_spent_once_and_in_time(&HotCell::<[Hot; 1]>::default());
+    }
+
+    #[test]
     fn tasks_at_once_never_spend_more_than_there_is() {
-        let hot = HotCell::default();
+        let hot = HotCell::<[Hot; 0]>::default();
         hot.add(added(10_000, 100));
         let spent: usize = std::thread::scope(|scope| {
             let spender = || (0..5_000).filter(|_| hot.spend_token(0, 1).is_some()).count();

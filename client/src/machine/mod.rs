@@ -32,7 +32,7 @@ pub use answers::{Actions, Answer, Correction, PutBack};
 pub use command::{Command, Reply};
 pub use denial::Denial;
 pub use event::Event;
-pub use hot::{HotCell, Spent};
+pub use hot::{Hot, HotCell, Spent};
 pub use permit_lease::{PermitAnswer, PermitLease};
 pub use queue::Waiter;
 pub use redis_time::RedisTime;

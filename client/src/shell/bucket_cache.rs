@@ -1,11 +1,11 @@
 //! The bucket cache: the entries of the buckets that a worker used last.
 
 use std::{
-    collections::HashMap,
-    hash::{BuildHasher, BuildHasherDefault, Hasher},
+    hash::{BuildHasher, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use hashbrown::HashTable;
 use topup_wire::limit::Key;
 
 use super::{BucketEntry, LimitHandle, Limits};
@@ -28,16 +28,17 @@ pub(crate) struct BucketCache {
 /// and the entries there before are removed. The entries removed are nearly the least recently used ones, without a list to keep in order.
 #[derive(Debug, Default)]
 struct Segment {
-    recent: Entries,
-    older: Entries,
+    recent: HashTable<Arc<BucketEntry>>,
+    older: HashTable<Arc<BucketEntry>>,
 }
 
-/// Entries by the hash of limit and key. Two buckets with the same hash share one entry in turns.
-type Entries = HashMap<u64, Arc<BucketEntry>, BuildHasherDefault<IdentityHasher>>;
-
-/// The hasher of keys that are hashes already.
-#[derive(Debug, Default)]
-struct IdentityHasher(u64);
+/// A bucket, and its hash.
+struct Sought<'a> {
+    limit: &'a Arc<LimitHandle>,
+    key: Option<&'a str>,
+    hash: u64,
+    limits: &'a Limits,
+}
 
 // === impl BucketCache ===
 
@@ -58,16 +59,16 @@ impl BucketCache {
         limit: &Arc<LimitHandle>,
         key: Option<&str>,
     ) -> Result<Arc<BucketEntry>, Error> {
-        let hash = hash(limits, limit, key);
-        let mut segment = lock(&self.segments[hash as usize % SEGMENTS]);
-        if let Some(entry) = segment.find(hash, self.half, |entry| entry.is_of(limit, key)) {
+        let sought = Sought { limit, key, hash: hash(limits, limit, key), limits };
+        let mut segment = lock(&self.segments[segment_of(sought.hash)]);
+        if let Some(entry) = segment.find(&sought, self.half) {
             return Ok(entry);
         }
         if let Some(key) = key {
             Key::new(key)?;
         }
-        let entry = Arc::new(BucketEntry::new(limit.clone(), key));
-        segment.put(hash, entry.clone(), self.half);
+        let entry = BucketEntry::new(limit.clone(), key);
+        segment.put(&sought, entry.clone(), self.half);
         Ok(entry)
     }
 
@@ -86,6 +87,11 @@ fn hash(limits: &Limits, limit: &LimitHandle, key: Option<&str>) -> u64 {
     hasher.finish()
 }
 
+/// The segment of a hash. A table finds entries by the lowest and the highest bits, which differ within a segment.
+const fn segment_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SEGMENTS
+}
+
 fn lock(segment: &Mutex<Segment>) -> MutexGuard<'_, Segment> {
     // After a panic elsewhere, the entries are still valid.
     segment.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,48 +100,35 @@ fn lock(segment: &Mutex<Segment>) -> MutexGuard<'_, Segment> {
 // === impl Segment ===
 
 impl Segment {
-    fn find(
-        &mut self,
-        hash: u64,
-        half: usize,
-        is_it: impl FnOnce(&BucketEntry) -> bool,
-    ) -> Option<Arc<BucketEntry>> {
-        if let Some(entry) = self.recent.get(&hash) {
-            // Compared before it is cloned: the clone's atomic increment delays the reads after it.
-            return is_it(entry).then(|| entry.clone());
+    fn find(&mut self, sought: &Sought<'_>, half: usize) -> Option<Arc<BucketEntry>> {
+        if let Some(entry) = self.recent.find(sought.hash, |entry| sought.is(entry)) {
+            return Some(entry.clone());
         }
-        let entry = self.older.remove(&hash)?;
-        let found = is_it(&entry).then(|| entry.clone());
-        self.put(hash, entry, half);
-        found
+        let older = self.older.find_entry(sought.hash, |entry| sought.is(entry)).ok()?;
+        let (entry, _) = older.remove();
+        self.put(sought, entry.clone(), half);
+        Some(entry)
     }
 
-    fn put(&mut self, hash: u64, entry: Arc<BucketEntry>, half: usize) {
+    fn put(&mut self, sought: &Sought<'_>, entry: Arc<BucketEntry>, half: usize) {
         if self.recent.len() >= half {
-            self.older = std::mem::take(&mut self.recent);
+            // As many are to come. To grow would hash every key again.
+            self.older = std::mem::replace(&mut self.recent, HashTable::with_capacity(half));
         }
-        self.recent.insert(hash, entry);
+        let hash_of = |entry: &Arc<BucketEntry>| hash(sought.limits, entry.limit(), entry.key());
+        self.recent.insert_unique(sought.hash, entry, hash_of);
     }
 
     fn all(&self) -> Vec<Arc<BucketEntry>> {
-        self.recent.values().chain(self.older.values()).cloned().collect()
+        self.recent.iter().chain(&self.older).cloned().collect()
     }
 }
 
-// === impl IdentityHasher ===
+// === impl Sought ===
 
-impl Hasher for IdentityHasher {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("hashes are whole numbers");
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        // The lowest bits have chosen the segment, so they are equal for all entries in it.
-        self.0 = hash.rotate_right(SEGMENTS.ilog2());
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
+impl Sought<'_> {
+    fn is(&self, entry: &BucketEntry) -> bool {
+        entry.is_of(self.limit, self.key)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
-use topup::machine::{BucketState, HotCell, Micros, Waiter};
+use topup::machine::{BucketState, Hot, HotCell, Micros, Waiter};
 
 /// A caller that waits for an answer.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Caller {
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) machine: BucketState<Caller>,
-    pub(crate) hot: HotCell,
+    pub(crate) hot: HotCell<[Hot; 0]>,
     /// Instant of the next timer. 0 where there is none.
     pub(crate) armed_at: Micros,
     /// Doubts of the judge for which no settle has been written.
