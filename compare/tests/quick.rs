@@ -47,8 +47,8 @@ fn time(score: &Value, field: &str) -> Duration {
 }
 
 /// Denials are wrong while another worker has the token in hand, or gives it back. One such token makes most denials of a
-/// run wrong, so that their number tells nothing: what counts is that a bucket with tokens soon gives some. `held_tests.rs`
-/// has the faults that deny wrongly.
+/// run wrong, so their number tells nothing. What counts is that a bucket with tokens soon gives some. `held_tests.rs` has
+/// the faults that deny wrongly.
 #[track_caller]
 fn assert_not_starved(score: &Value, bound: Duration) {
     let waited = time(score, "longest_wait_ms");
