@@ -4,9 +4,10 @@ use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use redis::{Value, from_redis_value};
 use topup_wire::{
     bucket::{Operation, Pace},
+    constants::AT_REST_UNIT,
     limit::{Algorithm, Limit},
     reply::Verdict,
-    scripts::{self, AtRestNumber, time_at_rest},
+    scripts::{self, AtRestNumber, time_at_rest, units_at_rest},
 };
 
 use super::{
@@ -34,8 +35,8 @@ const MARGIN: u64 = 3_000;
 /// A correction that is still to be sent.
 #[derive(Clone, Copy, Debug)]
 enum Left {
-    /// To give back so many tokens, and to settle for as many.
-    Give(u64),
+    /// To give back so many tokens of a take, and to settle for as many. The take left the bucket full at this instant.
+    Give(u64, u64),
     /// To let the key live until an instant of the scene, for so many tokens.
     Live(u64, u64),
     /// To settle for so many tokens.
@@ -112,6 +113,13 @@ async fn a_bucket_at_rest_asked_continuously_gives_its_rate() {
 /// A limit whose bucket is soon empty and soon full.
 fn any_limit(rng: &mut StdRng) -> Limit {
     limit(rng.random_range(3..=20), RATES.choose(rng).unwrap())
+}
+
+/// Whether whole tokens come in `micros`, but for rounding.
+fn is_whole(micros: u64, pace: Pace) -> bool {
+    let units = units_at_rest(pace);
+    let rest = micros * AT_REST_UNIT % units;
+    rest.min(units - rest) <= if pace.n > 1 { 2 * AT_REST_UNIT } else { 0 }
 }
 
 // === impl Run ===
@@ -192,7 +200,7 @@ impl Run {
         // By the time before it was sent, it may be denied a token that has come since.
         if full_at > from + capacity * pace.p / pace.n && !created {
             self.taken[1] += 1;
-            return self.left.push(Left::Give(count));
+            return self.left.push(Left::Give(count, full_at));
         }
         self.taken[0] += 1;
         self.admit(self.scene.instant(from), self.scene.instant(to), count);
@@ -218,14 +226,22 @@ impl Run {
     async fn follow(&mut self, left: Left) -> Option<u64> {
         let (pace, state) = (self.pace(), self.scene.keys.counter("a"));
         let (give, full_at, count) = match left {
-            Left::Give(count) => (count, 0, count),
+            Left::Give(count, _) => (count, 0, count),
             Left::Live(full_at, count) => (0, full_at.checked_add_signed(-self.scene.passed).unwrap(), count),
             Left::Settle(count) => return self.settle(count).await,
         };
         let mut out = Vec::new();
         let replies = scripts::encode_correction(&mut out, &state, pace, give, 0, full_at);
         let value = self.scene.redis.ask_bare(&out, replies).await.pop().unwrap();
-        if give > 0 {
+        if let Left::Give(_, known) = left {
+            // A bucket made anew, since the machine was so slow that the one before was full. A worker would tell the next
+            // settle that the tokens are in doubt.
+            if let Ok(Value::Int(number)) = value
+                && let AtRestNumber::Full(full_at) = scripts::read_number_at_rest(number, 1)
+                && !is_whole(full_at.abs_diff(known), pace)
+            {
+                self.late += self.time_of(count);
+            }
             return self.settle(count).await;
         }
         self.late += if value.unwrap() == Value::Nil { self.time_of(count) } else { 0 };
