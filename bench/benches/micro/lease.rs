@@ -32,7 +32,7 @@ fn kept(bencher: Bencher<'_, '_>) {
     spent(bencher, shared, &bucket, || bucket.try_take());
 }
 
-/// A take by key of a limit that is kept, beside 10,000 other buckets.
+/// A take from the bucket of a key, which is found anew for each take, among 10,000 others.
 #[divan::bench(sample_size = SAMPLE)]
 fn by_key_among_10_000(bencher: Bencher<'_, '_>) {
     let shared = shared();

@@ -28,7 +28,7 @@ use crate::{
 const YIELD: u32 = 8;
 /// A generator that is so far behind its schedule has too little CPU. It leaves takes out, which count as errors.
 const HOPELESS: Duration = Duration::from_secs(1);
-/// An answer that has not come so long after the end never comes.
+/// Answers that have not come by this time after the end of the load count as lost.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// A part of a schedule.

@@ -10,7 +10,7 @@ use crate::{config::Config, publish::fingerprint};
 
 /// The time between two looks while something is left to do.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Terms before the end of a source are kept for so long: tokens move by them.
+/// For so long after a source has ended, in µs, its terms are kept: tokens of its keys still move by them.
 const KEPT: u64 = 86_400_000_000;
 
 /// Takes back the assignments of sources that limits of `config` no longer have.

@@ -22,7 +22,7 @@ pub enum Kind {
     Kill(Target),
     /// TERM, and a new start at the end.
     Term(Target),
-    /// STOP, and CONT at the end.
+    /// Stops a process by SIGSTOP, and continues it by SIGCONT at the end of the fault.
     Stop(Target),
     /// SCRIPT FLUSH.
     FlushScripts,

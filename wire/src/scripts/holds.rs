@@ -38,7 +38,7 @@ pub struct HoldOf<'a> {
 pub struct Use {
     /// Tokens used.
     pub used: u64,
-    /// The most debt after a charge of more than the hold has.
+    /// The most debt that a charge may leave, where it is more than the tokens held.
     pub max_debt: u64,
     /// The longest time for which a worker has tokens in hand, see [`Limit::in_hand_for`](crate::limit::Limit).
     pub in_hand_for: Duration,
