@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Pace,
-    constants::AT_REST_UNIT,
-    scripts::{AtRestNumber, PutIn, units_at_rest},
+    scripts::{AtRestNumber, PutIn, are_whole_tokens},
 };
 
 use super::{Command, Micros, queue::Waiting};
 use crate::decision::Decision;
-
-/// Two takes of a bucket, by a script and by a native command, may differ by so many µs.
-const ROUNDING: Micros = 2;
 
 /// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,11 +139,10 @@ impl Correction {
         | Self::Later { first_at: known, .. }
         | Self::Extend { full_at: known, .. }) = *self;
         match (self, reply) {
-            // Takes move the full instant by whole tokens. A bucket made anew begins at any µs.
-            (_, Some(AtRestNumber::Full(full_at))) if is_whole(full_at.abs_diff(known), pace) => None,
+            (_, Some(AtRestNumber::Full(full_at))) if are_whole_tokens(pace, full_at.abs_diff(known)) => None,
             // A put-back has overtaken the correction, and has written an expiry of its own.
             (Self::Extend { .. }, Some(AtRestNumber::Held(full_at)))
-                if is_whole(full_at.abs_diff(known), pace) =>
+                if are_whole_tokens(pace, full_at.abs_diff(known)) =>
             {
                 None
             }
@@ -158,13 +153,6 @@ impl Correction {
             _ => Some(self.tokens()),
         }
     }
-}
-
-/// Whether whole tokens come in `micros`. Scripts round to µs where a token's time is no whole number of them.
-fn is_whole(micros: Micros, pace: Pace) -> bool {
-    let units = units_at_rest(pace).max(1);
-    let rest = micros.saturating_mul(AT_REST_UNIT) % units;
-    rest.min(units - rest) <= if pace.n > 1 { ROUNDING * AT_REST_UNIT } else { 0 }
 }
 
 // === impl Actions ===

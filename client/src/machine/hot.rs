@@ -16,7 +16,6 @@ use crate::decision::Decision;
 /// The lock-free part of a bucket. Most buckets are neither hot nor denied, so `[Hot; 0]` makes it at its first use. With
 /// `[Hot; 1]` it is in place: among very many buckets, a take then waits for main memory once, not twice.
 #[derive(Debug, Default)]
-#[repr(C)]
 pub struct HotCell<P: ?Sized = [Hot]> {
     later: OnceBox<Aligned>,
     in_place: P,

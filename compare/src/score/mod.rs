@@ -46,7 +46,6 @@ pub struct Score {
     /// When that began, in s.
     pub starved_at: f64,
     /// The longest `retry_after` that a denial told, in ms; 0 without any.
-    #[serde(default)]
     pub longest_wait_ms: f64,
     /// Delays behind promises of `retry_after`, where they were tested.
     pub promises: Option<Promises>,

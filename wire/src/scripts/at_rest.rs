@@ -58,6 +58,16 @@ pub const fn time_at_rest(pace: Pace, count: u64) -> u64 {
     if pace.n <= 1 { count * pace.p } else { (count * units_at_rest(pace)).div_ceil(AT_REST_UNIT) }
 }
 
+/// Whether takes may have moved the full instant of a bucket at rest by `micros`: whole tokens come in that time. A bucket
+/// made anew begins at any µs. Scripts round to µs where the time of a token is no whole number of them.
+pub fn are_whole_tokens(pace: Pace, micros: u64) -> bool {
+    /// Two takes, by a script and by a native command, may differ by so many µs.
+    const ROUNDING: u64 = 2;
+    let units = units_at_rest(pace).max(1);
+    let rest = micros.saturating_mul(AT_REST_UNIT) % units;
+    rest.min(units - rest) <= if pace.n > 1 { ROUNDING * AT_REST_UNIT } else { 0 }
+}
+
 /// The number of a bucket at rest that is full at `full_at`. `terms_id` is the field `terms` of the record.
 pub const fn number_at_rest(terms_id: u64, full_at: u64) -> i64 {
     -((terms_id % NUMBER_TERMS + 1) as i64 * NUMBER_BASE + (full_at * AT_REST_UNIT) as i64)

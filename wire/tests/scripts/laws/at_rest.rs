@@ -4,10 +4,9 @@ use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
 use redis::{Value, from_redis_value};
 use topup_wire::{
     bucket::{Operation, Pace},
-    constants::AT_REST_UNIT,
     limit::{Algorithm, Limit},
     reply::Verdict,
-    scripts::{self, AtRestNumber, time_at_rest, units_at_rest},
+    scripts::{self, AtRestNumber, time_at_rest},
 };
 
 use super::{
@@ -113,13 +112,6 @@ async fn a_bucket_at_rest_asked_continuously_gives_its_rate() {
 /// A limit whose bucket is soon empty and soon full.
 fn any_limit(rng: &mut StdRng) -> Limit {
     limit(rng.random_range(3..=20), RATES.choose(rng).unwrap())
-}
-
-/// Whether whole tokens come in `micros`, but for rounding.
-fn is_whole(micros: u64, pace: Pace) -> bool {
-    let units = units_at_rest(pace);
-    let rest = micros * AT_REST_UNIT % units;
-    rest.min(units - rest) <= if pace.n > 1 { 2 * AT_REST_UNIT } else { 0 }
 }
 
 // === impl Run ===
@@ -238,7 +230,7 @@ impl Run {
             // settle that the tokens are in doubt.
             if let Ok(Value::Int(number)) = value
                 && let AtRestNumber::Full(full_at) = scripts::read_number_at_rest(number, 1)
-                && !is_whole(full_at.abs_diff(known), pace)
+                && !scripts::are_whole_tokens(pace, full_at.abs_diff(known))
             {
                 self.late += self.time_of(count);
             }
