@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{task::JoinSet, time::interval};
 use topup::{Bucket, Client};
 use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, Stalls, eventually};
 
@@ -75,16 +75,19 @@ async fn clients_with_leases_keep_the_law_in_bursts() {
     for number in 0..4 {
         let topup: Client = patient(fixture.redis.url()).await;
         let mut rng = StdRng::seed_from_u64(seed.number() + number);
+        let watched = fixture.bucket("api");
         clients.spawn(async move {
             let bucket = topup.limit("api");
-            let mut attempts = Vec::new();
+            let (mut attempts, mut looks) = (Vec::new(), interval(Duration::from_millis(5)));
             for _ in 0..BURSTS {
                 // A few takes, then a pause in which the bucket fills, then all its tokens.
                 for _ in 0..rng.random_range(1..60) {
                     attempts.push(Attempt::make(&bucket).await);
                 }
-                // The pause is a part of the traffic: nothing is waited for.
-                sleep(Duration::from_millis(rng.random_range(0..900))).await;
+                let wanted = rng.random_range(0..=90);
+                while watched.peek().await.unwrap().remaining() < wanted {
+                    looks.tick().await;
+                }
             }
             attempts
         });

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tokio::{
+    sync::watch,
     task::JoinSet,
-    time::{interval, sleep},
+    time::{interval, timeout},
 };
 use topup::{Client, Decision, OnOutage, OutageReason};
-use topup_tests::{Redis, SOON, Stalls, clock, eventually};
+use topup_tests::{Redis, SOON, Stalls, clock, eventually, log::TRAFFIC};
 
 use super::{fixture::Fixture, oracle::Oracle};
 
@@ -18,7 +19,10 @@ const CONFIG: &str = "[limit.allow]\ncapacity = 40\nrate = \"100/s\"\non_outage 
                       [limit.log]\nalgorithm = \"sliding-window\"\nlimit = 40\nwindow = \"1s\"\non_outage = \"local\"\n";
 const LIMITS: [&str; 3] = ["allow", "deny", "local"];
 const WORKERS: usize = 4;
-const OUTAGE: Duration = Duration::from_secs(5);
+/// Between two takes of a worker from a limit.
+const EVERY: Duration = Duration::from_millis(10);
+/// Takes from each limit by each worker before, during and after the outage.
+const TAKES: [usize; 3] = [130, 500, 150];
 const DEADLINE: u64 = 250_000;
 /// Twice the deadline: one for the calls that find it out, one for the probe.
 const NOTICED: u64 = 2 * DEADLINE;
@@ -34,26 +38,63 @@ struct Taken {
     decision: Decision,
 }
 
-/// Each worker takes from each limit every 10 ms until the instant `until`.
-async fn work(clients: &[Client], until: u64) -> Vec<Taken> {
-    let mut running = JoinSet::new();
-    for (worker, client) in clients.iter().enumerate() {
-        for limit in LIMITS {
-            let bucket = client.limit(limit);
-            running.spawn(async move {
-                let mut taken = Vec::new();
-                let mut ticks = interval(Duration::from_millis(10));
-                while clock::now() < until {
-                    ticks.tick().await;
-                    let sent = clock::now();
-                    let decision = bucket.take(1).await.expect("a limit with a policy always has a decision");
-                    taken.push(Taken { worker, limit, sent, took: clock::now() - sent, decision });
-                }
-                taken
-            });
+/// The work of all tasks.
+#[derive(Default)]
+struct Progress {
+    taken: usize,
+    over: bool,
+}
+
+/// Workers that take from each limit every 10 ms until they are told to stop.
+struct Traffic {
+    progress: watch::Sender<Progress>,
+    running: JoinSet<Vec<Taken>>,
+}
+
+impl Traffic {
+    fn start(clients: &[Client]) -> Self {
+        let (progress, mut running) = (watch::Sender::default(), JoinSet::new());
+        for (worker, client) in clients.iter().enumerate() {
+            for limit in LIMITS {
+                running.spawn(take(client.clone(), worker, limit, progress.clone()));
+            }
         }
+        Self { progress, running }
     }
-    running.join_all().await.into_iter().flatten().collect()
+
+    /// Waits until so many more takes from each limit by each worker are answered.
+    async fn goes_on(&self, takes: usize) {
+        let mut told = self.progress.subscribe();
+        let wanted = told.borrow().taken + takes * self.running.len();
+        let reached = timeout(TRAFFIC, told.wait_for(|progress| progress.taken >= wanted)).await;
+        assert!(
+            reached.is_ok(),
+            "{} instead of {wanted} takes within {TRAFFIC:?}",
+            self.progress.borrow().taken
+        );
+    }
+
+    async fn stop(self) -> Vec<Taken> {
+        self.progress.send_modify(|progress| progress.over = true);
+        self.running.join_all().await.into_iter().flatten().collect()
+    }
+}
+
+async fn take(
+    client: Client,
+    worker: usize,
+    limit: &'static str,
+    progress: watch::Sender<Progress>,
+) -> Vec<Taken> {
+    let (bucket, mut taken, mut turns) = (client.limit(limit), Vec::new(), interval(EVERY));
+    while !progress.borrow().over {
+        turns.tick().await;
+        let sent = clock::now();
+        let decision = bucket.take(1).await.expect("a limit with a policy always has a decision");
+        taken.push(Taken { worker, limit, sent, took: clock::now() - sent, decision });
+        progress.send_modify(|progress| progress.taken += 1);
+    }
+    taken
 }
 
 async fn outage(redis: Redis, hangs: bool) {
@@ -69,14 +110,9 @@ async fn outage(redis: Redis, hangs: bool) {
     }
     eventually(SOON, async || fixture.redis.ask::<u64>(&["ZCARD", "topup:{topup}:workers"]).await == 4).await;
     // Every worker hears of all others within a second.
-    let (begun, stalls) = (clock::now(), Stalls::watch());
-    let until = begun + 2_800 * MILLI + OUTAGE.as_micros() as u64;
-    let takes = tokio::spawn({
-        let clients = clients.clone();
-        async move { work(&clients, until).await }
-    });
-    // Traffic runs through both phases. Their lengths are the case: nothing is waited for.
-    sleep(Duration::from_millis(1_300)).await;
+    let stalls = Stalls::watch();
+    let traffic = Traffic::start(&clients);
+    traffic.goes_on(TAKES[0]).await;
     let down = clock::now();
     let server = &mut fixture.redis.server;
     if hangs {
@@ -84,15 +120,15 @@ async fn outage(redis: Redis, hangs: bool) {
     } else {
         server.kill().unwrap()
     };
-    // The fault itself.
-    sleep(OUTAGE).await;
+    traffic.goes_on(TAKES[1]).await;
     let up = clock::now();
     if hangs {
         server.resume().unwrap()
     } else {
         server.restart().unwrap()
     };
-    let taken = takes.await.unwrap();
+    traffic.goes_on(TAKES[2]).await;
+    let taken = traffic.stop().await;
 
     // The thread may be kept from running again and again.
     let stalled = |take: &Taken| 3 * stalls.worst().max(stalls.between(take.sent, take.sent + take.took));

@@ -221,11 +221,10 @@ async fn both_move(redis: &mut Redis, later: usize) -> i64 {
         for _ in 0..later {
             scripts::now(&mut connection).await.unwrap();
         }
-        while !scripts::move_tokens(&mut connection, change).await.unwrap() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        while !scripts::move_tokens(&mut connection, change).await.unwrap() {}
     };
-    tokio::join!(moves(0), moves(later));
+    let both = async { tokio::join!(moves(0), moves(later)) };
+    timeout(TIMEOUT, both).await.expect("the moves come to an end");
     scene.tokens("gold").await
 }
 
