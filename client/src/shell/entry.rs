@@ -17,8 +17,8 @@ use crate::{
     machine::{BucketState, Denial, Event, Hot, HotCell, Micros, Spent},
 };
 
-/// A bucket of a limit. With very many buckets, each lies in main memory. What finds it stands first, and what answers a
-/// take without a lock stands last: the processor fetches both at once.
+/// A bucket of a limit. With very many buckets, each lies in main memory. Its key stands first, and the part that answers
+/// takes without a lock stands last: the processor fetches both at once.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct BucketEntry<P: ?Sized = [Hot]> {

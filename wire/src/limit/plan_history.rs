@@ -67,7 +67,7 @@ impl Past<Plans> {
 
 impl PlanSources<'_> {
     /// The terms that the key has had from `since` to `now`, the oldest first. While it is exempt or denied, its bucket stays as
-    /// it is. That time is part of the span before, which may have begun before `since`.
+    /// it is: the span before goes on, and may have begun before `since`.
     pub fn history(&self, since: u64, now: u64) -> Vec<PlanSpan> {
         let mut instants: Vec<u64> = self.instants().filter(|at| *at <= now).collect();
         instants.sort_unstable();

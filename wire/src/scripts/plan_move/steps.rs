@@ -74,8 +74,8 @@ impl Steps<'_> {
     }
 }
 
-/// The way of the tokens. The mark tells which bucket has had them since an instant. No worker makes a change that is long past,
-/// and the bucket behind it may have been taken from without a mark. That bucket has the tokens then.
+/// The way of the tokens. The mark tells which bucket has had them since an instant. No worker makes a change that is long past.
+/// The bucket behind it may have been taken from without a mark: then it has the tokens.
 /// `past`: the instant up to which changes are long past.
 pub(super) fn steps<'a>(
     spans: &[(u64, Result<PlanBucket<'a>, Lost>)],
