@@ -224,7 +224,7 @@ async fn both_move(redis: &mut Redis, later: usize) -> i64 {
         while !scripts::move_tokens(&mut connection, change).await.unwrap() {}
     };
     let both = async { tokio::join!(moves(0), moves(later)) };
-    timeout(TIMEOUT, both).await.expect("the moves come to an end");
+    assert!(timeout(TIMEOUT, both).await.is_ok(), "the moves come to an end");
     scene.tokens("gold").await
 }
 
