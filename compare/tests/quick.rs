@@ -27,10 +27,16 @@ fn run(args: &[&str]) -> Output {
 
 #[track_caller]
 fn compared(args: &[&str]) -> Value {
+    watched(args).0
+}
+
+/// The comparison, and how the machine stood still since it began.
+#[track_caller]
+fn watched(args: &[&str]) -> (Value, Stalls) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let output = run(args);
+    let (stalls, output) = (Stalls::watch(), run(args));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    (serde_json::from_slice(&output.stdout).unwrap(), stalls)
 }
 
 #[track_caller]
@@ -92,8 +98,8 @@ fn known_flaws_show_and_exact_limiters_have_none() {
 #[test]
 fn plans_settled_estimates_and_permits_are_judged_on_a_real_redis() {
     let only = "token-bucket-planned,token-bucket-settled,concurrency";
-    let stalls = Stalls::watch();
-    let found = compared(&["--quick", "--no-costs", "--json", "--only", only, "--traffic", "steady-5,herd"]);
+    let (found, stalls) =
+        watched(&["--quick", "--no-costs", "--json", "--only", only, "--traffic", "steady-5,herd"]);
     let pauses = [("steady-5", Duration::ZERO), ("herd", Duration::from_millis(700))];
     for (limiter, (traffic, pause)) in
         only.split(',').flat_map(|limiter| pauses.map(|traffic| (limiter, traffic)))
@@ -113,8 +119,7 @@ fn fair_shares_penalties_and_definitions_are_judged_on_a_real_redis() {
     let only = "fair-shares,token-bucket-penalized,token-bucket-defined";
     // Two rounds: a definition that gives less than before, and one that gives more.
     for seed in ["1", "2"] {
-        let stalls = Stalls::watch();
-        let found = compared(&[
+        let (found, stalls) = watched(&[
             "--quick",
             "--no-costs",
             "--json",

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use tokio::{task::JoinSet, time::interval};
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, timeout},
+};
 use topup::{Bucket, Client};
 use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, Stalls, eventually};
 
@@ -79,15 +82,19 @@ async fn clients_with_leases_keep_the_law_in_bursts() {
         clients.spawn(async move {
             let bucket = topup.limit("api");
             let (mut attempts, mut looks) = (Vec::new(), interval(Duration::from_millis(5)));
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             for _ in 0..BURSTS {
                 // A few takes, then a pause in which the bucket fills, then all its tokens.
                 for _ in 0..rng.random_range(1..60) {
                     attempts.push(Attempt::make(&bucket).await);
                 }
                 let wanted = rng.random_range(0..=90);
-                while watched.peek().await.unwrap().remaining() < wanted {
-                    looks.tick().await;
-                }
+                let filled = async {
+                    while watched.peek().await.unwrap().remaining() < wanted {
+                        looks.tick().await;
+                    }
+                };
+                timeout(SOON, filled).await.unwrap();
             }
             attempts
         });

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{interval, timeout},
-};
+use tokio::{sync::watch, task::JoinSet, time::interval};
 use topup::{Client, Decision, OnOutage, OutageReason};
-use topup_tests::{Redis, SOON, Stalls, clock, eventually, log::TRAFFIC};
+use topup_tests::{Attempt, AttemptLog, Redis, SOON, Stalls, clock, eventually};
 
 use super::{fixture::Fixture, oracle::Oracle};
 
@@ -38,44 +34,43 @@ struct Taken {
     decision: Decision,
 }
 
-/// The work of all tasks.
-#[derive(Default)]
-struct Progress {
-    taken: usize,
-    over: bool,
-}
-
 /// Workers that take from each limit every 10 ms until they are told to stop.
 struct Traffic {
-    progress: watch::Sender<Progress>,
+    log: AttemptLog,
+    over: watch::Sender<bool>,
     running: JoinSet<Vec<Taken>>,
 }
 
+// === impl Taken ===
+
+impl From<&Taken> for Attempt {
+    fn from(taken: &Taken) -> Self {
+        Self { sent: taken.sent, received: taken.sent + taken.took, answer: Ok(taken.decision).into() }
+    }
+}
+
+// === impl Traffic ===
+
 impl Traffic {
     fn start(clients: &[Client]) -> Self {
-        let (progress, mut running) = (watch::Sender::default(), JoinSet::new());
+        let mut traffic =
+            Self { log: AttemptLog::default(), over: watch::Sender::new(false), running: JoinSet::new() };
         for (worker, client) in clients.iter().enumerate() {
             for limit in LIMITS {
-                running.spawn(take(client.clone(), worker, limit, progress.clone()));
+                let (log, over) = (traffic.log.clone(), traffic.over.subscribe());
+                traffic.running.spawn(take(client.clone(), worker, limit, log, over));
             }
         }
-        Self { progress, running }
+        traffic
     }
 
     /// Waits until so many more takes from each limit by each worker are answered.
     async fn goes_on(&self, takes: usize) {
-        let mut told = self.progress.subscribe();
-        let wanted = told.borrow().taken + takes * self.running.len();
-        let reached = timeout(TRAFFIC, told.wait_for(|progress| progress.taken >= wanted)).await;
-        assert!(
-            reached.is_ok(),
-            "{} instead of {wanted} takes within {TRAFFIC:?}",
-            self.progress.borrow().taken
-        );
+        self.log.answered(takes * self.running.len()).await;
     }
 
     async fn stop(self) -> Vec<Taken> {
-        self.progress.send_modify(|progress| progress.over = true);
+        self.over.send_replace(true);
         self.running.join_all().await.into_iter().flatten().collect()
     }
 }
@@ -84,17 +79,19 @@ async fn take(
     client: Client,
     worker: usize,
     limit: &'static str,
-    progress: watch::Sender<Progress>,
+    log: AttemptLog,
+    over: watch::Receiver<bool>,
 ) -> Vec<Taken> {
-    let (bucket, mut taken, mut turns) = (client.limit(limit), Vec::new(), interval(EVERY));
-    while !progress.borrow().over {
+    let (bucket, mut all, mut turns) = (client.limit(limit), Vec::new(), interval(EVERY));
+    while !*over.borrow() {
         turns.tick().await;
         let sent = clock::now();
         let decision = bucket.take(1).await.expect("a limit with a policy always has a decision");
-        taken.push(Taken { worker, limit, sent, took: clock::now() - sent, decision });
-        progress.send_modify(|progress| progress.taken += 1);
+        let taken = Taken { worker, limit, sent, took: clock::now() - sent, decision };
+        log.push(Attempt::from(&taken));
+        all.push(taken);
     }
-    taken
+    all
 }
 
 async fn outage(redis: Redis, hangs: bool) {
@@ -171,15 +168,7 @@ async fn outage(redis: Redis, hangs: bool) {
     println!("{what}: {alone} of 540 tokens admitted by four local buckets in {} ms", (up - down) / MILLI);
     assert!(alone <= 40 + (up - down) / 10_000 + 1, "{what}: {alone}");
     assert!(alone >= (up - down - NOTICED) / 10_000 * 9 / 10, "{what}: {alone} is too little");
-    let attempts: Vec<_> = taken
-        .iter()
-        .filter(|take| take.limit == "local")
-        .map(|take| topup_tests::Attempt {
-            sent: take.sent,
-            received: take.sent + take.took,
-            answer: Ok(take.decision).into(),
-        })
-        .collect();
+    let attempts: Vec<_> = taken.iter().filter(|take| take.limit == "local").map(Attempt::from).collect();
     // The bucket in Redis and the local ones hold 40 tokens each.
     let excess = Oracle::new(40, 100.0).judge(&attempts).excess;
     println!("{what}: {excess:.1} tokens above law 1 in the worst window");
