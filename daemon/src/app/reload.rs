@@ -31,6 +31,10 @@ impl App {
     /// Reads the file, as HUP asks for.
     pub(super) async fn reload(&mut self) -> anyhow::Result<()> {
         let files = self.source.read();
+        if self.watch.is_some() {
+            // What the watch knows may be older. It begins anew, and so misses no later change.
+            self.watch = Some(FileWatch::start(self.source.file.clone()));
+        }
         let loaded = files.parse();
         self.load(files, loaded).await
     }
