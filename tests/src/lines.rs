@@ -1,5 +1,6 @@
 //! The lines a child writes, kept and awaited.
 
+use std::thread;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -53,5 +54,14 @@ impl Lines {
 
     pub(crate) fn all(&self) -> Vec<String> {
         self.written.borrow().lines.clone()
+    }
+}
+
+impl Drop for Lines {
+    #[allow(clippy::print_stderr, reason = "cargo test shows it with the failure, where it is looked for")]
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the output of a child:\n{}", self.all().join("\n"));
+        }
     }
 }

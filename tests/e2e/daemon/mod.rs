@@ -80,3 +80,10 @@ fn is_late_by_seconds(line: &str) -> bool {
     let late = line.split_once("refilling is ").and_then(|(_, late)| late.split_once(" behind its tick"));
     late.is_some_and(|(late, _)| !late.ends_with("ms") && !late.ends_with("µs") && !late.ends_with("ns"))
 }
+
+/// The warnings and errors of a daemon, but for those about a busy machine.
+fn complaints(daemon: &Daemon) -> Vec<String> {
+    let complains = |line: &String| line.contains("WARN") || line.contains("ERROR");
+    let excused = |line: &String| line.contains("behind its tick") || line.contains("Redis is slow");
+    daemon.lines().into_iter().filter(|line| complains(line) && !excused(line)).collect()
+}
