@@ -44,11 +44,12 @@ impl World {
         };
         let (sent, at, connection) = (self.local(worker), self.now, self.connection);
         let trip = self.long_trip();
-        self.push(at + trip, Happening::Polled(Poll { worker, sent, at, fate, connection, told: None }));
+        let poll = Poll { worker, sent, at, fate, connection, told: None };
+        self.push(at + trip, Happening::Polled(Box::new(poll)));
     }
 
     /// Redis is polled.
-    pub(crate) fn polled(&mut self, mut poll: Poll) {
+    pub(crate) fn polled(&mut self, mut poll: Box<Poll>) {
         let now = self.server.time(self.now);
         poll.told = Some((self.server.generation, self.server.beats > now, now));
         let back = self.now + self.long_trip();
@@ -62,8 +63,8 @@ impl World {
     }
 
     /// A poll has ended.
-    pub(crate) fn poll_ends(&mut self, poll: Poll) {
-        let Poll { worker, sent, at, fate, connection, told } = poll;
+    pub(crate) fn poll_ends(&mut self, poll: &Poll) {
+        let &Poll { worker, sent, at, fate, connection, told } = poll;
         let now = self.local(worker);
         let control = &mut self.workers[worker].control;
         match told {
@@ -90,10 +91,10 @@ impl World {
     pub(crate) fn reads(&mut self, worker: usize, epoch: u64) {
         let published = self.limit(epoch);
         let trip = self.trip();
-        self.push(self.now + trip, Happening::HasRead(worker, published));
+        self.push(self.now + trip, Happening::HasRead(worker, published.map(Box::new)));
     }
 
-    pub(crate) fn has_read(&mut self, worker: usize, published: Option<ReadLimit>) {
+    pub(crate) fn has_read(&mut self, worker: usize, published: Option<Box<ReadLimit>>) {
         self.workers[worker].is_reading = false;
         let read = published.is_some();
         if let Some(published) = published {

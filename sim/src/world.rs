@@ -164,7 +164,7 @@ impl World {
             Happening::Looks(worker) => self.looks(worker),
             Happening::Polls(worker) => self.poll(worker),
             Happening::Polled(poll) => self.polled(poll),
-            Happening::PollEnds(poll) => self.poll_ends(poll),
+            Happening::PollEnds(poll) => self.poll_ends(&poll),
             Happening::Reads(worker, epoch) => self.reads(worker, epoch),
             Happening::HasRead(worker, published) => self.has_read(worker, published),
             Happening::PutsIn(putting) => self.puts_in(*putting),

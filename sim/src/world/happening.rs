@@ -35,13 +35,13 @@ pub(crate) enum Happening {
     /// A worker polls.
     Polls(usize),
     /// Redis is polled, and then the worker has the reply.
-    Polled(Poll),
+    Polled(Box<Poll>),
     /// A worker's poll has ended.
-    PollEnds(Poll),
+    PollEnds(Box<Poll>),
     /// Redis is asked for the limit.
     Reads(usize, u64),
     /// A worker has the limit, or an error.
-    HasRead(usize, Option<ReadLimit>),
+    HasRead(usize, Option<Box<ReadLimit>>),
     /// Tokens reach Redis.
     PutsIn(Box<SentPutIn>),
     /// A charge of so many tokens reaches Redis.

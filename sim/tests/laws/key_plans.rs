@@ -2,7 +2,7 @@
 
 use topup_sim::{KeyPlanFault, run_key_plans};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 /// Mistakes that only few seeds find.
 const FOUND: [(KeyPlanFault, u64); 7] = [
     (KeyPlanFault::FilledByChange, 9),

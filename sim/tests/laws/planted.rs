@@ -5,16 +5,19 @@ use topup_sim::{Fault, Law, Plan, run};
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 4_000;
 
-/// The first seed that finds `fault`, and the law that it breaks.
-fn found(fault: Fault) -> Option<(u64, Law)> {
-    (0..SEEDS).find_map(|seed| Some((seed, run(&Plan::generate(seed), Some(fault)).broken?.law)))
+/// A seed that finds `fault`, and the law that it breaks. The one `tried` first has found it before.
+fn found(fault: Fault, tried: Option<u64>) -> Option<(u64, Law)> {
+    tried
+        .into_iter()
+        .chain(0..SEEDS)
+        .find_map(|seed| Some((seed, run(&Plan::generate(seed), Some(fault)).broken?.law)))
 }
 
 macro_rules! found {
-    ($($name:ident: $fault:ident,)*) => {$(
+    ($($name:ident: $fault:ident $(by $tried:literal)?,)*) => {$(
         #[test]
         fn $name() {
-            let (seed, law) = found(Fault::$fault).expect("some seed finds it");
+            let (seed, law) = found(Fault::$fault, [$($tried)?].into_iter().next()).expect("some seed finds it");
             println!("seed {seed}: {law:?}");
         }
     )*};
@@ -34,17 +37,17 @@ found! {
     refills_that_credit_twice: RefillTwice,
     refills_that_forget: RefillForgets,
     trust_without_end: TrustForever,
-    stock_beyond_its_time: StockUnbounded,
+    stock_beyond_its_time: StockUnbounded by 103,
     put_ins_sent_again: PutInAgain,
-    knowledge_that_stays_fresh: FreshIgnored,
-    a_change_that_is_forgotten: ChangeForgotten,
+    knowledge_that_stays_fresh: FreshIgnored by 355,
+    a_change_that_is_forgotten: ChangeForgotten by 259,
     keys_that_stay: KeyStays,
     keys_that_are_not_kept_for_longer: ExpiryStays,
     takes_at_rest_that_are_kept: KeptAtRest,
     takes_at_rest_that_are_given_twice: GivenTwice,
-    other_terms_that_are_not_seen: OtherTermsUnseen,
-    a_time_of_redis_that_is_half_a_token_wrong: OffsetWrong,
-    late_first_takes_that_are_not_corrected: LateFirstTake,
+    other_terms_that_are_not_seen: OtherTermsUnseen by 2398,
+    a_time_of_redis_that_is_half_a_token_wrong: OffsetWrong by 252,
+    late_first_takes_that_are_not_corrected: LateFirstTake by 131,
 }
 
 #[test]
@@ -56,7 +59,7 @@ fn every_fault_has_a_test() {
         include_str!("charges.rs")
     );
     for fault in Fault::ALL {
-        let named = [format!(": {fault:?},"), format!("Fault::{fault:?}")];
+        let named = [format!(": {fault:?},"), format!(": {fault:?} by "), format!("Fault::{fault:?}")];
         assert!(named.iter().any(|name| source.contains(name)), "{fault:?}");
     }
 }

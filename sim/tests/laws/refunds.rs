@@ -16,7 +16,7 @@ const FAST: [Promise; 3] =
     [Promise::new(10, 10, SECOND), Promise::new(100, 50, SECOND), Promise::new(50, 200, SECOND)];
 const WORKERS: [usize; 4] = [1, 4, 16, 64];
 /// Seeds of each terms and number of workers.
-const SEEDS: u64 = 30;
+const SEEDS: u64 = 12;
 
 /// All callers want up to a whole bucket. Many leave while a command for them is in flight.
 fn plan(seed: u64, workers: usize, terms: Promise) -> Plan {

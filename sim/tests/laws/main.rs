@@ -1,0 +1,14 @@
+//! Laws in virtual time, and planted faults that break them.
+
+mod bursts;
+mod charges;
+mod definitions;
+mod holds;
+mod key_plans;
+mod penalties;
+mod permits;
+mod planted;
+mod refunds;
+mod schedules;
+mod seeds;
+mod shares;
