@@ -5,7 +5,7 @@ mod cli;
 mod closed_loop;
 mod cpu;
 pub mod fixture;
-mod limiter;
+pub mod limiter;
 mod measurement;
 mod open_loop;
 mod report;
@@ -14,5 +14,6 @@ mod schedule;
 mod suite;
 mod worker;
 
-pub use cli::main;
+pub use cli::{main, rivals::Rivals};
 pub use cpu::avoid_redis;
+pub use worker::Asker;

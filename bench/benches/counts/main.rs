@@ -1,6 +1,6 @@
 //! The cost of counting a take: counted and uncounted takes in turn, in one process.
 //!
-//! `TOPUPD=target/release/topupd cargo bench --manifest-path bench/Cargo.toml --no-default-features --bench counts`
+//! `TOPUPD=target/release/topupd cargo bench -p topup-bench --bench counts`
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -2,12 +2,14 @@
 
 pub(crate) mod choices;
 pub(crate) mod programs;
+pub(crate) mod rivals;
 pub(crate) mod work;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
+use self::rivals::Rivals;
 use crate::{suite, worker};
 
 #[derive(Debug, Parser)]
@@ -32,11 +34,14 @@ enum Command {
     Worker(work::Work),
 }
 
-/// Runs the command line of this process.
-pub fn main() -> ExitCode {
+/// Runs the command line of this process, which has `rivals` built in.
+pub fn main(rivals: Rivals) -> ExitCode {
     topup_lab::cli::main(|cli: Cli| match cli.command {
-        Command::Run(choices) => suite::run(&choices),
+        Command::Run(mut choices) => {
+            choices.found.built = rivals.built;
+            suite::run(&choices)
+        }
         Command::Micro { docs } => suite::growth::micro(docs.as_deref()).map(|()| ExitCode::SUCCESS),
-        Command::Worker(work) => worker::run(&work).map(|()| ExitCode::SUCCESS),
+        Command::Worker(work) => worker::run(&work, rivals).map(|()| ExitCode::SUCCESS),
     })
 }

@@ -29,6 +29,9 @@ pub(crate) struct Programs {
     /// The folder of the programs in other languages
     #[arg(long)]
     pub(crate) foreign: Option<PathBuf>,
+    /// Limiters that are built into this program
+    #[arg(skip)]
+    pub(crate) built: &'static [Limiter],
 }
 
 // === impl Programs ===
@@ -37,12 +40,8 @@ impl Programs {
     /// Why `limiter` cannot be measured here, if it cannot.
     pub(crate) fn lack(&self, limiter: Limiter) -> Option<&'static str> {
         match limiter {
-            Limiter::Limitador | Limiter::LimitadorCached if !cfg!(feature = "limitador") => {
+            Limiter::Limitador | Limiter::LimitadorCached if !self.built.contains(&limiter) => {
                 Some("limitador needs OpenSSL's headers: install libssl-dev and pkg-config")
-            }
-            Limiter::Governor if !cfg!(feature = "governor") => Some("built without it"),
-            Limiter::Trypema | Limiter::TrypemaHybrid if !cfg!(feature = "trypema") => {
-                Some("built without it")
             }
             Limiter::RedisCell if self.redis_cell.is_none() => Some("the module could not be built"),
             Limiter::Limits if self.python.is_none() => Some("no Python with the package limits"),

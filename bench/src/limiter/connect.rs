@@ -1,13 +1,14 @@
 //! Connections of the limiters that let the caller choose.
 
-#[cfg(feature = "trypema")]
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, IntoConnectionInfo, aio::MultiplexedConnection, io::tcp::TcpSettings};
 
 use super::decide::Load;
 
 /// A client with `TCP_NODELAY`, as topup's has.
-fn client(url: &str) -> anyhow::Result<Client> {
+///
+/// # Errors
+/// When `url` is none of a Redis.
+pub fn client(url: &str) -> anyhow::Result<Client> {
     let info = url.into_connection_info()?;
     Ok(Client::open(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))?)
 }
@@ -16,11 +17,4 @@ fn client(url: &str) -> anyhow::Result<Client> {
 pub(super) async fn connect(load: &Load) -> anyhow::Result<MultiplexedConnection> {
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(load.deadline);
     Ok(client(&load.redis)?.get_multiplexed_async_connection_with_config(&config).await?)
-}
-
-/// A connection that is made anew when it breaks.
-#[cfg(feature = "trypema")]
-pub(super) async fn manager(url: &str) -> anyhow::Result<ConnectionManager> {
-    let config = ConnectionManagerConfig::new().set_response_timeout(None);
-    Ok(ConnectionManager::new_with_config(client(url)?, config).await?)
 }

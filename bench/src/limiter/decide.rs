@@ -5,14 +5,14 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use crate::rules::{Rule, apart_name};
 
 /// A limiter, ready to be asked.
-pub(crate) trait Decide: Send + Sync + 'static {
+pub trait Decide: Send + Sync + 'static {
     /// One token of the key numbered `key`: whether it is granted.
     fn decide(&self, key: usize) -> impl Future<Output = anyhow::Result<bool>> + Send;
 }
 
 /// The names of the keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub struct Names {
     /// Names of the first keys. A name beyond them is written for each take.
     kept: Arc<[String]>,
     write: fn(usize) -> String,
@@ -20,7 +20,7 @@ pub(crate) struct Names {
 
 /// The load of one worker, as its limiter sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Load {
+pub struct Load {
     pub(crate) redis: String,
     pub(crate) rule: Rule,
     pub(crate) keys: usize,
@@ -33,8 +33,23 @@ pub(crate) struct Load {
 // === impl Load ===
 
 impl Load {
+    /// The URL of the Redis to ask.
+    pub fn redis(&self) -> &str {
+        &self.redis
+    }
+
+    /// Tokens of a key that may be taken at once.
+    pub fn capacity(&self) -> u64 {
+        self.rule.capacity()
+    }
+
+    /// Tokens of a key that come each second.
+    pub fn per_second(&self) -> u64 {
+        self.rule.per_second()
+    }
+
     /// The names of all keys, at least one.
-    pub(crate) fn names(&self) -> Names {
+    pub fn names(&self) -> Names {
         let kept = if self.names_kept { self.keys.max(1) } else { 0 };
         Names::new(kept, if self.rule == Rule::Apart { apart_name } else { |key| format!("key-{key}") })
     }
@@ -49,7 +64,7 @@ impl Names {
     }
 
     /// The name of the key numbered `key`.
-    pub(crate) fn of(&self, key: usize) -> Cow<'_, str> {
+    pub fn of(&self, key: usize) -> Cow<'_, str> {
         match self.kept.get(key) {
             Some(name) => Cow::Borrowed(name),
             None => Cow::Owned((self.write)(key)),
@@ -57,7 +72,7 @@ impl Names {
     }
 
     /// Names written beforehand.
-    pub(crate) fn kept(&self) -> &[String] {
+    pub fn kept(&self) -> &[String] {
         &self.kept
     }
 }

@@ -6,7 +6,7 @@ use crate::rules::Form;
 
 /// A limiter, or what one is measured against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Limiter {
+pub enum Limiter {
     /// A bare DECR: nothing that asks Redis can be faster.
     Raw,
     /// topup, every take asked of Redis or known to be denied.
@@ -15,12 +15,17 @@ pub(crate) enum Limiter {
     TopupLeased,
     /// topup, with up to 1,000 tokens taken in advance.
     TopupLeasedMore,
-    /// topup with another algorithm in its config, as those that follow.
+    /// topup's lazy token bucket.
     TopupLazy,
+    /// topup's GCRA.
     TopupGcra,
+    /// topup's leaky bucket.
     TopupLeaky,
+    /// topup's fixed window.
     TopupFixed,
+    /// topup's sliding counter.
     TopupCounter,
+    /// topup's sliding window, a log of every allowed request.
     TopupLog,
     /// The Redis module.
     RedisCell,
@@ -36,15 +41,19 @@ pub(crate) enum Limiter {
     LuaCounter,
     /// A log of every allowed request in a sorted set, as usually written.
     LuaLog,
+    /// limitador, every take asked of Redis.
     Limitador,
+    /// limitador, from memory, with writes behind.
     LimitadorCached,
+    /// trypema, by a script in Redis.
     Trypema,
+    /// trypema, from memory, with Redis told now and then.
     TrypemaHybrid,
-    /// In memory: no other process shares the limit.
+    /// governor, in memory: no other process shares the limit.
     Governor,
-    /// Python.
+    /// limits, in Python.
     Limits,
-    /// Node.
+    /// rate-limiter-flexible, in Node.
     RateLimiterFlexible,
 }
 
@@ -52,7 +61,7 @@ pub(crate) enum Limiter {
 
 impl Limiter {
     /// As given on the command line.
-    pub(crate) fn name(self) -> String {
+    pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 

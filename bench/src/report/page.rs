@@ -7,8 +7,8 @@ use topup_lab::output::tell;
 use super::sections::replaced;
 use crate::cpu;
 
-/// The lockfile that this program was built with: it knows the versions of what is compared.
-const LOCK: &str = include_str!("../../Cargo.lock");
+/// The lockfile of the program with the rivals: it knows the versions of what is compared.
+const LOCK: &str = include_str!("../../rivals/Cargo.lock");
 
 /// Facts on which the figures depend.
 #[derive(Clone, Debug)]

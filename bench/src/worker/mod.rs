@@ -11,7 +11,7 @@ mod pacer;
 use std::time::Duration;
 
 use crate::{
-    cli::work::Work,
+    cli::{rivals::Rivals, work::Work},
     limiter::{
         self,
         decide::{Decide, Load},
@@ -29,52 +29,60 @@ enum Loop {
     Open(open::Open),
 }
 
-pub(crate) fn run(work: &Work) -> anyhow::Result<()> {
+/// A load, for the limiter that is to bear it.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    load: Load,
+    kind: Loop,
+}
+
+pub(crate) fn run(work: &Work, rivals: Rivals) -> anyhow::Result<()> {
     let Work { redis, limiter, rule, keys, tasks, seconds, seed, part, parts } = work.clone();
     let (kind, deadline) = match seed {
         Some(seed) => (Loop::Open(open::Open { seed, part, parts }), Some(OPEN_DEADLINE)),
         None => (Loop::Closed(closed::Closed { tasks, time: Duration::from_secs_f64(seconds) }), None),
     };
     let load = Load { redis, rule, keys, deadline, names_kept: matches!(kind, Loop::Closed(_)) };
-    topup_lab::worker::run(connect_and_ask(limiter, &load, kind))
+    topup_lab::worker::run(connect_and_ask(limiter, Asker { load, kind }, rivals))
 }
 
-async fn connect_and_ask(limiter: Limiter, load: &Load, kind: Loop) -> anyhow::Result<()> {
+async fn connect_and_ask(limiter: Limiter, asker: Asker, rivals: Rivals) -> anyhow::Result<()> {
+    use limiter::{lua, raw, redis_cell, topup};
+
+    let load = &asker.load;
     let names = load.names();
     if let Some(form) = limiter.form() {
-        return ask(load, kind, limiter::topup::Topup::new(load, names, form).await?).await;
+        return asker.ask(topup::Topup::new(load, names, form).await?).await;
     }
-    use limiter::{lua, raw, redis_cell};
     match limiter {
-        Limiter::Raw => ask(load, kind, raw::Raw::new(load, names).await?).await,
-        Limiter::RedisCell => ask(load, kind, redis_cell::RedisCell::new(load, names).await?).await,
-        Limiter::LuaLazy => ask(load, kind, lua::Script::lazy(load, names).await?).await,
-        Limiter::LuaGcra => ask(load, kind, lua::Script::gcra(load, names).await?).await,
-        Limiter::LuaLeaky => ask(load, kind, lua::Script::leaky(load, names).await?).await,
-        Limiter::LuaFixed => ask(load, kind, lua::Script::fixed(load, names).await?).await,
-        Limiter::LuaCounter => ask(load, kind, lua::Counter::new(load, names).await?).await,
-        Limiter::LuaLog => ask(load, kind, lua::Script::log(load, names).await?).await,
-        #[cfg(feature = "limitador")]
-        Limiter::Limitador => ask(load, kind, limiter::limitador::Limitador::redis(load, names).await?).await,
-        #[cfg(feature = "limitador")]
-        Limiter::LimitadorCached => {
-            ask(load, kind, limiter::limitador::Limitador::cached(load, names).await?).await
-        }
-        #[cfg(feature = "trypema")]
-        Limiter::Trypema => ask(load, kind, limiter::trypema::Redis::new(load, names.kept()).await?).await,
-        #[cfg(feature = "trypema")]
-        Limiter::TrypemaHybrid => {
-            ask(load, kind, limiter::trypema::Hybrid::new(load, names.kept()).await?).await
-        }
-        #[cfg(feature = "governor")]
-        Limiter::Governor => ask(load, kind, limiter::governor::Governor::new(load)?).await,
-        _ => anyhow::bail!("{} is no part of this program", limiter.name()),
+        Limiter::Raw => asker.ask(raw::Raw::new(load, names).await?).await,
+        Limiter::RedisCell => asker.ask(redis_cell::RedisCell::new(load, names).await?).await,
+        Limiter::LuaLazy => asker.ask(lua::Script::lazy(load, names).await?).await,
+        Limiter::LuaGcra => asker.ask(lua::Script::gcra(load, names).await?).await,
+        Limiter::LuaLeaky => asker.ask(lua::Script::leaky(load, names).await?).await,
+        Limiter::LuaFixed => asker.ask(lua::Script::fixed(load, names).await?).await,
+        Limiter::LuaCounter => asker.ask(lua::Counter::new(load, names).await?).await,
+        Limiter::LuaLog => asker.ask(lua::Script::log(load, names).await?).await,
+        _ => (rivals.ask)(limiter, asker).await,
     }
 }
 
-async fn ask(load: &Load, kind: Loop, limiter: impl Decide) -> anyhow::Result<()> {
-    match kind {
-        Loop::Closed(closed) => closed::drive(load.keys, closed, limiter).await,
-        Loop::Open(open) => open::drive(load.keys, open, limiter).await,
+// === impl Asker ===
+
+impl Asker {
+    /// The load.
+    pub const fn load(&self) -> &Load {
+        &self.load
+    }
+
+    /// Asks `limiter`, as often as the load wants, and writes what came of it.
+    ///
+    /// # Errors
+    /// When the limiter fails where none may, or nobody reads.
+    pub async fn ask(&self, limiter: impl Decide) -> anyhow::Result<()> {
+        match self.kind {
+            Loop::Closed(closed) => closed::drive(self.load.keys, closed, limiter).await,
+            Loop::Open(open) => open::drive(self.load.keys, open, limiter).await,
+        }
     }
 }

@@ -8,7 +8,7 @@ use limitador::{
     storage::redis::{AsyncRedisStorage, CachedRedisStorageBuilder},
 };
 
-use super::decide::{Decide, Load, Names};
+use topup_bench::limiter::{Decide, Load, Names};
 
 /// With its default of 10,000 it stops answering once 10,000 keys are known.
 const CACHED_COUNTERS: usize = 1_000_000;
@@ -22,21 +22,21 @@ pub(crate) struct Limitador {
 // === impl Limitador ===
 
 impl Limitador {
-    pub(crate) async fn redis(load: &Load, names: Names) -> anyhow::Result<Self> {
-        let storage = AsyncRedisStorage::new(&load.redis).await?;
-        Self::new(AsyncRateLimiter::new_with_storage(Box::new(storage)), load, names)
+    pub(crate) async fn redis(load: &Load) -> anyhow::Result<Self> {
+        let storage = AsyncRedisStorage::new(load.redis()).await?;
+        Self::new(AsyncRateLimiter::new_with_storage(Box::new(storage)), load)
     }
 
-    pub(crate) async fn cached(load: &Load, names: Names) -> anyhow::Result<Self> {
-        let builder = CachedRedisStorageBuilder::new(&load.redis).max_cached_counters(CACHED_COUNTERS);
-        Self::new(AsyncRateLimiter::new_with_storage(Box::new(builder.build().await?)), load, names)
+    pub(crate) async fn cached(load: &Load) -> anyhow::Result<Self> {
+        let builder = CachedRedisStorageBuilder::new(load.redis()).max_cached_counters(CACHED_COUNTERS);
+        Self::new(AsyncRateLimiter::new_with_storage(Box::new(builder.build().await?)), load)
     }
 
-    fn new(limiter: AsyncRateLimiter, load: &Load, names: Names) -> anyhow::Result<Self> {
+    fn new(limiter: AsyncRateLimiter, load: &Load) -> anyhow::Result<Self> {
         // The most in a window of a second.
-        let limit = Limit::new("bench", load.rule.per_second(), 1, vec![], vec!["key".try_into()?]);
+        let limit = Limit::new("bench", load.per_second(), 1, vec![], vec!["key".try_into()?]);
         limiter.add_limit(limit);
-        Ok(Self { limiter, namespace: "bench".into(), names })
+        Ok(Self { limiter, namespace: "bench".into(), names: load.names() })
     }
 }
 

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use topup_bench::limiter::{Decide, Load, connect};
 use trypema::{
     RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize,
     hybrid::HybridRateLimiterProvider,
     redis::{RedisKey, RedisRateLimiterProvider},
-};
-
-use super::{
-    connect::manager,
-    decide::{Decide, Load},
 };
 
 pub(crate) struct Redis {
@@ -28,22 +25,33 @@ struct Keys {
     rate: RateLimit,
 }
 
+/// A connection that is made anew when it breaks.
+async fn manager(load: &Load) -> anyhow::Result<ConnectionManager> {
+    let config = ConnectionManagerConfig::new().set_response_timeout(None);
+    Ok(ConnectionManager::new_with_config(connect::client(load.redis())?, config).await?)
+}
+
 // === impl Keys ===
 
 impl Keys {
-    fn new(load: &Load, names: &[String]) -> anyhow::Result<Self> {
-        let keys = names.iter().map(|name| RedisKey::try_from(name.clone())).collect::<Result<_, _>>()?;
-        Ok(Self { keys, rate: RateLimit::per_second(load.rule.per_second() as f64)? })
+    fn new(load: &Load) -> anyhow::Result<Self> {
+        let keys = load
+            .names()
+            .kept()
+            .iter()
+            .map(|name| RedisKey::try_from(name.clone()))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { keys, rate: RateLimit::per_second(load.per_second() as f64)? })
     }
 }
 
 // === impl Redis ===
 
 impl Redis {
-    pub(crate) async fn new(load: &Load, names: &[String]) -> anyhow::Result<Self> {
-        let builder = RedisRateLimiterProvider::builder(manager(&load.redis).await?);
+    pub(crate) async fn new(load: &Load) -> anyhow::Result<Self> {
+        let builder = RedisRateLimiterProvider::builder(manager(load).await?);
         let provider = builder.window_size(WindowSize::seconds(1)?).build()?;
-        Ok(Self { provider, keys: Keys::new(load, names)? })
+        Ok(Self { provider, keys: Keys::new(load)? })
     }
 }
 
@@ -57,10 +65,10 @@ impl Decide for Redis {
 // === impl Hybrid ===
 
 impl Hybrid {
-    pub(crate) async fn new(load: &Load, names: &[String]) -> anyhow::Result<Self> {
-        let builder = HybridRateLimiterProvider::builder(manager(&load.redis).await?);
+    pub(crate) async fn new(load: &Load) -> anyhow::Result<Self> {
+        let builder = HybridRateLimiterProvider::builder(manager(load).await?);
         let provider = builder.window_size(WindowSize::seconds(1)?).build()?;
-        Ok(Self { provider, keys: Keys::new(load, names)? })
+        Ok(Self { provider, keys: Keys::new(load)? })
     }
 }
 

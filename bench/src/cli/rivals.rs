@@ -1,0 +1,17 @@
+//! Limiters that are built into another program than this library.
+
+use std::pin::Pin;
+
+use crate::{limiter::Limiter, worker::Asker};
+
+/// The end of the questions to a limiter.
+type Asked = Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;
+
+/// Limiters that a program brings along. They have dependencies that nothing else of topup should build.
+#[derive(Clone, Copy, Debug)]
+pub struct Rivals {
+    /// Those that are built in.
+    pub built: &'static [Limiter],
+    /// Connects to one of them and [asks](Asker::ask) it.
+    pub ask: fn(Limiter, Asker) -> Asked,
+}

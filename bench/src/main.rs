@@ -1,7 +1,0 @@
-//! The program behind `scripts/bench`.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    topup_bench::main()
-}
