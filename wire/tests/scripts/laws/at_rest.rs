@@ -19,7 +19,7 @@ use crate::{
     server::Redis,
 };
 
-const RUNS: u64 = 40;
+const RUNS: u64 = 20;
 const STEPS: usize = 150;
 const RATES: [&str; 11] =
     ["1/s", "60/min", "1000/h", "1/d", "50/s", "100/s", "250/s", "1/7d", "7/d", "30/s", "300/s"];

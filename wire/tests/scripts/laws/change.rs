@@ -13,7 +13,7 @@ use crate::{
     server::Redis,
 };
 
-const RUNS: u64 = 30;
+const RUNS: u64 = 15;
 const STEPS: usize = 80;
 const HOUR: u64 = 3_600_000_000;
 const MEMBERS: [&str; 3] = ["a", "b", "never taken from"];

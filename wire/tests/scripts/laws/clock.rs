@@ -16,7 +16,7 @@ use crate::{
     server::Redis,
 };
 
-const RUNS: u64 = 20;
+const RUNS: u64 = 12;
 const RATES: [&str; 8] = ["1/s", "3/s", "7/min", "1000/h", "50/s", "997/s", "999999/d", "1/d"];
 const HOUR: u64 = 3_600_000_000;
 

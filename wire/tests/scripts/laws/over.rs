@@ -14,7 +14,7 @@ use crate::{
     server::Redis,
 };
 
-const RUNS: u64 = 25;
+const RUNS: u64 = 12;
 const STEPS: usize = 120;
 const WORKERS: usize = 3;
 const RATES: [&str; 9] = ["1/s", "3/s", "7/min", "1000/h", "50/s", "997/s", "999999/d", "1/d", "1000003/s"];

@@ -12,7 +12,7 @@ use crate::{
     server::Redis,
 };
 
-const RUNS: u64 = 30;
+const RUNS: u64 = 15;
 const STEPS: usize = 100;
 const RATES: [&str; 9] = ["1/s", "3/s", "7/min", "1000/h", "50/s", "97/s", "999999/d", "1/366d", "7919/3d"];
 

@@ -22,8 +22,8 @@ use crate::{
     server::{Redis, instant},
 };
 
-const WORLDS: u64 = 60;
-const WORLDS_IN_REDIS: u64 = 20;
+const WORLDS: u64 = 24;
+const WORLDS_IN_REDIS: u64 = 8;
 const STEPS: usize = 120;
 const BEGAN: u64 = 1_767_225_600_000_000;
 const MS: u64 = 1_000;
@@ -291,11 +291,14 @@ impl<C: ConnectionLike> World<C> {
         if let Some(memory) = &self.memory {
             return memory.set_now(memory.now().saturating_add_signed(by).max(BEGAN));
         }
-        let Some(held) = &mut self.bucket else { return };
-        held.over = held.over.saturating_add_signed(-by);
-        let expiry = held.expiry(&self.record);
-        let state = self.keys.state(Algorithm::FixedWindow, "");
-        Cmd::pexpire_at(state, expiry as i64).exec_async(&mut self.connection).await.unwrap();
+        let Some(mut held) = self.bucket else { return };
+        let ended = held.over;
+        held.over = ended.saturating_add_signed(-by);
+        let expire_at =
+            Cmd::pexpire_at(self.keys.state(Algorithm::FixedWindow, ""), held.expiry(&self.record) as i64);
+        let is_there: bool = expire_at.query_async(&mut self.connection).await.unwrap();
+        assert!(is_there || ended < self.time().await + 2 * MS, "{:?} is gone", self.bucket);
+        self.bucket = is_there.then_some(held);
     }
 
     async fn state(&mut self) -> (Option<u64>, i64) {

@@ -17,7 +17,7 @@ use crate::{
     server::{Content, Redis},
 };
 
-const WORLDS: u64 = 60;
+const WORLDS: u64 = 24;
 const STEPS: usize = 80;
 /// A key whose state is the clock: the two numbers that TIME answers.
 const CLOCK: &str = "clock";

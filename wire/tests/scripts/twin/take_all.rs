@@ -19,7 +19,7 @@ use crate::{
     server::Redis,
 };
 
-const WORLDS: u64 = 60;
+const WORLDS: u64 = 24;
 const STEPS: usize = 80;
 /// Rates at which tokens come while the test runs; all but the last as the light path reckons with.
 const RATES: [&str; 5] = ["997/s", "100/s", "3/ms", "1000/ms", "1001/ms"];
