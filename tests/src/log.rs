@@ -47,6 +47,12 @@ impl AttemptLog {
         self.more(count, "failed", |logged| logged.failed).await;
     }
 
+    /// Answered takes that were sent at the instant `from` or later.
+    #[must_use]
+    pub fn sent_since(&self, from: u64) -> usize {
+        self.0.borrow().attempts.iter().filter(|attempt| attempt.sent >= from).count()
+    }
+
     /// All attempts so far, in the order of their answers. The log is empty afterwards.
     #[must_use]
     pub fn take(&self) -> Vec<Attempt> {
