@@ -7,10 +7,10 @@ use crate::{limiter::Limiter, worker::Asker};
 /// The end of the questions to a limiter.
 type Asked = Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;
 
-/// Limiters that a program brings along. They have dependencies that nothing else of topup should build.
+/// Limiters that a program brings along. Nothing else of topup should build their dependencies.
 #[derive(Clone, Copy, Debug)]
 pub struct Rivals {
-    /// Those that are built in.
+    /// The limiters that are built in.
     pub built: &'static [Limiter],
     /// Connects to one of them and [asks](Asker::ask) it.
     pub ask: fn(Limiter, Asker) -> Asked,
