@@ -2,6 +2,8 @@
 
 use topup_sim::{DefinitionFault, run_definitions};
 
+use crate::found::found_by;
+
 const SEEDS: u64 = 8;
 
 #[test]
@@ -27,11 +29,7 @@ fn every_mistake_is_found() {
         (DefinitionFault::FillsOnChange, 0, &["kept"][..]),
         (DefinitionFault::OneTooMany, 5, &["at most"][..]),
     ] {
-        let mut seeds = [first].into_iter().chain(0..SEEDS);
-        let found = seeds.find_map(|seed| Some((seed, run_definitions(seed, Some(fault)).err()?)));
-        let (seed, broken) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
-        println!("{fault:?}: seed {seed}: {broken:.120}");
-        assert!(laws.iter().any(|law| broken.starts_with(law)), "{fault:?}: {broken}");
+        found_by(laws, fault, [first], SEEDS, |seed| run_definitions(seed, Some(fault)));
     }
     assert_eq!(DefinitionFault::ALL.len(), 8, "each has a row");
 }

@@ -3,6 +3,7 @@
 mod bursts;
 mod charges;
 mod definitions;
+mod found;
 mod holds;
 mod key_plans;
 mod penalties;

@@ -2,6 +2,8 @@
 
 use topup_sim::{PenaltyFault, run_penalties};
 
+use crate::found::found_by;
+
 const SEEDS: u64 = 18;
 
 #[test]
@@ -29,11 +31,7 @@ fn every_mistake_is_found() {
         (PenaltyFault::LostWithAnswer, 14, &["blocked", "length"][..]),
         (PenaltyFault::StateStays, 0, &["nothing left"][..]),
     ] {
-        let mut seeds = [first].into_iter().chain(0..SEEDS);
-        let found = seeds.find_map(|seed| Some((seed, run_penalties(seed, Some(fault)).err()?)));
-        let (seed, broken) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
-        println!("{fault:?}: seed {seed}: {broken:.120}");
-        assert!(laws.iter().any(|law| broken.starts_with(law)), "{fault:?}: {broken}");
+        found_by(laws, fault, [first], SEEDS, |seed| run_penalties(seed, Some(fault)));
     }
     assert_eq!(PenaltyFault::ALL.len(), 10, "each has a row");
 }

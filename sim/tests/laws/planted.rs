@@ -2,23 +2,17 @@
 
 use topup_sim::{Fault, Law, Plan, run};
 
+use crate::found::found;
+
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 4_000;
-
-/// A seed that finds `fault`, and the law that it breaks. The one `tried` first has found it before.
-fn found(fault: Fault, tried: Option<u64>) -> Option<(u64, Law)> {
-    tried
-        .into_iter()
-        .chain(0..SEEDS)
-        .find_map(|seed| Some((seed, run(&Plan::generate(seed), Some(fault)).broken?.law)))
-}
 
 macro_rules! found {
     ($($name:ident: $fault:ident $(by $tried:literal)?,)*) => {$(
         #[test]
         fn $name() {
-            let (seed, law) = found(Fault::$fault, [$($tried)?].into_iter().next()).expect("some seed finds it");
-            println!("seed {seed}: {law:?}");
+            let broken = |seed| Some(run(&Plan::generate(seed), Some(Fault::$fault)).broken?.law);
+            let _: Law = found(Fault::$fault, [$($tried)?], SEEDS, broken);
         }
     )*};
 }

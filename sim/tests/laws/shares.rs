@@ -1,6 +1,8 @@
 //! Fair shares: the laws hold for every seed, and each planted mistake breaks one.
 
 use topup_sim::run_shares;
+
+use crate::found::found_by;
 use topup_twin::ShareFault;
 
 const SEEDS: u64 = 60;
@@ -29,9 +31,6 @@ fn every_mistake_is_found() {
         (ShareFault::NeverDeals, &["lend", "weights"]),
         (ShareFault::FillsOnChange, &["part"]),
     ] {
-        let found = (0..SEEDS).find_map(|seed| Some((seed, run_shares(seed, Some(fault)).err()?)));
-        let (seed, broken) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
-        println!("{fault:?}: seed {seed}: {broken:.120}");
-        assert!(laws.iter().any(|law| broken.starts_with(law)), "{fault:?}: {broken}");
+        found_by(laws, fault, [], SEEDS, |seed| run_shares(seed, Some(fault)));
     }
 }
