@@ -49,6 +49,9 @@ pub(crate) fn run(work: &Work, rivals: Rivals) -> anyhow::Result<()> {
 async fn connect_and_ask(limiter: Limiter, asker: Asker, rivals: Rivals) -> anyhow::Result<()> {
     use limiter::{lua, raw, redis_cell, topup};
 
+    if rivals.built.contains(&limiter) {
+        return (rivals.ask)(limiter, asker).await;
+    }
     let load = &asker.load;
     let names = load.names();
     if let Some(form) = limiter.form() {
@@ -63,7 +66,7 @@ async fn connect_and_ask(limiter: Limiter, asker: Asker, rivals: Rivals) -> anyh
         Limiter::LuaFixed => asker.ask(lua::Script::fixed(load, names).await?).await,
         Limiter::LuaCounter => asker.ask(lua::Counter::new(load, names).await?).await,
         Limiter::LuaLog => asker.ask(lua::Script::log(load, names).await?).await,
-        _ => (rivals.ask)(limiter, asker).await,
+        _ => anyhow::bail!("{} is no part of this program", limiter.name()),
     }
 }
 

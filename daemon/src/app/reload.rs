@@ -31,9 +31,9 @@ impl App {
     /// Reads the file, as HUP asks for.
     pub(super) async fn reload(&mut self) -> anyhow::Result<()> {
         let files = self.source.read();
-        if self.watch.is_some() {
-            // What the watch knows may be older. It begins anew, and so misses no later change.
-            self.watch = Some(FileWatch::start(self.source.file.clone()));
+        if let Some(watch) = &mut self.watch {
+            // The watch may know older files only. It begins anew, and so misses no later change.
+            *watch = FileWatch::start(self.source.file.clone());
         }
         let loaded = files.parse();
         self.load(files, loaded).await

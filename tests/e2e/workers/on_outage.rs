@@ -176,7 +176,7 @@ async fn outage(redis: Redis, hangs: bool) {
     let most = 40 + (up - down) / 10_000 + 1;
     println!("{what}: {alone} of {most} tokens admitted by four local buckets in {} ms", (up - down) / MILLI);
     assert!(alone <= most, "{what}: {alone}");
-    // What comes while the workers stand still, their buckets may have no room for.
+    // Tokens that come while the workers stand still may find their buckets full.
     let ran = (up - noticed).saturating_sub(stalls.between(noticed, up));
     let (later, least) = (admitted(noticed, up), ran / 10_000 * 9 / 10);
     assert!(later >= least, "{what}: {later} of {least} is too little");
