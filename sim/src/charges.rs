@@ -24,6 +24,9 @@ impl World {
         let (now, most_debt) = (self.server.time(self.now), self.plan.max_debt);
         let Some(record) = self.server.record else { return self.server.forget(bucket) };
         let charge = Operation::Charge { count, most_debt };
+        let was_number = self.server.keys[bucket].number;
+        let books = &self.books[bucket];
+        let elsewhere = (books.granted + books.charged).saturating_sub(books.told + books.returned);
         let granted = self.server.settle(bucket, &record, charge, false, 0, now).granted;
         let key = &mut self.server.keys[bucket];
         match self.server.fault {
@@ -44,9 +47,10 @@ impl World {
         self.books[bucket].granted += granted;
         self.books[bucket].told += granted;
         if granted > 0 {
+            if was_number {
+                self.note(bucket, Note::Forgotten(elsewhere));
+            }
             let order = self.next_order();
-            let books = &self.books[bucket];
-            let elsewhere = (books.granted + books.charged).saturating_sub(books.told + books.returned);
             self.books[bucket].granted_at = order;
             self.books[bucket].notes.push((self.now, order, Note::Charged(granted, most_debt, elsewhere)));
         }

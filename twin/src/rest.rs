@@ -1,6 +1,9 @@
 //! Buckets at rest: the twin of `rest.lua`.
 
-use topup_wire::constants::{EXACT, LATEST_START};
+use topup_wire::{
+    constants::{EXACT, LATEST_START},
+    scripts::early_at_rest,
+};
 
 use crate::{
     record::{PreviousTerms, Record},
@@ -8,7 +11,7 @@ use crate::{
     time::{Credit, arrived},
 };
 
-/// The value of a bucket at rest. Its key expires when the bucket is full.
+/// The value of a bucket at rest. Its key expires when the bucket is full, or a little later if it may be a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtRest {
     /// A client's first take of a full bucket.
@@ -70,11 +73,19 @@ impl AtRest {
 
     /// The instant from which it is as good as absent, in ms since the Unix epoch: its key expires then.
     pub fn expiry(&self, record: &Record) -> u64 {
+        self.expires(record, true)
+    }
+
+    /// The same. `may_be_number`: the bucket is a token bucket, whose key as a number lives for longer.
+    pub(crate) fn expires(&self, record: &Record, may_be_number: bool) -> u64 {
+        let kept = |record: &Record| {
+            if may_be_number && record.may_rest_as_number() { early_at_rest(record.pace) } else { 0 }
+        };
         match *self {
             Self::FirstTake { expires, .. } => expires,
             Self::Until { tag, full_at, hold, .. } => {
                 let record = record.after_changes(|record| record.tag() == tag);
-                let full_at = full_at.max(record.full_in_the_end(full_at));
+                let full_at = (full_at + kept(&record)).max(record.full_in_the_end(full_at));
                 full_at.max(hold).max(record.absent_full()).div_ceil(1_000)
             }
             Self::Debt { tag, at, hold, debt } => {
@@ -82,7 +93,9 @@ impl AtRest {
                 // A script computes both: the one without the changes ahead, too.
                 let full_at = record.pace.instant(at, record.capacity + debt).min(EXACT - 1);
                 let in_the_end = record.reached(-(debt as i64), at, None);
-                let full_at = if record.schedule.is_empty() { full_at } else { full_at.max(in_the_end) };
+                let kept_until = full_at + kept(&record);
+                let full_at =
+                    if record.schedule.is_empty() { kept_until } else { kept_until.max(in_the_end) };
                 full_at.max(hold).max(record.absent_full()).div_ceil(1_000)
             }
         }

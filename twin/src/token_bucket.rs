@@ -87,6 +87,6 @@ impl State for AtRest {
     }
 
     fn expiry(&self, record: &Record) -> u64 {
-        Self::expiry(self, record)
+        self.expires(record, false)
     }
 }

@@ -129,6 +129,11 @@ constants! {
     pub const NUMBER_MOST_TOKENS: u64 = 50;
     /// Longest time until an empty bucket is full, where buckets rest as numbers.
     pub const NUMBER_LONGEST_FILLING: u64 = 100_000_000_000_000;
+    /// A first take that writes a number may name an instant before its execution: by the time of a token divided by this,
+    /// at most. A number's key lives for as long after the full instant, so that such takes do not add up.
+    pub const NUMBER_EARLY_PART: u64 = 4;
+    /// And by so many µs, at most.
+    pub const NUMBER_MOST_EARLY: u64 = 1_000_000;
 
     /// A first take at a rate of several tokens in a span may be noted so much late.
     pub const FIRST_TAKE_LATE: u64 = 3;

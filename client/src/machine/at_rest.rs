@@ -1,6 +1,6 @@
 //! Takes of a bucket at rest by one native command: when they are sent, and how their replies are read.
 
-use topup_wire::constants::COUNT_FROM;
+use topup_wire::{constants::COUNT_FROM, scripts::early_at_rest};
 
 use super::{
     Actions, Command, Context, Correction, FirstTakes, Micros, Reply, busy::Busy, estimate::Estimate,
@@ -11,8 +11,6 @@ use super::{
 const URGENT: Micros = 3_000;
 /// More waiters than this at once are better served by a counter.
 const MOST_WAITERS: u64 = 3;
-/// A first take names the full instant before it is carried out. It may be late by a token time divided by this.
-const LATE_PART: u64 = 4;
 
 impl Context<'_> {
     /// Whether keys of buckets at rest under earlier terms may be left. A take at rest would cost such a bucket tokens.
@@ -24,7 +22,12 @@ impl Context<'_> {
     /// instant is too uncertain.
     pub(super) fn first_at(&self) -> Option<u64> {
         let late = self.redis.width().saturating_add(2 * self.round_trip);
-        (late <= self.terms.token_time() / LATE_PART).then(|| self.redis.earliest(self.now))
+        (late <= early_at_rest(self.terms.pace)).then(|| self.redis.earliest(self.now))
+    }
+
+    /// Whether Redis `TIME` is known well enough for takes at rest.
+    fn knows_redis_time(&self) -> bool {
+        self.redis.width() <= early_at_rest(self.terms.pace)
     }
 
     /// Tokens of a take of `count` that the bucket still misses. Without the take, it would have been full before the others
@@ -32,7 +35,7 @@ impl Context<'_> {
     fn still_missing(&self, count: u64, full_at: u64) -> u64 {
         let headroom = full_at.saturating_sub(self.redis.latest(self.now));
         let token = self.terms.token_time();
-        count.min(headroom.saturating_add(token / LATE_PART) / token)
+        count.min(headroom.saturating_add(early_at_rest(self.terms.pace)) / token)
     }
 }
 
@@ -41,7 +44,10 @@ impl<W: super::Waiter> Busy<W> {
     pub(super) fn first_take(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> Command {
         match cx.first_at() {
             Some(first_at) if count == 1 && cx.terms.rests_as_number() => match cx.first_takes {
-                FirstTakes::Likely if !rest.may_be_of_earlier_terms(cx) => {
+                first_takes
+                    if (first_takes == FirstTakes::Likely || rest.may_have_key(cx))
+                        && !rest.may_be_of_earlier_terms(cx) =>
+                {
                     Command::TakeAtRest { count, first_at }
                 }
                 _ => Command::FirstTake { count, full_at: first_at + cx.terms.time_at_rest(count) },
@@ -60,7 +66,7 @@ impl<W: super::Waiter> Busy<W> {
             && self.is_certain()
             && self.gathered == 0
             && cx.is_trusted()
-            && cx.redis.width() <= cx.terms.token_time() / LATE_PART
+            && cx.knows_redis_time()
             && cx.terms.missing(headroom).saturating_add(count) <= cx.terms.capacity
             && !self.estimate.may_be_counting(cx)
             && !self.estimate.denies(cx.now)
@@ -149,7 +155,7 @@ impl<W: super::Waiter> Busy<W> {
     /// tokens at most. The correction is by whole tokens, so that a counter in its place ignores it.
     pub(super) fn correct_late(&mut self, count: u64, first_at: u64, cx: &Context<'_>, out: &mut Actions<W>) {
         let (late, token) = (cx.redis.latest(cx.now).saturating_sub(first_at), cx.terms.token_time());
-        if late > token / LATE_PART {
+        if late > early_at_rest(cx.terms.pace) {
             let by = late.div_ceil(token).min(count);
             let full_at = first_at + cx.terms.time_at_rest(count + by);
             out.correction = Some(Correction::Later { tokens: count, first_at, by, full_at });

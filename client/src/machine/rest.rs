@@ -1,16 +1,16 @@
 //! A worker's knowledge of a bucket at rest.
 
-use topup_wire::scripts::{rests_as_number, time_at_rest};
+use topup_wire::scripts::{early_at_rest, rests_as_number, time_at_rest};
 
 use super::{Context, Kind, Micros, Terms};
 
 /// With this many takes within its headroom, a bucket is better a counter.
 const OFTEN: Micros = 16;
-/// A key may exist for so many µs after its bucket is full. Its expiry is rounded up to a ms, and Redis removes it when
-/// that ms is over.
+/// A key may exist for so many µs longer than it was written for. Its expiry is rounded up to a ms, and Redis removes it
+/// when that ms is over.
 const EXPIRY: Micros = 2_000;
 /// A take may count from a past instant by a token time divided by this.
-const PAST_PART: Micros = 5;
+const PAST_PART: Micros = 10;
 /// Headroom beyond this, in µs, is of no use to a counter.
 const LONGEST_USE: Micros = 1_000_000;
 
@@ -51,6 +51,11 @@ impl Rest {
         self.epoch != cx.epoch && cx.has_earlier_terms()
     }
 
+    /// Whether the bucket may have a key, though it is full.
+    pub(super) fn may_have_key(&self, cx: &Context<'_>) -> bool {
+        self.until > 0 && cx.now < self.until.saturating_add(early_at_rest(cx.terms.pace))
+    }
+
     /// Whether the next take is likely to come while the bucket is below full. The tokens of this one come back in `time`.
     pub(super) fn comes_again(&self, now: Micros, time: Micros) -> bool {
         let headroom = self.until.saturating_sub(now).saturating_add(time);
@@ -83,7 +88,7 @@ impl Terms {
     /// instant. `full_at` is the full instant after that take. A put-back causes this, since no expiry is ever moved to an
     /// earlier instant. A step back of the clock of Redis causes it, too, and at fast rates every expiry.
     pub(super) fn has_outlived(&self, count: u64, full_at: u64, earliest: u64) -> bool {
-        let allowed = EXPIRY.min(self.token_time() / PAST_PART);
+        let allowed = early_at_rest(self.pace) + EXPIRY.min(self.token_time() / PAST_PART);
         full_at.saturating_sub(self.time_at_rest(count)).saturating_add(allowed) < earliest
     }
 

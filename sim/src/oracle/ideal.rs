@@ -142,6 +142,7 @@ impl Ideal {
                 self.pardon = self.pardon.max(self.tokens(count));
                 self.pardoned_until = self.pardoned_until.max(until);
             }
+            Note::Forgotten(count) => self.gifts += self.tokens(count),
             Note::Stepped(micros) => self.pass(micros),
             Note::Seen(..) => {}
         }

@@ -27,6 +27,8 @@ pub(crate) enum Note {
     Paid(u64, u64),
     /// Redis has lost its knowledge of so many tokens: they may be admitted once more until the instant.
     Pardoned(u64, u64),
+    /// A charge met takes at rest of so many tokens that may be about to be given back. They cannot be any more.
+    Forgotten(u64),
     /// The clock of Redis stepped forward by so many µs.
     Stepped(u64),
     /// Redis holds so many tokens, and so many are in no bucket: in hand, on their way, or lost.

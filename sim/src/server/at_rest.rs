@@ -5,7 +5,7 @@ use topup_twin::{AtRest, Bucket, Counter, Record};
 use topup_wire::{
     bucket::Pace,
     constants::{NUMBER_TERMS, TAGS},
-    scripts::{read_left, time_at_rest, units_at_rest},
+    scripts::{early_at_rest, number_expires_at, read_left, time_at_rest, units_at_rest},
 };
 
 use super::{Executed, Key, Server, Written};
@@ -34,7 +34,7 @@ impl Written {
     /// token is left to the bound.
     pub(super) fn tokens_late(&self, count: u64, first_at: u64, now: u64) -> u64 {
         let late = now.saturating_sub(first_at);
-        if late > self.terms.pace.p / (4 * self.terms.pace.n) { self.tokens_in(late).min(count) } else { 0 }
+        if late > early_at_rest(self.terms.pace) { self.tokens_in(late).min(count) } else { 0 }
     }
 
     /// The tokens that a bare take has left of a counter of these terms.
@@ -42,11 +42,11 @@ impl Written {
         read_left(number, self.capacity.get(), self.terms.pace)
     }
 
-    /// The key of a first take that names the full instant, and how long it lives.
-    fn key(&self, full_at: u64, lives_until: u64, now: u64) -> Key {
+    /// The key of a first take that names the full instant, which is `full_at` after all of it.
+    fn key(&self, named: u64, full_at: u64, now: u64) -> Key {
         let tag = (self.terms.id % TAGS) as u16;
-        let expires = lives_until.div_ceil(1_000);
-        let bucket = Bucket::AtRest(AtRest::Until { tag, full_at, early: 0, hold: 0 });
+        let expires = number_expires_at(self.terms.pace, full_at);
+        let bucket = Bucket::AtRest(AtRest::Until { tag, full_at: named, early: 0, hold: 0 });
         Key { bucket, expires, stray: None, number: true, born: now }
     }
 }

@@ -2,7 +2,9 @@
 
 use topup::machine::Correction;
 use topup_twin::{AtRest, Bucket, Counter};
-use topup_wire::scripts::{AtRestNumber, number_at_rest, read_number_at_rest, read_text_at_rest};
+use topup_wire::scripts::{
+    AtRestNumber, number_at_rest, number_expires_at, read_number_at_rest, read_text_at_rest,
+};
 
 use super::{Corrected, Server, Written};
 use crate::fault::Fault;
@@ -24,7 +26,8 @@ impl Server {
         let shifted = adjust.shift() != (0, 0) && self.shift(at, adjust, written);
         let key = &mut self.keys[at];
         if adjust.lives_until() > 0 {
-            let until = written.terms.lives_until(adjust.lives_until()).div_ceil(1_000);
+            let full_at = written.terms.lives_until(adjust.lives_until());
+            let until = number_expires_at(written.terms.pace, full_at);
             let later = matches!(key.bucket, Bucket::AtRest(_)) && until > key.expires;
             if later && self.fault != Some(Fault::ExpiryStays) {
                 key.expires = until;

@@ -207,19 +207,23 @@ fn a_refund_by_one_while_another_believes_the_bucket_half_empty() {
     given_back(Some(20), None);
 }
 
-/// Takes that each find the bucket full or nearly so, a little faster than the rate, over networks of all kinds.
+/// Takes that find the bucket full or nearly so, a little faster than the rate, over networks of all kinds: one by one,
+/// or a few at once, which find the key of the first.
 #[test]
 fn what_a_first_take_is_early_does_not_add_up() {
-    for (trip, each) in [1, 2, 20].into_iter().flat_map(|trip| [(trip, 50), (trip, 500)]) {
+    const TAKES: u64 = 1_000;
+    for (trip, each, size) in
+        [(1, 50, 1), (1, 500, 1), (2, 50, 1), (2, 50, 2), (2, 500, 2), (20, 50, 1), (20, 500, 3)]
+    {
         for (sooner, workers) in
             [1, 2, 4, 10, 20, 35, 50].into_iter().flat_map(|sooner| [(sooner, 1), (sooner, 8)])
         {
-            let mut plan = Plan::calm(sooner, workers, Promise::new(3, 1, each * MS));
+            let mut plan = Plan::calm(sooner, workers, Promise::new(5, 1, each * MS));
             plan.network.trip = (trip * MS * 9 / 10, trip * MS);
-            let apart = (each - sooner.min(each / 5)) * MS;
-            plan.lasts = 100 * apart;
-            for round in 1..100 {
-                plan.traffic.push(take(round as usize % workers, round * apart));
+            let apart = (size * each - sooner.min(each / 5)) * MS;
+            plan.lasts = TAKES / size * apart;
+            for i in size..TAKES {
+                plan.traffic.push(take(i as usize % workers, i / size * apart));
             }
             holds(&plan);
         }

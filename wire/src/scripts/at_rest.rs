@@ -14,9 +14,9 @@ use redis::RedisError;
 use crate::{
     bucket::Pace,
     constants::{
-        AT_REST_UNIT, DEBT_FORM, EXACT, HELD_FORM, NUMBER_BASE, NUMBER_LEAST_CAPACITY,
-        NUMBER_LEAST_TOKEN_TIME, NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_MOST_PER_MICRO,
-        NUMBER_MOST_TOKENS, NUMBER_TERMS, TAGS,
+        AT_REST_UNIT, DEBT_FORM, EXACT, HELD_FORM, NUMBER_BASE, NUMBER_EARLY_PART, NUMBER_LEAST_CAPACITY,
+        NUMBER_LEAST_TOKEN_TIME, NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_MOST_EARLY,
+        NUMBER_MOST_PER_MICRO, NUMBER_MOST_TOKENS, NUMBER_TERMS, TAGS,
     },
     pipeline::{Expiry, RedisCommand},
 };
@@ -56,6 +56,17 @@ pub const fn units_at_rest(pace: Pace) -> u64 {
 /// µs by which native takes of `count` tokens move the full instant of a bucket at rest, rounded up.
 pub const fn time_at_rest(pace: Pace, count: u64) -> u64 {
     if pace.n <= 1 { count * pace.p } else { (count * units_at_rest(pace)).div_ceil(AT_REST_UNIT) }
+}
+
+/// µs by which a first take that writes a number may name an instant before its execution, and for which the key of a number
+/// lives after the full instant. Takes within them count from the full instant.
+pub fn early_at_rest(pace: Pace) -> u64 {
+    (pace.p / (NUMBER_EARLY_PART * pace.n.max(1))).min(NUMBER_MOST_EARLY)
+}
+
+/// When the key of a number that is full at `full_at` expires, in ms since the Unix epoch. `full_at` is in µs of Redis `TIME`.
+pub fn number_expires_at(pace: Pace, full_at: u64) -> u64 {
+    (full_at + early_at_rest(pace)).div_ceil(1_000)
 }
 
 /// Whether takes may have moved the full instant of a bucket at rest by `micros`: whole tokens come in that time. A bucket
@@ -152,7 +163,7 @@ pub fn read_left(number: i64, capacity: u64, pace: Pace) -> Option<i64> {
 /// that nothing was done.
 ///
 /// With `first_at` above 0, a bucket without a key counts as full at that instant, in µs of Redis `TIME`. It must not
-/// be in the past. With 0, the reply of such a bucket is no number at rest.
+/// be in the past by more than [`early_at_rest`]. With 0, the reply of such a bucket is no number at rest.
 pub fn encode_take_at_rest(
     out: &mut Vec<u8>,
     state: &str,
@@ -164,7 +175,7 @@ pub fn encode_take_at_rest(
     let key = state.as_bytes();
     if first_at > 0 {
         let value = number_at_rest(terms_id, first_at).to_string();
-        let at = (first_at + time_at_rest(pace, count)).div_ceil(1_000);
+        let at = number_expires_at(pace, first_at + time_at_rest(pace, count));
         RedisCommand::SetIfAbsent { key, value: value.as_bytes(), expiry: Expiry::At(at) }.encode(out);
     }
     RedisCommand::Add { key, by: -((count * units_at_rest(pace)) as i64) }.encode(out);
@@ -174,7 +185,8 @@ pub fn encode_take_at_rest(
 /// Appends the correction after a take at rest. Returns the number of replies.
 ///
 /// `give` above 0 gives back so many tokens that the bucket did not have. `later` above 0 makes the bucket full later by
-/// the time of so many tokens. `full_at` above 0 lets the key live until that instant, in µs of Redis `TIME`, or longer.
+/// the time of so many tokens. `full_at` above 0 lets the key live for a bucket that is full at that instant, in µs of Redis
+/// `TIME`, or longer.
 /// The last reply is the value after it: a [`Number`](crate::pipeline::Reply::Number), which [`read_number_at_rest`] reads, a
 /// [`Text`](crate::pipeline::Reply::Text), which [`read_text_at_rest`] reads, or
 /// [`Nothing`](crate::pipeline::Reply::Nothing). After an error for which [`is_too_old`] holds, takes at rest are not
@@ -195,7 +207,7 @@ pub fn encode_correction(
         RedisCommand::Add { key, by: -((later * units_at_rest(pace)) as i64) }.encode(out);
     }
     if full_at > 0 {
-        RedisCommand::ExpireLater { key, at: full_at.div_ceil(1_000) }.encode(out);
+        RedisCommand::ExpireLater { key, at: number_expires_at(pace, full_at) }.encode(out);
         RedisCommand::Read { key }.encode(out);
     }
     usize::from(give > 0) + usize::from(later > 0) + if full_at > 0 { 2 } else { 0 }
@@ -282,15 +294,15 @@ mod tests {
         assert_eq!(words(out), "DECRBY k 30000000");
         let mut out = Vec::new();
         assert_eq!(encode_take_at_rest(&mut out, "k", 2, PACE, 3, full_at), 2);
-        assert_eq!(words(out), "SET k -3179534395775448100 PXAT 1795343958055 NX DECRBY k 30000000");
+        assert_eq!(words(out), "SET k -3179534395775448100 PXAT 1795343958080 NX DECRBY k 30000000");
         let mut out = Vec::new();
         assert_eq!(encode_correction(&mut out, "k", PACE, 3, 0, 0), 1);
         assert_eq!(encode_correction(&mut out, "k", PACE, 0, 7, full_at), 3);
         assert_eq!(encode_correction(&mut out, "k", PACE, 0, 0, 0), 0);
-        assert_eq!(words(out), "INCRBY k 30000000 DECRBY k 70000000 PEXPIREAT k 1795343957755 GT GET k");
+        assert_eq!(words(out), "INCRBY k 30000000 DECRBY k 70000000 PEXPIREAT k 1795343957780 GT GET k");
         let mut out = Vec::new();
         super::super::encode_first_take(&mut out, "k", 2, PACE, 3, full_at);
-        assert_eq!(words(out), "SET k -3179534395775448100 PXAT 1795343957755 NX");
+        assert_eq!(words(out), "SET k -3179534395775448100 PXAT 1795343957780 NX");
     }
 
     #[test]

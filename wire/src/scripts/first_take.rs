@@ -5,7 +5,7 @@
 
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, aio::ConnectionLike};
 
-use super::at_rest::number_at_rest;
+use super::at_rest::{number_at_rest, number_expires_at};
 use crate::{
     bucket::Pace,
     constants::TAGS,
@@ -45,8 +45,8 @@ pub async fn first_take(
 /// Appends the command of [`first_take`]. Its reply is [`Done`](crate::pipeline::Reply::Done) or
 /// [`Nothing`](crate::pipeline::Reply::Nothing).
 ///
-/// `full_at` is the instant, in µs of Redis `TIME`, at which the bucket is full after the take. It must not be early.
-/// With it, the bucket is written as a number, which is right only where it
+/// `full_at` is the instant, in µs of Redis `TIME`, at which the bucket is full after the take. It must not be early by more
+/// than [`early_at_rest`](super::early_at_rest). With it, the bucket is written as a number, which is right only where it
 /// [`rests_as_number`](super::rests_as_number). With 0, the expiry tells the instant of the take.
 pub fn encode_first_take(
     out: &mut Vec<u8>,
@@ -61,7 +61,7 @@ pub fn encode_first_take(
         let (value, ms) = (value(terms_id, count), pace.first_take_ms(count));
         RedisCommand::SetIfAbsent { key, value: value.as_bytes(), expiry: Expiry::After(ms) }.encode(out);
     } else {
-        let (value, at) = (number_at_rest(terms_id, full_at).to_string(), full_at.div_ceil(1_000));
+        let (value, at) = (number_at_rest(terms_id, full_at).to_string(), number_expires_at(pace, full_at));
         RedisCommand::SetIfAbsent { key, value: value.as_bytes(), expiry: Expiry::At(at) }.encode(out);
     }
 }

@@ -58,9 +58,9 @@ pub use assign::{Change, KeyChange, MOST_AT_ONCE, MOST_LOGGED, assign, try_assig
 pub use assigned::{assigned_outside, key_filter};
 pub use assignment_index::{AssignmentIndex, assigned_after, assignment_index};
 pub use at_rest::{
-    AtRestNumber, are_whole_tokens, encode_correction, encode_take_at_rest, is_at_rest, is_clean_counter,
-    is_too_old, number_at_rest, read_counter, read_left, read_number_at_rest, read_text_at_rest,
-    rests_as_number, time_at_rest, units_at_rest,
+    AtRestNumber, are_whole_tokens, early_at_rest, encode_correction, encode_take_at_rest, is_at_rest,
+    is_clean_counter, is_too_old, number_at_rest, number_expires_at, read_counter, read_left,
+    read_number_at_rest, read_text_at_rest, rests_as_number, time_at_rest, units_at_rest,
 };
 pub use claims::{ClaimChange, claim, ownership};
 pub use compare_assigned::{Differences, compare_assigned};

@@ -1,5 +1,5 @@
--- Buckets at rest, of token_bucket.lua. The key expires when the bucket is full. Prepended after bucket.lua. The crate
--- topup-twin has it in Rust.
+-- Buckets at rest, of token_bucket.lua. The key expires when the bucket is full, or a little later. Prepended after
+-- bucket.lua. The crate topup-twin has it in Rust.
 --
 -- A value has one of five forms. It names its terms by the tag: the last 4 digits of the record's field `terms`.
 -- Instants have 16 digits.
@@ -21,6 +21,12 @@
 local function units_at_rest(terms)
   local rest = terms.p % terms.n
   return (terms.p - rest) / terms.n * AT_REST_UNIT + math.ceil(rest * AT_REST_UNIT / terms.n)
+end
+
+-- The time for which a number's key lives after the full instant.
+local function early_at_rest(terms)
+  local part = NUMBER_EARLY_PART * terms.n
+  return math.min((terms.p - terms.p % part) / part, NUMBER_MOST_EARLY)
 end
 
 -- The tokens of a counter that holds `number`, and whether takes of a bucket at rest have met it.
@@ -97,6 +103,6 @@ local function keep_at_rest(terms, state, full, hold, now, as_number, last, toke
   else
     text = string.format('r%s%016.0f', terms.tag, full)
   end
-  local till = math.max(full, hold, absent_till, last or 0)
+  local till = math.max(full + (as_number and early_at_rest(terms) or 0), hold, absent_till, last or 0)
   redis.call('SET', state, text, 'PXAT', whole(math.ceil(till / 1000)))
 end

@@ -136,6 +136,8 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
           else
             local till, value = full + 999
             if rest_form == '-' then
+              local part = NUMBER_EARLY_PART * n
+              till = till + math.min((p - p % part) / part, NUMBER_MOST_EARLY)
               value = '-' .. tag:sub(2) % NUMBER_TERMS + 1 .. format(text, full) .. '00'
             else
               value = 'r' .. tag .. format(text, full)

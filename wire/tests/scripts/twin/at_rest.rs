@@ -3,7 +3,8 @@
 use redis::{RedisResult, Value, from_redis_value};
 use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::scripts::{
-    self, AtRestNumber, number_at_rest, read_number_at_rest, rests_as_number, time_at_rest, units_at_rest,
+    self, AtRestNumber, number_at_rest, number_expires_at, read_number_at_rest, rests_as_number,
+    time_at_rest, units_at_rest,
 };
 
 use super::{
@@ -35,7 +36,8 @@ impl World {
         // A key may expire before its `DECRBY`, which then makes a counter of none.
         let met_number = matches!(left, Ok(Value::Int(left)) if left <= number_at_rest(0, 0));
         if written && met_number {
-            self.write_first(i, first_at, (first_at + time_at_rest(pace, count)).div_ceil(1_000)).await;
+            self.write_first(i, first_at, number_expires_at(pace, first_at + time_at_rest(pace, count)))
+                .await;
         }
         self.add(i, left, (count * units_at_rest(pace)) as i64).await
     }
@@ -51,11 +53,12 @@ impl World {
 
     /// Lets the key of a bucket at rest live until `full_at`.
     pub(crate) async fn live_until(&mut self, i: usize, full_at: u64) {
+        let pace = self.twin.record.pace;
         let (mut out, state) = (Vec::new(), self.twin.keys.counter(MEMBERS[i]));
-        assert_eq!(scripts::encode_correction(&mut out, &state, self.twin.record.pace, 0, 0, full_at), 2);
+        assert_eq!(scripts::encode_correction(&mut out, &state, pace, 0, 0, full_at), 2);
         let answers = self.redis.ask_bare(&out, 2).await;
         if answers[0] == Ok(Value::Int(1)) {
-            self.expiries[i] = self.expiries[i].max(full_at.div_ceil(1_000));
+            self.expiries[i] = self.expiries[i].max(number_expires_at(pace, full_at));
         }
     }
 
