@@ -18,6 +18,8 @@ use crate::{
 
 /// A timer comes so much later than it should, at most: a ms of the wheel and one of the runtime, in µs.
 const TIMER: Micros = 2_000;
+/// A caller may come so early, in µs: less than what its own timer adds. The clocks may drift apart while its take is on the way.
+const EARLY: Micros = 500;
 
 // === impl World ===
 
@@ -28,13 +30,14 @@ impl World {
 
     /// A caller asks.
     pub(crate) fn asks(&mut self, worker: usize, bucket: usize, ask: Ask, until: u64) {
-        let (count, patience) = match ask {
-            Ask::Take(count, patience) => (count, patience),
+        let (count, patience, as_told) = match ask {
+            Ask::Take(count, patience) => (count, patience, None),
+            Ask::AsTold(waited) => (1, 0, Some(waited)),
             Ask::PutIn(tokens) => return self.puts(worker, bucket, tokens),
             Ask::Charge(count) => return self.sends_charge(bucket, count),
         };
         let now = self.local(worker);
-        if count == 1 && patience == 0 && self.at_once(worker, bucket, until) {
+        if count == 1 && patience == 0 && self.at_once(worker, bucket, until, as_told) {
             return;
         }
         let id = self.calls.len();
@@ -48,6 +51,7 @@ impl World {
             asked,
             since: now,
             until,
+            as_told,
             is_over: false,
             left,
         });
@@ -66,7 +70,7 @@ impl World {
     }
 
     /// Answers a take from the hot cell, as the shell does before it locks.
-    fn at_once(&mut self, worker: usize, bucket: usize, until: u64) -> bool {
+    fn at_once(&mut self, worker: usize, bucket: usize, until: u64, as_told: Option<bool>) -> bool {
         let now = self.local(worker);
         let late = if self.fault == Some(Fault::StockUnbounded) { 0 } else { now };
         let epoch = self.workers[worker].control.epoch;
@@ -77,22 +81,41 @@ impl World {
                 self.counts.spent_in_hand += 1;
                 self.workers[worker].entries[bucket].tell_of(1, None);
                 self.note(bucket, Note::Admitted(1));
-                self.asks_again(worker, bucket, until);
+                self.asks_again(worker, bucket, until, as_told);
                 if low && let Some(published) = self.workers[worker].published.clone() {
                     self.step(worker, bucket, Event::TakeAhead, &published, None);
                 }
                 true
             }
-            Spent::Denied(_) => true,
+            Spent::Denied(denial) => {
+                self.tell(bucket, || format!("worker {worker} denies from memory for {} µs", denial.wait));
+                self.is_denied(worker, bucket, denial.wait, as_told);
+                true
+            }
             Spent::Nothing => false,
         }
     }
 
-    /// A task of a burst that was served asks again.
-    fn asks_again(&mut self, worker: usize, bucket: usize, until: u64) {
-        if self.now < until {
-            let after = self.dice.of(20..=1_000);
-            self.push(self.now + after, Happening::Asks { worker, bucket, ask: Ask::Take(1, 0), until });
+    /// A caller that was served asks again, if it is a task of a burst or does as told.
+    fn asks_again(&mut self, worker: usize, bucket: usize, until: u64, as_told: Option<bool>) {
+        let ask = match as_told {
+            Some(_) if self.is_open() => Ask::AsTold(false),
+            None if self.now < until => Ask::Take(1, 0),
+            _ => return,
+        };
+        let after = self.dice.of(20..=1_000);
+        self.push(self.now + after, Happening::Asks { worker, bucket, ask, until });
+    }
+
+    /// A caller is denied for `wait` µs. One that does as told comes back then.
+    fn is_denied(&mut self, worker: usize, bucket: usize, wait: Micros, as_told: Option<bool>) {
+        let Some(has_waited) = as_told else { return };
+        if has_waited && wait > EARLY {
+            self.breaks(bucket, Law::ToldTooEarly(wait));
+        }
+        if self.is_open() {
+            let ask = Ask::AsTold(true);
+            self.push(self.now + wait, Happening::Asks { worker, bucket, ask, until: 0 });
         }
     }
 
@@ -140,7 +163,8 @@ impl World {
     /// Gives a caller its answer. Returns the tokens of a caller that has left.
     pub(crate) fn told(&mut self, caller: &Caller, answer: Answer, taken: Option<Taken>) -> u64 {
         let id = caller.id;
-        let Call { worker, bucket, count, since, asked, patience, until, is_over, .. } = self.calls[id];
+        let Call { worker, bucket, count, since, asked, patience, until, as_told, is_over, .. } =
+            self.calls[id];
         let allowed = matches!(answer, Answer::Decided(Decision::Allowed { .. }));
         if is_over {
             return if allowed { count } else { 0 };
@@ -161,6 +185,11 @@ impl World {
             };
             format!("worker {worker}: caller {id} is told: {told}")
         });
+        if let Answer::Decided(decision) = answer
+            && let Some(wait) = decision.retry_after()
+        {
+            self.is_denied(worker, bucket, wait.as_micros() as Micros, as_told);
+        }
         if !allowed {
             return 0;
         }
@@ -178,7 +207,7 @@ impl World {
             None => (self.now, self.next_order()),
         };
         self.books[bucket].notes.push((at, order, Note::Admitted(count)));
-        self.asks_again(worker, bucket, until);
+        self.asks_again(worker, bucket, until, as_told);
         0
     }
 }

@@ -17,8 +17,8 @@ impl World {
     /// A worker that has just started knows the limit.
     pub(crate) fn settled_in(&mut self, worker: usize) {
         let (now, redis) = (self.local(worker), self.server.time(self.now));
-        let before = now.saturating_sub(2 * self.plan.network.trip.1);
-        self.workers[worker].control.note(self.server.generation, true, redis, before, now);
+        let trip = self.plan.network.trip.1.min(now / 2);
+        self.workers[worker].control.note(self.server.generation, true, redis - trip, now - 2 * trip, now);
         let epoch = self.workers[worker].control.epoch;
         self.workers[worker].published = self.limit(epoch).map(Into::into);
     }

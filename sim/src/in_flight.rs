@@ -24,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) since: Micros,
     /// It asks again until then.
     pub(crate) until: u64,
+    /// Whether it has just waited as told, of a caller that does.
+    pub(crate) as_told: Option<bool>,
     pub(crate) is_over: bool,
     pub(crate) left: Rc<Cell<bool>>,
 }

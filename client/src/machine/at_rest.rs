@@ -9,6 +9,8 @@ use super::{
 
 /// A key that lives no longer than this, in µs, is extended at once.
 const URGENT: Micros = 3_000;
+/// The two clocks drift apart for this many µs of a wait, at most: control polls correct the rest.
+const DRIFTS_FOR: Micros = 1_000_000;
 /// More waiters than this at once are better served by a counter.
 const MOST_WAITERS: u64 = 3;
 
@@ -28,6 +30,27 @@ impl Context<'_> {
     /// Whether Redis `TIME` is known well enough for takes at rest.
     fn knows_redis_time(&self) -> bool {
         self.redis.width() <= early_at_rest(self.terms.pace)
+    }
+
+    /// Until when takes at rest count on the key of a bucket that a script has settled. It is full in `headroom` µs. They must
+    /// be certain of its tokens, though they know Redis `TIME` less well than the script.
+    pub(super) fn settled_rests_until(&self, headroom: Micros, sent: Micros) -> Micros {
+        match self.unsure_at_rest(headroom) {
+            0 => self.terms.rests_until(headroom, sent),
+            unsure => self.now.saturating_add(headroom).saturating_add(unsure),
+        }
+    }
+
+    /// µs for which a take at rest in `wait` µs may not be certain of a token that has come.
+    pub(super) fn unsure_at_rest(&self, wait: Micros) -> Micros {
+        let takes_at_rest = self.terms.rests_as_number() && self.knows_redis_time();
+        if takes_at_rest { self.redis.width().saturating_add(self.drift_in(wait)) } else { 0 }
+    }
+
+    /// µs by which Redis `TIME` may be less well known in `wait` µs. 0 if it is not known now, or exactly, as in a test.
+    pub(super) fn drift_in(&self, wait: Micros) -> Micros {
+        let until = self.now.saturating_add(wait.min(DRIFTS_FOR));
+        if self.redis.width() > 0 && self.knows_redis_time() { self.redis.drift_until(until) } else { 0 }
     }
 
     /// Tokens of a take of `count` that the bucket still misses. Without the take, it would have been full before the others
@@ -109,6 +132,7 @@ impl<W: super::Waiter> Busy<W> {
                 self.forget();
             }
             Reply::AtRest { full_at, was_full } => {
+                let mut rests_until = cx.redis.local(full_at);
                 self.estimate = Estimate::at_rest(granted, full_at, cx);
                 let before = full_at.saturating_sub(cx.terms.time_at_rest(count));
                 if granted == 0 {
@@ -119,20 +143,19 @@ impl<W: super::Waiter> Busy<W> {
                         self.settle_next = true;
                         return None;
                     }
-                    self.estimate = Estimate::of_denial_at_rest(full_at, sent, cx);
-                    return Some(self.estimate.full_after_denial(cx.terms));
+                    (self.estimate, rests_until) = Estimate::of_denial_at_rest(full_at, sent, cx);
                 } else if was_full {
                     self.correct_late(count, first_at, cx, out);
                 } else {
                     let next = full_at.saturating_add(cx.terms.time_at_rest(1));
                     if next > cx.redis.latest(cx.now).saturating_add(cx.terms.time_of(cx.terms.capacity)) {
                         // This take got the last token.
-                        self.estimate = Estimate::of_denial_at_rest(next, sent, cx);
+                        (self.estimate, rests_until) = Estimate::of_denial_at_rest(next, sent, cx);
                     }
                     let is_urgent = before <= cx.redis.latest(cx.now).saturating_add(URGENT);
                     out.correction = Some(Correction::Extend { tokens: count, full_at, is_urgent });
                 }
-                return Some(cx.redis.local(full_at));
+                return Some(rests_until);
             }
             // The command moved the full instant by token times of other terms. No worker got tokens.
             Reply::OtherTerms => self.forget(),

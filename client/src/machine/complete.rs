@@ -57,7 +57,8 @@ impl<W: Waiter> Busy<W> {
             && let (Some(in_flight), Reply::Settled(settled)) = (in_flight, &reply)
         {
             let unserved = in_flight.waiters.saturating_sub(served);
-            out.answer_all(self.queue.extract_first(unserved), denied(settled.into()));
+            let denial = self.estimate.denial_of(settled, cx.now);
+            out.answer_all(self.queue.extract_first(unserved), denied(denial));
         }
         self.go_on(cx, out);
         rests_until
@@ -149,7 +150,7 @@ impl<W: Waiter> Busy<W> {
                     _ => 1,
                 };
                 self.estimate = Estimate::of_settle(&settled, count, sent, cx);
-                (!settled.counting).then(|| cx.terms.rests_until(settled.headroom, sent))
+                (!settled.counting).then(|| cx.settled_rests_until(settled.headroom, sent))
             }
         }
     }

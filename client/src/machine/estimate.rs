@@ -69,8 +69,10 @@ impl Estimate {
         let wait = settled.wait.max(if is_short { cx.terms.time_to_one(headroom, capacity) } else { 0 });
         if wait > 0 && settled.verdict != Verdict::Unknown {
             estimate.denied_until = sent.saturating_add(wait.min(DENIAL_TRUST));
-            estimate.promised_at = cx.now.saturating_add(wait);
             estimate.denied_count = if settled.verdict == Verdict::Denied { count } else { 1 };
+            let certain = if counting { wait } else { wait.saturating_add(cx.unsure_at_rest(wait)) };
+            let longest = cx.terms.time_of(estimate.denied_count).max(wait);
+            estimate.promised_at = cx.now.saturating_add(certain.min(longest));
         }
         estimate
     }
@@ -87,27 +89,29 @@ impl Estimate {
         }
     }
 
-    /// The estimate by the reply to a take at rest that found no token. `full_at` is the full instant in the reply, and the
-    /// command was sent at `sent`.
-    pub(super) fn of_denial_at_rest(full_at: u64, sent: Micros, cx: &Context<'_>) -> Self {
+    /// The estimate by the reply to a take at rest that found no token, and until when takes at rest count on a key. `full_at`
+    /// is the full instant in the reply, and the command was sent at `sent`.
+    pub(super) fn of_denial_at_rest(full_at: u64, sent: Micros, cx: &Context<'_>) -> (Self, Micros) {
         let (capacity, token) = (cx.terms.capacity, cx.terms.time_at_rest(1).max(1));
         let token_at = full_at.saturating_sub(cx.terms.time_of(capacity));
+        let (earliest, latest) = (cx.redis.earliest(cx.now), cx.redis.latest(cx.now));
         // Tokens that other workers are about to put back make it seem later by whole tokens.
-        let wait = |from: u64| (token_at.saturating_sub(from).saturating_sub(1)) % token + 1;
-        Self {
+        let least = token_at.saturating_sub(latest).saturating_sub(1) % token + 1;
+        let most = least.saturating_add(cx.redis.width()).min(token_at.saturating_sub(earliest).max(1));
+        let certain = most.saturating_add(cx.drift_in(most));
+        // The token comes at once or in a whole token time, if the bounds of Redis `TIME` allow both.
+        let least = if most > token { 0 } else { least };
+        let estimate = Self {
             epoch: cx.epoch,
             settled_at: sent,
-            denied_until: cx.now.saturating_add(wait(cx.redis.latest(cx.now)).min(DENIAL_TRUST)),
-            promised_at: cx.now.saturating_add(wait(cx.redis.earliest(cx.now))),
+            denied_until: cx.now.saturating_add(least.min(DENIAL_TRUST)),
+            promised_at: cx.now.saturating_add(certain.min(token)),
             denied_count: 1,
             capacity,
             ..Self::default()
-        }
-    }
-
-    /// When an empty bucket is full, if its next token comes at the latest end of the denial.
-    pub(super) fn full_after_denial(&self, terms: &Terms) -> Micros {
-        self.promised_at.saturating_add(terms.time_of(self.capacity.saturating_sub(1)))
+        };
+        let rest = cx.terms.time_of(capacity.saturating_sub(1));
+        (estimate, cx.now.saturating_add(certain).saturating_add(rest))
     }
 
     /// Learns from a bare command that was sent at `sent`, took `granted` tokens and left `left`.
@@ -150,6 +154,11 @@ impl Estimate {
     /// Whether the bucket was counting at the last reply, and may still count.
     pub(super) fn may_be_counting(&self, cx: &Context<'_>) -> bool {
         self.epoch == cx.epoch && self.was_counting() && cx.now < self.below_full_until.saturating_add(FRESH)
+    }
+
+    /// The denial that the reply to a settle tells, which this estimate is of.
+    pub(super) fn denial_of(&self, settled: &Settled, now: Micros) -> Denial {
+        Denial { wait: settled.wait.max(self.promised_at.saturating_sub(now)), ..settled.into() }
     }
 
     /// Until when `prefetched` tokens are good: the bucket counts, and would be below full with them.

@@ -38,11 +38,16 @@ impl RedisTime {
     #[must_use]
     pub fn heard(self, time: u64, sent: Micros, received: Micros) -> Self {
         let (least, most) = (time.saturating_sub(received), time.saturating_sub(sent));
-        let drift = received.saturating_sub(self.heard_at) / DRIFT + 1;
+        let drift = self.drift_until(received);
         let still = (least.max(self.least.saturating_sub(drift)), most.min(self.most.saturating_add(drift)));
         // After a step of a clock, the bounds from before are wrong.
         let (least, most) = if still.0 <= still.1 { still } else { (least, most) };
         Self { least, most, heard_at: received }
+    }
+
+    /// µs by which the two clocks may drift apart from the last poll to the instant `local`.
+    pub(super) const fn drift_until(self, local: Micros) -> Micros {
+        local.saturating_sub(self.heard_at) / DRIFT + 1
     }
 
     /// Earliest Redis `TIME` at the instant `local`.

@@ -22,6 +22,8 @@ pub enum Law {
     Vanished(u64),
     /// Law 4: a bucket has a key though it has been full for seconds.
     KeyStays(String),
+    /// The only caller of a bucket waited as long as a denial told, and was denied again, for so many µs.
+    ToldTooEarly(u64),
     /// A caller was not answered in time: after so many µs, or not at all.
     Unanswered(Option<u64>),
     /// The code panicked.

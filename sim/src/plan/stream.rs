@@ -83,4 +83,6 @@ pub enum Ask {
     PutIn(Option<u64>),
     /// To charge so many.
     Charge(u64),
+    /// To take one token after the other, and to wait as long as each denial tells. Whether it has just waited so.
+    AsTold(bool),
 }

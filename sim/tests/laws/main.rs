@@ -1,5 +1,6 @@
 //! Laws in virtual time, and planted faults that break them.
 
+mod as_told;
 mod bursts;
 mod charges;
 mod definitions;
