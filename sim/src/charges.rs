@@ -25,8 +25,7 @@ impl World {
         let Some(record) = self.server.record else { return self.server.forget(bucket) };
         let charge = Operation::Charge { count, most_debt };
         let was_number = self.server.keys[bucket].number;
-        let books = &self.books[bucket];
-        let elsewhere = (books.granted + books.charged).saturating_sub(books.told + books.returned);
+        let elsewhere = self.books[bucket].elsewhere();
         let granted = self.server.settle(bucket, &record, charge, false, 0, now).granted;
         let key = &mut self.server.keys[bucket];
         match self.server.fault {

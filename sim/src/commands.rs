@@ -112,8 +112,7 @@ impl World {
         let now = self.server.time(self.now);
         self.server.expire(bucket, now);
         let tokens = self.server.tokens(bucket, now);
-        let books = &self.books[bucket];
-        let elsewhere = (books.granted + books.charged).saturating_sub(books.told + books.returned);
+        let elsewhere = self.books[bucket].elsewhere();
         self.note(bucket, Note::Seen(tokens, elsewhere));
     }
 

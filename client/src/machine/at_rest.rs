@@ -47,7 +47,8 @@ impl Context<'_> {
         if takes_at_rest { self.redis.width().saturating_add(self.drift_in(wait)) } else { 0 }
     }
 
-    /// µs by which Redis `TIME` may be less well known in `wait` µs. 0 if it is not known now, or exactly, as in a test.
+    /// µs by which Redis `TIME` may be less well known in `wait` µs. 0 if it is not known now. 0 if it is known exactly, as in a
+    /// test.
     pub(super) fn drift_in(&self, wait: Micros) -> Micros {
         let until = self.now.saturating_add(wait.min(DRIFTS_FOR));
         if self.redis.width() > 0 && self.knows_redis_time() { self.redis.drift_until(until) } else { 0 }
@@ -65,16 +66,15 @@ impl Context<'_> {
 impl<W: super::Waiter> Busy<W> {
     /// The command that takes `count` tokens of a bucket which may have no key.
     pub(super) fn first_take(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> Command {
+        let may_have_key = cx.first_takes == FirstTakes::Likely || rest.may_have_key(cx);
         match cx.first_at() {
-            Some(first_at) if count == 1 && cx.terms.rests_as_number() => match cx.first_takes {
-                first_takes
-                    if (first_takes == FirstTakes::Likely || rest.may_have_key(cx))
-                        && !rest.may_be_of_earlier_terms(cx) =>
-                {
+            Some(first_at) if count == 1 && cx.terms.rests_as_number() => {
+                if may_have_key && !rest.may_be_of_earlier_terms(cx) {
                     Command::TakeAtRest { count, first_at }
+                } else {
+                    Command::FirstTake { count, full_at: first_at + cx.terms.time_at_rest(count) }
                 }
-                _ => Command::FirstTake { count, full_at: first_at + cx.terms.time_at_rest(count) },
-            },
+            }
             _ => Command::FirstTake { count, full_at: 0 },
         }
     }

@@ -97,7 +97,9 @@ impl Estimate {
         let (earliest, latest) = (cx.redis.earliest(cx.now), cx.redis.latest(cx.now));
         // Tokens that other workers are about to put back make it seem later by whole tokens.
         let least = token_at.saturating_sub(latest).saturating_sub(1) % token + 1;
-        let most = least.saturating_add(cx.redis.width()).min(token_at.saturating_sub(earliest).max(1));
+        // The bounds say nothing after a lost connection.
+        let width = cx.redis.width().min(token);
+        let most = least.saturating_add(width).min(token_at.saturating_sub(earliest).max(1));
         let certain = most.saturating_add(cx.drift_in(most));
         // The token comes at once or in a whole token time, if the bounds of Redis `TIME` allow both.
         let least = if most > token { 0 } else { least };

@@ -18,3 +18,12 @@ pub(crate) struct Books {
     /// Tokens in doubt that were paid.
     pub(crate) charged: u64,
 }
+
+// === impl Books ===
+
+impl Books {
+    /// Tokens that are in no bucket: in hand, on their way, or lost.
+    pub(crate) const fn elsewhere(&self) -> u64 {
+        (self.granted + self.charged).saturating_sub(self.told + self.returned)
+    }
+}

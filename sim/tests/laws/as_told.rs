@@ -3,7 +3,7 @@
 use topup_sim::{Ask, Network, Plan, Promise, SECOND, Stream, run, story};
 
 const MS: u64 = 1_000;
-/// Some rest as numbers, some as lists of instants; some soon begin to count.
+/// Tokens a whole number of µs apart, and not. The last bucket soon begins to count.
 const TERMS: [Promise; 5] = [
     Promise::new(2, 1, 250 * MS),
     Promise::new(20, 10, SECOND),
