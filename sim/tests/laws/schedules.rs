@@ -4,7 +4,7 @@ use topup_sim::{Ask, Fault, Law, Plan, Promise, SECOND, Stream, run, story};
 
 #[test]
 fn scheduled_changes_hold_without_a_daemon() {
-    for (workers, seeds) in [(1, 80), (4, 80), (16, 40), (64, 8)] {
+    for (workers, seeds) in [(1, 20), (4, 20), (16, 10), (64, 2)] {
         for seed in 0..seeds {
             let plan = Plan::over_boundaries(seed, workers);
             if let Some(broken) = run(&plan, None).broken {

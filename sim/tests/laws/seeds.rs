@@ -5,7 +5,7 @@ use std::thread;
 use topup_sim::{Plan, run, story};
 
 /// Seeds of each run of the tests.
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 1_500;
 
 #[test]
 fn no_seed_breaks_a_law() {
