@@ -17,7 +17,7 @@ use crate::{
     server::Redis,
 };
 
-const WORLDS: u64 = 45;
+const WORLDS: u64 = 30;
 const STEPS: usize = 160;
 
 #[tokio::test]

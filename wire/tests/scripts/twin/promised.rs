@@ -17,7 +17,7 @@ use crate::{
     server::Redis,
 };
 
-const WORLDS: u64 = 40;
+const WORLDS: u64 = 20;
 const STEPS: usize = 60;
 /// A key whose state is the clock: the two numbers that TIME answers.
 const CLOCK: &str = "clock";

@@ -16,7 +16,7 @@ use crate::{
     server::Redis,
 };
 
-const WORLDS: u64 = 36;
+const WORLDS: u64 = 20;
 const STEPS: usize = 100;
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::{
     travel::{travel, travel_record},
 };
 
-const WORLDS: u64 = 30;
+const WORLDS: u64 = 16;
 const STEPS: usize = 120;
 /// Between two questions to Redis, in ms: generous, for a machine that is busy.
 const A_MOMENT: u64 = 5_000;
