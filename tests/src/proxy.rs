@@ -56,8 +56,9 @@ enum Mode {
 struct Pipe {
     way: watch::Receiver<Way>,
     answers: bool,
-    /// Requests that went through: the pieces of all pipes, for [`Mode::Tear`], are counted here too.
+    /// Requests that went through, of all connections.
     requests: Arc<AtomicU64>,
+    /// Pieces of data that went through, of all connections: [`Mode::Tear`] goes by it.
     pieces: Arc<AtomicU64>,
 }
 
@@ -84,7 +85,7 @@ impl Proxy {
         &self.url
     }
 
-    /// Requests that have gone through to Redis. No argument may begin with `*`.
+    /// Requests that have gone through to Redis. Counts wrongly where an argument begins with `*`.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)

@@ -24,9 +24,9 @@ const KEYS: usize = 20_000;
 const PROCESSES: u32 = 4;
 /// More rounds than this take longer than anybody waits.
 const MOST_ROUNDS: u32 = 3;
-/// A step fails with more errors than this, ...
+/// A step fails when a larger part of its takes ends with an error.
 const ERRORS: f64 = 0.001;
-/// ... or where 1 of 100 answers takes longer: takes pile up, and errors are a matter of time. In µs.
+/// A step fails too when 1 of 100 answers takes longer, in µs: takes pile up, and errors are a matter of time.
 const SLOW: f64 = 100_000.0;
 /// Load generators that are later than this with 1 of 100 takes have had too little CPU. In µs.
 const LAG: f64 = 20_000.0;

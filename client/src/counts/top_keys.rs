@@ -13,9 +13,9 @@ use std::{
 use smol_str::SmolStr;
 use topup_wire::{limit::TopKeys, scripts::DeniedKeys};
 
-/// After a step, a summary has so many times as many keys as are told at most.
+/// Keys that are left of a summary that has become too long, for each key that is told.
 const KEPT: usize = 8;
-/// A hand-over has so many times as many keys as are told.
+/// Keys that a hand-over has, for each key that is told.
 const HANDED_OVER: usize = 2;
 
 /// Denied takes of the keys of one limit.

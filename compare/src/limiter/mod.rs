@@ -20,7 +20,7 @@ pub trait Ask: Send + Sync {
     /// Takes `count` tokens of `key`, all or nothing.
     fn take<'a>(&'a self, key: &'a str, count: u64) -> BoxFuture<'a, anyhow::Result<Answer>>;
 
-    /// The same of tokens that are held for a while; `None` for a limiter that has no such.
+    /// Takes tokens that are held for a while and then settled. `None` for a limiter without holds.
     fn hold<'a>(&'a self, _key: &'a str, _count: u64) -> Option<BoxFuture<'a, HeldOrNot>> {
         None
     }

@@ -150,7 +150,7 @@ impl Windows {
     /// The inverse of [`Windows::as_pairs`].
     ///
     /// # Errors
-    /// When `pairs` has another form.
+    /// [`WindowsError`].
     pub(crate) fn from_pairs(pairs: &str, aligned: bool) -> Result<Self, WindowsError> {
         let numbers: Result<Vec<u64>, _> = pairs.split(' ').map(u64::from_str).collect();
         let numbers = numbers.map_err(|_| WindowsError::Form)?;
