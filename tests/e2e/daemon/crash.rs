@@ -9,10 +9,10 @@ use super::{bucket::Stored, ready, traffic::Traffic};
 
 /// `exact` is credited by whoever asks, `pure` by daemons only. Capacities that hold whatever comes between two takes,
 /// or while no daemon runs.
-const LIMITS: &str = "[daemon]\ntick = \"5ms\"\n[limit.exact]\ncapacity = 100000\nrate = \"200/s\"\n\
-                      [limit.pure]\ncapacity = 500000\nrate = \"200/s\"\ncatch_up = false\n";
+const LIMITS: &str = "[daemon]\ntick = \"5ms\"\n[limit.exact]\ncapacity = 100000\nrate = \"50/s\"\n\
+                      [limit.pure]\ncapacity = 500000\nrate = \"50/s\"\ncatch_up = false\n";
 const TICK: u64 = 5_000;
-const RATE: u64 = 200;
+const RATE: u64 = 50;
 const KILLS: usize = 20;
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn killed_at_random_points_it_doubles_and_loses_nothing() {
     let mut pure = Traffic::begin(&redis, "pure", RATE).await;
     for _ in 0..KILLS {
         // Some are killed before they have published, some in the middle of a pass.
-        let until = exact.admitted() + random.random_range(0..30);
+        let until = exact.admitted() + random.random_range(0..8);
         while exact.admitted() < until {
             exact.take_what_there_is().await;
             pure.decrement_what_there_is().await;
