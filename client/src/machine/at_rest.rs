@@ -47,8 +47,7 @@ impl Context<'_> {
         if takes_at_rest { self.redis.width().saturating_add(self.drift_in(wait)) } else { 0 }
     }
 
-    /// µs by which Redis `TIME` may be less well known in `wait` µs. 0 if it is not known now. 0 if it is known exactly, as in a
-    /// test.
+    /// µs by which Redis `TIME` may be less well known in `wait` µs: 0 while it is unknown, or exact as in a test.
     pub(super) fn drift_in(&self, wait: Micros) -> Micros {
         let until = self.now.saturating_add(wait.min(DRIFTS_FOR));
         if self.redis.width() > 0 && self.knows_redis_time() { self.redis.drift_until(until) } else { 0 }

@@ -8,7 +8,7 @@ use std::{
     path::{self, Component, Path, PathBuf},
 };
 
-/// How many symbolic links may be on the way to a file: as many as Linux follows.
+/// Symbolic links that may be on the way to a file: as many as Linux follows.
 const MOST_LINKS: usize = 40;
 
 /// Folders to listen to, and names in them that matter.

@@ -53,8 +53,8 @@ impl Traffic {
         }
     }
 
-    /// Takes the tokens that are there now by bare `DECR`s, and one more: what is there was credited by a daemon, and what
-    /// is not is debt. Not until none is left: on a busy machine tokens may come as fast as they are taken.
+    /// Takes the tokens that are there now by bare `DECR`s, and one more. Daemons have credited those that are there; one
+    /// more is debt. Goes on no further: on a busy machine tokens may come as fast as they are taken.
     pub(super) async fn decrement_what_there_is(&mut self) {
         for _ in 0..=self.stored().await.tokens {
             self.admitted += u64::from(self.bucket.decrement(1).await >= 0);
