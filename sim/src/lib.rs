@@ -55,6 +55,7 @@ mod definitions;
 mod dice;
 mod fault;
 mod generator;
+mod headroom;
 mod holds;
 mod ideal;
 mod in_flight;
@@ -78,6 +79,7 @@ mod world;
 
 pub use definitions::{DefinitionFault, run_definitions};
 pub use fault::Fault;
+pub use headroom::run_headroom;
 pub use holds::{HoldFault, run_holds};
 pub use key_plans::{KeyPlanFault, run_key_plans};
 pub use oracle::{Broken, Law};

@@ -5,6 +5,7 @@ mod bursts;
 mod charges;
 mod definitions;
 mod found;
+mod headroom;
 mod holds;
 mod key_plans;
 mod penalties;
