@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use topup::{Bucket, Client, Decision};
-use topup_tests::{SOON, clock, eventually};
+use topup_tests::{SOON, Stalls, clock, eventually};
 
 use super::fixture::{Fixture, now, patient};
 
@@ -87,14 +87,16 @@ async fn a_denied_take_is_allowed_when_it_was_said_to_be() {
 }
 
 /// Empties a bucket of 20 at 10 a second. Each token is then promised for the instant at which it is due: never earlier,
-/// and no later from one token to the next.
+/// and no later from one token to the next. On a busy machine, replies are slow, Redis's time is known less well, and all
+/// promises are late by that.
 pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
     /// Between the instant of Redis and ours, for a first take, which is known to the ms, and for clocks that drift.
     const SLACK: u64 = 4_000;
+    let stalls = Stalls::watch();
     let first = clock::now();
     assert!(bucket.take(20).await.unwrap().is_allowed());
     let last = clock::now();
-    let (mut taken, mut least_late) = (0, u64::MAX);
+    let (mut taken, mut least_late) = (0, [u64::MAX; 2]);
     while taken < 15 {
         let sent = clock::now();
         let told = bucket.take(1).await.unwrap();
@@ -105,14 +107,19 @@ pub(super) async fn assert_no_time_is_lost(bucket: &Bucket) {
         };
         let (due, wait) = ((taken + 1) * 100_000, wait.as_micros() as u64);
         // A stall of the machine makes some promises late. Time that is lost with each token makes all of the later ones late.
-        if taken >= 7 {
-            least_late = least_late.min((sent + wait).saturating_sub(last + due));
-        }
+        let late = &mut least_late[usize::from(taken >= 7)];
+        *late = (*late).min((sent + wait).saturating_sub(last + due));
         assert!(received + wait + SLACK >= first + due, "token {taken} comes early");
         // The wait of a caller that does as it is told.
         sleep(told.retry_after().unwrap()).await;
     }
-    assert!(least_late <= SLACK, "each of the last eight tokens is {least_late} µs late at least");
+    let [of_first, of_last] = least_late;
+    if stalls.below(Duration::from_millis(50), "no time is lost") {
+        assert!(
+            of_last.saturating_sub(of_first) <= SLACK,
+            "each of the last eight tokens is {of_last} µs late at least, one of the first {of_first}"
+        );
+    }
 }
 
 #[tokio::test]

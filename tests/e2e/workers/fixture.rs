@@ -73,6 +73,11 @@ pub(super) async fn patient(url: &str) -> Client {
     Client::builder().deadline(SOON).connect(url).await.unwrap()
 }
 
+/// A client for a Redis that goes away: it gives up, and on a busy machine not before Redis has gone.
+pub(super) async fn briefly_patient(url: &str) -> Client {
+    Client::builder().deadline(Duration::from_secs(2)).connect(url).await.unwrap()
+}
+
 /// The instant of Redis, in µs.
 pub(super) async fn now(redis: &Redis) -> u64 {
     let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]).await;

@@ -6,7 +6,10 @@ use tokio::{sync::watch, task::JoinSet, time::interval};
 use topup::{Client, Decision, OnOutage, OutageReason};
 use topup_tests::{Attempt, AttemptLog, Redis, SOON, Stalls, clock, eventually};
 
-use super::{fixture::Fixture, oracle::Oracle};
+use super::{
+    fixture::{Fixture, briefly_patient},
+    oracle::Oracle,
+};
 
 const CONFIG: &str = "[limit.allow]\ncapacity = 40\nrate = \"100/s\"\non_outage = \"allow\"\n\
                       [limit.deny]\ncapacity = 40\nrate = \"100/s\"\non_outage = \"deny\"\n\
@@ -251,7 +254,7 @@ async fn a_worker_starts_without_redis_and_finds_it() {
 #[tokio::test]
 async fn a_local_bucket_charges_redis_for_what_it_gave() {
     let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    let topup = briefly_patient(fixture.redis.url()).await;
     let quota = "[limit.month]\ncapacity = 20\nrate = \"1/h\"\non_outage = \"local\"\n\
                  [limit.user]\nkeyed = true\ncapacity = 10\nrate = \"1/h\"\n";
     fixture.reload(quota).await;

@@ -39,7 +39,8 @@ async fn until_paused(topup: &Client, limit: &str, key: Option<&str>) {
     eventually(SOON, async || {
         let bucket = topup.limit(limit);
         let bucket = key.map_or(bucket.clone(), |key| bucket.key(key));
-        bucket.peek().await.unwrap().retry_after().is_some_and(|wait| wait > millis(200))
+        let told = bucket.peek().await;
+        told.is_ok_and(|decision| decision.retry_after().is_some_and(|wait| wait > millis(200)))
     })
     .await;
 }

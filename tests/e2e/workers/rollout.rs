@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use topup::{Admission, Decision, Error, Take};
 use topup_tests::{Cli, SOON, clock, eventually};
 
-use super::fixture::{Fixture, patient};
+use super::fixture::{Fixture, briefly_patient, patient};
 
 /// Three of each, and no more for an hour, under every way to decide that has one of its own.
 fn config(mode: &str) -> String {
@@ -187,7 +187,7 @@ async fn a_queue_in_shadow_delays_no_caller() {
 #[tokio::test]
 async fn a_shadow_stops_no_caller_while_redis_is_away() {
     let fixture = Fixture::set(&config("shadow")).await;
-    let topup = topup::Client::connect(fixture.redis.url()).await.unwrap();
+    let topup = briefly_patient(fixture.redis.url()).await;
     let (api, firm) = (topup.limit("api"), topup.limit("firm"));
     assert!(topup.limit("user").key("known").take(1).await.unwrap().is_allowed());
     assert!(api.take(3).await.unwrap().is_allowed() && firm.take(1).await.unwrap().is_allowed());

@@ -9,7 +9,7 @@ use topup_wire::namespace::Namespace;
 
 use super::{
     super::{
-        fixture::{Tasks, patient, ready},
+        fixture::{Tasks, briefly_patient, patient, ready},
         oracle::{Oracle, no_errors},
     },
     Fixture,
@@ -160,7 +160,7 @@ async fn a_worker_that_knows_one_master_only_finds_its_replica() {
 #[tokio::test]
 async fn a_breaker_is_that_of_one_master() {
     let fixture = Fixture::set(CONFIG).await;
-    let topup = topup::Client::connect(fixture.cluster.url()).await.unwrap();
+    let topup = briefly_patient(fixture.cluster.url()).await;
     let fixture = Fixture { topup, ..fixture };
     let mut buckets = buckets(&fixture).await;
     let victim = (fixture.cluster.home(&Namespace::default().generation()).await + 1) % 3;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use topup::{Client, Denied, Error, limited};
 use topup_tests::{Redis, clock};
 
-use super::{super::fixture::Fixture, CONFIG};
+use super::{
+    super::fixture::{Fixture, briefly_patient},
+    CONFIG,
+};
 
 /// Why a function has not begun.
 #[derive(Debug)]
@@ -133,7 +136,7 @@ async fn a_default_client_is_set_once_and_asked_where_none_is_named() {
 #[tokio::test]
 async fn an_outage_comes_to_what_the_attribute_says() {
     let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    let topup = briefly_patient(fixture.redis.url()).await;
     strict(&topup).await.unwrap();
     fixture.redis.server.kill().unwrap();
     assert!(matches!(strict(&topup).await, Err(NotBegun::Undecided(error)) if error.is_transient()));

@@ -10,12 +10,15 @@ use std::{
 };
 
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
+use topup::OnOutage;
 use topup::http::{CallError, PerHost, WaitLayer};
-use topup::{Client, OnOutage};
 use topup_tests::{Redis, clock};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{super::fixture::Fixture, CONFIG};
+use super::{
+    super::fixture::{Fixture, briefly_patient},
+    CONFIG,
+};
 
 /// A host: counts what it is sent, and asks at first to be left alone for so many seconds.
 #[derive(Clone)]
@@ -107,7 +110,7 @@ async fn a_request_waits_for_its_token_and_no_longer_than_it_may() {
 #[tokio::test]
 async fn an_outage_comes_to_what_the_layer_is_told() {
     let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    let topup = briefly_patient(fixture.redis.url()).await;
     fixture.redis.server.kill().unwrap();
     let host = Host::asking_for("0");
     let lenient = WaitLayer::new(&topup, "api");

@@ -11,13 +11,16 @@ use http::{Request, Response, StatusCode, header::RETRY_AFTER, request::Parts};
 use http_body_util::{BodyExt, Full};
 use tokio::task::JoinSet;
 use topup::{
-    Client, OnOutage,
+    OnOutage,
     http::{Headers, Outcome, RateLimitLayer, ResponseBody, Rule, key},
 };
 use topup_tests::{Redis, SOON, eventually};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{super::fixture::Fixture, CONFIG};
+use super::{
+    super::fixture::{Fixture, briefly_patient},
+    CONFIG,
+};
 
 type Answer = Response<ResponseBody<Full<Bytes>>>;
 
@@ -76,7 +79,7 @@ async fn of_requests_at_once_as_many_pass_as_the_strictest_limit_has_tokens() {
 #[tokio::test]
 async fn an_outage_comes_to_what_the_layer_is_told() {
     let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    let topup = briefly_patient(fixture.redis.url()).await;
     let lenient = RateLimitLayer::new(&topup).limit("api");
     let careful = RateLimitLayer::new(&topup).limit("api").on_outage(OnOutage::Deny);
     fixture.redis.server.kill().unwrap();
@@ -126,7 +129,7 @@ impl Log {
 #[tokio::test]
 async fn the_log_tells_once_that_an_outage_begins_and_once_that_it_ends() {
     let mut fixture = Fixture::on(Redis::tcp().await, CONFIG).await;
-    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    let topup = briefly_patient(fixture.redis.url()).await;
     let layer = RateLimitLayer::new(&topup).limit("soon");
     let (log, _guard) = Log::keep();
     fixture.redis.server.kill().unwrap();

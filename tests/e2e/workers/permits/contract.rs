@@ -6,7 +6,7 @@ use tokio::{sync::mpsc, task::spawn};
 use topup::{Client, Decision, Error, OnOutage, Permit};
 use topup_tests::{Cli, Redis, SOON, eventually};
 
-use super::super::fixture::{Fixture, patient};
+use super::super::fixture::{Fixture, briefly_patient, patient};
 
 const CONFIG: &str = r#"
 [limit]
@@ -181,7 +181,7 @@ local = { algorithm = "concurrency", limit = 4, on_outage = "local" }
 #[tokio::test]
 async fn a_holder_learns_that_redis_was_away_for_too_long_and_policies_decide_meanwhile() {
     let fixture = Fixture::set(SHORT).await;
-    let topup = Client::connect(fixture.redis.url()).await.unwrap();
+    let topup = briefly_patient(fixture.redis.url()).await;
     for limit in ["allow", "deny", "local"] {
         assert!(at_once(&topup, limit, None, 1).await.is_some());
     }
