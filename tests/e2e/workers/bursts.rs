@@ -154,5 +154,5 @@ async fn answers_from_memory_let_other_tasks_run() {
     }
     let passed = clock::now() - started;
     storm.abort();
-    assert!(passed < 1_000_000, "{passed} us for 100 turns");
+    assert!(passed < 10_000_000, "{passed} us for 100 turns");
 }
