@@ -6,7 +6,7 @@ use topup::{Bucket, Client, Error};
 use topup_tests::{Answer, Attempt, Incident, Redis, SOON, Stalls, clock, eventually};
 
 use super::{
-    fixture::{Fixture, Tasks},
+    fixture::{Fixture, Tasks, briefly_patient},
     oracle::Oracle,
 };
 
@@ -161,8 +161,8 @@ async fn a_password_that_was_wrong_for_a_while_leaves_no_worker_behind() {
         let _: u64 = fixture.redis.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     };
     password("right").await;
-    let topup = Client::connect(&url).await.unwrap();
-    let _ = eventually(SOON, async || topup.limit("quiet").peek().await).await;
+    let topup = briefly_patient(&url).await;
+    assert!(topup.limit("quiet").take(1).await.unwrap().is_allowed());
     password("wrong").await;
     cut().await;
     // Not the break, which passes by itself, but the refusal after it.

@@ -7,7 +7,7 @@ use topup_tests::{
     Answer, Attempt, Cli, Daemon, Launch, Pace, SOON, Stalls, Workers, clock, eventually, sentinel::Sentinels,
 };
 
-use super::oracle::Oracle;
+use super::{fixture::patient, oracle::Oracle};
 
 const CONFIG: &str = "[limit.api]\ncapacity = 10\nrate = \"50/s\"\n";
 const CAPACITY: u32 = 10;
@@ -88,7 +88,7 @@ async fn they_leave_a_master_that_hangs_and_do_without_sentinels() {
     let mut sentinels = Sentinels::start().await;
     let url = sentinels.url();
     let (_daemon, workers, stalls) = at_work(&sentinels).await;
-    let topup = Client::builder().deadline(SOON).connect(&url).await.unwrap();
+    let topup = patient(&url).await;
     // Connections to it stay open, and nothing is answered there.
     let gone = clock::now();
     sentinels.master().await.server.pause().unwrap();
