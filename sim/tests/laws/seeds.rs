@@ -5,7 +5,7 @@ use std::thread;
 use topup_sim::{Plan, run, story};
 
 /// Seeds of each run of the tests.
-const SEEDS: u64 = 1_500;
+const SEEDS: u64 = 1_000;
 
 #[test]
 fn no_seed_breaks_a_law() {
