@@ -14,12 +14,22 @@ use redis::{Cmd, RedisError, Script};
 
 use crate::{constants::with_constants, keyspace::is_published};
 
-/// Scripts that workers call, with records as arguments, by the hash of their default form.
-static FORMS: RwLock<Option<HashMap<String, Arc<Form>>>> = RwLock::new(None);
+/// The forms of scripts for users without the right to write records, by the hash of their default form. Scripts by
+/// which only daemons write have none.
+static FORMS: RwLock<Option<HashMap<String, Form>>> = RwLock::new(None);
+
+/// A script for users without the right to write records.
+#[derive(Clone, Debug)]
+enum Form {
+    /// It only reads, and may be called as such.
+    Reads,
+    /// It takes records as arguments.
+    Moves(Arc<Moved>),
+}
 
 /// A script with records as arguments.
 #[derive(Debug)]
-struct Form {
+struct Moved {
     hash: String,
     text: String,
 }
@@ -27,7 +37,7 @@ struct Form {
 /// A call of a script with records as arguments.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    form: Arc<Form>,
+    script: Arc<Moved>,
     pub(crate) keys: Vec<&'a [u8]>,
     pub(crate) args: Vec<Cow<'a, [u8]>>,
 }
@@ -36,10 +46,26 @@ pub(crate) struct Call<'a> {
 pub(crate) fn script(text: &str) -> Script {
     let script = Script::new(text);
     let text = [&with_constants(include_str!("scripts/records_as_arguments.lua")), text].concat();
-    let form = Form { hash: Script::new(&text).get_hash().to_owned(), text };
-    let mut forms = FORMS.write().unwrap_or_else(PoisonError::into_inner);
-    forms.get_or_insert_default().insert(script.get_hash().to_owned(), Arc::new(form));
+    let moved = Moved { hash: Script::new(&text).get_hash().to_owned(), text };
+    set_form(&script, Form::Moves(Arc::new(moved)));
     script
+}
+
+/// The script of `text`, which only reads.
+pub(crate) fn reading_script(text: &str) -> Script {
+    let script = Script::new(text);
+    set_form(&script, Form::Reads);
+    script
+}
+
+fn set_form(script: &Script, form: Form) {
+    let mut forms = FORMS.write().unwrap_or_else(PoisonError::into_inner);
+    forms.get_or_insert_default().insert(script.get_hash().to_owned(), form);
+}
+
+fn form_of(hash: &[u8]) -> Option<Form> {
+    let forms = FORMS.read().unwrap_or_else(PoisonError::into_inner);
+    forms.as_ref()?.get(std::str::from_utf8(hash).ok()?).cloned()
 }
 
 /// Whether `error` says that the user may not do this, and that nothing was done.
@@ -54,8 +80,7 @@ pub fn is_not_permitted(error: &RedisError) -> bool {
 impl<'a> Call<'a> {
     /// The call of the script `hash`, with its records as arguments; `None` if it has none, or no such form.
     pub(crate) fn new(hash: &[u8], keys: &[&'a [u8]], args: &[&'a [u8]]) -> Option<Self> {
-        let forms = FORMS.read().unwrap_or_else(PoisonError::into_inner);
-        let form = forms.as_ref()?.get(std::str::from_utf8(hash).ok()?)?.clone();
+        let Some(Form::Moves(script)) = form_of(hash) else { return None };
         let (records, others): (Vec<_>, Vec<_>) = (1..).zip(keys).partition(|(_, key)| is_published(key));
         let mut moved = vec![Cow::Owned(records.len().to_string().into_bytes())];
         for (position, record) in &records {
@@ -64,12 +89,12 @@ impl<'a> Call<'a> {
         }
         moved.extend(args.iter().copied().map(Cow::Borrowed));
         let keys = others.into_iter().map(|(_, key)| *key).collect();
-        (!records.is_empty()).then_some(Self { form, keys, args: moved })
+        (!records.is_empty()).then_some(Self { script, keys, args: moved })
     }
 
     /// The hash of the script's text.
     pub(crate) fn hash(&self) -> &str {
-        &self.form.hash
+        &self.script.hash
     }
 }
 
@@ -88,7 +113,8 @@ pub(crate) fn permitted(command: &Cmd) -> Option<(Cmd, Option<Cmd>)> {
         return None;
     }
     // A peek is the only operation that writes nothing.
-    if args.first() == Some(&&b"peek"[..]) || keys.iter().all(|key| is_published(key)) {
+    let is_peek = args.first() == Some(&&b"peek"[..]);
+    if is_peek || form_of(hash).is_some_and(|form| matches!(form, Form::Reads)) {
         words[1..].iter().fold(call.arg("EVALSHA_RO"), |call, word| call.arg(*word));
         return Some((call, None));
     }
@@ -96,7 +122,7 @@ pub(crate) fn permitted(command: &Cmd) -> Option<(Cmd, Option<Cmd>)> {
     call.arg("EVALSHA").arg(moved.hash()).arg(moved.keys.len());
     call.arg(&moved.keys).arg(moved.args.iter().map(|arg| &arg[..]).collect::<Vec<_>>());
     let mut load = Cmd::new();
-    load.arg("SCRIPT").arg("LOAD").arg(&moved.form.text);
+    load.arg("SCRIPT").arg("LOAD").arg(&moved.script.text);
     Some((call, Some(load)))
 }
 
@@ -137,5 +163,14 @@ mod tests {
         let (call, load) = permitted(&command).unwrap();
         assert!(call.get_packed_command().starts_with(b"*7\r\n$10\r\nEVALSHA_RO\r\n") && load.is_none());
         assert!(permitted(Cmd::new().arg("GET").arg("EVALSHA")).is_none());
+        let call = |script: &Script| {
+            let mut command = Cmd::new();
+            command.arg("EVALSHA").arg(script.get_hash()).arg(1).arg("topup:{topup}:generation");
+            permitted(&command).map(|(call, _)| call.get_packed_command())
+        };
+        let read = call(&reading_script("return 2")).unwrap();
+        assert!(read.starts_with(b"*4\r\n$10\r\nEVALSHA_RO\r\n"));
+        // A script of daemons may write.
+        assert_eq!(call(&Script::new("return 3")), None);
     }
 }

@@ -20,6 +20,8 @@ async fn refills(redis: &Redis) {
 
 /// Most lines that a refused daemon logs in a test.
 const FEW: usize = 10;
+/// Attempts after which it would have logged many more.
+const MANY: u64 = 4 * FEW as u64;
 
 #[tokio::test]
 async fn a_wrong_password_is_said_and_tried_again() {
@@ -81,7 +83,7 @@ async fn a_redis_without_memory_is_said_and_tried_again() {
     redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let line = daemon.wait_for_line("OOM", SOON).await;
     assert!(line.contains("WARN"), "{line}");
-    attempts(&redis, 50).await;
+    attempts(&redis, MANY).await;
     redis.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]).await;
     eventually(SOON, async || bucket.stored().await.is_some_and(|stored| stored.tokens > 0)).await;
     refills(&redis).await;
@@ -103,7 +105,7 @@ async fn a_right_that_is_missing_for_publishing_floods_no_log() {
     redis.ask::<()>(&["ACL", "SETUSER", "default", "resetkeys", "~topup:{topup}:*"]).await;
     let mut daemon = Daemon::spawn(LIMITS, &redis);
     daemon.wait_for_line("NoPerm", SOON).await;
-    attempts(&redis, 100).await;
+    attempts(&redis, MANY).await;
     assert!(said(&daemon, "NoPerm") <= FEW, "{:?}", daemon.lines());
     redis.ask::<()>(&["ACL", "SETUSER", "default", "allkeys"]).await;
     daemon.wait_for_line("ready", SOON).await;
@@ -120,10 +122,30 @@ async fn a_right_that_is_missing_for_refilling_floods_no_log() {
     }
     redis.ask::<()>(&["ACL", "SETUSER", "default", "resetkeys", "~topup:{topup}:*"]).await;
     daemon.wait_for_line("NoPerm", SOON).await;
-    attempts(&redis, 100).await;
+    attempts(&redis, MANY).await;
     assert!(said(&daemon, "NoPerm") <= FEW, "{:?}", daemon.lines());
     redis.ask::<()>(&["ACL", "SETUSER", "default", "allkeys"]).await;
     refills(&redis).await;
+}
+
+/// A refill that is refused makes the daemon do nothing else without the right to write: it is alive to workers.
+#[tokio::test]
+async fn a_right_that_is_missing_for_one_shard_ends_no_heartbeat() {
+    let redis = Redis::start().await;
+    let mut daemon =
+        ready("[limit.api]\ncapacity = 10_000\nrate = \"100/s\"\ncatch_up = false\n", &redis).await;
+    let bucket = Bucket::of(&redis, "api");
+    bucket.drain().await;
+    let tokens = async || bucket.stored().await.expect("far from full").tokens;
+    // From now on, the daemon refills the shard without a question before.
+    eventually(SOON, async || tokens().await > 0).await;
+    redis.ask::<()>(&["ACL", "SETUSER", "default", "resetkeys", "~topup:{topup}:*"]).await;
+    daemon.wait_for_line("NoPerm", SOON).await;
+    beats(&redis).await;
+    redis.ask::<()>(&["ACL", "SETUSER", "default", "allkeys"]).await;
+    let before = tokens().await;
+    eventually(SOON, async || tokens().await > before).await;
+    beats(&redis).await;
 }
 
 /// As a newer daemon, or a hand, may leave it.
@@ -148,7 +170,20 @@ async fn a_record_that_cannot_be_read_is_published_anew() {
     refills(&redis).await;
 }
 
-/// Waits until the daemon has beaten so many times more.
+/// Waits for the next heartbeat.
+async fn beats(redis: &Redis) {
+    let daemons = async || {
+        redis.ask::<Vec<String>>(&["ZRANGE", "topup:{topup}:daemons", "0", "-1", "WITHSCORES"]).await
+    };
+    let before = daemons().await;
+    eventually(SOON, async || {
+        let now = daemons().await;
+        !now.is_empty() && now != before
+    })
+    .await;
+}
+
+/// Waits until the daemon has called so many more scripts.
 async fn attempts(redis: &Redis, times: u64) {
     let before = redis.command_calls("evalsha").await;
     eventually(SOON, async || redis.command_calls("evalsha").await - before >= times).await;

@@ -38,16 +38,17 @@ impl Connection {
         let Some((call, load)) = permitted(command) else {
             return self.ask(Commands::One(command), hash_slot).await;
         };
-        self.router.note_least_rights();
-        let answer = self.ask(Commands::One(&call), hash_slot).await;
+        let mut answer = self.ask(Commands::One(&call), hash_slot).await;
         let is_not_loaded = |error: RedisError| error.code() == Some("NOSCRIPT");
-        match load.filter(|_| first_error(&answer).is_some_and(is_not_loaded)) {
-            Some(load) => {
-                self.ask(Commands::One(&load), None).await?;
-                self.ask(Commands::One(&call), hash_slot).await
-            }
-            None => answer,
+        if let Some(load) = load.filter(|_| first_error(&answer).is_some_and(is_not_loaded)) {
+            self.ask(Commands::One(&load), None).await?;
+            answer = self.ask(Commands::One(&call), hash_slot).await;
         }
+        // A user without any of the rights may get all of them back.
+        if !first_error(&answer).is_some_and(|error| is_not_permitted(&error)) {
+            self.router.note_least_rights();
+        }
+        answer
     }
 
     pub(super) async fn ask(

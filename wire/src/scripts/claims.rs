@@ -7,11 +7,12 @@ use redis::{FromRedisValue, RedisResult, Script};
 use super::{daemons::daemons, definitions::owner_of, registry::published_limits};
 use crate::{
     claims::{Claim, Declaration, DeclaredLimit, Definition, Fingerprint, Owner, Ownership},
+    least_rights::reading_script,
     limit::LimitName,
     namespace::InNamespace,
 };
 
-static OWNERSHIP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("ownership.lua")));
+static OWNERSHIP: LazyLock<Script> = LazyLock::new(|| reading_script(include_str!("ownership.lua")));
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("claim.lua")));
 
 /// A change of claims.

@@ -6,14 +6,14 @@ use redis::{Cmd, RedisResult, Script, aio::ConnectionLike};
 
 use crate::{
     claims::{Declaration, DeclaredLimit, Fingerprint, Owner},
-    least_rights::is_not_permitted,
+    least_rights::{is_not_permitted, reading_script},
     namespace::InNamespace,
     reply::{Beat, Polled},
     schema::SCHEMA,
 };
 
 static HEARTBEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("heartbeat.lua")));
-static POLL: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("poll.lua")));
+static POLL: LazyLock<Script> = LazyLock::new(|| reading_script(include_str!("poll.lua")));
 
 /// The state of a daemon, as it reports itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
