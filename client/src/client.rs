@@ -103,7 +103,8 @@ impl Client {
             looks += 1;
         }
         let (connection, deadline) = (self.shared().connection(), self.shared().deadline);
-        put_back::put_back_all(self.0.take_prefetched(), &connection, deadline, &self.shared().clock).await;
+        let prefetched = self.shared().take_prefetched();
+        put_back::put_back_all(prefetched, &connection, deadline, &self.shared().clock).await;
         // Without an answer, the places are free when their time is over.
         let _ = self.shared().clock.timeout(deadline, self.shared().permits.flush()).await;
         #[cfg(feature = "metrics")]

@@ -145,19 +145,19 @@ impl BucketEntry {
 
     /// The denial of a take of `count` tokens, if the estimate knows it.
     pub(crate) fn denial(&self, count: u64, published: &Published, client: &Handle) -> Option<Denial> {
-        let context = self.context(published, client);
+        let context = self.context(published, client.shared());
         self.lock().machine.denial(count, &context)
     }
 
     /// The last known denial of a take of `count` tokens, though its time may be over.
     pub(crate) fn last_denial(&self, count: u64, published: &Published, client: &Handle) -> Option<Denial> {
-        let context = self.context(published, client);
+        let context = self.context(published, client.shared());
         self.lock().machine.last_denial(count, &context)
     }
 
     /// Until when the bucket is below full, as far as the worker knows; 0 if it does not.
     pub(super) fn full_at(&self, published: &Published, client: &Handle) -> Micros {
-        let context = self.context(published, client);
+        let context = self.context(published, client.shared());
         self.lock().machine.full_at(&context)
     }
 

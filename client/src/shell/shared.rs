@@ -27,12 +27,12 @@ use super::{
 use crate::{
     counts,
     error::Error,
-    machine::{Event, Micros, PutBack},
+    machine::{Micros, PutBack},
     outage::Outages,
     permits::Keeper,
 };
 
-/// A clone of a client. The drop of the last one puts prefetched tokens back.
+/// A clone of a client. Tasks of the shell hold clones, too, for a moment each.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle(Arc<Shared>);
 
@@ -79,32 +79,6 @@ impl Handle {
     pub(super) fn downgrade(&self) -> Weak<Shared> {
         Arc::downgrade(&self.0)
     }
-
-    /// Removes the prefetched tokens of all buckets, to be put back.
-    pub(crate) fn take_prefetched(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
-        let buckets = self.0.buckets.all().into_iter().filter(|entry| entry.prefetched(self) > 0);
-        let put_back = |entry: Arc<BucketEntry>| {
-            let step = entry.step(Event::PutsBack(0), self, None);
-            Some((entry, step.put_back.filter(|put_back| !put_back.is_empty())?))
-        };
-        buckets.filter_map(put_back).collect()
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // Tasks of the shell hold clones for a moment only.
-        if Arc::strong_count(&self.0) == 1 {
-            let batch = self.take_prefetched();
-            if !batch.is_empty() {
-                let (connection, deadline) = (self.0.connection(), self.0.deadline);
-                let clock = self.0.clock.clone();
-                self.0
-                    .runtime
-                    .spawn(async move { put_back::put_back_all(batch, &connection, deadline, &clock).await });
-            }
-        }
-    }
 }
 
 // === impl Shared ===
@@ -113,6 +87,12 @@ impl Shared {
     /// The connection for commands outside the pipeline, shared by all tasks.
     pub(crate) fn connection(&self) -> Connection {
         self.connection.clone()
+    }
+
+    /// Removes the prefetched tokens of all buckets, to be put back.
+    pub(crate) fn take_prefetched(&self) -> Vec<(Arc<BucketEntry>, PutBack)> {
+        let put_back = |entry: Arc<BucketEntry>| Some((entry.clone(), entry.take_prefetched(self)?));
+        self.buckets.all().into_iter().filter_map(put_back).collect()
     }
 
     /// Reads a limit as published now. One task reads it for all tasks that wait.
@@ -173,6 +153,12 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let batch = self.take_prefetched();
+        if !batch.is_empty() {
+            let (connection, deadline, clock) = (self.connection(), self.deadline, self.clock.clone());
+            self.runtime
+                .spawn(async move { put_back::put_back_all(batch, &connection, deadline, &clock).await });
+        }
         #[cfg(feature = "metrics")]
         counts::emit(&self.limits);
         // A Redis that does not reply is not waited for, and its counts are lost. No one reads the counts of a test.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use topup_wire::limit::Mode;
 
-use super::{BucketEntry, Handle, PipelineRequest, Published, TaskWaiter};
+use super::{BucketEntry, Handle, PipelineRequest, Published, Shared, TaskWaiter};
 use crate::{
     error::{Answered, Error},
     machine::{Actions, Answer, Command, Context, Event, FirstTakes, Micros, PutBack},
@@ -70,7 +70,7 @@ impl BucketEntry {
         let mut actions = Actions::default();
         let arm_at = {
             let mut state = self.lock();
-            let context = self.context(published, client);
+            let context = self.context(published, shared);
             result.at = context.now;
             if matches!(event, Event::Wake) {
                 state.armed_at = 0;
@@ -134,8 +134,18 @@ impl BucketEntry {
         }
     }
 
-    pub(super) fn context<'c>(&'c self, published: &'c Published, client: &Handle) -> Context<'c> {
-        let shared = client.shared();
+    /// Removes the prefetched tokens, good or not, to be put back.
+    pub(super) fn take_prefetched(&self, shared: &Shared) -> Option<PutBack> {
+        if self.hot.prefetched() == 0 {
+            return None;
+        }
+        let published = self.limit().last()?;
+        let mut actions = Actions::default();
+        self.lock().machine.step(Event::PutsBack(0), &self.context(&published, shared), &mut actions);
+        actions.put_back.filter(|put_back| !put_back.is_empty())
+    }
+
+    pub(super) fn context<'c>(&'c self, published: &'c Published, shared: &Shared) -> Context<'c> {
         let control = &shared.control;
         let epoch = self.limit().epoch(control.epoch());
         let trusted = published.epoch == epoch && !published.frozen;

@@ -165,6 +165,20 @@ async fn a_client_that_is_dropped_or_told_to_gives_back_what_it_holds() {
     holds_all_but(taken, &fixture.bucket("lasting")).await;
 }
 
+/// The client's own tasks put tokens back when their time is over, unless they cannot run.
+#[tokio::test]
+async fn a_dropped_client_gives_back_what_its_tasks_had_no_time_for() {
+    let fixture = Fixture::set(CONFIG).await;
+    let topup = patient(fixture.redis.url()).await;
+    let taken = taken_with_some_held(&topup, &topup.limit("brief")).await;
+    // The only thread of the runtime.
+    while topup.prefetched_tokens() > 0 {
+        std::thread::yield_now();
+    }
+    drop(topup);
+    holds_all_but(taken, &fixture.bucket("brief")).await;
+}
+
 #[tokio::test]
 async fn leased_tokens_do_not_go_back_after_takes_of_others() {
     let fixture = Fixture::set(CONFIG).await;
