@@ -79,7 +79,7 @@ async fn shared_keys_of_junk_stop_no_daemon() {
     eventually(SOON, async || redis.ask::<u64>(&["ZCARD", "topup:{topup}:daemons"]).await == 1).await;
 }
 
-/// A million fake entries in one limit's index delay no other limit, and leave one line in the log.
+/// Ten thousand fake entries in one limit's index delay no other limit, and leave one line in the log.
 #[tokio::test]
 async fn a_flood_of_fake_entries_delays_no_other_limit() {
     let redis = Redis::start().await;

@@ -1,6 +1,6 @@
 //! A calendar quota is filled at its instant, once, and at no other.
 
-use topup_tests::{Redis, SOON, eventually};
+use topup_tests::{Redis, SOON, eventually, stalls::void};
 use topup_wire::{bucket::Operation, reply::Verdict};
 
 use super::{
@@ -38,9 +38,12 @@ async fn two_daemons_fill_it_once_at_its_instant() {
     let config = config(instant);
     let (_one, _other) = (ready(&config, &redis).await, ready(&config, &redis).await);
     let bucket = Bucket::keyed(&redis, "export", "alice", 8);
-    assert_eq!(take_all(&bucket).await, CAPACITY);
+    let emptied = take_all(&bucket).await;
     let denied = bucket.take(1).await;
-    assert!(denied.now < instant, "a machine this slow proves nothing");
+    if denied.now >= instant {
+        return void("a fill at its instant: the machine is too busy to empty the bucket before");
+    }
+    assert_eq!(emptied, CAPACITY);
     assert_eq!(denied.now + denied.wait, instant, "the denial says when");
 
     let mut taken = 0;

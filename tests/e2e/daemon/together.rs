@@ -20,7 +20,7 @@ async fn alive(redis: &Redis) -> Vec<Value> {
 async fn take(exact: &mut Traffic, pure: &mut Traffic, tokens: u64) {
     let until = pure.admitted() + tokens;
     eventually(SOON, async || {
-        exact.take_what_there_is().await;
+        exact.take_some().await;
         pure.decrement_what_there_is().await;
         pure.admitted() >= until
     })

@@ -37,20 +37,37 @@ impl Traffic {
     /// Asks for one token as workers do: `DECR` while there is something left, else by script. Ends when denied.
     pub(super) async fn take_what_there_is(&mut self) -> Settled {
         loop {
-            if self.left > 0 {
-                self.left = u64::try_from(self.bucket.decrement(1).await).map_or(0, |left| {
-                    self.admitted += 1;
-                    left
-                });
-                continue;
+            if let Some(denied) = self.take_one().await {
+                return denied;
             }
-            let settled = self.bucket.take(1).await;
-            if settled.verdict != Verdict::Allowed {
-                return settled;
-            }
-            self.admitted += 1;
-            self.left = settled.tokens;
         }
+    }
+
+    /// The same for a hundred takes at most. On a busy machine, tokens may come as fast as they are taken.
+    pub(super) async fn take_some(&mut self) {
+        for _ in 0..100 {
+            if self.take_one().await.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Asks for one token. Returns a denial.
+    async fn take_one(&mut self) -> Option<Settled> {
+        if self.left > 0 {
+            self.left = u64::try_from(self.bucket.decrement(1).await).map_or(0, |left| {
+                self.admitted += 1;
+                left
+            });
+            return None;
+        }
+        let settled = self.bucket.take(1).await;
+        if settled.verdict != Verdict::Allowed {
+            return Some(settled);
+        }
+        self.admitted += 1;
+        self.left = settled.tokens;
+        None
     }
 
     /// Takes the tokens that are there now by bare `DECR`s, and one more. Daemons have credited those that are there; one

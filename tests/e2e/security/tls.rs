@@ -44,8 +44,14 @@ async fn ready(launch: Launch) -> Daemon {
     daemon
 }
 
-async fn refusal(url: &str) -> String {
+async fn first_refusal(url: &str) -> String {
     Client::connect(url).await.map(drop).expect_err(url).to_string()
+}
+
+/// The refusal of a server that does reply: a busy machine may need more than the second that a connection may take.
+async fn refusal(url: &str) -> String {
+    let in_time = async || Some(first_refusal(url).await).filter(|told| !told.contains(": within 1s: "));
+    eventually(SOON, in_time).await
 }
 
 #[tokio::test]
@@ -134,7 +140,8 @@ async fn a_port_with_tls_and_one_without_are_told_apart() {
     assert!(told.contains("write rediss://"), "{told}");
     let plain = Redis::tcp().await;
     let told =
-        refusal(&format!("{}?tls_ca={}", plain.url().replace("redis:", "rediss:"), authority.ca())).await;
+        first_refusal(&format!("{}?tls_ca={}", plain.url().replace("redis:", "rediss:"), authority.ca()))
+            .await;
     assert!(told.contains("write redis://"), "{told}");
 }
 
@@ -175,7 +182,9 @@ async fn a_cluster_is_reached_by_tls_alone() {
     // As mutual TLS, which the nodes ask of each other and of clients.
     url = format!("{url}&tls_cert={}&tls_key={}", cert.cert, cert.key);
     let _daemon = ready(Launch::new(KEYED).env("TOPUP_REDIS_URL", &url)).await;
-    let topup = Client::builder().deadline(Duration::from_secs(10)).connect(&url).await.unwrap();
+    // A busy machine may need more than the second that a connection may take.
+    let connect = async || Client::builder().deadline(Duration::from_secs(10)).connect(&url).await.ok();
+    let topup = eventually(SOON, connect).await;
     for key in 0..40 {
         assert!(topup.limit("user").key(key.to_string()).take(1).await.unwrap().is_allowed());
     }

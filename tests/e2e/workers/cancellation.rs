@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinSet, time::timeout};
-use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually, none_left};
+use topup_tests::{Attempt, Proxy, SOON, Seed, clock, eventually, none_left, stalls::void};
 
 use super::{
     fixture::{Fixture, Tasks, patient},
@@ -131,9 +131,8 @@ async fn a_token_that_no_caller_got_is_not_given_twice_by_a_script() {
     let mut given_up = JoinSet::new();
     for limit in limits {
         let bucket = far.limit(limit).key("one");
-        given_up.spawn(async move { timeout(delay / 10, bucket.take(1)).await });
+        given_up.spawn(async move { bucket.take(1).await });
     }
-    assert!(given_up.join_all().await.iter().all(Result::is_err));
     eventually(SOON, async || {
         let keys = fixture.bucket_keys().await;
         let taken = keys.iter().filter(|key| key.ends_with(":one")).count();
@@ -141,6 +140,14 @@ async fn a_token_that_no_caller_got_is_not_given_twice_by_a_script() {
     })
     .await;
     // Redis has carried the takes out. A reply comes after one delay, and what the worker puts back after another one.
+    given_up.abort_all();
+    while let Some(ended) = given_up.join_next().await {
+        if ended.is_ok() {
+            return void(
+                "a token that no caller got: the machine is too busy to give a take up before its reply",
+            );
+        }
+    }
     let begun = clock::now();
     let mut running = Vec::new();
     for limit in limits {
@@ -152,6 +159,9 @@ async fn a_token_that_no_caller_got_is_not_given_twice_by_a_script() {
         running.push((limit, Tasks::start([bucket], Duration::from_millis(2))));
     }
     eventually(SOON, async || clock::now() - begun >= 1_200_000).await;
+    for (_, tasks) in &running {
+        tasks.log.allowed(3).await;
+    }
     for (limit, tasks) in running {
         let attempts = tasks.stop().await;
         no_errors(&attempts);

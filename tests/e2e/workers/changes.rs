@@ -7,7 +7,7 @@ use topup_tests::{Attempt, Redis, SOON, clock, eventually, none_left};
 use topup_wire::{keyspace::ShardKeys, limit::Algorithm, namespace::Namespace};
 
 use super::{
-    fixture::{Fixture, Tasks, patient},
+    fixture::{Fixture, Tasks, now, patient},
     oracle::{Oracle, no_errors},
 };
 
@@ -18,12 +18,16 @@ fn api(capacity: u32, rate: &str) -> String {
     format!("[limit.api]\ncapacity = {capacity}\nrate = \"{rate}\"\n")
 }
 
+/// The instant from which the effective terms apply, by the clock of Redis.
+async fn since(redis: &Redis) -> u64 {
+    redis.ask(&["HGET", "topup:{api:0}:limit", "since"]).await
+}
+
 /// The instant from which the effective terms apply, by this machine's clock. Early by a roundtrip at most, never late.
 async fn in_force_since(redis: &Redis) -> u64 {
-    let since: u64 = redis.ask(&["HGET", "topup:{api:0}:limit", "since"]).await;
+    let since = since(redis).await;
     let before = clock::now();
-    let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]).await;
-    before - (seconds * 1_000_000 + micros - since)
+    before - (now(redis).await - since)
 }
 
 #[tokio::test]
@@ -31,7 +35,7 @@ async fn workers_get_the_new_rate_at_once_and_every_token_once() {
     let mut fixture = Fixture::set(&api(10, "50/s")).await;
     let workers = fixture.workers(4, "api", Duration::from_millis(5)).await;
     workers.log.allowed(60).await;
-    let asked = clock::now();
+    let asked = now(&fixture.redis).await;
     fixture.reload(&api(10, "200/s")).await;
     let rate = async || fixture.redis.ask::<String>(&["HGET", "topup:{api:0}:limit", "rate"]).await;
     eventually(SOON, async || rate().await == "200/s").await;
@@ -42,7 +46,7 @@ async fn workers_get_the_new_rate_at_once_and_every_token_once() {
     workers.log.allowed(200).await;
     let attempts = workers.stop().await;
     no_errors(&attempts);
-    let late = changed - asked;
+    let late = since(&fixture.redis).await - asked;
     assert!((FREEZE..10 * FREEZE).contains(&late), "in force {late} µs after the signal");
 
     let oracle = Oracle::new(10, 50.0).then(changed, 200.0);

@@ -9,7 +9,7 @@ use super::{
     oracle::{Oracle, no_errors},
 };
 
-const CONFIG: &str = "[limit.api]\ncapacity = 1000\nrate = \"100/s\"\n";
+const CONFIG: &str = "[limit.api]\ncapacity = 10_000\nrate = \"10/s\"\n";
 const TIGHT: &str = "[limit.api]\ncapacity = 10\nrate = \"100/s\"\n";
 
 /// Whether the next takes of a bucket known to be below full are bare `DECR`s.

@@ -188,10 +188,13 @@ async fn a_change_of_the_config_moves_keys_and_tokens_at_once() {
         assert!(left.await <= most);
     }
     // The way back: what silver has left stays, and is no new bucket of gold.
+    let begun = clock::now();
     let _ = acme.take(4).await.unwrap();
     fixture.reload(&with("acme = \"gold\"")).await;
     eventually(SOON, async || capacity(&acme).await == 20).await;
-    assert!(!acme.take(15).await.unwrap().is_allowed());
+    let is_allowed = acme.take(15).await.unwrap().is_allowed();
+    let most = 4.0 + 10.0 * (clock::now() - begun) as f64 / 1e6;
+    assert!(!is_allowed || most >= 15.0, "{most} at most");
     assert!(acme.wait(12, SOON).await.unwrap().is_allowed());
 }
 
@@ -255,7 +258,11 @@ async fn a_raise_ends_at_its_instant_and_wakes_who_waits() {
     fixture.topup.assign("user", "acme", "gold", Some(until)).await.unwrap();
     let told = tokio::time::timeout(SOON, waiting).await.expect("the raise comes in time").unwrap();
     assert!(told.unwrap().is_allowed());
-    assert_eq!(acme.peek().await.unwrap().capacity(), 20);
+    let capacity = acme.peek().await.unwrap().capacity();
+    if UNIX_EPOCH + Duration::from_micros(now(&fixture.redis).await) >= until {
+        return void("a raise: the machine is too busy to look before its end");
+    }
+    assert_eq!(capacity, 20);
     eventually(SOON, async || acme.peek().await.unwrap().capacity() == 2).await;
     // By then the bucket of gold had tokens, of which 2 stay.
     assert!(acme.peek().await.unwrap().remaining() <= 2);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::{sync::mpsc, task::spawn};
 use topup::{Client, Decision, Error, OnOutage, Permit};
-use topup_tests::{Cli, Redis, SOON, eventually};
+use topup_tests::{Cli, Redis, SOON, Stalls, eventually};
 
 use super::super::fixture::{Fixture, briefly_patient, patient};
 
@@ -207,11 +207,15 @@ async fn a_holder_learns_that_redis_was_away_for_too_long_and_policies_decide_me
     assert!(again.is_some_and(|permit| permit.decision().is_degraded()), "its places came back");
     fixture.redis.server.resume().unwrap();
     // The lost permit is over in Redis, too, and its drop takes no place of another holder.
+    let stalls = Stalls::watch();
     let next = eventually_acquired(&topup, "error", 4).await;
     drop(permit);
     topup.put_back().await;
-    assert!(at_once(&topup, "error", None, 1).await.is_none());
-    assert!(next.is_valid());
+    // A holder that cannot run for a part of its 500 ms loses its permit.
+    if stalls.below(Duration::from_millis(50), "a permit after a lost one") {
+        assert!(at_once(&topup, "error", None, 1).await.is_none());
+        assert!(next.is_valid());
+    }
 }
 
 async fn eventually_acquired(topup: &Client, limit: &str, count: u64) -> Permit {
