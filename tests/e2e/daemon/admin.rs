@@ -188,7 +188,7 @@ async fn metrics_tell_permits_holds_and_parts() {
     holds.swap_remove(0).settle(5).await.unwrap();
     let permits =
         [render.acquire(1, SOON).await, render.acquire(1, SOON).await].map(|held| held.unwrap().unwrap());
-    let waiter = tokio::spawn(async move { render.acquire(1, SOON).await.map(drop) });
+    let waiter = tokio::spawn(async move { render.acquire(1, 10 * SOON).await.map(drop) });
     assert!(topup.limit("gateway").key("acme").take(10).await.unwrap().is_allowed());
     let told = eventually(SOON, async || {
         let metrics = get(&address, "/metrics").await;

@@ -43,9 +43,9 @@ impl Traffic {
         }
     }
 
-    /// The same for a hundred takes at most. On a busy machine, tokens may come as fast as they are taken.
+    /// The same for ten takes at most. On a busy machine, tokens may come as fast as they are taken.
     pub(super) async fn take_some(&mut self) {
-        for _ in 0..100 {
+        for _ in 0..10 {
             if self.take_one().await.is_some() {
                 return;
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use topup::{Bucket, Client};
-use topup_tests::{Attempt, AttemptLog, Daemon, Pace, Redis, SOON, Signal, Workers, work};
+use topup_tests::{Attempt, AttemptLog, Daemon, Pace, Redis, SOON, Signal, Workers, eventually, work};
 
 /// A Redis with the daemon that serves it, and a client of its own.
 pub(super) struct Fixture {
@@ -97,6 +97,15 @@ pub(super) async fn ready(config: &str, redis: &Redis) -> Daemon {
     let mut daemon = Daemon::spawn(config, redis);
     daemon.wait_for_line("ready", SOON).await;
     daemon
+}
+
+/// Waits until the bucket holds all tokens of its capacity that were not taken.
+pub(super) async fn holds_all_but(taken: u64, capacity: u64, bucket: &Bucket) {
+    eventually(SOON, async || {
+        let left = bucket.peek().await.unwrap().remaining();
+        if left + taken == capacity { Ok(()) } else { Err(format!("{left} left, {taken} taken")) }
+    })
+    .await;
 }
 
 // === impl Tasks ===

@@ -11,7 +11,7 @@ use topup::{Bucket, Client};
 use topup_tests::{Attempt, Proxy, Redis, SOON, Seed, Stalls, eventually};
 
 use super::{
-    fixture::{Fixture, patient},
+    fixture::{Fixture, holds_all_but, patient},
     oracle::{Oracle, no_errors},
 };
 
@@ -135,21 +135,12 @@ async fn taken_with_some_held(topup: &Client, bucket: &Bucket) -> u64 {
     taken
 }
 
-/// Waits until the bucket, as somebody else sees it, holds all that was not taken of 1,000.
-async fn holds_all_but(taken: u64, bucket: &Bucket) {
-    eventually(SOON, async || {
-        let left = bucket.peek().await.unwrap().remaining();
-        if left + taken == 1_000 { Ok(()) } else { Err(format!("{left} left, {taken} taken")) }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn leased_tokens_go_back_when_their_time_is_over() {
     let fixture = Fixture::set(CONFIG).await;
     let topup = patient(fixture.redis.url()).await;
     let taken = taken_with_some_held(&topup, &topup.limit("brief")).await;
-    holds_all_but(taken, &fixture.bucket("brief")).await;
+    holds_all_but(taken, 1_000, &fixture.bucket("brief")).await;
     assert_eq!(topup.prefetched_tokens(), 0);
 }
 
@@ -162,7 +153,7 @@ async fn a_client_that_is_dropped_or_told_to_gives_back_what_it_holds() {
     assert_eq!(fixture.bucket("lasting").peek().await.unwrap().remaining() + taken, 1_000, "at once");
     taken += taken_with_some_held(&topup, &topup.limit("lasting")).await;
     drop(topup);
-    holds_all_but(taken, &fixture.bucket("lasting")).await;
+    holds_all_but(taken, 1_000, &fixture.bucket("lasting")).await;
 }
 
 /// The client's own tasks put tokens back when their time is over, unless they cannot run.
@@ -176,7 +167,7 @@ async fn a_dropped_client_gives_back_what_its_tasks_had_no_time_for() {
         std::thread::yield_now();
     }
     drop(topup);
-    holds_all_but(taken, &fixture.bucket("brief")).await;
+    holds_all_but(taken, 1_000, &fixture.bucket("brief")).await;
 }
 
 #[tokio::test]
