@@ -128,7 +128,7 @@ async fn a_right_that_is_missing_for_refilling_floods_no_log() {
     refills(&redis).await;
 }
 
-/// A refill that is refused makes the daemon do nothing else without the right to write: it is alive to workers.
+/// A refused refill is no reason to send heartbeats as a user who may not write: to workers, the daemon is alive.
 #[tokio::test]
 async fn a_right_that_is_missing_for_one_shard_ends_no_heartbeat() {
     let redis = Redis::start().await;
