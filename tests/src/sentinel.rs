@@ -134,10 +134,12 @@ impl Sentinels {
         eventually(SOON, async || self.sentinels[0].ask::<()>(&command).await).await;
     }
 
-    /// Kills all sentinels.
-    pub fn kill_sentinels(&mut self) {
+    /// Kills all sentinels and waits for their ends: one that writes its file to the disk listens until that is done.
+    pub async fn kill_sentinels(&mut self) {
         for sentinel in &mut self.sentinels {
-            drop(sentinel.child.take());
+            if let Some(child) = sentinel.child.take() {
+                child.kill().await;
+            }
         }
     }
 }

@@ -98,7 +98,7 @@ async fn they_leave_a_master_that_hangs_and_do_without_sentinels() {
 
     workers.log.allowed(10).await;
     let gone = clock::now();
-    sentinels.kill_sentinels();
+    sentinels.kill_sentinels().await;
     workers.log.allowed(50).await;
     let attempts = workers.stop().await;
     judge(&attempts, gone, 0, Duration::ZERO, "the sentinels are killed");
