@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use redis::{Cmd, RedisResult};
-use tokio::net::TcpSocket;
 use topup_embedded::RedisServer;
+use topup_lab::ReservedPort;
 use topup_wire::{
     keyspace::{ShardKeys, shard_of},
     limit::Shards,
@@ -34,9 +34,8 @@ pub struct Node {
     pub redis: Redis,
     /// Its name in the cluster.
     pub id: String,
-    bus: u16,
-    /// Keeps the port for other nodes ours.
-    _reserved: TcpSocket,
+    /// The port for other nodes.
+    bus: ReservedPort,
 }
 
 // === impl Cluster ===
@@ -90,7 +89,7 @@ impl Cluster {
     async fn meet(&self, node: &Node) {
         let known = node.redis.ask::<String>(&["CLUSTER", "NODES"]).await;
         for other in self.nodes.iter().filter(|other| !known.contains(&other.id)) {
-            let (port, bus) = (other.port().to_string(), other.bus.to_string());
+            let (port, bus) = (other.port().to_string(), other.bus.number().to_string());
             node.redis.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
         }
     }
@@ -236,22 +235,19 @@ impl Cluster {
 
 impl Node {
     async fn start() -> Self {
-        let reserved = TcpSocket::new_v4().expect("a socket");
-        reserved.set_reuseaddr(true).expect("a socket may share its address");
-        reserved.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         // Its port for other nodes would be its own and 10,000, which may be none.
-        let bus = reserved.local_addr().expect("a bound socket").port();
+        let bus = ReservedPort::reserve().expect("a free port");
         let server = RedisServer::builder()
             .tcp()
             .arg("--cluster-enabled", "yes")
-            .arg("--cluster-port", bus.to_string())
+            .arg("--cluster-port", bus.number().to_string())
             .arg("--cluster-node-timeout", NODE_TIMEOUT)
             .arg("--cluster-require-full-coverage", "no")
             .arg("--cluster-allow-replica-migration", "no")
             .arg("--repl-diskless-sync-delay", "0");
         let redis = Redis::with(server).await;
         let id = redis.ask(&["CLUSTER", "MYID"]).await;
-        Self { redis, id, bus, _reserved: reserved }
+        Self { redis, id, bus }
     }
 
     /// Where it listens.

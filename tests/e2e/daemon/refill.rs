@@ -1,6 +1,6 @@
 //! Refilling as such: what a bucket gets when nobody asks.
 
-use topup_tests::{Redis, SOON, eventually};
+use topup_tests::{Redis, SOON, eventually, stalls::void};
 use topup_wire::reply::Verdict;
 
 use super::{
@@ -29,7 +29,12 @@ async fn a_drained_bucket_is_full_in_its_time_and_then_has_no_key() {
     let keys = redis.dbsize().await;
     for bucket in [Bucket::of(&redis, "api"), Bucket::keyed(&redis, "user", "alice", 8)] {
         let drained = bucket.drain().await.now;
-        assert_eq!(redis.dbsize().await, keys + 2, "a counter and an index");
+        let counting = redis.dbsize().await;
+        if now(&redis).await < drained + FULL {
+            assert_eq!(counting, keys + 2, "a counter and an index");
+        } else {
+            void("the keys of a counter: it was full before the machine looked at it");
+        }
         let took = gone(&redis, &bucket).await - drained;
         assert!(took >= FULL, "{took} µs");
         assert_eq!(bucket.peek().await.tokens, 20);

@@ -1,11 +1,12 @@
 //! Several takes in one decision.
 
-use std::{net::TcpListener, time::Duration};
+use std::time::Duration;
 
 use tokio::{task::JoinSet, time::interval};
 use topup::{Bucket, Client, Error, LimitDecision};
 
 use topup_embedded::RedisServer;
+use topup_lab::ReservedPort;
 use topup_tests::{Redis, SOON, clock, eventually};
 
 use topup_wire::limit::Algorithm;
@@ -119,12 +120,13 @@ async fn an_impossible_take_is_an_error_and_takes_nothing() {
     assert!(fixture.topup.take_all([]).await.unwrap().is_allowed());
 }
 
-/// One node that serves every hash slot: it refuses scripts whose keys are not in one of them.
-async fn cluster() -> Fixture {
+/// One node that serves every hash slot: it refuses scripts whose keys are not in one of them. Its port for other nodes is
+/// kept beside it.
+async fn cluster() -> (Fixture, ReservedPort) {
     // Its port for other nodes would be its own and 10,000, which may be none.
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap().port();
+    let bus = ReservedPort::reserve().unwrap();
     let node = RedisServer::builder().tcp();
-    let node = node.arg("--cluster-enabled", "yes").arg("--cluster-port", free.to_string());
+    let node = node.arg("--cluster-enabled", "yes").arg("--cluster-port", bus.number().to_string());
     let redis = Redis::with(node).await;
     let hash_slots: Vec<String> = (0..16_384).map(|hash_slot| hash_slot.to_string()).collect();
     let words: Vec<&str> =
@@ -135,12 +137,12 @@ async fn cluster() -> Fixture {
         if info.contains("cluster_state:ok") { Ok(()) } else { Err(info) }
     })
     .await;
-    Fixture::on(redis, CONFIG).await
+    (Fixture::on(redis, CONFIG).await, bus)
 }
 
 #[tokio::test]
 async fn across_the_slots_of_a_cluster_what_was_taken_is_given_back() {
-    let fixture = cluster().await;
+    let (fixture, _bus) = cluster().await;
     for _ in 0..3 {
         assert!(fixture.topup.take_all(takes(&fixture.topup, "a")).await.unwrap().is_allowed());
     }

@@ -55,16 +55,13 @@ impl Ledger {
     }
 
     /// The most permits that were held at one instant.
-    pub(super) fn most_at_once(&self) -> i64 {
-        // One that ends at an instant goes before one that begins then.
-        let ends = self.all().flat_map(|held| [(held.since, 1), (held.until.max(held.since), -1)]);
-        let mut steps: Vec<(u64, i64)> = ends.collect();
-        steps.sort_unstable();
-        let sums = steps.into_iter().scan(0, |sum, (_, step)| {
-            *sum += step;
-            Some(*sum)
-        });
-        sums.max().unwrap_or(0)
+    pub(super) fn most_at_once(&self) -> Vec<Held> {
+        let at_once = self.all().map(|first| self.held_at(first.since));
+        at_once.max_by_key(Vec::len).unwrap_or_default()
+    }
+
+    fn held_at(&self, instant: u64) -> Vec<Held> {
+        self.all().filter(|held| (held.since..held.until).contains(&instant)).collect()
     }
 
     /// The number of pairs of permits in the wrong order, and the longest time by which one overtook another. In such a
@@ -95,11 +92,11 @@ mod tests {
         ledger.enter(0, "acquired 0 0 5 10 100");
         ledger.enter(1, "acquired 0 0 5 99 300");
         ledger.enter(0, "acquired 1 0 5 20 90");
-        assert_eq!((ledger.most_at_once(), ledger.killed()), (2, 3));
+        assert_eq!((ledger.most_at_once().len(), ledger.killed()), (2, 3));
         ledger.enter(0, "renewed 1 0 150");
-        assert_eq!(ledger.most_at_once(), 3);
+        assert_eq!(ledger.most_at_once().len(), 3);
         ledger.enter(0, "releases 1 0 95 1");
-        assert_eq!((ledger.most_at_once(), ledger.killed()), (2, 2));
+        assert_eq!((ledger.most_at_once().len(), ledger.killed()), (2, 2));
         ledger.enter(1, "releases 0 0 400 0");
         assert_eq!((ledger.killed(), ledger.all().last().unwrap().until), (1, 300));
     }
