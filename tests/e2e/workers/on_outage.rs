@@ -7,7 +7,7 @@ use topup::{Client, Decision, OnOutage, OutageReason};
 use topup_tests::{Attempt, AttemptLog, Redis, SOON, Stalls, clock, eventually};
 
 use super::{
-    fixture::{Fixture, briefly_patient},
+    fixture::{Fixture, briefly_patient, now},
     oracle::Oracle,
 };
 
@@ -28,6 +28,8 @@ const DEADLINE: u64 = 250_000;
 /// Twice the deadline: one for the calls that find it out, one for the probe.
 const NOTICED: u64 = 2 * DEADLINE;
 const MILLI: u64 = 1_000;
+/// A worker that reports no more is one of all workers for so many µs.
+const COUNTS_FOR: u64 = 3_000_000;
 
 /// A take of one limit. Instants and times in µs.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +112,12 @@ async fn outage(redis: Redis, hangs: bool) {
         }
         clients.push(client);
     }
-    eventually(SOON, async || fixture.redis.ask::<u64>(&["ZCARD", "topup:{topup}:workers"]).await == 4).await;
-    // Every worker hears of all others within a second.
+    let index = "topup:{topup}:workers";
+    eventually(SOON, async || fixture.redis.ask::<usize>(&["ZCARD", index]).await == WORKERS).await;
+    // Every worker reports again, and hears of all others then.
+    let counts = format!("({}", now(&fixture.redis).await + COUNTS_FOR);
+    let again = async || fixture.redis.ask::<usize>(&["ZCOUNT", index, &counts, "+inf"]).await;
+    eventually(SOON, async || again().await == WORKERS).await;
     let stalls = Stalls::watch();
     let traffic = Traffic::start(&clients);
     traffic.goes_on(TAKES[0]).await;
