@@ -5,7 +5,7 @@
 use std::process::{Child, Command, Output};
 
 use serde_json::Value;
-use topup_embedded::{RedisServer, die_with_parent};
+use topup_embedded::{RedisServer, child_command};
 use topup_lab::clock::{Micros, SECOND, now};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_topup-compare");
@@ -27,9 +27,8 @@ impl Daemon {
         let limits = "[limit.api]\ncapacity = 5\nrate = \"1/h\"\ncompare_percent = 100\n\
                       [limit.plain]\ncapacity = 5\nrate = \"1/h\"\n";
         std::fs::write(&config, format!("[redis]\nurl = \"{}\"\n{limits}", redis.url())).unwrap();
-        let mut daemon = Command::new(PROGRAM);
+        let mut daemon = child_command(PROGRAM);
         daemon.args(["daemon", "run", "--config"]).arg(&config);
-        die_with_parent(&mut daemon);
         Self(daemon.spawn().unwrap())
     }
 }

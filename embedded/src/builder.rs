@@ -84,8 +84,7 @@ impl Builder {
             return Err(Kind::PathTooLong { path }.into());
         }
         let port = options.tcp.then(ReservedPort::reserve).transpose().map_err(Kind::Port)?;
-        let keeper =
-            Keeper::new().map_err(|source| Kind::Spawn { program: options.program_name(), source })?;
+        let keeper = Keeper::new().map_err(Kind::Keeper)?;
         RedisServer::launch(options, folder, port, keeper)
     }
 }

@@ -30,8 +30,11 @@ pub(crate) enum Kind {
     #[error("cannot reserve a loopback port for Redis")]
     Port(#[source] io::Error),
 
-    #[error("cannot start `{program}`")]
-    Spawn { program: String, source: io::Error },
+    #[error("cannot start a thread that keeps Redis")]
+    Keeper(#[source] io::Error),
+
+    #[error("cannot start `setpriv` (util-linux 2.33 or newer), which starts Redis")]
+    Spawn(#[source] io::Error),
 
     #[error("`{program}` ended while starting ({status}); its last words:\n{log}")]
     Ended { program: String, status: ExitStatus, log: String },

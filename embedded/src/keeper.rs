@@ -1,6 +1,6 @@
 //! A thread that starts children which die with their parent.
 //!
-//! The kernel ends such a child with the thread that started it, see [`die_with_parent`]. A short-lived thread (of a
+//! The kernel ends such a child with the thread that started it, see [`child_command`]. A short-lived thread (of a
 //! test, of a blocking pool) would take the child along. The keeper's thread lives until the keeper is dropped or the
 //! process ends.
 
@@ -8,8 +8,6 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-
-use crate::parent::die_with_parent;
 
 type Job = (Command, Sender<io::Result<Child>>);
 
@@ -32,9 +30,8 @@ impl Keeper {
         Ok(Self { jobs })
     }
 
-    /// Starts `command`. The kernel kills the child when this process ends in whatever way.
-    pub(crate) fn spawn(&self, mut command: Command) -> io::Result<Child> {
-        die_with_parent(&mut command);
+    /// Starts `command`, a [`child_command`]. The kernel kills the child when this process ends in whatever way.
+    pub(crate) fn spawn(&self, command: Command) -> io::Result<Child> {
         let (reply, answer) = channel();
         self.jobs.send((command, reply)).map_err(io::Error::other)?;
         answer.recv().map_err(io::Error::other)?

@@ -12,7 +12,8 @@
 //! # }
 //! ```
 //!
-//! The calls block (a start takes some 10 ms): from async code, wrap them in `spawn_blocking`. Linux only.
+//! The calls block (a start takes some 10 ms): from async code, wrap them in `spawn_blocking`. Linux only, with
+//! `setpriv` of util-linux 2.33 or newer.
 
 mod builder;
 mod clock;
@@ -27,6 +28,6 @@ mod server;
 
 pub use builder::Builder;
 pub use error::Error;
-pub use parent::die_with_parent;
+pub use parent::child_command;
 pub use port::ReservedPort;
 pub use server::RedisServer;

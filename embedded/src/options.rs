@@ -36,14 +36,17 @@ impl Options {
         self.program.to_string_lossy().into_owned()
     }
 
-    /// Whether the program is a file. The error of a failed start does not tell. If a folder of the PATH may not be
-    /// entered, a missing program is "permission denied" too.
+    /// Whether the program is a file.
     pub(crate) fn is_installed(&self) -> bool {
-        let program = Path::new(&self.program);
-        if program.components().count() > 1 {
-            return program.exists();
-        }
-        let path = env::var_os("PATH").unwrap_or_default();
-        env::split_paths(&path).any(|folder| folder.join(program).exists())
+        find_program(Path::new(&self.program)).is_some()
     }
+}
+
+/// The file of `program`: a path, or a name to be looked for on the PATH of this process.
+pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return program.exists().then(|| program.to_owned());
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.exists())
 }

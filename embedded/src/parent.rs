@@ -1,29 +1,35 @@
 //! Children that die with their parent.
 
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, id};
 
-use rustix::io::Errno;
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use crate::options::find_program;
 
-/// Makes `command` start a child that the kernel kills (SIGKILL) when its parent ends, however the parent ends.
+/// Has the kernel send a signal when the parent ends.
+const SETPRIV: &str = "setpriv";
+/// Ends if the parent is not `$0` any more: a parent that died earlier sends no signal.
+const UNLESS_ORPHAN: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
+
+/// A command that starts `program` as a child that the kernel kills (SIGKILL) when its parent ends, however the parent ends.
+///
+/// Add arguments, environment and standard streams; the program of the command is `setpriv` (util-linux 2.33 or newer), which
+/// becomes `program` under the same process id. A program that is missing ends with status 127.
 ///
 /// The child gets a process group of its own, so the terminal's Ctrl-C reaches the parent alone. The kernel watches the
 /// *thread* that starts the child (`PR_SET_PDEATHSIG`): start it from a thread that lives as long as the child may.
 /// Linux only.
-#[allow(unsafe_code, reason = "std offers no safe way to run a system call between fork and exec")]
-pub fn die_with_parent(command: &mut Command) {
-    command.process_group(0);
-    let parent = getpid();
-    let before_exec = move || {
-        // SIGKILL: a child that hangs or is paused must go as well.
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the call above sends nothing any more.
-        if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
-    };
-    // SAFETY: the closure runs in the forked child of a threaded process, where only async-signal-safe calls are
-    // sound. It makes two system calls, neither allocates nor locks, and builds errors from bare numbers only.
-    unsafe {
-        command.pre_exec(before_exec);
-    }
+///
+/// The parent is not forked (`posix_spawn`). A fork copies its memory map, and all its threads wait for that: seconds, where
+/// other processes keep the kernel busy.
+#[must_use]
+pub fn child_command(program: impl AsRef<OsStr>) -> Command {
+    // The child's PATH may be another one.
+    let setpriv = find_program(Path::new(SETPRIV)).unwrap_or_else(|| SETPRIV.into());
+    let mut command = Command::new(setpriv);
+    // SIGKILL: a child that hangs or is paused must go as well.
+    command.args(["--pdeathsig", "KILL", "--", "/bin/sh", "-c", UNLESS_ORPHAN, &id().to_string()]);
+    command.arg(program).process_group(0);
+    command
 }

@@ -17,6 +17,7 @@ use crate::error::{Error, Kind};
 use crate::folder::Folder;
 use crate::keeper::Keeper;
 use crate::options::Options;
+use crate::parent::child_command;
 use crate::ping;
 use crate::port::ReservedPort;
 
@@ -155,16 +156,13 @@ impl RedisServer {
 
     fn run(&mut self) -> Result<(), Error> {
         let program = self.options.program_name();
+        if !self.options.is_installed() {
+            return Err(Kind::NotInstalled { program }.into());
+        }
         let command = self
             .command()
             .map_err(|source| Kind::Folder { parent: self.folder.path().to_owned(), source })?;
-        let child = self.child.insert(self.keeper.spawn(command).map_err(|source| {
-            if self.options.is_installed() {
-                Kind::Spawn { program: program.clone(), source }
-            } else {
-                Kind::NotInstalled { program: program.clone() }
-            }
-        })?);
+        let child = self.child.insert(self.keeper.spawn(command).map_err(Kind::Spawn)?);
         let within = self.options.start_within;
         let deadline = Deadline::after(within);
         while !ping::answers(&self.folder.socket()) {
@@ -186,7 +184,7 @@ impl RedisServer {
         // Redis logs to its output here, so lines from before it has read its options are kept as well.
         let log = File::options().append(true).open(self.folder.log())?;
         let port = self.port.as_ref().map_or(0, ReservedPort::number).to_string();
-        let mut command = Command::new(&self.options.program);
+        let mut command = child_command(&self.options.program);
         command
             .args(["--bind", "127.0.0.1", "--port", &port])
             .args([OsStr::new("--unixsocket"), self.folder.socket().as_os_str()])

@@ -14,7 +14,7 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout},
     time::timeout,
 };
-use topup_embedded::die_with_parent;
+use topup_embedded::child_command;
 
 use crate::worker::{FAILED, READY};
 
@@ -23,7 +23,7 @@ const LOOKS: u32 = 200;
 
 /// A child process. It is killed and awaited on drop, and the kernel kills it when this process ends.
 ///
-/// Start it from a thread that lives as long as the child, see [`die_with_parent`].
+/// Its command is a [`child_command`]. Start it from a thread that lives as long as the child.
 #[derive(Debug)]
 pub struct ChildProcess {
     process: Child,
@@ -36,18 +36,17 @@ pub struct ChildProcess {
 /// # Errors
 /// When the program's own path is unknown.
 pub fn this_program() -> anyhow::Result<Command> {
-    Ok(Command::new(std::env::current_exe().context("the path of this program is unknown")?))
+    Ok(child_command(std::env::current_exe().context("the path of this program is unknown")?))
 }
 
 // === impl ChildProcess ===
 
 impl ChildProcess {
-    /// Starts `command`. Standard input, output and error are as the command says.
+    /// Starts `command`, a [`child_command`]. Standard input, output and error are as the command says.
     ///
     /// # Errors
     /// When the program cannot be started.
-    pub fn start(mut command: Command) -> anyhow::Result<Self> {
-        die_with_parent(&mut command);
+    pub fn start(command: Command) -> anyhow::Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut process = tokio::process::Command::from(command)
             .kill_on_drop(true)
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
+        let mut command = child_command("sh");
         command.args(["-c", script]);
         command
     }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, anyhow, ensure};
 use rustix::process::Signal;
 
-use crate::ChildProcess;
+use crate::{ChildProcess, child_command};
 
 /// The daemon promises to end within a second.
 const END_WITHIN: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ impl Daemon {
     /// When there is no such program.
     pub fn command(program: &Path) -> anyhow::Result<Command> {
         ensure!(program.exists(), "{} is missing", program.display());
-        let mut command = Command::new(program);
+        let mut command = child_command(program);
         for name in NOT_INHERITED {
             command.env_remove(name);
         }

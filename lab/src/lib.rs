@@ -2,7 +2,7 @@
 //!
 //! | to do | use |
 //! |---|---|
-//! | start a program that dies with this one | [`ChildProcess`], [`this_program`] |
+//! | start a program that dies with this one | [`ChildProcess`], [`child_command`], [`this_program`] |
 //! | start several workers and talk to them | [`WorkerPool`]; in the worker, [`worker`] |
 //! | measure on a private Redis with a daemon | [`Fixture`], [`Daemon`], [`published`] |
 //! | read a clock | [`clock`] |
@@ -41,4 +41,4 @@ pub use signals::{Interrupted, unless_signalled};
 pub use summary::{Quantiles, Summary};
 pub use table::Table;
 pub use text::wrapped;
-pub use topup_embedded::ReservedPort;
+pub use topup_embedded::{ReservedPort, child_command};

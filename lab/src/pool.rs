@@ -137,13 +137,15 @@ impl WorkerPool {
 
 #[cfg(test)]
 mod tests {
+    use topup_embedded::child_command;
+
     use super::*;
 
     const SOON: Duration = Duration::from_secs(10);
 
     fn workers(script: &str) -> WorkerPool {
         let command = |number: u32| {
-            let mut command = Command::new("sh");
+            let mut command = child_command("sh");
             command.args(["-c", script, "sh", &number.to_string()]);
             command
         };

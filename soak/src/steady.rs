@@ -1,12 +1,14 @@
 //! A soak without faults: the memory of all processes stays flat while takes come at a steady rate.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use topup::Client;
-use topup_lab::{ChildProcess, Random, Table, count, machine::resident, output::tell, short, worker};
+use topup_lab::{
+    ChildProcess, Random, Table, child_command, count, machine::resident, output::tell, short, worker,
+};
 use topup_tests::{Daemon, Launch, Redis, SOON, clock};
 
 /// Worker processes, and tasks of each.
@@ -46,7 +48,7 @@ pub async fn run(program: &Path, length: Duration) -> anyhow::Result<(String, bo
     }
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
-        let mut command = Command::new(program);
+        let mut command = child_command(program);
         command.args(["--load", redis.url()]);
         let mut child = ChildProcess::start_piped(command)?;
         child.ready(SOON).await?;

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
-use topup_lab::ChildProcess;
+use topup_lab::{ChildProcess, child_command};
 
 use crate::stalls::void;
 use crate::{SOON, eventually};
@@ -118,11 +118,15 @@ impl Postgres {
 
     /// A command in the name of a user who may run a server.
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
-        command.current_dir(self.dir.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut command = child_command(self.programs.join(program));
         if is_root() {
-            command.uid(NOBODY).gid(NOBODY);
+            // Before all else: a process that changes its user is no longer told that its parent has died.
+            let mut before = Command::new("setpriv");
+            before.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into()]);
+            before.arg("--").arg(command.get_program()).args(command.get_args()).process_group(0);
+            command = before;
         }
+        command.current_dir(self.dir.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use redis::Cmd;
 use tempfile::TempDir;
-use topup_lab::{ChildProcess, ReservedPort};
+use topup_lab::{ChildProcess, ReservedPort, child_command};
 
 use crate::{Redis, SOON, eventually};
 
@@ -160,7 +160,7 @@ impl Sentinel {
         );
         let file = folder.path().join("sentinel.conf");
         fs::write(&file, config).expect("a file in a temp folder");
-        let mut command = Command::new("redis-server");
+        let mut command = child_command("redis-server");
         command.arg(file).arg("--sentinel");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = ChildProcess::start(command).expect("redis-server should be on the PATH");

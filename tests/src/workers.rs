@@ -1,13 +1,10 @@
 //! Worker processes: each has a client of its own and takes tokens until it is told to stop.
 
-use std::path::Path;
-use std::process::Command;
-
 use rustix::process::Signal;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use topup_lab::ChildProcess;
+use topup_lab::{ChildProcess, child_command};
 
 use crate::{Attempt, AttemptLog, Pace, SOON};
 
@@ -40,7 +37,7 @@ impl Workers {
     pub async fn start(program: &str, count: usize, url: &str, limit: &str, pace: Pace) -> Self {
         let mut workers = Vec::new();
         for _ in 0..count {
-            let mut command = Command::new(Path::new(program));
+            let mut command = child_command(program);
             command.args([url, limit, &pace.to_string()]);
             workers.push(ChildProcess::start_piped(command).unwrap_or_else(|error| panic!("{error:#}")));
         }

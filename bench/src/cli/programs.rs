@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::Context;
 use clap::Args;
-use topup_lab::this_program;
+use topup_lab::{child_command, this_program};
 
 use crate::limiter::kind::Limiter;
 
@@ -56,13 +56,13 @@ impl Programs {
             |name: &str| self.foreign.as_ref().map(|folder| folder.join(name)).context("no --foreign");
         Ok(match limiter {
             Limiter::Limits => {
-                let mut command = Command::new(self.python.as_ref().context("no --python")?);
+                let mut command = child_command(self.python.as_ref().context("no --python")?);
                 command.arg(foreign("python_limits.py")?);
                 command
             }
             Limiter::RateLimiterFlexible => {
                 let modules = self.node.as_ref().context("no --node")?;
-                let mut command = Command::new("node");
+                let mut command = child_command("node");
                 command.arg(foreign("node_rate_limiter_flexible.cjs")?).arg("--modules").arg(modules);
                 command
             }

@@ -3,14 +3,14 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    process::{Command, Stdio},
+    process::Stdio,
     sync::mpsc,
     thread,
 };
 
 use anyhow::Context;
 use tokio::sync::watch;
-use topup_embedded::die_with_parent;
+use topup_embedded::child_command;
 use topup_tests::{SOON, eventually};
 
 use super::{CALLERS, Worker, World};
@@ -67,10 +67,9 @@ impl World {
             thread::spawn(move || receiver.into_iter().for_each(|told| lock(&heard).note(told)));
             return Ok(Worker::Thread(stop));
         }
-        let mut command = Command::new(&self.program);
+        let mut command = child_command(&self.program);
         command.arg("--worker").stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(fs::File::options().create(true).append(true).open(self.words_of_workers())?);
-        die_with_parent(&mut command);
         let mut child = command.spawn()?;
         let input = child.stdin.as_mut().context("its input is piped")?;
         writeln!(input, "{}", serde_json::to_string(&order)?)?;

@@ -5,14 +5,12 @@
 
 use std::{
     env,
-    path::Path,
-    process::Command,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use tokio::task::{JoinHandle, spawn};
-use topup_lab::ChildProcess;
+use topup_lab::{ChildProcess, child_command};
 use topup_tests::{SOON, Signal, Stalls, clock, eventually, stalls::void};
 
 use super::{
@@ -39,7 +37,7 @@ struct Worker {
 }
 
 async fn start(url: &str, number: usize, ledger: Shared) -> Worker {
-    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_permits")));
+    let mut command = child_command(env!("CARGO_BIN_EXE_permits"));
     command.args([url, "gpu", TASKS]);
     let mut child = ChildProcess::start_piped(command).unwrap();
     child.ready(SOON).await.unwrap();
