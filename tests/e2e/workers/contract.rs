@@ -9,6 +9,8 @@ use topup_tests::{SOON, Stalls, clock, eventually};
 use super::fixture::{Fixture, now, patient};
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// A first take may note the instant at which its bucket is full so much too late.
+const LATE: Duration = Duration::from_millis(3);
 
 const CONFIG: &str = r#"
 [limit]
@@ -37,7 +39,7 @@ async fn each_take_leaves_one_less_until_there_is_none() {
     assert!(!denied.is_allowed());
     assert_eq!((denied.remaining(), denied.capacity()), (0, 3));
     let wait = denied.retry_after().unwrap();
-    assert!(wait <= MINUTE && wait > MINUTE / 2, "{wait:?}");
+    assert!(wait <= MINUTE + LATE && wait > MINUTE / 2, "{wait:?}");
 }
 
 #[tokio::test]
@@ -48,7 +50,7 @@ async fn a_take_of_many_is_all_or_nothing() {
     let denied = wide.take(5).await.unwrap();
     assert_eq!((denied.is_allowed(), denied.remaining()), (false, 3));
     let wait = denied.retry_after().unwrap();
-    assert!(wait <= 2 * MINUTE && wait > MINUTE, "two more tokens: {wait:?}");
+    assert!(wait <= 2 * MINUTE + LATE && wait > MINUTE, "two more tokens: {wait:?}");
     assert_eq!(wide.take(3).await.unwrap().remaining(), 0, "what there is can still be taken");
 }
 
