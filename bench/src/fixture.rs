@@ -13,14 +13,17 @@ use crate::{cpu, rules};
 /// A reload takes less than a second; this is for a machine that is busy with something else.
 const CHANGED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Starts a Redis, with `module` loaded, and the daemon with the limits of all rules.
+/// Starts a Redis, with `module` loaded and its setting `hz`, and the daemon with the limits of all rules.
 ///
 /// # Errors
 /// When either does not start.
-pub async fn start(topupd: &Path, module: Option<&Path>) -> anyhow::Result<Fixture> {
+pub async fn start(topupd: &Path, module: Option<&Path>, hz: Option<u32>) -> anyhow::Result<Fixture> {
     let mut builder = RedisServer::builder().tcp();
     if let Some(module) = module {
         builder = builder.arg("--loadmodule", module);
+    }
+    if let Some(hz) = hz {
+        builder = builder.arg("--hz", hz.to_string());
     }
     let mut fixture = Fixture::start(builder, topupd)?;
     cpu::pin_redis(fixture.redis().pid().context("Redis has ended")?)?;

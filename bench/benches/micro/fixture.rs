@@ -50,7 +50,7 @@ impl Shared {
         let topupd =
             std::env::var_os("TOPUPD").map(PathBuf::from).expect("TOPUPD names the daemon's program");
         let (fixture, client) = runtime.block_on(async {
-            let fixture = topup_bench::fixture::start(&topupd, None).await.unwrap();
+            let fixture = topup_bench::fixture::start(&topupd, None, None).await.unwrap();
             // Between two samples nobody runs its tasks, and what they were asked for waits.
             let client = Client::builder().deadline(LONG).connect(fixture.url()).await.unwrap();
             (fixture, client)

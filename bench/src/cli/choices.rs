@@ -26,7 +26,7 @@ pub(crate) struct Choices {
     /// Only these limiters and raw, or only these suites. With --growth, only these curves
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Rates of a key in the suite below, of 10/s, 1/s, 100/s and 1/60s
+    /// Rates of a key in the suite below, of 10/s, 1/s, 100/s, 200/s, 30/s and 1/60s
     #[arg(long, value_delimiter = ',')]
     pub(crate) rates: Vec<String>,
     /// Parts of its rate that a key asks for in the suite below, in %
@@ -38,6 +38,9 @@ pub(crate) struct Choices {
     /// Takes a second of the open loops of below and algorithms
     #[arg(long, default_value_t = 10_000.0)]
     pub(crate) offered: f64,
+    /// How often a second Redis looks for expired keys, and does other work in the background: its setting hz
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) hz: Option<u32>,
     /// Measure the growth of costs, in place of the comparison
     #[arg(long)]
     pub(crate) growth: bool,
@@ -102,10 +105,10 @@ impl Choices {
         limiters.peek().is_none() || limiter == Limiter::Raw || limiters.any(|name| named(&name))
     }
 
-    /// Whether suites are measured as a whole: tables of a part of one are for no page.
+    /// Whether suites are measured as a whole, on Redis as it comes: other tables are for no page.
     pub(crate) fn whole(&self) -> bool {
         let parts = self.rates.is_empty() && self.shares.is_empty() && self.processes.is_empty();
-        parts && self.limiters().next().is_none()
+        parts && self.hz.is_none() && self.limiters().next().is_none()
     }
 
     /// Names of `only` that are of no suite.

@@ -94,12 +94,12 @@ fn note(offered: f64) -> String {
          above a bare `DECR` of the same load, measured before and after. *÷ GCRA* divides by the cost of a plain \
          GCRA script above raw. *Script* is the time of one, without the network. *Native* commands are neither \
          scripts nor called by one. *Commands* are all. *Own CPU* is that of the processes that ask. *Errors* are \
-         takes without an answer within 250 ms.",
+         takes without an answer within 250 ms. *p99* is of the time to the answer.",
         count(offered)
     )
 }
 
-const fn header() -> [&'static str; 16] {
+const fn header() -> [&'static str; 17] {
     [
         "",
         "keys",
@@ -116,7 +116,8 @@ const fn header() -> [&'static str; 16] {
         "commands",
         "own CPU µs",
         "errors %",
-        "p99 ÷ raw",
+        "GCRA's p99 ÷ raw",
+        "topup's p99 ÷ raw",
     ]
 }
 
@@ -144,6 +145,7 @@ fn row(keys: usize, rounds: &[Round]) -> Vec<String> {
         topup(|beside| beside.measured.commands()),
         topup(|beside| beside.measured.client_cpu()),
         topup(|beside| beside.measured.seen.errors() * 100.0),
+        text(above::figure(rounds, Limiter::LuaGcra, above::Beside::slower), false),
         topup(above::Beside::slower),
     ]
 }

@@ -48,7 +48,8 @@ pub(crate) fn run(choices: &Choices) -> anyhow::Result<ExitCode> {
 async fn all(choices: &Choices) -> anyhow::Result<()> {
     choices.check()?;
     cpu::prefer();
-    let mut fixture = fixture::start(&choices.found.topupd, choices.found.redis_cell.as_deref()).await?;
+    let (topupd, module) = (&choices.found.topupd, choices.found.redis_cell.as_deref());
+    let mut fixture = fixture::start(topupd, module, choices.hz).await?;
     let redis = fixture.redis_version().await?;
     if choices.growth {
         return growth::all(&mut Bench { fixture, choices, others: Vec::new() }, &redis).await;
