@@ -38,7 +38,7 @@ pub(crate) struct Choices {
     /// Takes a second of the open loops of below and algorithms
     #[arg(long, default_value_t = 10_000.0)]
     pub(crate) offered: f64,
-    /// How often a second Redis looks for expired keys, and does other work in the background: its setting hz
+    /// Redis's setting hz: it looks for expired keys so many times a second
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(crate) hz: Option<u32>,
     /// Measure the growth of costs, in place of the comparison
