@@ -25,6 +25,7 @@ use crate::{
         clock::{Clock, micros},
         control::Control,
         dispatch::RoundTrip,
+        expiry::{self, ExpiryQueue},
         local_buckets::LocalBuckets,
         module::Module,
         put_back, timers,
@@ -104,6 +105,8 @@ impl Builder {
         if self.on_outage == Some(OnOutage::Local) {
             control.use_local();
         }
+        // The Redis of a test, in memory, has nothing to search.
+        let expiring = if clock.is_manual() { 0 } else { self.cached_buckets };
         let shared = Arc::new(Shared {
             clock: Arc::new(clock),
             pipelines: Pipelines::beside(&connection),
@@ -116,6 +119,7 @@ impl Builder {
             round_trip: RoundTrip::default(),
             timers: Arc::default(),
             put_backs: Arc::default(),
+            expiry_queue: Arc::new(ExpiryQueue::new(expiring)),
             outages: Arc::default(),
             on_outage: self.on_outage,
             breakers: Breakers::default(),
@@ -130,6 +134,7 @@ impl Builder {
         });
         timers::start(&shared);
         put_back::start(&shared);
+        expiry::start(&shared);
         Ok(Client::of(Handle::of(shared)))
     }
 }

@@ -82,6 +82,8 @@ pub struct Actions<W> {
     pub correction: Option<Correction>,
     /// The latest instant for a step with [`Event::Wake`](super::Event::Wake).
     pub wake_at: Option<Micros>,
+    /// When the bucket's key has expired, if this step has learned that.
+    pub expires_at: Option<Micros>,
 }
 
 // === impl PutBack ===
@@ -167,6 +169,7 @@ impl<W> Default for Actions<W> {
             put_back: None,
             correction: None,
             wake_at: None,
+            expires_at: None,
         }
     }
 }

@@ -56,6 +56,11 @@ impl Rest {
         self.until > 0 && cx.now < self.until.saturating_add(early_at_rest(cx.terms.pace))
     }
 
+    /// When the bucket's key has expired, as far as this worker knows.
+    pub(super) fn expires_at(&self, cx: &Context<'_>) -> Micros {
+        self.until.saturating_add(early_at_rest(cx.terms.pace)).saturating_add(EXPIRY)
+    }
+
     /// Whether the next take is likely to come while the bucket is below full. The tokens of this one come back in `time`.
     pub(super) fn comes_again(&self, now: Micros, time: Micros) -> bool {
         let headroom = self.until.saturating_sub(now).saturating_add(time);

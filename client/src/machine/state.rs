@@ -39,6 +39,9 @@ impl<W: Waiter> BucketState<W> {
             Event::Completed { number, command, sent, reply } => {
                 if let Some(until) = busy.complete(number, command, sent, reply, cx, out) {
                     self.rest.learn(until, cx);
+                    // The command may have run at any time until now.
+                    let late = cx.now.saturating_sub(sent);
+                    out.expires_at = Some(self.rest.expires_at(cx).saturating_add(late));
                 }
             }
             Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),
@@ -83,6 +86,11 @@ impl<W: Waiter> BucketState<W> {
     /// Until when the bucket is below full, by the last reply; 0 if that is unknown.
     pub fn full_at(&self, cx: &Context<'_>) -> Micros {
         self.busy.as_ref().map_or(0, |busy| busy.estimate.full_at(cx)).max(self.rest.until)
+    }
+
+    /// When the bucket's key has expired, as far as this worker knows.
+    pub(crate) fn expires_at(&self, cx: &Context<'_>) -> Micros {
+        self.rest.expires_at(cx)
     }
 
     /// Whether any waiter has patience.

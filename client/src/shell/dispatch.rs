@@ -1,4 +1,4 @@
-//! Requests of the pipeline: a command of one bucket, built when the pipeline writes it, or a correction.
+//! Requests of the pipeline: a command of one bucket, built when the pipeline writes it, a correction, or expired keys.
 
 use std::sync::{
     Arc,
@@ -20,24 +20,26 @@ use crate::{
     place::plan_changed,
 };
 
-/// A request of one bucket in the pipeline.
+/// A request in the pipeline.
 #[derive(Debug)]
 pub(crate) struct PipelineRequest {
     client: Handle,
-    entry: Arc<BucketEntry>,
     content: Content,
 }
 
 #[derive(Debug)]
 enum Content {
     Command {
+        entry: Arc<BucketEntry>,
         number: u32,
         /// The terms of the command.
         published: Arc<Published>,
         /// The command itself, once it is written, and when that was.
         written: Option<(Command, Micros)>,
     },
-    Correction(Correction),
+    Correction(Arc<BucketEntry>, Correction),
+    /// Names of keys that have expired, so that Redis removes them.
+    Expired(Vec<String>),
 }
 
 /// A command whose reply has come.
@@ -64,27 +66,37 @@ impl PipelineRequest {
         number: u32,
         published: &Arc<Published>,
     ) -> Self {
-        let content = Content::Command { number, published: published.clone(), written: None };
-        Self { client: client.clone(), entry: entry.clone(), content }
+        let (entry, published) = (entry.clone(), published.clone());
+        Self { client: client.clone(), content: Content::Command { entry, number, published, written: None } }
     }
 
     pub(crate) fn correction(client: &Handle, entry: &Arc<BucketEntry>, correction: Correction) -> Self {
-        Self { client: client.clone(), entry: entry.clone(), content: Content::Correction(correction) }
+        Self { client: client.clone(), content: Content::Correction(entry.clone(), correction) }
+    }
+
+    /// Has Redis remove `keys` that have expired.
+    pub(crate) fn expired(client: &Handle, keys: Vec<String>) -> Self {
+        Self { client: client.clone(), content: Content::Expired(keys) }
     }
 }
 
 impl pipeline::Request for PipelineRequest {
     fn encode(&mut self, out: &mut Vec<u8>) -> usize {
-        let Self { client, entry, content } = self;
+        let Self { client, content } = self;
         let newer = client.shared().control.newer_schema();
         match content {
-            // Its tokens are lost to a bucket that may no longer be where it was.
-            Content::Correction(_) if newer.is_some() => 0,
-            Content::Correction(correction) => match entry.limit().last() {
+            // The bucket may no longer be where it was. Tokens of a correction are lost to it.
+            Content::Correction(..) | Content::Expired(_) if newer.is_some() => 0,
+            Content::Correction(entry, correction) => match entry.limit().last() {
                 Some(published) => published.locate(entry).encode_correction(out, correction),
                 None => 0,
             },
-            Content::Command { number, published, written } => {
+            Content::Expired(keys) => {
+                let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+                pipeline::RedisCommand::Exists { keys: &keys }.encode(out);
+                1
+            }
+            Content::Command { entry, number, published, written } => {
                 if !entry.limit().is_current(published, client.shared().control.epoch())
                     && let Some(last) = entry.limit().last()
                 {
@@ -110,13 +122,15 @@ impl pipeline::Request for PipelineRequest {
     }
 
     fn complete(self, answer: RedisResult<pipeline::Reply>) {
-        let Self { client, entry, content } = self;
+        let Self { client, content } = self;
         match content {
-            Content::Correction(correction) => complete_correction(&client, &entry, &correction, &answer),
-            Content::Command { number, published, written: Some((command, sent)) } => {
+            Content::Correction(entry, correction) => {
+                complete_correction(&client, &entry, &correction, &answer);
+            }
+            Content::Command { entry, number, published, written: Some((command, sent)) } => {
                 Completed { client, entry, number, published, command, sent }.complete(answer);
             }
-            Content::Command { written: None, .. } => {}
+            Content::Command { written: None, .. } | Content::Expired(_) => {}
         }
     }
 }

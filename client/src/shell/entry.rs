@@ -161,6 +161,12 @@ impl BucketEntry {
         self.lock().machine.full_at(&context)
     }
 
+    /// When the bucket's key has expired, as far as the worker knows.
+    pub(super) fn expires_at(&self, published: &Published, client: &Handle) -> Micros {
+        let context = self.context(published, client.shared());
+        self.lock().machine.expires_at(&context)
+    }
+
     /// The keys of the bucket's shard; those of the first shard for a limit that was never read.
     pub(super) fn shard_keys(&self, client: &Handle) -> ShardKeys {
         match self.limit.last() {

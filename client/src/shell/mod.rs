@@ -7,6 +7,7 @@ pub(crate) mod control;
 pub(crate) mod control_poll;
 pub(crate) mod dispatch;
 pub(crate) mod entry;
+pub(crate) mod expiry;
 pub(crate) mod holds;
 pub(crate) mod key_plans;
 pub(crate) mod limit_handle;

@@ -85,6 +85,9 @@ impl BucketEntry {
             shared.timers.arm(at, self);
         }
         let hash_slot = || published.locate(self).keys.hash_slot;
+        if let Some(at) = actions.expires_at {
+            shared.expiry_queue.push(at, self);
+        }
         if let Some(correction) = actions.correction {
             let request = PipelineRequest::correction(client, self, correction);
             if correction.is_urgent() {

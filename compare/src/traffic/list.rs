@@ -50,6 +50,7 @@ pub fn all(seconds: f64) -> Vec<Traffic> {
         )
         .rule(Rule::per_second(20, 80)),
         near_full(4),
+        near_full(8),
         near_full(16),
         near_full(64),
         Traffic::new(

@@ -45,7 +45,7 @@ fn the_attack_on_the_edge_gets_two_windows_worth_from_a_perfect_fixed_window() {
 
 #[test]
 fn a_burst_near_full_is_of_every_worker_and_more_than_the_bucket_holds() {
-    for workers in [4, 16, 64] {
+    for workers in [4, 8, 16, 64] {
         let traffic = named(&format!("near-full-{workers}"));
         let all = arrivals(&traffic, 1);
         let first = all.iter().filter(|arrival| arrival.at < 2 * SECOND);

@@ -15,6 +15,7 @@ mod data_loss;
 mod defined;
 mod edges;
 mod errors;
+mod expiry;
 mod fallback;
 mod fixture;
 mod healing;

@@ -114,6 +114,11 @@ impl ClusterRouter {
         &self.named[0]
     }
 
+    /// Whether the servers are known to be a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.is_cluster.load(Relaxed)
+    }
+
     /// The node of `hash_slot`; `None` unless the servers are known to be a cluster.
     pub(crate) fn owner(&self, hash_slot: HashSlot) -> Option<Arc<Node>> {
         // Every take comes here, and this flag is cheaper to read than the map.

@@ -46,6 +46,11 @@ impl<R: Request> Pipelines<R> {
         self.router.has_least_rights()
     }
 
+    /// Whether the keys of a command must have one hash slot, as far as is known.
+    pub fn is_cluster(&self) -> bool {
+        self.router.is_cluster()
+    }
+
     /// Sends a request to the node of `hash_slot` with the next write.
     pub fn send(&self, hash_slot: HashSlot, request: R) {
         self.with(hash_slot, |pipeline| pipeline.send(request));

@@ -15,6 +15,11 @@ pub enum RedisCommand<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// `EXISTS key …`. Redis removes those of the keys that have expired.
+    Exists {
+        /// The keys, all of one node.
+        keys: &'a [&'a [u8]],
+    },
     /// `PEXPIREAT key at GT`: never earlier than before. Redis 7.0 or newer.
     ExpireLater {
         /// The key.
@@ -70,6 +75,11 @@ impl RedisCommand<'_> {
             Self::Read { key } => {
                 out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
                 bulk(out, key);
+            }
+            Self::Exists { keys } => {
+                header(out, b'*', 1 + keys.len());
+                out.extend_from_slice(b"$6\r\nEXISTS\r\n");
+                keys.iter().for_each(|key| bulk(out, key));
             }
             Self::ExpireLater { key, at } => {
                 out.extend_from_slice(b"*4\r\n$9\r\nPEXPIREAT\r\n");
@@ -156,6 +166,10 @@ mod tests {
         assert_eq!(
             encoded(&RedisCommand::Add { key, by: 1 }),
             "*3\r\n$6\r\nINCRBY\r\n$14\r\ntopup:{a:0}:b:\r\n$1\r\n1\r\n"
+        );
+        assert_eq!(
+            encoded(&RedisCommand::Exists { keys: &[key, b"b"] }),
+            "*3\r\n$6\r\nEXISTS\r\n$14\r\ntopup:{a:0}:b:\r\n$1\r\nb\r\n"
         );
         assert_eq!(
             encoded(&RedisCommand::ExpireLater { key, at: 1_795_343_957_755 }),

@@ -2,6 +2,7 @@
 
 mod changes;
 mod defined;
+mod expiry;
 mod failover;
 mod moving;
 mod namespaces;

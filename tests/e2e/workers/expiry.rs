@@ -1,0 +1,48 @@
+//! Keys that have expired are removed without Redis's own search for them.
+
+use futures_util::future::join_all;
+use topup_embedded::RedisServer;
+use topup_tests::{Redis, SOON, eventually};
+
+use super::fixture::Fixture;
+
+const KEYS: u64 = 2_000;
+
+/// Numbers at rest, texts at rest, and a script's values.
+const CONFIG: &str = r#"
+[limit]
+number = { keyed = true, capacity = 10, rate = "5/s" }
+text = { keyed = true, capacity = 1, rate = "5/s" }
+gcra = { keyed = true, algorithm = "gcra", capacity = 10, rate = "5/s" }
+"#;
+
+/// A Redis that removes expired keys only when a command names them.
+async fn redis_without_a_search() -> Redis {
+    // A Redis before 7.0 has no such option, and needs none.
+    let asked: Vec<String> = Redis::start().await.ask(&["CONFIG", "GET", "enable-debug-command"]).await;
+    let builder = RedisServer::builder();
+    let builder = if asked.is_empty() { builder } else { builder.arg("--enable-debug-command", "yes") };
+    let redis = Redis::with(builder).await;
+    redis.ask::<()>(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]).await;
+    redis
+}
+
+#[tokio::test]
+async fn expired_keys_are_gone_before_redis_looks_for_them() {
+    let mut fixture = Fixture::on(redis_without_a_search().await, CONFIG).await;
+    // A daemon's slow sweep names keys, too.
+    fixture.kill_daemon().await;
+    for limit in ["number", "text", "gcra"] {
+        let before = fixture.redis.dbsize().await;
+        let buckets: Vec<_> = (0..KEYS).map(|key| fixture.bucket(limit).key(key.to_string())).collect();
+        let taken = join_all(buckets.iter().map(|bucket| bucket.take(1))).await;
+        assert!(taken.iter().all(|decision| decision.as_ref().unwrap().is_allowed()), "{limit}");
+        // Few keys that expire at once are left to Redis. Here that is for ever.
+        let most = before + KEYS / 10;
+        eventually(SOON, async || {
+            let keys = fixture.redis.dbsize().await;
+            if keys <= most { Ok(()) } else { Err(format!("{limit}: {keys} keys, {before} before")) }
+        })
+        .await;
+    }
+}
