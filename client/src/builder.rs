@@ -97,7 +97,7 @@ impl Builder {
         self
     }
 
-    /// The number of buckets that the client remembers; 65,536 unless set. A bucket at rest takes about 150 bytes, one in
+    /// The number of buckets that the client remembers; 65,536 unless set. A bucket at rest takes about 160 bytes, one in
     /// use up to 400. The next take of a forgotten bucket costs Redis one native command more.
     #[must_use]
     pub fn cached_buckets(mut self, buckets: usize) -> Self {

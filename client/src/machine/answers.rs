@@ -82,7 +82,7 @@ pub struct Actions<W> {
     pub correction: Option<Correction>,
     /// The latest instant for a step with [`Event::Wake`](super::Event::Wake).
     pub wake_at: Option<Micros>,
-    /// When the bucket's key has expired, if this step has learned that.
+    /// When the bucket's key has expired, if it was made in this step. Later takes may move that instant.
     pub expires_at: Option<Micros>,
 }
 

@@ -37,11 +37,13 @@ impl<W: Waiter> BucketState<W> {
             }
             Event::Ready(number) => out.command = busy.write(number, &self.rest, cx, out),
             Event::Completed { number, command, sent, reply } => {
+                let expired = self.rest.expires_at(cx) <= cx.now;
                 if let Some(until) = busy.complete(number, command, sent, reply, cx, out) {
                     self.rest.learn(until, cx);
                     // The command may have run at any time until now.
                     let late = cx.now.saturating_sub(sent);
-                    out.expires_at = Some(self.rest.expires_at(cx).saturating_add(late));
+                    let expires_at = self.rest.expires_at(cx).saturating_add(late);
+                    out.expires_at = expired.then_some(expires_at);
                 }
             }
             Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),

@@ -52,7 +52,7 @@ impl ExpiryQueue {
         Self { most, steps: Mutex::default(), filled: Notify::new() }
     }
 
-    /// Adds a bucket whose key has expired at the instant `at`. A later take may have moved that instant by then.
+    /// Adds a bucket whose key has expired at the instant `at`, or later.
     pub(super) fn push(&self, at: Micros, entry: &Arc<BucketEntry>) {
         let mut steps = self.lock();
         if steps.len >= self.most {
@@ -122,14 +122,21 @@ async fn run(shared: Weak<Shared>, queue: Arc<ExpiryQueue>) {
     }
 }
 
-/// Names the keys of `part` to Redis that have expired.
+/// Names the keys of `part` to Redis that have expired. The others stay in the queue.
 fn name_expired(part: &[Arc<BucketEntry>], client: &Handle) {
     let shared = client.shared();
+    // A Redis that replies again has more urgent commands first.
+    if shared.breakers.any_in_doubt() {
+        return;
+    }
     // A command names keys of one node. Only those of one hash slot are certain to be on one.
     let (is_cluster, mut by_slot) = (shared.pipelines.is_cluster(), HashMap::<_, Vec<_>>::new());
     for entry in part {
         let Some(published) = entry.limit().last() else { continue };
-        if entry.expires_at(&published, client) > shared.clock.now() {
+        let expires_at = entry.expires_at(&published, client);
+        if expires_at > shared.clock.now() {
+            // Takes have moved that instant.
+            shared.expiry_queue.push(expires_at, entry);
             continue;
         }
         let location = published.locate(entry);

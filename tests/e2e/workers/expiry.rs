@@ -32,11 +32,14 @@ async fn expired_keys_are_gone_before_redis_looks_for_them() {
     let mut fixture = Fixture::on(redis_without_a_search().await, CONFIG).await;
     // A daemon's slow sweep names keys, too.
     fixture.kill_daemon().await;
-    for limit in ["number", "text", "gcra"] {
+    // A key of several takes lives longer than the first one told.
+    for (limit, takes) in [("number", 3), ("text", 1), ("gcra", 3)] {
         let before = fixture.redis.dbsize().await;
         let buckets: Vec<_> = (0..KEYS).map(|key| fixture.bucket(limit).key(key.to_string())).collect();
-        let taken = join_all(buckets.iter().map(|bucket| bucket.take(1))).await;
-        assert!(taken.iter().all(|decision| decision.as_ref().unwrap().is_allowed()), "{limit}");
+        for _ in 0..takes {
+            let taken = join_all(buckets.iter().map(|bucket| bucket.take(1))).await;
+            assert!(taken.iter().all(|decision| decision.as_ref().unwrap().is_allowed()), "{limit}");
+        }
         // Few keys that expire at once are left to Redis. Here that is for ever.
         let most = before + KEYS / 10;
         eventually(SOON, async || {
