@@ -56,9 +56,10 @@ impl Rest {
         self.until > 0 && cx.now < self.until.saturating_add(early_at_rest(cx.terms.pace))
     }
 
-    /// When the bucket's key has expired, as far as this worker knows.
+    /// When the bucket's key has expired, as far as this worker knows; 0 if it knows of no key.
     pub(super) fn expires_at(&self, cx: &Context<'_>) -> Micros {
-        self.until.saturating_add(early_at_rest(cx.terms.pace)).saturating_add(EXPIRY)
+        let outlives = early_at_rest(cx.terms.pace).saturating_add(EXPIRY);
+        if self.until > 0 { self.until.saturating_add(outlives) } else { 0 }
     }
 
     /// Whether the next take is likely to come while the bucket is below full. The tokens of this one come back in `time`.

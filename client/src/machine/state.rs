@@ -90,7 +90,7 @@ impl<W: Waiter> BucketState<W> {
         self.busy.as_ref().map_or(0, |busy| busy.estimate.full_at(cx)).max(self.rest.until)
     }
 
-    /// When the bucket's key has expired, as far as this worker knows.
+    /// When the bucket's key has expired, as far as this worker knows; 0 if it knows of no key.
     pub(crate) fn expires_at(&self, cx: &Context<'_>) -> Micros {
         self.rest.expires_at(cx)
     }
