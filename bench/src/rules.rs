@@ -19,9 +19,8 @@ impl Rule {
     fn has(self, keyed: bool, form: Form) -> bool {
         match form {
             Form::TokenBucket => true,
-            Form::Leased | Form::LeasedMore => {
-                matches!(self, Self::Draining | Self::Under | Self::Tight | Self::Few)
-            }
+            Form::LeasedMore => matches!(self, Self::Draining | Self::Under | Self::Tight | Self::Few),
+            Form::Leased => self.has(keyed, Form::LeasedMore) || keyed && self.capacity() == 10,
             _ => keyed && self == Self::Few,
         }
     }

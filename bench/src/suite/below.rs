@@ -9,7 +9,8 @@ use super::{
 use crate::{limiter::kind::Limiter, open_loop::OpenLoad, rules::Rule};
 
 pub(super) const TITLES: [&str; 2] = ["Below the limit, one process", "Below the limit, several processes"];
-const LIMITERS: [Limiter; 4] = [Limiter::Topup, Limiter::LuaGcra, Limiter::RedisCell, Limiter::LuaLazy];
+const LIMITERS: [Limiter; 5] =
+    [Limiter::Topup, Limiter::LuaGcra, Limiter::TopupLeased, Limiter::RedisCell, Limiter::LuaLazy];
 /// Rates of a key, with a capacity of 10, and their names on the command line.
 const RATES: [(Rule, &str); 6] = [
     (Rule::Few, "10/s"),
@@ -92,18 +93,19 @@ fn note(offered: f64) -> String {
         "An open loop: {} takes a second of one token each, at random instants, of keys at random. Each key may take \
          10 at once and as often as its row says, and asks for a part of that. *µs* are of Redis CPU, and *above* is \
          above a bare `DECR` of the same load, measured before and after. *÷ GCRA* divides by the cost of a plain \
-         GCRA script above raw. *Script* is the time of one, without the network. *Native* commands are neither \
+         GCRA script above raw. *Leased* is topup with a `lease` whose `max` is the capacity. *Script* is the time of one, without the network. *Native* commands are neither \
          scripts nor called by one. *Commands* are all. *Own CPU* is that of the processes that ask. *Errors* are \
          takes without an answer within 250 ms. *p99* is of the time to the answer.",
         count(offered)
     )
 }
 
-const fn header() -> [&'static str; 17] {
+const fn header() -> [&'static str; 18] {
     [
         "",
         "keys",
         "topup ÷ GCRA",
+        "leased ÷ GCRA",
         "redis-cell ÷ GCRA",
         "lazy Lua ÷ GCRA",
         "raw µs",
@@ -133,6 +135,7 @@ fn row(keys: usize, rounds: &[Round]) -> Vec<String> {
     vec![
         count(keys as f64),
         text(gcra(Limiter::Topup), true),
+        text(gcra(Limiter::TopupLeased), false),
         text(gcra(Limiter::RedisCell), false),
         text(gcra(Limiter::LuaLazy), false),
         topup(|beside| beside.raw),
