@@ -45,11 +45,12 @@ impl Plan {
         plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
         plan.drift = dice.pick(&[0, 0, 500, 10_000]);
         plan.lasts = terms.time_of(dice.of(300..=3_000)).clamp(SHORTEST, LONGEST);
-        match dice.of(0..=9) {
+        match dice.of(0..=10) {
             0 => return plan.steady(dice),
             1 | 2 => return plan.comebacks(dice),
             3 => return plan.late_bursts(dice),
             4 | 5 => return plan.resting(dice),
+            6 => return plan.outlasting(dice),
             _ => {}
         }
         if dice.chance(1, 3) {

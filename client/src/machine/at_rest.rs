@@ -102,15 +102,13 @@ impl<W: super::Waiter> Busy<W> {
             } else {
                 rest.comes_again(cx.now, cx.terms.time_of(waiters))
             };
-        let pays = often || cx.terms.lease.is_some();
-        pays && cx.terms.counts() && cx.daemon_alive && cx.is_trusted()
+        often && cx.terms.counts() && cx.daemon_alive && cx.is_trusted()
     }
 
     /// Whether takes at rest go on, instead of a counter.
     pub(super) fn rests_on(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> bool {
         let missing = cx.terms.missing(rest.until.saturating_sub(cx.now)).saturating_add(count);
-        cx.terms.lease.is_none()
-            && !(rest.is_busy(cx.now, cx.terms) && cx.daemon_alive && missing >= COUNT_FROM)
+        !(rest.is_busy(cx.now, cx.terms) && cx.daemon_alive && missing >= COUNT_FROM)
     }
 
     /// Learns from the reply to a take at rest of `count` tokens, which got `granted`. Returns until when the bucket has a

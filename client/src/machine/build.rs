@@ -123,12 +123,12 @@ impl<W: Waiter> Busy<W> {
     /// Tokens to prefetch with a command for `waiters`.
     fn prefetch_size(&mut self, waiters: usize, cx: &Context<'_>) -> u64 {
         let prefetches = std::mem::take(&mut self.prefetches);
-        if !prefetches && (waiters == 0 || cx.terms.lease.is_none() && waiters < BURST) || !cx.terms.counts()
-        {
+        let certain = self.is_certain() && self.estimate.may_decrement(waiters as u64 + 1, cx);
+        let is_leased = certain && waiters > 0 && cx.terms.lease.is_some();
+        if !(prefetches || is_leased || waiters >= BURST) || !cx.terms.counts() {
             return 0;
         }
         let left = cx.hot.prefetched();
-        let certain = self.is_certain() && self.estimate.may_decrement(waiters as u64 + 1, cx);
         let below_full_for = if certain { self.estimate.certain_until().saturating_sub(cx.now) } else { 0 };
         let tokens = self.estimate.tokens().saturating_sub(waiters as u64);
         let lease = cx.terms.lease.map(|lease| Allowance::of_lease(lease, tokens, below_full_for));

@@ -19,6 +19,9 @@ pub(super) struct Busy<W> {
     pub(super) prefetch: Option<Box<Prefetch>>,
     /// Tokens gathered for the first waiter.
     pub(super) gathered: u64,
+    /// While there are tokens in hand: until when the bucket is below full, by the estimate at the first of them and the own
+    /// takes since. `H` in docs/design/exactness.md.
+    pub(super) by_own_takes: Micros,
     /// Tokens taken by bare commands that may have run on a full bucket.
     pub(super) in_doubt: u64,
     /// The number of the last command.
@@ -62,6 +65,7 @@ impl<W> Default for Busy<W> {
             in_flight: None,
             prefetch: None,
             gathered: 0,
+            by_own_takes: 0,
             in_doubt: 0,
             number: 0,
             unjudged: 0,
@@ -79,6 +83,16 @@ impl<W: Waiter> Busy<W> {
     pub(super) fn pending(&self) -> u64 {
         let ahead = self.in_flight.map_or(0, |in_flight| in_flight.ahead);
         self.queue.demand().saturating_sub(self.gathered).saturating_add(ahead)
+    }
+
+    /// Tokens in hand, good or not.
+    pub(super) fn in_hand(&self, cx: &Context<'_>) -> u64 {
+        self.gathered.saturating_add(cx.hot.prefetched())
+    }
+
+    /// Prefetched tokens that were spent since the last prefetch.
+    pub(super) fn spent(&self, cx: &Context<'_>) -> u64 {
+        self.prefetch.as_ref().map_or(0, |prefetch| prefetch.spent(cx.hot.prefetched()))
     }
 
     pub(super) fn take(
@@ -162,7 +176,7 @@ impl<W: Waiter> Busy<W> {
             && !self.prefetches
             && self.gathered == 0
             && cx.hot.prefetched() == 0
-            && cx.terms.lease.is_none()
+            && (cx.terms.lease.is_none() || self.prefetch.is_none())
             && !self.estimate.is_of_use(cx.now)
     }
 
@@ -200,6 +214,12 @@ impl<W: Waiter> Busy<W> {
         }
     }
 
+    /// Until when the bucket is certainly below full with `held` tokens in hand.
+    pub(super) fn below_full_until(&self, held: u64, cx: &Context<'_>) -> Micros {
+        let until = self.estimate.below_full_until().min(self.by_own_takes);
+        until.saturating_sub(cx.terms.time_of(held).saturating_add(2))
+    }
+
     /// Forgets the estimate.
     pub(super) fn forget(&mut self) {
         self.estimate = Estimate::default();
@@ -211,7 +231,7 @@ impl<W: Waiter> Busy<W> {
     pub(super) fn full_at(&self, held: u64, tokens: u64, cx: &Context<'_>) -> Option<u64> {
         // A put-back in one step would make the bucket full before prefetched tokens expect it.
         let is_uncertain = self.in_doubt > 0 || self.in_flight.is_some() || cx.hot.prefetched() > 0;
-        let has_filled = held > 0 && self.estimate.below_full_until(held, cx.terms) <= cx.now;
+        let has_filled = held > 0 && self.below_full_until(held, cx) <= cx.now;
         if is_uncertain || has_filled { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Actions, Answer, Command, Context, Micros, Reply,
     busy::{Busy, InFlight, denied},
+    cautious,
     denial::Denial,
     estimate::Estimate,
     queue::Waiter,
@@ -35,7 +36,9 @@ impl<W: Waiter> Busy<W> {
         let granted = command.granted(&reply, sent, cx);
         self.note_doubt(in_flight, command, granted, cx);
         self.end_stale(cx, out);
+        let in_hand = self.in_hand(cx);
         let rests_until = self.learn(in_flight.is_some(), command, &reply, (granted, sent), cx, out);
+        self.note_own_take(granted, in_hand, cx);
         // Once more: gathered tokens of a bucket that has ended counting are no longer good.
         self.end_stale(cx, out);
         let (left, capacity) = match reply {
@@ -62,6 +65,20 @@ impl<W: Waiter> Busy<W> {
         }
         self.go_on(cx, out);
         rests_until
+    }
+
+    /// Notes an own take of `granted` tokens, of which the estimate knows. `in_hand` were there before.
+    ///
+    /// The estimate may know of takes of other workers, too, whose tokens may still be in hand there. Together with those in
+    /// hand here, they would fill the bucket earlier than it says.
+    fn note_own_take(&mut self, granted: u64, in_hand: u64, cx: &Context<'_>) {
+        let known = self.estimate.below_full_until();
+        let by_own_takes = self.by_own_takes.saturating_add(cautious(cx.terms.time_of(granted)));
+        self.by_own_takes = match (in_hand, known) {
+            (0, _) => known,
+            (_, 0) => by_own_takes,
+            _ => known.min(by_own_takes),
+        };
     }
 
     /// Ends tokens that are no longer good. Called before the estimate learns from a reply, since the reply says nothing of

@@ -87,7 +87,8 @@ impl<W: Waiter> Busy<W> {
         // More tokens than the lease allows are those of a burst.
         let leased = cx.terms.lease.filter(|lease| tokens <= lease.max);
         let ttl = leased.map_or(BURST_TTL, |lease| lease.ttl.max(BURST_TTL));
-        self.estimate.good_until(tokens, cx.terms).min(sent.saturating_add(ttl)).min(cx.trusted_until)
+        let below_full = if self.estimate.was_counting() { self.below_full_until(tokens, cx) } else { 0 };
+        below_full.min(sent.saturating_add(ttl)).min(cx.trusted_until)
     }
 
     /// Extends the time of prefetched tokens that is over, if the takes since allow it; otherwise puts them back.

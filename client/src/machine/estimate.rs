@@ -144,7 +144,7 @@ impl Estimate {
     }
 
     /// Whether the bucket was counting at the last reply.
-    const fn was_counting(&self) -> bool {
+    pub(super) const fn was_counting(&self) -> bool {
         self.fresh_until > 0
     }
 
@@ -163,14 +163,9 @@ impl Estimate {
         Denial { wait: settled.wait.max(self.promised_at.saturating_sub(now)), ..settled.into() }
     }
 
-    /// Until when `prefetched` tokens are good: the bucket counts, and would be below full with them.
-    pub(super) fn good_until(&self, prefetched: u64, terms: &Terms) -> Micros {
-        if self.was_counting() { self.below_full_until(prefetched, terms) } else { 0 }
-    }
-
-    /// Until when the bucket would be below full with `more` tokens.
-    pub(super) fn below_full_until(&self, more: u64, terms: &Terms) -> Micros {
-        self.below_full_until.saturating_sub(terms.time_of(more).saturating_add(2))
+    /// Until when the bucket is certainly below full; 0 if that is unknown.
+    pub(super) const fn below_full_until(&self) -> Micros {
+        self.below_full_until
     }
 
     /// When the bucket is full, if no worker takes any more; 0 if that is unknown.

@@ -115,6 +115,11 @@ impl Prefetch {
         meanwhile.clamp(tokens / 8, (tokens / 2).max(tokens / 8))
     }
 
+    /// Tokens spent since the last prefetch, if `left` are left.
+    pub(super) const fn spent(&self, left: u64) -> u64 {
+        self.prefetched.saturating_sub(left)
+    }
+
     /// Records tokens that have come.
     pub(super) fn come(&mut self, tokens: u64) {
         self.prefetched = self.prefetched.saturating_add(tokens);

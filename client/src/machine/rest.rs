@@ -11,7 +11,7 @@ const OFTEN: Micros = 16;
 const EXPIRY: Micros = 2_000;
 /// A take may count from a past instant by a token time divided by this.
 const PAST_PART: Micros = 10;
-/// Headroom beyond this, in µs, is of no use to a counter.
+/// Headroom beyond this, in µs, is of no use to a counter without a lease.
 const LONGEST_USE: Micros = 1_000_000;
 
 /// The state of a bucket at rest in a worker.
@@ -30,12 +30,13 @@ pub(super) struct Rest {
 // === impl Rest ===
 
 impl Rest {
-    /// Records a take.
-    pub(super) fn ask(&mut self, now: Micros) {
-        let now = now as u32;
+    /// Records a take, after `spent` takes from memory.
+    pub(super) fn ask(&mut self, spent: u64, cx: &Context<'_>) {
+        let now = cx.now as u32;
         let before = std::mem::replace(&mut self.asked_at, now);
         if before > 0 {
-            let apart = now.wrapping_sub(before).clamp(1, LONGEST_USE as u32);
+            let apart = Micros::from(now.wrapping_sub(before)) / spent.saturating_add(1);
+            let apart = apart.clamp(1, cx.terms.longest_use()) as u32;
             self.apart = if self.apart == 0 { apart } else { self.apart.midpoint(apart) };
         }
     }
@@ -73,11 +74,16 @@ impl Rest {
         let tokens = terms.capacity.saturating_sub(terms.missing(self.until.saturating_sub(now)));
         tokens >= OFTEN
             && self.apart > 0
-            && Micros::from(self.apart) * OFTEN <= self.until.saturating_sub(now).min(LONGEST_USE)
+            && Micros::from(self.apart) * OFTEN <= self.until.saturating_sub(now).min(terms.longest_use())
     }
 }
 
 impl Terms {
+    /// Headroom beyond this, in µs, is of no use to a counter.
+    fn longest_use(&self) -> Micros {
+        self.lease.map_or(LONGEST_USE, |lease| lease.ttl.max(LONGEST_USE))
+    }
+
     /// Whether buckets at rest are kept as numbers.
     pub fn rests_as_number(&self) -> bool {
         self.kind == Kind::TwoForms && rests_as_number(self.capacity, self.pace)

@@ -32,7 +32,7 @@ impl<W: Waiter> BucketState<W> {
         let busy = self.busy.get_or_insert_default();
         match event {
             Event::Take { waiter, count, until } => {
-                self.rest.ask(cx.now);
+                self.rest.ask(busy.spent(cx), cx);
                 busy.take(waiter, count, until, cx, out);
             }
             Event::Ready(number) => out.command = busy.write(number, &self.rest, cx, out),

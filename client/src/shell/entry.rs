@@ -217,6 +217,6 @@ mod tests {
     fn a_bucket_at_rest_takes_little_memory_and_one_in_use_not_much() {
         let (at_rest, more) = (size_of::<BucketEntry<[Hot; 0]>>(), BucketState::<TaskWaiter>::size_of_use());
         println!("{at_rest} bytes at rest, {more} more in use");
-        assert!(at_rest <= 112 && at_rest + more <= 360);
+        assert!(at_rest <= 112 && at_rest + more <= 368);
     }
 }

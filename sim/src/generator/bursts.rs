@@ -50,6 +50,28 @@ impl Plan {
         self
     }
 
+    /// Workers with leased tokens hear of each other's takes, rest until their tokens are about to end, and spend them.
+    pub(super) fn outlasting(mut self, dice: &mut Dice) -> Self {
+        let (capacity, tokens) = dice.pick(&[(200, 40), (500, 50), (1_000, 200)]);
+        self.terms = Promise::new(capacity, tokens, SECOND);
+        (self.workers, self.buckets) = (self.workers.clamp(2, 8), 1);
+        self.lease = Some((dice.pick(&[30, 100]), dice.pick(&[4 * SECOND, 20 * SECOND])));
+        self.lasts = 20 * SECOND;
+        let takes = dice.of(10..=40).min(capacity / self.workers as u64);
+        for worker in 0..self.workers {
+            let at = SECOND + dice.of(0..=SECOND);
+            self.burst_of(dice, worker, takes, at, 300_000);
+            if dice.chance(4, 5) {
+                let (at, ask) = (3 * SECOND + dice.of(0..=SECOND), Ask::Take(dice.of(2..=3), 0));
+                self.traffic.push(Stream::Once { at, worker, ask });
+            }
+        }
+        let rest = self.terms.time_of(dice.of(1..=capacity));
+        // In all half as much again as the bucket holds.
+        self.burst(dice, capacity * 3 / 2 / self.workers as u64, 4 * SECOND + rest, 300_000);
+        self
+    }
+
     /// Adds a take of each worker every so many µs, twelve times, so that their estimates stay fresh.
     pub(super) fn refresh_estimates(&mut self, dice: &mut Dice, from: u64, every: u64, within: u64) {
         for round in 0..12 {
@@ -60,10 +82,14 @@ impl Plan {
     /// Adds `takes` takes of each worker, within some µs from an instant on.
     pub(super) fn burst(&mut self, dice: &mut Dice, takes: u64, at: u64, within: u64) {
         for worker in 0..self.workers {
-            for _ in 0..takes {
-                let at = at + dice.of(0..=within);
-                self.traffic.push(Stream::Once { at, worker, ask: Ask::Take(1, 0) });
-            }
+            self.burst_of(dice, worker, takes, at, within);
+        }
+    }
+
+    fn burst_of(&mut self, dice: &mut Dice, worker: usize, takes: u64, at: u64, within: u64) {
+        for _ in 0..takes {
+            let at = at + dice.of(0..=within);
+            self.traffic.push(Stream::Once { at, worker, ask: Ask::Take(1, 0) });
         }
     }
 }

@@ -116,6 +116,30 @@ fn leases_that_last_beside_takes_of_others() {
     }
 }
 
+/// Workers with leased tokens learn of each other's takes by a take of several, which leaves the leased ones in hand. Then
+/// they rest until their tokens are about to end, and spend them.
+#[test]
+fn leases_that_outlast_takes_of_several() {
+    const PROMISE: Promise = Promise::new(500, 50, SECOND);
+    for (seed, workers) in (0..4).flat_map(|seed| [2, 3, 4].map(|workers| (seed, workers))) {
+        // When all are spent, in ms after the last take.
+        for rest in (1_000..9_000).step_by(250) {
+            let mut plan = Plan::calm(seed, workers, PROMISE);
+            (plan.lease, plan.lasts) = (Some((100, 20 * SECOND)), 20 * SECOND);
+            for worker in 0..workers {
+                burst(&mut plan, worker, 40, SECOND + worker as u64 * 400 * MS, 320 * MS);
+                plan.traffic.push(Stream::Once {
+                    at: 3 * SECOND + worker as u64 * MS,
+                    worker,
+                    ask: Ask::Take(2, 0),
+                });
+                burst(&mut plan, worker, 120 + 500 / workers as u64, (3_010 + rest) * MS, 300 * MS);
+            }
+            holds(&plan);
+        }
+    }
+}
+
 /// A bucket at rest from which each worker has taken now and then, and all take at once.
 fn at_rest(spread: u64, later: &[u64]) {
     for (seed, workers) in (0..6).flat_map(|seed| WORKERS.map(|workers| (seed, workers))) {

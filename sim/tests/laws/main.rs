@@ -8,6 +8,7 @@ mod found;
 mod headroom;
 mod holds;
 mod key_plans;
+mod leases;
 mod penalties;
 mod permits;
 mod planted;
