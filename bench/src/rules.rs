@@ -20,7 +20,11 @@ impl Rule {
         match form {
             Form::TokenBucket => true,
             Form::LeasedMore => matches!(self, Self::Draining | Self::Under | Self::Tight | Self::Few),
-            Form::Leased => self.has(keyed, Form::LeasedMore) || keyed && self.capacity() == 10,
+            Form::Leased => {
+                let below =
+                    matches!(self, Self::Calm | Self::Brisk | Self::Swift | Self::Uneven | Self::Rare);
+                self.has(keyed, Form::LeasedMore) || keyed && below
+            }
             _ => keyed && self == Self::Few,
         }
     }

@@ -93,9 +93,10 @@ fn note(offered: f64) -> String {
         "An open loop: {} takes a second of one token each, at random instants, of keys at random. Each key may take \
          10 at once and as often as its row says, and asks for a part of that. *µs* are of Redis CPU, and *above* is \
          above a bare `DECR` of the same load, measured before and after. *÷ GCRA* divides by the cost of a plain \
-         GCRA script above raw. *Leased* is topup with a `lease` whose `max` is the capacity. *Script* is the time of one, without the network. *Native* commands are neither \
-         scripts nor called by one. *Commands* are all. *Own CPU* is that of the processes that ask. *Errors* are \
-         takes without an answer within 250 ms. *p99* is of the time to the answer.",
+         GCRA script above raw. *Leased* is topup with a `lease` whose `max` is the capacity. *Script* is the time of \
+         one, without the network. *Native* commands are neither scripts nor called by one. *Commands* are all. *Own \
+         CPU* is that of the processes that ask. *Errors* are takes without an answer within 250 ms. *p99* is of the \
+         time to the answer.",
         count(offered)
     )
 }

@@ -123,9 +123,13 @@ impl<W: Waiter> Busy<W> {
     /// Tokens to prefetch with a command for `waiters`.
     fn prefetch_size(&mut self, waiters: usize, cx: &Context<'_>) -> u64 {
         let prefetches = std::mem::take(&mut self.prefetches);
+        let is_asked = prefetches || waiters >= BURST;
+        let may_lease = waiters > 0 && cx.terms.lease.is_some();
+        if !(is_asked || may_lease) || !cx.terms.counts() {
+            return 0;
+        }
         let certain = self.is_certain() && self.estimate.may_decrement(waiters as u64 + 1, cx);
-        let is_leased = certain && waiters > 0 && cx.terms.lease.is_some();
-        if !(prefetches || is_leased || waiters >= BURST) || !cx.terms.counts() {
+        if !(is_asked || certain) {
             return 0;
         }
         let left = cx.hot.prefetched();

@@ -92,7 +92,7 @@ impl<W: Waiter> Busy<W> {
 
     /// Prefetched tokens that were spent since the last prefetch.
     pub(super) fn spent(&self, cx: &Context<'_>) -> u64 {
-        self.prefetch.as_ref().map_or(0, |prefetch| prefetch.spent(cx.hot.prefetched()))
+        self.prefetch.as_ref().map_or(0, |prefetch| prefetch.spent_since(cx.hot.prefetched()))
     }
 
     pub(super) fn take(
@@ -174,8 +174,7 @@ impl<W: Waiter> Busy<W> {
             && self.in_doubt == 0
             && !self.must_settle
             && !self.prefetches
-            && self.gathered == 0
-            && cx.hot.prefetched() == 0
+            && self.in_hand(cx) == 0
             && (cx.terms.lease.is_none() || self.prefetch.is_none())
             && !self.estimate.is_of_use(cx.now)
     }

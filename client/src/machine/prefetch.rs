@@ -78,7 +78,7 @@ impl Prefetch {
         if waiters > 0 {
             self.burst = waiters >= BURST as u64;
         }
-        self.spent = self.prefetched.saturating_sub(left).saturating_add(waiters);
+        self.spent = self.spent_since(left).saturating_add(waiters);
         self.each = (apart.saturating_mul(1_000) / self.spent.max(1)).max(1);
         self.prefetched = left;
     }
@@ -116,7 +116,7 @@ impl Prefetch {
     }
 
     /// Tokens spent since the last prefetch, if `left` are left.
-    pub(super) const fn spent(&self, left: u64) -> u64 {
+    pub(super) const fn spent_since(&self, left: u64) -> u64 {
         self.prefetched.saturating_sub(left)
     }
 

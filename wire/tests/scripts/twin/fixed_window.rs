@@ -226,11 +226,11 @@ impl<C: ConnectionLike> World<C> {
             // Two commands of one script may see two ms.
             expected.wait = settled.wait;
         }
-        let edge = edge || self.bucket.is_some_and(|held| held.over < seen + 2 * MS);
+        let ends = self.bucket.is_some_and(|held| held.over < seen + 2 * MS);
         // A short reply does not tell when its window began.
-        let edge = edge || short && before.is_none_or(|held| held.over <= to) && to - from > MS;
+        let began = short && before.is_none_or(|held| held.over <= to) && to - from > MS;
         let held = self.bucket.filter(|held| held.over > to);
-        if self.memory.is_none() && edge {
+        if self.memory.is_none() && (edge || ends || began) {
             // The window ended meanwhile or not, or began a while ago.
             self.bucket = None;
             let state = self.keys.state(Algorithm::FixedWindow, "");
