@@ -75,7 +75,7 @@ impl World {
         let late = if self.fault == Some(Fault::StockUnbounded) { 0 } else { now };
         let epoch = self.workers[worker].control.epoch;
         match self.workers[worker].entries[bucket].hot.spend(late, epoch) {
-            Spent::Token(_, low) => {
+            Spent::Tokens(_, low) => {
                 self.tell(bucket, || format!("worker {worker} spends a token in hand"));
                 self.books[bucket].told += 1;
                 self.counts.spent_in_hand += 1;

@@ -63,13 +63,15 @@ pub enum Fault {
     DebtForgiven,
     /// A charge is carried out twice.
     ChargedTwice,
+    /// Bare commands do not tell the tokens that were missing.
+    ShortfallUntold,
 }
 
 // === impl Fault ===
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -100,5 +102,6 @@ impl Fault {
         Self::ChangeAheadForgotten,
         Self::DebtForgiven,
         Self::ChargedTwice,
+        Self::ShortfallUntold,
     ];
 }

@@ -45,6 +45,9 @@ impl Plan {
         plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
         plan.drift = dice.pick(&[0, 0, 500, 10_000]);
         plan.lasts = terms.time_of(dice.of(300..=3_000)).clamp(SHORTEST, LONGEST);
+        if seed % 9 == 8 {
+            return plan.of_several(dice);
+        }
         match dice.of(0..=10) {
             0 => return plan.steady(dice),
             1 | 2 => return plan.comebacks(dice),

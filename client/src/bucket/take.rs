@@ -16,7 +16,8 @@ use crate::{
 impl Bucket {
     /// Takes `count` tokens, all or nothing. `count` is 1 to 2^53.
     ///
-    /// Concurrent takes of one token share one command to Redis. They are served in the order of the calls.
+    /// Concurrent takes share one command to Redis; those of several tokens, where the bucket holds plenty. They are served
+    /// in the order of the calls.
     ///
     /// # Errors
     /// [`Error::UnknownLimit`] until a daemon has published the limit. [`Error::ExceedsCapacity`] if the bucket can never

@@ -12,6 +12,8 @@ use super::{
 
 /// Tokens are gathered for a waiter of several tokens only if these come within this, in µs.
 const GATHER_WITHIN: Micros = 1_000_000;
+/// Takes of several tokens share a bare command if the bucket holds this many times what they want.
+const PLENTY: u64 = 4;
 
 // === impl Busy ===
 
@@ -52,7 +54,8 @@ impl<W: Waiter> Busy<W> {
             let must_settle = self.must_settle || self.in_doubt > 0;
             return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
         }
-        let several = self.queue.first().filter(|first| first.count > 1);
+        let (waiters, demand) = self.served_together(cx);
+        let several = self.queue.first().filter(|_| waiters == 0);
         if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {
             let missing = count.saturating_sub(self.gathered).max(1);
             let gathers = patient && self.gathers(count, cx);
@@ -66,9 +69,8 @@ impl<W: Waiter> Busy<W> {
             };
             return Some((command, 1, 0));
         }
-        let waiters = self.queue.waiters_for_one();
-        let ahead = self.prefetch_size(waiters, cx);
-        let count = waiters as u64 + ahead;
+        let ahead = self.prefetch_size(waiters, demand, cx);
+        let count = demand + ahead;
         if count == 0 {
             let idle = !self.must_settle && self.in_doubt == 0;
             return if idle { None } else { Some((self.settle(Operation::Refund(0), rest, cx), 0, 0)) };
@@ -85,6 +87,24 @@ impl<W: Waiter> Busy<W> {
             self.settle(Operation::Share(count), rest, cx)
         };
         Some((command, waiters, ahead))
+    }
+
+    /// The waiters at the front that the next command serves together, and the tokens that they want beside those gathered.
+    /// No waiters if the first one wants several tokens, and has a command of its own.
+    ///
+    /// Takes of several share a bare command where the bucket holds plenty. It takes what there is, and they want all or
+    /// nothing.
+    fn served_together(&self, cx: &Context<'_>) -> (usize, u64) {
+        let of_one = self.queue.waiters_for_one();
+        if of_one < self.queue.len() && self.is_certain() {
+            let plenty = (self.estimate.tokens() / PLENTY).saturating_add(self.gathered);
+            let (waiters, wanted) = self.queue.waiters_for(plenty);
+            let demand = wanted.saturating_sub(self.gathered);
+            if waiters > of_one && demand > 0 && self.estimate.may_decrement(demand, cx) {
+                return (waiters, demand);
+            }
+        }
+        (of_one, of_one as u64)
     }
 
     fn settle(&self, operation: Operation, rest: &Rest, cx: &Context<'_>) -> Command {
@@ -121,23 +141,23 @@ impl<W: Waiter> Busy<W> {
     }
 
     /// Tokens to prefetch with a command for `waiters`.
-    fn prefetch_size(&mut self, waiters: usize, cx: &Context<'_>) -> u64 {
+    fn prefetch_size(&mut self, waiters: usize, demand: u64, cx: &Context<'_>) -> u64 {
         let prefetches = std::mem::take(&mut self.prefetches);
         let is_asked = prefetches || waiters >= BURST;
         let may_lease = waiters > 0 && cx.terms.lease.is_some();
         if !(is_asked || may_lease) || !cx.terms.counts() {
             return 0;
         }
-        let certain = self.is_certain() && self.estimate.may_decrement(waiters as u64 + 1, cx);
+        let certain = self.is_certain() && self.estimate.may_decrement(demand + 1, cx);
         if !(is_asked || certain) {
             return 0;
         }
         let left = cx.hot.prefetched();
         let below_full_for = if certain { self.estimate.certain_until().saturating_sub(cx.now) } else { 0 };
-        let tokens = self.estimate.tokens().saturating_sub(waiters as u64);
+        let tokens = self.estimate.tokens().saturating_sub(demand);
         let lease = cx.terms.lease.map(|lease| Allowance::of_lease(lease, tokens, below_full_for));
         let prefetch = self.prefetch.get_or_insert_default();
-        prefetch.look(cx.now, left, waiters as u64);
+        prefetch.look(cx.now, left, waiters, demand);
         let burst = Allowance::of_burst(tokens, below_full_for);
         let burst = burst.filter(|_| cx.terms.lease.is_none() || prefetch.is_burst());
         let size = [lease, burst].into_iter().flatten().map(|allowance| prefetch.size(allowance)).max();

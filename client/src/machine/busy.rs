@@ -4,6 +4,7 @@ use super::{
     Actions, Answer, Context, Micros, PutBack,
     denial::Denial,
     estimate::Estimate,
+    hot::Spent,
     prefetch::Prefetch,
     queue::{WaitQueue, Waiter, Waiting},
 };
@@ -107,13 +108,13 @@ impl<W: Waiter> Busy<W> {
         if self.in_flight.is_none() {
             self.renew_or_return(cx, out);
         }
-        if self.queue.is_empty() && !cx.is_paused() && cx.hot.good(cx.now, cx.epoch) > 0 {
-            if count > 1 {
-                // Prefetched tokens may complete the count.
-                self.gathered += cx.hot.empty();
-            } else if let Some(decision) = cx.hot.spend_token(cx.now, cx.epoch) {
-                return out.answer(waiter, Answer::Decided(decision));
-            }
+        if self.queue.is_empty()
+            && !cx.is_paused()
+            && let Spent::Tokens(decision, low) = cx.hot.spend_tokens(count, cx.now, cx.epoch)
+        {
+            out.answer(waiter, Answer::Decided(decision));
+            self.prefetches |= low;
+            return self.dispatch(cx, out);
         }
         let denial = cx.or_paused(match count.saturating_sub(self.gathered) {
             0 => None,

@@ -143,15 +143,15 @@ impl<W: Waiter> Busy<W> {
                 self.learn_at_rest((command.count(), first_at), reply, (granted, sent), cx, out)
             }
             Reply::Left(left) => {
-                match u64::try_from(left) {
-                    Ok(left) if in_time => self.estimate.taken(granted, left, sent, cx.terms),
-                    Ok(_) => {}
-                    Err(_) => {
-                        // The bucket was empty. Or it was full and absent by then, and the command left a stray counter.
-                        self.forget();
-                        self.must_settle = true;
-                    }
+                // Otherwise the bucket may have been full and absent by then, and the command left a stray counter.
+                let was_counting = in_time && self.in_doubt == 0;
+                if left < 0 && !was_counting {
+                    self.forget();
+                } else if in_time {
+                    let left = u64::try_from(left).unwrap_or(0);
+                    self.estimate.taken(granted, left, sent, cx.terms);
                 }
+                self.must_settle |= left < 0;
                 None
             }
             Reply::NotCounting => {

@@ -48,11 +48,11 @@ struct Prefetched {
     low: AtomicU64,
 }
 
-/// The answer of a [`HotCell`] to a take of one token.
+/// The answer of a [`HotCell`] to a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spent {
-    /// A token. With `true`, it is time to prefetch more.
-    Token(Decision, bool),
+    /// The tokens. With `true`, it is time to prefetch more.
+    Tokens(Decision, bool),
     /// A cached denial.
     Denied(Denial),
     /// Neither.
@@ -83,18 +83,15 @@ impl<P: AsRef<[Hot]> + ?Sized> HotCell<P> {
     #[inline]
     pub fn spend(&self, now: Micros, epoch: u64) -> Spent {
         let Some(hot) = self.get() else { return Spent::Nothing };
-        match hot.prefetched.spend(now, epoch) {
+        match hot.prefetched.spend(1, now, epoch) {
             Spent::Nothing => hot.denial.denial(now, epoch).map_or(Spent::Nothing, Spent::Denied),
             spent => spent,
         }
     }
 
-    /// Spends a prefetched token.
-    pub(super) fn spend_token(&self, now: Micros, epoch: u64) -> Option<Decision> {
-        match self.get()?.prefetched.spend(now, epoch) {
-            Spent::Token(decision, _) => Some(decision),
-            _ => None,
-        }
+    /// Spends `count` prefetched tokens, or none.
+    pub(super) fn spend_tokens(&self, count: u64, now: Micros, epoch: u64) -> Spent {
+        self.get().map_or(Spent::Nothing, |hot| hot.prefetched.spend(count, now, epoch))
     }
 
     /// Prefetched tokens, good or not.
@@ -164,12 +161,13 @@ impl Prefetched {
     }
 
     #[inline]
-    fn spend(&self, now: Micros, epoch: u64) -> Spent {
-        let spend = |left: u64| left.checked_sub(1).filter(|_| self.is_good(now, epoch));
-        let Ok(left) = self.left.fetch_update(AcqRel, Acquire, spend) else { return Spent::Nothing };
-        let remaining = self.beyond.load(Relaxed).saturating_add(left - 1);
+    fn spend(&self, count: u64, now: Micros, epoch: u64) -> Spent {
+        let spend = |left: u64| left.checked_sub(count).filter(|_| self.is_good(now, epoch));
+        let Ok(before) = self.left.fetch_update(AcqRel, Acquire, spend) else { return Spent::Nothing };
+        let (left, low) = (before - count, self.low.load(Relaxed));
+        let remaining = self.beyond.load(Relaxed).saturating_add(left);
         let decision = Decision::Allowed { remaining, capacity: self.capacity.load(Relaxed) };
-        Spent::Token(decision, left - 1 == self.low.load(Relaxed))
+        Spent::Tokens(decision, before > low && left <= low)
     }
 
     fn add(&self, added: Added) {
@@ -194,13 +192,20 @@ mod tests {
     fn each_token_is_spent_once_and_in_time(hot: &HotCell) {
         assert!(!hot.may_tell());
         hot.add(added(3, 100));
-        let remaining = |now, epoch| hot.spend_token(now, epoch).map(|decision| decision.remaining());
-        assert_eq!(remaining(99, 1), Some(9));
-        assert_eq!(remaining(99, 2), None, "published anew");
-        assert_eq!(remaining(100, 1), None, "too late");
-        assert_eq!(remaining(99, 1), Some(8));
+        let remaining = |count, now, epoch| match hot.spend_tokens(count, now, epoch) {
+            Spent::Tokens(decision, _) => Some(decision.remaining()),
+            _ => None,
+        };
+        assert_eq!(remaining(1, 99, 1), Some(9));
+        assert_eq!(remaining(1, 99, 2), None, "published anew");
+        assert_eq!(remaining(1, 100, 1), None, "too late");
+        assert_eq!(remaining(3, 99, 1), None, "all or nothing");
+        assert_eq!(remaining(1, 99, 1), Some(8));
         assert_eq!(hot.empty(), 1);
-        assert_eq!(remaining(99, 1), None, "none is left");
+        assert_eq!(remaining(1, 99, 1), None, "none is left");
+        hot.add(added(10, 100));
+        assert_eq!(remaining(4, 99, 1), Some(13));
+        assert_eq!(hot.prefetched(), 6);
     }
 
     #[test]
@@ -214,8 +219,9 @@ mod tests {
         let hot = HotCell::<[Hot; 0]>::default();
         hot.add(added(10_000, 100));
         let spent: usize = std::thread::scope(|scope| {
-            let spender = || (0..5_000).filter(|_| hot.spend_token(0, 1).is_some()).count();
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(spender)).collect();
+            let spends = |count| matches!(hot.spend_tokens(count, 0, 1), Spent::Tokens(..));
+            let spender = move |count| (0..5_000).filter(|_| spends(count)).count() * count as usize;
+            let threads: Vec<_> = [1, 1, 2, 5].map(|count| scope.spawn(move || spender(count))).into();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!((spent, hot.prefetched()), (10_000, 0));

@@ -15,6 +15,9 @@ const BURST_MAX: u64 = 4_096;
 const BURST_PART: u64 = 64;
 /// The tokens of a burst must be good for this long, in µs.
 const BURST_LEAST: Micros = 1_000;
+/// A lease takes at most the bucket's tokens divided by this. All of them would leave other workers none, and what is left
+/// over of them is often lost.
+const LEASE_PART: u64 = 8;
 /// If fewer tokens than this are expected to be spent, a bare command for each is cheaper.
 const FEWEST: u64 = 3;
 /// A prefetch is at most this multiple of the tokens spent lately: two quick takes are no sign of a thousand.
@@ -64,21 +67,21 @@ impl Allowance {
     /// The bounds of a lease. The bucket holds `tokens`, and is below full for another `below_full_for`.
     pub(super) fn of_lease(lease: LeaseTerms, tokens: u64, below_full_for: Micros) -> Self {
         let good_for = below_full_for.min(lease.ttl);
-        Self { good_for, max: lease.max.min(tokens), leased_of: Some(tokens) }
+        Self { good_for, max: lease.max.min(tokens / LEASE_PART), leased_of: Some(tokens) }
     }
 }
 
 // === impl Prefetch ===
 
 impl Prefetch {
-    /// Records the use by `now`, with `left` prefetched tokens, while `waiters` wait for theirs.
-    pub(super) fn look(&mut self, now: Micros, left: u64, waiters: u64) {
+    /// Records the use by `now`, with `left` prefetched tokens, while `waiters` wait for `demand` tokens.
+    pub(super) fn look(&mut self, now: Micros, left: u64, waiters: usize, demand: u64) {
         let apart = now - std::mem::replace(&mut self.asked_at, now).min(now);
         self.waited = self.prefetched == 0;
         if waiters > 0 {
-            self.burst = waiters >= BURST as u64;
+            self.burst = waiters >= BURST;
         }
-        self.spent = self.spent_since(left).saturating_add(waiters);
+        self.spent = self.spent_since(left).saturating_add(demand);
         self.each = (apart.saturating_mul(1_000) / self.spent.max(1)).max(1);
         self.prefetched = left;
     }
@@ -137,7 +140,7 @@ mod tests {
 
     /// The size after `spent` tokens were spent by waiters that waited for none.
     fn size(prefetch: &mut Prefetch, now: Micros, spent: u64, allowance: Allowance) -> u64 {
-        prefetch.look(now, prefetch.prefetched - spent, 0);
+        prefetch.look(now, prefetch.prefetched - spent, 0, 0);
         let size = prefetch.size(allowance);
         prefetch.come(size);
         size
@@ -166,8 +169,8 @@ mod tests {
     fn waiters_that_waited_for_each_token_get_more_of_a_plentiful_bucket() {
         let first = |apart: Micros, allowance| {
             let mut prefetch = Prefetch::default();
-            prefetch.look(1_000_000, 0, 1);
-            prefetch.look(1_000_000 + apart, 0, 1);
+            prefetch.look(1_000_000, 0, 1, 1);
+            prefetch.look(1_000_000 + apart, 0, 1, 1);
             prefetch.size(allowance)
         };
         assert_eq!(first(100_000, PLENTIFUL), FIRST);
@@ -181,7 +184,7 @@ mod tests {
     fn more_is_asked_for_in_time() {
         let mut prefetch = Prefetch::default();
         prefetch.come(1_000);
-        prefetch.look(1_000_000, 0, 0);
+        prefetch.look(1_000_000, 0, 0, 0);
         assert_eq!(prefetch.low(1_000, 500), 125, "a part");
         assert_eq!(prefetch.low(1_000, 150_000), 300, "twice what is spent meanwhile");
         assert_eq!(prefetch.low(1_000, 1_000_000), 500, "half of them");

@@ -105,6 +105,18 @@ impl<W: Waiter> WaitQueue<W> {
         self.iter().take_while(|waiting| waiting.count == 1).count()
     }
 
+    /// The waiters at the front that want no more than `tokens` together, and how many they want.
+    pub(super) fn waiters_for(&self, tokens: u64) -> (usize, u64) {
+        let mut front = (0, 0);
+        for waiting in self.iter() {
+            match waiting.count.checked_add(front.1) {
+                Some(wanted) if wanted <= tokens => front = (front.0 + 1, wanted),
+                _ => break,
+            }
+        }
+        front
+    }
+
     /// When the oldest take came.
     pub(super) fn oldest_take(&self) -> Option<Micros> {
         if self.takes == 0 {

@@ -122,7 +122,7 @@ impl BucketEntry {
             return None;
         }
         match self.hot.spend(shared.clock.now(), self.limit.epoch(shared.control.epoch())) {
-            Spent::Token(decision, low) => {
+            Spent::Tokens(decision, low) => {
                 note(Count::Allowed);
                 if low {
                     self.step(Event::TakeAhead, client, None);

@@ -1,5 +1,6 @@
 //! Plans of bursts: every worker takes at about one instant.
 
+use super::disturbances::network;
 use crate::{
     dice::Dice,
     plan::{Ask, Mishap, Plan, Promise, SECOND, Stream},
@@ -69,6 +70,41 @@ impl Plan {
         let rest = self.terms.time_of(dice.of(1..=capacity));
         // In all half as much again as the bucket holds.
         self.burst(dice, capacity * 3 / 2 / self.workers as u64, 4 * SECOND + rest, 300_000);
+        self
+    }
+
+    /// Takes of several tokens by all workers, from a full bucket to an empty one, and again after a rest.
+    pub(super) fn of_several(mut self, dice: &mut Dice) -> Self {
+        let (capacity, tokens) = dice.pick(&[(100, 100), (1_000, 100), (1_000, 5_000), (10_000, 1_000)]);
+        self.terms = Promise::new(capacity, tokens, SECOND);
+        (self.workers, self.buckets) = (self.workers.clamp(1, 16), 1);
+        self.lasts = 8 * SECOND;
+        if dice.chance(1, 2) {
+            self.lease = Some((dice.pick(&[100, 1_000]), dice.pick(&[50_000, SECOND, 4 * SECOND])));
+        }
+        self.network = network(dice);
+        let most = (capacity / dice.pick(&[5, 20, 100])).max(2);
+        let gap = self.terms.time_of((1 + most) * 50) / dice.pick(&[50, 90, 130, 500]);
+        self.traffic.push(Stream::Takes { gap: gap.max(self.lasts / 1_000), most });
+        // Each round takes half as much again as the bucket holds.
+        let takes = (capacity * 3 / (1 + most) / self.workers as u64).clamp(1, 40);
+        for round in 0..dice.of(1..=4) {
+            let at = SECOND + round * self.terms.time_of(capacity).min(3 * SECOND) + dice.of(0..=SECOND);
+            let within = dice.pick(&[0, 3_000, 90_000]);
+            for worker in 0..self.workers {
+                for _ in 0..takes {
+                    let patience = dice.pick(&[0, 0, 0, 400_000]);
+                    let (at, ask) = (at + dice.of(0..=within), Ask::Take(dice.of(1..=most), patience));
+                    self.traffic.push(Stream::Once { at, worker, ask });
+                }
+            }
+        }
+        if dice.chance(1, 3) {
+            self.traffic.push(Stream::Refunds { gap: SECOND, most });
+        }
+        if dice.chance(1, 4) {
+            self.mishaps(dice);
+        }
         self
     }
 

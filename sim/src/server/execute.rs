@@ -57,7 +57,9 @@ impl Server {
                     None => {}
                     Some(None) => executed.charged = by,
                     Some(Some(left)) => {
-                        executed.reply = Reply::Left(left);
+                        let told =
+                            if self.fault == Some(Fault::ShortfallUntold) { left.max(0) } else { left };
+                        executed.reply = Reply::Left(told);
                         executed.granted = by.saturating_sub(left.min(0).unsigned_abs());
                     }
                 }

@@ -15,4 +15,5 @@ mod planted;
 mod refunds;
 mod schedules;
 mod seeds;
+mod several;
 mod shares;

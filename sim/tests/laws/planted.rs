@@ -30,6 +30,7 @@ found! {
     keys_that_expire_early: ExpiryEarly,
     refills_that_credit_twice: RefillTwice,
     refills_that_forget: RefillForgets,
+    missing_tokens_that_are_not_told: ShortfallUntold,
     trust_without_end: TrustForever,
     stock_beyond_its_time: StockUnbounded by 103,
     put_ins_sent_again: PutInAgain,

@@ -1,0 +1,73 @@
+//! What takes of several tokens cost Redis, and what they get.
+
+use topup_sim::{Ask, Counts, Plan, Promise, SECOND, Stream, run};
+
+/// A bucket that takes leave far below full.
+const TENANT: Promise = Promise::new(1_000_000, 1_000, SECOND);
+
+fn counts_of(plan: &Plan) -> Counts {
+    let outcome = run(plan, None);
+    assert!(outcome.broken.is_none(), "{:?}", outcome.broken);
+    outcome.counts
+}
+
+/// Takes of up to `most` tokens each, a mean of `gap` µs apart, by any of the workers, for `lasts`.
+fn asked(
+    workers: usize,
+    promise: Promise,
+    (most, gap): (u64, u64),
+    lasts: u64,
+    lease: Option<u64>,
+) -> Counts {
+    let mut plan = Plan::calm(1, workers, promise);
+    (plan.lease, plan.lasts) = (lease.map(|max| (max, SECOND)), lasts);
+    plan.traffic.push(Stream::Takes { gap, most });
+    counts_of(&plan)
+}
+
+#[test]
+fn takes_of_several_from_a_busy_bucket_are_bare_commands() {
+    for workers in [1, 4, 16] {
+        let counts = asked(workers, TENANT, (20, 2_000), 20 * SECOND, None);
+        println!("{workers} workers: {} scripts, {} bare commands", counts.settles, counts.decrements);
+        assert!(counts.decrements > 9_000 && counts.settles * 50 < counts.decrements);
+    }
+}
+
+#[test]
+fn tasks_that_ask_at_once_share_one_command() {
+    let mut plan = Plan::calm(1, 1, TENANT);
+    plan.lasts = 4 * SECOND;
+    let once = |at, count| Stream::Once { at, worker: 0, ask: Ask::Take(count, 0) };
+    plan.traffic.push(once(SECOND, 100));
+    plan.traffic.extend((0..200).map(|task| once(SECOND + 100_000, 1 + task % 7)));
+    let counts = counts_of(&plan);
+    assert_eq!(counts.admitted, 100 + (0..200).map(|task| 1 + task % 7).sum::<u64>());
+    assert!(counts.settles + counts.decrements <= 5, "{counts:?}");
+}
+
+#[test]
+fn leased_tokens_serve_takes_of_several() {
+    for workers in [1, 4, 16] {
+        let counts = asked(workers, TENANT, (20, 2_000), 20 * SECOND, Some(1_000));
+        let commands = counts.settles + counts.decrements;
+        println!("{workers} workers: {commands} commands, {} takes from memory", counts.spent_in_hand);
+        assert!(commands < 900);
+    }
+}
+
+/// Twice as many ask as there are tokens, so each token that is lost to a lease is missed.
+#[test]
+fn a_lease_gives_nearly_all_tokens_of_a_bucket_that_is_empty() {
+    for (capacity, most, gap, percent) in [(1_000, 1, 500, 99), (100, 1, 5_000, 99), (1_000, 10, 2_000, 97)] {
+        for workers in [1, 4, 16] {
+            let admitted = |lease| {
+                let promise = Promise::new(capacity, SECOND / gap / 2 * (1 + most) / 2, SECOND);
+                asked(workers, promise, (most, gap), 20 * SECOND, lease).admitted
+            };
+            let (with, without) = (admitted(Some(100)), admitted(None));
+            println!("{workers} workers, up to {most}: {with} tokens with a lease, {without} without");
+            assert!(with * 100 >= without * percent);
+        }
+    }
+}
