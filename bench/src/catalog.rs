@@ -10,6 +10,7 @@ pub(crate) enum Suite {
     Below,
     Algorithms,
     Leases,
+    Several,
     Overload,
     Full,
     Accuracy,

@@ -66,7 +66,7 @@ pub(crate) async fn measure_as_it_is(
 }
 
 fn command(url: &str, found: &Programs, measurement: &Measurement) -> anyhow::Result<Command> {
-    let Measurement { limiter, rule, keys, tasks, time, .. } = *measurement;
+    let Measurement { limiter, rule, keys, tasks, tokens, time, .. } = *measurement;
     let mut options = match limiter {
         Limiter::Limits | Limiter::RateLimiterFlexible => {
             vec![("capacity", rule.capacity().to_string()), ("rate", rule.per_second().to_string())]
@@ -75,6 +75,9 @@ fn command(url: &str, found: &Programs, measurement: &Measurement) -> anyhow::Re
     };
     options.extend([("keys", keys.to_string()), ("tasks", tasks.to_string())]);
     options.push(("seconds", time.as_secs_f64().to_string()));
+    if tokens > 1 {
+        options.push(("tokens", tokens.to_string()));
+    }
     Ok(with_options(found.worker(limiter)?, url, &options))
 }
 

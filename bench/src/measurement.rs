@@ -20,6 +20,8 @@ pub(crate) struct Measurement {
     /// Tasks that ask, in each process.
     pub(crate) tasks: usize,
     pub(crate) processes: usize,
+    /// Tokens of each take.
+    pub(crate) tokens: u64,
     pub(crate) time: Duration,
 }
 
@@ -77,7 +79,7 @@ pub(crate) struct Found {
 impl Measurement {
     /// `limiter` under `rule`, as throughput is measured: 256 tasks of one process.
     pub(crate) const fn new(limiter: Limiter, rule: Rule, keys: usize, time: Duration) -> Self {
-        Self { limiter, rule, keys, tasks: 256, processes: 1, time }
+        Self { limiter, rule, keys, tasks: 256, processes: 1, tokens: 1, time }
     }
 
     pub(crate) const fn keyed(&self) -> bool {

@@ -17,6 +17,9 @@ pub(crate) struct Work {
     pub(crate) keys: usize,
     #[arg(long, default_value_t = 1)]
     pub(crate) tasks: usize,
+    /// Tokens of each take
+    #[arg(long, default_value_t = 1)]
+    pub(crate) tokens: u64,
     #[arg(long, default_value_t = 1.0)]
     pub(crate) seconds: f64,
     /// Seed of an open loop

@@ -6,7 +6,7 @@ use crate::rules::{Rule, apart_name};
 
 /// A limiter, ready to be asked.
 pub trait Decide: Send + Sync + 'static {
-    /// One token of the key numbered `key`: whether it is granted.
+    /// One take of the key numbered `key`, of the tokens that the load says: whether it is granted.
     fn decide(&self, key: usize) -> impl Future<Output = anyhow::Result<bool>> + Send;
 }
 
@@ -24,6 +24,8 @@ pub struct Load {
     pub(crate) redis: String,
     pub(crate) rule: Rule,
     pub(crate) keys: usize,
+    /// Tokens of each take. Only raw, topup, redis-cell and the GCRA script take several.
+    pub(crate) tokens: u64,
     /// An answer after this counts as none.
     pub(crate) deadline: Option<Duration>,
     /// Whether the names of all keys are written beforehand. An open loop may have millions of keys.

@@ -40,7 +40,9 @@ impl Script {
     }
 
     pub(crate) async fn gcra(load: &Load, names: Names) -> anyhow::Result<Self> {
-        Self::new(GCRA, load, names, load.rule.capacity(), 1e6 / load.rule.rate()).await
+        // A take of several tokens is one of a bucket with as many times fewer, which come as many times more slowly.
+        let (capacity, token) = (load.rule.capacity() / load.tokens, 1e6 / load.rule.rate());
+        Self::new(GCRA, load, names, capacity, token * load.tokens as f64).await
     }
 
     pub(crate) async fn leaky(load: &Load, names: Names) -> anyhow::Result<Self> {

@@ -1,4 +1,4 @@
-//! The limiters under test. Each is asked for one token of one key, the way its own documentation says.
+//! The limiters under test. Each is asked for tokens of one key, the way its own documentation says.
 
 pub mod connect;
 pub(crate) mod decide;

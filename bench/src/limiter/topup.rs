@@ -17,6 +17,7 @@ const MOST_REMEMBERED: usize = 2_000_000;
 pub(crate) struct Topup {
     leased: bool,
     asked: Asked,
+    tokens: u64,
 }
 
 /// A key, as topup sees it.
@@ -45,17 +46,18 @@ impl Topup {
             _ if load.keys > 0 => Asked::Keys(limit(), names),
             _ => Asked::One(limit()),
         };
-        Ok(Self { leased: matches!(form, Form::Leased | Form::LeasedMore), asked })
+        Ok(Self { leased: matches!(form, Form::Leased | Form::LeasedMore), asked, tokens: load.tokens })
     }
 
     async fn take(&self, bucket: &Bucket) -> anyhow::Result<bool> {
         // As its documentation says of limits with a lease: what needs no Redis needs no task.
         if self.leased
+            && self.tokens == 1
             && let Some(decision) = bucket.try_take()
         {
             return Ok(decision.is_allowed());
         }
-        Ok(bucket.take(1).await?.is_allowed())
+        Ok(bucket.take(self.tokens).await?.is_allowed())
     }
 }
 

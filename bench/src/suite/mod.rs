@@ -12,6 +12,7 @@ mod leases;
 mod observers;
 mod overload;
 mod refill;
+mod several;
 mod speed;
 mod watched;
 
@@ -114,6 +115,7 @@ const fn titles_of(suite: Suite) -> &'static [&'static str] {
         Suite::Below => &below::TITLES,
         Suite::Algorithms => &[algorithms::TITLE],
         Suite::Leases => &[leases::TITLE],
+        Suite::Several => &[several::TITLE],
         Suite::Overload => &[overload::TITLE],
         Suite::Full => &[full::TITLE],
         Suite::Accuracy => &[accuracy::TITLE],
@@ -129,6 +131,7 @@ async fn measure(suite: Suite, bench: &mut Bench<'_>) -> anyhow::Result<Vec<Tabl
         Suite::Below => below::tables(bench).await?,
         Suite::Algorithms => vec![algorithms::table(bench).await?],
         Suite::Leases => vec![leases::table(bench).await?],
+        Suite::Several => vec![several::table(bench).await?],
         Suite::Overload => vec![overload::table(bench).await?],
         Suite::Full => vec![full::table(bench).await?],
         Suite::Accuracy => vec![accuracy::table(bench).await?],
