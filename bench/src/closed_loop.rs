@@ -27,6 +27,12 @@ pub(crate) async fn measure(
         return measure_as_it_is(fixture, found, measurement).await;
     }
     prepare(fixture, measurement.limiter, measurement.rule, measurement.keyed()).await?;
+    if measurement.and_all {
+        let form = measurement.limiter.form().unwrap_or(Form::TokenBucket);
+        let limit = |keyed, form| measurement.rule.limit(keyed, form);
+        let limits = [limit(true, Form::TokenBucket), limit(false, form)];
+        fixture.published(&[(&limits[0], Some("key-0")), (&limits[1], None)]).await?;
+    }
     measure_as_it_is(fixture, found, measurement).await
 }
 
@@ -66,7 +72,7 @@ pub(crate) async fn measure_as_it_is(
 }
 
 fn command(url: &str, found: &Programs, measurement: &Measurement) -> anyhow::Result<Command> {
-    let Measurement { limiter, rule, keys, tasks, tokens, time, .. } = *measurement;
+    let Measurement { limiter, rule, keys, tasks, tokens, and_all, time, .. } = *measurement;
     let mut options = match limiter {
         Limiter::Limits | Limiter::RateLimiterFlexible => {
             vec![("capacity", rule.capacity().to_string()), ("rate", rule.per_second().to_string())]
@@ -78,7 +84,11 @@ fn command(url: &str, found: &Programs, measurement: &Measurement) -> anyhow::Re
     if tokens > 1 {
         options.push(("tokens", tokens.to_string()));
     }
-    Ok(with_options(found.worker(limiter)?, url, &options))
+    let mut command = with_options(found.worker(limiter)?, url, &options);
+    if and_all {
+        command.arg("--and-all");
+    }
+    Ok(command)
 }
 
 /// `command` with the Redis and `options`.

@@ -22,6 +22,8 @@ pub(crate) struct Measurement {
     pub(crate) processes: usize,
     /// Tokens of each take.
     pub(crate) tokens: u64,
+    /// Whether each take is also of one bucket for all keys.
+    pub(crate) and_all: bool,
     pub(crate) time: Duration,
 }
 
@@ -79,7 +81,7 @@ pub(crate) struct Found {
 impl Measurement {
     /// `limiter` under `rule`, as throughput is measured: 256 tasks of one process.
     pub(crate) const fn new(limiter: Limiter, rule: Rule, keys: usize, time: Duration) -> Self {
-        Self { limiter, rule, keys, tasks: 256, processes: 1, tokens: 1, time }
+        Self { limiter, rule, keys, tasks: 256, processes: 1, tokens: 1, and_all: false, time }
     }
 
     pub(crate) const fn keyed(&self) -> bool {

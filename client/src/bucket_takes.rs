@@ -37,6 +37,15 @@ impl BucketTake {
         Ok(decision(&settled))
     }
 
+    /// Takes as a single take does, where native commands may take: from memory, or by one command.
+    pub(crate) async fn take(&self, published: &Arc<Published>, client: &Handle) -> Result<Decision, Error> {
+        let is_possible = !published.refuses(self.count, client.shared().control.redis_now());
+        if is_possible && published.terms.counts() && self.entry.may_take_here(client) {
+            return self.entry.take(self.count, None, published, client).await;
+        }
+        self.settle(Operation::Take(self.count)).await
+    }
+
     /// The decision in place of `error`, and the outage policy if that made it.
     pub(crate) fn without_redis(&self, error: &Error) -> Option<(Decision, Option<OnOutage>)> {
         let reason = OutageReason::of(error)?;
@@ -55,48 +64,6 @@ impl BucketTake {
         let denial = self.entry.denial(self.count, &published, client)?;
         let is_enforced = published.mode(self.entry.key()) == Mode::Enforce;
         is_enforced.then(|| LimitDecision::of(&self.entry, denial.into()))
-    }
-}
-
-/// Takes of the buckets at the indexes `enforced`, in order. If one denies, the tokens of those before it are put back,
-/// and those after it are only peeked at.
-pub(crate) async fn take_in_order(
-    takes: &[BucketTake],
-    enforced: &[usize],
-    decisions: &mut [Option<Decision>],
-) -> Result<(), Error> {
-    let mut taken = Taken(Vec::new());
-    for (done, &i) in enforced.iter().enumerate() {
-        // An error, or the end of the deadline, puts back what was taken before.
-        let decision = takes[i].settle(Operation::Take(takes[i].count)).await?;
-        decisions[i] = Some(decision);
-        if decision.is_allowed() {
-            taken.0.push(takes[i].clone());
-            continue;
-        }
-        for &before in &enforced[..done] {
-            taken.0.remove(0);
-            decisions[before] = Some(takes[before].settle(Operation::Refund(takes[before].count)).await?);
-        }
-        for &after in &enforced[done + 1..] {
-            decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
-        }
-        break;
-    }
-    taken.0.clear();
-    Ok(())
-}
-
-/// Takes whose tokens are put back when this is dropped, in a task of their own. Tokens that cannot be put back are lost to
-/// their buckets.
-struct Taken(Vec<BucketTake>);
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        for take in self.0.drain(..) {
-            let runtime = take.bucket.handle().shared().runtime.clone();
-            runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
-        }
     }
 }
 

@@ -64,9 +64,10 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// One script decides, in one step. If the buckets are in different hash slots of a Redis Cluster, one command after
-    /// the other decides. If a later bucket then denies, the tokens of earlier ones are put back: name the limit that
-    /// denies most often first.
+    /// One script decides, in one step. In two cases one command after the other does, those of keyed limits first: if the
+    /// buckets are in different hash slots of a Redis Cluster, and for one bucket of a key beside one for all. The latter
+    /// costs no script. If a later bucket then denies, the tokens of earlier ones are put back: name the limit that denies
+    /// most often first.
     ///
     /// A limit in shadow stops no take. Its tokens are taken only if all enforced limits allow. A limit that is off is
     /// not asked. A denial that the client remembers decides without Redis.

@@ -22,6 +22,9 @@ pub(crate) struct Work {
     pub(crate) tokens: u64,
     #[arg(long, default_value_t = 1.0)]
     pub(crate) seconds: f64,
+    /// Each take is also of one bucket for all keys
+    #[arg(long)]
+    pub(crate) and_all: bool,
     /// Seed of an open loop
     #[arg(long)]
     pub(crate) seed: Option<u64>,

@@ -26,6 +26,8 @@ pub struct Load {
     pub(crate) keys: usize,
     /// Tokens of each take. Only raw, topup, redis-cell and the GCRA script take several.
     pub(crate) tokens: u64,
+    /// Whether each take is also of one bucket for all keys. Only topup and the GCRA script do that.
+    pub(crate) and_all: bool,
     /// An answer after this counts as none.
     pub(crate) deadline: Option<Duration>,
     /// Whether the names of all keys are written beforehand. An open loop may have millions of keys.

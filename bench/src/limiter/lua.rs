@@ -10,6 +10,7 @@ use super::{
 
 const LAZY: &str = include_str!("lazy.lua");
 const GCRA: &str = include_str!("gcra.lua");
+const GCRA_OF_TWO: &str = include_str!("gcra_of_two.lua");
 const LEAKY: &str = include_str!("leaky.lua");
 const FIXED: &str = include_str!("fixed.lua");
 const LOG: &str = include_str!("log.lua");
@@ -23,6 +24,8 @@ pub(crate) struct Script {
     names: Names,
     /// As the script reads them.
     arguments: [String; 2],
+    /// The bucket for all keys.
+    for_all: Option<&'static str>,
 }
 
 /// A script of the counts of two windows.
@@ -42,7 +45,9 @@ impl Script {
     pub(crate) async fn gcra(load: &Load, names: Names) -> anyhow::Result<Self> {
         // A take of several tokens is one of a bucket with as many times fewer, which come as many times more slowly.
         let (capacity, token) = (load.rule.capacity() / load.tokens, 1e6 / load.rule.rate());
-        Self::new(GCRA, load, names, capacity, token * load.tokens as f64).await
+        let text = if load.and_all { GCRA_OF_TWO } else { GCRA };
+        let script = Self::new(text, load, names, capacity, token * load.tokens as f64).await?;
+        Ok(Self { for_all: load.and_all.then_some("all"), ..script })
     }
 
     pub(crate) async fn leaky(load: &Load, names: Names) -> anyhow::Result<Self> {
@@ -62,13 +67,17 @@ impl Script {
     async fn new(text: &str, load: &Load, names: Names, most: u64, second: f64) -> anyhow::Result<Self> {
         let (script, mut connection) = (redis::Script::new(text), connect(load).await?);
         script.load_async(&mut connection).await?;
-        Ok(Self { connection, script, names, arguments: [most.to_string(), second.to_string()] })
+        let arguments = [most.to_string(), second.to_string()];
+        Ok(Self { connection, script, names, arguments, for_all: None })
     }
 }
 
 impl Decide for Script {
     async fn decide(&self, key: usize) -> anyhow::Result<bool> {
         let mut call = self.script.key(&*self.names.of(key));
+        if let Some(for_all) = self.for_all {
+            call.key(for_all);
+        }
         let reply: i64 = call.arg(&self.arguments).invoke_async(&mut self.connection.clone()).await?;
         Ok(reply == 1)
     }

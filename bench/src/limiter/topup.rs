@@ -15,6 +15,7 @@ const MOST_REMEMBERED: usize = 2_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Topup {
+    client: Client,
     leased: bool,
     asked: Asked,
     tokens: u64,
@@ -27,6 +28,8 @@ enum Asked {
     One(Bucket),
     /// A key of a limit.
     Keys(Bucket, Names),
+    /// A key of a limit, and one bucket for all.
+    Both(Bucket, Names, Bucket),
     /// A limit.
     Limits(Vec<Bucket>),
 }
@@ -43,10 +46,15 @@ impl Topup {
         let limit = || client.limit(load.rule.limit(load.keys > 0, form));
         let asked = match load.rule {
             Rule::Apart => Asked::Limits(names.kept().iter().map(|name| client.limit(name)).collect()),
+            _ if load.and_all => {
+                let of_users = client.limit(load.rule.limit(true, Form::TokenBucket));
+                Asked::Both(of_users, names, client.limit(load.rule.limit(false, form)))
+            }
             _ if load.keys > 0 => Asked::Keys(limit(), names),
             _ => Asked::One(limit()),
         };
-        Ok(Self { leased: matches!(form, Form::Leased | Form::LeasedMore), asked, tokens: load.tokens })
+        let leased = matches!(form, Form::Leased | Form::LeasedMore);
+        Ok(Self { client, leased, asked, tokens: load.tokens })
     }
 
     async fn take(&self, bucket: &Bucket) -> anyhow::Result<bool> {
@@ -66,6 +74,10 @@ impl Decide for Topup {
         match &self.asked {
             Asked::One(bucket) => self.take(bucket).await,
             Asked::Keys(limit, names) => self.take(&limit.key(names.of(key))).await,
+            Asked::Both(limit, names, all) => {
+                let takes = [(limit.key(names.of(key)), self.tokens), (all.clone(), self.tokens)];
+                Ok(self.client.take_all(takes).await?.is_allowed())
+            }
             Asked::Limits(buckets) => self.take(&buckets[key]).await,
         }
     }

@@ -1,4 +1,6 @@
-//! Takes of several tokens each, as where a request costs what it asks for.
+//! Takes of several tokens each, as where a request costs what it asks for, and takes of several limits.
+
+use std::time::Duration;
 
 use anyhow::Context;
 use topup_lab::{Summary, Table, count, output::tell, short};
@@ -10,7 +12,7 @@ use crate::{
     rules::Rule,
 };
 
-pub(super) const TITLE: &str = "Takes of several tokens";
+pub(super) const TITLES: [&str; 2] = ["Takes of several tokens", "A limit of each user, and one of all"];
 const TOKENS: u64 = 10;
 /// Limiters, and their rule.
 const LIMITERS: [(Limiter, Rule); 5] = [
@@ -23,66 +25,93 @@ const LIMITERS: [(Limiter, Rule); 5] = [
 /// Keys of each, 0 for one.
 const SHAPES: [(usize, &str); 2] = [(0, "one key"), (KEYS, "10,000 keys")];
 
-pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
+const BOTH: [(Limiter, Rule); 4] = [
+    (Limiter::Raw, Rule::Draining),
+    (Limiter::Topup, Rule::Draining),
+    (Limiter::TopupLeasedMore, Rule::Draining),
+    (Limiter::LuaGcra, Rule::Draining),
+];
+const HEADER: [&str; 10] = [
+    "",
+    "÷ raw (min–max)",
+    "decisions/s",
+    "allowed %",
+    "p50 µs",
+    "p99 µs",
+    "Redis CPU µs",
+    "own CPU µs",
+    "commands",
+    "scripts",
+];
+
+pub(super) async fn tables(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
     let note =
         "256 tasks take 10 tokens at a time without a pause. All are allowed. *Raw* is `DECRBY key 10`.";
-    let header = [
-        "",
-        "÷ raw (min–max)",
-        "decisions/s",
-        "allowed %",
-        "p50 µs",
-        "p99 µs",
-        "Redis CPU µs",
-        "own CPU µs",
-        "commands",
-        "scripts",
-    ];
-    let mut table = Table::new(TITLE, header).note(note);
+    let mut of_tokens = Table::new(TITLES[0], HEADER).note(note);
     for (keys, load) in SHAPES {
-        let mut found: Vec<Vec<(Found, f64)>> = vec![Vec::new(); LIMITERS.len()];
-        for round in 1..=bench.choices.rounds() {
-            tell(&format!("takes of several, {load}, round {round}"));
-            let mut raw = None;
-            for ((limiter, rule), found) in LIMITERS.into_iter().zip(&mut found) {
-                if !bench.has(limiter) {
-                    continue;
-                }
-                let one = Measurement::new(limiter, rule, keys, bench.choices.time());
-                let measured = bench.measure(&Measurement { tokens: TOKENS, ..one }).await;
-                if limiter == Limiter::Raw {
-                    raw = measured.as_ref().map(Found::rate);
-                }
-                let raw = raw.context("raw cannot be measured")?;
-                found.extend(measured.map(|found| (found, raw)));
-            }
-        }
-        for ((limiter, _), found) in LIMITERS.iter().zip(&found) {
-            let Some(ratio) = Summary::of(found.iter().map(|(found, raw)| found.rate() / raw)) else {
+        let one = |limiter, rule| {
+            let one = Measurement::new(limiter, rule, keys, Duration::ZERO);
+            Measurement { tokens: TOKENS, ..one }
+        };
+        add_rows(bench, &mut of_tokens, &LIMITERS, load, one).await?;
+    }
+    let note = "256 tasks take one token of one of 10,000 users and one of a bucket for all, both or none, without a \
+                pause. All are allowed. The lease is of the bucket for all. *Raw* is one `DECR` for each user.";
+    let mut of_limits = Table::new(TITLES[1], HEADER).note(note);
+    let both = |limiter, rule| {
+        let one = Measurement::new(limiter, rule, KEYS, Duration::ZERO);
+        Measurement { and_all: limiter != Limiter::Raw, ..one }
+    };
+    add_rows(bench, &mut of_limits, &BOTH, "10,000 users", both).await?;
+    Ok(vec![of_tokens, of_limits])
+}
+
+/// Measures `limiters` under `load`, each in turn, and adds their rows.
+async fn add_rows(
+    bench: &mut Bench<'_>,
+    table: &mut Table,
+    limiters: &[(Limiter, Rule)],
+    load: &str,
+    measurement: impl Fn(Limiter, Rule) -> Measurement,
+) -> anyhow::Result<()> {
+    let mut found: Vec<Vec<(Found, f64)>> = vec![Vec::new(); limiters.len()];
+    for round in 1..=bench.choices.rounds() {
+        tell(&format!("takes of several, {load}, round {round}"));
+        let mut raw = None;
+        for ((limiter, rule), found) in limiters.iter().zip(&mut found) {
+            if !bench.has(*limiter) {
                 continue;
-            };
-            let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-                let figures = Summary::of(found.iter().map(|(found, _)| of(found)));
-                figures.map_or_else(String::new, |summary| text(summary.median))
-            };
-            table.row(
-                format!("{}, {load}", limiter.label()),
-                [
-                    ratio.text(short),
-                    median(&Found::rate, count),
-                    median(
-                        &|found| 100.0 * found.seen.allowed as f64 / found.seen.decisions.max(1) as f64,
-                        short,
-                    ),
-                    median(&|found| found.seen.p50, short),
-                    median(&|found| found.seen.p99, short),
-                    median(&Found::cpu, short),
-                    median(&Found::client_cpu, short),
-                    median(&Found::commands, short),
-                    median(&Found::scripts, short),
-                ],
-            );
+            }
+            let time = bench.choices.time();
+            let measured = bench.measure(&Measurement { time, ..measurement(*limiter, *rule) }).await;
+            if *limiter == Limiter::Raw {
+                raw = measured.as_ref().map(Found::rate);
+            }
+            let raw = raw.context("raw cannot be measured")?;
+            found.extend(measured.map(|found| (found, raw)));
         }
     }
-    Ok(table)
+    for ((limiter, _), found) in limiters.iter().zip(&found) {
+        let Some(ratio) = Summary::of(found.iter().map(|(found, raw)| found.rate() / raw)) else { continue };
+        let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
+            let figures = Summary::of(found.iter().map(|(found, _)| of(found)));
+            figures.map_or_else(String::new, |summary| text(summary.median))
+        };
+        let allowed = |found: &Found| 100.0 * found.seen.allowed as f64 / found.seen.decisions.max(1) as f64;
+        table.row(
+            format!("{}, {load}", limiter.label()),
+            [
+                ratio.text(short),
+                median(&Found::rate, count),
+                median(&allowed, short),
+                median(&|found| found.seen.p50, short),
+                median(&|found| found.seen.p99, short),
+                median(&Found::cpu, short),
+                median(&Found::client_cpu, short),
+                median(&Found::commands, short),
+                median(&Found::scripts, short),
+            ],
+        );
+    }
+    Ok(())
 }

@@ -37,12 +37,14 @@ pub struct Asker {
 }
 
 pub(crate) fn run(work: &Work, rivals: Rivals) -> anyhow::Result<()> {
-    let Work { redis, limiter, rule, keys, tasks, tokens, seconds, seed, part, parts } = work.clone();
+    let Work { redis, limiter, rule, keys, tasks, tokens, and_all, seconds, seed, part, parts } =
+        work.clone();
     let (kind, deadline) = match seed {
         Some(seed) => (Loop::Open(open::Open { seed, part, parts }), Some(OPEN_DEADLINE)),
         None => (Loop::Closed(closed::Closed { tasks, time: Duration::from_secs_f64(seconds) }), None),
     };
-    let load = Load { redis, rule, keys, tokens, deadline, names_kept: matches!(kind, Loop::Closed(_)) };
+    let names_kept = matches!(kind, Loop::Closed(_));
+    let load = Load { redis, rule, keys, tokens, and_all, deadline, names_kept };
     topup_lab::worker::run(connect_and_ask(limiter, Asker { load, kind }, rivals))
 }
 

@@ -230,6 +230,11 @@ impl Estimate {
         }
     }
 
+    /// Ends the denial: another take was allowed since.
+    pub(super) fn end_denial(&mut self) {
+        self.denied_until = 0;
+    }
+
     /// Whether a denial is in force.
     pub(super) fn denies(&self, now: Micros) -> bool {
         self.denied_until > now

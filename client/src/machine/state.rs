@@ -61,7 +61,9 @@ impl<W: Waiter> BucketState<W> {
                 busy.go_on(cx, out);
             }
             Event::Heard { settled, count, sent } => {
-                if settled.verdict == Verdict::Denied && busy.in_flight.is_none() {
+                if settled.verdict != Verdict::Denied {
+                    busy.estimate.end_denial();
+                } else if busy.in_flight.is_none() {
                     busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 }
             }

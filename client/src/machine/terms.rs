@@ -167,7 +167,7 @@ impl Terms {
     }
 
     /// Whether buckets may count.
-    pub(super) fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         self.kind != Kind::Scripted
     }
 }

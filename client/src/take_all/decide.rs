@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use topup_wire::scripts;
 
+use super::in_order::is_cheaper_in_order;
 use crate::{
     bucket_takes::{BucketTake, in_one_hash_slot, put_back},
     error::Error,
@@ -37,7 +38,9 @@ impl MultiDecision {
 
     async fn ask(client: &Handle, takes: &[BucketTake]) -> Result<Self, Error> {
         let is_split = &client.shared().buckets_are_split;
-        if !is_split.load(Relaxed) || in_one_hash_slot(takes) {
+        let by_one_script =
+            !is_cheaper_in_order(client, takes) && (!is_split.load(Relaxed) || in_one_hash_slot(takes));
+        if by_one_script {
             match Self::by_one_script(client, takes).await {
                 Err(Error::Redis(error)) if scripts::is_cross_slot(error.inner()) => {
                     is_split.store(true, Relaxed);
@@ -47,7 +50,7 @@ impl MultiDecision {
                 Err(error) => return Err(error),
             }
         }
-        Self::in_order(takes).await
+        Self::in_order(client, takes).await
     }
 
     /// The decision in place of `error`: that of the outage policies. A limit that is not enforced allows.

@@ -1,24 +1,29 @@
-//! Takes of several buckets, one after the other: in a cluster, no script has all of them.
+//! Takes of several buckets, one after the other: where no script has all of them, or native commands are cheaper.
+
+use std::sync::Arc;
 
 use topup_wire::{bucket::Operation, limit::Mode};
 
 use crate::{
-    bucket_takes::{BucketTake, published, take_in_order},
+    bucket_takes::{BucketTake, published},
     decision::Decision,
     error::Error,
+    machine::{Event, Micros},
     multi_decision::{LimitDecision, MultiDecision},
+    shell::{Handle, Published},
 };
 
 // === impl MultiDecision ===
 
 impl MultiDecision {
     /// Decides one bucket after the other: first those of enforced limits, then the others if all of these allow.
-    pub(super) async fn in_order(takes: &[BucketTake]) -> Result<Self, Error> {
+    pub(super) async fn in_order(client: &Handle, takes: &[BucketTake]) -> Result<Self, Error> {
         let published = published(takes).await?;
         let mut decisions = vec![None; takes.len()];
         let is_enforced = |i: &usize| published[*i].mode(takes[*i].entry.key()) == Mode::Enforce;
-        let (enforced, others): (Vec<usize>, Vec<usize>) = (0..takes.len()).partition(is_enforced);
-        take_in_order(takes, &enforced, &mut decisions).await?;
+        let (mut enforced, others): (Vec<usize>, Vec<usize>) = (0..takes.len()).partition(is_enforced);
+        enforced.sort_by_key(|i| !is_first(&takes[*i], &published[*i]));
+        take_enforced(client, takes, &published, &enforced, &mut decisions).await?;
         let allowed = decisions.iter().flatten().all(Decision::is_allowed);
         for i in others {
             let take = &takes[i];
@@ -29,5 +34,86 @@ impl MultiDecision {
         let decided = takes.iter().zip(decisions);
         let limits = decided.filter_map(|(take, decision)| Some(LimitDecision::of(&take.entry, decision?)));
         Ok(Self { limits: limits.collect() })
+    }
+}
+
+/// Whether `takes` are cheaper one after the other, by native commands and from memory: of one bucket of a key, one for all
+/// keys, and any with leases.
+///
+/// A bucket for all keys that has denied a take lately is likely to deny this one. The tokens of the key would have to be put
+/// back, and a script takes none of them.
+pub(super) fn is_cheaper_in_order(client: &Handle, takes: &[BucketTake]) -> bool {
+    let now = client.shared().control.redis_now();
+    let (mut keyed, mut for_all) = (0, 0);
+    let are_native = takes.iter().all(|take| {
+        let Some(published) = take.entry.published(client) else { return false };
+        let is_first = is_first(take, &published);
+        match published.limit.lease {
+            Some(_) => {}
+            None if is_first => keyed += 1,
+            None => for_all += 1,
+        }
+        published.mode(take.entry.key()) == Mode::Enforce
+            && published.terms.counts()
+            && !published.refuses(take.count, now)
+            && (is_first || take.entry.last_denial(take.count, &published, client).is_none())
+    });
+    are_native && keyed <= 1 && for_all <= 1
+}
+
+/// Whether a bucket of one key, whose denials are to cost the other buckets nothing.
+fn is_first(take: &BucketTake, published: &Published) -> bool {
+    take.entry.key().is_some() && published.limit.lease.is_none()
+}
+
+/// Takes of the buckets at the indexes `enforced`, in order. If one denies, the tokens of those before it are put back,
+/// and those after it are only peeked at.
+async fn take_enforced(
+    client: &Handle,
+    takes: &[BucketTake],
+    published: &[Arc<Published>],
+    enforced: &[usize],
+    decisions: &mut [Option<Decision>],
+) -> Result<(), Error> {
+    // An error, a denial, or the end of the deadline puts back what was taken before.
+    let mut taken = Taken(Vec::new());
+    for (done, &i) in enforced.iter().enumerate() {
+        let since = client.shared().clock.now();
+        let decision = takes[i].take(&published[i], client).await?;
+        decisions[i] = Some(decision);
+        if decision.is_allowed() {
+            taken.0.push((takes[i].clone(), published[i].clone(), since));
+            continue;
+        }
+        for &before in &enforced[..done] {
+            if let Some(Decision::Allowed { remaining, .. }) = &mut decisions[before] {
+                *remaining += takes[before].count;
+            }
+        }
+        for &after in &enforced[done + 1..] {
+            decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
+        }
+        return Ok(());
+    }
+    taken.0.clear();
+    Ok(())
+}
+
+/// Takes and the instants before them. When this is dropped, their tokens are put back as those that no caller got
+/// (`exactness.md`, "Tokens in hand"): at once, or they are lost to their buckets.
+struct Taken(Vec<(BucketTake, Arc<Published>, Micros)>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        for (take, published, since) in self.0.drain(..) {
+            let handle = take.bucket.handle().clone();
+            if published.terms.counts() {
+                let event = Event::Unwanted { tokens: take.count, since };
+                take.entry.step_under(event, &published, &handle, None);
+            } else {
+                let runtime = handle.shared().runtime.clone();
+                runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
+            }
+        }
     }
 }

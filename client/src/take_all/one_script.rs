@@ -12,6 +12,9 @@ use crate::{
     shell::{Handle, exceeds, unknown},
 };
 
+/// A bucket holds plenty with more than its capacity divided by this.
+const PLENTY: u64 = 8;
+
 // === impl MultiDecision ===
 
 impl MultiDecision {
@@ -67,7 +70,11 @@ impl MultiDecision {
                 Verdict::ExceedsCapacity => Err(exceeds(entry, take.count, settled.capacity)),
                 _ => Ok(decision(&settled)),
             };
-            if settled.verdict == Verdict::Denied {
+            // A bucket that has plenty again: the next take goes in order.
+            let ends_denial = settled.verdict == Verdict::Allowed
+                && limit.terms.counts()
+                && settled.tokens > settled.capacity / PLENTY;
+            if settled.verdict == Verdict::Denied || ends_denial {
                 let event = Event::Heard { settled, count: take.count, sent };
                 entry.step_under(event, limit, client, None);
             }
