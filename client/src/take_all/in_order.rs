@@ -75,7 +75,7 @@ async fn take_enforced(
     enforced: &[usize],
     decisions: &mut [Option<Decision>],
 ) -> Result<(), Error> {
-    // An error, a denial, or the end of the deadline puts back what was taken before.
+    // An error, or the end of the deadline, puts back what was taken before.
     let mut taken = Taken(Vec::new());
     for (done, &i) in enforced.iter().enumerate() {
         let since = client.shared().clock.now();
@@ -86,32 +86,42 @@ async fn take_enforced(
             continue;
         }
         for &before in &enforced[..done] {
-            if let Some(Decision::Allowed { remaining, .. }) = &mut decisions[before] {
-                *remaining += takes[before].count;
+            let (take, published, since) = taken.0.remove(0);
+            if published.terms.counts() {
+                put_back_unwanted(&take, &published, since);
+                if let Some(Decision::Allowed { remaining, .. }) = &mut decisions[before] {
+                    *remaining += take.count;
+                }
+            } else {
+                decisions[before] = Some(take.settle(Operation::Refund(take.count)).await?);
             }
         }
         for &after in &enforced[done + 1..] {
             decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
         }
-        return Ok(());
+        break;
     }
     taken.0.clear();
     Ok(())
 }
 
-/// Takes and the instants before them. When this is dropped, their tokens are put back as those that no caller got
-/// (`exactness.md`, "Tokens in hand"): at once, or they are lost to their buckets.
+/// Puts the tokens of a native take back as those that no caller got: at once, or they are lost to their bucket. They were
+/// granted after `since`.
+fn put_back_unwanted(take: &BucketTake, published: &Arc<Published>, since: Micros) {
+    let event = Event::Unwanted { tokens: take.count, since };
+    take.entry.step_under(event, published, take.bucket.handle(), None);
+}
+
+/// Takes, their limits, and the instants before them. The tokens of those that are left are put back when this is dropped.
 struct Taken(Vec<(BucketTake, Arc<Published>, Micros)>);
 
 impl Drop for Taken {
     fn drop(&mut self) {
         for (take, published, since) in self.0.drain(..) {
-            let handle = take.bucket.handle().clone();
             if published.terms.counts() {
-                let event = Event::Unwanted { tokens: take.count, since };
-                take.entry.step_under(event, &published, &handle, None);
+                put_back_unwanted(&take, &published, since);
             } else {
-                let runtime = handle.shared().runtime.clone();
+                let runtime = take.bucket.handle().shared().runtime.clone();
                 runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
             }
         }
