@@ -45,6 +45,7 @@ impl Plan {
         plan.buckets = dice.pick(&[1, 1, 1, 2, 5]);
         plan.drift = dice.pick(&[0, 0, 500, 10_000]);
         plan.lasts = terms.time_of(dice.of(300..=3_000)).clamp(SHORTEST, LONGEST);
+        // By the seed and not by the dice: the plans of all other seeds stay as they were.
         if seed % 9 == 8 {
             return plan.of_several(dice);
         }

@@ -1,4 +1,5 @@
-//! A bare `DECR` or `DECRBY` of one counter per key over one pipelined connection: the ceiling of limiters that ask Redis each time.
+//! A bare `DECR` or `DECRBY` of one counter per key over one pipelined connection: the ceiling of limiters that ask Redis
+//! each time.
 
 use redis::aio::MultiplexedConnection;
 

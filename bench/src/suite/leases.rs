@@ -1,9 +1,12 @@
 //! Tokens taken in advance, as the documented config does, beside a limit without a lease.
 
 use anyhow::Context;
-use topup_lab::{Summary, Table, count, output::tell, short};
+use topup_lab::{Table, output::tell};
 
-use super::bench::{Bench, KEYS};
+use super::{
+    against_raw::{HEADER, add_row},
+    bench::{Bench, KEYS},
+};
 use crate::{
     limiter::kind::Limiter,
     measurement::{Found, Measurement},
@@ -24,19 +27,7 @@ const LOADS: [(Rule, usize, &str); 5] = [
 pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "256 tasks ask without a pause, as in the tables of all limiters. `lease` has a `max` of 100 tokens, as \
                 `config.toml` shows it, or of 1,000, and a `ttl` of 1 s. *Overload* is 1,000 at once and 1,000/s.";
-    let header = [
-        "",
-        "÷ raw (min–max)",
-        "decisions/s",
-        "allowed %",
-        "p50 µs",
-        "p99 µs",
-        "Redis CPU µs",
-        "own CPU µs",
-        "commands",
-        "scripts",
-    ];
-    let mut table = Table::new(TITLE, header).note(note);
+    let mut table = Table::new(TITLE, HEADER).note(note);
     let mut found: Vec<Vec<(Found, f64)>> = vec![Vec::new(); LOADS.len() * LIMITERS.len()];
     for round in 1..=bench.choices.rounds() {
         for ((rule, keys, load), found) in LOADS.iter().zip(found.chunks_mut(LIMITERS.len())) {
@@ -54,28 +45,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     }
     let rows = LOADS.iter().flat_map(|(.., load)| LIMITERS.map(|limiter| (limiter, load)));
     for ((limiter, load), found) in rows.zip(&found) {
-        let Some(ratio) = Summary::of(found.iter().map(|(found, raw)| found.rate() / raw)) else { continue };
-        let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-            let figures = Summary::of(found.iter().map(|(found, _)| of(found)));
-            figures.map_or_else(String::new, |summary| text(summary.median))
-        };
-        table.row(
-            format!("{}, {load}", limiter.label()),
-            [
-                ratio.text(short),
-                median(&Found::rate, count),
-                median(
-                    &|found| 100.0 * found.seen.allowed as f64 / found.seen.decisions.max(1) as f64,
-                    short,
-                ),
-                median(&|found| found.seen.p50, short),
-                median(&|found| found.seen.p99, short),
-                median(&Found::cpu, short),
-                median(&Found::client_cpu, short),
-                median(&Found::commands, short),
-                median(&Found::scripts, short),
-            ],
-        );
+        add_row(&mut table, format!("{}, {load}", limiter.label()), found);
     }
     Ok(table)
 }

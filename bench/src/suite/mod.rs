@@ -2,6 +2,7 @@
 
 mod above;
 mod accuracy;
+mod against_raw;
 mod algorithms;
 mod below;
 mod bench;

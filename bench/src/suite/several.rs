@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use topup_lab::{Summary, Table, count, output::tell, short};
+use topup_lab::{Table, output::tell};
 
-use super::bench::{Bench, KEYS};
+use super::{
+    against_raw::{HEADER, add_row},
+    bench::{Bench, KEYS},
+};
 use crate::{
     limiter::kind::Limiter,
     measurement::{Found, Measurement},
@@ -30,18 +33,6 @@ const BOTH: [(Limiter, Rule); 4] = [
     (Limiter::Topup, Rule::Draining),
     (Limiter::TopupLeasedMore, Rule::Draining),
     (Limiter::LuaGcra, Rule::Draining),
-];
-const HEADER: [&str; 10] = [
-    "",
-    "÷ raw (min–max)",
-    "decisions/s",
-    "allowed %",
-    "p50 µs",
-    "p99 µs",
-    "Redis CPU µs",
-    "own CPU µs",
-    "commands",
-    "scripts",
 ];
 
 pub(super) async fn tables(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
@@ -92,26 +83,7 @@ async fn add_rows(
         }
     }
     for ((limiter, _), found) in limiters.iter().zip(&found) {
-        let Some(ratio) = Summary::of(found.iter().map(|(found, raw)| found.rate() / raw)) else { continue };
-        let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-            let figures = Summary::of(found.iter().map(|(found, _)| of(found)));
-            figures.map_or_else(String::new, |summary| text(summary.median))
-        };
-        let allowed = |found: &Found| 100.0 * found.seen.allowed as f64 / found.seen.decisions.max(1) as f64;
-        table.row(
-            format!("{}, {load}", limiter.label()),
-            [
-                ratio.text(short),
-                median(&Found::rate, count),
-                median(&allowed, short),
-                median(&|found| found.seen.p50, short),
-                median(&|found| found.seen.p99, short),
-                median(&Found::cpu, short),
-                median(&Found::client_cpu, short),
-                median(&Found::commands, short),
-                median(&Found::scripts, short),
-            ],
-        );
+        add_row(table, format!("{}, {load}", limiter.label()), found);
     }
     Ok(())
 }

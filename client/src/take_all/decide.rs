@@ -6,7 +6,7 @@ use topup_wire::scripts;
 
 use super::in_order::is_cheaper_in_order;
 use crate::{
-    bucket_takes::{BucketTake, in_one_hash_slot, put_back},
+    bucket_takes::{BucketTake, in_one_hash_slot, published, put_back},
     error::Error,
     multi_decision::{LimitDecision, MultiDecision},
     outage,
@@ -38,19 +38,20 @@ impl MultiDecision {
 
     async fn ask(client: &Handle, takes: &[BucketTake]) -> Result<Self, Error> {
         let is_split = &client.shared().buckets_are_split;
-        let by_one_script =
-            !is_cheaper_in_order(client, takes) && (!is_split.load(Relaxed) || in_one_hash_slot(takes));
-        if by_one_script {
-            match Self::by_one_script(client, takes).await {
+        let mut limits = published(takes).await?;
+        if !is_cheaper_in_order(client, takes, &limits)
+            && (!is_split.load(Relaxed) || in_one_hash_slot(takes))
+        {
+            match Self::by_one_script(client, takes, &limits).await {
                 Err(Error::Redis(error)) if scripts::is_cross_slot(error.inner()) => {
                     is_split.store(true, Relaxed);
                 }
-                Ok(None) => {}
+                Ok(None) => limits = published(takes).await?,
                 Ok(Some(decided)) => return Ok(decided),
                 Err(error) => return Err(error),
             }
         }
-        Self::in_order(client, takes).await
+        Self::in_order(client, takes, &limits).await
     }
 
     /// The decision in place of `error`: that of the outage policies. A limit that is not enforced allows.

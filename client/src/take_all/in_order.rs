@@ -5,7 +5,7 @@ use std::sync::Arc;
 use topup_wire::{bucket::Operation, limit::Mode};
 
 use crate::{
-    bucket_takes::{BucketTake, published},
+    bucket_takes::BucketTake,
     decision::Decision,
     error::Error,
     machine::{Event, Micros},
@@ -17,13 +17,16 @@ use crate::{
 
 impl MultiDecision {
     /// Decides one bucket after the other: first those of enforced limits, then the others if all of these allow.
-    pub(super) async fn in_order(client: &Handle, takes: &[BucketTake]) -> Result<Self, Error> {
-        let published = published(takes).await?;
+    pub(super) async fn in_order(
+        client: &Handle,
+        takes: &[BucketTake],
+        published: &[Arc<Published>],
+    ) -> Result<Self, Error> {
         let mut decisions = vec![None; takes.len()];
         let is_enforced = |i: &usize| published[*i].mode(takes[*i].entry.key()) == Mode::Enforce;
         let (mut enforced, others): (Vec<usize>, Vec<usize>) = (0..takes.len()).partition(is_enforced);
         enforced.sort_by_key(|i| !is_first(&takes[*i], &published[*i]));
-        take_enforced(client, takes, &published, &enforced, &mut decisions).await?;
+        take_enforced(client, takes, published, &enforced, &mut decisions).await?;
         let allowed = decisions.iter().flatten().all(Decision::is_allowed);
         for i in others {
             let take = &takes[i];
@@ -42,12 +45,15 @@ impl MultiDecision {
 ///
 /// A bucket for all keys that has denied a take lately is likely to deny this one. The tokens of the key would have to be put
 /// back, and a script takes none of them.
-pub(super) fn is_cheaper_in_order(client: &Handle, takes: &[BucketTake]) -> bool {
+pub(super) fn is_cheaper_in_order(
+    client: &Handle,
+    takes: &[BucketTake],
+    published: &[Arc<Published>],
+) -> bool {
     let now = client.shared().control.redis_now();
     let (mut keyed, mut for_all) = (0, 0);
-    let are_native = takes.iter().all(|take| {
-        let Some(published) = take.entry.published(client) else { return false };
-        let is_first = is_first(take, &published);
+    let are_native = takes.iter().zip(published).all(|(take, published)| {
+        let is_first = is_first(take, published);
         match published.limit.lease {
             Some(_) => {}
             None if is_first => keyed += 1,
@@ -56,7 +62,7 @@ pub(super) fn is_cheaper_in_order(client: &Handle, takes: &[BucketTake]) -> bool
         published.mode(take.entry.key()) == Mode::Enforce
             && published.terms.counts()
             && !published.refuses(take.count, now)
-            && (is_first || take.entry.last_denial(take.count, &published, client).is_none())
+            && (is_first || take.entry.last_denial(take.count, published, client).is_none())
     });
     are_native && keyed <= 1 && for_all <= 1
 }
@@ -78,23 +84,15 @@ async fn take_enforced(
     // An error, or the end of the deadline, puts back what was taken before.
     let mut taken = Taken(Vec::new());
     for (done, &i) in enforced.iter().enumerate() {
-        let since = client.shared().clock.now();
-        let decision = takes[i].take(&published[i], client).await?;
+        let (take, published, since) = (&takes[i], &published[i], client.shared().clock.now());
+        let decision = take.take(published, client).await?;
         decisions[i] = Some(decision);
         if decision.is_allowed() {
-            taken.0.push((takes[i].clone(), published[i].clone(), since));
+            taken.0.push(Granted { take: take.clone(), published: published.clone(), since, decision });
             continue;
         }
         for &before in &enforced[..done] {
-            let (take, published, since) = taken.0.remove(0);
-            if published.terms.counts() {
-                put_back_unwanted(&take, &published, since);
-                if let Some(Decision::Allowed { remaining, .. }) = &mut decisions[before] {
-                    *remaining += take.count;
-                }
-            } else {
-                decisions[before] = Some(take.settle(Operation::Refund(take.count)).await?);
-            }
+            decisions[before] = Some(taken.0.remove(0).put_back().await?);
         }
         for &after in &enforced[done + 1..] {
             decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
@@ -105,25 +103,39 @@ async fn take_enforced(
     Ok(())
 }
 
-/// Puts the tokens of a native take back as those that no caller got: at once, or they are lost to their bucket. They were
-/// granted after `since`.
-fn put_back_unwanted(take: &BucketTake, published: &Arc<Published>, since: Micros) {
-    let event = Event::Unwanted { tokens: take.count, since };
-    take.entry.step_under(event, published, take.bucket.handle(), None);
+/// A take that was allowed. Its tokens were granted after `since`.
+struct Granted {
+    take: BucketTake,
+    published: Arc<Published>,
+    since: Micros,
+    decision: Decision,
 }
 
-/// Takes, their limits, and the instants before them. The tokens of those that are left are put back when this is dropped.
-struct Taken(Vec<(BucketTake, Arc<Published>, Micros)>);
+impl Granted {
+    /// Puts the tokens back, and returns what the decision is then. Those of a native take go back as tokens that no caller
+    /// got: at once, or they are lost to their bucket.
+    async fn put_back(self) -> Result<Decision, Error> {
+        let Self { take, published, since, mut decision } = self;
+        if !published.terms.counts() {
+            return take.settle(Operation::Refund(take.count)).await;
+        }
+        let event = Event::Unwanted { tokens: take.count, since };
+        take.entry.step_under(event, &published, take.bucket.handle(), None);
+        if let Decision::Allowed { remaining, .. } = &mut decision {
+            *remaining += take.count;
+        }
+        Ok(decision)
+    }
+}
+
+/// Takes whose tokens are put back when this is dropped, in a task of their own.
+struct Taken(Vec<Granted>);
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        for (take, published, since) in self.0.drain(..) {
-            if published.terms.counts() {
-                put_back_unwanted(&take, &published, since);
-            } else {
-                let runtime = take.bucket.handle().shared().runtime.clone();
-                runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
-            }
+        for granted in self.0.drain(..) {
+            let runtime = granted.take.bucket.handle().shared().runtime.clone();
+            runtime.spawn(granted.put_back());
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Takes of several buckets by one script.
 
+use std::sync::Arc;
+
 use topup_wire::{limit::Mode, reply::Verdict, scripts};
 
 use crate::{
     bucket::decision,
-    bucket_takes::{BucketTake, published},
+    bucket_takes::BucketTake,
     error::Error,
     machine::Event,
     multi_decision::{LimitDecision, MultiDecision},
     place::plan_changed,
-    shell::{Handle, exceeds, unknown},
+    shell::{Handle, Published, exceeds, unknown},
 };
 
 /// A bucket holds plenty with more than its capacity divided by this.
@@ -19,15 +21,18 @@ const PLENTY: u64 = 8;
 
 impl MultiDecision {
     /// Decides in one step; `None` when a limit has parts, or has changed since it was read, and nothing was done.
-    pub(super) async fn by_one_script(client: &Handle, takes: &[BucketTake]) -> Result<Option<Self>, Error> {
+    pub(super) async fn by_one_script(
+        client: &Handle,
+        takes: &[BucketTake],
+        published: &[Arc<Published>],
+    ) -> Result<Option<Self>, Error> {
         let shared = client.shared();
-        let published = published(takes).await?;
         if published.iter().any(|limit| limit.limit.algorithm.has_parts()) {
             // Two keys may have one part, of which no peek tells what another take leaves.
             return Ok(None);
         }
         let takes =
-            takes.iter().zip(&published).map(|(take, limit)| (take, limit, limit.mode(take.entry.key())));
+            takes.iter().zip(published).map(|(take, limit)| (take, limit, limit.mode(take.entry.key())));
         let parts = takes.clone().filter(|(.., mode)| *mode != Mode::Off).map(|(take, limit, mode)| {
             let location = limit.locate(&take.entry);
             scripts::BucketTake {

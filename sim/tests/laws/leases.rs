@@ -1,6 +1,8 @@
 //! What a lease costs Redis: no more than none where takes are rare, and far less where they are not.
 
-use topup_sim::{Plan, Promise, RunResult, SECOND, Stream, run};
+use topup_sim::{Counts, Plan, Promise, SECOND};
+
+use crate::asked::asked_of;
 
 /// 10 tokens, 10 a second.
 const USER: Promise = Promise::new(10, 10, SECOND);
@@ -11,14 +13,10 @@ const SLOW_TENANT: Promise = Promise::new(10_000, 1, SECOND);
 const LASTS: u64 = 60 * SECOND;
 
 /// Takes of one token each, a mean of `gap` µs apart, by any of the workers.
-fn asked(seed: u64, workers: usize, promise: Promise, gap: u64, lease: Option<(u64, u64)>) -> RunResult {
-    let mut plan = Plan::calm(seed, workers, promise);
-    (plan.lease, plan.lasts) = (lease, LASTS);
-    plan.traffic.push(Stream::Takes { gap, most: 1 });
-    let outcome = run(&plan, None);
-    assert!(outcome.broken.is_none(), "{:?}", outcome.broken);
-    assert!(outcome.counts.admitted * gap * 2 > LASTS, "{:?}", outcome.counts);
-    outcome
+fn asked(seed: u64, workers: usize, promise: Promise, gap: u64, lease: Option<(u64, u64)>) -> Counts {
+    let counts = asked_of(Plan::calm(seed, workers, promise), (1, gap), LASTS, lease);
+    assert!(counts.admitted * gap * 2 > LASTS, "{counts:?}");
+    counts
 }
 
 #[test]
@@ -26,9 +24,7 @@ fn a_lease_adds_no_scripts_where_takes_are_rare() {
     for workers in [1, 4] {
         for percent in [10, 25, 50, 90] {
             let settles = |lease| -> u64 {
-                (0..8)
-                    .map(|seed| asked(seed, workers, USER, 10_000_000 / percent, lease).counts.settles)
-                    .sum()
+                (0..8).map(|seed| asked(seed, workers, USER, 10_000_000 / percent, lease).settles).sum()
             };
             let (with, without, takes) =
                 (settles(Some((10, SECOND))), settles(None), 8 * LASTS * percent / 10_000_000);
@@ -50,7 +46,7 @@ fn a_lease_saves_most_commands_where_it_lasts_for_many_takes() {
     ] {
         let commands = |lease: Option<u64>| -> u64 {
             (0..4)
-                .map(|seed| asked(seed, workers, promise, gap, lease.map(|max| (max, ttl))).counts)
+                .map(|seed| asked(seed, workers, promise, gap, lease.map(|max| (max, ttl))))
                 .map(|counts| counts.settles + counts.decrements + counts.takes_at_rest + counts.first_takes)
                 .sum()
         };

@@ -1,6 +1,7 @@
 //! Laws in virtual time, and planted faults that break them.
 
 mod as_told;
+mod asked;
 mod bursts;
 mod charges;
 mod definitions;

@@ -1,15 +1,11 @@
 //! What takes of several tokens cost Redis, and what they get.
 
-use topup_sim::{Ask, Counts, Plan, Promise, SECOND, Stream, run};
+use topup_sim::{Ask, Counts, Plan, Promise, SECOND, Stream};
+
+use crate::asked::{asked_of, counts_of};
 
 /// A bucket that takes leave far below full.
 const TENANT: Promise = Promise::new(1_000_000, 1_000, SECOND);
-
-fn counts_of(plan: &Plan) -> Counts {
-    let outcome = run(plan, None);
-    assert!(outcome.broken.is_none(), "{:?}", outcome.broken);
-    outcome.counts
-}
 
 /// Takes of up to `most` tokens each, a mean of `gap` µs apart, by any of the workers, for `lasts`.
 fn asked(
@@ -19,10 +15,7 @@ fn asked(
     lasts: u64,
     lease: Option<u64>,
 ) -> Counts {
-    let mut plan = Plan::calm(1, workers, promise);
-    (plan.lease, plan.lasts) = (lease.map(|max| (max, SECOND)), lasts);
-    plan.traffic.push(Stream::Takes { gap, most });
-    counts_of(&plan)
+    asked_of(Plan::calm(1, workers, promise), (most, gap), lasts, lease.map(|max| (max, SECOND)))
 }
 
 #[test]
