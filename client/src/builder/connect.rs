@@ -1,7 +1,10 @@
 //! The making of a client from its settings.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -128,6 +131,7 @@ impl Builder {
             pauses: Arc::default(),
             plans: Arc::default(),
             buckets_are_split: AtomicBool::new(false),
+            wanted_in_order: AtomicU64::new(0),
             module: Module::default(),
             permits: Arc::default(),
             runtime: Runtime::current(),

@@ -12,8 +12,8 @@ use super::{
 
 /// Tokens are gathered for a waiter of several tokens only if these come within this, in µs.
 const GATHER_WITHIN: Micros = 1_000_000;
-/// Takes of several tokens share a bare command if the bucket holds this many times what they want.
-const PLENTY: u64 = 4;
+/// A bucket holds plenty with this many times what is wanted. Takes of several tokens then share a bare command.
+pub(super) const PLENTY: u64 = 4;
 
 // === impl Busy ===
 

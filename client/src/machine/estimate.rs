@@ -158,6 +158,11 @@ impl Estimate {
         self.epoch == cx.epoch && self.was_counting() && cx.now < self.below_full_until.saturating_add(FRESH)
     }
 
+    /// Tokens at the last reply, if the bucket was counting and may still count.
+    pub(super) fn tokens_if_counting(&self, cx: &Context<'_>) -> u64 {
+        if self.may_be_counting(cx) { self.tokens } else { 0 }
+    }
+
     /// The denial that the reply to a settle tells, which this estimate is of.
     pub(super) fn denial_of(&self, settled: &Settled, now: Micros) -> Denial {
         Denial { wait: settled.wait.max(self.promised_at.saturating_sub(now)), ..settled.into() }

@@ -3,8 +3,8 @@
 use topup_wire::reply::Verdict;
 
 use super::{
-    Actions, Context, Event, Micros, busy::Busy, denial::Denial, estimate::Estimate, queue::Waiter,
-    rest::Rest,
+    Actions, Context, Event, Micros, build::PLENTY, busy::Busy, denial::Denial, estimate::Estimate,
+    queue::Waiter, rest::Rest,
 };
 
 /// The state of one bucket in a worker.
@@ -63,6 +63,8 @@ impl<W: Waiter> BucketState<W> {
             Event::Heard { settled, count, sent } => {
                 if settled.verdict != Verdict::Denied {
                     busy.estimate.end_denial();
+                    let until = cx.settled_rests_until(settled.headroom, sent);
+                    self.rest.learn(until.max(self.rest.until), cx);
                 } else if busy.in_flight.is_none() {
                     busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 }
@@ -110,6 +112,20 @@ impl<W: Waiter> BucketState<W> {
     /// The last known denial of a take of `count` tokens, though its time may be over.
     pub fn last_denial(&self, count: u64, cx: &Context<'_>) -> Option<Denial> {
         cx.or_paused(self.busy.as_ref().and_then(|busy| busy.estimate.last_denial(count, cx)))
+    }
+
+    /// Whether the bucket has `count` tokens in hand, or held plenty for them by the last reply. False if this worker has heard
+    /// nothing of it.
+    pub fn has_plenty(&self, count: u64, cx: &Context<'_>) -> bool {
+        let (in_hand, pending, tokens) = match &self.busy {
+            Some(busy) => (busy.in_hand(cx), busy.pending(), busy.estimate.tokens_if_counting(cx)),
+            None => (0, 0, 0),
+        };
+        let full_at = self.full_at(cx);
+        let missing = cx.terms.missing(full_at.saturating_sub(cx.now));
+        let at_rest = if full_at > 0 { cx.terms.capacity.saturating_sub(missing) } else { 0 };
+        let is_plenty = tokens.max(at_rest) / PLENTY >= pending.saturating_add(count);
+        in_hand >= count || is_plenty && self.last_denial(count, cx).is_none()
     }
 
     /// The denial of a take of `count` tokens, if there is one.

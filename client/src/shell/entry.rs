@@ -155,6 +155,12 @@ impl BucketEntry {
         self.lock().machine.last_denial(count, &context)
     }
 
+    /// Whether the bucket has plenty for a take of `count` tokens, as far as the worker knows.
+    pub(crate) fn has_plenty(&self, count: u64, published: &Published, client: &Handle) -> bool {
+        let context = self.context(published, client.shared());
+        self.lock().machine.has_plenty(count, &context)
+    }
+
     /// Until when the bucket is below full, as far as the worker knows; 0 if it does not.
     pub(super) fn full_at(&self, published: &Published, client: &Handle) -> Micros {
         let context = self.context(published, client.shared());

@@ -1,7 +1,10 @@
 //! The state that clones of a client share.
 
 use std::{
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -61,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) plans: Arc<KeyPlans>,
     /// Redis is a cluster, and decides no buckets of several hash slots in one script.
     pub(crate) buckets_are_split: AtomicBool,
+    /// Tokens that decisions on several buckets, which take of one after the other, are about to take of each.
+    pub(crate) wanted_in_order: AtomicU64,
     pub(crate) module: Module,
     pub(crate) permits: Arc<Keeper>,
     /// Runs the client's own tasks, whatever thread calls the client.

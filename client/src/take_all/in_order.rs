@@ -1,6 +1,9 @@
 //! Takes of several buckets, one after the other: where no script has all of them, or native commands are cheaper.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use topup_wire::{bucket::Operation, limit::Mode};
 
@@ -22,6 +25,7 @@ impl MultiDecision {
         takes: &[BucketTake],
         published: &[Arc<Published>],
     ) -> Result<Self, Error> {
+        let _wanted = Wanted::add(client, takes);
         let mut decisions = vec![None; takes.len()];
         let is_enforced = |i: &usize| published[*i].mode(takes[*i].entry.key()) == Mode::Enforce;
         let (mut enforced, others): (Vec<usize>, Vec<usize>) = (0..takes.len()).partition(is_enforced);
@@ -43,14 +47,15 @@ impl MultiDecision {
 /// Whether `takes` are cheaper one after the other, by native commands and from memory: of one bucket of a key, one for all
 /// keys, and any with leases.
 ///
-/// A bucket for all keys that has denied a take lately is likely to deny this one. The tokens of the key would have to be put
-/// back, and a script takes none of them.
+/// If a bucket for all keys denies, the tokens of the key have to be put back. A script takes none of them, so it decides where
+/// the worker does not know of plenty for all of its takes.
 pub(super) fn is_cheaper_in_order(
     client: &Handle,
     takes: &[BucketTake],
     published: &[Arc<Published>],
 ) -> bool {
     let now = client.shared().control.redis_now();
+    let others = client.shared().wanted_in_order.load(Relaxed);
     let (mut keyed, mut for_all) = (0, 0);
     let are_native = takes.iter().zip(published).all(|(take, published)| {
         let is_first = is_first(take, published);
@@ -62,7 +67,7 @@ pub(super) fn is_cheaper_in_order(
         published.mode(take.entry.key()) == Mode::Enforce
             && published.terms.counts()
             && !published.refuses(take.count, now)
-            && (is_first || take.entry.last_denial(take.count, published, client).is_none())
+            && (is_first || take.entry.has_plenty(others.saturating_add(take.count), published, client))
     });
     are_native && keyed <= 1 && for_all <= 1
 }
@@ -101,6 +106,24 @@ async fn take_enforced(
     }
     taken.0.clear();
     Ok(())
+}
+
+/// Tokens that a decision is about to take of each bucket, while this lives.
+struct Wanted<'c>(&'c AtomicU64, u64);
+
+impl<'c> Wanted<'c> {
+    fn add(client: &'c Handle, takes: &[BucketTake]) -> Self {
+        let wanted =
+            Self(&client.shared().wanted_in_order, takes.iter().map(|take| take.count).max().unwrap_or(0));
+        wanted.0.fetch_add(wanted.1, Relaxed);
+        wanted
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Relaxed);
+    }
 }
 
 /// A take that was allowed. Its tokens were granted after `since`.

@@ -14,8 +14,8 @@ use crate::{
     shell::{Handle, Published, exceeds, unknown},
 };
 
-/// A bucket holds plenty with more than its capacity divided by this.
-const PLENTY: u64 = 8;
+/// A bucket that has denied is asked in order again with more than its capacity divided by this.
+const FILLED_PART: u64 = 8;
 
 // === impl MultiDecision ===
 
@@ -75,11 +75,11 @@ impl MultiDecision {
                 Verdict::ExceedsCapacity => Err(exceeds(entry, take.count, settled.capacity)),
                 _ => Ok(decision(&settled)),
             };
-            // A bucket that has plenty again: the next take goes in order.
-            let ends_denial = settled.verdict == Verdict::Allowed
+            // The next take goes in order, if it wants no more than a part of that.
+            let is_filled = settled.verdict == Verdict::Allowed
                 && limit.terms.counts()
-                && settled.tokens > settled.capacity / PLENTY;
-            if settled.verdict == Verdict::Denied || ends_denial {
+                && settled.tokens > settled.capacity / FILLED_PART;
+            if settled.verdict == Verdict::Denied || is_filled {
                 let event = Event::Heard { settled, count: take.count, sent };
                 entry.step_under(event, limit, client, None);
             }

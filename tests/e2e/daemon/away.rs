@@ -5,9 +5,9 @@ use topup_wire::reply::Verdict;
 
 use super::{bucket::Bucket, complaints, is_late_by_seconds, left_alone, looked, now, ready};
 
-/// A token every 10 ms, credited at each tick, and room for all of a test's.
+/// A token every 10 ms, credited at each tick, and room for ten minutes of them: more than a test takes.
 const LIMIT: &str =
-    "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 640\nrate = \"100/s\"\ncatch_up = false\n";
+    "[daemon]\ntick = \"20ms\"\n[limit.api]\ncapacity = 64_000\nrate = \"100/s\"\ncatch_up = false\n";
 const TOKEN: u64 = 10_000;
 
 fn said(daemon: &Daemon, text: &str) -> usize {
@@ -93,7 +93,7 @@ async fn a_flushed_redis_gets_everything_again() {
         let seen = bucket.peek().await;
         if seen.verdict == Verdict::Allowed { Ok(seen) } else { Err(seen) }
     });
-    assert_eq!(full.await.tokens, 640);
+    assert_eq!(full.await.tokens, 64_000);
     let drained = bucket.drain().await.now;
     credited_once_since(drained, &bucket, now(&redis).await).await;
 }

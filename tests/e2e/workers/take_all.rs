@@ -283,7 +283,10 @@ leased-small = { capacity = 1000, rate = "1/h", lease = { max = 100, ttl = "60s"
 unleased-small = { capacity = 1000, rate = "1/h" }
 leased-few = { capacity = 5, rate = "1/h", lease = { max = 5, ttl = "60s" } }
 unleased-few = { capacity = 5, rate = "1/h" }
+leased-narrow = { capacity = 40, rate = "1/h", lease = { max = 40, ttl = "60s" } }
+unleased-narrow = { capacity = 40, rate = "1/h" }
 user = { keyed = true, capacity = 10, rate = "10/s" }
+fast = { keyed = true, capacity = 100, rate = "100/s" }
 slow = { keyed = true, capacity = 1, rate = "1/h" }
 "#;
 
@@ -349,5 +352,24 @@ async fn users_get_their_tokens_back_when_what_all_share_is_gone() {
             let is_right = async || left(&user(number)).await == expected;
             eventually(SOON, async || if is_right().await { Ok(()) } else { Err(number) }).await;
         }
+    }
+}
+
+/// Tokens of a fast limit that denials take are lost, so a worker asks in order for a quarter of what there is at most.
+#[tokio::test]
+async fn a_user_who_asks_at_once_for_more_than_all_share_hardly_spends_more_than_he_gets() {
+    let fixture = Fixture::set(SHARED).await;
+    for name in ["leased-narrow", "unleased-narrow"] {
+        let user = fixture.bucket("fast").key(name);
+        let both = || fixture.topup.take_all([(fixture.bucket(name), 1), (user.clone(), 1)]);
+        // The worker learns what there is, of one take after the other.
+        for _ in 0..10 {
+            assert!(both().await.unwrap().is_allowed());
+        }
+        let at_once = (0..60).map(|_| both());
+        let told = futures_util::future::join_all(at_once).await;
+        assert_eq!(told.iter().filter(|told| told.as_ref().unwrap().is_allowed()).count(), 30, "{name}");
+        let left = left(&user).await;
+        assert!(left >= 60 - 30 / 4, "{name}: {left} of 100 left after 40");
     }
 }
