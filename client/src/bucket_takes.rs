@@ -1,6 +1,6 @@
 //! Takes of several buckets, one for each bucket.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use topup_wire::{
     bucket::Operation,
@@ -33,7 +33,7 @@ impl BucketTake {
     }
 
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Decision, Error> {
-        let settled = self.bucket.handle().within_deadline(self.bucket.settle(operation)).await?;
+        let settled = Box::pin(self.bucket.handle().within_deadline(self.bucket.settle(operation))).await?;
         Ok(decision(&settled))
     }
 
@@ -80,7 +80,7 @@ pub(crate) async fn published(takes: &[BucketTake]) -> Result<Vec<Arc<Published>
     let mut published = Vec::with_capacity(takes.len());
     for take in takes {
         let handle = take.bucket.handle();
-        let read = handle.within_deadline(take.entry.read(handle)).await?;
+        let read = Box::pin(handle.within_deadline(take.entry.read(handle))).await?;
         if read.limit.algorithm.has_permits() {
             return Err(not_tokens(&take.entry));
         }
@@ -109,7 +109,18 @@ pub(crate) fn merged(takes: impl IntoIterator<Item = (Bucket, u64)>) -> Result<V
 }
 
 /// The takes of the buckets that their keys have by their plans, and the decisions of keys without a bucket.
-pub(crate) async fn by_plan(takes: &[BucketTake]) -> Result<(Vec<BucketTake>, Vec<LimitDecision>), Error> {
+pub(crate) async fn by_plan(
+    takes: &[BucketTake],
+) -> Result<(Cow<'_, [BucketTake]>, Vec<LimitDecision>), Error> {
+    if takes.iter().any(|take| take.bucket.is_to_be_placed(&take.entry)) {
+        // Boxed, since few limits have plans.
+        let (placed, without) = Box::pin(placed(takes)).await?;
+        return Ok((Cow::Owned(placed), without));
+    }
+    Ok((Cow::Borrowed(takes), Vec::new()))
+}
+
+async fn placed(takes: &[BucketTake]) -> Result<(Vec<BucketTake>, Vec<LimitDecision>), Error> {
     let (mut placed, mut without) = (Vec::with_capacity(takes.len()), Vec::new());
     for take in takes {
         // A limit that was never read is read with the decision.

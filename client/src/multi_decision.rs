@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use smol_str::SmolStr;
 use topup_wire::limit::LimitName;
 
 use crate::{decision::Decision, shell::BucketEntry};
@@ -17,7 +18,7 @@ pub struct MultiDecision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitDecision {
     pub(crate) limit: LimitName,
-    key: Option<String>,
+    key: Option<SmolStr>,
     pub(crate) decision: Decision,
 }
 
@@ -78,6 +79,6 @@ impl LimitDecision {
     }
 
     pub(crate) fn of(entry: &BucketEntry, decision: Decision) -> Self {
-        Self { limit: entry.name().live(), key: entry.key().map(str::to_owned), decision }
+        Self { limit: entry.name().live(), key: entry.kept_key().cloned(), decision }
     }
 }

@@ -94,7 +94,8 @@ impl Bucket {
         if !self.is_to_be_placed(entry) {
             return Ok(Here::Bucket(self.clone()));
         }
-        let place = self.place(entry).await?;
+        // Boxed, since few limits have plans.
+        let place = Box::pin(self.place(entry)).await?;
         Ok(self.at_place(entry, &place))
     }
 

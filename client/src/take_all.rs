@@ -4,6 +4,8 @@ mod decide;
 mod in_order;
 mod one_script;
 
+use std::borrow::Cow;
+
 use crate::{
     bucket::Bucket,
     bucket_takes::{BucketTake, by_plan, merged},
@@ -39,17 +41,15 @@ impl MultiDecision {
 
     /// Takes all of `takes`, or nothing, by a script. Returns the takes of the buckets that their keys have by their plans,
     /// too.
-    pub(crate) async fn take_placed(
+    pub(crate) async fn take_placed<'t>(
         client: &Handle,
-        takes: &[BucketTake],
+        takes: &'t [BucketTake],
         is_last: impl FnOnce(&Self) -> bool,
-    ) -> Result<(Self, Vec<BucketTake>), Error> {
+    ) -> Result<(Self, Cow<'t, [BucketTake]>), Error> {
         let mut decided = Err(Error::PlanChanged { limit: String::new() });
-        let mut placed = Vec::new();
+        let mut placed = Cow::Borrowed(takes);
         for _ in 0..MOST_ATTEMPTS {
-            // Boxed, since few limits have plans.
-            let by_plan = Box::pin(by_plan(takes)).await;
-            decided = match by_plan {
+            decided = match by_plan(takes).await {
                 Ok((of_plans, without)) => {
                     placed = of_plans;
                     Self::decide_beside(client, &placed, without).await

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
 use topup_wire::{
     bucket::Operation,
     limit::Algorithm,
@@ -132,12 +134,14 @@ impl BucketEntry {
 
 impl Handle {
     /// The result of `call`, or an error when the deadline has passed.
-    pub(crate) async fn within_deadline<T>(
+    pub(crate) fn within_deadline<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+    ) -> impl Future<Output = Result<T, Error>> {
         let (clock, deadline) = (&self.shared().clock, self.shared().deadline);
-        clock.timeout(deadline, call).await.unwrap_or(Err(Error::DeadlineExceeded { deadline }))
+        let late = move |_| Err(Error::DeadlineExceeded { deadline });
+        // An async function would hold `call` twice.
+        clock.timeout(deadline, call).map(move |result| result.unwrap_or_else(late))
     }
 }
 

@@ -42,7 +42,7 @@ impl MultiDecision {
         if !is_cheaper_in_order(client, takes, &limits)
             && (!is_split.load(Relaxed) || in_one_hash_slot(takes))
         {
-            match Self::by_one_script(client, takes, &limits).await {
+            match Box::pin(Self::by_one_script(client, takes, &limits)).await {
                 Err(Error::Redis(error)) if scripts::is_cross_slot(error.inner()) => {
                     is_split.store(true, Relaxed);
                 }

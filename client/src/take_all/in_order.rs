@@ -87,25 +87,55 @@ async fn take_enforced(
     decisions: &mut [Option<Decision>],
 ) -> Result<(), Error> {
     // An error, or the end of the deadline, puts back what was taken before.
-    let mut taken = Taken(Vec::new());
+    let mut granted = Granted(Vec::with_capacity(enforced.len()));
     for (done, &i) in enforced.iter().enumerate() {
         let (take, published, since) = (&takes[i], &published[i], client.shared().clock.now());
         let decision = take.take(published, client).await?;
         decisions[i] = Some(decision);
         if decision.is_allowed() {
-            taken.0.push(Granted { take: take.clone(), published: published.clone(), since, decision });
+            granted.0.push((take, published, since));
             continue;
         }
         for &before in &enforced[..done] {
-            decisions[before] = Some(taken.0.remove(0).put_back().await?);
+            let (take, published, since) = granted.0.remove(0);
+            if !put_back_natively(take, published, since) {
+                decisions[before] = Some(take.settle(Operation::Refund(take.count)).await?);
+            } else if let Some(Decision::Allowed { remaining, .. }) = &mut decisions[before] {
+                *remaining += take.count;
+            }
         }
         for &after in &enforced[done + 1..] {
             decisions[after] = Some(takes[after].settle(Operation::Peek(takes[after].count)).await?);
         }
         break;
     }
-    taken.0.clear();
+    granted.0.clear();
     Ok(())
+}
+
+/// Puts the tokens of a native take back as those that no caller got: at once, or they are lost to their bucket. They were
+/// granted after `since`. False for a take by a script.
+fn put_back_natively(take: &BucketTake, published: &Arc<Published>, since: Micros) -> bool {
+    if published.terms.counts() {
+        let event = Event::Unwanted { tokens: take.count, since };
+        take.entry.step_under(event, published, take.bucket.handle(), None);
+    }
+    published.terms.counts()
+}
+
+/// Takes that were allowed, with the instants before them. The tokens of those that are left are put back when this is
+/// dropped.
+struct Granted<'t>(Vec<(&'t BucketTake, &'t Arc<Published>, Micros)>);
+
+impl Drop for Granted<'_> {
+    fn drop(&mut self) {
+        for (take, published, since) in self.0.drain(..) {
+            if !put_back_natively(take, published, since) {
+                let (take, runtime) = (take.clone(), take.bucket.handle().shared().runtime.clone());
+                runtime.spawn(async move { take.settle(Operation::Refund(take.count)).await });
+            }
+        }
+    }
 }
 
 /// Tokens that a decision is about to take of each bucket, while this lives.
@@ -123,42 +153,5 @@ impl<'c> Wanted<'c> {
 impl Drop for Wanted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(self.1, Relaxed);
-    }
-}
-
-/// A take that was allowed. Its tokens were granted after `since`.
-struct Granted {
-    take: BucketTake,
-    published: Arc<Published>,
-    since: Micros,
-    decision: Decision,
-}
-
-impl Granted {
-    /// Puts the tokens back, and returns what the decision is then. Those of a native take go back as tokens that no caller
-    /// got: at once, or they are lost to their bucket.
-    async fn put_back(self) -> Result<Decision, Error> {
-        let Self { take, published, since, mut decision } = self;
-        if !published.terms.counts() {
-            return take.settle(Operation::Refund(take.count)).await;
-        }
-        let event = Event::Unwanted { tokens: take.count, since };
-        take.entry.step_under(event, &published, take.bucket.handle(), None);
-        if let Decision::Allowed { remaining, .. } = &mut decision {
-            *remaining += take.count;
-        }
-        Ok(decision)
-    }
-}
-
-/// Takes whose tokens are put back when this is dropped, in a task of their own.
-struct Taken(Vec<Granted>);
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        for granted in self.0.drain(..) {
-            let runtime = granted.take.bucket.handle().shared().runtime.clone();
-            runtime.spawn(granted.put_back());
-        }
     }
 }

@@ -28,6 +28,26 @@ const _: () = {
     shared::<Decision>();
 };
 
+/// A task holds the future that it awaits, and a large one is slow to move. Few limits have plans, whose futures are boxed.
+#[tokio::test]
+async fn what_a_task_awaits_is_small() {
+    let fixture = Fixture::set(CONFIG).await;
+    let [slow, wide] = ["slow", "wide"].map(|name| fixture.bucket(name));
+    let both = || [(slow.clone(), 1), (wide.clone(), 1)];
+    let sizes = [
+        ("take", size_of_val(&slow.take(1)), 512),
+        ("wait", size_of_val(&slow.wait(1, MINUTE)), 1_024),
+        ("take_all", size_of_val(&fixture.topup.take_all(both())), 4_096),
+        ("peek", size_of_val(&slow.peek()), 4_096),
+        ("refund", size_of_val(&slow.refund(1)), 4_096),
+        ("reserve_cost", size_of_val(&slow.reserve_cost(1)), 4_096),
+    ];
+    for (call, size, most) in sizes {
+        println!("{call}: {size} bytes");
+        assert!(size <= most, "{call}: {size} bytes");
+    }
+}
+
 #[tokio::test]
 async fn each_take_leaves_one_less_until_there_is_none() {
     let fixture = Fixture::set(CONFIG).await;
