@@ -7,6 +7,9 @@ use super::{
     queue::Waiter, rest::Rest,
 };
 
+/// A bucket that has denied has plenty again with more than its capacity divided by this.
+const FILLED_PART: u64 = 8;
+
 /// The state of one bucket in a worker.
 #[derive(Debug)]
 pub struct BucketState<W> {
@@ -60,15 +63,17 @@ impl<W: Waiter> BucketState<W> {
                 busy.put_back(tokens, None, since, cx, out);
                 busy.go_on(cx, out);
             }
-            Event::Heard { settled, count, sent } => {
-                if settled.verdict != Verdict::Denied {
+            Event::Heard { settled, count, sent } => match settled.verdict {
+                Verdict::Denied if busy.in_flight.is_none() => {
+                    busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
+                }
+                Verdict::Allowed if settled.tokens > settled.capacity / FILLED_PART => {
                     busy.estimate.end_denial();
                     let until = cx.settled_rests_until(settled.headroom, sent);
                     self.rest.learn(until.max(self.rest.until), cx);
-                } else if busy.in_flight.is_none() {
-                    busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 }
-            }
+                _ => {}
+            },
             Event::PutsBack(more) => busy.return_prefetched(more, cx, out),
             Event::Changed => {
                 busy.forget();
@@ -121,9 +126,13 @@ impl<W: Waiter> BucketState<W> {
             Some(busy) => (busy.in_hand(cx), busy.pending(), busy.estimate.tokens_if_counting(cx)),
             None => (0, 0, 0),
         };
-        let full_at = self.full_at(cx);
-        let missing = cx.terms.missing(full_at.saturating_sub(cx.now));
-        let at_rest = if full_at > 0 { cx.terms.capacity.saturating_sub(missing) } else { 0 };
+        let capacity = cx.terms.capacity;
+        let at_rest = match self.full_at(cx) {
+            0 => 0,
+            // Tokens do not come with time. The script that told the instant found so many at least.
+            _ if cx.terms.pace.n == 0 => capacity / FILLED_PART,
+            full_at => capacity.saturating_sub(cx.terms.missing(full_at.saturating_sub(cx.now))),
+        };
         let is_plenty = tokens.max(at_rest) / PLENTY >= pending.saturating_add(count);
         in_hand >= count || is_plenty && self.last_denial(count, cx).is_none()
     }

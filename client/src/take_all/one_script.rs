@@ -14,9 +14,6 @@ use crate::{
     shell::{Handle, Published, exceeds, unknown},
 };
 
-/// A bucket that has denied is asked in order again with more than its capacity divided by this.
-const FILLED_PART: u64 = 8;
-
 // === impl MultiDecision ===
 
 impl MultiDecision {
@@ -75,11 +72,7 @@ impl MultiDecision {
                 Verdict::ExceedsCapacity => Err(exceeds(entry, take.count, settled.capacity)),
                 _ => Ok(decision(&settled)),
             };
-            // The next take goes in order, if it wants no more than a part of that.
-            let is_filled = settled.verdict == Verdict::Allowed
-                && limit.terms.counts()
-                && settled.tokens > settled.capacity / FILLED_PART;
-            if settled.verdict == Verdict::Denied || is_filled {
+            if settled.verdict == Verdict::Denied || limit.terms.counts() {
                 let event = Event::Heard { settled, count: take.count, sent };
                 entry.step_under(event, limit, client, None);
             }

@@ -279,6 +279,7 @@ const SHARED: &str = r#"
 [limit]
 leased = { capacity = 1_000_000, rate = "1000/s", lease = { max = 1000, ttl = "10s" } }
 unleased = { capacity = 1_000_000, rate = "1000/s" }
+quota = { capacity = 1_000_000, refill = { cron = "0 0 0 1 1 *" } }
 leased-small = { capacity = 1000, rate = "1/h", lease = { max = 100, ttl = "60s" } }
 unleased-small = { capacity = 1000, rate = "1/h" }
 leased-few = { capacity = 5, rate = "1/h", lease = { max = 5, ttl = "60s" } }
@@ -294,12 +295,14 @@ slow = { keyed = true, capacity = 1, rate = "1/h" }
 async fn a_user_and_what_all_share_cost_no_script() {
     const TAKES: u64 = 1_000;
     let fixture = Fixture::set(SHARED).await;
-    for name in ["leased", "unleased"] {
+    for name in ["leased", "unleased", "quota"] {
         let all = fixture.bucket(name);
         assert!(all.take(400_000).await.unwrap().is_allowed());
+        // This client knows nothing yet of what all share.
+        let topup = patient(fixture.redis.url()).await;
         let take = async |turn: u64| {
-            let user = fixture.bucket("user").key(format!("{name} {turn}"));
-            assert!(fixture.topup.take_all([(all.clone(), 1), (user, 1)]).await.unwrap().is_allowed());
+            let user = topup.limit("user").key(format!("{name} {turn}"));
+            assert!(topup.take_all([(topup.limit(name), 1), (user, 1)]).await.unwrap().is_allowed());
         };
         for turn in 0..300 {
             take(turn).await;
