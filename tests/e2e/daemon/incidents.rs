@@ -9,7 +9,7 @@ use topup_tests::{
     Cli, Incident, Launch, Loading, Proxy, Redis, SOON, Signal, Stalls, clock, eventually, stalls::void,
 };
 
-use super::{GONE, is_late_by_seconds, ready};
+use super::{GONE, STANDSTILL, is_late_by_seconds, ready};
 
 const LIMITS: &str =
     "[limit.api]\ncapacity = 9\nrate = \"1/h\"\n[limit.user]\nkeyed = true\ncapacity = 9\nrate = \"1/h\"\n";
@@ -20,9 +20,6 @@ const UNDECIDED: i32 = 2;
 const UNPUBLISHED: i32 = 3;
 const NO_DAEMON: i32 = 4;
 const DEGRADED: i32 = 5;
-
-/// Stalls of so many µs in all may cost an answer of a slow Redis.
-const STANDSTILL: u64 = 100_000;
 
 /// The answer of `topupd status` for `url`, as text and as JSON.
 struct Told {

@@ -35,6 +35,9 @@ use topup_tests::{Daemon, Redis, SOON, eventually};
 /// Deadline of a daemon's end: ten times the second that it takes at most.
 const GONE: Duration = Duration::from_secs(10);
 
+/// Stalls of so many µs in all may make Redis seem slow, or cost its answer.
+const STANDSTILL: u64 = 100_000;
+
 /// A daemon that has said it is ready.
 async fn ready(config: &str, redis: &Redis) -> Daemon {
     let mut daemon = Daemon::spawn(config, redis);
