@@ -80,7 +80,7 @@ pub(crate) async fn published(takes: &[BucketTake]) -> Result<Vec<Arc<Published>
     let mut published = Vec::with_capacity(takes.len());
     for take in takes {
         let handle = take.bucket.handle();
-        let read = Box::pin(handle.within_deadline(take.entry.read(handle))).await?;
+        let read = handle.within_deadline(take.entry.read(handle)).await?;
         if read.limit.algorithm.has_permits() {
             return Err(not_tokens(&take.entry));
         }

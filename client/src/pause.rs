@@ -138,7 +138,7 @@ impl BucketEntry {
 pub(crate) async fn read_if_paused(client: &Handle, entries: impl Iterator<Item = &Arc<BucketEntry>>) {
     for entry in entries {
         if entry.is_paused(client) && entry.limit().last().is_none() {
-            let _ = Box::pin(client.within_deadline(entry.read(client))).await;
+            let _ = client.within_deadline(entry.read(client)).await;
         }
     }
 }

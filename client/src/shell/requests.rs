@@ -27,7 +27,8 @@ impl BucketEntry {
     pub(crate) async fn read(&self, handle: &Handle) -> Result<Arc<Published>, Error> {
         let published = match self.published(handle) {
             Some(published) => published,
-            None => handle.shared().read(self.limit()).await?,
+            // Boxed, since it is read once for very many takes.
+            None => Box::pin(handle.shared().read(self.limit())).await?,
         };
         let limit = || self.name().to_string();
         match (published.limit.keyed, self.key()) {
