@@ -65,9 +65,9 @@ impl Client {
     /// ```
     ///
     /// One script decides, in one step. In two cases one command after the other does, those of keyed limits first: if the
-    /// buckets are in different hash slots of a Redis Cluster, and for one bucket of a key beside one for all. The latter
-    /// costs no script. If a later bucket then denies, the tokens of earlier ones are put back: name the limit that denies
-    /// most often first.
+    /// buckets are in different hash slots of a Redis Cluster, and for one bucket of a key beside one for all that has plenty.
+    /// The latter costs no script. If a later bucket then denies, the tokens of earlier ones are put back: name the limit
+    /// that denies most often first. Of a limit of more than 5 tokens a second, these may be lost.
     ///
     /// A limit in shadow stops no take. Its tokens are taken only if all enforced limits allow. A limit that is off is
     /// not asked. A denial that the client remembers decides without Redis.
