@@ -1,7 +1,8 @@
 //! Rows of limiters that are measured each beside a bare `DECR`.
 
-use topup_lab::{Summary, Table, count, short};
+use topup_lab::{Table, count, short};
 
+use super::medians::{BesideRaw, Medians, ratio_to_raw};
 use crate::measurement::Found;
 
 pub(super) const HEADER: [&str; 10] = [
@@ -17,26 +18,22 @@ pub(super) const HEADER: [&str; 10] = [
     "scripts",
 ];
 
-/// Adds the medians of `found`, each with the decisions a second of raw in its round. Nothing where none was measured.
-pub(super) fn add_row(table: &mut Table, label: String, found: &[(Found, f64)]) {
-    let Some(ratio) = Summary::of(found.iter().map(|(found, raw)| found.rate() / raw)) else { return };
-    let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-        let figures = Summary::of(found.iter().map(|(found, _)| of(found)));
-        figures.map_or_else(String::new, |summary| text(summary.median))
-    };
-    let allowed = |found: &Found| 100.0 * found.seen.allowed as f64 / found.seen.decisions.max(1) as f64;
+/// Adds the medians of `found`. Nothing where none was measured.
+pub(super) fn add_row(table: &mut Table, label: String, found: &[BesideRaw]) {
+    let Some(ratio) = ratio_to_raw(found) else { return };
+    let medians = Medians::of(found.iter().map(|(found, _)| found));
     table.row(
         label,
         [
             ratio.text(short),
-            median(&Found::rate, count),
-            median(&allowed, short),
-            median(&|found| found.seen.p50, short),
-            median(&|found| found.seen.p99, short),
-            median(&Found::cpu, short),
-            median(&Found::client_cpu, short),
-            median(&Found::commands, short),
-            median(&Found::scripts, short),
+            medians.text(Found::rate, count),
+            medians.allowed().map_or_else(String::new, |allowed| short(100.0 * allowed)),
+            medians.text(|found| found.seen.p50, short),
+            medians.text(|found| found.seen.p99, short),
+            medians.text(Found::cpu, short),
+            medians.text(Found::client_cpu, short),
+            medians.text(Found::commands, short),
+            medians.text(Found::scripts, short),
         ],
     );
 }

@@ -6,12 +6,9 @@ use topup_lab::{Table, output::tell};
 use super::{
     against_raw::{HEADER, add_row},
     bench::{Bench, KEYS},
+    medians::BesideRaw,
 };
-use crate::{
-    limiter::kind::Limiter,
-    measurement::{Found, Measurement},
-    rules::Rule,
-};
+use crate::{limiter::kind::Limiter, measurement::Measurement, rules::Rule};
 
 pub(super) const TITLE: &str = "Leases";
 const LIMITERS: [Limiter; 3] = [Limiter::Topup, Limiter::TopupLeased, Limiter::TopupLeasedMore];
@@ -28,7 +25,7 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
     let note = "256 tasks ask without a pause, as in the tables of all limiters. `lease` has a `max` of 100 tokens, as \
                 `config.toml` shows it, or of 1,000, and a `ttl` of 1 s. *Overload* is 1,000 at once and 1,000/s.";
     let mut table = Table::new(TITLE, HEADER).note(note);
-    let mut found: Vec<Vec<(Found, f64)>> = vec![Vec::new(); LOADS.len() * LIMITERS.len()];
+    let mut found: Vec<Vec<BesideRaw>> = vec![Vec::new(); LOADS.len() * LIMITERS.len()];
     for round in 1..=bench.choices.rounds() {
         for ((rule, keys, load), found) in LOADS.iter().zip(found.chunks_mut(LIMITERS.len())) {
             tell(&format!("leases, round {round}: {load}"));

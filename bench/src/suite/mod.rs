@@ -10,6 +10,7 @@ mod full;
 pub(crate) mod growth;
 mod latency;
 mod leases;
+mod medians;
 mod observers;
 mod overload;
 mod refill;

@@ -1,6 +1,6 @@
 //! Costs of denials, under a load far above the limit.
 
-use topup_lab::{Summary, Table, count, output::tell, short};
+use topup_lab::{Table, count, output::tell, short};
 
 use crate::{
     limiter::kind::Limiter,
@@ -8,7 +8,7 @@ use crate::{
     rules::Rule,
 };
 
-use super::bench::Bench;
+use super::{bench::Bench, medians::Medians};
 
 pub(super) const TITLE: &str = "Overload";
 const LIMITERS: [Limiter; 9] = [
@@ -55,28 +55,26 @@ pub(super) async fn table(bench: &mut Bench<'_>) -> anyhow::Result<Table> {
         }
         let (capacity, per_second) = (rule.capacity() as f64, rule.per_second() as f64);
         let most = |seconds: f64| keys.max(1) as f64 * (capacity + per_second * seconds);
-        let raw = Summary::of(found[0].iter().map(Found::rate)).map_or(0.0, |summary| summary.median);
+        let raw = Medians::of(&found[0]).number(Found::rate).unwrap_or(0.0);
         for (limiter, found) in LIMITERS.iter().zip(&found) {
-            let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-                Summary::of(found.iter().map(of)).map_or_else(String::new, |summary| text(summary.median))
-            };
+            let medians = Medians::of(found);
             if found.is_empty() {
                 continue;
             }
             table.row(
                 format!("{}{name}", limiter.label()),
                 [
-                    median(&|found| found.rate() / raw, short),
-                    median(&Found::rate, count),
-                    median(&Found::commands, short),
-                    median(&Found::scripts, short),
+                    medians.text(|found| found.rate() / raw, short),
+                    medians.text(Found::rate, count),
+                    medians.text(Found::commands, short),
+                    medians.text(Found::scripts, short),
                     limits(
                         *limiter,
-                        median(&|found| found.redis.cpu / found.seen.allowed.max(1) as f64, short),
+                        medians.text(|found| found.redis.cpu / found.seen.allowed.max(1) as f64, short),
                     ),
                     limits(
                         *limiter,
-                        median(&|found| found.seen.allowed as f64 / most(found.seen.seconds), short),
+                        medians.text(|found| found.seen.allowed as f64 / most(found.seen.seconds), short),
                     ),
                 ],
             );

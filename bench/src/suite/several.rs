@@ -8,6 +8,7 @@ use topup_lab::{Table, output::tell};
 use super::{
     against_raw::{HEADER, add_row},
     bench::{Bench, KEYS},
+    medians::BesideRaw,
 };
 use crate::{
     limiter::kind::Limiter,
@@ -65,7 +66,7 @@ async fn add_rows(
     load: &str,
     measurement: impl Fn(Limiter, Rule) -> Measurement,
 ) -> anyhow::Result<()> {
-    let mut found: Vec<Vec<(Found, f64)>> = vec![Vec::new(); limiters.len()];
+    let mut found: Vec<Vec<BesideRaw>> = vec![Vec::new(); limiters.len()];
     for round in 1..=bench.choices.rounds() {
         tell(&format!("takes of several, {load}, round {round}"));
         let mut raw = None;

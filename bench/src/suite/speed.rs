@@ -1,7 +1,7 @@
 //! Decisions a second, latencies and what they cost Redis: all limiters, everything allowed.
 
 use anyhow::Context;
-use topup_lab::{Summary, Table, count, output::tell, short};
+use topup_lab::{Table, count, output::tell, short};
 
 use crate::{
     limiter::kind::Limiter,
@@ -9,7 +9,10 @@ use crate::{
     rules::Rule,
 };
 
-use super::bench::{Bench, KEYS};
+use super::{
+    bench::{Bench, KEYS},
+    medians::{BesideRaw, Medians, ratio_to_raw},
+};
 
 pub(super) const TITLES: [&str; 2] = ["10,000 keys, all allowed", "One key for all, all allowed"];
 /// Keys of each, 0 for one.
@@ -51,7 +54,7 @@ const ROWS: [(Limiter, Rule, &str); 16] = [
 const RAW_EVERY: usize = 3;
 
 /// One round: what each row came to, and the decisions a second of the raw measured just before.
-type Round = Vec<Option<(Found, f64)>>;
+type Round = Vec<Option<BesideRaw>>;
 
 /// Many keys, and one for all.
 pub(super) async fn all(bench: &mut Bench<'_>) -> anyhow::Result<Vec<Table>> {
@@ -95,28 +98,24 @@ fn table(title: &str, rounds: &[Round]) -> Table {
         Table::new(title, HEADER).note("256 tasks ask at once. *Own CPU* is that of the process that asks.");
     for (row, (limiter, _, rule)) in ROWS.iter().enumerate() {
         let found = || rounds.iter().filter_map(|round| round[row].as_ref());
-        let figures = |of: &dyn Fn(&Found) -> f64| Summary::of(found().map(|(found, _)| of(found)));
-        let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-            figures(of).map_or_else(String::new, |summary| text(summary.median))
-        };
-        let Some(ratio) = Summary::of(found().map(|(found, raw)| found.rate() / raw)) else { continue };
+        let Some(ratio) = ratio_to_raw(found()) else { continue };
+        let medians = Medians::of(found().map(|(found, _)| found));
         // A limiter that denies here is faster than it should be, or limits what it was not told to.
-        let allowed = figures(&|found| found.seen.allowed as f64 / found.seen.decisions.max(1) as f64);
-        let allowed = allowed.map_or(1.0, |summary| summary.median);
+        let allowed = medians.allowed().unwrap_or(1.0);
         let but =
             if allowed < 0.999 { format!(", {} % allowed", short(allowed * 100.0)) } else { String::new() };
         table.row(
             format!("{}{rule}{but}", limiter.label()),
             [
                 ratio.text(short),
-                median(&Found::rate, count),
-                median(&|found| found.seen.p50, short),
-                median(&|found| found.seen.p99, short),
-                median(&|found| found.seen.p999, short),
-                median(&Found::cpu, short),
-                median(&Found::client_cpu, short),
-                median(&Found::commands, short),
-                median(&Found::scripts, short),
+                medians.text(Found::rate, count),
+                medians.text(|found| found.seen.p50, short),
+                medians.text(|found| found.seen.p99, short),
+                medians.text(|found| found.seen.p999, short),
+                medians.text(Found::cpu, short),
+                medians.text(Found::client_cpu, short),
+                medians.text(Found::commands, short),
+                medians.text(Found::scripts, short),
             ],
         );
     }

@@ -1,6 +1,6 @@
 //! Takes, by how many keys, tasks and processes there are.
 
-use topup_lab::{Summary, Table, count, output::tell, short};
+use topup_lab::{Table, count, output::tell, short};
 
 use super::grown::{Chart, Grown, rounds};
 use crate::{
@@ -8,7 +8,10 @@ use crate::{
     limiter::kind::Limiter,
     measurement::{Found, Measurement},
     rules::Rule,
-    suite::bench::{Bench, KEYS},
+    suite::{
+        bench::{Bench, KEYS},
+        medians::{BesideRaw, Medians, ratio_to_raw},
+    },
 };
 
 /// Whose curves are drawn; each is divided by the first.
@@ -30,24 +33,21 @@ const HEADER: [&str; 9] = [
 ];
 
 /// Every round of one series at one size: what it came to, and the decisions a second of raw just before.
-type Rounds = Vec<(Found, f64)>;
+type Rounds = Vec<BesideRaw>;
 
 /// The figures of all rounds of a point.
 pub(super) fn row(rounds: &Rounds) -> [String; 8] {
-    let summary = |of: &dyn Fn(&Found) -> f64| Summary::of(rounds.iter().map(|(found, _)| of(found)));
-    let median = |of: &dyn Fn(&Found) -> f64, text: fn(f64) -> String| {
-        summary(of).map_or_else(|| "–".to_owned(), |summary| text(summary.median))
-    };
-    let ratio = Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw));
+    let Some(ratio) = ratio_to_raw(rounds) else { return std::array::from_fn(|_| "–".to_owned()) };
+    let medians = Medians::of(rounds.iter().map(|(found, _)| found));
     [
-        ratio.map_or_else(|| "–".to_owned(), |ratio| ratio.text(short)),
-        median(&Found::rate, count),
-        median(&|found| found.seen.p50, short),
-        median(&|found| found.seen.p99, short),
-        median(&Found::cpu, short),
-        median(&Found::client_cpu, short),
-        median(&Found::scripts, short),
-        median(&|found| found.seen.memory / 1e6, short),
+        ratio.text(short),
+        medians.text(Found::rate, count),
+        medians.text(|found| found.seen.p50, short),
+        medians.text(|found| found.seen.p99, short),
+        medians.text(Found::cpu, short),
+        medians.text(Found::client_cpu, short),
+        medians.text(Found::scripts, short),
+        medians.text(|found| found.seen.memory / 1e6, short),
     ]
 }
 
@@ -108,10 +108,7 @@ pub(super) async fn grown(bench: &mut Bench<'_>, curve: Curve) -> Grown {
             table.row(format!("{name}, {}", count(*size as f64)), row(&found[series]));
         }
     }
-    let ratio = |rounds: &Rounds| {
-        Summary::of(rounds.iter().map(|(found, raw)| found.rate() / raw))
-            .map_or(0.0, |summary| summary.median)
-    };
+    let ratio = |rounds: &Rounds| ratio_to_raw(rounds).map_or(0.0, |summary| summary.median);
     let names = SERIES[1..].iter().map(|(.., name)| name.replace('*', ""));
     let chart = Chart {
         header: std::iter::once("÷ raw".to_owned()).chain(names).collect(),
