@@ -9,7 +9,7 @@ use topup_tests::{
     Cli, Incident, Launch, Loading, Proxy, Redis, SOON, Signal, Stalls, clock, eventually, stalls::void,
 };
 
-use super::{GONE, STANDSTILL, is_late_by_seconds, ready};
+use super::{GONE, STANDSTILL, despite_standstill, is_late_by_seconds, ready};
 
 const LIMITS: &str =
     "[limit.api]\ncapacity = 9\nrate = \"1/h\"\n[limit.user]\nkeyed = true\ncapacity = 9\nrate = \"1/h\"\n";
@@ -22,6 +22,7 @@ const NO_DAEMON: i32 = 4;
 const DEGRADED: i32 = 5;
 
 /// The answer of `topupd status` for `url`, as text and as JSON.
+#[derive(Debug)]
 struct Told {
     code: Option<i32>,
     text: String,
@@ -49,15 +50,9 @@ async fn ask(url: &str) -> Result<Told, String> {
     Ok(Told { code: text.code, text: text.stdout, json })
 }
 
-/// The status of a slow Redis. A machine that stands still makes a slow answer none at all: then asks again.
+/// The status of a slow Redis. A machine that stands still makes a slow answer none at all.
 async fn status_of_slow(url: &str) -> Told {
-    eventually(SOON, async || {
-        let stalls = Stalls::watch();
-        let told = status(url).await;
-        let is_in_vain = told.code == Some(UNDECIDED) && stalls.total() >= STANDSTILL;
-        if is_in_vain { Err(told.text) } else { Ok(told) }
-    })
-    .await
+    despite_standstill(async || status(url).await, |told| told.code == Some(UNDECIDED)).await
 }
 
 /// The first problem, while it may change.

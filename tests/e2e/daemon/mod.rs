@@ -28,15 +28,28 @@ mod together;
 mod traffic;
 mod watch;
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
-use topup_tests::{Daemon, Redis, SOON, eventually};
+use topup_tests::{Daemon, Redis, SOON, Stalls, eventually};
 
 /// Deadline of a daemon's end: ten times the second that it takes at most.
 const GONE: Duration = Duration::from_secs(10);
 
 /// Stalls of so many µs in all may make Redis seem slow, or cost its answer.
 const STANDSTILL: u64 = 100_000;
+
+/// The answer to `ask`. If it is in vain and the machine stood still meanwhile, asks again.
+async fn despite_standstill<T>(ask: impl AsyncFn() -> T, is_in_vain: impl Fn(&T) -> bool) -> T
+where
+    T: Debug,
+{
+    eventually(SOON, async || {
+        let stalls = Stalls::watch();
+        let told = ask().await;
+        if is_in_vain(&told) && stalls.total() >= STANDSTILL { Err(told) } else { Ok(told) }
+    })
+    .await
+}
 
 /// A daemon that has said it is ready.
 async fn ready(config: &str, redis: &Redis) -> Daemon {

@@ -1,9 +1,9 @@
 //! 0 done or allowed, 1 denied, 2 undecided, 64 wrong usage, 78 wrong config.
 
-use topup_tests::{Cli, Ended, Redis, SOON, Stalls, eventually};
+use topup_tests::{Cli, Ended, Redis};
 
 use super::LIMITS;
-use crate::daemon::{STANDSTILL, ready};
+use crate::daemon::{despite_standstill, ready};
 
 const DONE: Option<i32> = Some(0);
 const DENIED: Option<i32> = Some(1);
@@ -122,17 +122,11 @@ async fn a_config_that_hides_its_redis_is_78_whatever_was_asked() {
     }
 }
 
-/// Holds a command to its success. A machine that stands still makes it give up, or call Redis slow: then runs it again.
+/// Holds a command to its success. A machine that stands still makes it give up, or call Redis slow.
 async fn is_done(args: &[&str], config: &str) {
-    eventually(SOON, async || {
-        let stalls = Stalls::watch();
-        let told = Cli::new(args).config(config).run().await;
-        let is_done = (told.code, told.stderr.as_str()) == (DONE, "");
-        let is_in_vain = told.code != CONFIG && stalls.total() >= STANDSTILL;
-        assert!(is_done || is_in_vain, "{args:?} {config:?}: {told:?}");
-        if is_done { Ok(()) } else { Err(told) }
-    })
-    .await;
+    let is_in_vain = |told: &Ended| ![DONE, CONFIG].contains(&told.code);
+    let told = despite_standstill(async || Cli::new(args).config(config).run().await, is_in_vain).await;
+    assert_eq!((told.code, told.stderr.as_str()), (DONE, ""), "{args:?} {config:?}: {told:?}");
 }
 
 /// On call, the file is often the trouble.
