@@ -61,7 +61,7 @@ impl Bucket {
         let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
         let (location, mut connection) = (published.locate(entry), shared.connection());
         let longest = shared.deadline.saturating_add(request.in_hand_for);
-        let left = || longest.saturating_sub(Duration::from_micros(shared.clock.now() - began));
+        let left = || longest.saturating_sub(Duration::from_micros(shared.clock.now().saturating_sub(began)));
         let put =
             shared.clock.timeout(left(), location.put_in(&mut connection, request, &shared.clock)).await;
         entry.step(Event::Changed, self.handle(), None);

@@ -103,7 +103,9 @@ impl Bucket {
             None => pending.await,
             // The time in which the limit was read is part of the take's deadline.
             Some(began) => {
-                let left = shared.deadline.saturating_sub(Duration::from_micros(shared.clock.now() - began));
+                let left = shared
+                    .deadline
+                    .saturating_sub(Duration::from_micros(shared.clock.now().saturating_sub(began)));
                 let late = Err(Error::DeadlineExceeded { deadline: shared.deadline });
                 Box::pin(shared.clock.timeout(left, pending)).await.unwrap_or(late)
             }
