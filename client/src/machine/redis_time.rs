@@ -37,6 +37,8 @@ impl RedisTime {
     /// The bounds after a poll whose reply `time` was read between `sent` and `received` of the worker's clock.
     #[must_use]
     pub fn heard(self, time: u64, sent: Micros, received: Micros) -> Self {
+        // The worker's clock may have stepped back.
+        let received = received.max(sent);
         let (least, most) = (time.saturating_sub(received), time.saturating_sub(sent));
         let drift = self.drift_until(received);
         let still = (least.max(self.least.saturating_sub(drift)), most.min(self.most.saturating_add(drift)));
@@ -97,5 +99,7 @@ mod tests {
         let stepped = time.heard(2_000_000, 20_000, 20_100);
         assert_eq!(bounds(stepped), (1_979_900, 1_980_000), "the clock was stepped");
         assert_eq!((stepped.earliest(5), stepped.latest(5), stepped.width()), (1_979_905, 1_980_005, 100));
+        let back = stepped.heard(2_001_000, 21_000, 20_500);
+        assert_eq!((bounds(back), back.width()), ((1_980_000, 1_980_000), 0), "the worker's clock, back");
     }
 }

@@ -1,7 +1,11 @@
 //! The worker's clock: the only place that reads the clocks of the machine.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicBool, AtomicI64, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+        fence,
+    },
     time::{Duration, Instant},
 };
 
@@ -17,7 +21,8 @@ const STEP: Micros = 1_000;
 /// A steady clock: µs since its start. It measures durations only; instants come from Redis `TIME`.
 ///
 /// Every take reads it. It therefore reads the processor's counter, in 10 ns, instead of the system's clock, in 25 ns. If
-/// the counter departs from the system's clock, as after a live migration, the system's clock is read from then on.
+/// the counter departs from the system's clock, as after a live migration, the system's clock is read from then on, ahead by
+/// as much as the counter was: time goes on from the latest reading. Only the counter itself may step back.
 #[derive(Debug)]
 pub(crate) struct Clock {
     counter: quanta::Clock,
@@ -82,7 +87,7 @@ impl Clock {
         let counter = self.by_counter();
         let after = micros(self.began.elapsed());
         // An interrupted comparison says nothing.
-        if after - before < STEP {
+        if after.saturating_sub(before) < STEP {
             self.note(counter, after);
         }
     }
@@ -91,9 +96,13 @@ impl Clock {
     fn note(&self, counter: Micros, system: Micros) {
         let ahead = counter as i64 - system as i64;
         let since = system.saturating_sub(self.compared.swap(system, Relaxed));
+        if self.uses_system_clock.load(Relaxed) {
+            return;
+        }
         if ahead.abs_diff(self.ahead.load(Relaxed)) > since / DRIFT + 2 * STEP {
-            self.uses_system_clock.store(true, Relaxed);
-        } else if !self.uses_system_clock.load(Relaxed) {
+            self.ahead.fetch_max(ahead, Relaxed);
+            self.uses_system_clock.store(true, Release);
+        } else {
             self.ahead.store(ahead, Relaxed);
         }
     }
@@ -109,6 +118,7 @@ impl Clock {
         if let Some(manual) = &self.manual {
             return manual.now();
         }
+        fence(Acquire);
         micros(self.began.elapsed()).saturating_add_signed(self.ahead.load(Relaxed))
     }
 }
@@ -138,15 +148,22 @@ mod tests {
     }
 
     #[test]
-    fn one_that_jumps_or_stands_still_is_read_no_more_and_time_goes_on_from_there() {
-        for counter in [5 * SECOND, 0, SECOND, u64::MAX / 2_000] {
+    fn one_that_jumps_or_stands_still_is_read_no_more_and_time_never_steps_back() {
+        for (counter, expected) in [
+            (5 * SECOND, 3 * SECOND),
+            (0, 10),
+            (SECOND, 10),
+            (u64::MAX / 2_000, u64::MAX / 2_000 - 2 * SECOND),
+        ] {
             let clock = Clock::start();
             clock.note(SECOND + 10, SECOND);
             clock.note(counter, 2 * SECOND);
             assert!(clock.uses_system_clock.load(Relaxed), "{counter}");
-            assert!((10..SECOND).contains(&clock.now()), "{counter}");
-            clock.note(3 * SECOND, 3 * SECOND);
+            // At 2 s of the system's clock, this is what the counter said or was expected to say, whichever is later.
+            assert!((expected..expected + SECOND).contains(&clock.now()), "{counter}");
+            clock.note(30 * SECOND, 3 * SECOND);
             assert!(clock.uses_system_clock.load(Relaxed), "for good");
+            assert!((expected..expected + SECOND).contains(&clock.now()), "{counter}");
         }
     }
 }

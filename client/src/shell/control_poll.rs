@@ -76,7 +76,7 @@ async fn run(control: Weak<Control>, polled: Polled) {
                 outages.end(received, |limit| {
                     limits.find(limit).is_some_and(|one| one.current(epoch).is_some())
                 });
-                let took = received - sent;
+                let took = received.saturating_sub(sent);
                 if let Some(is_slow) = slowness.note(took, micros(deadline) / SLOW) {
                     log_slow(is_slow, Duration::from_micros(took));
                 }

@@ -20,6 +20,9 @@ pub(crate) struct ManualClock {
     /// Rises with everything that asks for the time or waits for an instant.
     activity: AtomicU64,
     waits: Mutex<Waits>,
+    /// Most µs by which a reading is behind. No two are behind by the same, so the clock steps back.
+    #[cfg(test)]
+    pub(crate) unsteady: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -51,8 +54,25 @@ pub(crate) struct ManualSleep {
 impl ManualClock {
     /// µs since the clock's start.
     pub(crate) fn now(&self) -> Micros {
+        let activity = self.activity.fetch_add(1, Relaxed);
+        self.now.load(Relaxed).saturating_sub(self.behind(activity))
+    }
+
+    /// The time of all sleeps.
+    fn steady(&self) -> Micros {
         self.activity.fetch_add(1, Relaxed);
         self.now.load(Relaxed)
+    }
+
+    /// µs by which the reading of this number is behind.
+    #[cfg(test)]
+    fn behind(&self, reading: u64) -> Micros {
+        (reading.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (self.unsteady.load(Relaxed) + 1)
+    }
+
+    #[cfg(not(test))]
+    const fn behind(&self, _: u64) -> Micros {
+        0
     }
 
     /// Moves the clock forward to `now`, and wakes no task.
@@ -88,7 +108,7 @@ impl ManualClock {
     }
 
     pub(crate) fn sleep(self: &Arc<Self>, duration: Duration, precision: Precision) -> ManualSleep {
-        let until = self.now().saturating_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+        let until = self.steady().saturating_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
         ManualSleep { clock: self.clone(), until, precision, id: None }
     }
 
@@ -103,7 +123,7 @@ impl Future for ManualSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.clock.now() >= self.until {
+        if self.clock.steady() >= self.until {
             return Poll::Ready(());
         }
         let clock = self.clock.clone();

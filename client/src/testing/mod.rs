@@ -109,6 +109,8 @@ mod daemon;
 mod spec;
 mod start;
 mod topup;
+#[cfg(test)]
+mod unsteady_clock;
 
 pub use start::Start;
 pub use topup::Topup;
