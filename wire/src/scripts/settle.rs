@@ -18,8 +18,7 @@ static LEAKY_BUCKET: LazyLock<Script> =
 static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "script_only.lua", after "fixed_window_quick.lua" "take_packed.lua");
 static SLIDING_WINDOW: LazyLock<Script> =
     script!("windows.lua" "sliding_window.lua" "script_only.lua", after "take_packed.lua");
-static SLIDING_COUNTER: LazyLock<Script> =
-    script!("state.lua" "windows.lua" "sliding_counter.lua" "script_only.lua", after "take_packed.lua");
+static SLIDING_COUNTER: LazyLock<Script> = script!("state.lua" "windows.lua" "sliding_counter.lua" "script_only.lua", after "sliding_counter_quick.lua" "take_packed.lua");
 pub(super) static FAIR_SHARES: LazyLock<Script> =
     script!("fair_shares.lua" "fair_shares_only.lua", after "fair_shares_packed.lua");
 
@@ -74,8 +73,8 @@ pub async fn settle(
 
 /// Appends the command of [`settle`] for the bucket whose state is at `state`.
 ///
-/// Where all of a take or a share is granted, a token bucket, GCRA and a fixed window may reply with one
-/// [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_number`]. Other replies are
+/// Where all of a take or a share is granted, a token bucket, GCRA, a fixed window and a sliding counter may reply with
+/// one [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_number`]. Other replies are
 /// [`Numbers`](crate::pipeline::Reply::Numbers).
 ///
 /// With `least_rights`, the record is an argument of the script: the user may not write it, see
@@ -109,7 +108,7 @@ pub fn encode_settle(
         _ if algorithm.has_parts() => &of_parts,
         Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
         Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
-            if algorithm == Algorithm::FixedWindow =>
+            if matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingCounter) =>
         {
             &quickly
         }

@@ -63,7 +63,8 @@ async fn microseconds_of_a_take() {
         let ours = (0..BUCKETS).map(|i| {
             let keys = vec![keys.record.clone(), keys.state(algorithm, &format!("user-{i}"))];
             // As workers ask.
-            let quick = (algorithm == Algorithm::FixedWindow).then_some("quick");
+            let quick =
+                matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingCounter).then_some("quick");
             (keys, ["take", "1"].into_iter().chain(quick).map(str::to_owned).collect())
         });
         let script = Script::new(&sources::of(algorithm, true));
@@ -151,33 +152,51 @@ async fn publish(redis: &mut Redis, algorithm: Algorithm, level: usize) -> Shard
     keys
 }
 
-/// Prints the µs of a call in each of `ways`, in turns, the best of each.
+/// Prints the µs of a call in each of `ways`, in turns, the best of each: of Redis in pipelines, and of the script alone
+/// where each call waits for the one before, as with few takes a second.
 async fn measure(redis: &mut Redis, title: &str, ways: &[Way]) {
-    let mut best = vec![f64::INFINITY; ways.len()];
+    let mut best = vec![[f64::INFINITY; 2]; ways.len()];
     for way in ways {
         way.script.prepare_invoke().load_async(&mut redis.connection).await.unwrap();
     }
     for _ in 0..ROUNDS {
         for (way, best) in ways.iter().zip(&mut best) {
-            let before = busy(redis).await;
-            for calls in way.calls.chunks(PIPELINED) {
-                let mut pipe = Pipeline::new();
-                for (keys, args) in calls {
-                    pipe.cmd("EVALSHA")
-                        .arg(way.script.get_hash())
-                        .arg(keys.len())
-                        .arg(keys)
-                        .arg(args)
-                        .ignore();
+            for (best, calls_at_once) in best.iter_mut().zip([PIPELINED, 1]) {
+                let alone = calls_at_once == 1;
+                let before = if alone { in_scripts(redis).await } else { busy(redis).await };
+                for calls in way.calls.chunks(calls_at_once) {
+                    let mut pipe = Pipeline::new();
+                    for (keys, args) in calls {
+                        pipe.cmd("EVALSHA")
+                            .arg(way.script.get_hash())
+                            .arg(keys.len())
+                            .arg(keys)
+                            .arg(args)
+                            .ignore();
+                    }
+                    pipe.exec_async(&mut redis.connection).await.unwrap();
                 }
-                pipe.exec_async(&mut redis.connection).await.unwrap();
+                let after = if alone { in_scripts(redis).await } else { busy(redis).await };
+                *best = best.min((after - before) / way.calls.len() as f64);
             }
-            *best = best.min((busy(redis).await - before) / way.calls.len() as f64);
         }
     }
-    for (way, micros) in ways.iter().zip(&best) {
-        eprintln!("{title}: {micros:.2} µs {}, ours is {:.2} of it", way.name, best[0] / micros);
+    let [ours, ours_alone] = best[0];
+    for (way, [micros, alone]) in ways.iter().zip(&best) {
+        let (ratio, ratio_alone) = (ours / micros, ours_alone / alone);
+        let name = way.name;
+        eprintln!(
+            "{title}: {micros:.2} µs {name}, ours is {ratio:.2} of it; alone {alone:.2}, {ratio_alone:.2}"
+        );
     }
+}
+
+/// µs spent in scripts, all in all.
+async fn in_scripts(redis: &mut Redis) -> f64 {
+    let info: String = redis.ask(&["INFO", "commandstats"]).await;
+    let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:"));
+    let micros = line.and_then(|line| line.split(',').find_map(|field| field.strip_prefix("usec=")));
+    micros.map_or(0.0, |micros| micros.parse().unwrap())
 }
 
 /// µs that Redis's main thread has been busy, all in all: as others may be on the machine, not the time that passed.

@@ -8,6 +8,8 @@ mod fair_shares;
 mod fixed_window;
 mod permits;
 mod promised;
+#[cfg(feature = "in-memory")]
+mod quick;
 mod rated;
 mod record;
 mod schedule;

@@ -1,0 +1,87 @@
+//! The quickest path of a sliding counter, beside its others.
+
+use rand::{RngExt, seq::IndexedRandom};
+use redis::{Cmd, FromRedisValue, Script, Value};
+use topup_twin::{JUNK, Record};
+use topup_wire::{
+    in_memory::InMemoryRedis,
+    keyspace::ShardKeys,
+    limit::{Algorithm, Limit},
+    namespace::Namespace,
+    reply::Settled,
+    scripts,
+};
+
+use super::windowed::{about_a_window, windows};
+use crate::{
+    contracts::sources,
+    generators::{any_size, count, limit, seeds},
+};
+
+const WORLDS: u64 = 40;
+const STEPS: usize = 200;
+const BEGAN: u64 = 1_767_225_600_000_000;
+
+/// Two keys, each asked the same at the same instants: one by the quickest path that there is, and one by the others.
+#[tokio::test]
+async fn the_quickest_path_of_a_sliding_counter_decides_as_the_others() {
+    let (mut quick, mut asked) = (0, 0);
+    for (_seed, mut rng) in seeds(WORLDS) {
+        let redis = InMemoryRedis::new(BEGAN + any_size(&mut rng, 1 << 40));
+        let mut connection = redis.direct(Namespace::default());
+        let algorithm = Algorithm::SlidingCounter;
+        let mut limit = Limit { terms: windows(&mut rng, 1), algorithm, ..limit(1, "1/s") };
+        let keys = ShardKeys::new(Namespace::default(), &limit.name, 0);
+        let states = ["quick", "other"].map(|member| keys.state(algorithm, member));
+        let scripts = [true, false].map(|packed| Script::new(&sources::of(algorithm, packed)));
+        scripts::publish(&mut connection, &keys, &limit, None, None).await.unwrap();
+        let mut record = Record::new(&limit, redis.now());
+        for _ in 0..STEPS {
+            match rng.random_range(0..40) {
+                0 => {
+                    limit.terms = windows(&mut rng, 1);
+                    scripts::publish(&mut connection, &keys, &limit, None, None).await.unwrap();
+                    record = record.changed(&limit, redis.now());
+                }
+                1 => {
+                    let junk = *JUNK.choose(&mut rng).unwrap();
+                    for state in &states {
+                        Cmd::set(state, junk).exec_async(&mut connection).await.unwrap();
+                    }
+                }
+                2..20 => {
+                    let by = about_a_window(&record, &mut rng) >> rng.random_range(0..4);
+                    let by = if rng.random_bool(0.1) { -by } else { by };
+                    redis.set_now(redis.now().saturating_add_signed(by).max(BEGAN));
+                }
+                _ => {}
+            }
+            let count = if rng.random_bool(0.7) { 1 } else { count(&record, &mut rng) };
+            let word = if rng.random_bool(0.8) { "take" } else { "share" };
+            let ways = [(&scripts[0], true), (&scripts[rng.random_range(0..2)], false)];
+            let mut seen = Vec::new();
+            for (state, (script, quickest)) in states.iter().zip(ways) {
+                let mut call = script.key(&keys.record);
+                call.key(state).arg(word).arg(count);
+                if quickest {
+                    call.arg("quick");
+                }
+                let reply: Value = call.invoke_async(&mut connection).await.unwrap();
+                quick += u32::from(matches!(reply, Value::Int(_)));
+                let settled = match reply {
+                    Value::Int(left) => {
+                        assert!(left > 0, "the wait is not told");
+                        Settled::from_number(left as u64, limit.terms.capacity, record.pace, count)
+                    }
+                    numbers => Settled::from_redis_value(numbers).unwrap(),
+                };
+                let kept: (Option<Vec<u8>>, i64) =
+                    redis::pipe().get(state).pttl(state).query_async(&mut connection).await.unwrap();
+                seen.push(((settled.verdict, settled.tokens, settled.granted, settled.capacity), kept));
+            }
+            asked += 1;
+            assert_eq!(seen[0], seen[1], "{word} {count} under {:?}", limit.terms);
+        }
+    }
+    assert!(quick > asked / 3, "{quick} of {asked}");
+}
