@@ -20,7 +20,7 @@ pub(crate) struct ManualClock {
     /// Rises with everything that asks for the time or waits for an instant.
     activity: AtomicU64,
     waits: Mutex<Waits>,
-    /// Most µs by which a reading is behind. No two are behind by the same, so the clock steps back.
+    /// Most µs by which a reading is behind. Each is behind by another amount, so the clock steps back.
     #[cfg(test)]
     pub(crate) unsteady: AtomicU64,
 }
@@ -64,7 +64,7 @@ impl ManualClock {
         self.now.load(Relaxed)
     }
 
-    /// µs by which the reading of this number is behind.
+    /// µs by which a reading is behind, from its number.
     #[cfg(test)]
     fn behind(&self, reading: u64) -> Micros {
         (reading.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (self.unsteady.load(Relaxed) + 1)
