@@ -1,7 +1,5 @@
 //! Puts tokens back, or fills a bucket.
 
-use std::time::Duration;
-
 use topup_wire::{bucket::Operation, limit::Mode, reply::Verdict};
 
 use crate::{
@@ -61,7 +59,7 @@ impl Bucket {
         let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
         let (location, mut connection) = (published.locate(entry), shared.connection());
         let longest = shared.deadline.saturating_add(request.in_hand_for);
-        let left = || longest.saturating_sub(Duration::from_micros(shared.clock.now().saturating_sub(began)));
+        let left = || longest.saturating_sub(shared.clock.since(began));
         let put =
             shared.clock.timeout(left(), location.put_in(&mut connection, request, &shared.clock)).await;
         entry.step(Event::Changed, self.handle(), None);

@@ -30,10 +30,8 @@ pub(super) fn add_row(table: &mut Table, label: String, found: &[BesideRaw]) {
             medians.allowed().map_or_else(String::new, |allowed| short(100.0 * allowed)),
             medians.text(|found| found.seen.p50, short),
             medians.text(|found| found.seen.p99, short),
-            medians.text(Found::cpu, short),
-            medians.text(Found::client_cpu, short),
-            medians.text(Found::commands, short),
-            medians.text(Found::scripts, short),
-        ],
+        ]
+        .into_iter()
+        .chain(medians.costs()),
     );
 }

@@ -1,6 +1,6 @@
 //! Medians of what the rounds of a measurement came to.
 
-use topup_lab::Summary;
+use topup_lab::{Summary, short};
 
 use crate::measurement::Found;
 
@@ -25,6 +25,11 @@ impl<'f> Medians<'f> {
     /// The same as text, which is empty where nothing was measured.
     pub(super) fn text(&self, of: impl Fn(&Found) -> f64, text: fn(f64) -> String) -> String {
         self.number(of).map_or_else(String::new, text)
+    }
+
+    /// The CPU µs of Redis and of the process that asks, the commands and the scripts of a decision.
+    pub(super) fn costs(&self) -> [String; 4] {
+        [Found::cpu, Found::client_cpu, Found::commands, Found::scripts].map(|of| self.text(of, short))
     }
 
     /// Allowed takes, ÷ all; `None` where nothing was measured.

@@ -112,11 +112,9 @@ fn table(title: &str, rounds: &[Round]) -> Table {
                 medians.text(|found| found.seen.p50, short),
                 medians.text(|found| found.seen.p99, short),
                 medians.text(|found| found.seen.p999, short),
-                medians.text(Found::cpu, short),
-                medians.text(Found::client_cpu, short),
-                medians.text(Found::commands, short),
-                medians.text(Found::scripts, short),
-            ],
+            ]
+            .into_iter()
+            .chain(medians.costs()),
         );
     }
     table

@@ -1,6 +1,6 @@
 //! Takes of one bucket.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{Bucket, checked};
 use crate::{
@@ -103,9 +103,7 @@ impl Bucket {
             None => pending.await,
             // The time in which the limit was read is part of the take's deadline.
             Some(began) => {
-                let left = shared
-                    .deadline
-                    .saturating_sub(Duration::from_micros(shared.clock.now().saturating_sub(began)));
+                let left = shared.deadline.saturating_sub(shared.clock.since(began));
                 let late = Err(Error::DeadlineExceeded { deadline: shared.deadline });
                 Box::pin(shared.clock.timeout(left, pending)).await.unwrap_or(late)
             }

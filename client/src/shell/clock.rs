@@ -81,13 +81,18 @@ impl Clock {
         if self.uses_system_clock.load(Relaxed) { self.by_system_clock() } else { self.by_counter() }
     }
 
+    /// The time since the instant `began`; none if the clock has stepped back behind it.
+    pub(crate) fn since(&self, began: Micros) -> Duration {
+        Duration::from_micros(self.now().saturating_sub(began))
+    }
+
     /// Compares the counter with the system's clock. Each control poll calls it.
     pub(crate) fn compare(&self) {
         let before = micros(self.began.elapsed());
         let counter = self.by_counter();
         let after = micros(self.began.elapsed());
         // An interrupted comparison says nothing.
-        if after.saturating_sub(before) < STEP {
+        if after - before < STEP {
             self.note(counter, after);
         }
     }

@@ -21,7 +21,6 @@ pub(crate) struct ManualClock {
     activity: AtomicU64,
     waits: Mutex<Waits>,
     /// Most µs by which a reading is behind. Each is behind by another amount, so the clock steps back.
-    #[cfg(test)]
     pub(crate) unsteady: AtomicU64,
 }
 
@@ -54,25 +53,15 @@ pub(crate) struct ManualSleep {
 impl ManualClock {
     /// µs since the clock's start.
     pub(crate) fn now(&self) -> Micros {
-        let activity = self.activity.fetch_add(1, Relaxed);
-        self.now.load(Relaxed).saturating_sub(self.behind(activity))
+        let now = self.steady();
+        let mixed = self.activity().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        now.saturating_sub(mixed % (self.unsteady.load(Relaxed) + 1))
     }
 
     /// The time of all sleeps.
     fn steady(&self) -> Micros {
         self.activity.fetch_add(1, Relaxed);
         self.now.load(Relaxed)
-    }
-
-    /// µs by which a reading is behind, from its number.
-    #[cfg(test)]
-    fn behind(&self, reading: u64) -> Micros {
-        (reading.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (self.unsteady.load(Relaxed) + 1)
-    }
-
-    #[cfg(not(test))]
-    const fn behind(&self, _: u64) -> Micros {
-        0
     }
 
     /// Moves the clock forward to `now`, and wakes no task.

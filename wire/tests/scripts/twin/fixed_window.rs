@@ -170,6 +170,17 @@ fn long_windows(rng: &mut StdRng, any: bool) -> Terms {
     }
 }
 
+/// Reads a reply to an operation on `count` tokens. With `true`, it is one number, without `wait` and `now`.
+pub(super) fn read(reply: Value, limit: &Limit, count: u64) -> (Settled, bool) {
+    match reply {
+        Value::Int(left) => {
+            let Terms { capacity, supply } = limit.terms;
+            (Settled::from_number(left as u64, capacity, supply.pace(), count), true)
+        }
+        numbers => (Settled::from_redis_value(numbers).unwrap(), false),
+    }
+}
+
 // === impl World ===
 
 impl<C: ConnectionLike> World<C> {
@@ -279,14 +290,7 @@ impl<C: ConnectionLike> World<C> {
         }
         let reply: Value = call.invoke_async(&mut self.connection).await.unwrap();
         let within = [from, self.time().await];
-        let short = matches!(reply, Value::Int(_));
-        let settled = match reply {
-            Value::Int(left) => {
-                let pace = self.record.pace;
-                Settled::from_number(left as u64, self.limit.terms.capacity, pace, count)
-            }
-            numbers => Settled::from_redis_value(numbers).unwrap(),
-        };
+        let (settled, short) = read(reply, &self.limit, count);
         Answered { settled, short, within }
     }
 

@@ -1,7 +1,7 @@
 //! The quickest path of a sliding counter, beside its others.
 
 use rand::{RngExt, seq::IndexedRandom};
-use redis::{Cmd, FromRedisValue, Script, Value};
+use redis::{Cmd, Script, Value};
 use topup_twin::{JUNK, Record};
 use topup_wire::{
     in_memory::InMemoryRedis,
@@ -12,7 +12,10 @@ use topup_wire::{
     scripts,
 };
 
-use super::windowed::{about_a_window, windows};
+use super::{
+    fixed_window::read,
+    windowed::{about_a_window, windows},
+};
 use crate::{
     contracts::sources,
     generators::{any_size, count, limit, seeds},
@@ -67,14 +70,9 @@ async fn the_quickest_path_of_a_sliding_counter_decides_as_the_others() {
                     call.arg("quick");
                 }
                 let reply: Value = call.invoke_async(&mut connection).await.unwrap();
-                let settled = match reply {
-                    Value::Int(left) => {
-                        assert!(left > 0, "the wait is not told");
-                        is_short = true;
-                        Settled::from_number(left as u64, limit.terms.capacity, record.pace, count)
-                    }
-                    numbers => Settled::from_redis_value(numbers).unwrap(),
-                };
+                let (settled, one_number) = read(reply, &limit, count);
+                assert!(!one_number || settled.tokens > 0, "the wait is not told");
+                is_short |= one_number;
                 let kept: (Option<Vec<u8>>, i64) =
                     redis::pipe().get(state).pttl(state).query_async(&mut connection).await.unwrap();
                 // A short reply does not tell the time.
