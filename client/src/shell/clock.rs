@@ -21,8 +21,8 @@ const STEP: Micros = 1_000;
 /// A steady clock: µs since its start. It measures durations only; instants come from Redis `TIME`.
 ///
 /// Every take reads it. It therefore reads the processor's counter, in 10 ns, instead of the system's clock, in 25 ns. If
-/// the counter departs from the system's clock, as after a live migration, the system's clock is read from then on, ahead by
-/// as much as the counter was: time goes on from the latest reading. Only the counter itself may step back.
+/// the counter departs from the system's clock, as after a live migration, the system's clock is read from then on. Time
+/// then goes on from the latest reading. Only the counter itself may step back.
 #[derive(Debug)]
 pub(crate) struct Clock {
     counter: quanta::Clock,
