@@ -16,4 +16,4 @@ mod worker;
 
 pub use cli::{main, rivals::Rivals};
 pub use cpu::avoid_redis;
-pub use worker::Asker;
+pub use worker::asker::Asker;

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use crate::{limiter::Limiter, worker::Asker};
+use crate::{limiter::Limiter, worker::asker::Asker};
 
 /// The end of the questions to a limiter.
 type Asked = Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;

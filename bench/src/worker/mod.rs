@@ -4,37 +4,21 @@
 //! saw, in JSON. Programs in other languages do the same. A worker in an open loop connects and says `ready`. Each line
 //! that it reads is a load: phases, one after the other. It answers with a list, in JSON, of the results of the phases.
 
+pub(crate) mod asker;
 mod closed;
 mod open;
 mod pacer;
 
 use std::time::Duration;
 
+use self::asker::{Asker, Loop};
 use crate::{
     cli::{rivals::Rivals, work::Work},
-    limiter::{
-        self,
-        decide::{Decide, Load},
-        kind::Limiter,
-    },
+    limiter::{self, decide::Load, kind::Limiter},
 };
 
 /// Deadline of takes in an open loop: topup's default.
 const OPEN_DEADLINE: Duration = Duration::from_millis(250);
-
-/// Kind of a load, and its size.
-#[derive(Clone, Copy, Debug)]
-enum Loop {
-    Closed(closed::Closed),
-    Open(open::Open),
-}
-
-/// A load, for the limiter that is to bear it.
-#[derive(Clone, Debug)]
-pub struct Asker {
-    load: Load,
-    kind: Loop,
-}
 
 pub(crate) fn run(work: &Work, rivals: Rivals) -> anyhow::Result<()> {
     let Work { redis, limiter, rule, keys, tasks, tokens, and_all, seconds, seed, part, parts } =
@@ -69,25 +53,5 @@ async fn connect_and_ask(limiter: Limiter, asker: Asker, rivals: Rivals) -> anyh
         Limiter::LuaCounter => asker.ask(lua::Counter::new(load, names).await?).await,
         Limiter::LuaLog => asker.ask(lua::Script::log(load, names).await?).await,
         _ => anyhow::bail!("{} is no part of this program", limiter.name()),
-    }
-}
-
-// === impl Asker ===
-
-impl Asker {
-    /// The load.
-    pub const fn load(&self) -> &Load {
-        &self.load
-    }
-
-    /// Asks `limiter`, as often as the load wants, and writes what came of it.
-    ///
-    /// # Errors
-    /// When the limiter fails where none may, or nobody reads.
-    pub async fn ask(&self, limiter: impl Decide) -> anyhow::Result<()> {
-        match self.kind {
-            Loop::Closed(closed) => closed::drive(self.load.keys, closed, limiter).await,
-            Loop::Open(open) => open::drive(self.load.keys, open, limiter).await,
-        }
     }
 }
