@@ -3,6 +3,7 @@
 
 mod alone;
 mod call;
+mod locked;
 mod rule;
 mod way;
 
@@ -28,6 +29,7 @@ use topup_wire::{
 pub(crate) use self::{
     alone::{alone, text},
     call::{Call, is_allowed},
+    locked::locked,
     rule::Rule,
     way::Ways,
 };

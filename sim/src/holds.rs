@@ -23,9 +23,9 @@ use topup_wire::{
 };
 
 pub use self::fault::HoldFault;
-use self::ledger::{Ledger, locked};
+use self::ledger::Ledger;
 use crate::{
-    clients::{Clients, LIMIT, Planted, alone, name, text},
+    clients::{Clients, LIMIT, Planted, alone, locked, name, text},
     dice::Dice,
     plan::SECOND,
 };

@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::{Parser, ValueEnum};
 use topup_sim::{
     Broken, Counts, Fault, Law, Plan, run, run_definitions, run_holds, run_key_plans, run_penalties,
-    run_permits, run_shares, story,
+    run_permits, run_shares, run_take_all, story,
 };
 
 /// Simulates topup: many seeds, each with its own terms, traffic and mishaps.
@@ -51,6 +51,8 @@ enum Part {
     Penalties,
     /// Limits that code defines.
     Definitions,
+    /// Takes of several limits, all or nothing.
+    TakeAll,
 }
 
 // === impl Part ===
@@ -66,6 +68,7 @@ impl Part {
             Self::Shares => run_shares(seed, None),
             Self::Penalties => run_penalties(seed, None),
             Self::Definitions => run_definitions(seed, None),
+            Self::TakeAll => run_take_all(seed, None),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use topup_wire::{bucket::Operation, scripts};
 
-use super::{KEY, World, ledger::locked};
+use super::{KEY, World};
 use crate::{
-    clients::{LIMIT, text},
+    clients::{LIMIT, locked, text},
     plan::SECOND,
 };
 

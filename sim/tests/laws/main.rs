@@ -18,3 +18,4 @@ mod schedules;
 mod seeds;
 mod several;
 mod shares;
+mod take_all;

@@ -1,0 +1,81 @@
+//! The laws of takes of several limits: see [the module above](super).
+
+use topup_wire::{
+    bucket::Operation,
+    limit::{Limit, Supply},
+    scripts,
+};
+
+use super::{
+    ALL, USERS, World,
+    tally::{Move, Tally},
+};
+use crate::{
+    clients::{locked, text},
+    plan::SECOND,
+};
+
+// === impl World ===
+
+impl World {
+    /// Holds each bucket to the laws, after the clients have put back what they have in hand.
+    pub(super) async fn judge(&mut self) -> Result<u64, String> {
+        self.clients.advance(SECOND).await;
+        self.clients.all.clear();
+        self.clients.advance(4 * SECOND).await;
+        let mut allowed = 0;
+        for (i, key) in USERS.into_iter().chain([ALL]).enumerate() {
+            let of_all = i == USERS.len();
+            let limit = self.limits[usize::from(of_all)].clone();
+            let tally = locked(&self.tallies[i], |tally| tally.clone());
+            allowed += tally.takes.len() as u64;
+            let judged = match self.refills {
+                true => never_over(&limit, &tally),
+                false => self.hold_to_the_token(&limit, if of_all { "" } else { key }, &tally).await,
+            };
+            judged.map_err(|law| {
+                let (slowest, refunds) = (self.clients.slowest, self.refunds);
+                let Limit { terms, lease, .. } = limit;
+                format!("{law}, {key}, {terms:?}, {lease:?}, slowest {slowest}, refunds {refunds}")
+            })?;
+        }
+        Ok(allowed)
+    }
+
+    async fn hold_to_the_token(&mut self, limit: &Limit, key: &str, tally: &Tally) -> Result<(), String> {
+        let (keys, capacity) = (self.clients.keys(&limit.name), limit.terms.capacity.get());
+        let (redis, peek) = (&mut self.clients.redis, Operation::Peek(1));
+        let settled =
+            scripts::settle(redis, limit.algorithm, &keys, key, peek, false, 0).await.map_err(text)?;
+        let missing = capacity - settled.tokens;
+        let least = tally.taken.saturating_sub(tally.back);
+        let most = tally.taken + tally.unsure + tally.lost - tally.surely_back;
+        if (least..=most).contains(&missing) {
+            return Ok(());
+        }
+        Err(format!("to the token: {missing} are missing, not {least} to {most}"))
+    }
+}
+
+/// Holds all windows to the capacity and the rate.
+fn never_over(limit: &Limit, tally: &Tally) -> Result<(), String> {
+    let Supply::Rate(rate) = limit.terms.supply else { return Ok(()) };
+    let (capacity, pace) = (limit.terms.capacity.get(), rate.pace());
+    let mut takes = tally.takes.clone();
+    takes.sort_unstable_by_key(|take| take.answered);
+    for first in &takes {
+        let mut taken = 0;
+        for take in takes.iter().filter(|take| take.sent >= first.sent) {
+            taken += take.tokens;
+            let window = first.sent..=take.answered;
+            let may_be_in = |back: &&Move| back.sent <= *window.end() && back.answered >= *window.start();
+            let back: u64 = tally.refunds.iter().filter(may_be_in).map(|back| back.tokens).sum();
+            let time = window.end() - window.start();
+            let most = u128::from(capacity + 1 + back) * u128::from(pace.p) + u128::from(time * pace.n);
+            if u128::from(taken) * u128::from(pace.p) >= most {
+                return Err(format!("never over: {taken} within {time} us, {back} back"));
+            }
+        }
+    }
+    Ok(())
+}
