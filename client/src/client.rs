@@ -64,10 +64,10 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// One script decides, in one step. In two cases one command after the other does, those of keyed limits first: if the
-    /// buckets are in different hash slots of a Redis Cluster, and for one bucket of a key beside one for all that has plenty.
-    /// The latter costs no script. If a later bucket then denies, the tokens of earlier ones are put back: name the limit
-    /// that denies most often first. Of a limit of more than 5 tokens a second, these may be lost.
+    /// One script decides, in one step. Two cases are exceptions. The buckets may be in different hash slots of a Redis
+    /// Cluster. Or one is of a key and the other is for all and has plenty, so that no script is needed. The client then
+    /// asks one bucket after the other, those of keyed limits first. If a later one denies, the tokens of earlier ones are
+    /// put back: name the limit that denies most often first. Tokens of a limit of more than 5 a second may be lost by that.
     ///
     /// A limit in shadow stops no take. Its tokens are taken only if all enforced limits allow. A limit that is off is
     /// not asked. A denial that the client remembers decides without Redis.

@@ -238,7 +238,7 @@ fn a_trace_is_replayed_and_advice_given() {
     for limiter in ["lazy-token-bucket", "gcra"] {
         let score = cell(&found, limiter, "trace");
         let count = |field: &str| score[field].as_u64().unwrap();
-        // Played 600 times as fast, takes that a busy machine sends late find a bucket of 3 that has lost tokens. Those
+        // Played 600 times as fast, takes that a busy machine sends late find a bucket of 3 that has lost tokens. Takes
         // whose deadline passes fail.
         let (admitted, ideal) = (count("admitted"), count("ideal"));
         assert!(admitted < 1_890 && (admitted + count("failed")) * 10 >= ideal * 9, "{limiter}: {score}");

@@ -1,4 +1,4 @@
-//! What takes after a change of terms cost, told by whole clients.
+//! The cost of takes after a change of terms, told by whole clients.
 
 use topup_wire::{bucket::Operation, limit::Algorithm, scripts};
 
@@ -16,7 +16,7 @@ const BETWEEN: u64 = 20_000;
 ///
 /// # Errors
 ///
-/// What went wrong, in words: a take that was not allowed, or the error of a script.
+/// A take that was not allowed, or the error of a script, in words.
 pub fn run_headroom(rates: [u64; 2], takers: usize) -> Result<u64, String> {
     alone(headroom(rates, takers))
 }

@@ -2,8 +2,8 @@
 //!
 //! # Laws
 //!
-//! - *Never over*: a window gives a key less than one token above `capacity + refills`, by the capacity that its plan has at
-//!   the beginning, and its rates since. The plan may change often while nobody takes. With `on_change = "proportional"`, the same
+//! - *Never over*: a window gives a key less than one token above `capacity + refills`. The capacity is that of its plan at
+//!   the beginning, and the refills are by its rates since. The plan may change often while nobody takes. With `on_change = "proportional"`, the same
 //!   holds for shares of the capacities. Charges count up to the last take that is allowed: debt
 //!   goes with the key. A bucket that is full by the time its tokens are moved counts as full at the change. After the time in which
 //!   the slowest plan fills, Redis forgets the bucket of an exempt or denied key. The next one is full then. With `"reset"`, each

@@ -20,8 +20,8 @@ pub(super) struct Busy<W> {
     pub(super) prefetch: Option<Box<Prefetch>>,
     /// Tokens gathered for the first waiter.
     pub(super) gathered: u64,
-    /// While there are tokens in hand: until when the bucket is below full, by the estimate at the first of them and the own
-    /// takes since. `H` in docs/design/exactness.md.
+    /// Until when the bucket is below full, by the estimate at the first of the tokens in hand and the own takes since. `H`
+    /// in docs/design/exactness.md.
     pub(super) by_own_takes: Micros,
     /// Tokens taken by bare commands that may have run on a full bucket.
     pub(super) in_doubt: u64,

@@ -44,8 +44,8 @@ impl MultiDecision {
     }
 }
 
-/// Whether `takes` are cheaper one after the other, by native commands and from memory: of one bucket of a key, one for all
-/// keys, and any with leases.
+/// Whether `takes` are cheaper one after the other, by native commands and from memory. They are of one bucket of a key, one
+/// for all keys, and any with leases.
 ///
 /// If a bucket for all keys denies, the tokens of the key have to be put back. A script takes none of them, so it decides where
 /// the worker does not know of plenty for all of its takes.
