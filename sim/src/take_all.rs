@@ -46,7 +46,7 @@ struct World {
     /// Commands may be late, or callers put tokens back.
     is_disturbed: bool,
     refunds: bool,
-    /// Of each user's bucket, and at last of the one for all.
+    /// One for each user's bucket, the last for the one of all.
     tallies: [Arc<Mutex<Tally>>; USERS.len() + 1],
     /// Callers that leave, and when.
     leave: Vec<(u64, AbortHandle)>,
