@@ -9,7 +9,7 @@ mod way;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -26,16 +26,13 @@ use topup_wire::{
     scripts::{self, FREEZE},
 };
 
+use self::way::{QUICK, way};
 pub(crate) use self::{
     alone::{alone, text},
-    call::{Call, is_allowed},
+    call::{Call, is_allowed, never_over},
     locked::locked,
     rule::Rule,
     way::Ways,
-};
-use self::{
-    call::note,
-    way::{QUICK, way},
 };
 use crate::dice::Dice;
 
@@ -179,13 +176,14 @@ impl Clients {
             let wait = answer.ok().and_then(|decision| decision.retry_after());
             let retry_after = wait.map_or(0, |wait| wait.as_micros() as u64);
             let received = redis.now();
-            note(&calls, Call { key, count, sent, received, is_allowed, waits, retry_after, is_unknown });
+            let call = Call { key, count, sent, received, is_allowed, waits, retry_after, is_unknown };
+            locked(&calls, |calls| calls.push(call));
         });
     }
 
     /// The calls of each key so far, by their answers.
     pub(crate) fn calls_of(&self, keys: usize) -> Vec<Vec<Call>> {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..keys).map(|key| calls.iter().filter(|call| call.key == key).copied().collect()).collect()
+        let of = |calls: &[Call], key| calls.iter().filter(|call| call.key == key).copied().collect();
+        locked(&self.calls, |calls| (0..keys).map(|key| of(calls, key)).collect())
     }
 }

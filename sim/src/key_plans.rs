@@ -3,9 +3,9 @@
 //! # Laws
 //!
 //! - *Never over*: a window gives a key less than one token above `capacity + refills`. The capacity is that of its plan at
-//!   the beginning, and the refills are by its rates since. The plan may change often while nobody takes. With `on_change = "proportional"`, the same
-//!   holds for shares of the capacities. Charges count up to the last take that is allowed: debt
-//!   goes with the key. A bucket that is full by the time its tokens are moved counts as full at the change. After the time in which
+//!   the beginning, and the refills are by its rates since. The plan may change often while nobody takes. With
+//!   `on_change = "proportional"`, the same holds for shares of the capacities. Charges count up to the last take that is
+//!   allowed: debt goes with the key. A bucket that is full by the time its tokens are moved counts as full at the change. After the time in which
 //!   the slowest plan fills, Redis forgets the bucket of an exempt or denied key. The next one is full then. With `"reset"`, each
 //!   change gives the largest capacity.
 //! - *At its instant*: an exempt key is never denied and a denied key never served, from the instant of the assignment to its end.
@@ -22,7 +22,7 @@ mod periods;
 mod series;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -30,7 +30,7 @@ use topup_wire::limit::{Assignment, Holds, Limit, OnAbandon, OnChange, PlanName,
 
 pub use self::fault::KeyPlanFault;
 use crate::{
-    clients::{Call, Clients, Planted, Rule, alone, name, text},
+    clients::{Call, Clients, Planted, Rule, alone, locked, name, text},
     dice::Dice,
     plan::SECOND,
 };
@@ -162,7 +162,7 @@ impl World {
         }
         self.clients.advance(5 * SECOND).await;
         let calls = self.clients.calls_of(KEYS.len());
-        let charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let charges = locked(&self.charges, |charges| charges.clone());
         for (key, calls) in calls.iter().enumerate() {
             let periods = self.periods(key);
             let charges: Vec<Call> = charges.iter().filter(|call| call.key == key).copied().collect();

@@ -1,8 +1,8 @@
 //! A call of a client, and its answer.
 
-use std::sync::{Mutex, PoisonError};
-
 use topup::{Decision, Error};
+
+use crate::plan::SECOND;
 
 /// A call of a client. It was decided between `sent` and `received` of Redis `TIME`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,14 +21,26 @@ pub(crate) struct Call {
     pub(crate) is_unknown: bool,
 }
 
-pub(super) fn note(calls: &Mutex<Vec<Call>>, call: Call) {
-    calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-}
-
 /// Whether an answer of Redis allows.
 pub(crate) const fn is_allowed(answer: &Result<Decision, Error>) -> Option<bool> {
     match answer {
         Ok(decision) => Some(decision.is_allowed()),
         Err(_) => None,
     }
+}
+
+/// Holds allowed calls, in the order of their answers, to less than a token above `most`: millionths of a token between two
+/// instants.
+pub(crate) fn never_over(calls: &[&Call], most: impl Fn(u64, u64) -> u128) -> Result<(), String> {
+    for first in calls {
+        let (from, mut tokens) = (first.sent, 0);
+        for call in calls.iter().filter(|call| call.sent >= from) {
+            tokens += call.count;
+            let most = most(from, call.received);
+            if u128::from(tokens * SECOND) >= most + u128::from(SECOND) {
+                return Err(format!("never over: {tokens} of {most} / {SECOND}, {first:?} to {call:?}"));
+            }
+        }
+    }
+    Ok(())
 }

@@ -4,7 +4,10 @@ use super::{
     KEYS, RULES, STEP, World,
     history::{Answer, Asked, Seen, Told},
 };
-use crate::{clients::Call, plan::SECOND};
+use crate::{
+    clients::{Call, never_over},
+    plan::SECOND,
+};
 
 /// From a poll to the next one.
 const POLL: u64 = SECOND / 4;
@@ -133,17 +136,7 @@ impl World {
 
     fn never_over(&self, calls: &[Call]) -> Result<(), String> {
         let calls: Vec<&Call> = calls.iter().filter(|call| call.is_allowed == Some(true)).collect();
-        for first in &calls {
-            let (from, mut tokens) = (first.sent, 0);
-            for call in calls.iter().filter(|call| call.sent >= from) {
-                tokens += call.count;
-                let most = self.most(from, call.received);
-                if u128::from(tokens * SECOND) >= most + self.late() + u128::from(SECOND) {
-                    return Err(format!("never over: {tokens} of {most} / {SECOND}, {first:?} to {call:?}"));
-                }
-            }
-        }
-        Ok(())
+        never_over(&calls, |from, until| self.most(from, until) + self.late())
     }
 
     /// Millionths of a token that commands may take which were late, and met a full bucket: of each client one.

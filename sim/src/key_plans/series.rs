@@ -3,7 +3,10 @@
 use topup_wire::limit::LimitName;
 
 use super::{KEYS, World};
-use crate::{clients::Call, plan::SECOND};
+use crate::{
+    clients::{Call, locked},
+    plan::SECOND,
+};
 
 /// Times between changes of a series, in µs. Some plans fill in less, others in much more.
 const GAPS: [u64; 4] = [0, 200_000, SECOND, 4 * SECOND];
@@ -58,7 +61,7 @@ impl World {
                 let (is_allowed, received) = (Some(true), redis.now());
                 let call =
                     Call { key, count: charged.charged, sent, received, is_allowed, ..Call::default() };
-                charges.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(call);
+                locked(&charges, |charges| charges.push(call));
             }
         });
         self.clients.advance(self.clients.slowest + 20_000).await;

@@ -1,17 +1,14 @@
 //! The laws of takes of several limits: see [the module above](super).
 
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Pace},
     limit::{Limit, Supply},
     scripts,
 };
 
-use super::{
-    ALL, USERS, World,
-    tally::{Move, Tally},
-};
+use super::{ALL, USERS, World, tally::Tally};
 use crate::{
-    clients::{locked, text},
+    clients::{Call, locked, never_over, text},
     plan::SECOND,
 };
 
@@ -30,7 +27,7 @@ impl World {
             let tally = locked(&self.tallies[i], |tally| tally.clone());
             allowed += tally.takes.len() as u64;
             let judged = match self.refills {
-                true => never_over(&limit, &tally),
+                true => over_no_window(&limit, &tally),
                 false => self.hold_to_the_token(&limit, if of_all { "" } else { key }, &tally).await,
             };
             judged.map_err(|law| {
@@ -58,24 +55,12 @@ impl World {
 }
 
 /// Holds all windows to the capacity and the rate.
-fn never_over(limit: &Limit, tally: &Tally) -> Result<(), String> {
+fn over_no_window(limit: &Limit, tally: &Tally) -> Result<(), String> {
     let Supply::Rate(rate) = limit.terms.supply else { return Ok(()) };
-    let (capacity, pace) = (limit.terms.capacity.get(), rate.pace());
-    let mut takes = tally.takes.clone();
-    takes.sort_unstable_by_key(|take| take.answered);
-    for first in &takes {
-        let mut taken = 0;
-        for take in takes.iter().filter(|take| take.sent >= first.sent) {
-            taken += take.tokens;
-            let window = first.sent..=take.answered;
-            let may_be_in = |back: &&Move| back.sent <= *window.end() && back.answered >= *window.start();
-            let back: u64 = tally.refunds.iter().filter(may_be_in).map(|back| back.tokens).sum();
-            let time = window.end() - window.start();
-            let most = u128::from(capacity + 1 + back) * u128::from(pace.p) + u128::from(time * pace.n);
-            if u128::from(taken) * u128::from(pace.p) >= most {
-                return Err(format!("never over: {taken} within {time} us, {back} back"));
-            }
-        }
-    }
-    Ok(())
+    let (capacity, Pace { n, p }) = (limit.terms.capacity.get(), rate.pace());
+    let takes: Vec<&Call> = tally.takes.iter().collect();
+    never_over(&takes, |from, until| {
+        let at_once = u128::from(capacity + tally.may_be_back(from, until)) * u128::from(SECOND);
+        at_once + (u128::from(until - from) * u128::from(n * SECOND)).div_ceil(u128::from(p))
+    })
 }

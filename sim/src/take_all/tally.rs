@@ -1,5 +1,7 @@
 //! The takes of one bucket, as callers know them.
 
+use crate::clients::Call;
+
 /// The takes of one bucket.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
@@ -12,18 +14,10 @@ pub(super) struct Tally {
     /// Tokens of refunds, and of those with an answer.
     pub(super) back: u64,
     pub(super) surely_back: u64,
-    /// Allowed takes.
-    pub(super) takes: Vec<Move>,
-    pub(super) refunds: Vec<Move>,
-}
-
-/// Tokens that were taken or given back between two instants of Redis `TIME`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Move {
-    pub(super) sent: u64,
-    /// The instant of the answer; `u64::MAX` without one.
-    pub(super) answered: u64,
-    pub(super) tokens: u64,
+    /// Allowed takes, in the order of their answers.
+    pub(super) takes: Vec<Call>,
+    /// Refunds. One without an answer may come at any time.
+    pub(super) refunds: Vec<Call>,
 }
 
 // === impl Tally ===
@@ -34,7 +28,7 @@ impl Tally {
         self.unsure -= count;
         if is_allowed {
             self.taken += count;
-            self.takes.push(Move { sent, answered: now, tokens: count });
+            self.takes.push(Call { sent, received: now, count, ..Call::default() });
         } else if may_be_lost {
             self.lost += count;
         }
@@ -46,14 +40,20 @@ impl Tally {
             return None;
         }
         self.back += count;
-        self.refunds.push(Move { sent: now, answered: u64::MAX, tokens: count });
+        self.refunds.push(Call { sent: now, received: u64::MAX, count, ..Call::default() });
         Some(self.refunds.len() - 1)
     }
 
     /// Counts a refund that was answered.
     pub(super) fn given_back(&mut self, refund: usize, now: u64) {
         let refund = &mut self.refunds[refund];
-        refund.answered = now;
-        self.surely_back += refund.tokens;
+        refund.received = now;
+        self.surely_back += refund.count;
+    }
+
+    /// Tokens that may have come back between two instants.
+    pub(super) fn may_be_back(&self, from: u64, until: u64) -> u64 {
+        let is_in = |refund: &&Call| refund.sent <= until && refund.received >= from;
+        self.refunds.iter().filter(is_in).map(|refund| refund.count).sum()
     }
 }

@@ -3,7 +3,7 @@
 use topup_wire::limit::OnChange;
 
 use crate::{
-    clients::{Call, Rule},
+    clients::{Call, Rule, never_over},
     key_plans::{
         LATE, World,
         periods::{Period, Place},
@@ -58,18 +58,7 @@ impl World {
 
     /// With `reset`, a change begins a bucket anew.
     fn never_over_anew(&self, periods: &[Period], taken: &[&Call]) -> Result<(), String> {
-        for first in taken {
-            let (from, mut tokens) = (first.sent, 0);
-            for call in taken.iter().filter(|call| call.sent >= from) {
-                tokens += call.count;
-                let most = self.most_anew(periods, from, call.received);
-                if u128::from(tokens * SECOND) >= most + self.late() + u128::from(SECOND) {
-                    let until = call.received;
-                    return Err(format!("never over: {tokens} of {most} / {SECOND} from {from} to {until}"));
-                }
-            }
-        }
-        Ok(())
+        never_over(taken, |from, until| self.most_anew(periods, from, until) + self.late())
     }
 
     /// A token under each plan that may have decided a call: 1, or with `proportional` its share of the capacity.
