@@ -130,10 +130,11 @@ impl Shared {
                 let published = Published::new(read, connection.namespace(), own_epoch)
                     .after(limit.last().as_deref(), now);
                 let published = Arc::new(published);
+                limit.set(published.clone(), self.plans.has_assigned(&limit.name));
+                // Afterwards: a poll that looks through the limits now finds this one, or leaves what is noted.
                 if let Some(end) = published.expires {
                     self.limits.note_end(end);
                 }
-                limit.set(published.clone(), self.plans.has_assigned(&limit.name));
                 Ok(published)
             }
             None => match scripts::generation(&mut connection).await.map_err(Error::redis)? {
