@@ -141,16 +141,19 @@ pub const fn read_counter(number: i64, capacity: u64, pace: Pace) -> Option<u64>
     if tokens < 0 || tokens as u64 > capacity { None } else { Some(tokens as u64) }
 }
 
-/// The tokens that a bare `DECRBY` has left, if its reply is of a counter. Below 0, the tokens that were missing. `None`
-/// where takes of buckets at rest have met a counter that was below 0.
+/// The tokens that a bare `DECRBY` has left, if its reply is of a counter; takes of buckets at rest may have met it. Below 0,
+/// the tokens that were missing.
 pub fn read_left(number: i64, capacity: u64, pace: Pace) -> Option<i64> {
     if is_at_rest(number) {
-        None
-    } else if !rests_as_number(capacity, pace) || is_clean_counter(number, capacity, pace) {
-        Some(number)
-    } else {
-        read_counter(number, capacity, pace).map(|left| left as i64)
+        return None;
     }
+    if !rests_as_number(capacity, pace) {
+        return Some(number);
+    }
+    let unit = units_at_rest(pace) as i64;
+    let above = number.rem_euclid(unit);
+    let left = if above < unit / 2 { above } else { above - unit };
+    (left <= capacity as i64).then_some(left)
 }
 
 /// Appends the commands of a take of `count` tokens at rest, of a limit that [`rests_as_number`]. Returns the number of
@@ -312,6 +315,10 @@ mod tests {
             assert_eq!(read_counter(7 - taken * unit, 10, PACE), Some(7));
             assert_eq!(read_number_at_rest(7 - taken * unit, 1), AtRestNumber::NotAtRest);
             assert_eq!(read_counter(-1 - taken * unit, 10, PACE), None);
+            for left in [10, 1, 0, -1, -50] {
+                assert_eq!(read_left(left - taken * unit, 10, PACE), Some(left), "{left}, {taken}");
+            }
+            assert_eq!(read_left(11 - taken * unit, 10, PACE), None);
         }
         assert_eq!(read_counter(7 - (1 << 30) * unit, 10, PACE), None);
     }
