@@ -63,6 +63,8 @@ struct World {
     told: Arc<Mutex<Vec<Told>>>,
     seen: Vec<Seen>,
     flushes: Vec<u64>,
+    /// The times in which Redis was away.
+    outages: Vec<(u64, u64)>,
     /// The most tokens that the still key may have, and the fewest.
     still: Option<[Ideal; 2]>,
     /// Other limits that are defined.
@@ -98,6 +100,7 @@ pub fn run_definitions(seed: u64, fault: Option<DefinitionFault>) -> Result<u64,
             told: Arc::default(),
             seen: Vec::new(),
             flushes: Vec::new(),
+            outages: Vec::new(),
             still: None,
             is_crowded,
             is_late: late > 20_000,

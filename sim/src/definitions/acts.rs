@@ -55,12 +55,14 @@ impl World {
             }
             _ => {
                 let (redis, lasts) = (self.clients.topup.redis().clone(), self.dice.gap(SECOND / 4));
+                let from = self.clients.now();
                 redis.set_away(true);
                 for _ in 0..lasts.div_ceil(STEP) {
                     self.clients.advance(STEP).await;
                     self.look().await?;
                 }
                 redis.set_away(false);
+                self.outages.push((from, self.clients.now()));
                 self.daemon = connect_in_memory(&redis);
             }
         }

@@ -35,6 +35,14 @@ impl World {
         if self.is_late { 3 * SECOND } else { POLL + STEP + 8 * self.clients.slowest }
     }
 
+    /// When every client knows of what was at `at`. None learns anything while Redis is away.
+    fn known_by(&self, at: u64) -> u64 {
+        let met = |by: u64, outage: &(u64, u64)| {
+            if outage.0 <= by && at <= outage.1 { by.max(outage.1.saturating_add(self.known())) } else { by }
+        };
+        self.outages.iter().fold(at.saturating_add(self.known()), met)
+    }
+
     /// The first loss of all data at `from` or later, or `until`.
     fn until_flush(&self, from: u64, until: u64) -> u64 {
         self.flushes.iter().filter(|at| **at >= from).fold(until, |until, at| until.min(*at))
@@ -124,9 +132,8 @@ impl World {
         let may_be: Vec<(u64, u64)> =
             told.iter().map(|one| (one.sent, self.may_be_until(told, one))).collect();
         for call in calls.iter().filter(|call| call.is_allowed == Some(true)) {
-            let is_in = |(from, until): &(u64, u64)| {
-                *from <= call.received && call.sent < until.saturating_add(self.known())
-            };
+            let is_in =
+                |(from, until): &(u64, u64)| *from <= call.received && call.sent < self.known_by(*until);
             if !may_be.iter().any(is_in) {
                 return Err(format!("ended: {call:?}"));
             }
