@@ -76,6 +76,14 @@ impl Clock {
         false
     }
 
+    /// Whether clients may try first takes.
+    pub(crate) fn has_first_takes(&self) -> bool {
+        #[cfg(feature = "testing")]
+        return self.manual.as_ref().is_none_or(|manual| manual.has_first_takes.load(Relaxed));
+        #[cfg(not(feature = "testing"))]
+        true
+    }
+
     #[inline]
     pub(crate) fn now(&self) -> Micros {
         if self.uses_system_clock.load(Relaxed) { self.by_system_clock() } else { self.by_counter() }

@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -22,6 +22,9 @@ pub(crate) struct ManualClock {
     waits: Mutex<Waits>,
     /// Most µs by which a reading is behind. Each is behind by another amount, so the clock steps back.
     pub(crate) unsteady: AtomicU64,
+    /// Clients try first takes. These note the full instant up to 3 ms late, which tests of callers would see: they move the
+    /// clock by the very time of a token.
+    pub(crate) has_first_takes: AtomicBool,
 }
 
 #[derive(Debug, Default)]

@@ -155,8 +155,8 @@ impl BucketEntry {
         let redis = control.redis_time();
         let trusted_until =
             if trusted { published.terms.trusted_until(control.trusted_until(), redis) } else { 0 };
-        // A first take notes the full instant up to 3 ms late. A test moves its clock by the very time of a token.
-        let may_take_first = control.redis_now() >= published.absent_full_at && !shared.clock.is_manual();
+        let may_take_first =
+            control.redis_now() >= published.absent_full_at && shared.clock.has_first_takes();
         let first_takes = match may_take_first {
             true => self.limit().first_takes(published.terms.rests_as_number()),
             false => FirstTakes::Unlikely,

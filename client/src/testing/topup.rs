@@ -1,5 +1,7 @@
 //! Limits, a Redis in memory and a clock.
 
+#[cfg(feature = "simulation")]
+use std::sync::atomic::Ordering::Relaxed;
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -59,13 +61,14 @@ impl Topup {
         connect(builder, &self.0.redis, &self.0.clock)
     }
 
-    /// The same, over connections that take time.
+    /// The same, over connections that take time. From then on, all clients try first takes, as in production.
     ///
     /// # Errors
     /// As [`client_of`](Self::client_of).
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn client_by(&self, builder: Builder, way: Arc<topup_wire::in_memory::Way>) -> Result<Client, Error> {
+        self.0.clock.has_first_takes.store(true, Relaxed);
         connect(builder, &self.0.redis.by(way), &self.0.clock)
     }
 
