@@ -11,5 +11,7 @@ mod permits;
 mod real;
 mod seeds;
 mod shares;
+#[cfg(feature = "simulation")]
+mod take_all;
 mod twin;
 mod waits;

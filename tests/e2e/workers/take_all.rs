@@ -277,45 +277,15 @@ async fn under_a_load_of_ten_times_the_rate_native_takes_give_all_they_may_and_n
 /// Limits that all users share, with a lease and without, beside limits of each user.
 const SHARED: &str = r#"
 [limit]
-leased = { capacity = 1_000_000, rate = "1000/s", lease = { max = 1000, ttl = "10s" } }
-unleased = { capacity = 1_000_000, rate = "1000/s" }
-quota = { capacity = 1_000_000, refill = { cron = "0 0 0 1 1 *" } }
 leased-small = { capacity = 1000, rate = "1/h", lease = { max = 100, ttl = "60s" } }
 unleased-small = { capacity = 1000, rate = "1/h" }
 leased-few = { capacity = 5, rate = "1/h", lease = { max = 5, ttl = "60s" } }
 unleased-few = { capacity = 5, rate = "1/h" }
 leased-narrow = { capacity = 40, rate = "1/h", lease = { max = 40, ttl = "60s" } }
 unleased-narrow = { capacity = 40, rate = "1/h" }
-user = { keyed = true, capacity = 10, rate = "10/s" }
 fast = { keyed = true, capacity = 100, rate = "100/s" }
 slow = { keyed = true, capacity = 1, rate = "1/h" }
 "#;
-
-#[tokio::test]
-async fn a_user_and_what_all_share_cost_no_script() {
-    const TAKES: u64 = 1_000;
-    let fixture = Fixture::set(SHARED).await;
-    for name in ["leased", "unleased", "quota"] {
-        let all = fixture.bucket(name);
-        assert!(all.take(400_000).await.unwrap().is_allowed());
-        // This client knows nothing yet of what all share.
-        let topup = patient(fixture.redis.url()).await;
-        let take = async |turn: u64| {
-            let user = topup.limit("user").key(format!("{name} {turn}"));
-            assert!(topup.take_all([(topup.limit(name), 1), (user, 1)]).await.unwrap().is_allowed());
-        };
-        for turn in 0..300 {
-            take(turn).await;
-        }
-        fixture.redis.reset_stats().await;
-        for turn in 0..TAKES {
-            take(1_000 + turn).await;
-        }
-        let scripts = fixture.redis.command_calls("evalsha").await;
-        println!("{name}: {scripts} scripts for {TAKES} takes");
-        assert!(scripts * 4 < TAKES);
-    }
-}
 
 #[tokio::test]
 async fn a_denied_user_spends_nothing_of_what_all_share() {
