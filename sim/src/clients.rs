@@ -47,6 +47,8 @@ pub(crate) enum Planted {
     Script(&'static str, &'static str),
     /// The first client never hears of this key.
     Unheard(&'static str),
+    /// First takes write another key.
+    FirstTakesMisplaced,
 }
 
 /// Clients, and their Redis.
@@ -77,7 +79,8 @@ impl Clients {
         planted: Planted,
         limits: &[Limit],
     ) -> Result<Self, String> {
-        let ways: Ways = ways.into();
+        let mut ways: Ways = ways.into();
+        ways.misplaces_first_takes = planted == Planted::FirstTakesMisplaced;
         let topup = Topup::new().start().map_err(text)?;
         if let Planted::Script(from, to) = planted {
             topup.redis().plant(from, to);

@@ -32,7 +32,8 @@ use crate::{
 
 /// The limit for all users.
 const ALL: &str = "all";
-const USERS: [&str; 3] = ["ann", "bob", "eve"];
+/// How many users a run may have. Where there are many, most takes are the first ones of their users.
+const USERS: [usize; 3] = [3, 3, 300];
 /// Traffic of a run, in µs.
 const LASTS: u64 = SECOND;
 
@@ -47,7 +48,7 @@ struct World {
     is_disturbed: bool,
     refunds: bool,
     /// One for each user's bucket, the last for the one of all.
-    tallies: [Arc<Mutex<Tally>>; USERS.len() + 1],
+    tallies: Vec<Arc<Mutex<Tally>>>,
     /// Callers that leave, and when.
     leave: Vec<(u64, AbortHandle)>,
 }
@@ -72,7 +73,8 @@ pub fn run_take_all(seed: u64, fault: Option<TakeAllFault>) -> Result<u64, Strin
         let planted = fault.map_or(Planted::Nothing, TakeAllFault::planted);
         let clients = Clients::start(&mut dice, many, late, planted, &limits).await?;
         let is_disturbed = late > 0 || refunds;
-        let (tallies, leave) = Default::default();
+        let tallies = (0..=dice.pick(&USERS)).map(|_| Arc::default()).collect();
+        let leave = Vec::new();
         World { clients, dice, limits, refills, is_disturbed, refunds, tallies, leave }.run().await
     })
 }
@@ -112,9 +114,10 @@ impl World {
     /// A caller of any kind.
     fn call(&mut self) {
         let client = self.clients.any(&mut self.dice);
-        let user = self.dice.index(USERS.len());
-        let buckets = [client.limit(LIMIT).key(USERS[user]), client.limit(ALL)];
-        let tallies = [user, USERS.len()].map(|i| self.tallies[i].clone());
+        let users = self.tallies.len() - 1;
+        let user = self.dice.index(users);
+        let buckets = [client.limit(LIMIT).key(user.to_string()), client.limit(ALL)];
+        let tallies = [user, users].map(|i| self.tallies[i].clone());
         let [mut of_user, mut of_all] = [1, 1];
         if self.dice.chance(1, 8) {
             [of_user, of_all] = [self.dice.of(1..=4), self.dice.of(1..=4)];

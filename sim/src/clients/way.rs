@@ -21,6 +21,8 @@ pub(crate) struct Ways {
     pub(crate) late: u64,
     /// Redis refuses each third command with this word.
     pub(crate) refused: Option<&'static [u8]>,
+    /// First takes write another key.
+    pub(super) misplaces_first_takes: bool,
     refusals: Arc<AtomicU64>,
 }
 
@@ -47,12 +49,15 @@ pub(super) fn way(
 ) -> Arc<Way> {
     let is_dead = is_dead.clone();
     let (often, dice) = (dice.pick(&[3, 30]), Mutex::new(dice.branch()));
-    let Ways { late, refused, refusals } = ways.clone();
+    let Ways { late, refused, misplaces_first_takes, refusals } = ways.clone();
     Arc::new(move |words| {
         if words.iter().any(|word| Some(word.as_slice()) == refused)
             && refusals.fetch_add(1, Relaxed).is_multiple_of(3)
         {
             *words = vec![b"REFUSED".to_vec()];
+        }
+        if misplaces_first_takes && words[0] == b"SET" && words.last().is_some_and(|word| word == b"NX") {
+            words[1].extend(b":elsewhere");
         }
         if let Some(key) = unheard {
             words.iter_mut().filter(|word| *word == key).for_each(|word| word.extend(b":unheard"));

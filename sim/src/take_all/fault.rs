@@ -13,6 +13,8 @@ pub enum TakeAllFault {
     PutBackTwice,
     /// The script of several limits finds three tokens too many.
     FindsMore,
+    /// First takes write another key.
+    FirstTakesMisplaced,
 }
 
 // === impl TakeAllFault ===
@@ -31,6 +33,7 @@ impl TakeAllFault {
                 "        tokens = capacity - missed\n",
                 "        tokens = capacity - missed + 3\n",
             ),
+            Self::FirstTakesMisplaced => Planted::FirstTakesMisplaced,
         }
     }
 }

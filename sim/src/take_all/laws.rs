@@ -6,7 +6,7 @@ use topup_wire::{
     scripts,
 };
 
-use super::{ALL, USERS, World, tally::Tally};
+use super::{World, tally::Tally};
 use crate::{
     clients::{Call, locked, never_over, text},
     plan::SECOND,
@@ -21,19 +21,20 @@ impl World {
         self.clients.all.clear();
         self.clients.advance(4 * SECOND).await;
         let mut allowed = 0;
-        for (i, key) in USERS.into_iter().chain([ALL]).enumerate() {
-            let of_all = i == USERS.len();
+        for i in 0..self.tallies.len() {
+            let of_all = i + 1 == self.tallies.len();
+            let key = if of_all { String::new() } else { i.to_string() };
             let limit = self.limits[usize::from(of_all)].clone();
             let tally = locked(&self.tallies[i], |tally| tally.clone());
             allowed += tally.takes.len() as u64;
             let judged = match self.refills {
                 true => over_no_window(&limit, &tally),
-                false => self.hold_to_the_token(&limit, if of_all { "" } else { key }, &tally).await,
+                false => self.hold_to_the_token(&limit, &key, &tally).await,
             };
             judged.map_err(|law| {
                 let (slowest, refunds) = (self.clients.slowest, self.refunds);
                 let Limit { terms, lease, .. } = limit;
-                format!("{law}, {key}, {terms:?}, {lease:?}, slowest {slowest}, refunds {refunds}")
+                format!("{law}, key {key:?}, {terms:?}, {lease:?}, slowest {slowest}, refunds {refunds}")
             })?;
         }
         Ok(allowed)

@@ -19,10 +19,11 @@ fn takes_of_several_limits_get_all_or_nothing() {
 #[test]
 fn every_mistake_is_found() {
     for (fault, tried, law) in [
-        (TakeAllFault::TakesAnyhow, 25, "to the token"),
+        (TakeAllFault::TakesAnyhow, 2, "to the token"),
         (TakeAllFault::PutBackForgotten, 2, "to the token"),
         (TakeAllFault::PutBackTwice, 2, "to the token"),
-        (TakeAllFault::FindsMore, 0, "never over"),
+        (TakeAllFault::FindsMore, 29, "never over"),
+        (TakeAllFault::FirstTakesMisplaced, 5, "to the token"),
     ] {
         found_by(&[law], fault, [tried], SEEDS, |seed| run_take_all(seed, Some(fault)));
     }
