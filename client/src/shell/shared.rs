@@ -131,7 +131,7 @@ impl Shared {
                     .after(limit.last().as_deref(), now);
                 let published = Arc::new(published);
                 limit.set(published.clone(), self.plans.has_assigned(&limit.name));
-                // Afterwards: a poll that looks through the limits now finds this one, or leaves what is noted.
+                // Only now: a poll forgets the ends of limits that are not in place yet.
                 if let Some(end) = published.expires {
                     self.limits.note_end(end);
                 }
