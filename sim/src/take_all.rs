@@ -32,7 +32,7 @@ use crate::{
 
 /// The limit for all users.
 const ALL: &str = "all";
-/// How many users a run may have. Where there are many, most takes are the first ones of their users.
+/// Numbers of users, of which a run has one. Where there are many, most takes are the first ones of their users.
 const USERS: [usize; 3] = [3, 3, 300];
 /// Traffic of a run, in µs.
 const LASTS: u64 = SECOND;

@@ -1,4 +1,4 @@
-//! What takes of several limits cost.
+//! The cost of takes of several limits, in scripts.
 
 use std::{
     sync::{

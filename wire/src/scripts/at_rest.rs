@@ -130,15 +130,12 @@ pub const fn is_clean_counter(number: i64, capacity: u64, pace: Pace) -> bool {
     number >= -unit / 2 && number <= capacity as i64
 }
 
-/// The tokens of a counter that takes of buckets at rest may have met; `None` where the counter was below 0.
-pub const fn read_counter(number: i64, capacity: u64, pace: Pace) -> Option<u64> {
+/// The tokens of a counter as scripts read it; `None` where it was below 0.
+pub fn read_counter(number: i64, capacity: u64, pace: Pace) -> Option<u64> {
     // Scripts compute with doubles. Only very many takes move a counter out of their range.
-    if number.unsigned_abs() >= EXACT {
-        return None;
-    }
-    let unit = units_at_rest(pace) as i64;
-    let tokens = if is_clean_counter(number, capacity, pace) { number } else { number.rem_euclid(unit) };
-    if tokens < 0 || tokens as u64 > capacity { None } else { Some(tokens as u64) }
+    let is_exact = number.unsigned_abs() < EXACT;
+    let left = if is_exact { read_left(number, capacity, pace) } else { None };
+    left.and_then(|left| u64::try_from(left).ok())
 }
 
 /// The tokens that a bare `DECRBY` has left, if its reply is of a counter; takes of buckets at rest may have met it. Below 0,
