@@ -75,7 +75,7 @@ pub fn names_and_keys(name: &str, key: &str) {
         assert!(!is_published(state.as_bytes()), "{state} counts as a record");
         assert_eq!(crate::hash_slot::HashSlot::of(state.as_bytes()), keys.hash_slot, "{state}");
     }
-    assert_eq!(namespace.bucket_of(&keys.counter(key)), Some((name, shard, key)));
+    assert_eq!(namespace.bucket_of(Algorithm::TokenBucket, &keys.counter(key)), Some((name, shard, key)));
     assert!(is_published(keys.record.as_bytes()));
     assert!(!is_published(namespace.throttle_state(key).as_bytes()));
 }

@@ -37,3 +37,4 @@ pub use engine::Engine;
 pub use engine_settings::{EngineCommand, EngineSettings};
 pub(crate) use latency::SLOW;
 pub use status::EngineStatus;
+pub(crate) use strays::end_strays;

@@ -1,13 +1,21 @@
 //! The sweep for stray counters: a slow scan that removes counters without a bucket.
 //!
 //! A late bare `DECR` creates such a counter, of a bucket that is full by then or of a removed limit. It never expires,
-//! and no index names it. The sweep also removes keys at rest of removed limits, and keys that are no strings.
+//! and no index names it. The sweep also removes keys at rest of removed limits, and keys that are no strings. It ends fixed
+//! windows whose worker has died between the count and the expiry.
 
 use std::time::Duration;
 
 use redis::RedisResult;
 use tokio::time::sleep;
-use topup_wire::{connection::Connection, keyspace::ShardKeys, namespace::InNamespace, scripts};
+use topup_wire::{
+    bucket::Operation,
+    connection::Connection,
+    keyspace::ShardKeys,
+    limit::Algorithm,
+    namespace::InNamespace,
+    scripts::{self, Strays},
+};
 
 use crate::text::counted;
 
@@ -44,12 +52,26 @@ async fn sweep_round(connection: &Connection) -> RedisResult<usize> {
         let mut cursor = Some(0);
         while let Some(from) = cursor {
             let (strays, next) = scripts::find_strays(&mut node, &published, from, STEP).await?;
-            for ((name, shard), members) in strays {
-                let keys = ShardKeys::new(conn.namespace(), &name, shard);
-                removed += scripts::sweep_keys(conn, &keys, &members).await?;
-            }
+            removed += end_strays(conn, strays).await?;
             cursor = next;
             sleep(STEP_PAUSE * daemons as u32).await;
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes the counters of `strays`, and has its windows end. Returns the number of removed counters.
+pub(crate) async fn end_strays(conn: &mut Connection, strays: Strays) -> RedisResult<usize> {
+    let mut removed = 0;
+    for ((name, shard), members) in strays.counters {
+        let keys = ShardKeys::new(conn.namespace(), &name, shard);
+        removed += scripts::sweep_keys(conn, &keys, &members).await?;
+    }
+    for ((name, shard), members) in strays.windows {
+        let keys = ShardKeys::new(conn.namespace(), &name, shard);
+        for member in members {
+            let nothing = Operation::Refund(0);
+            scripts::settle(conn, Algorithm::FixedWindow, &keys, &member, nothing, false, 0).await?;
         }
     }
     Ok(removed)

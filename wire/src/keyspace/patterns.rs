@@ -32,17 +32,17 @@ impl Namespace {
         Some((shard.parse().ok()?, member))
     }
 
-    /// Pattern of `SCAN` for the keys of counters and buckets at rest. Other keys may match it too, see
-    /// [`bucket_of`](Self::bucket_of).
+    /// Pattern of `SCAN` for the keys of counters, of buckets at rest and of fixed windows. Other keys may match it too,
+    /// see [`bucket_of`](Self::bucket_of).
     pub(crate) fn counters_pattern(self) -> String {
-        format!("{self}:{{*:*}}:b:*")
+        format!("{self}:{{*:*}}:[{}{}]:*", letter(Algorithm::TokenBucket), letter(Algorithm::FixedWindow))
     }
 
-    /// The limit, shard and member of the counter at `key`; `None` if it is none.
-    pub(crate) fn bucket_of(self, key: &str) -> Option<(LimitName, u16, &str)> {
+    /// The limit, shard and member of the state at `key` under `algorithm`; `None` if it is none.
+    pub(crate) fn bucket_of(self, algorithm: Algorithm, key: &str) -> Option<(LimitName, u16, &str)> {
         let (name, _) = self.tagged(key)?.split_once(':')?;
         let name = LimitName::published(name).ok()?;
-        let (shard, member) = self.state_of(&name, Algorithm::TokenBucket, key)?;
+        let (shard, member) = self.state_of(&name, algorithm, key)?;
         Some((name, shard, member))
     }
 

@@ -27,6 +27,13 @@ pub enum RedisCommand<'a> {
         /// The instant at which it expires, in ms since the Unix epoch.
         at: u64,
     },
+    /// `PEXPIRE key ms` or `PEXPIREAT key ms`.
+    Expire {
+        /// The key.
+        key: &'a [u8],
+        /// Its expiry.
+        expiry: Expiry,
+    },
     /// `SET key value … NX` with an expiry.
     SetIfAbsent {
         /// The key.
@@ -50,9 +57,9 @@ pub enum RedisCommand<'a> {
 /// The expiry of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Expiry {
-    /// After a time in ms: `PX`.
+    /// After a time in ms: `PX`, `PEXPIRE`.
     After(u64),
-    /// At an instant, in ms since the Unix epoch: `PXAT`.
+    /// At an instant, in ms since the Unix epoch: `PXAT`, `PEXPIREAT`.
     At(u64),
 }
 
@@ -86,6 +93,16 @@ impl RedisCommand<'_> {
                 bulk(out, key);
                 number(out, at);
                 out.extend_from_slice(b"$2\r\nGT\r\n");
+            }
+            Self::Expire { key, expiry } => {
+                let (word, ms): (&[u8], u64) = match expiry {
+                    Expiry::After(ms) => (b"PEXPIRE", ms),
+                    Expiry::At(ms) => (b"PEXPIREAT", ms),
+                };
+                header(out, b'*', 3);
+                bulk(out, word);
+                bulk(out, key);
+                number(out, ms);
             }
             Self::SetIfAbsent { key, value, expiry } => {
                 let (word, ms): (&[u8], u64) = match expiry {

@@ -14,11 +14,19 @@ use crate::{
     namespace::InNamespace,
 };
 
-/// One step of a scan of `node` for strays: counters of no `published` limit, or in no index, and keys that are no
-/// strings.
-///
-/// Looks at about `most` keys. Returns members by shard, and the cursor of the next step. [`sweep_keys`](super::sweep_keys) checks each
-/// again.
+/// What a scan found that no worker may come back for: members by shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// Counters of no published limit, or in no index, and keys that are no strings. [`sweep_keys`](super::sweep_keys)
+    /// checks each again.
+    pub counters: BTreeMap<(LimitName, u16), Vec<String>>,
+    /// Fixed windows whose keys do not expire: a worker has died before it said when, or is about to. A
+    /// [`settle`](super::settle) does.
+    pub windows: BTreeMap<(LimitName, u16), Vec<String>>,
+}
+
+/// One step of a scan of `node` for strays, given the `published` limits. Looks at about `most` keys. Returns the cursor of
+/// the next step, too.
 ///
 /// # Errors
 /// Errors of Redis.
@@ -27,10 +35,19 @@ pub async fn find_strays(
     published: &BTreeMap<LimitName, Shards>,
     from: u64,
     most: usize,
-) -> RedisResult<(BTreeMap<(LimitName, u16), Vec<String>>, Option<u64>)> {
+) -> RedisResult<(Strays, Option<u64>)> {
     let namespace = node.namespace();
     let (found, next) = scan_for(node, &namespace.counters_pattern(), from, most).await?;
-    let buckets = found.iter().filter_map(|key| Some((key, namespace.bucket_of(key)?)));
+    let under =
+        |algorithm| found.iter().filter_map(move |key| Some((key, namespace.bucket_of(algorithm, key)?)));
+    let mut windows: Vec<_> = under(Algorithm::FixedWindow).collect();
+    let asked = windows.iter().fold(redis::pipe(), |mut asked, (key, _)| {
+        asked.pttl(*key);
+        asked
+    });
+    let mut seen = all_of::<i64>(node, &asked).await?.into_iter();
+    windows.retain(|_| seen.next() == Some(-1));
+    let buckets = under(Algorithm::TokenBucket);
     let (mut own, mut strays): (Vec<_>, Vec<_>) = buckets
         .partition(|(_, (name, shard, _))| published.get(name).is_some_and(|shards| *shard < shards.get()));
     // Most buckets are at rest, and expire.
@@ -55,11 +72,15 @@ pub async fn find_strays(
     let scores: Vec<Option<f64>> = all_of(node, &asked).await?;
     let scored = own.into_iter().zip(scores.chunks(2));
     strays.extend(scored.filter(|(_, scores)| scores.iter().all(Option::is_none)).map(|(key, _)| key));
+    Ok((Strays { counters: by_shard(strays), windows: by_shard(windows) }, next))
+}
+
+fn by_shard(found: Vec<(&String, (LimitName, u16, &str))>) -> BTreeMap<(LimitName, u16), Vec<String>> {
     let mut by_shard: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for (_, (name, shard, member)) in strays {
+    for (_, (name, shard, member)) in found {
         by_shard.entry((name, shard)).or_default().push(member.to_owned());
     }
-    Ok((by_shard, next))
+    by_shard
 }
 
 /// One step of a scan of `node` for buckets at rest of the limit `name`. Returns shard and member of each, and the

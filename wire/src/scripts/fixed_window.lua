@@ -2,10 +2,13 @@
 -- length.
 -- Written upon time.lua, bucket.lua and windows.lua. State is the number of tokens taken in the current window. Its key
 -- is there until the window ends, at a whole ms. A bucket without tokens in its window has no key.
+-- Workers take by a bare `INCRBY`. The one that begins a window by it sets the expiry next. A count without one is of a
+-- window that begins now. `uncovered` tokens were counted by a bare `INCRBY`, though they were not left. They are taken
+-- off again, but never below the limit: they may be of an earlier window.
 -- Laws  4 7. Never more than the limit in one of its windows, so up to twice the limit in any time of that length.
 --       5. After a step of the clock back, the window begins anew with its tokens.
 --       6. Tokens taken before a change count until their window ends. A shorter length ends it sooner.
-local function fixed_window(record, state, now, operation, count)
+local function fixed_window(record, state, now, operation, count, uncovered)
   local terms = read_windows(record, 'fixed-window')
   if not terms then return unknown(state, now) end
   local window, ms = terms.rules[1].micros, now - now % 1000
@@ -14,18 +17,21 @@ local function fixed_window(record, state, now, operation, count)
   latest = latest + -latest % 1000
 
   local held, left = redis.call('GET', state), redis.call('PTTL', state)
-  local taken, over = 0, latest
-  if left >= 0 and #held <= 15 and string.find(held, '^%d+$') then
+  local taken, over, moved = 0, latest, false
+  if held and left >= -1 and #held <= 15 and string.find(held, '^%d+$') then
+    taken = tonumber(held)
     -- The key is there in the ms of its expiry, too.
-    taken, over = tonumber(held), ms + (left + 1) * 1000
+    if left >= 0 then over = ms + (left + 1) * 1000 else moved = taken > 0 end
+    if uncovered and operation ~= 'charge' and taken - uncovered >= terms.capacity then
+      taken, moved = taken - uncovered, true
+    end
   end
 
   local is_new = taken == 0
   local tokens, verdict, granted, missing = math.max(0, terms.capacity - taken)
   tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   -- A take that leaves tokens need not look at the end of its window (fixed_window_quick.lua).
-  local moved = over > latest and (missing > 0 or operation ~= 'take' and operation ~= 'share')
-  if moved then over = latest end
+  if over > latest and (missing > 0 or operation ~= 'take' and operation ~= 'share') then over, moved = latest, true end
   -- More tokens than the limit may have been taken, before it was lowered.
   taken = operation == 'reset' and 0 or math.max(0, taken + granted - (operation == 'refund' and count or 0))
   tokens = math.max(0, terms.capacity - taken)

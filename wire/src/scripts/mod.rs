@@ -49,6 +49,7 @@ mod sweep;
 mod take_all;
 mod throttle;
 mod top;
+mod window;
 mod workers;
 
 pub use all_assigned::{AllAssigned, all_assigned};
@@ -71,7 +72,7 @@ pub use defined::{DefineReply, HeldDefinition, change_defined, end_defined, forg
 pub use definitions::{defined_limits, definition, ended_definitions, has_definitions};
 pub use expire_record::{drop_expired, end_record, expire_record};
 pub use fair_shares::{PartState, part_states};
-pub use find_buckets::{find_at_rest, find_strays};
+pub use find_buckets::{Strays, find_at_rest, find_strays};
 pub use first_take::{can_take_first, encode_first_take, first_take, is_not_a_counter};
 pub use hold_reply::{DueHold, DueHolds, HoldOutcome, HoldReply};
 pub use holds::{
@@ -108,6 +109,7 @@ pub use sweep::{drop_record, sweep_counters, sweep_keys};
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 pub use top::{DeniedKeys, add_denied, most_denied};
+pub use window::{encode_window_end, encode_window_take, read_window};
 pub use workers::{report_worker, retire_worker};
 
 pub use crate::least_rights::is_not_permitted;

@@ -42,7 +42,8 @@ pub fn encode_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
 /// Permits are only peeked at: the tokens of the reply are the free places.
 ///
 /// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that this worker has taken
-/// by bare commands that may have met a full bucket. Token buckets and GCRA alone use the two.
+/// by bare commands that may have met a full bucket. Token buckets and GCRA alone use the two. For a fixed window, `doubt`
+/// is the number of tokens that it has counted, though they were not left.
 ///
 /// # Errors
 /// Errors of Redis. The operation may have been carried out all the same.
@@ -64,7 +65,8 @@ pub async fn settle(
     if algorithm.has_parts() {
         call.arg(member);
     } else if has_own_script(algorithm) {
-        call.arg(operation.bound());
+        let uncovered = (algorithm == Algorithm::FixedWindow && doubt > 0).then_some(doubt);
+        call.arg(operation.bound().or(uncovered));
     } else {
         call.arg(u8::from(may_count)).arg(operation.bound().unwrap_or(doubt)).arg("all");
     }
@@ -103,10 +105,13 @@ pub fn encode_settle(
     let of_parts = [word, count, keys.member(state).as_bytes()];
     let by_settle = [word, count, flag, number, b"all"];
     let by_own_script = [word, count, number];
+    let uncovered = doubt.to_string();
+    let of_window = [word, count, uncovered.as_bytes()];
     let quickly = [word, count, b"quick"];
     let args: &[&[u8]] = match operation {
         _ if algorithm.has_parts() => &of_parts,
         Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
+        _ if algorithm == Algorithm::FixedWindow && doubt > 0 => &of_window,
         Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
             if matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingCounter) =>
         {

@@ -11,7 +11,10 @@ use topup_wire::{
 };
 
 use super::Fixture;
-use crate::publish::{FrozenShards, settle_at_rest};
+use crate::{
+    publish::{FrozenShards, settle_at_rest},
+    refill::end_strays,
+};
 
 const USER: &str = "[limit.user]\nkeyed = true\nshards = 1\ncapacity = 10\nrate = \"1/h\"\n";
 
@@ -23,12 +26,7 @@ async fn sweep(fixture: &Fixture) -> usize {
     while let Some(from) = cursor {
         let (strays, next) =
             scripts::find_strays(&mut fixture.connection.clone(), &published, from, 7).await.unwrap();
-        for ((name, shard), members) in strays {
-            removed +=
-                scripts::sweep_keys(conn, &ShardKeys::new(Namespace::default(), &name, shard), &members)
-                    .await
-                    .unwrap();
-        }
+        removed += end_strays(conn, strays).await.unwrap();
         cursor = next;
     }
     removed
@@ -74,6 +72,29 @@ async fn a_stray_that_became_a_bucket_meanwhile_stays() {
     let members = ["a".to_owned(), "none".to_owned()];
     assert_eq!(scripts::sweep_keys(conn, &keys, &members).await.unwrap(), 0);
     assert_eq!(counters(&fixture).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_window_without_an_end_gets_one() {
+    let fixture = Fixture::start();
+    let windows = "[limit.user]\nkeyed = true\nalgorithm = \"fixed-window\"\nlimit = 10\nwindow = \"1min\"\n";
+    fixture.publish(windows, &FrozenShards::new()).await;
+    // Workers have died before they said when. The limit of the last one is gone.
+    let left = ["topup:{user:0}:f:a", "topup:{user:0}:f:b", "topup:{gone:0}:f:"];
+    for key in left {
+        fixture.ask::<i64>(&["INCRBY", key, "3"]).await;
+    }
+    fixture.ask::<()>(&["PEXPIRE", left[1], "30000"]).await;
+    assert_eq!(sweep(&fixture).await, 0);
+    let mut ends = Vec::new();
+    for key in left {
+        ends.push(fixture.ask::<i64>(&["PTTL", key]).await);
+    }
+    assert!(
+        (30_001..60_000).contains(&ends[0]) && (1..=30_000).contains(&ends[1]) && ends[2] == -2,
+        "{ends:?}"
+    );
+    assert_eq!(fixture.ask::<u64>(&["GET", left[0]]).await, 3);
 }
 
 #[tokio::test]

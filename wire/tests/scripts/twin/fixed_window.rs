@@ -135,6 +135,68 @@ async fn a_limit_that_is_lowered_and_raised_within_a_window_gives_nothing_away()
     assert_eq!(left, [20, 0, 0, 25]);
 }
 
+/// A bare `INCRBY` has begun the window, and its worker has not given the key an expiry.
+#[tokio::test]
+async fn a_window_without_an_end_keeps_its_count_and_ends() {
+    let (_, mut rng) = seeds(1).next().unwrap();
+    for (operation, tokens) in [
+        (Operation::Refund(0), 3),
+        (Operation::Refund(2), 5),
+        (Operation::Take(4), 3),
+        (Operation::Charge { count: 1, most_debt: 0 }, 2),
+    ] {
+        let mut world = of_ten(&mut rng).await;
+        let state = world.keys.state(Algorithm::FixedWindow, "");
+        Cmd::incr(&state, 7).exec_async(&mut world.connection).await.unwrap();
+        let settled = world.ask(operation, 2).await.settled;
+        assert_eq!((settled.tokens, world.state().await.1), (tokens, 60_000 - 1), "{operation:?}");
+    }
+}
+
+/// Tokens that were counted, though they were not left, are taken off the window again, but never of a later one.
+#[tokio::test]
+async fn what_no_caller_got_is_taken_off_down_to_the_limit() {
+    let (_, mut rng) = seeds(1).next().unwrap();
+    let mut world = of_ten(&mut rng).await;
+    let state = world.keys.state(Algorithm::FixedWindow, "");
+    let mut counts = Vec::new();
+    for (counted, operation, uncovered) in [
+        (13, Operation::Refund(0), 3),
+        (13, Operation::Take(1), 2),
+        (13, Operation::Refund(1), 3),
+        (13, Operation::Refund(0), 4),
+        (8, Operation::Take(1), 3),
+        (10, Operation::Share(2), 1),
+    ] {
+        Cmd::set(&state, counted).exec_async(&mut world.connection).await.unwrap();
+        Cmd::pexpire_at(&state, (BEGAN / MS + (1 << 40)) as i64)
+            .exec_async(&mut world.connection)
+            .await
+            .unwrap();
+        scripts::settle(
+            &mut world.connection,
+            Algorithm::FixedWindow,
+            &world.keys,
+            "",
+            operation,
+            false,
+            uncovered,
+        )
+        .await
+        .unwrap();
+        counts.push(world.state().await.0.unwrap());
+    }
+    assert_eq!(counts, [10, 11, 9, 13, 9, 10]);
+}
+
+/// Ten tokens a minute.
+async fn of_ten(rng: &mut StdRng) -> World<Direct> {
+    let mut world = in_memory(rng).await;
+    let windows = Windows::new(&[Rule::new(10, Duration::from_secs(60)).unwrap()], false).unwrap();
+    world.publish(Terms { capacity: Capacity::new(10).unwrap(), supply: Supply::Windows(windows) }).await;
+    world
+}
+
 /// Keys that people or other programs wrote.
 #[tokio::test]
 async fn a_state_of_junk_is_replaced_by_the_next_takes() {
