@@ -75,7 +75,8 @@ impl<W: Waiter> Busy<W> {
             let idle = !self.must_settle && self.in_doubt == 0;
             return if idle { None } else { Some((self.settle(Operation::Refund(0), rest, cx), 0, 0)) };
         }
-        let command = if self.is_certain() && self.estimate.may_decrement(count, cx) {
+        let is_exact = self.is_certain() && self.estimate.may_decrement(count, cx);
+        let command = if is_exact || self.may_count_in_window(cx) {
             Command::Decrement { by: count }
         } else if self.may_take_first(count, rest, cx) {
             self.first_take(count, rest, cx)

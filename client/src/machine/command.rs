@@ -22,7 +22,7 @@ pub enum Command {
         /// instant, in µs of Redis `TIME`. With 0 there is no `SET`, since the bucket has a key.
         first_at: u64,
     },
-    /// `DECRBY`: takes from a counting bucket.
+    /// `DECRBY`: takes from a counting bucket. `INCRBY` in a fixed window, which counts tokens taken.
     Decrement {
         /// Tokens.
         by: u64,
@@ -33,7 +33,8 @@ pub enum Command {
         operation: Operation,
         /// Whether the bucket may become counting.
         may_count: bool,
-        /// Tokens taken by bare commands that may have run on a full bucket.
+        /// Tokens taken by bare commands that may have run on a full bucket. In a fixed window, tokens that it has counted,
+        /// though they were not left.
         in_doubt: u64,
     },
 }

@@ -93,6 +93,7 @@ impl<W: Waiter> Busy<W> {
     /// Counts the tokens of a bare command that ended late: it may have run on a full bucket. The next settle is told.
     fn note_doubt(&mut self, in_flight: Option<InFlight>, command: Command, granted: u64, cx: &Context<'_>) {
         let certain = in_flight.is_some_and(|in_flight| cx.now < in_flight.certain_until);
+        let certain = certain || cx.window().is_some();
         if matches!(command, Command::Decrement { .. }) && !certain {
             self.in_doubt = self.in_doubt.saturating_add(granted);
         }
@@ -141,6 +142,10 @@ impl<W: Waiter> Busy<W> {
             Reply::AtRest { .. } | Reply::OtherTerms | Reply::NotAtRest => {
                 let first_at = if let Command::TakeAtRest { first_at, .. } = command { first_at } else { 0 };
                 self.learn_at_rest((command.count(), first_at), reply, (granted, sent), cx, out)
+            }
+            Reply::Left(left) if let Some(window) = cx.window() => {
+                self.learn_in_window(window, (command.count(), left), sent, cx, out);
+                None
             }
             Reply::Left(left) => {
                 // Otherwise the bucket may have been full and absent by then, and the command left a stray counter.

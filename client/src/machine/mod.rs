@@ -27,6 +27,7 @@ mod rest;
 mod state;
 mod terms;
 mod timers;
+mod window;
 
 pub use answers::{Actions, Answer, Correction, PutBack};
 pub use command::{Command, Reply};
@@ -39,6 +40,7 @@ pub use redis_time::RedisTime;
 pub use state::BucketState;
 pub use terms::{ChangeAhead, Context, FirstTakes, Kind, LeaseTerms, Terms};
 pub use timers::Timers;
+pub use window::WindowTerms;
 
 /// An instant of the worker's clock, or a duration, in µs.
 pub type Micros = u64;

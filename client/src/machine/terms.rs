@@ -2,7 +2,7 @@
 
 use topup_wire::{bucket::Pace, constants::FREEZE_MICROS};
 
-use super::{HotCell, Micros, RedisTime, prefetch::BURST_TTL};
+use super::{HotCell, Micros, RedisTime, prefetch::BURST_TTL, window::WindowTerms};
 
 /// The key of a first take outlives its bucket by up to this, in µs.
 const KEY_OUTLIVES: Micros = 4_000;
@@ -25,6 +25,8 @@ pub enum Kind {
     TwoForms,
     /// Always counting (`catch_up = false`, calendar quotas): bare commands and scripts.
     Counting,
+    /// Fixed windows: native commands count takes of one token, and scripts do everything else.
+    Window(WindowTerms),
     /// Scripts only.
     Scripted,
 }
@@ -168,7 +170,7 @@ impl Terms {
 
     /// Whether buckets may count.
     pub(crate) fn counts(&self) -> bool {
-        self.kind != Kind::Scripted
+        matches!(self.kind, Kind::TwoForms | Kind::Counting)
     }
 }
 

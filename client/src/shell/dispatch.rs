@@ -254,6 +254,9 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
         (pipeline::Reply::Done, _) => Reply::First(true),
         (pipeline::Reply::Nothing | pipeline::Reply::Text(_), _)
         | (pipeline::Reply::Number(_), Command::FirstTake { .. }) => Reply::First(false),
+        (pipeline::Reply::Number(number), Command::Decrement { by }) if published.is_window() => {
+            scripts::read_window(number, capacity, by).map_or(Reply::NotCounting, Reply::Left)
+        }
         (pipeline::Reply::Number(left), Command::Decrement { .. }) => {
             scripts::read_left(left, capacity, pace).map_or(Reply::NotCounting, Reply::Left)
         }

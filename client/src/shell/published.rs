@@ -14,9 +14,13 @@ use topup_wire::{
 
 use super::BucketEntry;
 use crate::{
-    machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Micros, Terms},
+    machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Micros, Terms, WindowTerms},
     shell::clock::{Clock, micros},
 };
+
+/// Shorter fixed windows, in µs, are of scripts alone: a native command begins a window later than a script by up to the
+/// time to Redis and back.
+const LEAST_WINDOW: Micros = 100_000;
 
 /// A limit as published, with all that follows from its record.
 #[derive(Debug)]
@@ -54,6 +58,12 @@ impl Published {
         let kind = match limit.algorithm {
             Algorithm::TokenBucket if limit.catch_up && pace.n > 0 => Kind::TwoForms,
             Algorithm::TokenBucket => Kind::Counting,
+            Algorithm::FixedWindow => match limit.terms.supply {
+                Supply::Windows(windows) if windows.longest() >= LEAST_WINDOW => {
+                    Kind::Window(WindowTerms { length: windows.longest(), aligned: windows.aligned() })
+                }
+                _ => Kind::Scripted,
+            },
             _ => Kind::Scripted,
         };
         let terms = Terms {
@@ -99,6 +109,11 @@ impl Published {
         count > self.terms.capacity && !raised.any(|change| count <= change.capacity.get())
     }
 
+    /// Whether native commands count takes in fixed windows.
+    pub(crate) const fn is_window(&self) -> bool {
+        matches!(self.terms.kind, Kind::Window(_))
+    }
+
     /// The time for which a permit is good after a renewal, in µs; 0 where the limit has none.
     pub(crate) fn permit_ttl(&self) -> Micros {
         if let Supply::Permits(ttl) = self.limit.terms.supply { ttl.micros() } else { 0 }
@@ -133,6 +148,9 @@ impl BucketLocation<'_> {
             Command::TakeAtRest { count, first_at } => {
                 return scripts::encode_take_at_rest(out, &state, terms_id, terms.pace, count, first_at);
             }
+            Command::Decrement { by } if self.published.is_window() => {
+                scripts::encode_window_take(out, &state, by)
+            }
             Command::Decrement { by } => scripts::encode_decrement(out, &state, by),
             Command::Settle { operation, may_count, in_doubt } => {
                 scripts::encode_settle(
@@ -152,6 +170,10 @@ impl BucketLocation<'_> {
 
     /// Appends a correction. Returns its number of replies.
     pub(crate) fn encode_correction(&self, out: &mut Vec<u8>, correction: &Correction) -> usize {
+        if let Correction::EndWindow { length, ends_at } = *correction {
+            scripts::encode_window_end(out, &self.state(), length, ends_at);
+            return 1;
+        }
         let Terms { pace, .. } = self.published.terms;
         let (put_back, later) = correction.shift();
         let lives_until = self.published.terms.lives_until(correction.lives_until());

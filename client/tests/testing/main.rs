@@ -15,3 +15,5 @@ mod shares;
 mod take_all;
 mod twin;
 mod waits;
+#[cfg(feature = "simulation")]
+mod windows;
