@@ -75,6 +75,7 @@ mod shares;
 mod steps;
 mod take_all;
 mod traffic;
+mod windows;
 mod worker;
 mod world;
 
@@ -90,4 +91,5 @@ pub use plan::{Ask, Daemons, Mishap, Network, Plan, Promise, SECOND, Stream};
 pub use run::{RunResult, run, story};
 pub use shares::run_shares;
 pub use take_all::{TakeAllFault, run_take_all};
+pub use windows::{WindowFault, run_windows};
 pub use world::Counts;

@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::{Parser, ValueEnum};
 use topup_sim::{
     Broken, Counts, Fault, Law, Plan, run, run_definitions, run_holds, run_key_plans, run_penalties,
-    run_permits, run_shares, run_take_all, story,
+    run_permits, run_shares, run_take_all, run_windows, story,
 };
 
 /// Simulates topup: many seeds, each with its own terms, traffic and mishaps.
@@ -53,6 +53,8 @@ enum Part {
     Definitions,
     /// Takes of several limits, all or nothing.
     TakeAll,
+    /// Fixed windows, whose takes native commands count.
+    Windows,
 }
 
 // === impl Part ===
@@ -69,6 +71,7 @@ impl Part {
             Self::Penalties => run_penalties(seed, None),
             Self::Definitions => run_definitions(seed, None),
             Self::TakeAll => run_take_all(seed, None),
+            Self::Windows => run_windows(seed, None),
         }
     }
 }

@@ -19,3 +19,4 @@ mod seeds;
 mod several;
 mod shares;
 mod take_all;
+mod windows;
