@@ -30,11 +30,10 @@ mod shard;
 mod shard_pass;
 mod standing;
 mod status;
-mod strays;
+pub(crate) mod strays;
 mod timeouts;
 
 pub use engine::Engine;
 pub use engine_settings::{EngineCommand, EngineSettings};
 pub(crate) use latency::SLOW;
 pub use status::EngineStatus;
-pub(crate) use strays::end_strays;

@@ -13,7 +13,7 @@ use topup_wire::{
 use super::Fixture;
 use crate::{
     publish::{FrozenShards, settle_at_rest},
-    refill::end_strays,
+    refill::strays::end_strays,
 };
 
 const USER: &str = "[limit.user]\nkeyed = true\nshards = 1\ncapacity = 10\nrate = \"1/h\"\n";
