@@ -6,6 +6,9 @@ use crate::{
     plan::SECOND,
 };
 
+/// A ms, in µs.
+const MS: u64 = 1_000;
+
 // === impl World ===
 
 impl World {
@@ -23,7 +26,8 @@ impl World {
             begins.push(next - length);
         }
         for begin in begins {
-            let ends = begin + length;
+            // A window begins in the ms of its first take.
+            let ends = begin - begin % MS + length;
             let within = allowed.iter().filter(|call| call.sent >= begin && call.received <= ends);
             let taken: u64 = within.map(|call| call.count).sum();
             let put_back: u64 = locked(&self.put_back, |all| {
