@@ -31,7 +31,7 @@ use crate::{
 const KEY: &str = "user";
 const ROUNDS: u64 = 4;
 
-/// Tokens that a caller has put back between two instants.
+/// Tokens that a caller puts back, and when it said so.
 #[derive(Clone, Copy, Debug)]
 struct PutBack {
     sent: u64,

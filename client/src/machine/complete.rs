@@ -90,10 +90,11 @@ impl<W: Waiter> Busy<W> {
         }
     }
 
-    /// Counts the tokens of a bare command that ended late: it may have run on a full bucket. The next settle is told.
+    /// Counts the tokens of a bare command that ended late: it may have run on a full bucket. The next settle is told. In a
+    /// fixed window, none is too late.
     fn note_doubt(&mut self, in_flight: Option<InFlight>, command: Command, granted: u64, cx: &Context<'_>) {
-        let certain = in_flight.is_some_and(|in_flight| cx.now < in_flight.certain_until);
-        let certain = certain || cx.window().is_some();
+        let in_time = in_flight.is_some_and(|in_flight| cx.now < in_flight.certain_until);
+        let certain = in_time || cx.window().is_some();
         if matches!(command, Command::Decrement { .. }) && !certain {
             self.in_doubt = self.in_doubt.saturating_add(granted);
         }

@@ -109,10 +109,11 @@ impl BucketEntry {
             Command::Settle { operation, may_count, in_doubt } => {
                 self.settle(operation, may_count, in_doubt, handle).await.map(Reply::Settled)
             }
-            Command::Decrement { by }
-                if elsewhere && !self.limit().last().is_some_and(|last| last.is_window()) =>
-            {
+            Command::Decrement { by } if elsewhere => {
                 let published = self.read(handle).await?;
+                if published.is_window() {
+                    return Ok(Reply::NotCounting);
+                }
                 let state = published.locate(self).state();
                 match scripts::decrement(&mut connection, &state, by).await {
                     Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),

@@ -94,24 +94,17 @@ pub fn encode_settle(
 ) {
     let (word, count) = operation.as_args();
     let count = count.to_string();
-    let number = if has_own_script(algorithm) {
-        operation.bound().unwrap_or(0)
-    } else {
-        operation.bound().unwrap_or(doubt)
-    };
-    let number = number.to_string();
+    let number = operation.bound().unwrap_or(doubt).to_string();
     let flag: &[u8] = if may_count { b"1" } else { b"0" };
     let (word, count, number) = (word.as_bytes(), count.as_bytes(), number.as_bytes());
     let of_parts = [word, count, keys.member(state).as_bytes()];
     let by_settle = [word, count, flag, number, b"all"];
     let by_own_script = [word, count, number];
-    let uncovered = doubt.to_string();
-    let of_window = [word, count, uncovered.as_bytes()];
     let quickly = [word, count, b"quick"];
     let args: &[&[u8]] = match operation {
         _ if algorithm.has_parts() => &of_parts,
         Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
-        _ if algorithm == Algorithm::FixedWindow && doubt > 0 => &of_window,
+        _ if algorithm == Algorithm::FixedWindow && doubt > 0 => &by_own_script,
         Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
             if matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingCounter) =>
         {
