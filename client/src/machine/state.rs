@@ -1,9 +1,9 @@
 //! The state of one bucket in a worker, and the step that an event makes.
 
-use topup_wire::reply::Verdict;
+use topup_wire::reply::{Settled, Verdict};
 
 use super::{
-    Actions, Context, Event, Micros, build::PLENTY, busy::Busy, denial::Denial, estimate::Estimate,
+    Actions, Context, Event, Micros, Reply, build::PLENTY, busy::Busy, denial::Denial, estimate::Estimate,
     queue::Waiter, rest::Rest,
 };
 
@@ -41,12 +41,14 @@ impl<W: Waiter> BucketState<W> {
             Event::Ready(number) => out.command = busy.write(number, &self.rest, cx, out),
             Event::Completed { number, command, sent, reply } => {
                 let expired = self.rest.expires_at(cx) <= cx.now;
+                // A script tells no headroom where the key is gone, or lives on when the bucket is full, as a window's does.
+                let ends_when_full = !matches!(reply, Some(Reply::Settled(Settled { headroom: 0, .. })));
                 if let Some(until) = busy.complete(number, command, sent, reply, cx, out) {
                     self.rest.learn(until, cx);
                     // The command may have run at any time until now.
                     let late = cx.now.saturating_sub(sent);
                     let expires_at = self.rest.expires_at(cx).saturating_add(late);
-                    out.expires_at = expired.then_some(expires_at);
+                    out.expires_at = (expired && ends_when_full).then_some(expires_at);
                 }
             }
             Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),
