@@ -280,7 +280,8 @@ impl Terms {
 
     /// µs until an empty bucket that is full in `headroom` has a token; 0 if unknown.
     fn time_to_one(&self, headroom: Micros, capacity: u64) -> Micros {
-        if self.kind != Kind::TwoForms {
+        // Tokens may come by ticks, or at the end of a period.
+        if self.kind == Kind::Counting {
             return 0;
         }
         // Late by rounding at most. A take that comes too early learns the rest.

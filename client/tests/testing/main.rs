@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by a panic, and says its seed")]
 
 mod calls;
+#[cfg(feature = "simulation")]
+mod counted;
 mod defined;
+#[cfg(feature = "simulation")]
+mod denials;
 mod deterministic;
 mod holds;
 mod laws;

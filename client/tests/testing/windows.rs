@@ -1,17 +1,13 @@
 //! The cost of takes of fixed windows, in scripts.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use topup::{
     Client,
     testing::{Limit, Topup},
 };
+
+use super::counted::Scripts;
 
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOWS: u64 = 20;
@@ -21,17 +17,8 @@ const CLIENTS: u64 = 2;
 /// Clients take in turn, so many tokens in each window. Returns the scripts that took, and the allowed takes.
 async fn scripts_for(limit: Limit, takes: u64) -> (u64, u64) {
     let topup = Topup::new().limit("user", limit).start().unwrap();
-    let scripts = Arc::new(AtomicU64::new(0));
-    let clients = (0..CLIENTS).map(|_| {
-        let count = scripts.clone();
-        let way = Arc::new(move |words: &mut Vec<Vec<u8>>| {
-            let takes = |word: &Vec<u8>| [b"take".as_slice(), b"share", b"refund"].contains(&word.as_slice());
-            count.fetch_add(u64::from(words.iter().any(takes)), Relaxed);
-            (100, 100)
-        });
-        topup.client_by(Client::builder(), way).unwrap()
-    });
-    let clients: Vec<Client> = clients.collect();
+    let scripts = Scripts::default();
+    let clients: Vec<Client> = (0..CLIENTS).map(|_| scripts.client(&topup)).collect();
     // Amid a window, where they are aligned. Clients begin to poll.
     topup.advance(2 * SECOND + SECOND / 4).await;
     let mut allowed = 0;
@@ -48,7 +35,7 @@ async fn scripts_for(limit: Limit, takes: u64) -> (u64, u64) {
             topup.advance(rest / 20).await;
         }
     }
-    (scripts.load(Relaxed), allowed)
+    (scripts.count(), allowed)
 }
 
 #[tokio::test]
