@@ -3,6 +3,8 @@
 //! The count is that of the window under way when Redis carries the command out. Its reply is therefore right however late
 //! the command is. docs/design/exactness.md says more.
 
+use topup_wire::scripts::WindowEnd;
+
 use super::{Actions, Context, Correction, Kind, Micros, busy::Busy, estimate::Estimate, queue::Waiter};
 
 /// The windows of a limit.
@@ -22,17 +24,17 @@ impl Context<'_> {
         if let Kind::Window(window) = self.terms.kind { Some(window) } else { None }
     }
 
-    /// When the window ends that a command sent at `sent` has begun, in µs of Redis `TIME`; 0 if its length tells. `None`
-    /// if it may be one or the other of two aligned ones.
-    fn window_ends_at(&self, window: WindowTerms, sent: Micros) -> Option<u64> {
+    /// When the window ends that a command sent at `sent` has begun. `None` if it may be one or the other of two aligned
+    /// ones.
+    fn end_of_window(&self, window: WindowTerms, sent: Micros) -> Option<WindowEnd> {
         if !window.aligned {
-            return Some(0);
+            return Some(WindowEnd::After(window.length));
         }
         let end = |instant: u64| (instant - instant % window.length).saturating_add(window.length);
         // Windows end at a whole ms.
         let (first, last) =
             (end(self.redis.earliest(sent)), end(self.redis.latest(self.now).saturating_add(1_000)));
-        (first == last).then_some(first)
+        (first == last).then_some(WindowEnd::At(first))
     }
 }
 
@@ -54,10 +56,8 @@ impl<W: Waiter> Busy<W> {
         out: &mut Actions<W>,
     ) {
         if left.saturating_add_unsigned(count) == cx.terms.capacity as i64 {
-            match cx.window_ends_at(window, sent) {
-                Some(ends_at) => {
-                    out.correction = Some(Correction::EndWindow { length: window.length, ends_at })
-                }
+            match cx.end_of_window(window, sent) {
+                Some(end) => out.correction = Some(Correction::EndWindow(end)),
                 // A script gives the key the expiry of the window that is under way then.
                 None => self.must_settle = true,
             }

@@ -170,8 +170,8 @@ impl BucketLocation<'_> {
 
     /// Appends a correction. Returns its number of replies.
     pub(crate) fn encode_correction(&self, out: &mut Vec<u8>, correction: &Correction) -> usize {
-        if let Correction::EndWindow { length, ends_at } = *correction {
-            scripts::encode_window_end(out, &self.state(), length, ends_at);
+        if let Correction::EndWindow(end) = *correction {
+            scripts::encode_window_end(out, &self.state(), end);
             return 1;
         }
         let Terms { pace, .. } = self.published.terms;

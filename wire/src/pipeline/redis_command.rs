@@ -20,19 +20,14 @@ pub enum RedisCommand<'a> {
         /// The keys, all of one node.
         keys: &'a [&'a [u8]],
     },
-    /// `PEXPIREAT key at GT`: never earlier than before. Redis 7.0 or newer.
-    ExpireLater {
-        /// The key.
-        key: &'a [u8],
-        /// The instant at which it expires, in ms since the Unix epoch.
-        at: u64,
-    },
     /// `PEXPIRE key ms` or `PEXPIREAT key ms`.
     Expire {
         /// The key.
         key: &'a [u8],
         /// Its expiry.
         expiry: Expiry,
+        /// `GT`: never earlier than before. Redis 7.0 or newer.
+        only_later: bool,
     },
     /// `SET key value … NX` with an expiry.
     SetIfAbsent {
@@ -88,21 +83,18 @@ impl RedisCommand<'_> {
                 out.extend_from_slice(b"$6\r\nEXISTS\r\n");
                 keys.iter().for_each(|key| bulk(out, key));
             }
-            Self::ExpireLater { key, at } => {
-                out.extend_from_slice(b"*4\r\n$9\r\nPEXPIREAT\r\n");
-                bulk(out, key);
-                number(out, at);
-                out.extend_from_slice(b"$2\r\nGT\r\n");
-            }
-            Self::Expire { key, expiry } => {
+            Self::Expire { key, expiry, only_later } => {
                 let (word, ms): (&[u8], u64) = match expiry {
                     Expiry::After(ms) => (b"PEXPIRE", ms),
                     Expiry::At(ms) => (b"PEXPIREAT", ms),
                 };
-                header(out, b'*', 3);
+                header(out, b'*', 3 + usize::from(only_later));
                 bulk(out, word);
                 bulk(out, key);
                 number(out, ms);
+                if only_later {
+                    bulk(out, b"GT");
+                }
             }
             Self::SetIfAbsent { key, value, expiry } => {
                 let (word, ms): (&[u8], u64) = match expiry {
@@ -189,7 +181,7 @@ mod tests {
             "*3\r\n$6\r\nEXISTS\r\n$14\r\ntopup:{a:0}:b:\r\n$1\r\nb\r\n"
         );
         assert_eq!(
-            encoded(&RedisCommand::ExpireLater { key, at: 1_795_343_957_755 }),
+            encoded(&RedisCommand::Expire { key, expiry: Expiry::At(1_795_343_957_755), only_later: true }),
             "*4\r\n$9\r\nPEXPIREAT\r\n$14\r\ntopup:{a:0}:b:\r\n$13\r\n1795343957755\r\n$2\r\nGT\r\n"
         );
         assert_eq!(

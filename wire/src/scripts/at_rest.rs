@@ -207,7 +207,8 @@ pub fn encode_correction(
         RedisCommand::Add { key, by: -((later * units_at_rest(pace)) as i64) }.encode(out);
     }
     if full_at > 0 {
-        RedisCommand::ExpireLater { key, at: number_expires_at(pace, full_at) }.encode(out);
+        let expiry = Expiry::At(number_expires_at(pace, full_at));
+        RedisCommand::Expire { key, expiry, only_later: true }.encode(out);
         RedisCommand::Read { key }.encode(out);
     }
     usize::from(give > 0) + usize::from(later > 0) + if full_at > 0 { 2 } else { 0 }

@@ -6,6 +6,15 @@
 
 use crate::pipeline::{Expiry, RedisCommand};
 
+/// When a window ends that a take has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowEnd {
+    /// So many µs after the take.
+    After(u64),
+    /// At an instant of Redis `TIME`, in µs.
+    At(u64),
+}
+
 /// Appends the `INCRBY` of a take of `count` tokens of the window at `state`. Its reply is a
 /// [`Number`](crate::pipeline::Reply::Number), for [`read_window`].
 ///
@@ -23,14 +32,14 @@ pub fn read_window(number: i64, capacity: u64, count: u64) -> Option<i64> {
     (number >= count as i64).then(|| (capacity as i64).saturating_sub(number))
 }
 
-/// Appends the expiry of a window that begins now and takes `length` µs, or that ends at the instant `ends_at` of Redis
-/// `TIME` in µs, if that is not 0. A window ends at a whole ms, and its key is there in the ms of its expiry.
-pub fn encode_window_end(out: &mut Vec<u8>, state: &str, length: u64, ends_at: u64) {
-    let expiry = match ends_at {
-        0 => Expiry::After(length.div_ceil(1_000).saturating_sub(1).max(1)),
-        _ => Expiry::At(ends_at.div_ceil(1_000).saturating_sub(1)),
+/// Appends the expiry of the window at `state`. A window ends at a whole ms, and its key is there in the ms of its expiry.
+pub fn encode_window_end(out: &mut Vec<u8>, state: &str, end: WindowEnd) {
+    let last_ms = |end: u64| end.div_ceil(1_000).saturating_sub(1);
+    let expiry = match end {
+        WindowEnd::After(length) => Expiry::After(last_ms(length).max(1)),
+        WindowEnd::At(instant) => Expiry::At(last_ms(instant)),
     };
-    RedisCommand::Expire { key: state.as_bytes(), expiry }.encode(out);
+    RedisCommand::Expire { key: state.as_bytes(), expiry, only_later: false }.encode(out);
 }
 
 #[cfg(test)]
@@ -49,8 +58,8 @@ mod tests {
     #[test]
     fn a_window_ends_at_a_whole_ms() {
         let mut out = Vec::new();
-        encode_window_end(&mut out, "k", 1_000_001, 0);
-        encode_window_end(&mut out, "k", 60_000_000, 1_795_343_940_000_000);
+        encode_window_end(&mut out, "k", WindowEnd::After(1_000_001));
+        encode_window_end(&mut out, "k", WindowEnd::At(1_795_343_940_000_000));
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
