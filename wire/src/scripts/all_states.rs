@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use redis::{Cmd, RedisResult};
+use redis::RedisResult;
 
-use super::{scan::scan, settle::settle, sweep::sweep_keys};
+use super::{
+    scan::scan,
+    settle::settle,
+    sweep::{sweep_keys, sweep_scripted},
+};
 use crate::{
     bucket::Operation,
     keyspace::ShardKeys,
@@ -14,8 +18,7 @@ use crate::{
 
 /// Removes the states of the limit `name` under `algorithm` on `node`, of the shards from `first` on.
 ///
-/// There is no index of states, so a scan of the keyspace finds them. States of a token bucket stay where the record is
-/// of a token bucket.
+/// There is no index of states, so a scan of the keyspace finds them. They stay where the record is of `algorithm`.
 ///
 /// # Errors
 /// Errors of Redis. May be called again without harm.
@@ -40,11 +43,11 @@ pub async fn sweep_states(
             }
         }
         for (shard, states) in states {
+            let keys = ShardKeys::new(namespace, name, shard);
             if algorithm.is_script_only() {
-                Cmd::unlink(states).exec_async(connection).await?;
+                sweep_scripted(connection, &keys, algorithm, &states).await?;
                 continue;
             }
-            let keys = ShardKeys::new(namespace, name, shard);
             let members: Vec<String> = states.iter().map(|state| keys.member(state).to_owned()).collect();
             sweep_keys(connection, &keys, &members).await?;
         }

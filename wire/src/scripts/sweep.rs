@@ -8,6 +8,7 @@ use super::call_on_members;
 use crate::{keyspace::ShardKeys, limit::Algorithm};
 
 static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep.lua")));
+static SWEEP_STATES: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sweep_states.lua")));
 
 /// Removes the record of a shard, and the indexes of its holds and permits. No script writes to the shard after it.
 ///
@@ -52,7 +53,24 @@ pub async fn sweep_keys(
     call_on_members(&SWEEP, &first, keys, members).invoke_async(connection).await
 }
 
-/// Removes the state of one bucket, whose record is gone or of another algorithm.
+/// Removes `states` of an algorithm by scripts alone, unless the record is of this algorithm.
+///
+/// # Errors
+/// Errors of Redis. May be sent again without harm.
+pub(crate) async fn sweep_scripted(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    algorithm: Algorithm,
+    states: &[impl AsRef<str>],
+) -> RedisResult<()> {
+    let mut call = SWEEP_STATES.key(&*keys.record);
+    for state in states {
+        call.key(state.as_ref());
+    }
+    call.arg(algorithm.as_str()).invoke_async(connection).await
+}
+
+/// Removes the state of one bucket, unless the record is of `algorithm`.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
@@ -63,8 +81,8 @@ pub(crate) async fn remove_state(
     member: &str,
 ) -> RedisResult<()> {
     match algorithm {
-        Algorithm::Concurrency => Cmd::unlink(&keys.permits_of(member)).query_async(connection).await,
+        Algorithm::Concurrency => sweep_scripted(connection, keys, algorithm, &keys.permits_of(member)).await,
         Algorithm::TokenBucket => sweep_keys(connection, keys, &[member]).await.map(drop),
-        _ => Cmd::unlink(keys.state(algorithm, member)).query_async(connection).await,
+        _ => sweep_scripted(connection, keys, algorithm, &[keys.state(algorithm, member)]).await,
     }
 }

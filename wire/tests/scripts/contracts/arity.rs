@@ -25,6 +25,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "clean" => keys >= 3 && arguments == 2,
         "migrate" => keys >= 3 && arguments == 1,
         "sweep" => keys >= 4 && arguments == 1,
+        "sweep_states" => keys >= 2 && arguments == 1,
         "publish" => keys == 3 && arguments >= 4 && arguments.is_multiple_of(2),
         "freeze" => (keys, arguments) == (1, 3),
         "announce" => keys == 2 && arguments >= 1,
