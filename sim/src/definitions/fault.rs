@@ -17,6 +17,8 @@ pub enum DefinitionFault {
     EndsLate,
     /// A renewal does not move the end in the record.
     RenewalLost,
+    /// A change is made after the end.
+    MadeAfterEnd,
     /// A change fills buckets.
     FillsOnChange,
     /// There is room for one definition too many.
@@ -27,13 +29,14 @@ pub enum DefinitionFault {
 
 impl DefinitionFault {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::TakesFromOwner,
         Self::TakesByConfig,
         Self::TakesFromConfig,
         Self::Shortens,
         Self::EndsLate,
         Self::RenewalLost,
+        Self::MadeAfterEnd,
         Self::FillsOnChange,
         Self::OneTooMany,
     ];
@@ -52,6 +55,7 @@ impl DefinitionFault {
                 "elseif not (held < 2 ^ 53 and held >=",
                 "elseif false and not (held < 2 ^ 53 and held >=",
             ),
+            Self::MadeAfterEnd => Planted::Script("if until_ <= now then", "if false then"),
             Self::FillsOnChange => Planted::Script("if change == 'reset' then", "if true then"),
             Self::OneTooMany => Planted::Script(">= tonumber(ARGV[5]) then", "> tonumber(ARGV[5]) then"),
         }

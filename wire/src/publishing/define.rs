@@ -85,7 +85,7 @@ pub async fn define(
         if !publish(connection, &keys, limit, before.as_ref(), held.until, &sleep).await? {
             continue;
         }
-        // Redis may have lost the definition, or it was ended.
+        // Redis may have lost the definition, or it has ended: a removal that has passed this record leaves it.
         if !matches!(scripts::change_defined(&mut conn, name, owner, false).await?, DefineReply::Held(_)) {
             continue;
         }

@@ -33,7 +33,8 @@ pub enum DefineReply {
     OfConfig(Option<Owner>),
     /// There are [`MOST_DEFINED`] definitions.
     TooMany,
-    /// The definition of another owner has ended, and its keys are not removed yet.
+    /// The definition of another owner has ended, and its keys are not removed yet. Or it ended while its change was
+    /// under way.
     Ended,
     /// There is no such definition.
     Unknown,

@@ -115,6 +115,9 @@ async fn a_definition_takes_no_limit_from_a_config_or_another_owner() {
     assert!(!scripts::forget_defined(conn, &tenant).await.unwrap(), "it has not ended");
     scripts::end_defined(conn, &tenant, &billing).await.unwrap();
     assert_eq!(hold(conn, &tenant, &sales, HOUR).await, DefineReply::Ended, "its keys are still there");
+    // A change that was under way is made, though the definition has ended: its record would stay.
+    let made = scripts::change_defined(conn, &tenant, &billing, false).await.unwrap();
+    assert_eq!(made, DefineReply::Ended);
     assert!(scripts::forget_defined(conn, &tenant).await.unwrap());
     assert!(held(hold(conn, &tenant, &sales, HOUR).await));
     assert_eq!(scripts::definition(conn, &tenant).await.unwrap().unwrap().owner, sales);
