@@ -8,9 +8,11 @@
 //! - *In force*: from an answered definition to its end, every client finds the limit. No other call brings its end nearer.
 //! - *Ended*: a poll after the last end that any definition may have, no client takes. Two looks of a daemon later, the
 //!   limit has no record.
-//! - *Never over*: in each window, a key has less than one token more than the largest of its terms in force gives. A limit that is defined anew gives a capacity, and one more to clients that do not know of its end. A
-//!   change with `on_change = "reset"` gives one, and a Redis that lost its data gives two.
-//! - *Kept*: the tokens of a key are those of an ideal bucket, over all changes, by `on_change`.
+//! - *Never over*: in each window, a key has less than one token more than the largest of its terms in force gives. A limit
+//!   that is defined anew gives a capacity, and one that ends gives one to clients that do not know of it. A change with
+//!   `on_change = "reset"` gives one, and a Redis that lost its data gives two.
+//! - *Kept*: the tokens of a key are those of an ideal bucket, over all changes, by `on_change`. A key that the previous
+//!   terms fill before it is settled may be full.
 //! - *At most*: there are never more definitions than 10,000. None is refused for that while there are fewer.
 
 mod acts;
@@ -67,6 +69,9 @@ struct World {
     outages: Vec<(u64, u64)>,
     /// The most tokens that the still key may have, and the fewest.
     still: Option<[Ideal; 2]>,
+    /// From a change to the next take of the still key: the instant at which the previous terms fill it, and what it has
+    /// under the present ones if nobody has settled it by then.
+    unsettled: Option<(u64, Ideal)>,
     /// Other limits that are defined.
     is_crowded: bool,
     is_late: bool,
@@ -102,6 +107,7 @@ pub fn run_definitions(seed: u64, fault: Option<DefinitionFault>) -> Result<u64,
             flushes: Vec::new(),
             outages: Vec::new(),
             still: None,
+            unsettled: None,
             is_crowded,
             is_late: late > 20_000,
             looked_at,

@@ -156,13 +156,14 @@ impl World {
     fn most(&self, from: u64, until: u64) -> u128 {
         let (mut capacity, mut rate, mut anew) = (0, 0, 0);
         // Clients go on by the terms of a limit that has ended until they know.
-        let is_in = |seen: &&Seen| seen.from <= until && from < seen.until + self.known();
-        let mut ended = 0;
-        for seen in self.seen.iter().filter(is_in) {
+        let is_in = |seen: &&Seen| seen.from <= until && from < self.known_by(seen.until);
+        let nexts = self.seen.iter().skip(1).map(Some).chain([None]);
+        for (seen, next) in self.seen.iter().zip(nexts).filter(|(seen, _)| is_in(seen)) {
             (capacity, rate) = (seen.rule.capacity.max(capacity), seen.rule.rate.max(rate));
+            anew += if seen.is_anew && seen.from > from { seen.rule.capacity } else { 0 };
             // Clients that do not know of an end find removed buckets full.
-            anew += if seen.is_anew && seen.from > from { seen.rule.capacity + ended } else { 0 };
-            ended = seen.rule.capacity;
+            let ends = seen.until < until && next.is_none_or(|next| next.is_anew);
+            anew += if ends { seen.rule.capacity } else { 0 };
         }
         let largest = RULES.iter().map(|rule| rule.capacity).max().unwrap_or(0);
         let flushes = self.flushes.iter().filter(|at| (from..=until).contains(*at)).count() as u64;

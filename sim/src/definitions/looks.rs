@@ -57,6 +57,9 @@ impl World {
     /// Holds the tokens of the still key to ideal buckets.
     async fn keep(&mut self, is_new: bool, rule: Rule, since: u64, pace: Pace) -> Result<(), String> {
         let (now, tokens) = (self.clients.now(), self.settle(Operation::Peek(1)).await?);
+        if is_new {
+            self.unsettled = None;
+        }
         let still = match &mut self.still {
             Some(still) if !is_new => still,
             still => {
@@ -70,9 +73,20 @@ impl World {
             if still.since() < since {
                 still.credit(since);
                 let from = still.capacity;
+                if lost == 0 {
+                    let mut filled = Ideal::full(from, still.pace, since);
+                    filled.change(rule.capacity, pace, self.on_change, (rule.capacity, from), lost);
+                    self.unsettled = Some((since + still.time_to(from), filled));
+                }
                 still.change(rule.capacity, pace, self.on_change, (rule.capacity, from), lost);
             }
             still.credit(now);
+        }
+        if let Some((_, filled)) = self.unsettled.filter(|(filled_at, _)| *filled_at <= now)
+            && i128::from(tokens) > still[0].level / i128::from(pace.p) + 1
+        {
+            (self.unsettled, still[0]) = (None, filled);
+            still[0].credit(now);
         }
         let (most, least) = (still[0].level / i128::from(pace.p), still[1].sure());
         if i128::from(tokens) > most + 1 || tokens + 1 < least {
@@ -88,6 +102,7 @@ impl World {
     /// Takes a token of the still key.
     pub(super) async fn take_still(&mut self) -> Result<(), String> {
         if self.still.is_some() {
+            self.unsettled = None;
             let before = self.settle(Operation::Peek(1)).await?;
             let after = self.settle(Operation::Take(1)).await?;
             self.still.iter_mut().flatten().for_each(|still| still.take(before.saturating_sub(after)));
