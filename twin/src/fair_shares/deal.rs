@@ -6,6 +6,7 @@ use super::{
     fault::ShareFault,
     state::{FairShares, SharePart},
 };
+use crate::time::Credit;
 
 /// A part in need during a deal.
 struct Needy {
@@ -17,23 +18,29 @@ struct Needy {
 // === impl FairShares ===
 
 impl FairShares {
-    /// Takes all loans back, and deals the pool.
-    pub(super) fn deal(&mut self, now: u64, fault: Option<ShareFault>) {
+    /// Takes all loans back, and deals the pool. The part at `asking` is in need.
+    pub(super) fn deal(&mut self, asking: usize, now: u64, fault: Option<ShareFault>) {
         // Doubles, as in Lua.
         let exact = |capacity: u64, pace: Pace, tokens: u64, at: u64| {
             let tokens = tokens as f64 + now.saturating_sub(at) as f64 * pace.n as f64 / pace.p as f64;
             tokens.min(capacity as f64)
         };
+        let tokens_of = |part: &SharePart| match fault {
+            Some(ShareFault::LendsFractions) => part.tokens as f64,
+            _ => exact(part.capacity, part.pace, part.tokens, part.at),
+        };
+        let period = self.period as f64;
+        let soon = |part: &SharePart, tokens: f64| {
+            let more = period * part.pace.n as f64 / part.pace.p as f64;
+            (tokens + more).min(part.capacity as f64)
+        };
         let (mut own, mut ahead, mut needy) = (0.0, 0.0, Vec::new());
         (self.dealt, self.lends) = (now, false);
         for (index, part) in self.parts.iter_mut().enumerate() {
-            let tokens = match fault {
-                Some(ShareFault::LendsFractions) => part.tokens as f64,
-                _ => exact(part.capacity, part.pace, part.tokens, part.at),
-            };
-            let more = self.period as f64 * part.pace.n as f64 / part.pace.p as f64;
-            let soon = (tokens + more).min(part.capacity as f64);
-            (own, ahead) = (own + tokens, ahead + soon);
+            let tokens = tokens_of(part);
+            if index != asking {
+                (own, ahead) = (own + tokens, ahead + soon(part, tokens));
+            }
             if part.used != 0 {
                 let need = if part.used < 0 { f64::INFINITY } else { (2 * part.used + 1) as f64 };
                 let weight = match fault {
@@ -43,23 +50,33 @@ impl FairShares {
                 needy.push(Needy { index, need, weight });
             } else {
                 part.carry = 0.0;
-                self.lends |= soon == part.capacity as f64;
+                self.lends |= soon(part, tokens) == part.capacity as f64;
             }
             part.used = 0;
             if fault != Some(ShareFault::KeepsLoans) {
                 part.loan = 0;
             }
         }
-        let most = exact(self.capacity, self.pace, self.tokens, self.at);
-        let pool = match fault {
+        let (most, capacity) = (exact(self.capacity, self.pace, self.tokens, self.at), self.capacity as f64);
+        let part = &mut self.parts[asking];
+        let pool = |part: &SharePart, tokens: f64| match fault {
             Some(ShareFault::LendsOwn) => most,
-            Some(ShareFault::LendsRoom) => most - own,
+            Some(ShareFault::LendsRoom) => most - own - tokens,
             Some(ShareFault::NeverDeals) => 0.0,
-            _ => (most - own).min(self.capacity as f64 - ahead),
+            _ => (most - own - tokens).min(capacity - ahead - soon(part, tokens)),
         };
-        let pool = pool.floor().max(0.0);
-        self.lends |= pool > 0.0;
-        self.deal_to(needy, pool);
+        let rest = pool(part, tokens_of(part)).floor().max(0.0);
+        self.lends |= rest > 0.0;
+        let next = (part.tokens + 1) as f64;
+        let completes = match fault {
+            Some(ShareFault::NeverDeals) => false,
+            Some(ShareFault::CompletesAny) => true,
+            _ => most == capacity && pool(part, next) >= rest,
+        };
+        if completes && part.tokens < part.capacity {
+            (part.tokens, part.at) = (part.tokens + 1, part.pace.start(now));
+        }
+        self.deal_to(needy, rest);
     }
 
     /// Deals `rest` tokens to the parts in need: the smallest needs first, then by weight. Doubles, as in Lua.

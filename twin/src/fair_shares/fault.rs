@@ -21,6 +21,8 @@ pub enum ShareFault {
     DealsEvenly,
     /// Nothing is lent.
     NeverDeals,
+    /// A deal completes the next token of the part that asks, whatever the pool has left.
+    CompletesAny,
     /// A part with other terms begins full.
     FillsOnChange,
 }

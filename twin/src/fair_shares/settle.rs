@@ -65,7 +65,7 @@ impl FairShares {
                 self.credit_part(terms, other, now);
             }
             self.parts[index].used = -1;
-            self.deal(now, fault);
+            self.deal(index, now, fault);
             changed = true;
         }
         if !takes {

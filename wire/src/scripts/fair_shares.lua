@@ -129,29 +129,38 @@ local function fair_shares(record, state, now, operation, count, key, lists)
     return all, true
   end
 
-  -- Takes all loans back, and deals the pool.
+  -- Takes all loans back, and deals the pool. The part that asks is in need.
   local function deal()
     local own, ahead, needy = 0, 0, {}
     -- Tokens with the share of the next one that has come.
-    local function exact(bucket) return bucket.tokens + math.max(0, now - bucket.at) * bucket.n / bucket.p end
+    local function exact(bucket)
+      return math.min(bucket.capacity, bucket.tokens + math.max(0, now - bucket.at) * bucket.n / bucket.p)
+    end
+    local function soon(one, tokens) return math.min(one.capacity, tokens + total.period * one.n / one.p) end
     total.dealt, total.lends = now, 0
     for i, one in ipairs(parts) do
-      local tokens = math.min(one.capacity, exact(one))
-      local soon = math.min(one.capacity, tokens + total.period * one.n / one.p)
-      own, ahead = own + tokens, ahead + soon
+      if one ~= part then
+        local tokens = exact(one)
+        own, ahead = own + tokens, ahead + soon(one, tokens)
+      end
       if one.used ~= 0 then
         one.need, one.weight, one.order = one.used < 0 and math.huge or 2 * one.used + 1, one.n / one.p, i
         needy[#needy + 1] = one
       else
         one.carry = 0
-        if soon == one.capacity then total.lends = 1 end
+        if soon(one, exact(one)) == one.capacity then total.lends = 1 end
       end
       one.loan, one.used = 0, 0
     end
+    local most = exact(total)
     -- Lent tokens are in no part's bucket, and need no place of a token that a part gets within the period.
-    local most = math.min(total.capacity, exact(total))
-    local rest = math.max(0, math.floor(math.min(most - own, total.capacity - ahead)))
+    local function pool(tokens) return math.min(most - own - tokens, total.capacity - ahead - soon(part, tokens)) end
+    local rest = math.max(0, math.floor(pool(exact(part))))
     if rest > 0 then total.lends = 1 end
+    -- A full total gets no more tokens. The share of a token that the pool has left completes the next one of the part.
+    if most == total.capacity and part.tokens < part.capacity and pool(part.tokens + 1) >= rest then
+      part.tokens, part.at = part.tokens + 1, start(now, part.n, part.p)
+    end
 
     -- The smallest needs are met first, as far as they are below what a part may have by its weight.
     local function sum(from)
