@@ -101,7 +101,8 @@ impl World {
     /// The numbers of blocks that may be before a block, without so much time between two that the key began anew.
     fn row(&self, before: &[Block], block: &Block) -> Vec<u32> {
         let Some((last, before)) = before.split_last() else { return vec![0] };
-        if self.flushes.iter().any(|at| last.after <= *at && *at <= block.from) {
+        // A block that was first seen by the look after a flush began after it.
+        if self.flushes.iter().any(|at| last.after < *at && *at <= block.from) {
             return if self.is_disturbed(block.after, block.from) { vec![0, 1] } else { vec![0] };
         }
         let (length, slack) = (last.until - last.from, 2 * STEP + 2 * self.clients.slowest);
