@@ -127,7 +127,11 @@ impl World {
         for bucket in 0..self.books.len() {
             self.server.expire(bucket, now);
         }
-        self.server.record = Some(record.changed(&limit, at));
+        let mut changed = record.changed(&limit, at);
+        if self.fault == Some(Fault::EarlierForgotten) {
+            changed.earlier = Default::default();
+        }
+        self.server.record = Some(changed);
         (self.server.frozen, self.server.generation) = (0, self.server.generation + 1);
         self.publisher.published = desired;
         for bucket in 0..self.books.len() {

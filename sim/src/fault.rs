@@ -37,6 +37,8 @@ pub enum Fault {
     FreshIgnored,
     /// A counting bucket is not migrated over a change of terms.
     ChangeForgotten,
+    /// A record tells no terms before the previous ones.
+    EarlierForgotten,
     /// Redis keeps the keys of full buckets.
     KeyStays,
     /// The pass of a daemon skips time: it notes the instant and credits nothing.
@@ -71,7 +73,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -89,6 +91,7 @@ impl Fault {
         Self::UnusedAlways,
         Self::FreshIgnored,
         Self::ChangeForgotten,
+        Self::EarlierForgotten,
         Self::KeyStays,
         Self::RefillForgets,
         Self::ExpiryStays,

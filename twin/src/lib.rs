@@ -30,7 +30,7 @@ pub use junk::JUNK;
 pub use lazy_token_bucket::LazyBucket;
 pub use leaky_bucket::LeakyBucket;
 pub use permits::{PermitFault, PermitTerms, Permits};
-pub use record::{PreviousTerms, Record};
+pub use record::{EarlierTerms, PreviousTerms, Record};
 pub use refill::{again, is_due, migrate, refill};
 pub use rest::AtRest;
 pub use sliding_counter::SlidingCounter;

@@ -6,6 +6,7 @@ mod rest;
 
 use topup_wire::{
     bucket::Pace,
+    constants::MOST_EARLIER,
     limit::{Limit, OnChange, Schedule, Supply, Windows},
 };
 
@@ -20,6 +21,15 @@ pub struct PreviousTerms {
     pub filled: u64,
     /// The effect of the change on tokens.
     pub on_change: OnChange,
+}
+
+/// Terms before the previous ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlierTerms {
+    /// The terms, and the effect on tokens of the change that ended them.
+    pub terms: PreviousTerms,
+    /// The instant of that change.
+    pub ended: u64,
 }
 
 /// One shard's record.
@@ -50,6 +60,8 @@ pub struct Record {
     pub anchored: u64,
     /// The terms before the last change, if there was one.
     pub previous: Option<PreviousTerms>,
+    /// The terms before these, the latest first.
+    pub earlier: [Option<EarlierTerms>; MOST_EARLIER as usize],
     /// Rules about windows, of a limit that has them.
     pub windows: Option<Windows>,
     /// The changes that a schedule makes next.
@@ -79,6 +91,7 @@ impl Record {
             anchor: capacity,
             anchored: now,
             previous: None,
+            earlier: [None; MOST_EARLIER as usize],
             windows: if let Supply::Windows(windows) = limit.terms.supply { Some(windows) } else { None },
             schedule: limit.schedule,
         }
@@ -94,14 +107,46 @@ impl Record {
             return Self { terms_id, since, anchor, anchored, ..fresh };
         }
         if (fresh.capacity, fresh.pace) == (self.capacity, self.pace) {
-            let Self { terms_id, since, anchor, anchored, previous, .. } = *self;
-            return Self { terms_id, since, anchor, anchored, previous, ..fresh };
+            let Self { terms_id, since, anchor, anchored, previous, earlier, .. } = *self;
+            return Self { terms_id, since, anchor, anchored, previous, earlier, ..fresh };
         }
         let (filled, on_change) = (self.last_filled(at), fresh.on_change);
         let before = PreviousTerms { capacity: self.capacity, pace: self.pace, filled, on_change };
-        let changed = Self { terms_id: self.terms_id + 1, previous: Some(before), ..fresh };
+        let (terms_id, earlier) = (self.terms_id + 1, self.earlier_then());
+        let changed = Self { terms_id, previous: Some(before), earlier, ..fresh };
         let (anchor, anchored) = changed.migrate(before, self.anchor as i64, self.anchored);
         Self { anchor: anchor as u64, anchored, ..changed }
+    }
+
+    /// The terms before the previous ones, once these are the previous ones.
+    pub(crate) fn earlier_then(&self) -> [Option<EarlierTerms>; MOST_EARLIER as usize] {
+        let mut earlier = self.earlier;
+        if let Some(terms) = self.previous {
+            earlier.rotate_right(1);
+            earlier[0] = Some(EarlierTerms { terms, ended: self.since });
+        }
+        earlier
+    }
+
+    /// Records as of all terms before these that are known, the earliest first. The first one tells no `since`.
+    pub(crate) fn past(&self) -> Vec<Self> {
+        let earlier = || self.earlier.iter().flatten();
+        let terms: Vec<PreviousTerms> =
+            self.previous.into_iter().chain(earlier().map(|one| one.terms)).collect();
+        let began = earlier().map(|one| one.ended).chain([0]);
+        let past = terms.iter().zip(began).enumerate().map(|(i, (before, since))| Self {
+            capacity: before.capacity,
+            pace: before.pace,
+            filled: before.filled,
+            on_change: before.on_change,
+            since,
+            terms_id: self.terms_id.saturating_sub(i as u64 + 1),
+            previous: terms.get(i + 1).copied(),
+            ..*self
+        });
+        let mut past: Vec<Self> = past.collect();
+        past.reverse();
+        past
     }
 
     /// The length of the one window of a limit that has one, and whether it is aligned.

@@ -7,79 +7,74 @@ use crate::{
     time::arrived,
 };
 
-/// A record as it is after each change of its schedule up to an instant. The record itself is the first.
-pub(crate) struct Stages(Vec<Record>);
-
-/// The terms under which a bucket was written.
-#[derive(Clone, Copy)]
-pub(crate) enum Wrote {
-    /// The previous terms of the record itself.
-    Previous(PreviousTerms),
-    /// The terms of a stage, by its number.
-    Stage(usize),
+/// A record as of all its terms up to an instant: earlier ones, its own, and as it is after each change of its schedule.
+pub(crate) struct Stages {
+    records: Vec<Record>,
+    /// The position of the record itself.
+    own: usize,
 }
 
 // === impl Stages ===
 
 impl Stages {
     pub(crate) fn new(record: &Record, now: u64) -> Self {
-        let mut stages = vec![*record];
+        let mut records = record.past();
+        let own = records.len();
+        records.push(*record);
         for change in record.schedule.changes().take_while(|change| change.at <= now) {
-            stages.push(stages[stages.len() - 1].changed_by(change));
+            records.push(records[records.len() - 1].changed_by(change));
         }
-        Self(stages)
+        Self { records, own }
     }
 
     /// The record itself.
     pub(crate) fn own(&self) -> &Record {
-        &self.0[0]
+        &self.records[self.own]
+    }
+
+    /// The position of the record itself.
+    pub(crate) const fn own_position(&self) -> usize {
+        self.own
     }
 
     /// The terms that apply.
     pub(crate) fn present(&self) -> &Record {
-        &self.0[self.0.len() - 1]
+        &self.records[self.records.len() - 1]
     }
 
     /// Whether no daemon has published the present terms.
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.0.len() > 1
+    pub(crate) const fn is_ahead(&self) -> bool {
+        self.records.len() > self.own + 1
     }
 
-    /// The latest stage for which `is_of` holds; the previous terms if there is none, and the present ones if there are
-    /// no previous ones.
-    pub(crate) fn wrote(&self, is_of: impl Fn(&Record) -> bool) -> Wrote {
-        self.known(is_of).unwrap_or(Wrote::Stage(self.0.len() - 1))
+    /// The position of the latest terms for which `is_of` holds; of the previous ones if there are none, and of the present
+    /// ones if there are no previous ones.
+    pub(crate) fn wrote(&self, is_of: impl Fn(&Record) -> bool) -> usize {
+        self.known(is_of).unwrap_or(self.records.len() - 1)
     }
 
     /// The same; `None` if there are no previous ones.
-    pub(crate) fn known(&self, is_of: impl Fn(&Record) -> bool) -> Option<Wrote> {
-        let stage = self.0.iter().rposition(is_of).map(Wrote::Stage);
-        stage.or_else(|| self.0[0].previous.map(Wrote::Previous))
+    pub(crate) fn known(&self, is_of: impl Fn(&Record) -> bool) -> Option<usize> {
+        self.records.iter().rposition(is_of).or_else(|| self.own.checked_sub(1))
     }
 
-    /// The record of a stage, unless its time is over; else capacity, pace and end of the terms.
-    pub(crate) fn terms_of(&self, wrote: Wrote) -> (Option<&Record>, PreviousTerms, Option<u64>) {
-        match wrote {
-            Wrote::Previous(before) => (None, before, Some(self.0[0].since)),
-            Wrote::Stage(i) => {
-                let Record { capacity, pace, filled, on_change, .. } = self.0[i];
-                let before = PreviousTerms { capacity, pace, filled, on_change };
-                (Some(&self.0[i]), before, self.0.get(i + 1).map(|later| later.since))
-            }
-        }
+    /// The record at a position, unless it is of terms before its own; capacity, pace and end of the terms.
+    pub(crate) fn terms_of(&self, position: usize) -> (Option<&Record>, PreviousTerms, Option<u64>) {
+        let record = &self.records[position];
+        let Record { capacity, pace, filled, on_change, .. } = *record;
+        let terms = PreviousTerms { capacity, pace, filled, on_change };
+        let ended = self.records.get(position + 1).map(|later| later.since);
+        ((position >= self.own).then_some(record), terms, ended)
     }
 
-    /// The stages after that.
-    pub(crate) fn after(&self, wrote: Wrote) -> &[Record] {
-        match wrote {
-            Wrote::Previous(_) => &self.0,
-            Wrote::Stage(i) => &self.0[i + 1..],
-        }
+    /// The records after a position.
+    pub(crate) fn after(&self, position: usize) -> &[Record] {
+        &self.records[position + 1..]
     }
 
-    /// Tokens and score under the present terms.
-    pub(crate) fn carried(&self, wrote: Wrote, tokens: i64, score: u64) -> (i64, u64) {
-        self.after(wrote).iter().fold((tokens, score), |(tokens, score), later| match later.previous {
+    /// Tokens and score under the present terms, of a bucket under those at a position.
+    pub(crate) fn carried(&self, position: usize, tokens: i64, score: u64) -> (i64, u64) {
+        self.after(position).iter().fold((tokens, score), |(tokens, score), later| match later.previous {
             Some(before) => later.migrate(before, tokens, score),
             None => (tokens, score),
         })
@@ -100,6 +95,7 @@ impl Record {
             terms_id: self.terms_id + 1,
             since: change.at,
             previous: Some(before),
+            earlier: self.earlier_then(),
             schedule: self.schedule.after_first(),
             ..*self
         };
@@ -148,7 +144,7 @@ impl Record {
 
     /// The record after all changes of its schedule up to that for which `is_of` holds; itself if there is none.
     pub(crate) fn after_changes(&self, is_of: impl Fn(&Self) -> bool) -> Self {
-        let Stages(stages) = Stages::new(self, u64::MAX);
-        stages.into_iter().rev().find(is_of).unwrap_or(*self)
+        let Stages { records, own } = Stages::new(self, u64::MAX);
+        records.into_iter().skip(own).rev().find(is_of).unwrap_or(*self)
     }
 }

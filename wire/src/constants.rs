@@ -56,6 +56,10 @@ constants! {
     pub const OVERDUE_RETRY: u64 = 250_000;
     /// Most changes in a record's schedule: numbers at rest tell them, the record's own terms and the previous ones apart.
     pub const MOST_CHANGES: u64 = NUMBER_TERMS - 2;
+    /// Most terms that a record tells from before the previous ones: numbers at rest tell so many apart.
+    pub const MOST_EARLIER: u64 = NUMBER_TERMS - 2;
+    /// Most bytes of such a list.
+    pub const MOST_EARLIER_BYTES: u64 = 1_000;
     /// The shortest wait for tokens that only a daemon's tick brings.
     pub const SHORTEST_TICK_WAIT: u64 = 1_000;
     /// The longest wait for a tick that is overdue.

@@ -36,6 +36,7 @@ found! {
     put_ins_sent_again: PutInAgain,
     knowledge_that_stays_fresh: FreshIgnored by 355,
     a_change_that_is_forgotten: ChangeForgotten by 259,
+    terms_that_are_forgotten: EarlierForgotten by 2_910_851,
     keys_that_stay: KeyStays,
     keys_that_are_not_kept_for_longer: ExpiryStays,
     takes_at_rest_that_are_kept: KeptAtRest,

@@ -2,11 +2,7 @@
 
 use topup_wire::constants::LONGEST_HOLD;
 
-use crate::{
-    bucket::Bucket,
-    rest::Snapshot,
-    stages::{Stages, Wrote},
-};
+use crate::{bucket::Bucket, rest::Snapshot, stages::Stages};
 
 /// A bucket as of now, and the instant until which it must not count. Tokens in `doubt` are not taken off.
 pub(super) fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u64) {
@@ -24,7 +20,7 @@ pub(super) fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (S
         },
         Bucket::Counting(held) => {
             let (tokens, score, met) = stages.own().migrated_counter(held);
-            let (mut tokens, mut score) = stages.carried(Wrote::Stage(0), tokens, score);
+            let (mut tokens, mut score) = stages.carried(stages.own_position(), tokens, score);
             if record.catch_up || tokens >= record.capacity as i64 {
                 (tokens, score) = record.credit(tokens + doubt as i64, score, now);
             }

@@ -12,8 +12,9 @@ local function lazy_token_bucket(record, state, now, operation, count, most_debt
   local tokens, written, under = numbers(state, '<ddd')
   local at = written
   local wrote = tokens and terms
+  local function is_of(one) return one.began == under end
   while wrote and wrote ~= own and under ~= wrote.from do wrote = wrote.before end
-  if wrote == own and under ~= begun then wrote = before_own(own, record) end
+  if wrote == own and under ~= begun then wrote = before_own(own, record, is_of) end
   if wrote then
     tokens, at = carried(terms, wrote, tokens, at)
     tokens, at = credit(terms, tokens, at, now)

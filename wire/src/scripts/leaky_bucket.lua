@@ -42,8 +42,9 @@ local function leaky_bucket(record, state, now, operation, count, longest)
   local level, at = held or 0, written
   if held and under ~= since then
     local wrote = terms
+    local function is_of(one) return one.began == under end
     while wrote ~= own and under ~= wrote.from do wrote = wrote.before end
-    if wrote == own and under ~= begun then wrote = before_own(own, record) end
+    if wrote == own and under ~= begun then wrote = before_own(own, record, is_of) end
     if wrote then
       level, at = carried(terms, wrote, level, at)
     else

@@ -51,7 +51,7 @@ for i = 1, #rows, 2 do held[rows[i]] = rows[i + 1] end
 -- The fields of the limit are as given. A limit of a config has no end: `expires` goes.
 local given, names, target = {}, {}, {}
 local scripts_own = ' packed anchor anchored former since terms frozen generation was_capacity was_n was_p was_filled '
- .. 'change permit_longest plans_before plans_at plans_past expires '
+ .. 'earlier change permit_longest plans_before plans_at plans_past expires '
 for i = 2, #ARGV, 2 do
   given[ARGV[i]] = ARGV[i + 1]
   if not string.find(scripts_own, ' ' .. ARGV[i] .. ' ', 1, true) then
@@ -99,6 +99,9 @@ for field, present in pairs(was) do
     or target.former == '1' and present
   if value then target[field] = value end
 end
+
+local earlier = is_verified and given.earlier or not is_verified and known and held.earlier
+target.earlier = earlier and #earlier < MOST_EARLIER_BYTES and earlier or nil
 
 -- Assignments before a change of the table. Without its instant, the change is long past.
 local changed_at = number_in(is_verified and given.plans_at or not is_verified and held.plans_at, 1, now + AHEAD)

@@ -109,7 +109,7 @@ if created or before.algorithm ~= given.algorithm then
   -- Buckets of the other algorithm are swept. Until then, their indexes would be taken for those of this one.
   local leftovers = redis.call('EXISTS', due, previous) > 0
   if given.algorithm == 'token-bucket' and leftovers then return {3, now} end
-  redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change')
+  redis.call('HDEL', record, 'was_capacity', 'was_n', 'was_p', 'was_filled', 'change', 'earlier')
   anew = {'anchor', whole(capacity), 'anchored', whole(at), 'former', 0, 'since', whole(at), 'terms', whole(counted)}
 elseif (given.permit_ttl or '0') ~= '0' then
   -- Holders go by the ttl that they were told last.
@@ -142,9 +142,19 @@ else
     local anchor, anchored = migrate(terms, later, terms.anchor, terms.anchored)
     local active = redis.call('EXISTS', due)
     if active == 1 then redis.call('RENAME', due, previous) end
+    -- Buckets at rest may have been written under any of the last terms.
+    local was, earlier = read_previous_terms(record), {}
+    if was.since and was.change and was.capacity and was.n and was.p and was.filled then
+      local numbers = {terms.count - 1, was.since, was.capacity, was.n, was.p, was.filled}
+      for i = 1, #numbers do numbers[i] = whole(numbers[i]) end
+      earlier[1] = table.concat(numbers, ' ') .. ' ' .. was.change
+    end
+    for one in string.gmatch(redis.call('HGET', record, 'earlier') or '', '[^,]+') do
+      if #earlier < MOST_EARLIER then earlier[#earlier + 1] = one end
+    end
     return {'anchor', whole(anchor), 'anchored', whole(anchored), 'former', active, 'since', whole(from),
       'was_capacity', whole(terms.capacity), 'was_n', whole(terms.n), 'was_p', whole(terms.p), 'was_filled',
-      whole(terms.filled), 'change', change, 'terms', whole(terms.count + 1)}
+      whole(terms.filled), 'earlier', table.concat(earlier, ','), 'change', change, 'terms', whole(terms.count + 1)}
   end
   -- Changes of the schedule that no daemon has made: scripts have followed them, each from its own instant on.
   while is_overdue do

@@ -30,12 +30,30 @@ local function with_changes(terms, record, now)
   return present, own
 end
 
--- The previous terms of the record's own; nil if there are none.
-local function before_own(own, record)
+-- The terms before the record's own for which `is_of` holds, else the previous ones; nil if there are none. `began` is
+-- the instant from which they applied, where that is known.
+local function before_own(own, record, is_of)
   local previous = read_previous_terms(record)
   if not previous.capacity then return nil end
-  own.before = previous
-  return previous
+  local last, count = previous, own.count - 1
+  own.before, previous.tag = previous, format('%04d', count % TAGS)
+  -- The field `earlier` lists the terms before the previous ones: count, end, capacity, n, p, last filling, and the
+  -- `on_change` of their end.
+  local row = '(%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%a+)'
+  for said, ended, capacity, n, p, filled, change in string.gmatch(redis.call('HGET', record, 'earlier') or '', row) do
+    local one = {
+      since = tonumber(ended), capacity = tonumber(capacity), n = tonumber(n), p = tonumber(p), filled = tonumber(filled),
+      change = change,
+    }
+    local sound = is_sound(one.since, 1) and is_sound(one.capacity, 1) and is_sound(one.n, 0) and is_sound(one.p, 1)
+      and is_sound(one.filled, -EXACT) and tonumber(said) == count - 1
+    if not sound then break end
+    last.began = one.since
+    if is_of(last) then return last end
+    count, last.before, last = count - 1, one, one
+    last.tag = format('%04d', count % TAGS)
+  end
+  return is_of(last) and last or previous
 end
 
 -- Tokens and score of a bucket that was last credited under `under`, `terms` or earlier ones.

@@ -26,14 +26,18 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local text = redis.call('GET', state)
   local under = terms
   local form, tag, said, hold, of_debt = parse_rest(text, terms.tag)
+  local function is_of(one)
+    form, tag, said, hold, of_debt = parse_rest(text, one.tag)
+    return tag == one.tag
+  end
   while form and tag ~= under.tag and under ~= own do
     under = under.before
-    form, tag, said, hold, of_debt = parse_rest(text, under.tag)
+    is_of(under)
   end
   local tokens, score, found, indexed, stepped, moved = nil, nil, 'absent', nil, false, doubt > 0
   if form then
     -- A shard that was published later than others counts its terms from 1 as well, and has no previous ones.
-    if tag ~= under.tag then under = before_own(own, record) or terms end
+    if tag ~= under.tag then under = before_own(own, record, is_of) or terms end
     -- A value that was written under a quota tells nothing under a rate.
     if under.n > 0 then
       found = 'rest'

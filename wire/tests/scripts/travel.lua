@@ -14,6 +14,15 @@ for _, field in ipairs({'since', 'anchored', 'filled', 'fills', 'was_filled'}) d
   -- 0 is none, and 2^53 never.
   if instant > 0 and instant < 9007199254740992 then redis.call('HSET', KEYS[1], field, score(instant)) end
 end
+local before = redis.call('HGET', KEYS[1], 'earlier')
+if before and before ~= '' then
+  local rows = {}
+  for count, ended, pace, filled, change in string.gmatch(before, '(%d+) (%d+) (%d+ %d+ %d+) (%d+) (%a+)') do
+    if tonumber(filled) > 0 then filled = score(filled) end
+    rows[#rows + 1] = table.concat({count, score(ended), pace, filled, change}, ' ')
+  end
+  redis.call('HSET', KEYS[1], 'earlier', table.concat(rows, ','))
+end
 local schedule = redis.call('HGET', KEYS[1], 'schedule')
 if schedule and schedule ~= '' then
   local changes = {}

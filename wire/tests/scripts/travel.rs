@@ -66,6 +66,10 @@ pub(crate) fn travel_record(limit: &mut Limit, record: &mut Record, by: i64) {
     if let Some(before) = &mut record.previous {
         earlier(&mut before.filled, by);
     }
+    for before in record.earlier.iter_mut().flatten() {
+        earlier(&mut before.ended, by);
+        earlier(&mut before.terms.filled, by);
+    }
 }
 
 fn earlier(instant: &mut u64, by: i64) {

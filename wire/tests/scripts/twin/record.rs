@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use topup_twin::Record;
+use topup_twin::{EarlierTerms, Record};
 use topup_wire::{
     bucket::Pace,
     keyspace::ShardKeys,
@@ -180,6 +180,13 @@ impl Twin {
             fields.insert("was_p", before.pace.p.to_string());
             fields.insert("was_filled", before.filled.to_string());
             fields.insert("change", before.on_change.as_str().to_owned());
+            let row = |(i, one): (u64, &EarlierTerms)| {
+                let (before, count) = (one.terms, record.terms_id - 2 - i);
+                let (Pace { n, p }, change) = (before.pace, before.on_change.as_str());
+                format!("{count} {} {} {n} {p} {} {change}", one.ended, before.capacity, before.filled)
+            };
+            let rows: Vec<String> = (0..).zip(record.earlier.iter().flatten()).map(row).collect();
+            fields.insert("earlier", rows.join(","));
         }
         let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
         (self.keys.record.clone(), Content::Fields(fields))
