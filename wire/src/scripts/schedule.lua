@@ -42,8 +42,8 @@ local function before_own(own, record, is_of)
   local row = '(%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%a+)'
   for said, ended, capacity, n, p, filled, change in string.gmatch(redis.call('HGET', record, 'earlier') or '', row) do
     local one = {
-      since = tonumber(ended), capacity = tonumber(capacity), n = tonumber(n), p = tonumber(p), filled = tonumber(filled),
-      change = change,
+      since = tonumber(ended), change = change, capacity = tonumber(capacity), n = tonumber(n), p = tonumber(p),
+      filled = tonumber(filled),
     }
     local sound = is_sound(one.since, 1) and is_sound(one.capacity, 1) and is_sound(one.n, 0) and is_sound(one.p, 1)
       and is_sound(one.filled, -EXACT) and tonumber(said) == count - 1
