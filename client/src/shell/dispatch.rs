@@ -266,8 +266,8 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
         (pipeline::Reply::NumberAfterSet(number), _) => read_at_rest(number, true, published),
         (pipeline::Reply::Number(number), Command::Settle { .. }) => {
             let number = u64::try_from(number).unwrap_or(0);
-            let capacity = published.limit.terms.capacity;
-            Reply::Settled(Settled::from_number(number, capacity, pace, command.count()))
+            let (algorithm, capacity) = (published.limit.algorithm, published.limit.terms.capacity);
+            Reply::Settled(Settled::from_number(number, algorithm, capacity, pace, command.count()))
         }
         (pipeline::Reply::Numbers(numbers), _) => {
             Reply::Settled(Settled::try_from(numbers).map_err(|error| Error::redis(error.into()))?)

@@ -4,6 +4,7 @@ use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::{
     bucket::Operation,
     constants::LONGEST_SHORT_HEADROOM,
+    limit::Algorithm,
     reply::{Settled, Verdict},
 };
 
@@ -60,7 +61,8 @@ impl Server {
             return Settled { headroom, ..settled };
         }
         let number = headroom * 2 + u64::from(settled.counting);
-        Settled::from_number(number, written.capacity, written.terms.pace, asked)
+        let bucket = Algorithm::TokenBucket;
+        Settled::from_number(number, bucket, written.capacity, written.terms.pace, asked)
     }
 
     /// µs that a planted fault adds to the time for which a bucket stays below full.

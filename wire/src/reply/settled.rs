@@ -6,7 +6,7 @@ use super::numbers::{count, exactly, numbers};
 use crate::{
     bucket::{Operation, Pace},
     constants::FIRST_TAKE_LATE,
-    limit::Capacity,
+    limit::{Algorithm, Capacity},
 };
 
 /// The verdict on an operation.
@@ -64,12 +64,18 @@ impl Settled {
         Self { verdict, tokens, capacity: tokens, wait: 0, headroom: 0, now: 0, granted, counting: false }
     }
 
-    /// Reads a reply of one number: a take or a share was granted all of its `count` tokens. The number is the tokens left
-    /// in a window, which has no pace, and else the headroom.
+    /// Reads a reply of one number: a take or a share was granted all of its `count` tokens. The number is the headroom under
+    /// [`TokenBucket`](Algorithm::TokenBucket) and [`Gcra`](Algorithm::Gcra), and else the tokens left.
     ///
-    /// `now` and `wait` are 0, since the number does not tell them. `tokens` is exact up to the tokens of 3 µs.
-    pub fn from_number(number: u64, capacity: Capacity, pace: Pace, count: u64) -> Self {
-        if pace.n == 0 {
+    /// `now` and `wait` are 0, since the number does not tell them. Of a headroom, `tokens` is exact up to the tokens of 3 µs.
+    pub fn from_number(
+        number: u64,
+        algorithm: Algorithm,
+        capacity: Capacity,
+        pace: Pace,
+        count: u64,
+    ) -> Self {
+        if !matches!(algorithm, Algorithm::TokenBucket | Algorithm::Gcra) {
             let settled = Self::free(capacity, Operation::Take(count));
             return Self { tokens: number, ..settled };
         }

@@ -12,9 +12,8 @@ use crate::{
 
 static SETTLE: LazyLock<Script> =
     script!("schedule.lua" "rest.lua" "token_bucket.lua" "settle.lua", after "settle_packed.lua");
-static LAZY_TOKEN_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "take_packed.lua");
-static LEAKY_BUCKET: LazyLock<Script> =
-    script!("schedule.lua" "state.lua" "leaky_bucket.lua" "script_only.lua", after "take_packed.lua");
+static LAZY_TOKEN_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "rated_quick.lua" "take_packed.lua");
+static LEAKY_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "leaky_bucket.lua" "script_only.lua", after "rated_quick.lua" "take_packed.lua");
 static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "script_only.lua", after "fixed_window_quick.lua" "take_packed.lua");
 static SLIDING_WINDOW: LazyLock<Script> =
     script!("windows.lua" "sliding_window.lua" "script_only.lua", after "take_packed.lua");
@@ -75,8 +74,8 @@ pub async fn settle(
 
 /// Appends the command of [`settle`] for the bucket whose state is at `state`.
 ///
-/// Where all of a take or a share is granted, a token bucket, GCRA, a fixed window and a sliding counter may reply with
-/// one [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_number`]. Other replies are
+/// Where all of a take or a share is granted, every algorithm but sliding windows and fair shares may reply with one
+/// [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_number`]. Other replies are
 /// [`Numbers`](crate::pipeline::Reply::Numbers).
 ///
 /// With `least_rights`, the record is an argument of the script: the user may not write it, see
@@ -106,7 +105,7 @@ pub fn encode_settle(
         Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
         _ if algorithm == Algorithm::FixedWindow && doubt > 0 => &by_own_script,
         Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
-            if matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingCounter) =>
+            if has_own_script(algorithm) && algorithm != Algorithm::SlidingWindow =>
         {
             &quickly
         }

@@ -9,12 +9,13 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMG
      PEXPIREAT PTTL RENAME RPUSH SET SETBIT TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 15] = [
     "bucket",
     "fair_shares_packed",
     "fixed_window_quick",
     "lazy",
     "packed_state",
+    "rated_quick",
     "records_as_arguments",
     "rest",
     "schedule",
@@ -65,6 +66,7 @@ pub(crate) fn of(algorithm: Algorithm, packed: bool) -> String {
     let first: &[&str] = match algorithm {
         Algorithm::FixedWindow if packed => &["fixed_window_quick", "take_packed"],
         Algorithm::SlidingCounter if packed => &["sliding_counter_quick", "take_packed"],
+        Algorithm::LazyTokenBucket | Algorithm::LeakyBucket if packed => &["rated_quick", "take_packed"],
         _ if packed && asks == "script_only" => &["take_packed"],
         _ => &[],
     };

@@ -63,8 +63,7 @@ async fn microseconds_of_a_take() {
         let ours = (0..BUCKETS).map(|i| {
             let keys = vec![keys.record.clone(), keys.state(algorithm, &format!("user-{i}"))];
             // As workers ask.
-            let quick =
-                matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingCounter).then_some("quick");
+            let quick = (algorithm != Algorithm::SlidingWindow).then_some("quick");
             (keys, ["take", "1"].into_iter().chain(quick).map(str::to_owned).collect())
         });
         let script = Script::new(&sources::of(algorithm, true));

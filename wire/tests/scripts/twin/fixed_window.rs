@@ -237,7 +237,7 @@ pub(super) fn read(reply: Value, limit: &Limit, count: u64) -> (Settled, bool) {
     match reply {
         Value::Int(left) => {
             let Terms { capacity, supply } = limit.terms;
-            (Settled::from_number(left as u64, capacity, supply.pace(), count), true)
+            (Settled::from_number(left as u64, limit.algorithm, capacity, supply.pace(), count), true)
         }
         numbers => (Settled::from_redis_value(numbers).unwrap(), false),
     }

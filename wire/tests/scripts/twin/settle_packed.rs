@@ -126,7 +126,8 @@ impl World {
             let said = number as u64;
             assert_eq!(said, expected.headroom * 2 + u64::from(expected.counting), "{before:?}, {record:?}");
             let capacity = self.twin.limit.terms.capacity;
-            let read = Settled::from_number(said, capacity, record.pace, count);
+            let algorithm = self.twin.limit.algorithm;
+            let read = Settled::from_number(said, algorithm, capacity, record.pace, count);
             let tokens_of_3_us = 3 * record.pace.n / record.pace.p + 1;
             assert!(read.tokens.abs_diff(expected.tokens) <= tokens_of_3_us, "{read:?}, {expected:?}");
             assert_eq!(
