@@ -139,16 +139,15 @@ local function fair_shares(record, state, now, operation, count, key, lists)
     local function soon(one, tokens) return math.min(one.capacity, tokens + total.period * one.n / one.p) end
     total.dealt, total.lends = now, 0
     for i, one in ipairs(parts) do
-      if one ~= part then
-        local tokens = exact(one)
-        own, ahead = own + tokens, ahead + soon(one, tokens)
-      end
+      local tokens = exact(one)
+      local later = soon(one, tokens)
+      if one ~= part then own, ahead = own + tokens, ahead + later end
       if one.used ~= 0 then
         one.need, one.weight, one.order = one.used < 0 and math.huge or 2 * one.used + 1, one.n / one.p, i
         needy[#needy + 1] = one
       else
         one.carry = 0
-        if soon(one, exact(one)) == one.capacity then total.lends = 1 end
+        if later == one.capacity then total.lends = 1 end
       end
       one.loan, one.used = 0, 0
     end
