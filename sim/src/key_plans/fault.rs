@@ -27,13 +27,17 @@ pub enum KeyPlanFault {
     DebtLeft,
     /// A change leaves no tokens.
     NoneMoved,
+    /// The bucket of a key's new plan keeps the part of a token that it had.
+    PartKept,
+    /// Redis forgets assignments that tell where an exempt key's tokens are.
+    ForgottenEarly,
 }
 
 // === impl KeyPlanFault ===
 
 impl KeyPlanFault {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::NeverLooks,
         Self::EndIgnored,
         Self::FilledByChange,
@@ -45,6 +49,8 @@ impl KeyPlanFault {
         Self::MarkStays,
         Self::DebtLeft,
         Self::NoneMoved,
+        Self::PartKept,
+        Self::ForgottenEarly,
     ];
 
     pub(super) const fn planted(self) -> Planted {
@@ -61,9 +67,11 @@ impl KeyPlanFault {
             Self::TablesForgotten => Planted::Script("'plans_past', table.concat(past)", "'plans_past', ''"),
             Self::MarkStays => Planted::Script("KEYS[1], ARGV[3], 'PX'", "KEYS[1], '1 user', 'PX'"),
             Self::DebtLeft => Planted::Script("if goal < math.min(0, own) then", "if false then"),
-            Self::NoneMoved => {
-                Planted::Script("local goal = math.min(new_capacity", "local goal = math.min(0")
+            Self::PartKept => Planted::Script("if own >= 0 and in_parts then", "if false then"),
+            Self::ForgottenEarly => {
+                Planted::Script("since = now - tonumber(ARGV[5])", "since = now - tonumber(ARGV[5]) / 2")
             }
+            Self::NoneMoved => Planted::Script("local goal =", "tokens = math.min(0, tokens) local goal ="),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Past<Plans> {
 
 impl PlanSources<'_> {
     /// The terms that the key has had from `since` to `now`, the oldest first. While it is exempt or denied, its bucket stays as
-    /// it is: the span before goes on, and may have begun before `since`.
+    /// it is: the span before goes on, and may have begun before `since`, by as much time as from then to `now`.
     pub fn history(&self, since: u64, now: u64) -> Vec<PlanSpan> {
         let mut instants: Vec<u64> = self.instants().filter(|at| *at <= now).collect();
         instants.sort_unstable();
@@ -76,8 +76,10 @@ impl PlanSources<'_> {
             let target = self.known_at(at).map(|(target, _)| target);
             (!matches!(target, Ok(Some(Target::Exempt | Target::Deny)))).then_some(target)
         };
-        let mut earlier = [since].into_iter().chain(before.iter().rev().copied()).chain([0]);
-        let first = earlier.find_map(bucket_at).map(|target| (0, target));
+        // Redis tells the changes of twice the time. A bucket that was left before that is full.
+        let known = since.saturating_sub(now - since);
+        let told = before.iter().rev().take_while(|at| **at > known).map(|at| *at - 1);
+        let first = [since].into_iter().chain(told).find_map(bucket_at).map(|target| (0, target));
         let later = within.iter().filter_map(|at| Some((*at, bucket_at(*at)?)));
         let mut spans: Vec<PlanSpan> = Vec::new();
         for (from, target) in first.into_iter().chain(later) {
@@ -144,6 +146,33 @@ mod tests {
             "denied at first"
         );
         assert_eq!(words(&sources.history(160, 200)), "gold 0");
+    }
+
+    #[test]
+    fn what_an_exempt_key_had_is_not_guessed() {
+        let plans = Plans::from_text("gold free").unwrap();
+        let sources = PlanSources {
+            key: "acme",
+            config: &plans,
+            config_before: &plans,
+            config_at: 0,
+            config_past: &[],
+            by_hand: Some(Assigned {
+                assignment: to("gold", None),
+                before: None,
+                at: 120,
+                past: vec![Past { until: 100, was: Some(to("free", Some(5))) }],
+            }),
+            by_source: Some(Assigned {
+                assignment: None,
+                before: to("exempt", None),
+                at: 130,
+                past: vec![Past { until: 80, was: Some(None) }],
+            }),
+        };
+        assert_eq!(words(&sources.history(90, 140)), "own 0, gold 120", "exempt from 80 to 120");
+        // Changes before 80 are not told any more. The bucket of 3 was free's.
+        assert_eq!(words(&sources.history(110, 140)), "gold 0");
     }
 
     #[test]

@@ -72,9 +72,11 @@ pub async fn assigned_after(
     Ok(members.iter().filter_map(parse).collect())
 }
 
-/// µs for which assignments before matter for the tokens of a key of the limit `name`, or of that of a source.
-pub(super) async fn plans_fill(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<u64> {
+/// µs for which assignments before matter for the tokens of a key of the limit `name`, or of that of a source. A change
+/// matters while the buckets fill, and may have come at the end of a time without a bucket that was as long.
+pub(super) async fn matter_for(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<u64> {
     let record = ShardKeys::new(connection.namespace(), &name.live(), 0).record;
     let fill: Option<String> = Cmd::hget(record, "plans_fill").query_async(connection).await?;
-    Ok(fill.and_then(|fill| fill.parse().ok()).unwrap_or(0))
+    let fill: u64 = fill.and_then(|fill| fill.parse().ok()).unwrap_or(0);
+    Ok(fill.saturating_mul(2))
 }

@@ -179,10 +179,11 @@ else
 end
 if moves then
   -- The tables before these, while they matter for tokens: of each `@UNTIL LENGTH`, then the table. A table that is
-  -- lost has the length `?`.
+  -- lost has the length `?`. A change matters while the buckets fill, and may have come at the end of a time without a
+  -- bucket that was as long.
   local past, old, i, left = {}, redis.call('HGET', record, 'plans_past') or '', 1, MOST_PAST_BYTES
   local function keep(till, table)
-    if till <= math.max(0, now - tonumber(given.plans_fill or 0)) then return end
+    if till <= math.max(0, now - 2 * tonumber(given.plans_fill or 0)) then return end
     left = left - (table and #table or 0)
     past[#past + 1] = {till, left >= 0 and table}
   end

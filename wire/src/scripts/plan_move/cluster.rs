@@ -61,7 +61,8 @@ async fn take_steps(
     else {
         return Ok(());
     };
-    let mut goal = steps.tokens(from, change.limit.on_change, now).min(to.capacity.cast_signed());
+    let part = to.exact - to.whole as f64;
+    let mut goal = steps.tokens(from, change.limit.on_change, now, part).min(to.capacity.cast_signed());
     if steps.from.0.name != steps.to.0.name {
         match from.whole {
             0 => {}

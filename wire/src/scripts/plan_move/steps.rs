@@ -44,8 +44,8 @@ pub(super) struct Held {
 // === impl Steps ===
 
 impl Steps<'_> {
-    /// The tokens at `now`, as `move.lua` computes them.
-    pub(super) fn tokens(&self, from: Held, on_change: OnChange, now: u64) -> i64 {
+    /// The whole tokens at `now`, as `move.lua` computes them, of a bucket that has `part` of the next one already.
+    pub(super) fn tokens(&self, from: Held, on_change: OnChange, now: u64, part: f64) -> i64 {
         let pace = |n: u64, p: u64| n as f64 / p as f64;
         let (_, n, p) = numbers(Ok(self.from.0));
         let (mut tokens, mut capacity) = (from.exact, from.capacity);
@@ -70,7 +70,9 @@ impl Steps<'_> {
                 (tokens.min(most as f64) + ends.saturating_sub(*begins) as f64 * pace(n, p)).min(most as f64);
             capacity = most;
         }
-        (tokens + 1e-6).floor() as i64
+        let is_full = tokens + 1e-6 >= self.to.0.terms.capacity.get() as f64;
+        // A part that has just begun costs no token.
+        (if is_full { tokens } else { tokens - part } + 1e-3).floor() as i64
     }
 }
 

@@ -207,7 +207,7 @@ async fn the_last_changes_are_remembered_while_they_matter() {
     let hash = format!("topup:{{topup}}:assigned:user:{}:{}", shape.number, shape.hash_of(field));
     let value: String = redis.ask(&["HGET", &hash, field]).await;
     assert_eq!(words(&value), "-<free<gold<free<deny<gold<?<-");
-    let shorter = Limit { plans_fill: 5_000_000, plans: table("deny"), ..limit };
+    let shorter = Limit { plans_fill: 4_000_000, plans: table("deny"), ..limit };
     publish(&mut redis.connection, &keys, &shorter, None).await.unwrap();
     let read = scripts::read_limit(&mut redis.connection, &user).await.unwrap().unwrap();
     assert_eq!(read.plans_past, []);
