@@ -35,7 +35,9 @@ impl World {
         }
         let capacity = self.plan.promises().map(|promise| promise.capacity).max().unwrap_or(0);
         let lease = self.plan.lease.map_or(0, |(_, ttl)| ttl + ttl / 63);
-        let until = self.now + TRUSTED.max(lease);
+        // What Redis has too many of stays until the bucket is full.
+        let fills = self.plan.promises().map(|promise| promise.time_of(promise.capacity)).max().unwrap_or(0);
+        let until = self.now.saturating_add(TRUSTED.max(lease)).saturating_add(fills);
         match mishap {
             Mishap::Step(by) => {
                 self.server.step_clock(by);
