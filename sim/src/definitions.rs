@@ -69,6 +69,8 @@ struct World {
     outages: Vec<(u64, u64)>,
     /// The most tokens that the still key may have, and the fewest.
     still: Option<[Ideal; 2]>,
+    /// The still key has the bucket of a limit that ended.
+    is_left: bool,
     /// From a change to the next take of the still key: the instant at which the previous terms fill it, and what it has
     /// under the present ones if nobody has settled it by then.
     unsettled: Option<(u64, Ideal)>,
@@ -107,6 +109,7 @@ pub fn run_definitions(seed: u64, fault: Option<DefinitionFault>) -> Result<u64,
             flushes: Vec::new(),
             outages: Vec::new(),
             still: None,
+            is_left: false,
             unsettled: None,
             is_crowded,
             is_late: late > 20_000,

@@ -27,9 +27,9 @@ const ALL: &str = "ping select asking cluster|slots role time evalsha evalsha_ro
 /// Commands of workers beyond those.
 const WORKER: &str = "command|info set decr decrby incrby pexpire pexpireat del unlink hset hincrby zadd zrem zremrangebyscore rpush ltrim setbit";
 /// Commands of definers beyond those of workers.
-const DEFINER: &str = "hdel rename scan";
+const DEFINER: &str = "hdel persist rename scan";
 /// Commands of daemons beyond those.
-const DAEMON: &str = "hdel mset rename scan info setrange";
+const DAEMON: &str = "hdel mset persist rename scan info setrange";
 
 // === impl Role ===
 

@@ -88,6 +88,10 @@ constants! {
     /// From the announcement of a change to the change. A worker trusts an estimate for 700 ms.
     pub const FREEZE_MICROS: u64 = 750_000;
 
+    /// A new record of a limit that code has defined ends so much later, unless its caller still has the definition. It is
+    /// the shortest time for which a limit is defined.
+    pub const UNCONFIRMED_MICROS: u64 = 1_000_000;
+
     /// From the announcement of a key's change to another plan to the change. A worker trusts what it knows for 700 ms, and
     /// a command is under way for 250 ms.
     pub const PLANS_AHEAD: u64 = 1_250_000;

@@ -63,7 +63,9 @@ impl World {
         let still = match &mut self.still {
             Some(still) if !is_new => still,
             still => {
-                // A limit that is defined again before its buckets are removed has them.
+                // A limit that is defined again before its buckets are removed has them. A full instant that its terms
+                // cannot give stays as it is until somebody takes.
+                self.is_left = tokens < rule.capacity;
                 let mut ideal = Ideal::full(rule.capacity, pace, now);
                 ideal.take(rule.capacity.saturating_sub(tokens));
                 still.insert([ideal; 2])
@@ -88,7 +90,8 @@ impl World {
             (self.unsettled, still[0]) = (None, filled);
             still[0].credit(now);
         }
-        let (most, least) = (still[0].level / i128::from(pace.p), still[1].sure());
+        let most = still[0].level / i128::from(pace.p);
+        let least = if self.is_left { 0 } else { still[1].sure() };
         if i128::from(tokens) > most + 1 || tokens + 1 < least {
             let seen = &self.seen[self.seen.len().saturating_sub(3)..];
             return Err(format!(

@@ -92,6 +92,10 @@ fn of_key(database: &mut Database, name: &[u8], key: &[u8], words: &[&[u8]]) -> 
                 Some(Some(expires)) => expires.saturating_sub(now) as i64,
             })
         }
+        (b"PERSIST", []) => match database.get(key).map(|entry| entry.expires.take()) {
+            Some(Some(_)) => Reply::Number(1),
+            _ => Reply::Number(0),
+        },
         (b"PEXPIRE", [after]) => match number(after) {
             Some(after) => expire(database, key, database.now_ms().saturating_add_signed(after), false),
             None => not_a_number(),

@@ -82,10 +82,8 @@ pub async fn define(
             continue;
         }
         let before = before.map(|before| before.limit);
-        if !publish(connection, &keys, limit, before.as_ref(), held.until, &sleep).await? {
-            continue;
-        }
-        // Redis may have lost the definition, or it has ended: a removal that has passed this record leaves it.
+        let published = publish(connection, &keys, limit, before.as_ref(), owner, held.until, &sleep).await?;
+        let Some(until) = published else { continue };
         if !matches!(scripts::change_defined(&mut conn, name, owner, false).await?, DefineReply::Held(_)) {
             continue;
         }
@@ -94,7 +92,7 @@ pub async fn define(
             Some(before) if before == *limit => Defined::Renewed,
             Some(_) => Defined::Changed,
         };
-        return Ok((effect, held.until));
+        return Ok((effect, until));
     }
     Err(DefineError::Contested)
 }

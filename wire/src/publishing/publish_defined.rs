@@ -13,22 +13,25 @@ use super::{
 };
 use crate::{
     bucket::Operation,
+    claims::Owner,
     connection::Connection,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit},
     reply::PublishReply,
-    scripts::{self, FREEZE},
+    scripts::{self, DefineReply, FREEZE},
 };
 
-/// Publishes `limit`, as a daemon does. Returns whether it is published: others may change it all the time.
+/// Publishes `limit`, as a daemon does. Returns the end of its definition, in µs of Redis `TIME`; `None` if it is not
+/// published. Others may change it all the time, or end its definition.
 pub(super) async fn publish(
     connection: &Connection,
     keys: &ShardKeys,
     limit: &Limit,
     before: Option<&Limit>,
+    owner: &Owner,
     expires: u64,
     sleep: impl Fn(Duration) -> BoxFuture<'static, ()>,
-) -> RedisResult<bool> {
+) -> RedisResult<Option<u64>> {
     let conn = &mut connection.clone();
     let mut known = None;
     for _ in 0..ATTEMPTS {
@@ -37,7 +40,17 @@ pub(super) async fn publish(
             scripts::announce_one(conn, &limit.name).await?;
             sleep(FREEZE).await;
             known = Some(frozen);
+        }
+        // The definition may have ended meanwhile, and another owner may have the limit. Or Redis lost all data. A record
+        // that was written nevertheless ends soon.
+        let DefineReply::Held(held) = scripts::change_defined(conn, &limit.name, owner, true).await? else {
+            return Ok(None);
+        };
+        if matches!(reply, PublishReply::Announced(_)) {
             continue;
+        }
+        if !scripts::expire_record(conn, keys, held.until).await? {
+            return Ok(None);
         }
         if let Some(before) = before.filter(|before| *before != limit) {
             update_states(connection, keys, limit, before).await?;
@@ -49,9 +62,9 @@ pub(super) async fn publish(
             migrate_all(connection, keys).await?;
             settle_at_rest_of(connection, keys, limit).await?;
         }
-        return Ok(true);
+        return Ok(Some(held.until));
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Removes the states of the algorithm before, or adapts states of the same algorithm to the terms of `limit`.

@@ -29,15 +29,17 @@ pub async fn undefine(connection: &Connection, name: &LimitName, owner: &Owner) 
         DefineReply::OfConfig(config) => Err(DefineError::OfConfig(config)),
         DefineReply::TooMany | DefineReply::Ended | DefineReply::Unknown => Ok(false),
     };
-    if !is_own(scripts::change_defined(conn, name, owner, true).await?)? {
-        return match scripts::is_registered(conn, name).await? {
-            true => Err(DefineError::OfConfig(None)),
-            false => Ok(false),
-        };
-    }
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
+        // Another owner may have the limit by the time the command comes. Its record ends at another instant.
+        let seen = read(conn, name).await?.and_then(|read| read.expires);
+        if !is_own(scripts::change_defined(conn, name, owner, true).await?)? {
+            return match scripts::is_registered(conn, name).await? {
+                true if attempt == 0 => Err(DefineError::OfConfig(None)),
+                _ => Ok(attempt > 0),
+            };
+        }
         // The record ends first. If this is cut short, workers know no limit, and a daemon removes the keys later.
-        scripts::end_record(conn, &keys).await?;
+        scripts::end_record(conn, &keys, seen).await?;
         // A renewal that was under way may have moved the end of the record again.
         if !is_own(scripts::end_defined(conn, name, owner).await?)? || remove_ended(connection, name).await? {
             return Ok(true);

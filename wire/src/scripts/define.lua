@@ -23,8 +23,7 @@
 -- - 2 another owner has it
 -- - 3 a config has the limit: owner, where one claims it
 -- - 4 there are too many
--- - 5 another owner's has ended, and its keys are still to be removed. Or it ended before its change was made, and the
---   record may have been written after the removal: the definition is to begin again
+-- - 5 another owner's has ended, and its keys are still to be removed
 -- - 6 there is none
 --
 -- Laws  8. A definition takes no limit from a config, and none from another owner.
@@ -49,7 +48,6 @@ if not held and operation ~= 'hold' then return {6, now, 0, ''} end
 if operation == 'change' then
   redis.call('HSET', definitions, name, owner .. ' !')
 elseif operation == 'done' then
-  if until_ <= now then return {5, now, until_, held} end
   redis.call('HSET', definitions, name, owner)
 elseif operation == 'end' then
   until_ = now

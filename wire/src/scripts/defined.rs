@@ -33,8 +33,7 @@ pub enum DefineReply {
     OfConfig(Option<Owner>),
     /// There are [`MOST_DEFINED`] definitions.
     TooMany,
-    /// The definition of another owner has ended, and its keys are not removed yet. Or it ended while its change was
-    /// under way.
+    /// The definition of another owner has ended, and its keys are not removed yet.
     Ended,
     /// There is no such definition.
     Unknown,

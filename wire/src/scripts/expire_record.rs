@@ -18,15 +18,19 @@ pub async fn expire_record(
     keys: &ShardKeys,
     expires: u64,
 ) -> RedisResult<bool> {
-    expire(connection, keys, &expires.to_string()).await
+    expire(connection, keys, &expires.to_string(), None).await
 }
 
-/// Ends a defined limit in its record. Returns whether there is a record with an end.
+/// Ends a defined limit in its record, if it ends at `seen` there, or at any instant. Returns whether it does.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
-pub async fn end_record(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
-    expire(connection, keys, "end").await
+pub async fn end_record(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    seen: Option<u64>,
+) -> RedisResult<bool> {
+    expire(connection, keys, "end", seen).await
 }
 
 /// Removes the record of a defined limit that has ended, and the indexes of its holds and permits. Returns whether there
@@ -35,10 +39,16 @@ pub async fn end_record(connection: &mut impl ConnectionLike, keys: &ShardKeys) 
 /// # Errors
 /// Errors of Redis. May be sent again without harm.
 pub async fn drop_expired(connection: &mut impl ConnectionLike, keys: &ShardKeys) -> RedisResult<bool> {
-    expire(connection, keys, "drop").await
+    expire(connection, keys, "drop", None).await
 }
 
-async fn expire(connection: &mut impl ConnectionLike, keys: &ShardKeys, to: &str) -> RedisResult<bool> {
+async fn expire(
+    connection: &mut impl ConnectionLike,
+    keys: &ShardKeys,
+    to: &str,
+    seen: Option<u64>,
+) -> RedisResult<bool> {
+    let seen = seen.map_or_else(String::new, |seen| seen.to_string());
     let mut call = EXPIRE.key(&keys.record);
-    call.key(keys.holds()).key(keys.permits()).arg(to).invoke_async(connection).await
+    call.key(keys.holds()).key(keys.permits()).arg(to).arg(seen).invoke_async(connection).await
 }

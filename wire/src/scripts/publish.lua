@@ -9,7 +9,8 @@
 -- 1. the instant from which the terms apply (µs; now, unless it lies between the last change and now)
 -- 2. the latest instant of a freeze that all workers have been told of (µs; 0 if they have been told of none)
 -- 3. and on, the record's fields and values. The field `expires`, the end of a limit that code has defined, may be
---    among them: its change alone is no change of the record. The later of two ends holds
+--    among them. A record that has an end keeps it. One that has none ends UNCONFIRMED_MICROS from now at the latest,
+--    until expire.lua moves the end: whoever writes a record may have lost the definition meanwhile
 --
 -- Reply {outcome, now}.
 -- - 0 unchanged, 1 changed, 2 created
@@ -63,11 +64,13 @@ if not had_end ~= not given.expires then same = false end
 local function set_end()
   if not given.expires then
     redis.call('HDEL', record, 'expires')
-  else
-    local held = tonumber(had_end or nil)
-    local ends = math.max(is_sound(held, 0) and held or 0, tonumber(given.expires))
-    redis.call('HSET', record, 'expires', whole(ends))
+    redis.call('PERSIST', record)
+    return
   end
+  local held = tonumber(had_end or nil)
+  local ends = is_sound(held, 0) and held or math.min(tonumber(given.expires), now + UNCONFIRMED_MICROS)
+  redis.call('HSET', record, 'expires', whole(ends))
+  if created then redis.call('PEXPIRE', record, UNCONFIRMED_MICROS / 1000) end
 end
 local frozen = tonumber(redis.call('HGET', record, 'frozen') or 0)
 if same then

@@ -39,8 +39,8 @@ pub async fn publish(
     publish_until(connection, keys, limit, at, announced, None).await
 }
 
-/// The same for a limit that code has defined, which ends at the instant `expires`, in µs of Redis `TIME`. A later end
-/// alone is no change.
+/// The same for a limit that code has defined, which ends at the instant `expires`, in µs of Redis `TIME`. A record keeps
+/// an end that it has. A first one is 1 s ahead at most, until [`expire_record`](super::expire_record) moves it.
 ///
 /// # Errors
 /// Errors of Redis. May be sent again without harm.

@@ -30,7 +30,7 @@ fn takes(script: &str, keys: usize, arguments: usize) -> bool {
         "freeze" => (keys, arguments) == (1, 3),
         "announce" => keys == 2 && arguments >= 1,
         "define" => (keys, arguments) == (4, 5),
-        "expire" => (keys, arguments) == (3, 1),
+        "expire" => (keys, arguments) == (3, 2),
         "forget_defined" => (keys, arguments) == (3, 1),
         "heartbeat" => keys == 6 && arguments >= 5 && !arguments.is_multiple_of(2),
         "ownership" => (keys, arguments) == (4, 0),

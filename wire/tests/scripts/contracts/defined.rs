@@ -10,7 +10,7 @@ use topup_wire::{
     keyspace::ShardKeys,
     limit::LimitName,
     namespace::Namespace,
-    publishing::{self, Defined},
+    publishing::{self, DefineError, Defined},
     reply::PublishReply,
     scripts::{self, ClaimChange, DefineReply, MOST_CHANGES_LOGGED},
 };
@@ -115,9 +115,6 @@ async fn a_definition_takes_no_limit_from_a_config_or_another_owner() {
     assert!(!scripts::forget_defined(conn, &tenant).await.unwrap(), "it has not ended");
     scripts::end_defined(conn, &tenant, &billing).await.unwrap();
     assert_eq!(hold(conn, &tenant, &sales, HOUR).await, DefineReply::Ended, "its keys are still there");
-    // A change that was under way is made, though the definition has ended: its record would stay.
-    let made = scripts::change_defined(conn, &tenant, &billing, false).await.unwrap();
-    assert_eq!(made, DefineReply::Ended);
     assert!(scripts::forget_defined(conn, &tenant).await.unwrap());
     assert!(held(hold(conn, &tenant, &sales, HOUR).await));
     assert_eq!(scripts::definition(conn, &tenant).await.unwrap().unwrap().owner, sales);
@@ -148,7 +145,7 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
     use PublishReply::{Changed, Created, Unchanged};
     assert_eq!(publish(conn, Some(7)).await, Created);
     assert_eq!(publish(conn, Some(9)).await, Unchanged);
-    assert_eq!(expires(conn).await, Some(9));
+    assert_eq!(expires(conn).await, Some(7), "only a caller that still has the definition moves it");
     assert!(scripts::expire_record(conn, &keys, 1 << 52).await.unwrap());
     assert_eq!(expires(conn).await, Some(1 << 52));
     assert!(!scripts::drop_expired(conn, &keys).await.unwrap(), "it has not ended");
@@ -156,7 +153,7 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
     assert!(scripts::expire_record(conn, &keys, 5).await.unwrap());
     assert_eq!((expires(conn).await, publish(conn, Some(9)).await), (Some(1 << 52), Unchanged));
     assert_eq!(expires(conn).await, Some(1 << 52));
-    assert!(scripts::end_record(conn, &keys).await.unwrap());
+    assert!(scripts::end_record(conn, &keys, None).await.unwrap());
     assert!(scripts::drop_expired(conn, &keys).await.unwrap());
     assert!(scripts::drop_expired(conn, &keys).await.unwrap(), "it is gone");
     assert!(!scripts::expire_record(conn, &keys, 5).await.unwrap() && redis.keyspace().await.is_empty());
@@ -166,6 +163,66 @@ async fn the_end_of_a_record_is_no_change_of_it_and_no_limit_of_a_config_has_one
     assert!(!scripts::drop_expired(conn, &keys).await.unwrap());
     assert_eq!((publish(conn, Some(9)).await, publish(conn, None).await), (Changed, Changed));
     assert_eq!((expires(conn).await, publish(conn, None).await), (None, Unchanged));
+}
+
+#[tokio::test]
+async fn a_record_whose_definition_is_lost_ends_soon() {
+    let mut redis = Redis::start().await;
+    let conn = &mut redis.connection;
+    let keys = ShardKeys::new(Namespace::default(), &name("mail"), 0);
+    let publish = async |conn: &mut _, expires| {
+        scripts::publish_until(conn, &keys, &limit(3, "1/h"), None, None, expires).await.unwrap()
+    };
+    let left = async |conn: &mut _| {
+        let left: i64 = Cmd::pttl(&keys.record).query_async(conn).await.unwrap();
+        let ends = scripts::read_limit(conn, &name("mail")).await.unwrap().and_then(|read| read.expires);
+        (left, ends)
+    };
+    publish(conn, Some(1 << 52)).await;
+    let (key, ends) = left(conn).await;
+    assert!((1..=1_000).contains(&key) && ends.is_some_and(|ends| ends < 1 << 52), "{key} {ends:?}");
+    // Nobody else has the definition for sure.
+    publish(conn, Some(1 << 52)).await;
+    assert_eq!(left(conn).await.1, ends);
+    // A definition that has ended by then keeps no record.
+    assert!(scripts::expire_record(conn, &keys, 5).await.unwrap());
+    let (key, unmoved) = left(conn).await;
+    assert!((0..=1_000).contains(&key) && unmoved == ends, "{key} {unmoved:?}");
+    assert!(scripts::expire_record(conn, &keys, 1 << 52).await.unwrap());
+    assert_eq!(left(conn).await, (-1, Some(1 << 52)));
+    // An end that comes late ends no record of another definition.
+    assert!(!scripts::end_record(conn, &keys, Some((1 << 52) - 1)).await.unwrap());
+    assert_eq!(left(conn).await, (-1, Some(1 << 52)));
+    assert!(scripts::end_record(conn, &keys, Some(1 << 52)).await.unwrap());
+    assert_eq!(left(conn).await, (-1, Some(1)));
+    // A config may take what was left.
+    scripts::end_record(conn, &keys, None).await.unwrap();
+    scripts::drop_expired(conn, &keys).await.unwrap();
+    publish(conn, Some(1 << 52)).await;
+    publish(conn, None).await;
+    assert_eq!(left(conn).await, (-1, None));
+}
+
+/// Another owner takes the limit while a change of it is announced.
+#[tokio::test]
+async fn a_change_of_a_limit_that_another_owner_has_by_then_is_not_made() {
+    let redis = Redis::start().await;
+    let connection = connect_lazily(redis.url()).unwrap();
+    let (mail, billing, sales) = (name("mail"), owner("billing"), owner("sales"));
+    let at_once = |_: Duration| async {}.boxed();
+    publishing::define(&connection, &limit(5, "1/s"), &billing, HOUR, at_once).await.unwrap();
+    let taken = |_: Duration| {
+        let (connection, billing, sales) = (connection.clone(), billing.clone(), sales.clone());
+        async move {
+            publishing::undefine(&connection, &name("mail"), &billing).await.unwrap();
+            publishing::define(&connection, &limit(3, "1/s"), &sales, HOUR, at_once).await.unwrap();
+        }
+        .boxed()
+    };
+    let refused = publishing::define(&connection, &limit(9, "1/s"), &billing, HOUR, taken).await;
+    assert!(matches!(&refused, Err(DefineError::Owned(now)) if now.owner == sales), "{refused:?}");
+    let published = scripts::read_limit(&mut connection.clone(), &mail).await.unwrap().unwrap();
+    assert_eq!((published.limit.terms.capacity.get(), published.frozen), (3, false));
 }
 
 /// A program may end between any two steps. The next definition of the limit finishes or withdraws the change, and
@@ -228,7 +285,7 @@ async fn a_change_that_was_cut_short_is_finished_or_withdrawn() {
     assert_eq!(held, "billing");
 
     // The end of an undefinition is another's work, too: nobody applies the limit meanwhile.
-    scripts::end_record(&mut redis.connection, &keys).await.unwrap();
+    scripts::end_record(&mut redis.connection, &keys, None).await.unwrap();
     assert!(!publishing::remove_ended(&connection, &mail).await.unwrap(), "the definition has not ended");
     assert_eq!(define(12).await, Defined::New, "it begins anew");
     assert!(publishing::undefine(&connection, &mail, &billing).await.unwrap());
