@@ -47,6 +47,11 @@ impl RedisTime {
         Self { least, most, heard_at: received }
     }
 
+    /// Whether there is any knowledge. A server that cannot keep buckets at rest as numbers gives none.
+    pub(super) const fn is_known(self) -> bool {
+        self.most < u64::MAX
+    }
+
     /// µs by which the two clocks may drift apart from the last poll to the instant `local`.
     pub(super) const fn drift_until(self, local: Micros) -> Micros {
         local.saturating_sub(self.heard_at) / DRIFT + 1

@@ -41,9 +41,10 @@ impl Context<'_> {
 // === impl Busy ===
 
 impl<W: Waiter> Busy<W> {
-    /// Whether the next command may count takes of one token in a window.
+    /// Whether the next command may count takes of one token in a window. Its key gets an expiry by a command that servers
+    /// without buckets at rest do not know.
     pub(super) fn may_count_in_window(&self, cx: &Context<'_>) -> bool {
-        cx.window().is_some() && self.is_certain() && cx.is_trusted()
+        cx.window().is_some() && self.is_certain() && cx.is_trusted() && cx.redis.is_known()
     }
 
     /// Learns from the reply to a bare command that was sent at `sent`, took `count` tokens and left `left`.

@@ -9,7 +9,8 @@ const SEEDS: u64 = 20;
 #[test]
 fn no_window_has_more_than_the_limit_and_each_ends() {
     let mut takes = 0;
-    for seed in 0..SEEDS {
+    // In 3500016, the expiry of a window comes in the next one.
+    for seed in (0..SEEDS).chain([3_500_016]) {
         takes += run_windows(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
     }
     println!("{SEEDS} seeds, {takes} allowed takes");

@@ -20,14 +20,14 @@ pub enum RedisCommand<'a> {
         /// The keys, all of one node.
         keys: &'a [&'a [u8]],
     },
-    /// `PEXPIRE key ms` or `PEXPIREAT key ms`.
+    /// `PEXPIRE key ms` or `PEXPIREAT key ms`, on a condition. Redis 7.0 or newer.
     Expire {
         /// The key.
         key: &'a [u8],
         /// Its expiry.
         expiry: Expiry,
-        /// `GT`: never earlier than before. Redis 7.0 or newer.
-        only_later: bool,
+        /// When it gets that expiry.
+        condition: ExpiryCondition,
     },
     /// `SET key value … NX` with an expiry.
     SetIfAbsent {
@@ -58,6 +58,15 @@ pub enum Expiry {
     At(u64),
 }
 
+/// When a key gets an expiry.
+#[derive(Clone, Copy, Debug)]
+pub enum ExpiryCondition {
+    /// It has an earlier one: `GT`.
+    Later,
+    /// It has none: `NX`.
+    Absent,
+}
+
 // === impl RedisCommand ===
 
 impl RedisCommand<'_> {
@@ -83,18 +92,16 @@ impl RedisCommand<'_> {
                 out.extend_from_slice(b"$6\r\nEXISTS\r\n");
                 keys.iter().for_each(|key| bulk(out, key));
             }
-            Self::Expire { key, expiry, only_later } => {
+            Self::Expire { key, expiry, condition } => {
                 let (word, ms): (&[u8], u64) = match expiry {
                     Expiry::After(ms) => (b"PEXPIRE", ms),
                     Expiry::At(ms) => (b"PEXPIREAT", ms),
                 };
-                header(out, b'*', 3 + usize::from(only_later));
+                out.extend_from_slice(b"*4\r\n");
                 bulk(out, word);
                 bulk(out, key);
                 number(out, ms);
-                if only_later {
-                    bulk(out, b"GT");
-                }
+                bulk(out, if matches!(condition, ExpiryCondition::Later) { b"GT" } else { b"NX" });
             }
             Self::SetIfAbsent { key, value, expiry } => {
                 let (word, ms): (&[u8], u64) = match expiry {
@@ -180,8 +187,9 @@ mod tests {
             encoded(&RedisCommand::Exists { keys: &[key, b"b"] }),
             "*3\r\n$6\r\nEXISTS\r\n$14\r\ntopup:{a:0}:b:\r\n$1\r\nb\r\n"
         );
+        let expiry = Expiry::At(1_795_343_957_755);
         assert_eq!(
-            encoded(&RedisCommand::Expire { key, expiry: Expiry::At(1_795_343_957_755), only_later: true }),
+            encoded(&RedisCommand::Expire { key, expiry, condition: ExpiryCondition::Later }),
             "*4\r\n$9\r\nPEXPIREAT\r\n$14\r\ntopup:{a:0}:b:\r\n$13\r\n1795343957755\r\n$2\r\nGT\r\n"
         );
         assert_eq!(

@@ -4,7 +4,7 @@
 //! worker knows whether the tokens were left. The one whose tokens are all there are has begun the window, and gives the
 //! key its expiry.
 
-use crate::pipeline::{Expiry, RedisCommand};
+use crate::pipeline::{Expiry, ExpiryCondition, RedisCommand};
 
 /// When a window ends that a take has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,14 +32,15 @@ pub fn read_window(number: i64, capacity: u64, count: u64) -> Option<i64> {
     (number >= count as i64).then(|| (capacity as i64).saturating_sub(number))
 }
 
-/// Appends the expiry of the window at `state`. A window ends at a whole ms, and its key is there in the ms of its expiry.
+/// Appends the expiry of the window at `state`, unless it has one. A command that comes late then ends no later window. A
+/// window ends at a whole ms, and its key is there in the ms of its expiry.
 pub fn encode_window_end(out: &mut Vec<u8>, state: &str, end: WindowEnd) {
     let last_ms = |end: u64| end.div_ceil(1_000).saturating_sub(1);
     let expiry = match end {
         WindowEnd::After(length) => Expiry::After(last_ms(length).max(1)),
         WindowEnd::At(instant) => Expiry::At(last_ms(instant)),
     };
-    RedisCommand::Expire { key: state.as_bytes(), expiry, only_later: false }.encode(out);
+    RedisCommand::Expire { key: state.as_bytes(), expiry, condition: ExpiryCondition::Absent }.encode(out);
 }
 
 #[cfg(test)]
@@ -63,8 +64,8 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
-            "*3\r\n$7\r\nPEXPIRE\r\n$1\r\nk\r\n$4\r\n1000\r\n\
-             *3\r\n$9\r\nPEXPIREAT\r\n$1\r\nk\r\n$13\r\n1795343939999\r\n"
+            "*4\r\n$7\r\nPEXPIRE\r\n$1\r\nk\r\n$4\r\n1000\r\n$2\r\nNX\r\n\
+             *4\r\n$9\r\nPEXPIREAT\r\n$1\r\nk\r\n$13\r\n1795343939999\r\n$2\r\nNX\r\n"
         );
     }
 }
