@@ -6,7 +6,7 @@
 //!   Takes that were denied within a block do not count.
 //! - *Blocked*: twice as many denied takes less one always begin a block, if they come within that time less that of a
 //!   hand-over. A block that somebody ended stands in the way until it would have been over.
-//! - *Length*: a block takes as long as the penalty says, and the time of an answer at most. Nothing makes it longer. A key
+//! - *Length*: a block takes as long as the penalty says, and the time of two answers at most. Nothing makes it longer. A key
 //!   that stays free for as long as its last block took begins anew. A block that Redis refused begins later, and has
 //!   its first end.
 //! - *Held*: no take of the key is allowed from the next poll of a worker to the end of the block. The poll

@@ -7,7 +7,8 @@
 //!
 //! - *Never over*: in each window, the allowed takes of a bucket have less than one token above capacity + rate × w.
 //! - *To the token*: where no tokens come with time, a bucket misses those of its allowed takes in the end. A call without
-//!   an answer may have taken its own. Tokens that go back may be lost on the way, or by a refund meanwhile.
+//!   an answer may have taken its own. Tokens that go back may be lost on the way, or by a refund meanwhile. So may
+//!   leased tokens that come after the deadline.
 
 mod fault;
 mod laws;
