@@ -12,7 +12,7 @@ use crate::{
     bucket::Bucket,
     error::Error,
     place::{KnownPlace, plan_changed},
-    shell::{BucketEntry, Handle, Place, Placed},
+    shell::{BucketEntry, Handle, Place, Placed, key_plans::Shapes},
 };
 
 /// A change that is made too early for Redis, or by another worker, is made again after this.
@@ -36,17 +36,8 @@ impl Bucket {
                     handle.trust_plans().await?;
                 }
                 KnownPlace::Ask(shapes) => {
-                    let as_of = shared.plans.version();
-                    let mut connection = shared.connection();
-                    let asked = scripts::assigned_outside(&mut connection, entry.name(), &shapes, key);
-                    let assigned = handle
-                        .within_deadline(async { asked.await.map_err(|e| Error::of_record(entry.name(), e)) })
-                        .await?;
-                    let unplaced = before.as_deref().cloned().unwrap_or_default();
-                    let is_any = assigned.iter().any(Option::is_some);
-                    let assigned = is_any.then(|| Arc::new(assigned));
-                    let known = Placed { stamp: 0, assigned, as_of: as_of.max(1), ..unplaced };
-                    entry.placed.store(Some(Arc::new(known)));
+                    let ask = self.ask_assigned(entry, key, &shapes, before.as_ref());
+                    self.alone(entry, before.as_ref(), ask).await?;
                 }
                 KnownPlace::Wait(at) => {
                     let left = at.saturating_sub(shared.clock.now()) + 1;
@@ -55,23 +46,76 @@ impl Bucket {
                 KnownPlace::Placed { period, spans, placed } => {
                     let place = self.place_of(entry, key, &period, &placed, before.as_deref())?;
                     let mut placed = Placed { place: place.clone(), ..placed };
-                    if let Some(at) = period.changed.filter(|at| *at != placed.moved) {
-                        if !self.make_change(entry, key, period.target, &spans).await? {
-                            shared.clock.sleep(SOON).await;
-                            continue;
+                    let changed = period.changed.filter(|at| *at != placed.moved);
+                    let make = async {
+                        if let Some(at) = changed {
+                            if !self.make_change(entry, key, period.target, &spans).await? {
+                                return Ok(false);
+                            }
+                            placed.moved = at;
                         }
-                        placed.moved = at;
+                        entry.leave(before.as_deref(), &place, handle);
+                        if let Place::Plan(other) = &place {
+                            other
+                                .placed
+                                .store(Some(Arc::new(Placed { place: Place::Here, ..placed.clone() })));
+                        }
+                        entry.placed.store(Some(Arc::new(placed)));
+                        Ok(true)
+                    };
+                    let made = if changed.is_some() {
+                        self.alone(entry, before.as_ref(), make).await?
+                    } else {
+                        Some(make.await?)
+                    };
+                    match made {
+                        Some(true) => return Ok(place),
+                        Some(false) => shared.clock.sleep(SOON).await,
+                        None => {}
                     }
-                    entry.leave(before.as_deref(), &place, handle);
-                    if let Place::Plan(other) = &place {
-                        other.placed.store(Some(Arc::new(Placed { place: Place::Here, ..placed.clone() })));
-                    }
-                    entry.placed.store(Some(Arc::new(placed)));
-                    return Ok(place);
                 }
             }
         }
         Err(plan_changed(entry))
+    }
+
+    /// The result of `call`, or `None` if another task has learned of the key's place since `before`. Of all tasks that wait,
+    /// one asks Redis.
+    async fn alone<T>(
+        &self,
+        entry: &BucketEntry,
+        before: Option<&Arc<Placed>>,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Option<T>, Error> {
+        let handle = self.handle();
+        let asked = async {
+            let _turn = handle.shared().plans.asking.turn(entry).await;
+            let known = entry.placed.load_full();
+            let is_same = known.as_ref().map(Arc::as_ptr) == before.map(Arc::as_ptr);
+            if is_same { call.await.map(Some) } else { Ok(None) }
+        };
+        handle.within_deadline(asked).await
+    }
+
+    /// Asks Redis for the assignments of the key.
+    async fn ask_assigned(
+        &self,
+        entry: &BucketEntry,
+        key: &str,
+        shapes: &Shapes,
+        before: Option<&Arc<Placed>>,
+    ) -> Result<(), Error> {
+        let shared = self.handle().shared();
+        let as_of = shared.plans.version();
+        let mut connection = shared.connection();
+        let asked = scripts::assigned_outside(&mut connection, entry.name(), shapes, key).await;
+        let assigned = asked.map_err(|error| Error::of_record(entry.name(), error))?;
+        let is_any = assigned.iter().any(Option::is_some);
+        let assigned = is_any.then(|| Arc::new(assigned));
+        let unplaced = before.map(|before| Placed::clone(before)).unwrap_or_default();
+        let known = Placed { stamp: 0, assigned, as_of: as_of.max(1), ..unplaced };
+        entry.placed.store(Some(Arc::new(known)));
+        Ok(())
     }
 
     fn place_of(

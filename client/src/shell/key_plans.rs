@@ -19,7 +19,7 @@ use topup_wire::{
     scripts,
 };
 
-use super::{Limits, clock::Clock};
+use super::{Limits, asking::Asking, clock::Clock};
 use crate::{machine::Micros, say::say};
 
 /// Changes that are remembered one by one. After more, every assigned key is looked up again.
@@ -42,6 +42,8 @@ pub(crate) struct KeyPlans {
     /// Told of each change of this knowledge, and of each end of mistrust.
     pub(crate) news: Notify,
     said_forbidden: AtomicBool,
+    /// The keys that are asked for now.
+    pub(crate) asking: Asking,
 }
 
 #[derive(Debug, Default)]

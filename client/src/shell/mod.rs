@@ -1,5 +1,6 @@
 //! The shell around the machine: it sends commands, receives replies, reads the clock and wakes tasks.
 
+pub(crate) mod asking;
 pub(crate) mod breakers;
 pub(crate) mod bucket_cache;
 pub(crate) mod clock;

@@ -171,6 +171,35 @@ async fn a_change_of_plan_under_load_gives_no_token_twice() {
 }
 
 #[tokio::test]
+async fn of_all_tasks_that_take_after_a_change_one_asks_redis() {
+    const TASKS: usize = 200;
+    let fixture = Fixture::set(CONFIG).await;
+    let topup = patient(fixture.redis.url()).await;
+    let key = topup.limit("user").key("acme");
+    assert!(key.take(1).await.unwrap().is_allowed());
+    fixture.topup.assign("user", "acme", "gold", None).await.unwrap();
+    // In force, and another worker has moved no tokens.
+    rest(Duration::from_millis(1_600)).await;
+    fixture.redis.ask::<()>(&["CONFIG", "RESETSTAT"]).await;
+    let takes: JoinSet<_> = (0..TASKS)
+        .map(|_| {
+            let key = key.clone();
+            async move { key.take(1).await.unwrap().is_allowed() }
+        })
+        .collect();
+    let allowed = takes.join_all().await.into_iter().filter(|is_allowed| *is_allowed).count();
+    // One token of its own bucket, and those of the time since.
+    assert!((1..=20).contains(&allowed), "{allowed}");
+    let stats: String = fixture.redis.ask(&["INFO", "commandstats"]).await;
+    let calls = |command: &str| {
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse::<usize>().unwrap())
+    };
+    // Control polls and scripts ask, too.
+    assert!(calls("hget") < TASKS / 2 && calls("get") < TASKS / 2, "{stats}");
+}
+
+#[tokio::test]
 async fn a_change_of_the_config_moves_keys_and_tokens_at_once() {
     let with = |keys: &str| format!("{CONFIG}[limit.user.keys]\n{keys}\n");
     let mut fixture = Fixture::set(&with("acme = \"gold\"\n\"10.*\" = \"gold\"")).await;
