@@ -45,30 +45,19 @@ impl Bucket {
                 }
                 KnownPlace::Placed { period, spans, placed } => {
                     let place = self.place_of(entry, key, &period, &placed, before.as_deref())?;
-                    let mut placed = Placed { place: place.clone(), ..placed };
-                    let changed = period.changed.filter(|at| *at != placed.moved);
+                    let placed = Placed { place: place.clone(), ..placed };
+                    let Some(at) = period.changed.filter(|at| *at != placed.moved) else {
+                        self.arrive(entry, before.as_deref(), placed);
+                        return Ok(place);
+                    };
                     let make = async {
-                        if let Some(at) = changed {
-                            if !self.make_change(entry, key, period.target, &spans).await? {
-                                return Ok(false);
-                            }
-                            placed.moved = at;
+                        let is_made = self.make_change(entry, key, period.target, &spans).await?;
+                        if is_made {
+                            self.arrive(entry, before.as_deref(), Placed { moved: at, ..placed });
                         }
-                        entry.leave(before.as_deref(), &place, handle);
-                        if let Place::Plan(other) = &place {
-                            other
-                                .placed
-                                .store(Some(Arc::new(Placed { place: Place::Here, ..placed.clone() })));
-                        }
-                        entry.placed.store(Some(Arc::new(placed)));
-                        Ok(true)
+                        Ok(is_made)
                     };
-                    let made = if changed.is_some() {
-                        self.alone(entry, before.as_ref(), make).await?
-                    } else {
-                        Some(make.await?)
-                    };
-                    match made {
+                    match self.alone(entry, before.as_ref(), make).await? {
                         Some(true) => return Ok(place),
                         Some(false) => shared.clock.sleep(SOON).await,
                         None => {}
@@ -77,6 +66,15 @@ impl Bucket {
             }
         }
         Err(plan_changed(entry))
+    }
+
+    /// Notes the place of the key's takes from now on.
+    fn arrive(&self, entry: &Arc<BucketEntry>, before: Option<&Placed>, placed: Placed) {
+        entry.leave(before, &placed.place, self.handle());
+        if let Place::Plan(other) = &placed.place {
+            other.placed.store(Some(Arc::new(Placed { place: Place::Here, ..placed.clone() })));
+        }
+        entry.placed.store(Some(Arc::new(placed)));
     }
 
     /// The result of `call`, or `None` if another task has learned of the key's place since `before`. Of all tasks that wait,

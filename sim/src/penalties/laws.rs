@@ -54,14 +54,18 @@ impl World {
         self.is_late || self.is_refused || self.is_disturbed(block.after, block.from)
     }
 
+    /// A block may have been told so long before it begins.
+    fn told_again(&self, block: &Block) -> u64 {
+        if self.is_again(block) { TOLD_AGAIN } else { 0 }
+    }
+
     /// The penalties of which one has begun a block. One that was told before may have been of an earlier penalty.
     fn terms_of(&self, block: &Block) -> Vec<Penalty> {
-        let told_again = if self.is_again(block) { TOLD_AGAIN } else { 0 };
-        self.terms(block.after.saturating_sub(told_again), block.from)
+        self.terms(block.after.saturating_sub(self.told_again(block)), block.from)
     }
 
     fn earned(&self, before: &[Block], block: &Block, denied: &[&Call]) -> Result<(), String> {
-        let told_again = if self.is_again(block) { TOLD_AGAIN } else { 0 };
+        let told_again = self.told_again(block);
         let is_enough = |penalty: &Penalty| {
             let within = penalty.within().as_micros() as u64 + self.handed_over() + told_again;
             let from = block.from.saturating_sub(within);

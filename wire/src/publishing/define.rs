@@ -13,6 +13,7 @@ use super::{
 use crate::{
     claims::Owner,
     connection::Connection,
+    constants::UNCONFIRMED_MICROS,
     keyspace::ShardKeys,
     limit::{Limit, Shards},
     namespace::InNamespace,
@@ -20,7 +21,8 @@ use crate::{
 };
 
 /// The shortest and the longest time for which a limit is defined.
-pub const DEFINED_FOR: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(366 * 24 * 3_600));
+pub const DEFINED_FOR: (Duration, Duration) =
+    (Duration::from_micros(UNCONFIRMED_MICROS), Duration::from_secs(366 * 24 * 3_600));
 
 /// The effect of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use redis::RedisResult;
 
 use super::{
     assigned::unreadable,
-    assignment_index::{assignment_index, matter_for},
+    assignment_index::{assignment_index, matters_for},
 };
 use crate::{
     assigned_keys::AssignedKeys,
@@ -60,7 +60,7 @@ pub async fn all_assigned(connection: &mut impl InNamespace, name: &LimitName) -
     let version = index.versions.get(name).copied().unwrap_or(0);
     let mut all = AllAssigned { version, now, shape, settled_at: now, ..AllAssigned::default() };
     let Some(shape) = shape else { return Ok(all) };
-    let since = now.saturating_sub(matter_for(connection, name).await?);
+    let since = now.saturating_sub(matters_for(connection, name).await?);
     let hashes: Vec<u64> = (0..shape.hashes).collect();
     for hashes in hashes.chunks(HASHES_AT_ONCE) {
         for (key, value) in read_hashes(connection, name, &shape, hashes).await? {

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redis::{ParsingError, RedisResult, Script};
 use tokio::time::sleep;
 
-use super::assignment_index::{ATTEMPTS, assignment_index, matter_for};
+use super::assignment_index::{ATTEMPTS, assignment_index, matters_for};
 use crate::{
     assignments::Shape,
     constants::with_constants,
@@ -63,7 +63,7 @@ pub async fn try_assign(
 ) -> RedisResult<Result<Change, Duration>> {
     let namespace = connection.namespace();
     let mut shape = Shape::for_keys(1, 0);
-    let matters_for = matter_for(connection, name).await?;
+    let matters_for = matters_for(connection, name).await?;
     for _ in 0..ATTEMPTS {
         let mut call = ASSIGN.key(namespace.assigned());
         call.key(namespace.assignment_log()).key(namespace.assignment_filter(name, &shape));

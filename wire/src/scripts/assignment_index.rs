@@ -74,7 +74,7 @@ pub async fn assigned_after(
 
 /// µs for which assignments before matter for the tokens of a key of the limit `name`, or of that of a source. A change
 /// matters while the buckets fill, and may have come at the end of a time without a bucket that was as long.
-pub(super) async fn matter_for(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<u64> {
+pub(super) async fn matters_for(connection: &mut impl InNamespace, name: &LimitName) -> RedisResult<u64> {
     let record = ShardKeys::new(connection.namespace(), &name.live(), 0).record;
     let fill: Option<String> = Cmd::hget(record, "plans_fill").query_async(connection).await?;
     let fill: u64 = fill.and_then(|fill| fill.parse().ok()).unwrap_or(0);
