@@ -28,6 +28,11 @@ impl World {
                 }
                 // A block that is begun once more, by a worker without an answer, ends as late as the second time.
                 (Some(last), Some(until)) if until.abs_diff(last.until) <= 2 * slowest => last.until = until,
+                // A block ends later by as much as its command was late. By then, the next one may have been earned.
+                (Some(last), Some(until)) if is_late && last.until <= now + slowest => {
+                    last.ended = Some(now);
+                    blocks.push(Block { after, from: now, until, ended: None });
+                }
                 (Some(last), Some(until)) => return Err(format!("length: {last:?} ends at {until}")),
                 (Some(last), None) => return Err(format!("held: {last:?} is gone at {now}")),
                 _ => {}
