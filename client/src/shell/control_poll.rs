@@ -58,8 +58,14 @@ async fn run(control: Weak<Control>, polled: Polled) {
             return alive.retire(deadline).await;
         };
         clock.compare();
-        let sent = clock.now();
-        match clock.timeout(deadline, scripts::poll(&mut connection)).await {
+        let mut sent = clock.now();
+        let mut answer = clock.timeout(deadline, scripts::poll(&mut connection)).await;
+        if let Ok(Err(_)) = answer {
+            // Only a command tells that the connection has broken. Redis may be back, and the next one connects anew.
+            sent = clock.now();
+            answer = clock.timeout(deadline, scripts::poll(&mut connection)).await;
+        }
+        match answer {
             Ok(Ok(polled)) => {
                 let received = clock.now();
                 let before = control.epoch();

@@ -166,9 +166,7 @@ impl World {
         for call in calls.iter().filter(|call| call.is_allowed == Some(true)) {
             let holds = |block: &&Block| {
                 let away = self.outages.iter().filter(|(from, _)| *from <= call.received);
-                // The first poll after an outage may fail: only a command tells that its connection broke.
-                let polled = away.map(|(_, until)| until + POLL + STEP);
-                let from = polled.fold(block.from, u64::max) + self.known();
+                let from = away.map(|(_, until)| *until).fold(block.from, u64::max) + self.known();
                 call.sent >= from && call.received < block.ended.unwrap_or(block.until)
             };
             if let Some(block) = blocks.iter().find(holds) {
@@ -187,9 +185,10 @@ impl World {
                 let ended = block.ended.map_or(u64::MAX, |at| at + self.known());
                 end.abs_diff(block.until) <= slack + longest && call.sent <= ended
             };
-            let is_away = self.outages.iter().any(|(from, until)| {
-                *from <= call.received && call.sent <= until + POLL + STEP + self.known()
-            });
+            let is_away = self
+                .outages
+                .iter()
+                .any(|(from, until)| *from <= call.received && call.sent <= until + self.known());
             if !is_away && !blocks.iter().any(tells) {
                 return Err(format!("told: {call:?}"));
             }
