@@ -27,9 +27,12 @@ fn each_key_has_the_terms_of_its_plan_at_every_instant() {
     // In 1478, the time of a plan did not repay debt. In 4611 and 5883, a key was denied when the known history of its plans began.
     // In 78 and 4983, a bucket without a mark was used, and an old mark told another one. In 5798, a charge moves the tokens,
     // and in 5955, Redis forgets the bucket of a denied key. In 3000423 and 3100263, it forgot where an exempt key had its tokens,
-    // and in 3000560, a bucket kept a part of a token. In 3500964, a bucket has become full since that part came.
+    // and in 3000560, a bucket kept a part of a token. In 3500964, a bucket has become full since that part came. In 5204834, it
+    // has become full while the key was denied, and in 5205700, more changes than Redis remembers followed a debt.
     let hard = [78, 142, 144, 487, 521, 1377, 1478, 4611, 4983, 5389, 5798, 5883, 5955];
-    for seed in (0..SEEDS).chain(hard).chain([3_000_423, 3_000_560, 3_100_263, 3_500_964]) {
+    for seed in
+        (0..SEEDS).chain(hard).chain([3_000_423, 3_000_560, 3_100_263, 3_500_964, 5_204_834, 5_205_700])
+    {
         takes += run_key_plans(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
     }
     println!("{SEEDS} seeds, {takes} takes");

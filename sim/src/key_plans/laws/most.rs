@@ -9,6 +9,9 @@ use crate::{
     plan::SECOND,
 };
 
+/// Redis remembers so many changes.
+const REMEMBERED: usize = 7;
+
 // === impl World ===
 
 impl World {
@@ -55,6 +58,10 @@ impl World {
             }
             let time = until.min(period.until).saturating_sub(first.sent.max(period.from));
             comes += now.rate as f64 * seconds(time) * self.part(now);
+            if place(period).is_none() {
+                // Such a plan decides without a bucket.
+                continue;
+            }
             // The first call that may move the tokens: a take or a charge. Until then, they are in the bucket of before.
             let within = calls
                 .iter()
@@ -66,6 +73,10 @@ impl World {
             let is_left = |before: &Rule| (last + 1..=i).filter_map(rule).any(|other| other != *before);
             let Some(before) = before.filter(is_left) else { continue };
             let (own_from, begins) = (periods[last].from, periods[last + 1].from);
+            if i - last >= REMEMBERED {
+                // Redis may have forgotten which bucket has the debt.
+                comes += self.max_debt as f64 * self.part(before);
+            }
             if begins >= first.sent && begins <= until {
                 // It counts as full at the change if it is full by now.
                 let filled = |since: u64| before.rate as f64 * seconds(moved.saturating_sub(since));
