@@ -92,7 +92,9 @@ impl Server {
         if held.is_previous || held.score > now || self.headroom(key, sent) == 0 {
             return 0;
         }
-        let tokens = u128::from(held.tokens.max(0) as u64) + record.pace.owed(held.score, now).0;
+        // Takes at rest may have met the counter.
+        let (counted, _) = record.counted(held.tokens);
+        let tokens = u128::from(counted) + record.pace.owed(held.score, now).0;
         let overflow = tokens.saturating_sub(u128::from(record.capacity)) + 1;
         if tokens < u128::from(record.capacity) { 0 } else { (overflow as u64).min(by) }
     }
@@ -101,7 +103,7 @@ impl Server {
     fn tokens_in_doubt(&self, key: usize, doubt: u64, now: u64) -> u64 {
         let Some(record) = &self.record else { return 0 };
         let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
-        let tokens = held.tokens.max(0).saturating_add(doubt as i64);
+        let tokens = (record.counted(held.tokens).0 as i64).saturating_add(doubt as i64);
         let mut fuller = Bucket::Counting(Counter { tokens, ..held });
         topup_twin::settle(record, &mut fuller, Operation::Peek(1), false, 0, now).tokens
     }
