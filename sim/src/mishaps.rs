@@ -35,9 +35,7 @@ impl World {
         }
         let capacity = self.plan.promises().map(|promise| promise.capacity).max().unwrap_or(0);
         let lease = self.plan.lease.map_or(0, |(_, ttl)| ttl + ttl / 63);
-        // What Redis has too many of stays until the bucket is full.
-        let fills = self.plan.promises().map(|promise| promise.time_of(promise.capacity)).max().unwrap_or(0);
-        let until = self.now.saturating_add(TRUSTED.max(lease)).saturating_add(fills);
+        let until = self.now.saturating_add(TRUSTED.max(lease));
         match mishap {
             Mishap::Step(by) => {
                 self.server.step_clock(by);

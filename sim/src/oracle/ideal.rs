@@ -79,7 +79,8 @@ impl Ideal {
 
     /// Units that may be missing, since they are in doubt or pardoned.
     fn forgiven(&mut self, at: u64) -> i128 {
-        if at > self.pardoned_until {
+        // What Redis has too much stays until the bucket is full.
+        if at > self.pardoned_until && self.level >= self.effective().0 {
             self.pardon = 0;
         }
         // A pardon is used up.

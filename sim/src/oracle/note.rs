@@ -25,7 +25,8 @@ pub(crate) enum Note {
     Doubtful(u64, u64),
     /// The worker has settled that doubt; the bucket had so many tokens too few to pay it.
     Paid(u64, u64),
-    /// Redis has lost its knowledge of so many tokens: they may be admitted once more until the instant.
+    /// Redis has lost its knowledge of so many tokens: they may be admitted once more until the instant, and from then on
+    /// until the bucket is full.
     Pardoned(u64, u64),
     /// A charge met takes at rest of so many tokens that may be about to be given back. They cannot be any more.
     Forgotten(u64),
