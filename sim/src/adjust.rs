@@ -73,8 +73,8 @@ impl World {
             books.returned += give;
             books.charged += later;
         }
-        // The tokens were away for so long that they may be some that would not have fitted meanwhile. Or they went to a bucket made
-        // anew, and the worker does not hear of it.
+        // The tokens were away for so long that they may be some that would not have fitted meanwhile. Or they went to a
+        // bucket made anew, and the worker does not hear of it.
         let is_late = self.now > taken.at + written.time_of(1);
         let is_unheard = corrected.is_another && adjusting.fate != Fate::Answered;
         if corrected.shifted && give > 0 && (is_late || is_unheard) {
