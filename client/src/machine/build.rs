@@ -54,6 +54,9 @@ impl<W: Waiter> Busy<W> {
             let must_settle = self.must_settle || self.in_doubt > 0;
             return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
         }
+        if self.must_end_window(cx) {
+            return Some((self.settle(Operation::Refund(0), rest, cx), 0, 0));
+        }
         let (waiters, demand) = self.served_together(cx);
         let several = self.queue.first().filter(|_| waiters == 0);
         if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {

@@ -90,6 +90,12 @@ impl<W: Waiter> Busy<W> {
         cx.window().filter(|window| may_count && (!window.aligned || cx.redis.is_known()))
     }
 
+    /// Whether a window has begun without an end. The script of a take does not see that. That of a put-back does, also of 0
+    /// tokens.
+    pub(super) fn must_end_window(&self, cx: &Context<'_>) -> bool {
+        cx.window().is_some() && self.must_settle && self.in_doubt == 0
+    }
+
     /// Learns from the reply to a take of `count` tokens in a window.
     pub(super) fn learn_in_window(
         &mut self,
@@ -240,6 +246,15 @@ mod tests {
         // It ended between the two commands.
         let mut own = Windows::default();
         assert_eq!(own.counts(0, 1, false, 500), (Some(WindowEnd::After(SECOND)), true));
+        // Other takes wait for that script.
+        let mut busy = Windows::default();
+        busy.counts(0, 1, true, 500);
+        let (command, number) = busy.take(SECOND / 2);
+        busy.step(Event::Take { waiter: Caller, count: 1, until: SECOND / 2 }, SECOND / 2);
+        let reply = Some(Reply::InWindow { left: CAPACITY as i64 - 1, was_set: false });
+        let out = busy.step(Event::Completed { number, command, sent: SECOND / 2, reply }, SECOND);
+        let follows = busy.step(Event::Ready(out.dispatch.unwrap()), SECOND).command;
+        assert!(matches!(follows, Some(Command::Settle { operation: Operation::Refund(0), .. })));
         // The `SET` may have come after the end that it named.
         let mut aligned = Windows { aligned: true, ..Windows::default() };
         assert_eq!(aligned.counts(SECOND / 2, 1, true, SECOND - 100), (Some(WindowEnd::At(SECOND)), true));
