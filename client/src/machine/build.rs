@@ -50,12 +50,9 @@ impl<W: Waiter> Busy<W> {
 
     /// A command, the number of waiters that it is for, and the tokens that it prefetches.
     fn build(&mut self, rest: &Rest, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
-        if cx.is_paused() {
+        if cx.is_paused() || self.must_end_window(cx) {
             let must_settle = self.must_settle || self.in_doubt > 0;
             return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
-        }
-        if self.must_end_window(cx) {
-            return Some((self.settle(Operation::Refund(0), rest, cx), 0, 0));
         }
         let (waiters, demand) = self.served_together(cx);
         let several = self.queue.first().filter(|_| waiters == 0);

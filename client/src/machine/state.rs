@@ -41,7 +41,6 @@ impl<W: Waiter> BucketState<W> {
             Event::Ready(number) => out.command = busy.write(number, &self.rest, cx, out),
             Event::Completed { number, command, sent, reply } => {
                 let expired = self.rest.expires_at(cx) <= cx.now;
-                let window_until = cx.window_until(command, &reply, sent, &self.rest);
                 // A script tells no headroom where the key is gone, or lives on when the bucket is full, as a window's does.
                 let ends_when_full = !matches!(reply, Some(Reply::Settled(Settled { headroom: 0, .. })));
                 if let Some(until) = busy.complete(number, command, sent, reply, cx, out) {
@@ -50,7 +49,7 @@ impl<W: Waiter> BucketState<W> {
                     let late = cx.now.saturating_sub(sent);
                     let expires_at = self.rest.expires_at(cx).saturating_add(late);
                     out.expires_at = (expired && ends_when_full).then_some(expires_at);
-                } else if let Some(until) = window_until {
+                } else if let Some(until) = cx.window_until(command, reply, sent, &self.rest) {
                     self.rest.learn(until, cx);
                 }
             }

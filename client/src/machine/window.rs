@@ -44,13 +44,15 @@ impl Context<'_> {
 
     /// The take of `count` tokens in a window. It begins one, if none may be under way.
     pub(super) fn take_in_window(&self, window: WindowTerms, count: u64, rest: &Rest) -> Command {
-        let (first, last) = (self.redis.earliest(self.now), self.redis.latest(self.now).saturating_add(MS));
-        let begins = match window.aligned {
-            _ if self.now < rest.until => None,
-            false => Some(WindowEnd::After(window.length)),
-            // It may be one or the other of two windows: a script finds out.
-            true if window.end(first) != window.end(last) => None,
-            true => Some(WindowEnd::At(window.end(first))),
+        let begins = if self.now < rest.until {
+            None
+        } else if window.aligned {
+            let end = window.end(self.redis.earliest(self.now));
+            let last = window.end(self.redis.latest(self.now).saturating_add(MS));
+            // Otherwise it may be one or the other of two windows: a script finds out.
+            (end == last).then_some(WindowEnd::At(end))
+        } else {
+            Some(WindowEnd::After(window.length))
         };
         Command::TakeInWindow { count, begins }
     }
@@ -59,24 +61,26 @@ impl Context<'_> {
     pub(super) fn window_until(
         &self,
         command: Command,
-        reply: &Option<Reply>,
+        reply: Option<Reply>,
         sent: Micros,
         rest: &Rest,
     ) -> Option<Micros> {
-        let (Some(window), Command::TakeInWindow { begins: Some(_), .. }) = (self.window(), command) else {
+        let (
+            Some(window),
+            Command::TakeInWindow { begins: Some(_), .. },
+            Some(Reply::InWindow { was_set, .. }),
+        ) = (self.window(), command, reply)
+        else {
             return None;
         };
-        match *reply {
-            Some(Reply::InWindow { .. }) if window.aligned => {
-                Some(self.redis.earliest_local(window.end(self.redis.earliest(sent))))
-            }
-            Some(Reply::InWindow { was_set: true, .. }) => {
-                Some(sent.saturating_add(window.length).saturating_sub(MS))
-            }
-            // It may be the window before, which is about to end: the next take looks again.
-            Some(Reply::InWindow { .. }) if sent < rest.until.saturating_add(ENDS_WITHIN) => None,
-            Some(Reply::InWindow { .. }) => Some(self.now.saturating_add(window.length / GOES_ON)),
-            _ => None,
+        if window.aligned {
+            Some(self.redis.earliest_local(window.end(self.redis.earliest(sent))))
+        } else if was_set {
+            Some(sent.saturating_add(window.length).saturating_sub(MS))
+        } else {
+            // Otherwise it may be the window before, which is about to end: the next take looks again.
+            let is_next = sent >= rest.until.saturating_add(ENDS_WITHIN);
+            is_next.then(|| self.now.saturating_add(window.length / GOES_ON))
         }
     }
 }
@@ -105,13 +109,9 @@ impl<W: Waiter> Busy<W> {
     ) {
         let has_begun = left.saturating_add_unsigned(count) == cx.terms.capacity as i64;
         // The `SET` of an aligned window that has ended leaves nothing.
-        let has_end = match begins {
-            Some(WindowEnd::At(end)) => was_set && cx.redis.latest(cx.now) < end,
-            Some(WindowEnd::After(_)) => was_set,
-            None => false,
-        };
+        let is_over = matches!(begins, Some(WindowEnd::At(end)) if cx.redis.latest(cx.now) >= end);
         // A script gives the key the expiry of the window that is under way then.
-        self.must_settle |= has_begun && !has_end;
+        self.must_settle |= has_begun && (!was_set || is_over);
         self.estimate = Estimate::default();
         if left < 0 {
             // A script takes them off, denies the others, and says for how long.
