@@ -20,12 +20,14 @@ pub enum RedisCommand<'a> {
         /// The keys, all of one node.
         keys: &'a [&'a [u8]],
     },
-    /// `PEXPIREAT key ms GT`: never earlier than before. Redis 7.0 or newer.
-    Extend {
+    /// `PEXPIRE key ms` or `PEXPIREAT key ms`, on a condition. Redis 7.0 or newer.
+    Expire {
         /// The key.
         key: &'a [u8],
-        /// Its expiry, in ms since the Unix epoch.
-        at: u64,
+        /// Its expiry.
+        expiry: Expiry,
+        /// When it gets that expiry.
+        condition: ExpiryCondition,
     },
     /// `SET key value … NX` with an expiry.
     SetIfAbsent {
@@ -50,10 +52,19 @@ pub enum RedisCommand<'a> {
 /// The expiry of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Expiry {
-    /// After a time in ms: `PX`.
+    /// After a time in ms: `PX`, `PEXPIRE`.
     After(u64),
-    /// At an instant, in ms since the Unix epoch: `PXAT`.
+    /// At an instant, in ms since the Unix epoch: `PXAT`, `PEXPIREAT`.
     At(u64),
+}
+
+/// When a key gets an expiry.
+#[derive(Clone, Copy, Debug)]
+pub enum ExpiryCondition {
+    /// It has an earlier one: `GT`.
+    Later,
+    /// It has none: `NX`.
+    Absent,
 }
 
 // === impl RedisCommand ===
@@ -81,11 +92,16 @@ impl RedisCommand<'_> {
                 out.extend_from_slice(b"$6\r\nEXISTS\r\n");
                 keys.iter().for_each(|key| bulk(out, key));
             }
-            Self::Extend { key, at } => {
-                out.extend_from_slice(b"*4\r\n$9\r\nPEXPIREAT\r\n");
+            Self::Expire { key, expiry, condition } => {
+                let (word, ms): (&[u8], u64) = match expiry {
+                    Expiry::After(ms) => (b"PEXPIRE", ms),
+                    Expiry::At(ms) => (b"PEXPIREAT", ms),
+                };
+                out.extend_from_slice(b"*4\r\n");
+                bulk(out, word);
                 bulk(out, key);
-                number(out, at);
-                out.extend_from_slice(b"$2\r\nGT\r\n");
+                number(out, ms);
+                bulk(out, if matches!(condition, ExpiryCondition::Later) { b"GT" } else { b"NX" });
             }
             Self::SetIfAbsent { key, value, expiry } => {
                 let (word, ms): (&[u8], u64) = match expiry {
@@ -171,8 +187,9 @@ mod tests {
             encoded(&RedisCommand::Exists { keys: &[key, b"b"] }),
             "*3\r\n$6\r\nEXISTS\r\n$14\r\ntopup:{a:0}:b:\r\n$1\r\nb\r\n"
         );
+        let expiry = Expiry::At(1_795_343_957_755);
         assert_eq!(
-            encoded(&RedisCommand::Extend { key, at: 1_795_343_957_755 }),
+            encoded(&RedisCommand::Expire { key, expiry, condition: ExpiryCondition::Later }),
             "*4\r\n$9\r\nPEXPIREAT\r\n$14\r\ntopup:{a:0}:b:\r\n$13\r\n1795343957755\r\n$2\r\nGT\r\n"
         );
         assert_eq!(
