@@ -17,31 +17,33 @@ local function fixed_window(record, state, now, operation, count, uncovered)
   latest = latest + -latest % 1000
 
   local held, left = redis.call('GET', state), redis.call('PTTL', state)
-  local taken, over, moved = 0, latest, false
+  local taken, over, moved, expires = 0, latest, false, false
   if held and left >= -1 and #held <= 15 and string.find(held, '^%d+$') then
-    taken = tonumber(held)
+    taken, expires = tonumber(held), left >= 0
     -- The key is there in the ms of its expiry, too.
-    if left >= 0 then over = ms + (left + 1) * 1000 else moved = taken > 0 end
+    if expires then over = ms + (left + 1) * 1000 else moved = taken > 0 end
     if uncovered and operation ~= 'charge' and taken - uncovered >= terms.capacity then
       taken, moved = taken - uncovered, true
     end
   end
 
-  local is_new = taken == 0
   local tokens, verdict, granted, missing = math.max(0, terms.capacity - taken)
   tokens, verdict, granted, missing = apply(terms, tokens, operation, count)
   -- A take that leaves tokens need not look at the end of its window (fixed_window_quick.lua).
-  if over > latest and (missing > 0 or operation ~= 'take' and operation ~= 'share') then over, moved = latest, true end
+  if over > latest and (missing > 0 or operation ~= 'take' and operation ~= 'share') then
+    over, moved, expires = latest, true, false
+  end
   -- More tokens than the limit may have been taken, before it was lowered.
   taken = operation == 'reset' and 0 or math.max(0, taken + granted - (operation == 'refund' and count or 0))
   tokens = math.max(0, terms.capacity - taken)
   if operation ~= 'peek' and (verdict == 1 or verdict == 0 and moved) then
     if taken == 0 then
       redis.call('DEL', state)
-    elseif is_new or moved then
-      redis.call('SET', state, whole(taken), 'PXAT', whole(over / 1000 - 1))
-    else
+    elseif expires then
+      -- `PTTL` may have seen a later ms than `now`, and the window would end too early by `over`.
       redis.call('SET', state, whole(taken), 'KEEPTTL')
+    else
+      redis.call('SET', state, whole(taken), 'PXAT', whole(over / 1000 - 1))
     end
   end
   return {verdict, tokens, terms.capacity, missing > 0 and over - now or 0, 0, now, granted, 0}

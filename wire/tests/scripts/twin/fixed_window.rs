@@ -189,6 +189,26 @@ async fn what_no_caller_got_is_taken_off_down_to_the_limit() {
     assert_eq!(counts, [10, 11, 9, 13, 9, 10]);
 }
 
+/// Commands of one script may see two ms: a time read before a `PTTL` makes the window end early.
+#[tokio::test]
+async fn a_window_that_is_written_again_ends_when_it_did() {
+    let (mut redis, (_, mut rng)) = (Redis::start().await, seeds(1).next().unwrap());
+    let mut world = World::new(redis.connection.clone(), None, &mut rng).await;
+    let windows = Windows::new(&[Rule::new(10, Duration::from_secs(600)).unwrap()], false).unwrap();
+    world.publish(Terms { capacity: Capacity::new(10).unwrap(), supply: Supply::Windows(windows) }).await;
+    let state = world.keys.state(Algorithm::FixedWindow, "");
+    world.ask(Operation::Take(10), 1).await;
+    let (end, keys) = (redis.expiry(&state).await, &world.keys);
+    for _ in 0..2_000 {
+        Cmd::incr(&state, 1).exec_async(&mut redis.connection).await.unwrap();
+        let take = Operation::Take(1);
+        let algorithm = Algorithm::FixedWindow;
+        scripts::settle(&mut redis.connection, algorithm, keys, "", take, false, 1).await.unwrap();
+        assert_eq!(redis.ask::<u64>(&["GET", &state]).await, 10);
+        assert_eq!(redis.expiry(&state).await, end);
+    }
+}
+
 /// Ten tokens a minute.
 async fn of_ten(rng: &mut StdRng) -> World<Direct> {
     let mut world = in_memory(rng).await;
