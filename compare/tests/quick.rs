@@ -72,8 +72,9 @@ fn connect(server: &RedisServer) -> Connection {
 
 #[test]
 fn known_flaws_show_and_exact_limiters_have_none() {
-    let only = "token-bucket,token-bucket-pure,lazy-token-bucket,fixed-racy,log-pipelined,lazy-worker-clock";
-    // The edge of a window is hit within milliseconds or not at all: unit tests do that, where no machine is busy.
+    let only = "token-bucket,token-bucket-pure,lazy-token-bucket,log-pipelined,lazy-worker-clock";
+    // The edge of a window is hit within milliseconds or not at all, and so are reads before a write: unit tests do that,
+    // where no machine is busy.
     let traffic = "steady-5,herd,coarse-tick,skewed-clocks";
     let found = compared(&["--quick", "--no-costs", "--json", "--only", only, "--traffic", traffic]);
     let excess = |limiter, traffic| cell(&found, limiter, traffic)["excess"]["tokens"].as_f64().unwrap();
@@ -88,7 +89,6 @@ fn known_flaws_show_and_exact_limiters_have_none() {
             assert!(share(limiter, traffic) > 0.9, "{limiter} under {traffic}: {}", share(limiter, traffic));
         }
     }
-    assert!(excess("fixed-racy", "herd") > 5.0, "four processes that read before any has written");
     assert!(excess("lazy-worker-clock", "skewed-clocks") > 10.0, "clocks that differ by four seconds");
     assert!(share("log-pipelined", "steady-5") < 0.8, "refusals count");
     assert!(share("token-bucket-pure", "coarse-tick") < 0.5, "a bucket holds less than comes in a tick");

@@ -46,3 +46,29 @@ impl Form for Lua {
         )
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+mod tests {
+    use futures_util::future::try_join_all;
+    use topup_embedded::RedisServer;
+    use topup_wire::connection::connect_lazily;
+
+    use super::*;
+    use crate::rule::Rule;
+
+    /// All `GET`s are on their way before the first reply is read, as they are where workers ask at one instant.
+    #[tokio::test]
+    async fn takes_that_read_before_any_has_written_exceed_the_limit() {
+        let server = RedisServer::start().unwrap();
+        let connection = connect_lazily(&server.url()).unwrap();
+        let prefix = "limit".to_owned();
+        let common = Common { connection, rule: Rule::per_second(5, 5), prefix, worker: 0, skew: 0 };
+        let taken = async |form: &dyn Form, user: &str| {
+            let takes = (0..20).map(|_| form.decide(&common, user.to_owned(), 1));
+            try_join_all(takes).await.unwrap().into_iter().filter(|allowed| *allowed).count()
+        };
+        assert_eq!(taken(&Racy, "one").await, 20);
+        assert_eq!(taken(&Lua::new(), "other").await, 5);
+    }
+}
