@@ -83,7 +83,7 @@ impl World {
         match command {
             Command::FirstTake { .. } => self.counts.first_takes += 1,
             Command::TakeAtRest { .. } => self.counts.takes_at_rest += 1,
-            Command::Decrement { .. } => self.counts.decrements += 1,
+            Command::Decrement { .. } | Command::TakeInWindow { .. } => self.counts.decrements += 1,
             Command::Settle { .. } => self.counts.settles += 1,
         }
         if executed.charged > 0 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Pace,
-    scripts::{AtRestNumber, PutIn, WindowEnd, are_whole_tokens},
+    scripts::{AtRestNumber, PutIn, are_whole_tokens},
 };
 
 use super::{Command, Micros, queue::Waiting};
@@ -65,8 +65,6 @@ pub enum Correction {
         /// Sent at once, before any dispatch of the same step; otherwise with the next write, or 1 ms later.
         is_urgent: bool,
     },
-    /// Gives the key of a fixed window its expiry: a take has begun the window.
-    EndWindow(WindowEnd),
 }
 
 /// Actions of one step.
@@ -109,7 +107,7 @@ impl PutBack {
 impl Correction {
     /// Whether it is sent at once, before any dispatch of the same step; otherwise with the next write, or 1 ms later.
     pub const fn is_urgent(&self) -> bool {
-        matches!(self, Self::Later { .. } | Self::Extend { is_urgent: true, .. } | Self::EndWindow(_))
+        matches!(self, Self::Later { .. } | Self::Extend { is_urgent: true, .. })
     }
 
     /// Tokens to put back, and tokens by whose time the bucket is full later.
@@ -117,14 +115,14 @@ impl Correction {
         match *self {
             Self::PutBack { tokens, .. } => (tokens, 0),
             Self::Later { by, .. } => (0, by),
-            Self::Extend { .. } | Self::EndWindow(_) => (0, 0),
+            Self::Extend { .. } => (0, 0),
         }
     }
 
     /// The instant until which the key has to live; 0 if its life stays as it is.
     pub const fn lives_until(&self) -> u64 {
         match *self {
-            Self::PutBack { .. } | Self::EndWindow(_) => 0,
+            Self::PutBack { .. } => 0,
             Self::Later { full_at, .. } | Self::Extend { full_at, .. } => full_at,
         }
     }
@@ -133,7 +131,6 @@ impl Correction {
     pub const fn tokens(&self) -> u64 {
         match *self {
             Self::PutBack { tokens, .. } | Self::Later { tokens, .. } | Self::Extend { tokens, .. } => tokens,
-            Self::EndWindow(_) => 0,
         }
     }
 
@@ -143,8 +140,6 @@ impl Correction {
         let known = match *self {
             Self::PutBack { full_at, .. } | Self::Extend { full_at, .. } => full_at,
             Self::Later { first_at, .. } => first_at,
-            // Without a reply, the key may lack its expiry. A settle gives it.
-            Self::EndWindow(_) => return if reply.is_none() { Some(0) } else { None },
         };
         match (self, reply) {
             (_, Some(AtRestNumber::Full(full_at))) if are_whole_tokens(pace, full_at.abs_diff(known)) => None,

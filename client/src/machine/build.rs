@@ -50,7 +50,7 @@ impl<W: Waiter> Busy<W> {
 
     /// A command, the number of waiters that it is for, and the tokens that it prefetches.
     fn build(&mut self, rest: &Rest, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
-        if cx.is_paused() {
+        if cx.is_paused() || self.must_end_window(cx) {
             let must_settle = self.must_settle || self.in_doubt > 0;
             return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
         }
@@ -76,8 +76,10 @@ impl<W: Waiter> Busy<W> {
             return if idle { None } else { Some((self.settle(Operation::Refund(0), rest, cx), 0, 0)) };
         }
         let is_exact = self.is_certain() && self.estimate.may_decrement(count, cx);
-        let command = if is_exact || self.may_count_in_window(cx) {
+        let command = if is_exact {
             Command::Decrement { by: count }
+        } else if let Some(window) = self.window_to_count_in(cx) {
+            cx.take_in_window(window, count, rest)
         } else if self.may_take_first(count, rest, cx) {
             self.first_take(count, rest, cx)
         } else if ahead == 0 && self.rests_on(count, rest, cx) && self.may_take_at_rest(count, rest, cx) {

@@ -1,6 +1,6 @@
 //! Commands to Redis and their replies, for the machine.
 
-use topup_wire::{bucket::Operation, reply::Settled};
+use topup_wire::{bucket::Operation, reply::Settled, scripts::WindowEnd};
 
 use super::{Context, Micros};
 
@@ -22,10 +22,18 @@ pub enum Command {
         /// instant, in µs of Redis `TIME`. With 0 there is no `SET`, since the bucket has a key.
         first_at: u64,
     },
-    /// `DECRBY`: takes from a counting bucket. `INCRBY` in a fixed window, which counts tokens taken.
+    /// `DECRBY`: takes from a counting bucket.
     Decrement {
         /// Tokens.
         by: u64,
+    },
+    /// `INCRBY` in a fixed window, which counts tokens taken.
+    TakeInWindow {
+        /// Tokens.
+        count: u64,
+        /// A `SET … NX` before it, in the same write, begins a window that ends then. `None` if one is under way, or if its
+        /// end is unknown.
+        begins: Option<WindowEnd>,
     },
     /// The settle script.
     Settle {
@@ -46,6 +54,13 @@ pub enum Reply {
     First(bool),
     /// The reply to a decrement: tokens left. Below 0, the tokens that were missing.
     Left(i64),
+    /// The reply to a take in a window.
+    InWindow {
+        /// Tokens left. Below 0, the tokens that were missing.
+        left: i64,
+        /// Whether a `SET` before it has begun the window.
+        was_set: bool,
+    },
     /// The bucket has another form than a decrement or a take at rest expects. Nothing was taken.
     NotCounting,
     /// The reply to a take at rest.
@@ -69,7 +84,9 @@ impl Command {
     /// Tokens asked for.
     pub const fn count(&self) -> u64 {
         match *self {
-            Self::FirstTake { count, .. } | Self::TakeAtRest { count, .. } => count,
+            Self::FirstTake { count, .. }
+            | Self::TakeAtRest { count, .. }
+            | Self::TakeInWindow { count, .. } => count,
             Self::Decrement { by } => by,
             Self::Settle { operation, .. } => match operation {
                 Operation::Take(count) | Operation::Share(count) | Operation::Lease(count) => count,
@@ -87,7 +104,9 @@ impl Command {
             }
             Reply::First(true) => self.count(),
             Reply::First(false) | Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => 0,
-            Reply::Left(left) => self.count().saturating_sub(left.min(0).unsigned_abs()),
+            Reply::Left(left) | Reply::InWindow { left, .. } => {
+                self.count().saturating_sub(left.min(0).unsigned_abs())
+            }
             Reply::Settled(settled) => settled.granted,
         }
     }

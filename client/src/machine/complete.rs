@@ -44,7 +44,9 @@ impl<W: Waiter> Busy<W> {
         let (left, capacity) = match reply {
             Reply::Settled(settled) => (settled.tokens, settled.capacity),
             Reply::First(_) => (cx.terms.capacity.saturating_sub(granted), cx.terms.capacity),
-            Reply::Left(left) => (u64::try_from(left).unwrap_or(0), self.estimate.capacity(cx.terms)),
+            Reply::Left(left) | Reply::InWindow { left, .. } => {
+                (u64::try_from(left).unwrap_or(0), self.estimate.capacity(cx.terms))
+            }
             Reply::AtRest { full_at, .. } => (tokens_at_rest(full_at, cx), cx.terms.capacity),
             Reply::NotCounting | Reply::OtherTerms | Reply::NotAtRest => (0, cx.terms.capacity),
         };
@@ -90,12 +92,10 @@ impl<W: Waiter> Busy<W> {
         }
     }
 
-    /// Counts the tokens of a bare command that ended late: it may have run on a full bucket. The next settle is told. In a
-    /// fixed window, none is too late.
+    /// Counts the tokens of a bare command that ended late: it may have run on a full bucket. The next settle is told.
     fn note_doubt(&mut self, in_flight: Option<InFlight>, command: Command, granted: u64, cx: &Context<'_>) {
         let in_time = in_flight.is_some_and(|in_flight| cx.now < in_flight.certain_until);
-        let certain = in_time || cx.window().is_some();
-        if matches!(command, Command::Decrement { .. }) && !certain {
+        if matches!(command, Command::Decrement { .. }) && !in_time {
             self.in_doubt = self.in_doubt.saturating_add(granted);
         }
     }
@@ -144,8 +144,9 @@ impl<W: Waiter> Busy<W> {
                 let first_at = if let Command::TakeAtRest { first_at, .. } = command { first_at } else { 0 };
                 self.learn_at_rest((command.count(), first_at), reply, (granted, sent), cx, out)
             }
-            Reply::Left(left) if let Some(window) = cx.window() => {
-                self.learn_in_window(window, (command.count(), left), sent, cx, out);
+            Reply::InWindow { left, was_set } => {
+                let begins = if let Command::TakeInWindow { begins, .. } = command { begins } else { None };
+                self.learn_in_window((command.count(), begins), (left, was_set), cx);
                 None
             }
             Reply::Left(left) => {
@@ -173,7 +174,8 @@ impl<W: Waiter> Busy<W> {
                     _ => 1,
                 };
                 self.estimate = Estimate::of_settle(&settled, count, sent, cx);
-                (!settled.counting).then(|| cx.settled_rests_until(settled.headroom, sent))
+                let is_at_rest = !settled.counting && cx.window().is_none();
+                is_at_rest.then(|| cx.settled_rests_until(settled.headroom, sent))
             }
         }
     }

@@ -49,6 +49,8 @@ impl<W: Waiter> BucketState<W> {
                     let late = cx.now.saturating_sub(sent);
                     let expires_at = self.rest.expires_at(cx).saturating_add(late);
                     out.expires_at = (expired && ends_when_full).then_some(expires_at);
+                } else if let Some(until) = cx.window_until(command, reply, sent, &self.rest) {
+                    self.rest.learn(until, cx);
                 }
             }
             Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),
@@ -98,7 +100,8 @@ impl<W: Waiter> BucketState<W> {
 
     /// Until when the bucket is below full, by the last reply; 0 if that is unknown.
     pub fn full_at(&self, cx: &Context<'_>) -> Micros {
-        self.busy.as_ref().map_or(0, |busy| busy.estimate.full_at(cx)).max(self.rest.until)
+        let at_rest = if cx.window().is_some() { 0 } else { self.rest.until };
+        self.busy.as_ref().map_or(0, |busy| busy.estimate.full_at(cx)).max(at_rest)
     }
 
     /// When the bucket's key has expired, as far as this worker knows; 0 if it knows of no key.

@@ -247,6 +247,12 @@ fn read_at_rest(number: i64, was_full: bool, published: &Published) -> Reply {
     }
 }
 
+/// Reads the reply to a take of `count` tokens in a window of `capacity`.
+fn read_in_window(number: i64, (count, capacity): (u64, u64), was_set: bool) -> Reply {
+    let left = scripts::read_window(number, capacity, count);
+    left.map_or(Reply::NotCounting, |left| Reply::InWindow { left, was_set })
+}
+
 /// Reads a reply of the pipeline to `command`.
 fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Result<Reply, Error> {
     let Terms { capacity, pace, .. } = published.terms;
@@ -254,8 +260,11 @@ fn read(reply: pipeline::Reply, command: Command, published: &Published) -> Resu
         (pipeline::Reply::Done, _) => Reply::First(true),
         (pipeline::Reply::Nothing | pipeline::Reply::Text(_), _)
         | (pipeline::Reply::Number(_), Command::FirstTake { .. }) => Reply::First(false),
-        (pipeline::Reply::Number(number), Command::Decrement { by }) if published.is_window() => {
-            scripts::read_window(number, capacity, by).map_or(Reply::NotCounting, Reply::Left)
+        (pipeline::Reply::Number(number), Command::TakeInWindow { count, .. }) => {
+            read_in_window(number, (count, capacity), false)
+        }
+        (pipeline::Reply::NumberAfterSet(number), Command::TakeInWindow { count, .. }) => {
+            read_in_window(number, (count, capacity), true)
         }
         (pipeline::Reply::Number(left), Command::Decrement { .. }) => {
             scripts::read_left(left, capacity, pace).map_or(Reply::NotCounting, Reply::Left)

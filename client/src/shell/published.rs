@@ -18,8 +18,8 @@ use crate::{
     shell::clock::{Clock, micros},
 };
 
-/// Shorter fixed windows, in µs, are of scripts alone: a native command begins a window later than a script by up to the
-/// time to Redis and back.
+/// Shorter fixed windows, in µs, are of scripts alone: many takes begin one, by two commands, and the bounds of Redis `TIME`
+/// often do not tell which one.
 const LEAST_WINDOW: Micros = 100_000;
 
 /// A limit as published, with all that follows from its record.
@@ -109,11 +109,6 @@ impl Published {
         count > self.terms.capacity && !raised.any(|change| count <= change.capacity.get())
     }
 
-    /// Whether native commands count takes in fixed windows.
-    pub(crate) const fn is_window(&self) -> bool {
-        matches!(self.terms.kind, Kind::Window(_))
-    }
-
     /// The time for which a permit is good after a renewal, in µs; 0 where the limit has none.
     pub(crate) fn permit_ttl(&self) -> Micros {
         if let Supply::Permits(ttl) = self.limit.terms.supply { ttl.micros() } else { 0 }
@@ -148,8 +143,8 @@ impl BucketLocation<'_> {
             Command::TakeAtRest { count, first_at } => {
                 return scripts::encode_take_at_rest(out, &state, terms_id, terms.pace, count, first_at);
             }
-            Command::Decrement { by } if self.published.is_window() => {
-                scripts::encode_window_take(out, &state, by)
+            Command::TakeInWindow { count, begins } => {
+                return scripts::encode_window_take(out, &state, count, begins);
             }
             Command::Decrement { by } => scripts::encode_decrement(out, &state, by),
             Command::Settle { operation, may_count, in_doubt } => {
@@ -170,10 +165,6 @@ impl BucketLocation<'_> {
 
     /// Appends a correction. Returns its number of replies.
     pub(crate) fn encode_correction(&self, out: &mut Vec<u8>, correction: &Correction) -> usize {
-        if let Correction::EndWindow(end) = *correction {
-            scripts::encode_window_end(out, &self.state(), end);
-            return 1;
-        }
         let Terms { pace, .. } = self.published.terms;
         let (put_back, later) = correction.shift();
         let lives_until = self.published.terms.lives_until(correction.lives_until());

@@ -111,9 +111,6 @@ impl BucketEntry {
             }
             Command::Decrement { by } if elsewhere => {
                 let published = self.read(handle).await?;
-                if published.is_window() {
-                    return Ok(Reply::NotCounting);
-                }
                 let state = published.locate(self).state();
                 match scripts::decrement(&mut connection, &state, by).await {
                     Err(error) if scripts::is_not_a_counter(&error) => Ok(Reply::NotCounting),
@@ -128,7 +125,9 @@ impl BucketEntry {
                 first.map(Reply::First).map_err(Error::redis)
             }
             // Nothing was done. A settle follows, and finds the bucket where it is.
-            Command::Decrement { .. } | Command::TakeAtRest { .. } => Ok(Reply::NotCounting),
+            Command::Decrement { .. } | Command::TakeAtRest { .. } | Command::TakeInWindow { .. } => {
+                Ok(Reply::NotCounting)
+            }
             Command::FirstTake { .. } => Ok(Reply::First(false)),
         }
     }

@@ -64,6 +64,8 @@ impl Server {
                     }
                 }
             }
+            // Windows have a simulation of their own: crate::windows.
+            Command::TakeInWindow { .. } => {}
             Command::TakeAtRest { count, first_at } => {
                 self.take_at_rest(key, count, first_at, written, now, &mut executed);
             }

@@ -96,12 +96,15 @@ fn of_key(database: &mut Database, name: &[u8], key: &[u8], words: &[&[u8]]) -> 
             Some(Some(_)) => Reply::Number(1),
             _ => Reply::Number(0),
         },
-        (b"PEXPIRE", [after, options @ ..]) => match number(after) {
-            Some(after) => expire(database, key, database.now_ms().saturating_add_signed(after), options),
+        (b"PEXPIRE", [after]) => match number(after) {
+            Some(after) => expire(database, key, database.now_ms().saturating_add_signed(after), false),
             None => not_a_number(),
         },
         (b"PEXPIREAT", [at, options @ ..]) => match number(at) {
-            Some(at) => expire(database, key, u64::try_from(at).unwrap_or(0), options),
+            Some(at) => {
+                let only_later = options.iter().any(|word| word.eq_ignore_ascii_case(b"GT"));
+                expire(database, key, u64::try_from(at).unwrap_or(0), only_later)
+            }
             None => not_a_number(),
         },
         (b"RENAME", [to]) => match database.remove(key) {
@@ -192,14 +195,11 @@ fn set_bit(database: &mut Database, key: &[u8], at: usize, bit: bool) -> Reply {
     Reply::Number(before.into())
 }
 
-fn expire(database: &mut Database, key: &[u8], at: u64, options: &[&[u8]]) -> Reply {
-    let has = |option: &[u8]| options.iter().any(|word| word.eq_ignore_ascii_case(option));
+fn expire(database: &mut Database, key: &[u8], at: u64, only_later: bool) -> Reply {
     let now = database.now_ms();
     let Some(entry) = database.get(key) else { return Reply::Number(0) };
     // A key without an expiry never ends, which is later than any.
-    let is_kept = has(b"GT") && entry.expires.is_none_or(|expires| expires >= at)
-        || has(b"NX") && entry.expires.is_some();
-    if is_kept {
+    if only_later && entry.expires.is_none_or(|expires| expires >= at) {
         return Reply::Number(0);
     }
     if at <= now {

@@ -27,7 +27,7 @@ use tokio::{runtime::Handle, sync::Notify};
 use crate::connection::{ClusterRouter, Node};
 pub use pipelines::Pipelines;
 use queue::{MOST_UNANSWERED, Next, Queue, Waiting};
-pub use redis_command::{Expiry, ExpiryCondition, RedisCommand};
+pub use redis_command::{Expiry, RedisCommand};
 pub use reply::Reply;
 #[cfg(feature = "fuzzing")]
 pub(crate) use reply::parse;

@@ -20,14 +20,12 @@ pub enum RedisCommand<'a> {
         /// The keys, all of one node.
         keys: &'a [&'a [u8]],
     },
-    /// `PEXPIRE key ms` or `PEXPIREAT key ms`, on a condition. Redis 7.0 or newer.
-    Expire {
+    /// `PEXPIREAT key ms GT`: never earlier than before. Redis 7.0 or newer.
+    Extend {
         /// The key.
         key: &'a [u8],
-        /// Its expiry.
-        expiry: Expiry,
-        /// When it gets that expiry.
-        condition: ExpiryCondition,
+        /// Its expiry, in ms since the Unix epoch.
+        at: u64,
     },
     /// `SET key value … NX` with an expiry.
     SetIfAbsent {
@@ -52,19 +50,10 @@ pub enum RedisCommand<'a> {
 /// The expiry of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Expiry {
-    /// After a time in ms: `PX`, `PEXPIRE`.
+    /// After a time in ms: `PX`.
     After(u64),
-    /// At an instant, in ms since the Unix epoch: `PXAT`, `PEXPIREAT`.
+    /// At an instant, in ms since the Unix epoch: `PXAT`.
     At(u64),
-}
-
-/// When a key gets an expiry.
-#[derive(Clone, Copy, Debug)]
-pub enum ExpiryCondition {
-    /// It has an earlier one: `GT`.
-    Later,
-    /// It has none: `NX`.
-    Absent,
 }
 
 // === impl RedisCommand ===
@@ -92,16 +81,11 @@ impl RedisCommand<'_> {
                 out.extend_from_slice(b"$6\r\nEXISTS\r\n");
                 keys.iter().for_each(|key| bulk(out, key));
             }
-            Self::Expire { key, expiry, condition } => {
-                let (word, ms): (&[u8], u64) = match expiry {
-                    Expiry::After(ms) => (b"PEXPIRE", ms),
-                    Expiry::At(ms) => (b"PEXPIREAT", ms),
-                };
-                out.extend_from_slice(b"*4\r\n");
-                bulk(out, word);
+            Self::Extend { key, at } => {
+                out.extend_from_slice(b"*4\r\n$9\r\nPEXPIREAT\r\n");
                 bulk(out, key);
-                number(out, ms);
-                bulk(out, if matches!(condition, ExpiryCondition::Later) { b"GT" } else { b"NX" });
+                number(out, at);
+                out.extend_from_slice(b"$2\r\nGT\r\n");
             }
             Self::SetIfAbsent { key, value, expiry } => {
                 let (word, ms): (&[u8], u64) = match expiry {
@@ -187,9 +171,8 @@ mod tests {
             encoded(&RedisCommand::Exists { keys: &[key, b"b"] }),
             "*3\r\n$6\r\nEXISTS\r\n$14\r\ntopup:{a:0}:b:\r\n$1\r\nb\r\n"
         );
-        let expiry = Expiry::At(1_795_343_957_755);
         assert_eq!(
-            encoded(&RedisCommand::Expire { key, expiry, condition: ExpiryCondition::Later }),
+            encoded(&RedisCommand::Extend { key, at: 1_795_343_957_755 }),
             "*4\r\n$9\r\nPEXPIREAT\r\n$14\r\ntopup:{a:0}:b:\r\n$13\r\n1795343957755\r\n$2\r\nGT\r\n"
         );
         assert_eq!(

@@ -18,7 +18,7 @@ use crate::{
         NUMBER_LEAST_TOKEN_TIME, NUMBER_LONGEST_FILLING, NUMBER_MOST_CAPACITY, NUMBER_MOST_EARLY,
         NUMBER_MOST_PER_MICRO, NUMBER_MOST_TOKENS, NUMBER_TERMS, TAGS,
     },
-    pipeline::{Expiry, ExpiryCondition, RedisCommand},
+    pipeline::{Expiry, RedisCommand},
 };
 
 /// Digits of a value of form h: a tag of four, two instants of 16.
@@ -207,8 +207,7 @@ pub fn encode_correction(
         RedisCommand::Add { key, by: -((later * units_at_rest(pace)) as i64) }.encode(out);
     }
     if full_at > 0 {
-        let expiry = Expiry::At(number_expires_at(pace, full_at));
-        RedisCommand::Expire { key, expiry, condition: ExpiryCondition::Later }.encode(out);
+        RedisCommand::Extend { key, at: number_expires_at(pace, full_at) }.encode(out);
         RedisCommand::Read { key }.encode(out);
     }
     usize::from(give > 0) + usize::from(later > 0) + if full_at > 0 { 2 } else { 0 }

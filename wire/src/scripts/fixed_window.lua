@@ -2,9 +2,9 @@
 -- length.
 -- Written upon time.lua, bucket.lua and windows.lua. State is the number of tokens taken in the current window. Its key
 -- is there until the window ends, at a whole ms. A bucket without tokens in its window has no key.
--- Workers take by a bare `INCRBY`. The one that begins a window by it sets the expiry next. A count without one is of a
--- window that begins now. `uncovered` tokens were counted by a bare `INCRBY`, though they were not left. They are taken
--- off again, but never below the limit: they may be of an earlier window.
+-- Workers take by a bare `INCRBY`. A `SET` before it gives a new window its expiry. A count without one is of a window
+-- that begins now. `uncovered` tokens were counted by a bare `INCRBY`, though they were not left. They are taken off
+-- again, but never below the limit: they may be of an earlier window.
 -- Laws  4 7. Never more than the limit in one of its windows, so up to twice the limit in any time of that length.
 --       5. After a step of the clock back, the window begins anew with its tokens.
 --       6. Tokens taken before a change count until their window ends. A shorter length ends it sooner.

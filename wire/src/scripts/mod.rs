@@ -109,7 +109,7 @@ pub use sweep::{drop_record, sweep_counters, sweep_keys};
 pub use take_all::{BucketTake, is_cross_slot, take_all};
 pub use throttle::{cell_throttle, has_cell, is_no_command, throttle};
 pub use top::{DeniedKeys, add_denied, most_denied};
-pub use window::{WindowEnd, encode_window_end, encode_window_take, read_window};
+pub use window::{WindowEnd, encode_window_take, read_window};
 pub use workers::{report_worker, retire_worker};
 
 pub use crate::least_rights::is_not_permitted;

@@ -1,12 +1,12 @@
-//! Takes of a fixed window by one native command.
+//! Takes of a fixed window by native commands.
 //!
 //! The state of a fixed window is the number of tokens taken. `INCRBY` counts a take and replies with that number, so the
-//! worker knows whether the tokens were left. The one whose tokens are all there are has begun the window, and gives the
-//! key its expiry.
+//! worker knows whether the tokens were left. Where no window may be under way, a `SET … NX` before it begins one, with
+//! its expiry. Both are in one write.
 
-use crate::pipeline::{Expiry, ExpiryCondition, RedisCommand};
+use crate::pipeline::{Expiry, RedisCommand};
 
-/// When a window ends that a take has begun.
+/// When a window ends that a take begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowEnd {
     /// So many µs after the take.
@@ -15,32 +15,35 @@ pub enum WindowEnd {
     At(u64),
 }
 
-/// Appends the `INCRBY` of a take of `count` tokens of the window at `state`. Its reply is a
-/// [`Number`](crate::pipeline::Reply::Number), for [`read_window`].
+/// Appends the commands of a take of `count` tokens of the window at `state`. Returns the number of replies.
+///
+/// With `begins`, the take begins a window that ends then, if none is under way. The last reply is a
+/// [`Number`](crate::pipeline::Reply::Number), or a [`NumberAfterSet`](crate::pipeline::Reply::NumberAfterSet) if it has
+/// begun one, for [`read_window`].
 ///
 /// The take is counted whether the tokens were left or not. Those that were not have to be named in the next settle of
 /// the window.
-pub fn encode_window_take(out: &mut Vec<u8>, state: &str, count: u64) {
-    RedisCommand::Add { key: state.as_bytes(), by: count as i64 }.encode(out);
+pub fn encode_window_take(out: &mut Vec<u8>, state: &str, count: u64, begins: Option<WindowEnd>) -> usize {
+    let key = state.as_bytes();
+    if let Some(end) = begins {
+        // A window ends at a whole ms, and its key is there in the ms of its expiry.
+        let last_ms = |end: u64| end.div_ceil(1_000).saturating_sub(1);
+        let expiry = match end {
+            WindowEnd::After(length) => Expiry::After(last_ms(length).max(1)),
+            WindowEnd::At(instant) => Expiry::At(last_ms(instant)),
+        };
+        RedisCommand::SetIfAbsent { key, value: b"0", expiry }.encode(out);
+    }
+    RedisCommand::Add { key, by: count as i64 }.encode(out);
+    if begins.is_some() { 2 } else { 1 }
 }
 
 /// The tokens that a take of `count` has left in a window of `capacity`, by its reply. Below 0, the tokens that were not
 /// left. `None` if the reply is of no window.
 ///
-/// With `capacity - count`, the take has begun the window: [`encode_window_end`] has to follow.
+/// With `capacity - count` and without a `SET`, the window has no end: a settle has to follow, which gives it one.
 pub fn read_window(number: i64, capacity: u64, count: u64) -> Option<i64> {
     (number >= count as i64).then(|| (capacity as i64).saturating_sub(number))
-}
-
-/// Appends the expiry of the window at `state`, unless it has one. A command that comes late then ends no later window. A
-/// window ends at a whole ms, and its key is there in the ms of its expiry.
-pub fn encode_window_end(out: &mut Vec<u8>, state: &str, end: WindowEnd) {
-    let last_ms = |end: u64| end.div_ceil(1_000).saturating_sub(1);
-    let expiry = match end {
-        WindowEnd::After(length) => Expiry::After(last_ms(length).max(1)),
-        WindowEnd::At(instant) => Expiry::At(last_ms(instant)),
-    };
-    RedisCommand::Expire { key: state.as_bytes(), expiry, condition: ExpiryCondition::Absent }.encode(out);
 }
 
 #[cfg(test)]
@@ -59,13 +62,16 @@ mod tests {
     #[test]
     fn a_window_ends_at_a_whole_ms() {
         let mut out = Vec::new();
-        encode_window_end(&mut out, "k", WindowEnd::After(1_000_001));
-        encode_window_end(&mut out, "k", WindowEnd::At(1_795_343_940_000_000));
-        let text = String::from_utf8(out).unwrap();
+        let replies = [WindowEnd::After(1_000_001), WindowEnd::At(1_795_343_940_000_000)]
+            .map(|end| encode_window_take(&mut out, "k", 1, Some(end)));
+        let add = "*3\r\n$6\r\nINCRBY\r\n$1\r\nk\r\n$1\r\n1\r\n";
+        assert_eq!(replies, [2, 2]);
         assert_eq!(
-            text,
-            "*4\r\n$7\r\nPEXPIRE\r\n$1\r\nk\r\n$4\r\n1000\r\n$2\r\nNX\r\n\
-             *4\r\n$9\r\nPEXPIREAT\r\n$1\r\nk\r\n$13\r\n1795343939999\r\n$2\r\nNX\r\n"
+            String::from_utf8(out).unwrap(),
+            format!(
+                "*6\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n0\r\n$2\r\nPX\r\n$4\r\n1000\r\n$2\r\nNX\r\n{add}\
+                 *6\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n0\r\n$4\r\nPXAT\r\n$13\r\n1795343939999\r\n$2\r\nNX\r\n{add}"
+            )
         );
     }
 }
