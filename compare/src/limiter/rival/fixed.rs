@@ -61,7 +61,7 @@ mod tests {
     #[tokio::test]
     async fn takes_that_read_before_any_has_written_exceed_the_limit() {
         let server = RedisServer::start().unwrap();
-        let connection = connect_lazily(&server.url()).unwrap();
+        let connection = connect_lazily(server.url()).unwrap();
         let prefix = "limit".to_owned();
         let common = Common { connection, rule: Rule::per_second(5, 5), prefix, worker: 0, skew: 0 };
         let taken = async |form: &dyn Form, user: &str| {
