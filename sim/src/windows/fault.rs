@@ -22,7 +22,7 @@ pub enum WindowFault {
 impl WindowFault {
     pub(super) const fn planted(self) -> Planted {
         match self {
-            Self::NeverEnds => Planted::Script("elseif is_new or moved then", "elseif is_new then"),
+            Self::NeverEnds => Planted::Script("elseif expires then", "elseif expires or held then"),
             Self::CountForgotten => Planted::Script("else moved = taken > 0 end", "else taken = 0 end"),
             Self::UncoveredForgotten => Planted::Script("if uncovered and", "if false and"),
             Self::OneTooMany => Planted::Script(

@@ -26,8 +26,9 @@ impl World {
             begins.push(next - length);
         }
         for begin in begins {
-            // A window begins in the ms of its first take.
-            let ends = begin - begin % MS + length;
+            // A window begins in the ms of its first take, or in the ms after its multiple of the length.
+            let (begin, ends) =
+                (if aligned { begin.next_multiple_of(MS) } else { begin }, begin - begin % MS + length);
             let within = allowed.iter().filter(|call| call.sent >= begin && call.received <= ends);
             let taken: u64 = within.map(|call| call.count).sum();
             let put_back: u64 = locked(&self.put_back, |all| {

@@ -9,8 +9,8 @@ const SEEDS: u64 = 20;
 #[test]
 fn no_window_has_more_than_the_limit_and_each_ends() {
     let mut takes = 0;
-    // In 3500016 and 5002837, the command that begins a window comes in the next one.
-    for seed in (0..SEEDS).chain([3_500_016, 5_002_837]) {
+    // In 3500016 and 5002837, the command that begins a window comes in the next one. In 8001732, one is over within a ms.
+    for seed in (0..SEEDS).chain([3_500_016, 5_002_837, 8_001_732]) {
         takes += run_windows(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
     }
     println!("{SEEDS} seeds, {takes} allowed takes");
