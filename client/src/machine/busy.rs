@@ -52,8 +52,6 @@ pub(super) struct InFlight {
     pub(super) written: bool,
     /// Tokens that it prefetches.
     pub(super) ahead: u64,
-    /// The tokens of a bare command that ends later are in doubt.
-    pub(super) certain_until: Micros,
 }
 
 // === impl Busy ===

@@ -26,6 +26,8 @@ pub enum Command {
     Decrement {
         /// Tokens.
         by: u64,
+        /// If the reply is read later, by the worker's clock, the tokens are in doubt: the bucket may have been full.
+        in_doubt_after: Micros,
     },
     /// `INCRBY` in a fixed window, which counts tokens taken.
     TakeInWindow {
@@ -87,7 +89,7 @@ impl Command {
             Self::FirstTake { count, .. }
             | Self::TakeAtRest { count, .. }
             | Self::TakeInWindow { count, .. } => count,
-            Self::Decrement { by } => by,
+            Self::Decrement { by, .. } => by,
             Self::Settle { operation, .. } => match operation {
                 Operation::Take(count) | Operation::Share(count) | Operation::Lease(count) => count,
                 _ => 0,

@@ -34,7 +34,7 @@ impl<W: Waiter> Busy<W> {
             return None;
         };
         let granted = command.granted(&reply, sent, cx);
-        self.note_doubt(in_flight, command, granted, cx);
+        self.note_doubt(command, granted, cx);
         self.end_stale(cx, out);
         let in_hand = self.in_hand(cx);
         let rests_until = self.learn(in_flight.is_some(), command, &reply, (granted, sent), cx, out);
@@ -93,9 +93,10 @@ impl<W: Waiter> Busy<W> {
     }
 
     /// Counts the tokens of a bare command that ended late: it may have run on a full bucket. The next settle is told.
-    fn note_doubt(&mut self, in_flight: Option<InFlight>, command: Command, granted: u64, cx: &Context<'_>) {
-        let in_time = in_flight.is_some_and(|in_flight| cx.now < in_flight.certain_until);
-        if matches!(command, Command::Decrement { .. }) && !in_time {
+    fn note_doubt(&mut self, command: Command, granted: u64, cx: &Context<'_>) {
+        if let Command::Decrement { in_doubt_after, .. } = command
+            && cx.now >= in_doubt_after
+        {
             self.in_doubt = self.in_doubt.saturating_add(granted);
         }
     }

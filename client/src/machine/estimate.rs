@@ -2,7 +2,10 @@
 //!
 //! docs/design/exactness.md proves that a bare `DECR` is exact.
 
-use topup_wire::reply::{Settled, Verdict};
+use topup_wire::{
+    constants::HOLD,
+    reply::{Settled, Verdict},
+};
 
 use super::{
     Context, Kind, Micros, Terms, cautious,
@@ -151,6 +154,11 @@ impl Estimate {
     /// Until when a bare command is certain to find the bucket counting and below full.
     pub(super) fn certain_until(&self) -> Micros {
         self.below_full_until.min(self.fresh_until)
+    }
+
+    /// The tokens of a bare command that ends later are in doubt. Another counting form begins after [`HOLD`] only.
+    pub(super) fn in_doubt_after(&self) -> Micros {
+        if self.was_counting() { self.below_full_until.min(self.fresh_until + (HOLD - FRESH)) } else { 0 }
     }
 
     /// Whether the bucket was counting at the last reply, and may still count.

@@ -159,7 +159,8 @@ fn complete_correction(
             None
         }
     };
-    if let Some(tokens) = correction.in_doubt(reply, published.terms.pace) {
+    let by = client.shared().control.redis_time().latest(client.shared().clock.now());
+    if let Some(tokens) = correction.in_doubt(reply, published.terms.pace, by) {
         entry.step(Event::NotCorrected(tokens), client, None);
     }
 }

@@ -146,7 +146,7 @@ impl BucketLocation<'_> {
             Command::TakeInWindow { count, begins } => {
                 return scripts::encode_window_take(out, &state, count, begins);
             }
-            Command::Decrement { by } => scripts::encode_decrement(out, &state, by),
+            Command::Decrement { by, .. } => scripts::encode_decrement(out, &state, by),
             Command::Settle { operation, may_count, in_doubt } => {
                 scripts::encode_settle(
                     out,

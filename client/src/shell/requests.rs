@@ -109,7 +109,7 @@ impl BucketEntry {
             Command::Settle { operation, may_count, in_doubt } => {
                 self.settle(operation, may_count, in_doubt, handle).await.map(Reply::Settled)
             }
-            Command::Decrement { by } if elsewhere => {
+            Command::Decrement { by, .. } if elsewhere => {
                 let published = self.read(handle).await?;
                 let state = published.locate(self).state();
                 match scripts::decrement(&mut connection, &state, by).await {

@@ -9,7 +9,8 @@ const SEEDS: u64 = 24;
 #[test]
 fn takes_of_several_limits_get_all_or_nothing() {
     let mut takes = 0;
-    for seed in 0..SEEDS {
+    // In the first two, a worker prolongs the life of a counter. In the next two, it gives back what a script has found.
+    for seed in (0..SEEDS).chain([7_100_065, 7_101_084, 8_100_181, 8_102_612]) {
         takes += run_take_all(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
     }
     println!("{SEEDS} seeds, {takes} allowed takes");

@@ -3,8 +3,8 @@
 use topup_wire::{
     bucket::{Operation, Pace},
     constants::{
-        COUNT_FROM, EXACT, FULL_AT_SLACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD, LONGEST_TICK_WAIT,
-        SHORTEST_TICK_WAIT,
+        COUNT_FROM, EXACT, FULL_AT_SLACK, GIVEN_BACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD,
+        LONGEST_TICK_WAIT, SHORTEST_TICK_WAIT,
     },
     reply::Settled,
     scripts::PutIn,
@@ -36,7 +36,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let record = stages.present();
     let rests = record.rests();
     let doubt = if rests { asked.doubt } else { 0 };
-    let (mut found, mut hold) = find(&stages, bucket, doubt, now);
+    let (mut found, mut hold) = find(&stages, bucket, now);
     if let (Some(score), true) = (found.stepped, asked.indexed && record.may_rest_as_number()) {
         hold = hold.max(now + GIVING_BACK);
         if owes(record, bucket, now) {
@@ -133,5 +133,6 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
 fn owes(record: &Record, bucket: &Bucket, now: u64) -> bool {
     let Bucket::AtRest(AtRest::Until { tag, full_at, .. }) = *bucket else { return false };
     let Pace { n, p } = record.pace;
-    tag == record.tag() && full_at.saturating_sub(now + record.capacity * p / n) <= GIVING_BACK
+    let owed = full_at.saturating_sub(now + record.capacity * p / n);
+    tag == record.tag() && owed <= GIVING_BACK.max(GIVEN_BACK * p / n)
 }
