@@ -139,8 +139,8 @@ impl Correction {
         }
     }
 
-    /// Tokens in doubt after `reply`, which says the value of the bucket; `None` for no reply. Redis `TIME` was `by` at the
-    /// latest. Returns `None` if the correction met the bucket it was meant for.
+    /// Tokens in doubt after `reply`, which says the value of the bucket; `None` for no reply, or no bucket. Redis `TIME` was
+    /// `by` at the latest. Returns `None` if the correction met the bucket it was meant for.
     pub fn in_doubt(&self, reply: Option<AtRestNumber>, pace: Pace, by: u64) -> Option<u64> {
         let known = match *self {
             Self::PutBack { full_at, .. } | Self::Extend { full_at, .. } => full_at,
@@ -219,5 +219,21 @@ impl<W> Actions<W> {
         } else {
             PutBack { tokens, since, ..PutBack::default() }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_in_place_of_a_slow_bucket_has_its_tokens() {
+        let (found_until, counter) = (5_000_000, Some(AtRestNumber::NotAtRest));
+        let extend = Correction::Extend { tokens: 2, found_until, full_at: 7_000_000, is_urgent: false };
+        let [slow, fast] = [Pace { n: 1, p: 1_000_000 }, Pace { n: 10, p: 1_000_000 }];
+        assert_eq!(extend.in_doubt(counter, slow, found_until - 1), None);
+        assert_eq!(extend.in_doubt(counter, slow, found_until), Some(2), "its key may have been gone");
+        assert_eq!(extend.in_doubt(None, slow, found_until - 1), Some(2), "there is no key");
+        assert_eq!(extend.in_doubt(counter, fast, found_until - 1), Some(2), "those of others may come late");
     }
 }

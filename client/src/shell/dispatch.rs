@@ -150,6 +150,8 @@ fn complete_correction(
             let Terms { capacity, pace, .. } = published.terms;
             Some(scripts::read_text_at_rest(text, published.terms_id, capacity, pace))
         }
+        // The key is gone.
+        Ok(pipeline::Reply::Nothing) => None,
         Ok(_) => Some(AtRestNumber::NotAtRest),
         Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
         Err(error) => {
