@@ -108,8 +108,9 @@ impl<W: Waiter> Busy<W> {
         cx: &Context<'_>,
     ) {
         let has_begun = left.saturating_add_unsigned(count) == cx.terms.capacity as i64;
-        // The `SET` of an aligned window that has ended leaves nothing.
-        let is_over = matches!(begins, Some(WindowEnd::At(end)) if cx.redis.latest(cx.now) >= end);
+        // The `SET` of an aligned window that has ended leaves nothing, and that in its last ms need not.
+        let latest = cx.redis.latest(cx.now).saturating_add(MS);
+        let is_over = matches!(begins, Some(WindowEnd::At(end)) if latest >= end);
         // A script gives the key the expiry of the window that is under way then.
         self.must_settle |= has_begun && (!was_set || is_over);
         self.estimate = Estimate::default();
@@ -255,8 +256,10 @@ mod tests {
         let out = busy.step(Event::Completed { number, command, sent: SECOND / 2, reply }, SECOND);
         let follows = busy.step(Event::Ready(out.dispatch.unwrap()), SECOND).command;
         assert!(matches!(follows, Some(Command::Settle { operation: Operation::Refund(0), .. })));
-        // The `SET` may have come after the end that it named.
-        let mut aligned = Windows { aligned: true, ..Windows::default() };
-        assert_eq!(aligned.counts(SECOND / 2, 1, true, SECOND - 100), (Some(WindowEnd::At(SECOND)), true));
+        // The `SET` may have come after the end that it named, or in the ms before.
+        for (now, follows) in [(SECOND - 100, true), (SECOND - MS - 50, true), (SECOND - MS - 150, false)] {
+            let mut aligned = Windows { aligned: true, ..Windows::default() };
+            assert_eq!(aligned.counts(SECOND / 2, 1, true, now), (Some(WindowEnd::At(SECOND)), follows));
+        }
     }
 }
