@@ -1,11 +1,13 @@
 //! The laws of definitions: see [the module above](super).
 
+use topup_wire::limit::OnChange;
+
 use super::{
     KEYS, RULES, STEP, World,
     history::{Answer, Asked, Seen, Told},
 };
 use crate::{
-    clients::{Call, never_over},
+    clients::{Call, Rule, never_over},
     plan::SECOND,
 };
 
@@ -154,12 +156,20 @@ impl World {
 
     /// Millionths of a token that a key may have in a window.
     fn most(&self, from: u64, until: u64) -> u128 {
-        let (mut capacity, mut rate, mut anew) = (0, 0, 0);
+        let mut anew = 0;
         // Clients go on by the terms of a limit that has ended until they know.
         let is_in = |seen: &&Seen| seen.from <= until && from < self.known_by(seen.until);
         let nexts = self.seen.iter().skip(1).map(Some).chain([None]);
-        for (seen, next) in self.seen.iter().zip(nexts).filter(|(seen, _)| is_in(seen)) {
-            (capacity, rate) = (seen.rule.capacity.max(capacity), seen.rule.rate.max(rate));
+        let seen: Vec<_> = self.seen.iter().zip(nexts).filter(|(seen, _)| is_in(seen)).collect();
+        let capacity = seen.iter().map(|(seen, _)| seen.rule.capacity).max().unwrap_or(0);
+        // In proportion, a bucket keeps its part of the capacity, and the part of the next token.
+        let by = |rule: Rule| match self.on_change {
+            OnChange::Proportional => capacity.div_ceil(rule.capacity),
+            _ => 1,
+        };
+        let rate = seen.iter().map(|(seen, _)| seen.rule.rate * by(seen.rule)).max().unwrap_or(0);
+        for (seen, next) in seen {
+            anew += by(seen.rule) - 1;
             anew += if seen.is_anew && seen.from > from { seen.rule.capacity } else { 0 };
             // Clients that do not know of an end find removed buckets full.
             let ends = seen.until < until && next.is_none_or(|next| next.is_anew);
