@@ -223,6 +223,22 @@ impl Cluster {
         for node in self.told_in_turn(from, to) {
             self.nodes[node].redis.ask::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", id]).await;
         }
+        self.know_the_move().await;
+    }
+
+    /// Waits until all masters know the epoch of the last move. One that takes a hash slot without that knowledge may take
+    /// it under the same epoch as another, and lose it by an earlier word.
+    async fn know_the_move(&self) {
+        eventually(SOON, async || {
+            let mut epochs = Vec::new();
+            for node in self.masters() {
+                let info = node.redis.ask::<String>(&["CLUSTER", "INFO"]).await;
+                let epoch = info.lines().find(|line| line.starts_with("cluster_current_epoch:"));
+                epochs.push(epoch.expect("every node has one").to_owned());
+            }
+            epochs.iter().all(|epoch| *epoch == epochs[0])
+        })
+        .await;
     }
 
     fn share(&self, master: usize) -> RangeInclusive<u16> {
