@@ -59,7 +59,8 @@ pub async fn move_tokens(connection: &mut impl InNamespace, change: PlanMove<'_>
         };
         let found = found.as_ref().map(|(limit, keys)| (limit, keys));
         let marked = made.map(|(at, _)| at).zip(found);
-        let steps = steps(change.spans, now.saturating_sub(fills), fills, *to, marked);
+        let steps =
+            steps(change.spans, now.saturating_sub(fills), fills, *to, marked, change.limit.on_change);
         if steps.behind.is_empty() {
             // The change is long past, but a worker may still be making it in steps.
             let turn = connection.namespace().plan_turn(&change.limit.name, change.key);

@@ -85,6 +85,7 @@ pub(super) fn steps<'a>(
     fills: u64,
     to: PlanBucket<'a>,
     marked: Option<(u64, PlanBucket<'a>)>,
+    on_change: OnChange,
 ) -> Steps<'a> {
     let since = marked.map_or(past, |(at, _)| at.max(past));
     // The first span begins at 0.
@@ -93,7 +94,6 @@ pub(super) fn steps<'a>(
         spans.iter().map(|(from, bucket)| (*from, bucket.map(|(limit, _)| limit))).collect()
     };
     let (oldest, behind) = (spans[first], &spans[first + 1..]);
-    let until = behind.first().map_or(0, |(from, _)| from.saturating_add(fills));
     let (from, lost) = match (oldest.1, marked) {
         (Ok(from), _) => (from, None),
         // The plan after the mark is not known, up to the first one that is.
@@ -105,7 +105,18 @@ pub(super) fn steps<'a>(
         }
     };
     let lost = lost.map(|at| (at, Err(Lost)));
-    Steps { from, to, behind: lost.into_iter().chain(limits(behind)).collect(), until }
+    let mut behind: Vec<_> = lost.into_iter().chain(limits(behind)).collect();
+    // A worker that knew a lost plan, and found it to be another one, has set a mark. If the plan after it is the one before
+    // it, others may have taken from its bucket since, who knew of no change.
+    let known = behind.iter().position(|(_, limit)| limit.is_ok());
+    if let Some(known @ 1..) = known
+        && behind[known].1.is_ok_and(|limit| limit.name == from.0.name)
+        && (marked.is_some() || oldest.1.is_ok() || on_change == OnChange::Reset)
+    {
+        behind.drain(..=known);
+    }
+    let until = behind.first().map_or(0, |(from, _)| from.saturating_add(fills));
+    Steps { from, to, behind, until }
 }
 
 /// Capacity, n and p; of plans that are lost, capacity 0.

@@ -159,6 +159,9 @@ async fn to_the_token(redis: &mut Redis, algorithm: Algorithm) {
         (3, &[(0, user), (9_000, None), (10, gold)], 0),
         (17, &[(0, user), (9_000, None), (10, gold)], -8),
         (3, &[(0, None), (2_250, quick)], 4),
+        // Workers that know more may have taken from the bucket all the time.
+        (7, &[(0, user), (9_000, None), (10, user)], 3),
+        (7, &[(0, user), (9_000, None), (5_000, user), (10, gold)], 3),
     ] {
         loop {
             let began = redis.time().await;
@@ -196,6 +199,10 @@ async fn to_the_token(redis: &mut Redis, algorithm: Algorithm) {
     assert_eq!(scene.after(5, &[(0, user), (9_000, silver), (10, gold)]).await, 10, "half of each");
     let mut scene = Scene::set(redis, algorithm, OnChange::Reset).await;
     assert_eq!(scene.after(17, &[(0, user), (9_000, silver), (10, gold)]).await, 20, "full of each");
+    for spans in [&[(0, user), (9_000, None), (10, user)][..], &[(0, None), (10, user)]] {
+        let mut scene = Scene::set(redis, algorithm, OnChange::Reset).await;
+        assert_eq!(scene.after(7, spans).await, 3, "perhaps no change");
+    }
 }
 
 #[tokio::test]
