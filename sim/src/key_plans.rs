@@ -166,7 +166,7 @@ impl World {
         for (key, calls) in calls.iter().enumerate() {
             let periods = self.periods(key);
             let charges: Vec<Call> = charges.iter().filter(|call| call.key == key).copied().collect();
-            self.judge(&periods, calls, &charges).map_err(|law| {
+            self.judge(key, &periods, calls, &charges).map_err(|law| {
                 format!("{law}, key {}, {:?}, {:?}, {periods:?}", KEYS[key], self.rules, self.limit.on_change)
             })?;
         }

@@ -15,11 +15,17 @@ use crate::clients::Call;
 // === impl World ===
 
 impl World {
-    pub(super) fn judge(&self, periods: &[Period], calls: &[Call], charges: &[Call]) -> Result<(), String> {
+    pub(super) fn judge(
+        &self,
+        key: usize,
+        periods: &[Period],
+        calls: &[Call],
+        charges: &[Call],
+    ) -> Result<(), String> {
         self.at_its_instant(periods, calls)?;
         self.never_over(periods, calls, charges)?;
         self.kept(periods, calls)?;
-        self.moved(periods, calls, charges)
+        self.moved(key, periods, calls, charges)
     }
 
     fn at_its_instant(&self, periods: &[Period], calls: &[Call]) -> Result<(), String> {

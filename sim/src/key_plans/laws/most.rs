@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Redis remembers so many changes.
-const REMEMBERED: usize = 7;
+pub(super) const REMEMBERED: usize = 7;
 
 // === impl World ===
 
@@ -62,11 +62,10 @@ impl World {
                 // Such a plan decides without a bucket.
                 continue;
             }
-            // The first call that may move the tokens: a take or a charge. Until then, they are in the bucket of before.
-            let within = calls
-                .iter()
-                .chain(charges)
-                .filter(|call| period.from <= call.received && call.sent <= period.until);
+            // The first call that moves the tokens: a take or a charge. Until then, they are in the bucket of before. One that
+            // was sent earlier may have taken of that.
+            let within =
+                calls.iter().chain(charges).filter(|call| (period.from..=period.until).contains(&call.sent));
             let Some(moved) = within.map(|call| call.received).min() else { continue };
             let (before, last) = (rule(held), std::mem::replace(&mut held, i));
             // The key may be back at the plan that it had.

@@ -1,11 +1,12 @@
 //! A key has the tokens that a move at each change of its plan leaves.
 
-use topup_wire::limit::OnChange;
+use topup_wire::{constants::PLANS_AHEAD, limit::OnChange};
 
 use crate::{
     clients::Call,
     key_plans::{
-        LATE, World,
+        LATE, Said, World,
+        laws::most::REMEMBERED,
         periods::{Period, Place},
     },
     plan::SECOND,
@@ -16,7 +17,13 @@ use crate::{
 impl World {
     /// A denied take of one token, though the key has two: what it had, moved at each change of its plan. Clients that share a
     /// key all the time may lose tokens that they have in hand.
-    pub(super) fn moved(&self, periods: &[Period], calls: &[Call], charges: &[Call]) -> Result<(), String> {
+    pub(super) fn moved(
+        &self,
+        key: usize,
+        periods: &[Period],
+        calls: &[Call],
+        charges: &[Call],
+    ) -> Result<(), String> {
         if !self.is_quiet
             || self.most > 1
             || self.limit.on_change != OnChange::Keep
@@ -27,11 +34,17 @@ impl World {
         let mut calls: Vec<&Call> = calls.iter().chain(charges).collect();
         calls.sort_unstable_by_key(|call| call.received);
         let mut instants: Vec<u64> = periods.iter().map(|period| period.from).collect();
-        let (mut tokens, mut place, mut at, mut used) = (0.0_f64, None, 0, 0);
+        let (mut tokens, mut place, mut at) = (0.0_f64, None, 0);
         for (i, call) in calls.iter().enumerate() {
             // Up to the call, from change to change.
             let changes: Vec<u64> = instants.extract_if(.., |from| *from <= call.received).collect();
-            used += changes.len();
+            // Redis counts all changes for so long, also those to the plan that the key has, and those to come.
+            let from = call.received.saturating_sub(2 * self.limit.plans_fill);
+            let until = call.received + PLANS_AHEAD;
+            let told = |said: &[Vec<Said>]| {
+                said[key].iter().filter(|one| (from..=until).contains(&one.at)).count() > REMEMBERED
+            };
+            let is_forgotten = changes.len() >= REMEMBERED || self.said.iter().any(|said| told(said));
             let before = place;
             for instant in changes.into_iter().chain([call.received]) {
                 let seconds = instant.saturating_sub(at) as f64 / SECOND as f64;
@@ -65,7 +78,7 @@ impl World {
             tokens -= if before == place { 0.0 } else { 1.0 };
             match call.is_allowed {
                 // More changes than are known.
-                _ if used > 6 => tokens = tokens.min(0.0),
+                _ if is_forgotten => tokens = tokens.min(0.0),
                 Some(false) if !call.waits => {
                     let late = place
                         .map_or(0.0, |index| self.rules[index].rate as f64 * LATE as f64 / SECOND as f64);
@@ -77,7 +90,6 @@ impl World {
                 _ if !has_bucket && call.is_allowed == Some(true) => {}
                 _ => tokens -= call.count as f64,
             }
-            used = 0;
         }
         Ok(())
     }
