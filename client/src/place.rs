@@ -118,11 +118,12 @@ impl BucketEntry {
         KnownPlace::Placed { period, spans, placed }
     }
 
-    /// Leaves the bucket in which the key's takes were before, if `place` is another one. Tokens in hand are lost.
-    pub(crate) fn leave(self: &Arc<Self>, before: Option<&Placed>, place: &Place, client: &Handle) {
-        let before = before.map_or(&Place::Here, |before| &before.place);
-        let left = match before {
-            _ if before == place => return,
+    /// Leaves the bucket in which the key's takes were before, if they are in another one now, or are back after a change.
+    /// Tokens in hand are lost, and what is known of the bucket is forgotten.
+    pub(crate) fn leave(self: &Arc<Self>, before: Option<&Placed>, placed: &Placed, client: &Handle) {
+        let (place, moved) = before.map_or((&Place::Here, 0), |before| (&before.place, before.moved));
+        let left = match place {
+            _ if *place == placed.place && moved == placed.moved => return,
             Place::Here => self,
             Place::Plan(other) => other,
             Place::Exempt | Place::Denied(_) => return,

@@ -70,7 +70,7 @@ impl Bucket {
 
     /// Notes the place of the key's takes from now on.
     fn arrive(&self, entry: &Arc<BucketEntry>, before: Option<&Placed>, placed: Placed) {
-        entry.leave(before, &placed.place, self.handle());
+        entry.leave(before, &placed, self.handle());
         if let Place::Plan(other) = &placed.place {
             other.placed.store(Some(Arc::new(Placed { place: Place::Here, ..placed.clone() })));
         }
