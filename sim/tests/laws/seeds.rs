@@ -39,8 +39,7 @@ fn a_seed_replays_to_the_last_happening() {
 fn seeds_that_once_broke_a_law_break_none() {
     for seed in [
         784, 100_255, 109_902, 110_968, 120_131, 125_712, 128_486, 129_670, 134_492, 204_932, 208_134,
-        214_812, 235_644, 302_419, 324_296, 353_773, 2_008_471, 196, 5_005_110, 6_001_034, 1_065, 2_524, 435,
-        1_044, 15_739,
+        214_812, 235_644, 302_419, 324_296, 353_773, 2_008_471, 196, 5_005_110, 6_001_034,
     ] {
         let plan = Plan::generate(seed);
         let told = run(&plan, None).broken.map(|broken| story(&plan, None, &broken));
