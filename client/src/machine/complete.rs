@@ -225,71 +225,15 @@ mod tests {
     };
 
     use super::*;
-    use crate::machine::{BucketState, Event, FirstTakes, Hot, HotCell, Kind, RedisTime, Terms};
-
-    const SECOND: Micros = 1_000_000;
-
-    /// A caller that waits.
-    #[derive(Debug)]
-    struct Caller;
-
-    impl Waiter for Caller {
-        fn has_left(&self) -> bool {
-            false
-        }
-    }
-
-    /// A bucket of 1,000 tokens, which counts and gets one a second.
-    #[derive(Default)]
-    struct Counting {
-        state: BucketState<Caller>,
-        hot: HotCell<[Hot; 0]>,
-    }
-
-    impl Counting {
-        fn step(&mut self, event: Event<Caller>, now: Micros) -> Actions<Caller> {
-            let terms = Terms {
-                id: 1,
-                pace: Pace { n: 1, p: SECOND },
-                capacity: 1_000,
-                kind: Kind::Counting,
-                foreseen: false,
-                lease: None,
-                change: None,
-                earlier_until: 0,
-            };
-            let cx = Context {
-                now,
-                terms: &terms,
-                epoch: 1,
-                trusted_until: u64::MAX,
-                deadline: SECOND / 4,
-                round_trip: 0,
-                daemon_alive: true,
-                first_takes: FirstTakes::Sure,
-                redis: RedisTime::from([0, 100, now]),
-                enforced: true,
-                paused_until: 0,
-                hot: &self.hot,
-            };
-            let mut out = Actions::default();
-            self.state.step(event, &cx, &mut out);
-            out
-        }
-
-        /// The command for a take at `now`, and its number.
-        fn take(&mut self, now: Micros) -> (Command, u32) {
-            let number =
-                self.step(Event::Take { waiter: Caller, count: 1, until: now }, now).dispatch.unwrap();
-            (self.step(Event::Ready(number), now).command.unwrap(), number)
-        }
-    }
+    use crate::machine::{
+        Event, Kind,
+        one_bucket::{OneBucket, SECOND},
+    };
 
     /// The command that follows the reply at `now` to a bare command that was sent at 0, after a settle at 0. The bucket is
     /// full at `full_at` then.
     fn after_a_late_reply(full_at: Micros, now: Micros) -> Option<Command> {
-        let mut bucket = Counting::default();
-        let (command, number) = bucket.take(0);
+        let mut bucket = OneBucket::new(Kind::Counting, Pace { n: 1, p: SECOND }, 1_000);
         let settled = Settled {
             verdict: Verdict::Allowed,
             tokens: 900,
@@ -300,16 +244,14 @@ mod tests {
             granted: 1,
             counting: true,
         };
-        let reply = Some(Reply::Settled(settled));
-        bucket.step(Event::Completed { number, command, sent: 0, reply }, 0);
-        let (command, number) = bucket.take(0);
-        assert!(matches!(command, Command::Decrement { by: 1, .. }), "{command:?}");
+        let first = bucket.take(0);
+        assert_eq!(bucket.follows(first, 0, Reply::Settled(settled), 0), None);
+        let bare = bucket.take(0);
+        assert!(matches!(bare.0, Command::Decrement { by: 1, .. }), "{bare:?}");
         if now > SECOND / 4 {
             bucket.step(Event::Wake, SECOND / 4);
         }
-        let out =
-            bucket.step(Event::Completed { number, command, sent: 0, reply: Some(Reply::Left(899)) }, now);
-        out.dispatch.and_then(|number| bucket.step(Event::Ready(number), now).command)
+        bucket.follows(bare, 0, Reply::Left(899), now)
     }
 
     #[test]

@@ -17,6 +17,8 @@ mod distribute;
 mod estimate;
 mod event;
 mod hot;
+#[cfg(test)]
+mod one_bucket;
 mod overdue;
 mod pause;
 mod permit_lease;

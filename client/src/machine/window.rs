@@ -127,68 +127,19 @@ mod tests {
     use topup_wire::bucket::{Operation, Pace};
 
     use super::*;
-    use crate::machine::{Actions, BucketState, Event, FirstTakes, Hot, HotCell, RedisTime, Terms};
+    use crate::machine::{
+        Event,
+        one_bucket::{Caller, OneBucket, SECOND},
+    };
 
-    const SECOND: Micros = 1_000_000;
     const CAPACITY: u64 = 10;
 
-    /// A caller that waits.
-    #[derive(Debug)]
-    struct Caller;
-
-    impl Waiter for Caller {
-        fn has_left(&self) -> bool {
-            false
-        }
+    /// A bucket of windows of one second.
+    fn windows(aligned: bool) -> OneBucket {
+        OneBucket::new(Kind::Window(WindowTerms { length: SECOND, aligned }), Pace { n: 0, p: 1 }, CAPACITY)
     }
 
-    /// A bucket of windows of one second. Redis `TIME` is up to 100 µs ahead.
-    #[derive(Default)]
-    struct Windows {
-        state: BucketState<Caller>,
-        aligned: bool,
-        hot: HotCell<[Hot; 0]>,
-    }
-
-    impl Windows {
-        fn step(&mut self, event: Event<Caller>, now: Micros) -> Actions<Caller> {
-            let kind = Kind::Window(WindowTerms { length: SECOND, aligned: self.aligned });
-            let terms = Terms {
-                id: 1,
-                pace: Pace { n: 0, p: 1 },
-                capacity: CAPACITY,
-                kind,
-                foreseen: false,
-                lease: None,
-                change: None,
-                earlier_until: 0,
-            };
-            let cx = Context {
-                now,
-                terms: &terms,
-                epoch: 1,
-                trusted_until: u64::MAX,
-                deadline: SECOND / 4,
-                round_trip: 0,
-                daemon_alive: true,
-                first_takes: FirstTakes::Sure,
-                redis: RedisTime::from([0, 100, now]),
-                enforced: true,
-                paused_until: 0,
-                hot: &self.hot,
-            };
-            let mut out = Actions::default();
-            self.state.step(event, &cx, &mut out);
-            out
-        }
-
-        /// The command for a take at `now`, and its number.
-        fn take(&mut self, now: Micros) -> (Command, u32) {
-            let number =
-                self.step(Event::Take { waiter: Caller, count: 1, until: now }, now).dispatch.unwrap();
-            (self.step(Event::Ready(number), now).command.unwrap(), number)
-        }
-
+    impl OneBucket {
         /// A take at `sent`, whose reply at `now` has counted `number` tokens. Returns when it begins a window, and whether a
         /// script has to follow.
         fn counts(
@@ -198,11 +149,10 @@ mod tests {
             was_set: bool,
             now: Micros,
         ) -> (Option<WindowEnd>, bool) {
-            let (command, of) = self.take(sent);
-            let Command::TakeInWindow { begins, .. } = command else { panic!("{command:?}") };
-            let reply = Some(Reply::InWindow { left: CAPACITY as i64 - number as i64, was_set });
-            let out = self.step(Event::Completed { number: of, command, sent, reply }, now);
-            let follows = out.dispatch.and_then(|number| self.step(Event::Ready(number), now).command);
+            let take = self.take(sent);
+            let Command::TakeInWindow { begins, .. } = take.0 else { panic!("{take:?}") };
+            let reply = Reply::InWindow { left: CAPACITY as i64 - number as i64, was_set };
+            let follows = self.follows(take, sent, reply, now);
             assert!(matches!(follows, None | Some(Command::Settle { operation: Operation::Refund(0), .. })));
             (begins, follows.is_some())
         }
@@ -211,7 +161,7 @@ mod tests {
     #[test]
     fn a_take_begins_a_window_where_none_may_be_under_way() {
         let begins = Some(WindowEnd::After(SECOND));
-        let mut own = Windows::default();
+        let mut own = windows(false);
         assert_eq!(own.counts(0, 1, true, 500), (begins, false));
         assert_eq!(own.counts(SECOND - 1_001, 2, false, SECOND), (None, false));
         // The ms in which it ends. The window is still there, so the next take looks again.
@@ -220,7 +170,7 @@ mod tests {
         assert_eq!(own.counts(SECOND + 600, 2, false, SECOND + 900), (None, false));
 
         // Another worker has begun it.
-        let mut others = Windows::default();
+        let mut others = windows(false);
         assert_eq!(others.counts(SECOND, 3, false, SECOND + 500), (begins, false));
         assert_eq!(others.counts(SECOND + 501, 4, false, SECOND + 900), (None, false));
         let later = SECOND + 500 + SECOND / GOES_ON;
@@ -230,35 +180,34 @@ mod tests {
     #[test]
     fn an_aligned_window_begins_if_it_is_certain_which_one() {
         let at = |end| Some(WindowEnd::At(end * SECOND));
-        let mut windows = Windows { aligned: true, ..Windows::default() };
-        assert_eq!(windows.counts(SECOND / 2, 4, false, SECOND / 2 + 300), (at(1), false));
-        assert_eq!(windows.counts(SECOND - 101, 5, false, SECOND), (None, false));
+        let mut aligned = windows(true);
+        assert_eq!(aligned.counts(SECOND / 2, 4, false, SECOND / 2 + 300), (at(1), false));
+        assert_eq!(aligned.counts(SECOND - 101, 5, false, SECOND), (None, false));
         // In the last ms, it may be one or the other.
-        assert_eq!(windows.counts(SECOND - 50, 6, false, SECOND), (None, false));
-        assert_eq!(windows.counts(SECOND, 1, true, SECOND + 300), (at(2), false));
+        assert_eq!(aligned.counts(SECOND - 50, 6, false, SECOND), (None, false));
+        assert_eq!(aligned.counts(SECOND, 1, true, SECOND + 300), (at(2), false));
     }
 
     #[test]
     fn a_window_without_an_end_gets_one_by_a_script() {
         // The window ended before the command came.
-        let mut own = Windows::default();
+        let mut own = windows(false);
         assert_eq!(own.counts(0, 1, true, 500), (Some(WindowEnd::After(SECOND)), false));
         assert_eq!(own.counts(SECOND / 2, 1, false, SECOND + 900), (None, true));
         // It ended between the two commands.
-        let mut own = Windows::default();
+        let mut own = windows(false);
         assert_eq!(own.counts(0, 1, false, 500), (Some(WindowEnd::After(SECOND)), true));
         // Other takes wait for that script.
-        let mut busy = Windows::default();
+        let mut busy = windows(false);
         busy.counts(0, 1, true, 500);
-        let (command, number) = busy.take(SECOND / 2);
+        let take = busy.take(SECOND / 2);
         busy.step(Event::Take { waiter: Caller, count: 1, until: SECOND / 2 }, SECOND / 2);
-        let reply = Some(Reply::InWindow { left: CAPACITY as i64 - 1, was_set: false });
-        let out = busy.step(Event::Completed { number, command, sent: SECOND / 2, reply }, SECOND);
-        let follows = busy.step(Event::Ready(out.dispatch.unwrap()), SECOND).command;
+        let reply = Reply::InWindow { left: CAPACITY as i64 - 1, was_set: false };
+        let follows = busy.follows(take, SECOND / 2, reply, SECOND);
         assert!(matches!(follows, Some(Command::Settle { operation: Operation::Refund(0), .. })));
         // The `SET` may have come after the end that it named, or in the ms before.
         for (now, follows) in [(SECOND - 100, true), (SECOND - MS - 50, true), (SECOND - MS - 150, false)] {
-            let mut aligned = Windows { aligned: true, ..Windows::default() };
+            let mut aligned = windows(true);
             assert_eq!(aligned.counts(SECOND / 2, 1, true, now), (Some(WindowEnd::At(SECOND)), follows));
         }
     }

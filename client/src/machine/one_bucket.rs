@@ -1,0 +1,85 @@
+//! A bucket of one worker, for tests of the machine.
+
+use topup_wire::bucket::Pace;
+
+use super::{
+    Actions, BucketState, Command, Context, Event, FirstTakes, Hot, HotCell, Kind, Micros, RedisTime, Reply,
+    Terms, queue::Waiter,
+};
+
+pub(super) const SECOND: Micros = 1_000_000;
+
+/// A caller that waits.
+#[derive(Debug)]
+pub(super) struct Caller;
+
+/// A bucket whose worker knows Redis `TIME` to 100 µs, and has a deadline of 250 ms.
+pub(super) struct OneBucket {
+    terms: Terms,
+    state: BucketState<Caller>,
+    hot: HotCell<[Hot; 0]>,
+}
+
+// === impl Caller ===
+
+impl Waiter for Caller {
+    fn has_left(&self) -> bool {
+        false
+    }
+}
+
+// === impl OneBucket ===
+
+impl OneBucket {
+    pub(super) fn new(kind: Kind, pace: Pace, capacity: u64) -> Self {
+        let terms = Terms {
+            id: 1,
+            pace,
+            capacity,
+            kind,
+            foreseen: false,
+            lease: None,
+            change: None,
+            earlier_until: 0,
+        };
+        Self { terms, state: BucketState::default(), hot: HotCell::default() }
+    }
+
+    pub(super) fn step(&mut self, event: Event<Caller>, now: Micros) -> Actions<Caller> {
+        let cx = Context {
+            now,
+            terms: &self.terms,
+            epoch: 1,
+            trusted_until: u64::MAX,
+            deadline: SECOND / 4,
+            round_trip: 0,
+            daemon_alive: true,
+            first_takes: FirstTakes::Sure,
+            redis: RedisTime::from([0, 100, now]),
+            enforced: true,
+            paused_until: 0,
+            hot: &self.hot,
+        };
+        let mut out = Actions::default();
+        self.state.step(event, &cx, &mut out);
+        out
+    }
+
+    /// The command for a take of one token at `now`, and its number.
+    pub(super) fn take(&mut self, now: Micros) -> (Command, u32) {
+        let number = self.step(Event::Take { waiter: Caller, count: 1, until: now }, now).dispatch.unwrap();
+        (self.step(Event::Ready(number), now).command.unwrap(), number)
+    }
+
+    /// The command that follows the reply at `now` to one that was sent at `sent`.
+    pub(super) fn follows(
+        &mut self,
+        (command, number): (Command, u32),
+        sent: Micros,
+        reply: Reply,
+        now: Micros,
+    ) -> Option<Command> {
+        let out = self.step(Event::Completed { number, command, sent, reply: Some(reply) }, now);
+        out.dispatch.and_then(|number| self.step(Event::Ready(number), now).command)
+    }
+}
