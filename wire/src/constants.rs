@@ -45,9 +45,9 @@ constants! {
     /// Takes of a bucket at rest that found no token are given back within this. A script that forgets them writes no
     /// number at rest meanwhile, so that nothing can be given back.
     pub const GIVING_BACK: u64 = 250_000;
-    /// So many tokens may be missing beyond the capacity since takes are about to be given back. More are missing since the
-    /// clock stepped back.
-    pub const GIVEN_BACK: u64 = 3;
+    /// Most tokens of a take at rest. So many may be missing beyond the capacity, and are about to be given back. More are
+    /// missing since the clock stepped back.
+    pub const MOST_TAKEN_AT_REST: u64 = 3;
     /// The full instant of a bucket may differ by so much for having been computed token by token.
     pub const FULL_AT_SLACK: u64 = 5;
 

@@ -1,6 +1,9 @@
 //! Takes of a bucket at rest by one native command: when they are sent, and how their replies are read.
 
-use topup_wire::{constants::COUNT_FROM, scripts::early_at_rest};
+use topup_wire::{
+    constants::{COUNT_FROM, MOST_TAKEN_AT_REST},
+    scripts::early_at_rest,
+};
 
 use super::{
     Actions, Command, Context, Correction, FirstTakes, Micros, Reply, busy::Busy, estimate::Estimate,
@@ -11,8 +14,6 @@ use super::{
 const URGENT: Micros = 3_000;
 /// The two clocks drift apart for this many µs of a wait, at most: control polls correct the rest.
 const DRIFTS_FOR: Micros = 1_000_000;
-/// More waiters than this at once are better served by a counter.
-const MOST_WAITERS: u64 = 3;
 
 impl Context<'_> {
     /// Whether keys of buckets at rest under earlier terms may be left. A take at rest would cost such a bucket tokens.
@@ -82,7 +83,7 @@ impl<W: super::Waiter> Busy<W> {
     pub(super) fn may_take_at_rest(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> bool {
         let headroom = rest.until.saturating_sub(cx.now);
         headroom > 0
-            && count <= MOST_WAITERS
+            && count <= MOST_TAKEN_AT_REST
             && cx.terms.rests_as_number()
             && !rest.may_be_of_earlier_terms(cx)
             && self.is_certain()
@@ -96,7 +97,8 @@ impl<W: super::Waiter> Busy<W> {
 
     /// Whether the next settle may begin the counting form.
     pub(super) fn may_count(&self, waiters: u64, rest: &Rest, cx: &Context<'_>) -> bool {
-        let often = waiters > MOST_WAITERS
+        // More waiters at once are better served by a counter.
+        let often = waiters > MOST_TAKEN_AT_REST
             || if cx.terms.rests_as_number() {
                 rest.is_busy(cx.now, cx.terms)
             } else {

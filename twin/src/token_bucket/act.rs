@@ -3,8 +3,8 @@
 use topup_wire::{
     bucket::{Operation, Pace},
     constants::{
-        COUNT_FROM, EXACT, FULL_AT_SLACK, GIVEN_BACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD,
-        LONGEST_TICK_WAIT, SHORTEST_TICK_WAIT,
+        COUNT_FROM, EXACT, FULL_AT_SLACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD, LONGEST_TICK_WAIT,
+        MOST_TAKEN_AT_REST, SHORTEST_TICK_WAIT,
     },
     reply::Settled,
     scripts::PutIn,
@@ -134,5 +134,5 @@ fn owes(record: &Record, bucket: &Bucket, now: u64) -> bool {
     let Bucket::AtRest(AtRest::Until { tag, full_at, .. }) = *bucket else { return false };
     let Pace { n, p } = record.pace;
     let owed = full_at.saturating_sub(now + record.capacity * p / n);
-    tag == record.tag() && owed <= GIVING_BACK.max(GIVEN_BACK * p / n)
+    tag == record.tag() && owed <= GIVING_BACK.max(MOST_TAKEN_AT_REST * p / n)
 }

@@ -58,7 +58,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
         -- Takes found no token and are about to be given back. A bucket that this call takes nothing of stays as it is.
         local filling = stepped and as_number and under == terms and terms.capacity * terms.p
         local owed = filling and said - now - (filling - filling % terms.n) / terms.n
-        local owes = owed and owed <= math.max(GIVING_BACK, GIVEN_BACK * terms.p / terms.n)
+        local owes = owed and owed <= math.max(GIVING_BACK, MOST_TAKEN_AT_REST * terms.p / terms.n)
         if owes then score = stepped end
         moved = moved or stepped and not owes
       end
