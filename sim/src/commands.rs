@@ -91,9 +91,7 @@ impl World {
         }
         if !executed.refused {
             for doubt in std::mem::take(&mut sent.settles) {
-                // Other workers may since have taken the tokens that the late command should have paid for.
-                let unpaid = if self.books[bucket].granted_at > doubt { u64::MAX } else { executed.unpaid };
-                self.books[bucket].notes.push((self.now, order, Note::Paid(doubt, unpaid)));
+                self.books[bucket].notes.push((self.now, order, Note::Paid(doubt, executed.unpaid)));
             }
         }
         if executed.granted > 0 {

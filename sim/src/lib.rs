@@ -27,10 +27,11 @@
 //!   stays below 7/8 of a token in runs without mishaps, or below half a token and those of 1.25 ms if that is more.
 //!   Clocks drift by less than one part in 1,024 there.
 //! - *Late commands*: a bare command may run after the bucket has become full on the way. Its tokens that would not
-//!   have fitted are in doubt until the worker's next settle is carried out. Where others have taken meanwhile, or the
-//!   bucket holds fewer tokens than are in doubt, the rest stays spent. The same holds for a first take that names a
-//!   full instant before its execution, and for a correction that fails or meets another bucket. Tokens that are given
-//!   back to a bucket at rest later than the time of one may be some that would not have fitted meanwhile.
+//!   have fitted are in doubt until the worker's next settle is carried out. Where the bucket holds fewer tokens than are
+//!   in doubt, the rest stays spent. The same holds for a first take that names a full instant before its execution, and
+//!   for a correction that fails or meets another bucket. Where others have taken before that correction, all of it
+//!   stays spent. Tokens that are given back to a bucket at rest later than the time of one may be some that would not
+//!   have fitted meanwhile.
 //! - *Changes of terms*: until a scheduled change is made, the larger capacity and the larger rate hold. A change that
 //!   is made late by `d` may give the tokens of `d` twice. A key at rest that ends before the change has reached it
 //!   makes its bucket full.

@@ -152,7 +152,8 @@ impl<W: super::Waiter> Busy<W> {
                         (self.estimate, rests_until) = Estimate::of_denial_at_rest(next, sent, cx);
                     }
                     let is_urgent = before <= cx.redis.latest(cx.now).saturating_add(URGENT);
-                    out.correction = Some(Correction::Extend { tokens: count, full_at, is_urgent });
+                    out.correction =
+                        Some(Correction::Extend { tokens: count, found_until: before, full_at, is_urgent });
                 }
                 return Some(rests_until);
             }

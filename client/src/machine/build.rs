@@ -76,7 +76,7 @@ impl<W: Waiter> Busy<W> {
         }
         let is_exact = self.is_certain() && self.estimate.may_decrement(count, cx);
         let command = if is_exact {
-            Command::Decrement { by: count, in_doubt_after: self.estimate.in_doubt_after() }
+            self.estimate.decrement(count)
         } else if let Some(window) = self.window_to_count_in(cx) {
             cx.take_in_window(window, count, rest)
         } else if self.may_take_first(count, rest, cx) {

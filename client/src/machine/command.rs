@@ -26,8 +26,11 @@ pub enum Command {
     Decrement {
         /// Tokens.
         by: u64,
-        /// If the reply is read later, by the worker's clock, the tokens are in doubt: the bucket may have been full.
-        in_doubt_after: Micros,
+        /// The bucket is certainly below full until then, by the worker's clock. If the reply is read later, tokens are in
+        /// doubt.
+        below_full_until: Micros,
+        /// The bucket cannot have begun to count anew until then. If the reply is read later, all tokens are in doubt.
+        counting_until: Micros,
     },
     /// `INCRBY` in a fixed window, which counts tokens taken.
     TakeInWindow {
@@ -43,8 +46,8 @@ pub enum Command {
         operation: Operation,
         /// Whether the bucket may become counting.
         may_count: bool,
-        /// Tokens taken by bare commands that may have run on a full bucket. In a fixed window, tokens that it has counted,
-        /// though they were not left.
+        /// Tokens in doubt: so many came too many if bare commands have met a full bucket. In a fixed window, tokens that it has
+        /// counted, though they were not left.
         in_doubt: u64,
     },
 }

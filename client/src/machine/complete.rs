@@ -92,13 +92,13 @@ impl<W: Waiter> Busy<W> {
         }
     }
 
-    /// Counts the tokens of a bare command that ended late: it may have run on a full bucket. The next settle is told.
+    /// Counts the tokens in doubt of a bare command that ended late. If the bucket was full on the way, it lost those that came
+    /// from then on. The next settle is told.
     fn note_doubt(&mut self, command: Command, granted: u64, cx: &Context<'_>) {
-        if let Command::Decrement { in_doubt_after, .. } = command
-            && cx.now >= in_doubt_after
-        {
-            self.in_doubt = self.in_doubt.saturating_add(granted);
-        }
+        let Command::Decrement { below_full_until, counting_until, .. } = command else { return };
+        let came = cx.terms.missing(cx.now.saturating_sub(below_full_until));
+        let in_doubt = if cx.now < counting_until { came.min(granted) } else { granted };
+        self.in_doubt = self.in_doubt.saturating_add(in_doubt);
     }
 
     /// Processes a command without a reply. It may have been carried out.
@@ -230,39 +230,68 @@ mod tests {
         one_bucket::{OneBucket, SECOND},
     };
 
-    /// The command that follows the reply at `now` to a bare command that was sent at 0, after a settle at 0. The bucket is
-    /// full at `full_at` then.
-    fn after_a_late_reply(full_at: Micros, now: Micros) -> Option<Command> {
-        let mut bucket = OneBucket::new(Kind::Counting, Pace { n: 1, p: SECOND }, 1_000);
+    /// A bucket of 900 tokens that a settle has made counting at 0. It is full in `full_in` µs.
+    fn counting(full_in: Micros) -> OneBucket {
+        let mut bucket = OneBucket::new(Kind::Counting, Pace { n: 1, p: SECOND / 64 }, 1_000);
         let settled = Settled {
             verdict: Verdict::Allowed,
             tokens: 900,
             capacity: 1_000,
             wait: 0,
-            headroom: full_at,
+            headroom: full_in,
             now: 50,
             granted: 1,
             counting: true,
         };
         let first = bucket.take(0);
         assert_eq!(bucket.follows(first, 0, Reply::Settled(settled), 0), None);
-        let bare = bucket.take(0);
-        assert!(matches!(bare.0, Command::Decrement { by: 1, .. }), "{bare:?}");
+        bucket
+    }
+
+    /// The command that follows the reply at `now` to a bare command for `takes` tokens that was sent at 0.
+    fn after_a_late_reply(takes: u64, full_in: Micros, now: Micros) -> Option<Command> {
+        let mut bucket = counting(full_in);
+        let bare = bucket.take_together(takes, 0);
+        assert!(matches!(bare.0, Command::Decrement { by, .. } if by == takes), "{bare:?}");
         if now > SECOND / 4 {
             bucket.step(Event::Wake, SECOND / 4);
         }
-        bucket.follows(bare, 0, Reply::Left(899), now)
+        bucket.follows(bare, 0, Reply::Left(900 - takes as i64), now)
+    }
+
+    fn settle_of(in_doubt: u64) -> Option<Command> {
+        Some(Command::Settle { operation: Operation::Refund(0), may_count: true, in_doubt })
     }
 
     #[test]
-    fn tokens_are_in_doubt_only_if_the_bucket_may_have_been_full_or_counts_anew() {
-        let in_doubt =
-            Some(Command::Settle { operation: Operation::Refund(0), may_count: true, in_doubt: 1 });
-        assert_eq!(after_a_late_reply(100 * SECOND, SECOND / 8), None);
-        assert_eq!(after_a_late_reply(SECOND / 16, SECOND / 8), in_doubt);
+    fn tokens_that_came_since_the_bucket_may_have_been_full_are_in_doubt() {
+        // The worker's clock may run one part in 64 slow.
+        let full_in = SECOND / 16;
+        let known = full_in - full_in / 64;
+        let token = SECOND / 64;
+        assert_eq!(after_a_late_reply(3, full_in, known), None);
+        assert_eq!(after_a_late_reply(3, full_in, known + 1), settle_of(1));
+        assert_eq!(after_a_late_reply(3, full_in, known + token), settle_of(1));
+        assert_eq!(after_a_late_reply(3, full_in, known + token + 1), settle_of(2));
+        assert_eq!(after_a_late_reply(3, full_in, known + 9 * token), settle_of(3), "no more than it took");
+    }
+
+    #[test]
+    fn all_tokens_are_in_doubt_if_the_bucket_may_count_anew() {
         // Overdue, but in time.
-        assert_eq!(after_a_late_reply(100 * SECOND, SECOND), None);
+        assert_eq!(after_a_late_reply(3, 100 * SECOND, SECOND), None);
         // A put-back has kept the bucket from counting for 1.25 s, and it may count anew.
-        assert_eq!(after_a_late_reply(100 * SECOND, SECOND * 5 / 4), in_doubt);
+        assert_eq!(after_a_late_reply(3, 100 * SECOND, SECOND * 5 / 4), settle_of(3));
+    }
+
+    #[test]
+    fn no_bare_command_is_sent_whose_reply_would_leave_tokens_in_doubt() {
+        let mut bucket = counting(SECOND / 16);
+        bucket.round_trip = SECOND / 64;
+        let at = |now, bucket: &mut OneBucket| bucket.take(now).0;
+        assert!(matches!(at(SECOND / 32, &mut bucket), Command::Settle { .. }));
+        let mut bucket = counting(SECOND / 8);
+        bucket.round_trip = SECOND / 64;
+        assert!(matches!(at(SECOND / 32, &mut bucket), Command::Decrement { .. }));
     }
 }

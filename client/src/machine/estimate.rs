@@ -8,7 +8,7 @@ use topup_wire::{
 };
 
 use super::{
-    Context, Kind, Micros, Terms, cautious,
+    Command, Context, Kind, Micros, Terms, cautious,
     denial::{Denial, Denied},
 };
 
@@ -17,6 +17,8 @@ const DENIAL_TRUST: Micros = 1_000_000;
 /// The estimate of a counting bucket is good for this long after the sending of its last answered command, in µs. A
 /// put-back keeps a bucket at rest for longer (`HOLD` in topup-wire). No worker therefore confuses two counting forms.
 const FRESH: Micros = 1_000_000;
+/// Most replies come within this many mean times of a round trip. Tokens of a late reply are in doubt.
+const REPLIES_WITHIN: u64 = 2;
 /// The full instant is sent to Redis only if tokens are at least this far apart, in µs: closer ones hide in rounding.
 const APART: Micros = 10;
 /// A bucket at rest has a key for this long after it is full, in µs, or longer. Redis rounds an expiry up to a ms, and removes
@@ -143,7 +145,8 @@ impl Estimate {
             && cx.is_trusted()
             && self.epoch == cx.epoch
             && self.tokens >= count
-            && cx.now < self.certain_until()
+            && cx.now < self.fresh_until
+            && cx.now.saturating_add(REPLIES_WITHIN * cx.round_trip) < self.below_full_until
     }
 
     /// Whether the bucket was counting at the last reply.
@@ -156,9 +159,10 @@ impl Estimate {
         self.below_full_until.min(self.fresh_until)
     }
 
-    /// The tokens of a bare command that ends later are in doubt. Another counting form begins after [`HOLD`] only.
-    pub(super) fn in_doubt_after(&self) -> Micros {
-        if self.was_counting() { self.below_full_until.min(self.fresh_until + (HOLD - FRESH)) } else { 0 }
+    /// A bare command for `by` tokens. Another counting form begins after [`HOLD`] only.
+    pub(super) const fn decrement(&self, by: u64) -> Command {
+        let counting_until = self.fresh_until + (HOLD - FRESH);
+        Command::Decrement { by, below_full_until: self.below_full_until, counting_until }
     }
 
     /// Whether the bucket was counting at the last reply, and may still count.

@@ -18,6 +18,8 @@ pub(super) struct OneBucket {
     terms: Terms,
     state: BucketState<Caller>,
     hot: HotCell<[Hot; 0]>,
+    /// The mean time of a round trip.
+    pub(super) round_trip: Micros,
 }
 
 // === impl Caller ===
@@ -42,7 +44,7 @@ impl OneBucket {
             change: None,
             earlier_until: 0,
         };
-        Self { terms, state: BucketState::default(), hot: HotCell::default() }
+        Self { terms, state: BucketState::default(), hot: HotCell::default(), round_trip: 0 }
     }
 
     pub(super) fn step(&mut self, event: Event<Caller>, now: Micros) -> Actions<Caller> {
@@ -52,7 +54,7 @@ impl OneBucket {
             epoch: 1,
             trusted_until: u64::MAX,
             deadline: SECOND / 4,
-            round_trip: 0,
+            round_trip: self.round_trip,
             daemon_alive: true,
             first_takes: FirstTakes::Sure,
             redis: RedisTime::from([0, 100, now]),
@@ -67,7 +69,13 @@ impl OneBucket {
 
     /// The command for a take of one token at `now`, and its number.
     pub(super) fn take(&mut self, now: Micros) -> (Command, u32) {
-        let number = self.step(Event::Take { waiter: Caller, count: 1, until: now }, now).dispatch.unwrap();
+        self.take_together(1, now)
+    }
+
+    /// The command for so many takes of one token at `now`, and its number.
+    pub(super) fn take_together(&mut self, takes: u64, now: Micros) -> (Command, u32) {
+        let take = |_| self.step(Event::Take { waiter: Caller, count: 1, until: now }, now).dispatch;
+        let number = (0..takes).filter_map(take).last().unwrap();
         (self.step(Event::Ready(number), now).command.unwrap(), number)
     }
 

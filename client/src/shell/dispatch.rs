@@ -150,6 +150,8 @@ fn complete_correction(
             let Terms { capacity, pace, .. } = published.terms;
             Some(scripts::read_text_at_rest(text, published.terms_id, capacity, pace))
         }
+        // The key is gone.
+        Ok(pipeline::Reply::Nothing) => None,
         Ok(_) => Some(AtRestNumber::NotAtRest),
         Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
         Err(error) => {
@@ -159,7 +161,8 @@ fn complete_correction(
             None
         }
     };
-    if let Some(tokens) = correction.in_doubt(reply, published.terms.pace) {
+    let by = client.shared().control.redis_time().latest(client.shared().clock.now());
+    if let Some(tokens) = correction.in_doubt(reply, published.terms.pace, by) {
         entry.step(Event::NotCorrected(tokens), client, None);
     }
 }

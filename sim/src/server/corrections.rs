@@ -59,6 +59,7 @@ impl Server {
             );
             debt = owed;
         }
+        let reply = (!self.keys[at].is_absent()).then_some(reply);
         Corrected { reply, is_another, shifted, debt }
     }
 

@@ -1,8 +1,8 @@
 //! The execution of commands.
 
 use topup::machine::{Command, Reply};
-use topup_twin::{Bucket, Counter, Credit};
-use topup_wire::{bucket::Operation, reply::Verdict};
+use topup_twin::{Bucket, Credit};
+use topup_wire::reply::Verdict;
 
 use super::{Executed, Server, Written};
 use crate::fault::Fault;
@@ -75,7 +75,7 @@ impl Server {
                     self.forget(key);
                     return Executed { refused: true, ..executed };
                 };
-                executed.unpaid = doubt.saturating_sub(self.tokens_in_doubt(key, doubt, now));
+                executed.unpaid = doubt.saturating_sub(self.tokens(key, now));
                 executed.charged = doubt;
                 let settled = self.settle(key, &record, operation, may_count, doubt, now);
                 executed.refused = settled.verdict == Verdict::ExceedsCapacity;
@@ -97,14 +97,5 @@ impl Server {
         let tokens = u128::from(counted) + record.pace.owed(held.score, now).0;
         let overflow = tokens.saturating_sub(u128::from(record.capacity)) + 1;
         if tokens < u128::from(record.capacity) { 0 } else { (overflow as u64).min(by) }
-    }
-
-    /// Tokens in a bucket from which those in doubt can be paid.
-    fn tokens_in_doubt(&self, key: usize, doubt: u64, now: u64) -> u64 {
-        let Some(record) = &self.record else { return 0 };
-        let Bucket::Counting(held) = self.keys[key].bucket else { return self.tokens(key, now) };
-        let tokens = (record.counted(held.tokens).0 as i64).saturating_add(doubt as i64);
-        let mut fuller = Bucket::Counting(Counter { tokens, ..held });
-        topup_twin::settle(record, &mut fuller, Operation::Peek(1), false, 0, now).tokens
     }
 }

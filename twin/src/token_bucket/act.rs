@@ -36,7 +36,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let record = stages.present();
     let rests = record.rests();
     let doubt = if rests { asked.doubt } else { 0 };
-    let (mut found, mut hold) = find(&stages, bucket, doubt, now);
+    let (mut found, mut hold) = find(&stages, bucket, now);
     if let (Some(score), true) = (found.stepped, asked.indexed && record.may_rest_as_number()) {
         hold = hold.max(now + GIVING_BACK);
         if owes(record, bucket, now) {

@@ -4,8 +4,8 @@ use topup_wire::constants::LONGEST_HOLD;
 
 use crate::{bucket::Bucket, rest::Snapshot, stages::Stages};
 
-/// A bucket as of now, and the instant until which it must not count. Tokens in `doubt` are not taken off.
-pub(super) fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (Snapshot, u64) {
+/// A bucket as of now, and the instant until which it must not count.
+pub(super) fn find(stages: &Stages, bucket: &Bucket, now: u64) -> (Snapshot, u64) {
     let record = stages.present();
     let absent = || {
         let (tokens, score) = record.absent(now);
@@ -22,7 +22,7 @@ pub(super) fn find(stages: &Stages, bucket: &Bucket, doubt: u64, now: u64) -> (S
             let (tokens, score, met) = stages.own().migrated_counter(held);
             let (mut tokens, mut score) = stages.carried(stages.own_position(), tokens, score);
             if record.catch_up || tokens >= record.capacity as i64 {
-                (tokens, score) = record.credit(tokens + doubt as i64, score, now);
+                (tokens, score) = record.credit(tokens, score, now);
             }
             (Snapshot { tokens, score, moved: met || score != held.score, stepped: None }, 0)
         }

@@ -14,7 +14,7 @@
 -- 2. count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count. A
 --    charge takes up to count, also of an empty bucket, which is in debt after it
 -- 3. 1 if a bucket at rest may become a counter, else 0
--- 4. tokens that this worker took by bare commands that may have met a full bucket. 0 if not given
+-- 4. tokens in doubt: so many came too many if this worker's bare commands have met a full bucket. 0 if not given
 --    - charge: the most debt after it
 --    - put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not known
 -- 5. given if the reply is to be all numbers

@@ -40,9 +40,9 @@ pub fn encode_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
 /// Carries `operation` out on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 /// Permits are only peeked at: the tokens of the reply are the free places.
 ///
-/// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that this worker has taken
-/// by bare commands that may have met a full bucket. Token buckets and GCRA alone use the two. For a fixed window, `doubt`
-/// is the number of tokens that it has counted, though they were not left.
+/// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that came too many if this worker's
+/// bare commands have met a full bucket. Token buckets and GCRA alone use the two. For a fixed window, `doubt` is the number
+/// of tokens that it has counted, though they were not left.
 ///
 /// # Errors
 /// Errors of Redis. The operation may have been carried out all the same.

@@ -86,16 +86,14 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
         tokens, met = counted(own, number)
       end
       tokens, score = carried(terms, own, tokens, score)
-      -- The tokens in doubt are added before the credit, and taken off again after it. A credit up to the capacity then
-      -- does not forget them. A full bucket that still has a key counts from now, as an absent one does.
-      if terms.catch_up or tokens >= terms.capacity then
-        tokens, score = credit(terms, tokens + doubt, score, now)
-      end
+      -- A full bucket that still has a key counts from now, as an absent one does.
+      if terms.catch_up or tokens >= terms.capacity then tokens, score = credit(terms, tokens, score, now) end
       moved = moved or met or score ~= written
     end
   end
   -- ... and as of now.
   if not tokens then tokens, score = absent(terms, now) end
+  -- A credit up to the capacity has forgotten tokens in doubt: this one, or that of another worker before.
   -- Buckets that are never at rest have no debt.
   tokens = math.max(rests and math.min(0, tokens) or 0, tokens - doubt)
   hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0

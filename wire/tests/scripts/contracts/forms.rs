@@ -185,6 +185,12 @@ async fn tokens_in_doubt_are_not_found_in_a_bucket() {
     assert_eq!(settled.tokens, 7);
     let settled = scene.settle_in_doubt("a", Operation::Take(1), 3).await;
     assert_eq!((settled.tokens, scene.tokens("a").await), (6, 6));
+    // A settle of another worker, which comes first, fills the bucket.
+    assert!(share(&mut scene, 4, true).await.counting);
+    scene.pass(60_000_000).await;
+    assert_eq!(decrement(&mut scene).await, Some(1));
+    assert_eq!(share(&mut scene, 1, true).await.tokens, 9);
+    assert_eq!(scene.settle_in_doubt("a", Operation::Take(1), 1).await.tokens, 7);
     // A bucket that is no counter any more loses at most the tokens that it has.
     let settled = scene.settle_in_doubt("b", Operation::Take(1), 4).await;
     assert_eq!(settled.tokens, 5);
