@@ -126,8 +126,8 @@ constants! {
     /// Numbers at rest name the remainder of the record's field `terms`, plus 1.
     pub const NUMBER_TERMS: u64 = 8;
     /// Least time of a token where buckets rest as numbers. Workers know Redis `TIME` to a part of a ms, and need it to a
-    /// quarter of a token.
-    pub const NUMBER_LEAST_TOKEN_TIME: u64 = 2_000;
+    /// quarter of a token. A key may outlive a bucket by 2 ms, which has to be less than a token.
+    pub const NUMBER_LEAST_TOKEN_TIME: u64 = 3_333;
     /// Least capacity where buckets rest as numbers.
     pub const NUMBER_LEAST_CAPACITY: u64 = 2;
     /// Largest capacity where buckets rest as numbers. A token's number is larger, so a counter and a take of a bucket
