@@ -94,7 +94,7 @@ impl Bucket {
     pub(crate) async fn settle(&self, operation: Operation) -> Result<Settled, Error> {
         let entry = self.entry()?;
         self.handle.check_circuit(entry)?;
-        entry.settle(operation, false, 0, &self.handle).await
+        entry.settle(operation, false, None, &self.handle).await
     }
 
     pub(crate) const fn policies(&self) -> Policies {

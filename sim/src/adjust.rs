@@ -97,11 +97,8 @@ impl World {
         let SentCorrection { worker, bucket, adjust, published, taken, fate, connection, corrected, .. } =
             adjusting;
         let pace = published.terms.pace;
-        let it = &self.workers[worker];
-        let by = it.control.redis.latest(it.clock.at(self.now));
         let answered = corrected.filter(|_| fate == Fate::Answered && connection == self.connection);
-        let Some(in_doubt) = adjust.in_doubt(answered.and_then(|(.., corrected)| corrected.reply), pace, by)
-        else {
+        let Some(in_doubt) = adjust.in_doubt(answered.map(|(.., corrected)| corrected.reply), pace) else {
             return;
         };
         let (give, later) = adjust.shift();
@@ -110,7 +107,7 @@ impl World {
             let shifted = corrected.is_some_and(|(.., corrected)| corrected.shifted);
             self.workers[worker].entries[bucket].doubts.extend((!shifted).then_some(taken.order));
         }
-        let went_wrong = |corrected: Corrected| adjust.in_doubt(corrected.reply, pace, by).is_some();
+        let went_wrong = |corrected: Corrected| adjust.in_doubt(Some(corrected.reply), pace).is_some();
         let doubtful = match corrected {
             _ if later > 0 => None,
             // Tokens that were given to a bucket made anew.
@@ -125,7 +122,7 @@ impl World {
             self.workers[worker].entries[bucket].doubts.push(order);
             self.books[bucket].notes.push((at, order, Note::Doubtful(order, adjust.tokens())));
         }
-        self.tell(bucket, || format!("worker {worker} has not corrected: {in_doubt} in doubt"));
+        self.tell(bucket, || format!("worker {worker} has not corrected: {in_doubt:?}"));
         self.step(worker, bucket, Event::NotCorrected(in_doubt), &published, None);
     }
 }

@@ -26,11 +26,11 @@ impl World {
         let charge = Operation::Charge { count, most_debt };
         let was_number = self.server.keys[bucket].number;
         let elsewhere = self.books[bucket].elsewhere();
-        let granted = self.server.settle(bucket, &record, charge, false, 0, now).granted;
+        let granted = self.server.settle(bucket, &record, charge, false, None, now).granted;
         let key = &mut self.server.keys[bucket];
         match self.server.fault {
             Some(Fault::ChargedTwice) => {
-                self.server.settle(bucket, &record, charge, false, 0, now);
+                self.server.settle(bucket, &record, charge, false, None, now);
             }
             Some(Fault::DebtForgiven) => {
                 if let Bucket::AtRest(AtRest::Debt { tag, .. }) = key.bucket {

@@ -160,7 +160,7 @@ impl World {
         let now = self.server.time(self.now);
         self.server.expire(bucket, now);
         if let (Some(record), Bucket::AtRest(_)) = (self.server.record, self.server.keys[bucket].bucket) {
-            self.server.settle(bucket, &record, Operation::Refund(0), false, 0, now);
+            self.server.settle(bucket, &record, Operation::Refund(0), false, None, now);
         }
     }
 }

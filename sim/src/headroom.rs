@@ -42,7 +42,7 @@ async fn headroom(rates: [u64; 2], takers: usize) -> Result<u64, String> {
     }
     let keys = clients.keys(&name);
     let peek = Operation::Peek(1);
-    let settled = scripts::settle(&mut clients.redis, Algorithm::TokenBucket, &keys, KEY, peek, false, 0);
+    let settled = scripts::settle(&mut clients.redis, Algorithm::TokenBucket, &keys, KEY, peek, false, None);
     Ok(settled.await.map_err(text)?.headroom)
 }
 

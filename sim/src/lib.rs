@@ -23,9 +23,8 @@
 //!
 //! The judge allows exactly what follows.
 //!
-//! - *Numbers at rest*: their key outlives the full instant by 2 ms. The excess of a bucket that rests as a number
-//!   stays below 7/8 of a token in runs without mishaps, or below half a token and those of 1.25 ms if that is more.
-//!   Clocks drift by less than one part in 1,024 there.
+//! - *Numbers at rest*: their key outlives the full instant by 2 ms. The excess of a bucket that rests as a number stays
+//!   below 31/32 of a token in runs without mishaps. Clocks drift by less than one part in 1,024 there.
 //! - *Late commands*: a bare command may run after the bucket has become full on the way. Its tokens that would not
 //!   have fitted are in doubt until the worker's next settle is carried out. Where the bucket holds fewer tokens than are
 //!   in doubt, the rest stays spent. The same holds for a first take that names a full instant before its execution, and

@@ -65,7 +65,7 @@ impl Server {
     /// A planted fault: a bucket that stays counting all the while.
     fn give_in_place(&mut self, key: usize, tokens: Option<u64>, now: u64) {
         let Some(record) = self.record else { return };
-        self.settle(key, &record, Operation::Refund(0), false, 0, now);
+        self.settle(key, &record, Operation::Refund(0), false, None, now);
         if let Bucket::Counting(held) = &mut self.keys[key].bucket {
             let most = record.capacity as i64 - 1;
             held.tokens = tokens.map_or(most, |count| held.tokens.saturating_add(count as i64).min(most));

@@ -115,6 +115,6 @@ impl Server {
 
     fn peek(&self, key: usize, now: u64) -> Option<Settled> {
         let mut bucket = self.keys[key].bucket;
-        Some(topup_twin::settle(&self.record?, &mut bucket, Operation::Peek(1), false, 0, now))
+        Some(topup_twin::settle(&self.record?, &mut bucket, Operation::Peek(1), false, None, now))
     }
 }

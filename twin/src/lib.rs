@@ -36,4 +36,4 @@ pub use rest::AtRest;
 pub use sliding_counter::SlidingCounter;
 pub use sliding_window::{Entry, SlidingLog};
 pub use time::Credit;
-pub use token_bucket::{decrement, first_take, move_at_rest, put_in, settle};
+pub use token_bucket::{charged, decrement, first_take, move_at_rest, put_in, settle};

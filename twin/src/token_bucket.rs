@@ -8,11 +8,12 @@ use topup_wire::{
     constants::AT_REST_UNIT,
     limit::Algorithm,
     reply::{PutInReply, Settled},
-    scripts::PutIn,
+    scripts::{InDoubt, PutIn},
 };
 
-use crate::{apply::State, bucket::Bucket, record::Record, rest::AtRest};
+use crate::{apply::State, bucket::Bucket, record::Record, rest::AtRest, stages::Stages};
 use act::{Asked, act};
+use find::forgotten;
 
 /// The bare `DECR`, also of a missing key. Returns the tokens left; `None` if the bucket is at rest, which refuses it.
 /// `stray` is the counter that such commands have made of an absent bucket.
@@ -55,16 +56,22 @@ pub fn settle(
     bucket: &mut Bucket,
     operation: Operation,
     may_count: bool,
-    doubt: u64,
+    in_doubt: Option<InDoubt>,
     now: u64,
 ) -> Settled {
-    act(record, bucket, &Asked { operation, may_count, doubt, put_in: None, indexed: true }, now).0
+    act(record, bucket, &Asked { operation, may_count, in_doubt, put_in: None, indexed: true }, now).0
+}
+
+/// Tokens in doubt that `settle.lua` takes off.
+pub fn charged(record: &Record, bucket: &Bucket, in_doubt: InDoubt, now: u64) -> u64 {
+    let stages = Stages::new(record, now);
+    if stages.present().rests() { forgotten(&stages, bucket, in_doubt) } else { 0 }
 }
 
 /// `settle.lua`, where tokens are put in.
 pub fn put_in(record: &Record, bucket: &mut Bucket, request: PutIn, now: u64) -> PutInReply {
     let operation = request.tokens.map_or(Operation::Reset, Operation::Refund);
-    let asked = Asked { operation, may_count: false, doubt: 0, put_in: Some(request), indexed: true };
+    let asked = Asked { operation, may_count: false, in_doubt: None, put_in: Some(request), indexed: true };
     match act(record, bucket, &asked, now) {
         (settled, false) => PutInReply::Done(settled),
         (settled, true) => PutInReply::Again(settled),
@@ -80,7 +87,7 @@ impl State for AtRest {
     fn settle(record: &Record, state: &mut Option<Self>, operation: Operation, now: u64) -> Settled {
         let record = &Record { catch_up: true, ..*record };
         let mut bucket = state.map_or(Bucket::Absent, Bucket::AtRest);
-        let asked = Asked { operation, may_count: true, doubt: 0, put_in: None, indexed: false };
+        let asked = Asked { operation, may_count: true, in_doubt: None, put_in: None, indexed: false };
         let (settled, _) = act(record, &mut bucket, &asked, now);
         *state = if let Bucket::AtRest(at_rest) = bucket { Some(at_rest) } else { None };
         settled

@@ -35,6 +35,6 @@ fn decrby(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn settle(bencher: Bencher<'_, '_>) {
     encoded(bencher, |out, keys, counter| {
-        encode_settle(out, Algorithm::TokenBucket, keys, counter, Operation::Take(1), true, 0, false)
+        encode_settle(out, Algorithm::TokenBucket, keys, counter, Operation::Take(1), true, None, false)
     });
 }

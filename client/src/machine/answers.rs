@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use topup_wire::{
     bucket::Pace,
-    scripts::{AtRestNumber, PutIn, are_whole_tokens, early_at_rest},
+    scripts::{AtRestNumber, InDoubt, PutIn, are_whole_tokens},
 };
 
 use super::{Command, Micros, queue::Waiting};
 use crate::decision::Decision;
-
-/// The corrections of all workers have been carried out so long after their takes, in µs, unless the network is disturbed.
-const CORRECTED_WITHIN: Micros = 50_000;
 
 /// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +60,6 @@ pub enum Correction {
     Extend {
         /// Tokens of the take before.
         tokens: u64,
-        /// When the bucket was full before that take. It has a key until then, if others' corrections came in time.
-        found_until: u64,
         /// When the bucket is full.
         full_at: u64,
         /// Sent at once, before any dispatch of the same step; otherwise with the next write, or 1 ms later.
@@ -139,9 +134,10 @@ impl Correction {
         }
     }
 
-    /// Tokens in doubt after `reply`, which says the value of the bucket; `None` for no reply, or no bucket. Redis `TIME` was
-    /// `by` at the latest. Returns `None` if the correction met the bucket it was meant for.
-    pub fn in_doubt(&self, reply: Option<AtRestNumber>, pace: Pace, by: u64) -> Option<u64> {
+    /// Tokens in doubt after `reply`, which says the value of the bucket; `None` for no reply. Returns `None` if the
+    /// correction met the bucket it was meant for.
+    pub fn in_doubt(&self, reply: Option<AtRestNumber>, pace: Pace) -> Option<InDoubt> {
+        let in_doubt = |tokens, full_at| Some(InDoubt { tokens, full_at });
         let known = match *self {
             Self::PutBack { full_at, .. } | Self::Extend { full_at, .. } => full_at,
             Self::Later { first_at, .. } => first_at,
@@ -154,17 +150,14 @@ impl Correction {
             {
                 None
             }
-            // A settle has made a counter of the bucket, whose key was there.
-            (Self::Extend { found_until, .. }, Some(AtRestNumber::NotAtRest))
-                if by < *found_until && early_at_rest(pace) >= CORRECTED_WITHIN =>
-            {
-                None
-            }
             // A counter ignores the put-back. An absent bucket became a stray number, which a settle removes.
-            (Self::PutBack { .. }, Some(AtRestNumber::NotAtRest)) => Some(0),
+            (Self::PutBack { .. }, Some(AtRestNumber::NotAtRest)) => in_doubt(0, 0),
             // Refused or lost: the tokens are missing from the bucket, and no worker has them.
             (Self::PutBack { .. }, None) => None,
-            _ => Some(self.tokens()),
+            // Before it came, a settle may have made a counter of the bucket.
+            (Self::Extend { .. }, _) => in_doubt(self.tokens(), known),
+            // Another bucket was given tokens, or a bucket is full too early.
+            _ => in_doubt(self.tokens(), 0),
         }
     }
 }
@@ -219,21 +212,5 @@ impl<W> Actions<W> {
         } else {
             PutBack { tokens, since, ..PutBack::default() }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_in_place_of_a_slow_bucket_has_its_tokens() {
-        let (found_until, counter) = (5_000_000, Some(AtRestNumber::NotAtRest));
-        let extend = Correction::Extend { tokens: 2, found_until, full_at: 7_000_000, is_urgent: false };
-        let [slow, fast] = [Pace { n: 1, p: 1_000_000 }, Pace { n: 10, p: 1_000_000 }];
-        assert_eq!(extend.in_doubt(counter, slow, found_until - 1), None);
-        assert_eq!(extend.in_doubt(counter, slow, found_until), Some(2), "its key may have been gone");
-        assert_eq!(extend.in_doubt(None, slow, found_until - 1), Some(2), "there is no key");
-        assert_eq!(extend.in_doubt(counter, fast, found_until - 1), Some(2), "those of others may come late");
     }
 }

@@ -2,7 +2,7 @@
 
 use topup_wire::{
     constants::{COUNT_FROM, MOST_TAKEN_AT_REST},
-    scripts::early_at_rest,
+    scripts::{InDoubt, early_at_rest},
 };
 
 use super::{
@@ -152,8 +152,7 @@ impl<W: super::Waiter> Busy<W> {
                         (self.estimate, rests_until) = Estimate::of_denial_at_rest(next, sent, cx);
                     }
                     let is_urgent = before <= cx.redis.latest(cx.now).saturating_add(URGENT);
-                    out.correction =
-                        Some(Correction::Extend { tokens: count, found_until: before, full_at, is_urgent });
+                    out.correction = Some(Correction::Extend { tokens: count, full_at, is_urgent });
                 }
                 return Some(rests_until);
             }
@@ -168,9 +167,10 @@ impl<W: super::Waiter> Busy<W> {
         None
     }
 
-    /// A correction came too late, and met another bucket or none: the key with `tokens` of takes may be gone.
-    pub(super) fn not_corrected(&mut self, tokens: u64, cx: &Context<'_>, out: &mut Actions<W>) {
-        (self.in_doubt, self.must_settle) = (self.in_doubt.saturating_add(tokens), true);
+    /// A correction came too late, and met another bucket or none: the key with the takes may be gone.
+    pub(super) fn not_corrected(&mut self, in_doubt: InDoubt, cx: &Context<'_>, out: &mut Actions<W>) {
+        self.must_settle = true;
+        self.doubt(in_doubt, cx);
         self.dispatch(cx, out);
     }
 

@@ -1,6 +1,9 @@
 //! The choice of the command for all waiters.
 
-use topup_wire::{bucket::Operation, scripts::can_take_first};
+use topup_wire::{
+    bucket::Operation,
+    scripts::{InDoubt, can_take_first},
+};
 
 use super::{
     Actions, Command, Context, FirstTakes, Kind, Micros,
@@ -42,7 +45,7 @@ impl<W: Waiter> Busy<W> {
         });
         let (command, ..) = built?;
         if let Command::Settle { .. } = command {
-            (self.settle_next, self.must_settle, self.in_doubt) = (false, false, 0);
+            (self.settle_next, self.must_settle, self.in_doubt) = (false, false, InDoubt::default());
         }
         Some(command)
     }
@@ -50,7 +53,7 @@ impl<W: Waiter> Busy<W> {
     /// A command, the number of waiters that it is for, and the tokens that it prefetches.
     fn build(&mut self, rest: &Rest, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
         if cx.is_paused() || self.must_end_window(cx) {
-            let must_settle = self.must_settle || self.in_doubt > 0;
+            let must_settle = self.must_settle || self.is_in_doubt();
             return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
         }
         let (waiters, demand) = self.served_together(cx);
@@ -71,7 +74,7 @@ impl<W: Waiter> Busy<W> {
         let ahead = self.prefetch_size(waiters, demand, cx);
         let count = demand + ahead;
         if count == 0 {
-            let idle = !self.must_settle && self.in_doubt == 0;
+            let idle = !self.must_settle && !self.is_in_doubt();
             return if idle { None } else { Some((self.settle(Operation::Refund(0), rest, cx), 0, 0)) };
         }
         let is_exact = self.is_certain() && self.estimate.may_decrement(count, cx);
@@ -111,12 +114,12 @@ impl<W: Waiter> Busy<W> {
 
     fn settle(&self, operation: Operation, rest: &Rest, cx: &Context<'_>) -> Command {
         let may_count = self.may_count(operation.count(), rest, cx);
-        Command::Settle { operation, may_count, in_doubt: self.in_doubt }
+        Command::Settle { operation, may_count, in_doubt: Some(self.in_doubt).filter(|_| self.is_in_doubt()) }
     }
 
     /// Whether no settle has to come next.
     pub(super) fn is_certain(&self) -> bool {
-        !self.settle_next && !self.must_settle && self.in_doubt == 0
+        !self.settle_next && !self.must_settle && !self.is_in_doubt()
     }
 
     /// Whether a first take of `count` tokens is worth a try.

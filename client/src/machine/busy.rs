@@ -1,5 +1,7 @@
 //! A bucket in use: its waiters, its command in flight, and the tokens in hand.
 
+use topup_wire::scripts::InDoubt;
+
 use super::{
     Actions, Answer, Context, Micros, PutBack,
     denial::Denial,
@@ -23,8 +25,8 @@ pub(super) struct Busy<W> {
     /// Until when the bucket is below full, by the estimate at the first of the tokens in hand and the own takes since. `H`
     /// in docs/design/exactness.md.
     pub(super) by_own_takes: Micros,
-    /// Tokens taken by bare commands that may have run on a full bucket.
-    pub(super) in_doubt: u64,
+    /// Tokens that the bucket may not miss.
+    pub(super) in_doubt: InDoubt,
     /// The number of the last command.
     number: u32,
     /// Waiters that have not been checked yet for whether their turn comes in time.
@@ -65,7 +67,7 @@ impl<W> Default for Busy<W> {
             prefetch: None,
             gathered: 0,
             by_own_takes: 0,
-            in_doubt: 0,
+            in_doubt: InDoubt::default(),
             number: 0,
             unjudged: 0,
             settle_next: false,
@@ -149,7 +151,7 @@ impl<W: Waiter> Busy<W> {
         }
         self.prefetches &= !cx.is_paused();
         let needs_command = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
-        let must_settle = (self.must_settle || self.in_doubt > 0) && !self.failed;
+        let must_settle = (self.must_settle || self.is_in_doubt()) && !self.failed;
         let is_wanted = self.prefetches || self.queue.first().is_some_and(needs_command);
         if must_settle || is_wanted && !cx.is_paused() {
             self.number = self.number.wrapping_add(1);
@@ -170,7 +172,7 @@ impl<W: Waiter> Busy<W> {
     pub(super) fn is_idle(&self, cx: &Context<'_>) -> bool {
         self.queue.is_empty()
             && self.in_flight.is_none()
-            && self.in_doubt == 0
+            && !self.is_in_doubt()
             && !self.must_settle
             && !self.prefetches
             && self.in_hand(cx) == 0
@@ -218,6 +220,20 @@ impl<W: Waiter> Busy<W> {
         until.saturating_sub(cx.terms.time_of(held).saturating_add(2))
     }
 
+    /// Notes tokens in doubt. The next settle is told.
+    pub(super) fn doubt(&mut self, more: InDoubt, cx: &Context<'_>) {
+        self.in_doubt = match (self.in_doubt.tokens, more.tokens) {
+            (_, 0) => self.in_doubt,
+            (0, _) => more,
+            _ => self.in_doubt.with(more, cx.terms.pace),
+        };
+    }
+
+    /// Whether the bucket may not miss tokens that this worker has taken.
+    pub(super) const fn is_in_doubt(&self) -> bool {
+        self.in_doubt.tokens > 0
+    }
+
     /// Forgets the estimate.
     pub(super) fn forget(&mut self) {
         self.estimate = Estimate::default();
@@ -228,7 +244,7 @@ impl<W: Waiter> Busy<W> {
     /// has to be below full.
     pub(super) fn full_at(&self, held: u64, tokens: u64, cx: &Context<'_>) -> Option<u64> {
         // A put-back in one step would make the bucket full before prefetched tokens expect it.
-        let is_uncertain = self.in_doubt > 0 || self.in_flight.is_some() || cx.hot.prefetched() > 0;
+        let is_uncertain = self.is_in_doubt() || self.in_flight.is_some() || cx.hot.prefetched() > 0;
         let has_filled = held > 0 && self.below_full_until(held, cx) <= cx.now;
         if is_uncertain || has_filled { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
     }

@@ -1,6 +1,10 @@
 //! Commands to Redis and their replies, for the machine.
 
-use topup_wire::{bucket::Operation, reply::Settled, scripts::WindowEnd};
+use topup_wire::{
+    bucket::Operation,
+    reply::Settled,
+    scripts::{InDoubt, WindowEnd},
+};
 
 use super::{Context, Micros};
 
@@ -46,9 +50,8 @@ pub enum Command {
         operation: Operation,
         /// Whether the bucket may become counting.
         may_count: bool,
-        /// Tokens in doubt: so many came too many if bare commands have met a full bucket. In a fixed window, tokens that it has
-        /// counted, though they were not left.
-        in_doubt: u64,
+        /// Tokens that the bucket may not miss. In a fixed window, tokens that it has counted, though they were not left.
+        in_doubt: Option<InDoubt>,
     },
 }
 

@@ -1,5 +1,7 @@
 //! The completion of a command: its reply serves and denies waiters, and updates the estimate.
 
+use topup_wire::scripts::InDoubt;
+
 use super::{
     Actions, Answer, Command, Context, Micros, Reply,
     busy::{Busy, InFlight, denied},
@@ -29,7 +31,7 @@ impl<W: Waiter> Busy<W> {
         }
         self.failed = reply.is_none();
         let Some(reply) = reply else {
-            self.fail(in_flight, command, out);
+            self.fail(in_flight, command, cx, out);
             self.go_on(cx, out);
             return None;
         };
@@ -97,15 +99,21 @@ impl<W: Waiter> Busy<W> {
     fn note_doubt(&mut self, command: Command, granted: u64, cx: &Context<'_>) {
         let Command::Decrement { below_full_until, counting_until, .. } = command else { return };
         let came = cx.terms.missing(cx.now.saturating_sub(below_full_until));
-        let in_doubt = if cx.now < counting_until { came.min(granted) } else { granted };
-        self.in_doubt = self.in_doubt.saturating_add(in_doubt);
+        let tokens = if cx.now < counting_until { came.min(granted) } else { granted };
+        self.doubt(InDoubt { tokens, full_at: 0 }, cx);
     }
 
     /// Processes a command without a reply. It may have been carried out.
-    fn fail(&mut self, in_flight: Option<InFlight>, command: Command, out: &mut Actions<W>) {
+    fn fail(
+        &mut self,
+        in_flight: Option<InFlight>,
+        command: Command,
+        cx: &Context<'_>,
+        out: &mut Actions<W>,
+    ) {
         self.forget();
-        if let Command::Settle { in_doubt, .. } = command {
-            self.in_doubt = self.in_doubt.saturating_add(in_doubt);
+        if let Command::Settle { in_doubt: Some(in_doubt), .. } = command {
+            self.doubt(in_doubt, cx);
         }
         self.answer_first(in_flight.map_or(0, |in_flight| in_flight.waiters), Answer::Failed, out);
     }
@@ -152,7 +160,7 @@ impl<W: Waiter> Busy<W> {
             }
             Reply::Left(left) => {
                 // Otherwise the bucket may have been full and absent by then, and the command left a stray counter.
-                let was_counting = in_time && self.in_doubt == 0;
+                let was_counting = in_time && !self.is_in_doubt();
                 if left < 0 && !was_counting {
                     self.forget();
                 } else if in_time {
@@ -259,7 +267,8 @@ mod tests {
         bucket.follows(bare, 0, Reply::Left(900 - takes as i64), now)
     }
 
-    fn settle_of(in_doubt: u64) -> Option<Command> {
+    fn settle_of(tokens: u64) -> Option<Command> {
+        let in_doubt = Some(InDoubt { tokens, full_at: 0 });
         Some(Command::Settle { operation: Operation::Refund(0), may_count: true, in_doubt })
     }
 

@@ -1,6 +1,6 @@
 //! Events: the input of a step.
 
-use topup_wire::reply::Settled;
+use topup_wire::{reply::Settled, scripts::InDoubt};
 
 use super::{Command, Micros, Reply};
 
@@ -33,8 +33,8 @@ pub enum Event<W> {
     Wake,
     /// It is time to prefetch.
     TakeAhead,
-    /// A correction did not reach its bucket: this many tokens are [in doubt](super::Correction::in_doubt).
-    NotCorrected(u64),
+    /// A correction did not reach its bucket: tokens are [in doubt](super::Correction::in_doubt).
+    NotCorrected(InDoubt),
     /// Tokens were granted to a caller that no longer waits.
     Unwanted {
         /// Their number.

@@ -53,7 +53,7 @@ impl<W: Waiter> BucketState<W> {
                     self.rest.learn(until, cx);
                 }
             }
-            Event::NotCorrected(tokens) => busy.not_corrected(tokens, cx, out),
+            Event::NotCorrected(in_doubt) => busy.not_corrected(in_doubt, cx, out),
             Event::Wake => {
                 busy.expire(cx, out);
                 busy.go_on(cx, out);

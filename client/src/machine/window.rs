@@ -3,7 +3,7 @@
 //! The count is that of the window under way when Redis carries the command out. Its reply is therefore right however late
 //! the command is. docs/design/exactness.md says more.
 
-use topup_wire::scripts::WindowEnd;
+use topup_wire::scripts::{InDoubt, WindowEnd};
 
 use super::{
     Command, Context, Kind, Micros, Reply, busy::Busy, estimate::Estimate, queue::Waiter, rest::Rest,
@@ -97,7 +97,7 @@ impl<W: Waiter> Busy<W> {
     /// Whether a window has begun without an end. The script of a take does not see that. That of a put-back does, also of 0
     /// tokens.
     pub(super) fn must_end_window(&self, cx: &Context<'_>) -> bool {
-        cx.window().is_some() && self.must_settle && self.in_doubt == 0
+        cx.window().is_some() && self.must_settle && !self.is_in_doubt()
     }
 
     /// Learns from the reply to a take of `count` tokens in a window.
@@ -116,7 +116,7 @@ impl<W: Waiter> Busy<W> {
         self.estimate = Estimate::default();
         if left < 0 {
             // A script takes them off, denies the others, and says for how long.
-            self.in_doubt = self.in_doubt.saturating_add(left.unsigned_abs().min(count));
+            self.doubt(InDoubt { tokens: left.unsigned_abs().min(count), full_at: 0 }, cx);
             self.must_settle = true;
         }
     }

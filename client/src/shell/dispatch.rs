@@ -150,8 +150,6 @@ fn complete_correction(
             let Terms { capacity, pace, .. } = published.terms;
             Some(scripts::read_text_at_rest(text, published.terms_id, capacity, pace))
         }
-        // The key is gone.
-        Ok(pipeline::Reply::Nothing) => None,
         Ok(_) => Some(AtRestNumber::NotAtRest),
         Err(error) if scripts::is_not_a_counter(error) => Some(AtRestNumber::NotAtRest),
         Err(error) => {
@@ -161,9 +159,8 @@ fn complete_correction(
             None
         }
     };
-    let by = client.shared().control.redis_time().latest(client.shared().clock.now());
-    if let Some(tokens) = correction.in_doubt(reply, published.terms.pace, by) {
-        entry.step(Event::NotCorrected(tokens), client, None);
+    if let Some(in_doubt) = correction.in_doubt(reply, published.terms.pace) {
+        entry.step(Event::NotCorrected(in_doubt), client, None);
     }
 }
 

@@ -180,8 +180,9 @@ impl Handle {
             async move {
                 let _permit = room.acquire().await;
                 // Without a reply, the bucket in Redis has the tokens once more, or not.
-                let _ =
-                    handle.within_deadline(entry.settle(Operation::Lease(tokens), false, 0, &handle)).await;
+                let _ = handle
+                    .within_deadline(entry.settle(Operation::Lease(tokens), false, None, &handle))
+                    .await;
             }
         };
         let charges = shared.local_buckets.charges(shared.clock.now(), is_back);

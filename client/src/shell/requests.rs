@@ -8,7 +8,7 @@ use topup_wire::{
     bucket::Operation,
     limit::Algorithm,
     reply::{Settled, Verdict},
-    scripts,
+    scripts::{self, InDoubt},
 };
 
 use super::{BucketEntry, Handle, Published};
@@ -54,7 +54,7 @@ impl BucketEntry {
         &self,
         operation: Operation,
         may_count: bool,
-        in_doubt: u64,
+        in_doubt: Option<InDoubt>,
         handle: &Handle,
     ) -> Result<Settled, Error> {
         let mut connection = handle.shared().connection();

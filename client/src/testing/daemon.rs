@@ -108,7 +108,7 @@ impl Daemon {
     pub(super) fn peek(&mut self, name: LimitName, member: &str) -> RedisResult<Option<Settled>> {
         let Some(spec) = self.limits.get(&name) else { return Ok(None) };
         let (algorithm, keys, peek) = (spec.0.algorithm, self.keys(name), Operation::Peek(1));
-        let peek = scripts::settle(&mut self.redis, algorithm, &keys, member, peek, false, 0);
+        let peek = scripts::settle(&mut self.redis, algorithm, &keys, member, peek, false, None);
         ready(peek).map(Some)
     }
 

@@ -37,7 +37,7 @@ impl Model for Bucket {
     const COUNTS: bool = true;
 
     fn settle(&mut self, record: &Record, operation: Operation, now: u64) -> Settled {
-        topup_twin::settle(record, self, operation, false, 0, now)
+        topup_twin::settle(record, self, operation, false, None, now)
     }
 }
 

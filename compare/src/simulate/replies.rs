@@ -56,7 +56,7 @@ pub(super) fn decisions(limit: &Limit, entries: Vec<Entry>, keys: &[String]) -> 
     Ok(match limit.algorithm {
         Algorithm::TokenBucket | Algorithm::Gcra => {
             let settle = |bucket: &mut Option<Bucket>, operation, now| {
-                topup_twin::settle(&record, bucket.get_or_insert_default(), operation, false, 0, now)
+                topup_twin::settle(&record, bucket.get_or_insert_default(), operation, false, None, now)
             };
             decide(&limit, trace, settle)
         }

@@ -71,7 +71,7 @@ pub(crate) async fn end_strays(conn: &mut Connection, strays: Strays) -> RedisRe
         let keys = ShardKeys::new(conn.namespace(), &name, shard);
         for member in members {
             let nothing = Operation::Refund(0);
-            scripts::settle(conn, Algorithm::FixedWindow, &keys, &member, nothing, false, 0).await?;
+            scripts::settle(conn, Algorithm::FixedWindow, &keys, &member, nothing, false, None).await?;
         }
     }
     Ok(removed)

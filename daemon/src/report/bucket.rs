@@ -140,7 +140,7 @@ impl BucketLocation {
         }
         let ((limit, keys), mut connection) = (self.terms()?, self.connection.clone());
         let settle =
-            scripts::settle(&mut connection, limit.algorithm, &keys, &self.member, operation, false, 0);
+            scripts::settle(&mut connection, limit.algorithm, &keys, &self.member, operation, false, None);
         self.checked(settle.await?)
     }
 

@@ -146,7 +146,7 @@ async fn tokens(connection: &mut Connection, limit: &Limit) -> Option<u64> {
         return None;
     }
     let (keys, peek) = (ShardKeys::new(connection.namespace(), &limit.name, 0), Operation::Peek(1));
-    let settled = scripts::settle(connection, limit.algorithm, &keys, "", peek, false, 0).await.ok()?;
+    let settled = scripts::settle(connection, limit.algorithm, &keys, "", peek, false, None).await.ok()?;
     (settled.verdict != Verdict::Unknown).then_some(settled.tokens)
 }
 

@@ -117,7 +117,7 @@ impl World {
     async fn settle(&mut self, operation: Operation) -> Result<u64, String> {
         let keys = self.clients.keys(&self.name);
         let redis = &mut self.clients.redis;
-        let settled = scripts::settle(redis, self.algorithm, &keys, STILL, operation, false, 0).await;
+        let settled = scripts::settle(redis, self.algorithm, &keys, STILL, operation, false, None).await;
         Ok(settled.map_err(text)?.tokens)
     }
 }

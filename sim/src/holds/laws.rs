@@ -28,7 +28,7 @@ impl World {
         let mut settle = async |operation| {
             let algorithm = self.limit.algorithm;
             let redis = &mut self.clients.redis;
-            scripts::settle(redis, algorithm, &keys, KEY, operation, false, 0).await.map_err(text)
+            scripts::settle(redis, algorithm, &keys, KEY, operation, false, None).await.map_err(text)
         };
         // A bucket in debt shows no tokens. The tokens put back until it has some are the debt.
         let (mut missing, mut put_back) = (capacity - settle(Operation::Peek(1)).await?.tokens, 0);

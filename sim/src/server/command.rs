@@ -34,8 +34,8 @@ pub(crate) struct Executed {
 /// The result of a correction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrected {
-    /// The value of the bucket, if it has one.
-    pub(crate) reply: Option<AtRestNumber>,
+    /// The reply of Redis.
+    pub(crate) reply: AtRestNumber,
     /// The key is not the one that the tokens were taken of.
     pub(crate) is_another: bool,
     /// Tokens were given back, or the bucket was made full later.

@@ -59,7 +59,6 @@ impl Server {
             );
             debt = owed;
         }
-        let reply = (!self.keys[at].is_absent()).then_some(reply);
         Corrected { reply, is_another, shifted, debt }
     }
 

@@ -69,15 +69,17 @@ impl Server {
             Command::TakeAtRest { count, first_at } => {
                 self.take_at_rest(key, count, first_at, written, now, &mut executed);
             }
-            Command::Settle { operation, may_count, in_doubt: doubt } => {
-                let doubt = if self.fault == Some(Fault::DoubtUntold) { 0 } else { doubt };
+            Command::Settle { operation, may_count, in_doubt } => {
+                let in_doubt = in_doubt.filter(|_| self.fault != Some(Fault::DoubtUntold));
                 let Some(record) = self.record else {
                     self.forget(key);
                     return Executed { refused: true, ..executed };
                 };
+                let bucket = self.keys[key].bucket;
+                let doubt = in_doubt.map_or(0, |it| topup_twin::charged(&record, &bucket, it, now));
                 executed.unpaid = doubt.saturating_sub(self.tokens(key, now));
                 executed.charged = doubt;
-                let settled = self.settle(key, &record, operation, may_count, doubt, now);
+                let settled = self.settle(key, &record, operation, may_count, in_doubt, now);
                 executed.refused = settled.verdict == Verdict::ExceedsCapacity;
                 executed.granted = settled.granted;
                 executed.reply = Reply::Settled(self.told(settled, operation, written, &record));

@@ -6,6 +6,7 @@ use topup_wire::{
     constants::LONGEST_SHORT_HEADROOM,
     limit::Algorithm,
     reply::{Settled, Verdict},
+    scripts::InDoubt,
 };
 
 use super::{Server, Written};
@@ -21,14 +22,14 @@ impl Server {
         record: &Record,
         operation: Operation,
         may_count: bool,
-        doubt: u64,
+        in_doubt: Option<InDoubt>,
         now: u64,
     ) -> Settled {
         self.expire(key, now);
         let key = &mut self.keys[key];
         let before = key.bucket;
-        let settled = topup_twin::settle(record, &mut key.bucket, operation, may_count, doubt, now);
-        let denied_in_doubt = doubt > 0 && settled.verdict == Verdict::Denied;
+        let settled = topup_twin::settle(record, &mut key.bucket, operation, may_count, in_doubt, now);
+        let denied_in_doubt = in_doubt.is_some() && settled.verdict == Verdict::Denied;
         let writes = before != key.bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
         if writes && !matches!(operation, Operation::Peek(_)) {
             key.written(record, now);

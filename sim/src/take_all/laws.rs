@@ -44,7 +44,7 @@ impl World {
         let (keys, capacity) = (self.clients.keys(&limit.name), limit.terms.capacity.get());
         let (redis, peek) = (&mut self.clients.redis, Operation::Peek(1));
         let settled =
-            scripts::settle(redis, limit.algorithm, &keys, key, peek, false, 0).await.map_err(text)?;
+            scripts::settle(redis, limit.algorithm, &keys, key, peek, false, None).await.map_err(text)?;
         let missing = capacity - settled.tokens;
         let least = tally.taken.saturating_sub(tally.back);
         let sure = tally.taken + tally.unsure + tally.lost - tally.surely_back;

@@ -43,7 +43,7 @@ found! {
     takes_at_rest_that_are_given_twice: GivenTwice,
     other_terms_that_are_not_seen: OtherTermsUnseen by 2398,
     a_time_of_redis_that_is_half_a_token_wrong: OffsetWrong by 252,
-    late_first_takes_that_are_not_corrected: LateFirstTake by 131,
+    late_first_takes_that_are_not_corrected: LateFirstTake by 3490,
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Bucket {
     /// As a worker that goes on with bare commands where it may: a bucket of which several tokens are taken counts.
     pub(super) async fn settle(&self, operation: Operation) -> Settled {
         let (algorithm, conn) = (Algorithm::TokenBucket, &mut self.connection.clone());
-        scripts::settle(conn, algorithm, &self.keys, &self.member, operation, true, 0).await.unwrap()
+        scripts::settle(conn, algorithm, &self.keys, &self.member, operation, true, None).await.unwrap()
     }
 
     pub(super) async fn take(&self, count: u64) -> Settled {

@@ -36,7 +36,7 @@ async fn take_each_lazily(redis: &Redis, shards: u64) {
         let shard = shard_of(key, Shards::new(shards).unwrap());
         let keys = ShardKeys::new(Namespace::default(), &"user".parse().unwrap(), shard);
         let (conn, lazy) = (&mut redis.connection(), Algorithm::LazyTokenBucket);
-        let taken = scripts::settle(conn, lazy, &keys, key, Operation::Take(3), false, 0).await;
+        let taken = scripts::settle(conn, lazy, &keys, key, Operation::Take(3), false, None).await;
         assert_eq!(taken.unwrap().tokens, 7);
     }
 }

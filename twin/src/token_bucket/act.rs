@@ -7,10 +7,10 @@ use topup_wire::{
         MOST_TAKEN_AT_REST, SHORTEST_TICK_WAIT,
     },
     reply::Settled,
-    scripts::PutIn,
+    scripts::{InDoubt, PutIn},
 };
 
-use super::find::find;
+use super::find::{find, forgotten};
 use crate::{
     apply::{Applied, apply, shown, without_debt, writes},
     bucket::Bucket,
@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Asked {
     pub(super) operation: Operation,
     pub(super) may_count: bool,
-    pub(super) doubt: u64,
+    pub(super) in_doubt: Option<InDoubt>,
     /// Where tokens are put in.
     pub(super) put_in: Option<PutIn>,
     /// Whether there is a due index: under GCRA there is none.
@@ -35,7 +35,8 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let stages = Stages::new(record, now);
     let record = stages.present();
     let rests = record.rests();
-    let doubt = if rests { asked.doubt } else { 0 };
+    let in_doubt = asked.in_doubt.filter(|_| rests);
+    let doubt = in_doubt.map_or(0, |in_doubt| forgotten(&stages, bucket, in_doubt));
     let (mut found, mut hold) = find(&stages, bucket, now);
     if let (Some(score), true) = (found.stepped, asked.indexed && record.may_rest_as_number()) {
         hold = hold.max(now + GIVING_BACK);
@@ -46,7 +47,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let refunded = hold > now && hold % 2 == 1;
     let floor = if rests { found.tokens.min(0) } else { 0 };
     let before = (found.tokens - doubt as i64).max(floor);
-    let (score, moved) = (found.score, found.moved || doubt > 0);
+    let (score, moved) = (found.score, found.moved || in_doubt.is_some());
 
     let mut counting = matches!(bucket, Bucket::Counting(_));
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);

@@ -30,7 +30,7 @@ pub async fn settle_at_rest(connection: &Connection, name: &LimitName) -> RedisR
                     let (keys, nothing) =
                         (ShardKeys::new(connection.namespace(), name, shard), Operation::Refund(0));
                     let bucket = Algorithm::TokenBucket;
-                    scripts::settle(&mut connection, bucket, &keys, &member, nothing, false, 0).await
+                    scripts::settle(&mut connection, bucket, &keys, &member, nothing, false, None).await
                 }
             });
             stream::iter(settling)

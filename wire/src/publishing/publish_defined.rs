@@ -83,7 +83,7 @@ async fn update_states(
     }
     if !limit.keyed {
         let nothing = Operation::Refund(0);
-        return scripts::settle(conn, limit.algorithm, keys, "", nothing, false, 0).await.map(drop);
+        return scripts::settle(conn, limit.algorithm, keys, "", nothing, false, None).await.map(drop);
     }
     for mut node in connection.each_node().await? {
         scripts::touch_states(conn, &mut node, &limit.name, limit.algorithm).await?;
@@ -97,5 +97,5 @@ async fn settle_at_rest_of(connection: &Connection, keys: &ShardKeys, limit: &Li
         return settle_at_rest(connection, &limit.name).await;
     }
     let (conn, nothing) = (&mut connection.clone(), Operation::Refund(0));
-    scripts::settle(conn, limit.algorithm, keys, "", nothing, false, 0).await.map(drop)
+    scripts::settle(conn, limit.algorithm, keys, "", nothing, false, None).await.map(drop)
 }

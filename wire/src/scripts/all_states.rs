@@ -75,7 +75,7 @@ pub async fn touch_states(
         (found, cursor) = scan(node, name, from).await?;
         for (shard, member) in found.iter().filter_map(|key| namespace.state_of(name, algorithm, key)) {
             let keys = ShardKeys::new(namespace, name, shard);
-            settle(connection, algorithm, &keys, member, Operation::Refund(0), false, 0).await?;
+            settle(connection, algorithm, &keys, member, Operation::Refund(0), false, None).await?;
         }
     }
     Ok(())

@@ -231,6 +231,14 @@ local function rests_as_number(terms)
     and capacity * n <= p * NUMBER_MOST_PER_MICRO and capacity * p <= n * NUMBER_LONGEST_FILLING
 end
 
+-- Whether takes may have moved the full instant of a bucket by so many µs: whole tokens come in that time. A bucket
+-- made anew begins at any µs. Where the time of a token is no whole µs, 2 µs more or less are no difference.
+local function are_whole_tokens(terms, micros)
+  local units = math.ceil(terms.p * AT_REST_UNIT / terms.n)
+  local rest = micros * AT_REST_UNIT % units
+  return math.min(rest, units - rest) <= (terms.n > 1 and 2 * AT_REST_UNIT or 0)
+end
+
 -- The packed terms of a token bucket or GCRA, 53 bytes, for settle_packed.lua, take_packed.lua and refill.lua. All but
 -- the fifth and the sixth are doubles. Empty where these scripts would not be exact, an absent bucket is not full, or a
 -- schedule changes the terms.

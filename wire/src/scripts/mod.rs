@@ -27,6 +27,7 @@ mod first_take;
 mod hash_order;
 mod hold_reply;
 mod holds;
+mod in_doubt;
 mod look_at_shard;
 mod mend;
 mod migrate;
@@ -78,6 +79,7 @@ pub use hold_reply::{DueHold, DueHolds, HoldOutcome, HoldReply};
 pub use holds::{
     HoldOf, Use, abandon_hold, count_holds, due_holds, remember_hold, reserve_hold, settle_hold,
 };
+pub use in_doubt::InDoubt;
 pub use look_at_shard::{ShardLook, is_corruption, look_at_shard};
 pub use mend::{Mended, SharedMended, clean, mend, mend_shared};
 pub use migrate::{is_migrating, list_previous, migrate};

@@ -67,7 +67,9 @@ pub async fn try_put_in(
     if algorithm != Algorithm::TokenBucket {
         let operation =
             tokens.map_or(Operation::Reset, |tokens| Operation::Refund(tokens.saturating_add(unused)));
-        return settle(connection, algorithm, keys, member, operation, false, 0).await.map(PutInReply::Done);
+        return settle(connection, algorithm, keys, member, operation, false, None)
+            .await
+            .map(PutInReply::Done);
     }
     let word = if tokens.is_some() { "put-in" } else { "fill" };
     let mut call = invocation(algorithm, keys, member);

@@ -14,12 +14,14 @@
 -- 2. count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count. A
 --    charge takes up to count, also of an empty bucket, which is in debt after it
 -- 3. 1 if a bucket at rest may become a counter, else 0
--- 4. tokens in doubt: so many came too many if this worker's bare commands have met a full bucket. 0 if not given
+-- 4. tokens in doubt: this worker has taken them, and the bucket may not miss them. 0 if not given
 --    - charge: the most debt after it
 --    - put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not known
 -- 5. given if the reply is to be all numbers
 --    - put-in, fill: the longest time in µs for which a worker has tokens in hand
--- 6. put-in, fill: tokens that no caller got. They are lost where other workers have taken since
+-- 6. the instant in µs at which the bucket that the tokens in doubt were taken of is full. While it is that one, it
+--    misses them. 0, or not given: they are taken off in any case
+--    - put-in, fill: tokens that no caller got. They are lost where other workers have taken since
 -- 7. put-in, fill: further tokens that no caller got. They are lost where callers have put tokens in since
 -- 8. put-in, fill: the instant in µs after which those of 7 were taken. Earlier versions give neither 7 nor 8
 --
@@ -34,7 +36,7 @@
 --
 -- Laws  those of token_bucket.lua.
 local puts = ARGV[1] == 'put-in' or ARGV[1] == 'fill'
-assert(#KEYS >= 2 and #KEYS ~= 3 and #KEYS <= 4 and #ARGV >= 3 and (#ARGV <= 5 and not puts
+assert(#KEYS >= 2 and #KEYS ~= 3 and #KEYS <= 4 and #ARGV >= 3 and (#ARGV <= 6 and not puts
     or (#ARGV == 6 or #ARGV == 8) and puts),
   'settle takes 4 or 2 keys and 3 to 8 arguments')
 local reply, rests = token_bucket(#KEYS == 4 and 'token-bucket' or 'gcra', KEYS[1], KEYS[2], KEYS[3], KEYS[4],

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
-use super::{permits::peek_as_tokens, script};
+use super::{InDoubt, permits::peek_as_tokens, script};
 use crate::{
     bucket::Operation, keyspace::ShardKeys, least_rights::Call, limit::Algorithm, pipeline::RedisCommand,
     reply::Settled,
@@ -40,9 +40,9 @@ pub fn encode_decrement(out: &mut Vec<u8>, counter: &str, by: u64) {
 /// Carries `operation` out on the bucket `member` of the shard `keys` under `algorithm`, in one step and exactly.
 /// Permits are only peeked at: the tokens of the reply are the free places.
 ///
-/// `may_count` allows a bucket at rest to become counting. `doubt` is the number of tokens that came too many if this worker's
-/// bare commands have met a full bucket. Token buckets and GCRA alone use the two. For a fixed window, `doubt` is the number
-/// of tokens that it has counted, though they were not left.
+/// `may_count` allows a bucket at rest to become counting. `in_doubt` are tokens of this worker that the bucket may not miss.
+/// Token buckets and GCRA alone use the two. For a fixed window, `in_doubt` are tokens that it has counted, though they were
+/// not left.
 ///
 /// # Errors
 /// Errors of Redis. The operation may have been carried out all the same.
@@ -53,7 +53,7 @@ pub async fn settle(
     member: &str,
     operation: Operation,
     may_count: bool,
-    doubt: u64,
+    in_doubt: Option<InDoubt>,
 ) -> RedisResult<Settled> {
     if algorithm.has_permits() {
         return peek_as_tokens(connection, keys, member, operation).await;
@@ -64,10 +64,12 @@ pub async fn settle(
     if algorithm.has_parts() {
         call.arg(member);
     } else if has_own_script(algorithm) {
-        let uncovered = (algorithm == Algorithm::FixedWindow && doubt > 0).then_some(doubt);
-        call.arg(operation.bound().or(uncovered));
+        let uncovered = in_doubt.filter(|_| algorithm == Algorithm::FixedWindow);
+        call.arg(operation.bound().or(uncovered.map(|uncovered| uncovered.tokens)));
     } else {
-        call.arg(u8::from(may_count)).arg(operation.bound().unwrap_or(doubt)).arg("all");
+        let doubt = in_doubt.unwrap_or_default();
+        call.arg(u8::from(may_count)).arg(operation.bound().unwrap_or(doubt.tokens)).arg("all");
+        call.arg((doubt.full_at > 0).then_some(doubt.full_at));
     }
     call.invoke_async(connection).await
 }
@@ -88,32 +90,35 @@ pub fn encode_settle(
     state: &str,
     operation: Operation,
     may_count: bool,
-    doubt: u64,
+    in_doubt: Option<InDoubt>,
     least_rights: bool,
 ) {
     let (word, count) = operation.as_args();
     let count = count.to_string();
-    let number = operation.bound().unwrap_or(doubt).to_string();
+    let doubt = in_doubt.unwrap_or_default();
+    let number = operation.bound().unwrap_or(doubt.tokens).to_string();
+    let full_at = doubt.full_at.to_string();
     let flag: &[u8] = if may_count { b"1" } else { b"0" };
     let (word, count, number) = (word.as_bytes(), count.as_bytes(), number.as_bytes());
     let of_parts = [word, count, keys.member(state).as_bytes()];
-    let by_settle = [word, count, flag, number, b"all"];
+    let by_settle = [word, count, flag, number, b"all", full_at.as_bytes()];
     let by_own_script = [word, count, number];
     let quickly = [word, count, b"quick"];
     let args: &[&[u8]] = match operation {
         _ if algorithm.has_parts() => &of_parts,
         Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
-        _ if algorithm == Algorithm::FixedWindow && doubt > 0 => &by_own_script,
+        _ if algorithm == Algorithm::FixedWindow && in_doubt.is_some() => &by_own_script,
         Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
             if has_own_script(algorithm) && algorithm != Algorithm::SlidingWindow =>
         {
             &quickly
         }
         _ if has_own_script(algorithm) => &by_own_script[..2],
-        Operation::Lease(_) | Operation::Charge { .. } => &by_settle,
+        _ if doubt.full_at > 0 => &by_settle,
+        Operation::Lease(_) | Operation::Charge { .. } => &by_settle[..5],
         // A worker that does not trust its terms cannot compute tokens from a headroom.
-        _ if !may_count && algorithm == Algorithm::TokenBucket => &by_settle,
-        _ if doubt > 0 => &by_settle[..4],
+        _ if !may_count && algorithm == Algorithm::TokenBucket => &by_settle[..5],
+        _ if in_doubt.is_some() => &by_settle[..4],
         _ => &by_settle[..3],
     };
     let stored = algorithm.has_parts().then(|| keys.stored(algorithm, ""));

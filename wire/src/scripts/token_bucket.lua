@@ -20,6 +20,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local gives = operation == 'reset' or operation == 'fill'
     or (operation == 'refund' or operation == 'put-in') and count > 0
   local doubt = rests and not puts and not charges and last or 0
+  local doubted_full = doubt > 0 and spare or 0
 
   -- As last written ...
   local member = due and string.sub(state, #due)
@@ -35,6 +36,8 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     is_of(under)
   end
   local tokens, score, found, indexed, stepped, moved = nil, nil, 'absent', nil, false, doubt > 0
+  -- When the bucket is full if nothing more is taken: what tells whether it misses tokens in doubt.
+  local full_instant
   if form then
     -- A shard that was published later than others counts its terms from 1 as well, and has no previous ones.
     if tag ~= under.tag then under = before_own(own, record, is_of) or terms end
@@ -54,6 +57,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
         -- Debt tells its own instant. After a step of the clock back, it counts from now, as a counter does.
         tokens, score, moved = -said, of_debt, moved or of_debt > now + LATEST_START
       else
+        full_instant = under == terms and said
         tokens, score, stepped = arrived(under, said, under == terms and now or under.since)
         -- Takes found no token and are about to be given back. A bucket that this call takes nothing of stays as it is.
         local filling = stepped and as_number and under == terms and terms.capacity * terms.p
@@ -86,6 +90,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
         tokens, met = counted(own, number)
       end
       tokens, score = carried(terms, own, tokens, score)
+      full_instant = doubted_full > 0 and instant(score, terms.capacity - tokens, terms.n, terms.p)
       -- A full bucket that still has a key counts from now, as an absent one does.
       if terms.catch_up or tokens >= terms.capacity then tokens, score = credit(terms, tokens, score, now) end
       moved = moved or met or score ~= written
@@ -93,7 +98,10 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   end
   -- ... and as of now.
   if not tokens then tokens, score = absent(terms, now) end
-  -- A credit up to the capacity has forgotten tokens in doubt: this one, or that of another worker before.
+  -- A credit up to the capacity has forgotten tokens in doubt, be it this one or that of another worker before. And a
+  -- bucket made anew has never missed them.
+  local misses = full_instant and doubted_full > 0 and are_whole_tokens(terms, math.abs(full_instant - doubted_full))
+  if misses then doubt = 0 end
   -- Buckets that are never at rest have no debt.
   tokens = math.max(rests and math.min(0, tokens) or 0, tokens - doubt)
   hold = found == 'rest' and rests and math.min(hold, now + LONGEST_HOLD) or 0

@@ -62,7 +62,7 @@ impl Daemon {
         for (_, member) in at_rest {
             // A refund of no tokens changes the form and the expiry only.
             let (bucket, nothing) = (Algorithm::TokenBucket, Operation::Refund(0));
-            ready(scripts::settle(&mut self.redis, bucket, keys, &member, nothing, false, 0))?;
+            ready(scripts::settle(&mut self.redis, bucket, keys, &member, nothing, false, None))?;
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ async fn a_stray_that_became_a_bucket_meanwhile_stays() {
     fixture.publish(USER, &FrozenShards::new()).await;
     let keys = ShardKeys::new(Namespace::default(), &"user".parse().unwrap(), 0);
     let conn = &mut fixture.connection.clone();
-    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(5), true, 0).await.unwrap();
+    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(5), true, None).await.unwrap();
     let members = ["a".to_owned(), "none".to_owned()];
     assert_eq!(scripts::sweep_keys(conn, &keys, &members).await.unwrap(), 0);
     assert_eq!(counters(&fixture).await.len(), 1);

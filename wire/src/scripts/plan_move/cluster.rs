@@ -106,7 +106,7 @@ async fn apply(
     (limit, keys): PlanBucket<'_>,
     operation: Operation,
 ) -> RedisResult<()> {
-    scripts::settle(connection, limit.algorithm, keys, change.key, operation, false, 0).await.map(drop)
+    scripts::settle(connection, limit.algorithm, keys, change.key, operation, false, None).await.map(drop)
 }
 
 /// As `held` of `move.lua`. `None` if the limit is not published.
@@ -116,7 +116,8 @@ async fn held(
     (limit, keys): PlanBucket<'_>,
 ) -> RedisResult<Option<Held>> {
     let mut peek = async |count| {
-        scripts::settle(connection, limit.algorithm, keys, change.key, Operation::Peek(count), false, 0).await
+        scripts::settle(connection, limit.algorithm, keys, change.key, Operation::Peek(count), false, None)
+            .await
     };
     let told = peek(1).await?;
     if told.verdict == Verdict::Unknown {

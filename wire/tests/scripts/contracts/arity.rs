@@ -12,7 +12,7 @@ use crate::{
 /// Right numbers of keys and arguments.
 fn takes(script: &str, keys: usize, arguments: usize) -> bool {
     match script {
-        "settle" => [2, 4].contains(&keys) && (3..=5).contains(&arguments),
+        "settle" => [2, 4].contains(&keys) && (3..=6).contains(&arguments),
         "script_only" => (keys, arguments) == (2, 2),
         "fair_shares_only" => keys == 2 && [3, 4].contains(&arguments),
         // One text begins both, and tells them apart by the arguments. No algorithm is called "take".
@@ -61,7 +61,7 @@ async fn a_wrong_number_of_keys_or_arguments_changes_nothing() {
     let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(3, "1/h"), None).await.unwrap();
-    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(1), true, 0).await.unwrap();
+    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(1), true, None).await.unwrap();
     let before = redis.keyspace().await;
     for source in sources::scripts() {
         let script = Script::new(&source.whole());

@@ -56,7 +56,7 @@ async fn scripts_and_bare_commands_take_turns() {
     assert!(full_at > first);
     let conn = &mut scene.redis.connection;
     let settled =
-        scripts::settle(conn, Algorithm::TokenBucket, &scene.keys, "a", Operation::Take(4), false, 0)
+        scripts::settle(conn, Algorithm::TokenBucket, &scene.keys, "a", Operation::Take(4), false, None)
             .await
             .unwrap();
     assert_eq!((settled.tokens, settled.now + settled.headroom), (3, full_at + 4 * PACE.p));

@@ -28,7 +28,7 @@ async fn forgotten_scripts_are_sent_again() {
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         publish(&mut redis.connection, &keys, &changed, None).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
-        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, None)
             .await
             .unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
@@ -37,7 +37,7 @@ async fn forgotten_scripts_are_sent_again() {
         scripts::migrate(&mut redis.connection, &keys, &members).await.unwrap();
         redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.is_script_only()) {
-            scripts::settle(&mut redis.connection, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
+            scripts::settle(&mut redis.connection, algorithm, &keys, "a", TAKE, true, None).await.unwrap();
             redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
         }
         scripts::sweep_counters(&mut redis.connection, &keys, 1).await.unwrap();
@@ -48,7 +48,7 @@ async fn forgotten_scripts_are_sent_again() {
         assert_eq!(scripts::poll(&mut redis.connection).await.unwrap().daemons, 1);
     }
     assert_eq!(
-        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, None)
             .await
             .unwrap()
             .tokens,
@@ -84,9 +84,10 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
                     if bare.is_ok_and(|left| left >= 0) {
                         continue;
                     }
-                    let settled = scripts::settle(conn, Algorithm::TokenBucket, &keys, member, TAKE, true, 0)
-                        .await
-                        .unwrap();
+                    let settled =
+                        scripts::settle(conn, Algorithm::TokenBucket, &keys, member, TAKE, true, None)
+                            .await
+                            .unwrap();
                     assert_eq!(settled.verdict == Verdict::Unknown, step >= flush_after);
                 }
             }
@@ -96,7 +97,7 @@ async fn a_flushed_redis_knows_no_limit_and_keeps_no_key_of_one() {
         let again = publish(&mut redis.connection, &keys, &limit(5, "3/s"), None).await.unwrap();
         assert_eq!(again, PublishReply::Created);
         let settled =
-            scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+            scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, None)
                 .await
                 .unwrap();
         assert_eq!(settled.tokens, 4);

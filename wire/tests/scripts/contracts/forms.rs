@@ -8,7 +8,7 @@ use topup_wire::{
     limit::{Algorithm, Limit},
     namespace::Namespace,
     reply::{PutInReply, Settled, Verdict},
-    scripts::{self, BucketTake, Look, PutIn, number_at_rest},
+    scripts::{self, BucketTake, InDoubt, Look, PutIn, number_at_rest},
 };
 
 use crate::{
@@ -36,7 +36,7 @@ async fn decrement(scene: &mut Scene) -> Option<i64> {
 /// A share of `count` of bucket "a", which may count where `may_count`.
 async fn share(scene: &mut Scene, count: u64, may_count: bool) -> Settled {
     let (keys, share) = (scene.keys.clone(), Operation::Share(count));
-    scripts::settle(&mut scene.redis.connection, Algorithm::TokenBucket, &keys, "a", share, may_count, 0)
+    scripts::settle(&mut scene.redis.connection, Algorithm::TokenBucket, &keys, "a", share, may_count, None)
         .await
         .unwrap()
 }
@@ -172,6 +172,28 @@ async fn what_others_take_from_ends_counting_before_tokens_are_put_in() {
     assert!(share(&mut scene, 4, true).await.counting);
 }
 
+const fn of_any(tokens: u64) -> InDoubt {
+    InDoubt { tokens, full_at: 0 }
+}
+
+#[tokio::test]
+async fn a_bucket_that_misses_tokens_in_doubt_is_not_charged_for_them() {
+    for may_count in [true, false] {
+        let mut scene = scene(limit(10, "1/h")).await;
+        let taken = share(&mut scene, 4, may_count).await;
+        assert_eq!((taken.tokens, taken.counting), (6, may_count));
+        let (full_at, hour) = (taken.now + taken.headroom, 3_600_000_000);
+        for (full_at, left) in
+            [(full_at, 6), (full_at - 2 * hour, 6), (full_at + 1, 4), (full_at + 2 * hour, 4)]
+        {
+            let in_doubt = InDoubt { tokens: 2, full_at };
+            let left_in = scene.settle_in_doubt("a", Operation::Refund(0), in_doubt).await.tokens;
+            assert_eq!(left_in, left, "{may_count}, {full_at}");
+        }
+        assert_eq!(scene.settle_in_doubt("a", Operation::Refund(0), of_any(3)).await.tokens, 1);
+    }
+}
+
 #[tokio::test]
 async fn tokens_in_doubt_are_not_found_in_a_bucket() {
     let mut scene = scene(limit(10, "1/s")).await;
@@ -181,20 +203,20 @@ async fn tokens_in_doubt_are_not_found_in_a_bucket() {
     for left in [4, 3, 2] {
         assert_eq!(decrement(&mut scene).await, Some(left));
     }
-    let settled = scene.settle_in_doubt("a", Operation::Peek(1), 3).await;
+    let settled = scene.settle_in_doubt("a", Operation::Peek(1), of_any(3)).await;
     assert_eq!(settled.tokens, 7);
-    let settled = scene.settle_in_doubt("a", Operation::Take(1), 3).await;
+    let settled = scene.settle_in_doubt("a", Operation::Take(1), of_any(3)).await;
     assert_eq!((settled.tokens, scene.tokens("a").await), (6, 6));
     // A settle of another worker, which comes first, fills the bucket.
     assert!(share(&mut scene, 4, true).await.counting);
     scene.pass(60_000_000).await;
     assert_eq!(decrement(&mut scene).await, Some(1));
     assert_eq!(share(&mut scene, 1, true).await.tokens, 9);
-    assert_eq!(scene.settle_in_doubt("a", Operation::Take(1), 1).await.tokens, 7);
+    assert_eq!(scene.settle_in_doubt("a", Operation::Take(1), of_any(1)).await.tokens, 7);
     // A bucket that is no counter any more loses at most the tokens that it has.
-    let settled = scene.settle_in_doubt("b", Operation::Take(1), 4).await;
+    let settled = scene.settle_in_doubt("b", Operation::Take(1), of_any(4)).await;
     assert_eq!(settled.tokens, 5);
-    let denied = scene.settle_in_doubt("b", Operation::Take(1), 40).await;
+    let denied = scene.settle_in_doubt("b", Operation::Take(1), of_any(40)).await;
     assert_eq!((denied.verdict, denied.tokens), (Verdict::Denied, 0));
     assert_eq!(scene.tokens("b").await, 0);
 }

@@ -86,7 +86,7 @@ async fn a_corrupt_record_is_as_before_after_it_was_mended() {
             publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
             for member in ["a", "b"] {
                 let take = Operation::Take(rng.random_range(1..50));
-                scripts::settle(&mut redis.connection, algorithm, &keys, member, take, true, 0)
+                scripts::settle(&mut redis.connection, algorithm, &keys, member, take, true, None)
                     .await
                     .unwrap();
             }
@@ -111,7 +111,7 @@ async fn a_corrupt_record_is_as_before_after_it_was_mended() {
             }
             // Workers find no limit, or are told an error: nothing hangs.
             let take = Operation::Take(1);
-            let _ = scripts::settle(&mut redis.connection, algorithm, &keys, "c", take, true, 0).await;
+            let _ = scripts::settle(&mut redis.connection, algorithm, &keys, "c", take, true, None).await;
             let _ = scripts::refill(&mut redis.connection, &keys, 9, Look::All).await;
             let mended = mend(&mut redis, &keys, &limit, Some(&verified)).await;
             let Mended::Repaired(record, what) = mended else { panic!("{algorithm}: {mended:?}") };
@@ -151,7 +151,7 @@ async fn a_record_that_nobody_has_verified_becomes_one_that_scripts_take() {
             }
             let conn = &mut redis.connection;
             let take =
-                scripts::settle(conn, algorithm, &keys, "a", Operation::Take(20), true, 0).await.unwrap();
+                scripts::settle(conn, algorithm, &keys, "a", Operation::Take(20), true, None).await.unwrap();
             // The anchor of an absent bucket may be any.
             assert!(matches!(take.verdict, Verdict::Allowed | Verdict::Denied), "{algorithm}: {take:?}");
             scripts::refill(conn, &keys, 9, Look::All).await.unwrap();
@@ -184,7 +184,7 @@ async fn odd_entries_hold_up_no_refill_and_are_cleaned() {
         publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
         let own = if keyed { "alice" } else { "" };
         let conn = &mut redis.connection;
-        scripts::settle(conn, Algorithm::TokenBucket, &keys, own, Operation::Take(10), true, 0)
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, own, Operation::Take(10), true, None)
             .await
             .unwrap();
         travel(&mut redis, &keys, 4_000_000).await;
@@ -241,7 +241,7 @@ async fn odd_entries_hold_up_no_refill_and_are_cleaned() {
             let conn = &mut redis.connection;
             let peek = Operation::Peek(1);
             let settled =
-                scripts::settle(conn, Algorithm::TokenBucket, &keys, member, peek, true, 0).await.unwrap();
+                scripts::settle(conn, Algorithm::TokenBucket, &keys, member, peek, true, None).await.unwrap();
             assert!(settled.tokens <= 10);
         }
     }
@@ -257,7 +257,7 @@ async fn a_poisoned_term_holds_up_no_script() {
         publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
         let conn = &mut redis.connection;
         let (bucket, take) = (Algorithm::TokenBucket, Operation::Take(5));
-        scripts::settle(conn, bucket, &keys, "a", take, true, 0).await.unwrap();
+        scripts::settle(conn, bucket, &keys, "a", take, true, None).await.unwrap();
         let odd = [0.0, -1.0, 0.5, 1e300, f64::INFINITY, f64::NAN, 1e15, 1.0, 5e-324];
         let mut packed = Vec::new();
         for place in 0..7 {
@@ -277,7 +277,7 @@ async fn a_poisoned_term_holds_up_no_script() {
         // An answer or an error, but no script that runs for ever.
         let conn = &mut redis.connection;
         for member in ["a", "b"] {
-            let _ = scripts::settle(conn, bucket, &keys, member, take, true, 0).await;
+            let _ = scripts::settle(conn, bucket, &keys, member, take, true, None).await;
         }
         for pass in [Look::Due, Look::All] {
             let _ = scripts::refill(conn, &keys, 9, pass).await;
@@ -350,7 +350,7 @@ async fn a_state_of_junk_is_replaced_by_the_next_take() {
             Cmd::set(&state, &junk).exec_async(&mut redis.connection).await.unwrap();
             for operation in [Operation::Peek(1), Operation::Take(1), Operation::Take(1), Operation::Reset] {
                 let conn = &mut redis.connection;
-                let settled = scripts::settle(conn, algorithm, &keys, "a", operation, true, 0).await;
+                let settled = scripts::settle(conn, algorithm, &keys, "a", operation, true, None).await;
                 assert!(settled.is_ok(), "{algorithm}: {junk:?}: {operation:?}: {settled:?}");
             }
         }

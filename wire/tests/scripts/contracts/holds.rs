@@ -33,7 +33,7 @@ impl Scene {
 
     async fn settle(&mut self, operation: Operation) -> Settled {
         let Self { redis, keys, algorithm } = self;
-        scripts::settle(&mut redis.connection, *algorithm, keys, "a", operation, true, 0).await.unwrap()
+        scripts::settle(&mut redis.connection, *algorithm, keys, "a", operation, true, None).await.unwrap()
     }
 
     async fn tokens(&mut self) -> u64 {

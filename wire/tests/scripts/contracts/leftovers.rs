@@ -30,7 +30,7 @@ async fn a_bucket_of_a_removed_limit_is_not_one_of_its_successor() {
         let second = if stays { 8 } else { 9 };
         for tokens in [9, second] {
             publish(conn, &keys, &limit, None).await.unwrap();
-            let settled = scripts::settle(conn, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
+            let settled = scripts::settle(conn, algorithm, &keys, "a", TAKE, true, None).await.unwrap();
             assert_eq!((settled.verdict, settled.tokens), (Verdict::Allowed, tokens), "{algorithm}");
             scripts::drop_record(conn, &keys).await.unwrap();
         }
@@ -44,7 +44,7 @@ async fn what_a_bare_decr_leaves_of_a_removed_limit_goes_with_the_next_question(
     let conn = &mut redis.connection;
     assert_eq!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap(), -1);
     assert_eq!(
-        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().verdict,
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, None).await.unwrap().verdict,
         Verdict::Unknown
     );
     assert!(redis.keyspace().await.is_empty());
@@ -59,13 +59,13 @@ async fn states_of_a_limit_that_is_published_again_stay() {
     for algorithm in Algorithm::ALL {
         let conn = &mut redis.connection;
         publish(conn, &keys, &limit_of(algorithm, 10), None).await.unwrap();
-        let taken = scripts::settle(conn, algorithm, &keys, "a", TAKE, true, 0).await.unwrap();
+        let taken = scripts::settle(conn, algorithm, &keys, "a", TAKE, true, None).await.unwrap();
         assert_eq!((taken.verdict, taken.tokens), (Verdict::Allowed, 9), "{algorithm}");
         let sweep = async |conn: &mut MultiplexedConnection| {
             scripts::sweep_states(&mut conn.clone(), conn, &name, algorithm, 0).await.unwrap();
         };
         sweep(conn).await;
-        let left = scripts::settle(conn, algorithm, &keys, "a", PEEK, true, 0).await.unwrap();
+        let left = scripts::settle(conn, algorithm, &keys, "a", PEEK, true, None).await.unwrap();
         assert_eq!(left.tokens, 9, "{algorithm}");
         scripts::drop_record(conn, &keys).await.unwrap();
         assert!(!redis.keyspace().await.is_empty(), "{algorithm}");

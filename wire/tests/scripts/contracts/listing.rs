@@ -87,7 +87,7 @@ async fn a_touched_lazy_bucket_expires_when_it_is_full_under_the_present_terms()
     let mut scene = Scene::set(Redis::start().await, lazy.clone()).await;
     let state = scene.keys.state(lazy.algorithm, "a");
     let conn = &mut scene.redis.connection;
-    scripts::settle(conn, lazy.algorithm, &scene.keys, "a", Operation::Take(60), true, 0).await.unwrap();
+    scripts::settle(conn, lazy.algorithm, &scene.keys, "a", Operation::Take(60), true, None).await.unwrap();
     let minutes = |left: u64| (left + 30_000) / 60_000;
     assert_eq!(minutes(scene.redis.ask(&["PTTL", &state]).await), 1);
     lazy.terms.supply = topup_wire::limit::Supply::Rate("1/min".parse().unwrap());

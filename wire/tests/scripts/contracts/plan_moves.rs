@@ -71,7 +71,7 @@ impl<'r> Scene<'r> {
         let (mut connection, (limit, keys)) = (self.redis.connection.clone(), self.plan(plan));
         let charge = Operation::Charge { count, most_debt: 50 };
         let told =
-            scripts::settle(&mut connection, limit.algorithm, keys, "a", charge, false, 0).await.unwrap();
+            scripts::settle(&mut connection, limit.algorithm, keys, "a", charge, false, None).await.unwrap();
         assert_eq!(told.granted, count);
     }
 
@@ -80,7 +80,7 @@ impl<'r> Scene<'r> {
         let (mut connection, (limit, keys)) = (self.redis.connection.clone(), self.plan(plan));
         let peek = Operation::Peek(1);
         let told =
-            scripts::settle(&mut connection, limit.algorithm, keys, "a", peek, false, 0).await.unwrap();
+            scripts::settle(&mut connection, limit.algorithm, keys, "a", peek, false, None).await.unwrap();
         let token = HOUR / limit.terms.supply.pace().n.max(1);
         let debt = told.wait.div_ceil(if plan == "quick" { SECOND / 2 } else { token }) as i64;
         if told.tokens > 0 { told.tokens as i64 } else { 1 - debt }

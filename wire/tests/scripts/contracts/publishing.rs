@@ -18,20 +18,20 @@ async fn a_change_that_workers_have_worked_off_stands_in_nobodys_way() {
     let keys = ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0);
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(10, "1/d"), None).await.unwrap();
-    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap();
+    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, None).await.unwrap();
     let changed = publish(conn, &keys, &limit(20, "1/d"), None).await.unwrap();
     assert_eq!(changed, PublishReply::Changed);
     let busy = publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(busy, PublishReply::Busy);
     // The one bucket to be migrated is, by a take and no daemon.
     assert_eq!(
-        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().tokens,
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, None).await.unwrap().tokens,
         4
     );
     let changed = publish(conn, &keys, &limit(30, "1/d"), None).await.unwrap();
     assert_eq!(changed, PublishReply::Changed);
     assert_eq!(
-        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().tokens,
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, None).await.unwrap().tokens,
         1
     );
     // The record says so as soon as a daemon has looked.
@@ -48,11 +48,11 @@ async fn buckets_of_a_published_limit_cannot_be_swept() {
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit, None).await.unwrap();
     for member in ["a", "b"] {
-        scripts::settle(conn, Algorithm::TokenBucket, &keys, member, TAKE, true, 0).await.unwrap();
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, member, TAKE, true, None).await.unwrap();
     }
     assert_eq!(scripts::sweep_counters(conn, &keys, 10).await.unwrap(), 0);
     assert_eq!(
-        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await.unwrap().tokens,
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, None).await.unwrap().tokens,
         4
     );
 

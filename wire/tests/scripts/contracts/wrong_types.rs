@@ -29,14 +29,14 @@ async fn a_key_of_a_wrong_type_is_an_error_and_stays() {
     let members = ["a".to_owned()];
     for key in [keys.record.clone(), keys.due.clone(), keys.counter("a")] {
         publish(&mut redis.connection, &keys, &limit(5, "1/d"), None).await.unwrap();
-        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0)
+        scripts::settle(&mut redis.connection, Algorithm::TokenBucket, &keys, "a", TAKE, true, None)
             .await
             .unwrap();
         redis.ask::<()>(&["DEL", &key]).await;
         redis.ask::<()>(&["RPUSH", &key, "not ours"]).await;
         let before = redis.keyspace().await;
         let conn = &mut redis.connection;
-        assert_wrong_type(scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, 0).await);
+        assert_wrong_type(scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", TAKE, true, None).await);
         if key == keys.counter("a") {
             assert_wrong_type(scripts::decrement(conn, &key, 1).await);
         } else {
@@ -59,7 +59,7 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
     let conn = &mut redis.connection;
     publish(conn, &keys, &limit(5, "1/s"), None).await.unwrap();
     for member in ["a", "b"] {
-        scripts::settle(conn, Algorithm::TokenBucket, &keys, member, Operation::Take(5), true, 0)
+        scripts::settle(conn, Algorithm::TokenBucket, &keys, member, Operation::Take(5), true, None)
             .await
             .unwrap();
     }
@@ -77,7 +77,7 @@ async fn a_counter_of_a_wrong_type_is_refilled_as_if_it_had_been_evicted() {
         "a",
         Operation::Peek(1),
         true,
-        0,
+        None,
     )
     .await
     .unwrap();
@@ -93,9 +93,11 @@ async fn a_state_of_a_wrong_type_is_an_error_and_stays() {
         redis.ask::<()>(&["SADD", &keys.state(algorithm, "a"), "not ours"]).await;
         let before = redis.keyspace().await;
         let reply =
-            scripts::settle(&mut redis.connection, algorithm, &keys, "a", Operation::Reset, true, 0).await;
+            scripts::settle(&mut redis.connection, algorithm, &keys, "a", Operation::Reset, true, None).await;
         assert_wrong_type(reply);
-        assert_wrong_type(scripts::settle(&mut redis.connection, algorithm, &keys, "a", TAKE, true, 0).await);
+        assert_wrong_type(
+            scripts::settle(&mut redis.connection, algorithm, &keys, "a", TAKE, true, None).await,
+        );
         assert_eq!(redis.keyspace().await, before, "{algorithm}");
         redis.ask::<()>(&["FLUSHALL"]).await;
     }

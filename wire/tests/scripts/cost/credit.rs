@@ -89,7 +89,7 @@ async fn microseconds_of_a_credit() {
             &format!("user-{i}"),
             take,
             true,
-            0,
+            None,
         )
         .await
         .unwrap();

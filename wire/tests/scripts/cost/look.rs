@@ -20,7 +20,7 @@ async fn microseconds_of_a_look() {
     let (keys, limit) = (ShardKeys::new(Namespace::default(), &"mail".parse().unwrap(), 0), limit(10, "1/s"));
     publish(&mut redis.connection, &keys, &limit, None).await.unwrap();
     let conn = &mut redis.connection;
-    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(9), true, 0).await.unwrap();
+    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", Operation::Take(9), true, None).await.unwrap();
     let now = redis.time().await;
     redis.ask::<()>(&["CONFIG", "RESETSTAT"]).await;
     let mut record = None;

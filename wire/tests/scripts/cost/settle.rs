@@ -90,9 +90,17 @@ async fn microseconds_of_a_settle() {
         let keys = ShardKeys::new(Namespace::default(), &limit.name, 0);
         publish(&mut redis.connection, &keys, limit, None).await.unwrap();
         if limit.algorithm == Algorithm::LazyTokenBucket {
-            scripts::settle(&mut redis.connection, limit.algorithm, &keys, "x", Operation::Peek(1), false, 0)
-                .await
-                .unwrap();
+            scripts::settle(
+                &mut redis.connection,
+                limit.algorithm,
+                &keys,
+                "x",
+                Operation::Peek(1),
+                false,
+                None,
+            )
+            .await
+            .unwrap();
             let mut out = Vec::new();
             scripts::encode_settle(
                 &mut out,
@@ -101,7 +109,7 @@ async fn microseconds_of_a_settle() {
                 "x",
                 Operation::Peek(1),
                 false,
-                0,
+                None,
                 false,
             );
             let text = String::from_utf8(out).unwrap();

@@ -253,8 +253,9 @@ impl Run {
     async fn settle(&mut self, count: u64) -> Option<u64> {
         let (conn, keys) = (&mut self.scene.redis.connection, &self.scene.keys);
         let take = Operation::Take(count);
-        let settled =
-            scripts::settle(conn, Algorithm::TokenBucket, keys, "a", take, self.may_count, 0).await.unwrap();
+        let settled = scripts::settle(conn, Algorithm::TokenBucket, keys, "a", take, self.may_count, None)
+            .await
+            .unwrap();
         let now = self.scene.instant(settled.now);
         if settled.verdict == Verdict::Allowed {
             self.admit(now, now, count);

@@ -45,9 +45,10 @@ async fn a_burst_on_a_full_bucket_is_allowed_to_the_last_token() {
                 assert!(scripts::decrement(conn, &keys.counter("a"), 1).await.unwrap() >= 0);
             } else {
                 let take = Operation::Take(1);
-                let settled = scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", take, may_count, 0)
-                    .await
-                    .unwrap();
+                let settled =
+                    scripts::settle(conn, Algorithm::TokenBucket, &keys, "a", take, may_count, None)
+                        .await
+                        .unwrap();
                 assert_eq!(settled.verdict, Verdict::Allowed, "{given} of {capacity} at {n}/{p} µs");
                 counting = settled.counting;
             }

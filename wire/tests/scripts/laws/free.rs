@@ -141,7 +141,7 @@ async fn lazy_buckets_of_a_removed_limit_are_swept() {
             &format!("user-{i}"),
             Operation::Take(1),
             true,
-            0,
+            None,
         )
         .await
         .unwrap();

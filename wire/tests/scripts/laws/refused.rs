@@ -30,7 +30,7 @@ async fn an_unknown_limit_leaves_no_key() {
     for operation in OPERATIONS {
         for algorithm in Algorithm::ALL {
             let settled =
-                scripts::settle(conn, algorithm, &scene.keys, "a", operation, true, 0).await.unwrap();
+                scripts::settle(conn, algorithm, &scene.keys, "a", operation, true, None).await.unwrap();
             assert_eq!(settled.verdict, Verdict::Unknown);
         }
     }
@@ -51,7 +51,7 @@ async fn a_limit_of_another_algorithm_is_unknown_and_stays_as_it_is() {
         for other in Algorithm::ALL.into_iter().filter(|other| *other != algorithm) {
             for operation in OPERATIONS {
                 let settled =
-                    scripts::settle(conn, other, &scene.keys, "a", operation, true, 0).await.unwrap();
+                    scripts::settle(conn, other, &scene.keys, "a", operation, true, None).await.unwrap();
                 assert_eq!(settled.verdict, Verdict::Unknown);
             }
         }
@@ -84,21 +84,22 @@ async fn what_no_algorithm_allows_changes_nothing() {
         let mut scene = Scene::set(redis, limit_of(algorithm, 3)).await;
         let (conn, keys) = (&mut scene.redis.connection, &scene.keys);
         for count in [0, 4, MAX_TOKENS] {
-            let settled = scripts::settle(conn, algorithm, keys, "absent", Operation::Take(count), true, 0)
-                .await
-                .unwrap();
+            let settled =
+                scripts::settle(conn, algorithm, keys, "absent", Operation::Take(count), true, None)
+                    .await
+                    .unwrap();
             let expected = if count == 0 { Verdict::Allowed } else { Verdict::ExceedsCapacity };
             assert_eq!(settled.verdict, expected, "{algorithm}");
         }
         let published: Vec<String> = scene.redis.keyspace().await.into_keys().collect();
         assert_eq!(published, [scene.keys.record.as_str()], "a bucket at rest has no key: {algorithm}");
         let conn = &mut scene.redis.connection;
-        scripts::settle(conn, algorithm, &scene.keys, "held", Operation::Take(2), true, 0).await.unwrap();
+        scripts::settle(conn, algorithm, &scene.keys, "held", Operation::Take(2), true, None).await.unwrap();
         let before = scene.redis.keyspace().await;
         let conn = &mut scene.redis.connection;
         for operation in [Operation::Take(2), Operation::Take(4), Operation::Peek(1), Operation::Peek(4)] {
             let settled =
-                scripts::settle(conn, algorithm, &scene.keys, "held", operation, true, 0).await.unwrap();
+                scripts::settle(conn, algorithm, &scene.keys, "held", operation, true, None).await.unwrap();
             assert_eq!(settled.tokens, 1, "{algorithm}");
         }
         assert_eq!(scene.redis.keyspace().await, before, "{algorithm}");

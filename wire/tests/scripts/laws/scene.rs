@@ -6,7 +6,7 @@ use topup_wire::{
     limit::{Algorithm, Limit, Supply},
     namespace::Namespace,
     reply::{PublishReply, PutInReply, Refilled, Settled, Verdict},
-    scripts::{self, Look, PutIn},
+    scripts::{self, InDoubt, Look, PutIn},
 };
 
 use crate::{
@@ -91,19 +91,20 @@ impl Scene {
 
     /// The reply, its instant as one of the scene.
     pub(crate) async fn settle(&mut self, member: &str, operation: Operation) -> Settled {
-        self.settle_in_doubt(member, operation, 0).await
+        self.settle_in_doubt(member, operation, InDoubt::default()).await
     }
 
-    /// The same of a worker with so many tokens in doubt.
+    /// The same of a worker with tokens in doubt.
     pub(crate) async fn settle_in_doubt(
         &mut self,
         member: &str,
         operation: Operation,
-        doubt: u64,
+        in_doubt: InDoubt,
     ) -> Settled {
         let conn = &mut self.redis.connection;
+        let in_doubt = Some(in_doubt).filter(|in_doubt| in_doubt.tokens > 0);
         let settled =
-            scripts::settle(conn, Algorithm::TokenBucket, &self.keys, member, operation, true, doubt)
+            scripts::settle(conn, Algorithm::TokenBucket, &self.keys, member, operation, true, in_doubt)
                 .await
                 .unwrap();
         Settled { now: self.instant(settled.now), ..settled }

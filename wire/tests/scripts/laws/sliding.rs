@@ -93,7 +93,9 @@ async fn a_log_is_trimmed_a_slice_at_a_time_and_grows_no_more() {
     let (mut connection, keys) = (scene.redis.connection.clone(), scene.keys.clone());
     let mut take = async |count| {
         let take = Operation::Take(count);
-        scripts::settle(&mut connection, Algorithm::SlidingWindow, &keys, "a", take, true, 0).await.unwrap()
+        scripts::settle(&mut connection, Algorithm::SlidingWindow, &keys, "a", take, true, None)
+            .await
+            .unwrap()
     };
     for _ in 0..5_000 {
         assert_eq!(take(1).await.verdict, Verdict::Allowed);
@@ -140,7 +142,7 @@ async fn bytes_of_a_million_takes_a_minute() {
             tokio::spawn(async move {
                 for _ in 0..takes {
                     let take = Operation::Take(1);
-                    scripts::settle(&mut connection, algorithm, &keys, "a", take, true, 0).await.unwrap();
+                    scripts::settle(&mut connection, algorithm, &keys, "a", take, true, None).await.unwrap();
                 }
             })
         });
@@ -159,7 +161,9 @@ async fn bytes_of_a_million_takes_a_minute() {
         if algorithm == Algorithm::SlidingWindow {
             for _ in 0..100 {
                 let denied = Operation::Take(1_000);
-                scripts::settle(&mut redis.connection, algorithm, &keys, "a", denied, true, 0).await.unwrap();
+                scripts::settle(&mut redis.connection, algorithm, &keys, "a", denied, true, None)
+                    .await
+                    .unwrap();
             }
             eprintln!("  denials of 1,000: {}", costs(&mut redis, "evalsha").await);
             redis.ask::<()>(&["DEL", &state]).await;

@@ -4,7 +4,7 @@
 use topup_wire::{
     bucket::{Operation, Pace},
     reply::{Settled, Verdict},
-    scripts::{self, can_take_first},
+    scripts::{self, InDoubt, can_take_first},
 };
 
 use super::scene::Scene;
@@ -80,7 +80,9 @@ impl Worker {
             }
         }
         let sent = scene.now().await;
-        let settled = scene.settle_in_doubt(member, Operation::Take(count), self.doubt).await;
+        let settled = scene
+            .settle_in_doubt(member, Operation::Take(count), InDoubt { tokens: self.doubt, full_at: 0 })
+            .await;
         self.learn(&settled, sent, count);
         match settled.verdict {
             Verdict::Allowed => Answer::Admitted(settled.now, settled.now),

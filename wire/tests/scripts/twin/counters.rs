@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use rand::{RngExt, rngs::StdRng, seq::IndexedRandom};
+use topup_twin::{AtRest, Bucket};
 use topup_wire::{
     bucket::Operation,
     limit::Supply,
-    scripts::{Look, PutIn},
+    scripts::{InDoubt, Look, PutIn},
 };
 
 use super::world::{MEMBERS, World};
@@ -42,23 +43,23 @@ async fn step(world: &mut World, rng: &mut StdRng) {
     let i = rng.random_range(0..MEMBERS.len());
     let may_count = rng.random_bool(0.6);
     match rng.random_range(0..100) {
-        0..20 => drop(world.settle(i, Operation::Take(1), may_count, doubt(world, rng)).await),
+        0..20 => drop(world.settle(i, Operation::Take(1), may_count, in_doubt(world, i, rng)).await),
         20..32 => {
             let count = count(&world.twin.record, rng);
             let operation =
                 [Operation::Take, Operation::Share, Operation::Lease, Operation::Peek, Operation::Refund]
                     .choose(rng)
                     .unwrap();
-            world.settle(i, operation(count), may_count, doubt(world, rng)).await;
+            world.settle(i, operation(count), may_count, in_doubt(world, i, rng)).await;
         }
-        35 if rng.random_bool(0.3) => drop(world.settle(i, Operation::Reset, may_count, 0).await),
+        35 if rng.random_bool(0.3) => drop(world.settle(i, Operation::Reset, may_count, None).await),
         32..36 => {
             let charge = charge(&world.twin.record, rng);
-            world.settle(i, charge, false, 0).await;
+            world.settle(i, charge, false, None).await;
         }
         36..40 => {
             let taken = Operation::Lease(count(&world.twin.record, rng));
-            let learned = world.settle(i, taken, may_count, 0).await;
+            let learned = world.settle(i, taken, may_count, None).await;
             if rng.random_bool(0.5) {
                 world.decrement(i).await;
             }
@@ -84,7 +85,7 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         52..65 => {
             // A worker that crashes here leaves debt.
             if world.decrement(i).await.is_some_and(|left| left < 0) && rng.random_bool(0.8) {
-                world.settle(i, Operation::Take(1), may_count, 0).await;
+                world.settle(i, Operation::Take(1), may_count, None).await;
             }
         }
         65..70 => {
@@ -117,7 +118,7 @@ async fn take_at_rest(world: &mut World, i: usize, rng: &mut StdRng) {
     let full_at = world.take_at_rest(i, count, first_at).await;
     if rng.random_bool(0.2) {
         let lease = Operation::Lease(rng.random_range(0..4));
-        world.settle(i, lease, rng.random_bool(0.5), 0).await;
+        world.settle(i, lease, rng.random_bool(0.5), None).await;
     }
     match full_at {
         Some(_) if rng.random_bool(0.3) => world.give(i, count).await,
@@ -126,9 +127,20 @@ async fn take_at_rest(world: &mut World, i: usize, rng: &mut StdRng) {
     }
 }
 
-/// Mostly none.
-fn doubt(world: &World, rng: &mut StdRng) -> u64 {
-    if rng.random_bool(0.8) { 0 } else { any_size(rng, world.twin.record.capacity) }
+/// Mostly none. Now and then those of the very bucket.
+pub(super) fn in_doubt(world: &World, i: usize, rng: &mut StdRng) -> Option<InDoubt> {
+    let record = &world.twin.record;
+    let full_at = match world.buckets[i] {
+        Bucket::AtRest(AtRest::Until { full_at, .. }) => full_at,
+        Bucket::Counting(held) => {
+            record.pace.instant(held.score, record.capacity.saturating_sub(held.tokens.unsigned_abs()))
+        }
+        _ => 0,
+    };
+    let later = rng.random_range(0..3) * record.pace.p + [0, 1, any_size(rng, 1 << 10)].choose(rng).unwrap();
+    let full_at = if rng.random_bool(0.7) { full_at + later } else { 0 };
+    let tokens = any_size(rng, record.capacity).max(1);
+    rng.random_bool(0.2).then_some(InDoubt { tokens, full_at })
 }
 
 /// Some of the buckets, in any order.

@@ -126,7 +126,7 @@ impl World {
         };
         let connection = &mut self.redis.connection;
         let settled =
-            scripts::settle(connection, Algorithm::FairShares, &self.keys, key, operation, false, 0)
+            scripts::settle(connection, Algorithm::FairShares, &self.keys, key, operation, false, None)
                 .await
                 .unwrap();
         let now = settled.now;
@@ -220,10 +220,10 @@ async fn another_limit_has_no_parts_and_a_peek_changes_nothing() {
     assert_eq!(scripts::part_states(conn, &keys).await.unwrap(), []);
     let take = |count| Operation::Take(count);
     let ours = Algorithm::FairShares;
-    let unknown = scripts::settle(conn, ours, &keys, "acme", take(1), false, 0).await.unwrap();
+    let unknown = scripts::settle(conn, ours, &keys, "acme", take(1), false, None).await.unwrap();
     assert_eq!(unknown.verdict, Verdict::Unknown);
     scripts::publish(conn, &keys, &generators::limit(5, "5/s"), None, None).await.unwrap();
-    let unknown = scripts::settle(conn, ours, &keys, "acme", take(1), false, 0).await.unwrap();
+    let unknown = scripts::settle(conn, ours, &keys, "acme", take(1), false, None).await.unwrap();
     assert_eq!(
         (unknown.verdict, scripts::part_states(conn, &keys).await.unwrap()),
         (Verdict::Unknown, vec![])
@@ -233,13 +233,13 @@ async fn another_limit_has_no_parts_and_a_peek_changes_nothing() {
     let parts = Parts::new([("acme".to_owned(), 3), ("*".to_owned(), 1)]).unwrap();
     let shared = Limit { keyed: true, algorithm: ours, parts, ..generators::limit(40, "4/h") };
     scripts::publish(conn, &keys, &shared, None, None).await.unwrap();
-    let whole = scripts::settle(conn, ours, &keys, "acme", take(31), false, 0).await.unwrap();
+    let whole = scripts::settle(conn, ours, &keys, "acme", take(31), false, None).await.unwrap();
     assert_eq!((whole.verdict, whole.capacity), (Verdict::ExceedsCapacity, 30));
-    let own = scripts::settle(conn, ours, &keys, "acme", take(30), false, 0).await.unwrap();
+    let own = scripts::settle(conn, ours, &keys, "acme", take(30), false, None).await.unwrap();
     assert_eq!((own.verdict, own.tokens), (Verdict::Allowed, 0));
     let before = redis.keyspace().await;
     let conn = &mut redis.connection;
-    let peeked = scripts::settle(conn, ours, &keys, "acme", Operation::Peek(1), false, 0).await.unwrap();
+    let peeked = scripts::settle(conn, ours, &keys, "acme", Operation::Peek(1), false, None).await.unwrap();
     // Three tokens an hour are its own, and the fourth is lent.
     assert_eq!((peeked.verdict, peeked.tokens), (Verdict::Denied, 0));
     assert!(peeked.wait <= 900_000_010 && peeked.wait > 600_000_000, "{peeked:?}");

@@ -12,7 +12,7 @@ use topup_wire::{
     limit::{Algorithm, Capacity, Limit, Rule, Supply, Terms, Windows},
     namespace::Namespace,
     reply::{Settled, Verdict},
-    scripts,
+    scripts::{self, InDoubt},
 };
 
 use super::windowed::{about_a_window, windows};
@@ -180,7 +180,7 @@ async fn what_no_caller_got_is_taken_off_down_to_the_limit() {
             "",
             operation,
             false,
-            uncovered,
+            Some(InDoubt { tokens: uncovered, full_at: 0 }),
         )
         .await
         .unwrap();
@@ -203,7 +203,8 @@ async fn a_window_that_is_written_again_ends_when_it_did() {
         Cmd::incr(&state, 1).exec_async(&mut redis.connection).await.unwrap();
         let take = Operation::Take(1);
         let algorithm = Algorithm::FixedWindow;
-        scripts::settle(&mut redis.connection, algorithm, keys, "", take, false, 1).await.unwrap();
+        let uncovered = Some(InDoubt { tokens: 1, full_at: 0 });
+        scripts::settle(&mut redis.connection, algorithm, keys, "", take, false, uncovered).await.unwrap();
         assert_eq!(redis.ask::<u64>(&["GET", &state]).await, 10);
         assert_eq!(redis.expiry(&state).await, end);
     }

@@ -7,7 +7,10 @@ use topup_wire::{
     scripts::Look,
 };
 
-use super::world::{MEMBERS, World};
+use super::{
+    counters::in_doubt,
+    world::{MEMBERS, World},
+};
 use crate::{
     generators::{
         FARTHEST, any_size, capacity, charge, count, limit, on_change, packed_rate, seeds, some_time,
@@ -69,20 +72,19 @@ async fn step(world: &mut World, rng: &mut StdRng) {
     let now = world.redis.time().await;
     let overdue = world.twin.record.schedule.first_at().is_some_and(|at| at <= now);
     match rng.random_range(0..100) {
-        0..30 => drop(world.settle(i, Operation::Take(1), may_count, 0).await),
+        0..30 => drop(world.settle(i, Operation::Take(1), may_count, None).await),
         30..47 => {
             let count = count(&world.twin.record, rng);
             let operations =
                 [Operation::Take, Operation::Share, Operation::Lease, Operation::Peek, Operation::Refund];
-            world
-                .settle(i, operations[rng.random_range(0..5)](count), may_count, rng.random_range(0..2))
-                .await;
+            let operation = operations[rng.random_range(0..5)](count);
+            world.settle(i, operation, may_count, in_doubt(world, i, rng)).await;
         }
         47..50 => {
             let charge = charge(&world.twin.record, rng);
-            world.settle(i, charge, false, 0).await;
+            world.settle(i, charge, false, None).await;
         }
-        50 => drop(world.settle(i, Operation::Reset, may_count, 0).await),
+        50 => drop(world.settle(i, Operation::Reset, may_count, None).await),
         // Workers take by scripts only once a change is due.
         51..58 if !overdue => world.first_take(i, count(&world.twin.record, rng)).await,
         58..66 if !overdue => drop(world.decrement(i).await),

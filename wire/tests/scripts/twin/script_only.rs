@@ -129,7 +129,7 @@ impl<S: Kept> World<S> {
     async fn settle(&mut self, i: usize, operation: Operation) {
         let (conn, Twin { keys, record, .. }) = (&mut self.redis.connection, &self.twin);
         let settled =
-            scripts::settle(conn, S::ALGORITHM, keys, MEMBERS[i], operation, true, 0).await.unwrap();
+            scripts::settle(conn, S::ALGORITHM, keys, MEMBERS[i], operation, true, None).await.unwrap();
         let before = self.buckets[i].clone();
         let expected = S::settle(record, &mut self.buckets[i], operation, settled.now);
         assert_eq!(settled, expected, "{operation:?} of {before:?} under {record:?}");

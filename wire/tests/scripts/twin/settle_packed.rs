@@ -118,7 +118,7 @@ impl World {
         }
         let reply: Value = self.redis.call(&call).await;
         let (record, before) = (self.twin.record, self.bucket);
-        let expected = topup_twin::settle(&record, &mut self.bucket, operation, may_count, 0, self.now);
+        let expected = topup_twin::settle(&record, &mut self.bucket, operation, may_count, None, self.now);
         let brief = expected.verdict == Verdict::Allowed && expected.granted == count;
         if let Value::Int(number) = reply {
             self.short += 1;

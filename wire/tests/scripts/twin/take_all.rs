@@ -169,7 +169,7 @@ impl Twin {
 
     fn settle(&mut self, record: &Record, operation: Operation, now: u64) -> Settled {
         match self {
-            Self::Counted(held) => topup_twin::settle(record, held, operation, false, 0, now),
+            Self::Counted(held) => topup_twin::settle(record, held, operation, false, None, now),
             Self::AtRest(state) => State::settle(record, state, operation, now),
             Self::LazyBucket(state) => State::settle(record, state, operation, now),
             Self::LeakyBucket(state) => State::settle(record, state, operation, now),

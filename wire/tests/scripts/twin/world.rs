@@ -7,7 +7,7 @@ use topup_wire::{
     bucket::Operation,
     limit::{Algorithm, Limit, MAX_TOKENS},
     reply::{Migrated, PutInReply, Refilled, Settled, Verdict},
-    scripts::{self, Look, PutIn},
+    scripts::{self, InDoubt, Look, PutIn},
 };
 
 use super::{rated::content_at_rest, record::Twin};
@@ -54,17 +54,17 @@ impl World {
         i: usize,
         operation: Operation,
         may_count: bool,
-        doubt: u64,
+        in_doubt: Option<InDoubt>,
     ) -> Settled {
         let (conn, keys) = (&mut self.redis.connection, &self.twin.keys);
         let settled =
-            scripts::settle(conn, Algorithm::TokenBucket, keys, MEMBERS[i], operation, may_count, doubt)
+            scripts::settle(conn, Algorithm::TokenBucket, keys, MEMBERS[i], operation, may_count, in_doubt)
                 .await
                 .unwrap();
         let record = self.twin.record;
-        let doubted = doubt > 0 && record.catch_up && record.pace.n > 0;
+        let doubted = in_doubt.is_some() && record.catch_up && record.pace.n > 0;
         self.expect(i, settled, (operation, doubted), &|bucket| {
-            topup_twin::settle(&record, bucket, operation, may_count, doubt, settled.now)
+            topup_twin::settle(&record, bucket, operation, may_count, in_doubt, settled.now)
         })
         .await;
         settled
