@@ -296,11 +296,11 @@ mod tests {
     #[test]
     fn no_bare_command_is_sent_whose_reply_would_leave_tokens_in_doubt() {
         let mut bucket = counting(SECOND / 16);
-        bucket.round_trip = SECOND / 64;
+        bucket.round_trip = SECOND / 32;
         let at = |now, bucket: &mut OneBucket| bucket.take(now).0;
         assert!(matches!(at(SECOND / 32, &mut bucket), Command::Settle { .. }));
         let mut bucket = counting(SECOND / 8);
-        bucket.round_trip = SECOND / 64;
+        bucket.round_trip = SECOND / 32;
         assert!(matches!(at(SECOND / 32, &mut bucket), Command::Decrement { .. }));
     }
 }

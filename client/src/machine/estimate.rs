@@ -17,8 +17,6 @@ const DENIAL_TRUST: Micros = 1_000_000;
 /// The estimate of a counting bucket is good for this long after the sending of its last answered command, in µs. A
 /// put-back keeps a bucket at rest for longer (`HOLD` in topup-wire). No worker therefore confuses two counting forms.
 const FRESH: Micros = 1_000_000;
-/// Most replies come within this many mean times of a round trip. Tokens of a late reply are in doubt.
-const REPLIES_WITHIN: u64 = 2;
 /// The full instant is sent to Redis only if tokens are at least this far apart, in µs: closer ones hide in rounding.
 const APART: Micros = 10;
 /// A bucket at rest has a key for this long after it is full, in µs, or longer. Redis rounds an expiry up to a ms, and removes
@@ -138,7 +136,8 @@ impl Estimate {
         self.fresh_until = self.fresh_until.max(sent + FRESH);
     }
 
-    /// Whether a bare command for `count` tokens is exact now.
+    /// Whether a bare command for `count` tokens is exact now, and its reply likely to come in time: a late one would leave tokens
+    /// in doubt.
     pub(super) fn may_decrement(&self, count: u64, cx: &Context<'_>) -> bool {
         cx.terms.counts()
             && cx.daemon_alive
@@ -146,7 +145,7 @@ impl Estimate {
             && self.epoch == cx.epoch
             && self.tokens >= count
             && cx.now < self.fresh_until
-            && cx.now.saturating_add(REPLIES_WITHIN * cx.round_trip) < self.below_full_until
+            && cx.now.saturating_add(cx.round_trip) < self.below_full_until
     }
 
     /// Whether the bucket was counting at the last reply.
