@@ -223,20 +223,32 @@ impl Cluster {
         for node in self.told_in_turn(from, to) {
             self.nodes[node].redis.ask::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", id]).await;
         }
-        self.know_the_move().await;
+        self.know_the_move(hash_slot, from, to).await;
     }
 
-    /// Waits until all masters know the epoch of the last move. One that takes a hash slot without that knowledge may take
-    /// it under the same epoch as another, and lose it by an earlier word.
-    async fn know_the_move(&self) {
+    /// Waits until all masters know the last move and its epoch. One that takes a hash slot without that knowledge may take it
+    /// under the same epoch as another, and lose it by an earlier word. All are told once more then.
+    async fn know_the_move(&self, hash_slot: u16, from: usize, to: usize) {
+        let (number, id) = (hash_slot.to_string(), &self.nodes[to].id);
         eventually(SOON, async || {
-            let mut epochs = Vec::new();
+            let (mut epochs, mut agree) = (Vec::new(), true);
             for node in self.masters() {
                 let info = node.redis.ask::<String>(&["CLUSTER", "INFO"]).await;
                 let epoch = info.lines().find(|line| line.starts_with("cluster_current_epoch:"));
                 epochs.push(epoch.expect("every node has one").to_owned());
+                let nodes = node.redis.ask::<String>(&["CLUSTER", "NODES"]).await;
+                agree &= owner(&nodes, hash_slot) == Some(id);
             }
-            epochs.iter().all(|epoch| *epoch == epochs[0])
+            if !agree {
+                for node in self.told_in_turn(from, to) {
+                    let mut command = Cmd::new();
+                    command.arg(&["CLUSTER", "SETSLOT", &number, "NODE", id]);
+                    // The next look tells whether it knows.
+                    let _: RedisResult<()> =
+                        command.query_async(&mut self.nodes[node].redis.connection()).await;
+                }
+            }
+            agree && epochs.iter().all(|epoch| *epoch == epochs[0])
         })
         .await;
     }
@@ -245,6 +257,18 @@ impl Cluster {
         let bound = |i: usize| (usize::from(HASH_SLOTS) * i / self.masters) as u16;
         bound(master)..=bound(master + 1) - 1
     }
+}
+
+/// The id of the master that has `hash_slot`, by the text of `CLUSTER NODES`.
+fn owner(nodes: &str, hash_slot: u16) -> Option<&str> {
+    let has = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let bounds = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
+        bounds.is_some_and(|(first, last)| (first..=last).contains(&hash_slot))
+    };
+    // Eight fields stand before the ranges.
+    let line = nodes.lines().find(|line| line.split(' ').skip(8).any(has))?;
+    line.split(' ').next()
 }
 
 // === impl Node ===
