@@ -222,11 +222,7 @@ impl<W: Waiter> Busy<W> {
 
     /// Notes tokens in doubt. The next settle is told.
     pub(super) fn doubt(&mut self, more: InDoubt, cx: &Context<'_>) {
-        self.in_doubt = match (self.in_doubt.tokens, more.tokens) {
-            (_, 0) => self.in_doubt,
-            (0, _) => more,
-            _ => self.in_doubt.with(more, cx.terms.pace),
-        };
+        self.in_doubt = self.in_doubt.with(more, cx.terms.pace);
     }
 
     /// Whether the bucket may not miss tokens that this worker has taken.

@@ -19,6 +19,9 @@ impl InDoubt {
     /// These tokens and `more`. Those of two buckets are taken off in any case.
     #[must_use]
     pub fn with(self, more: Self, pace: Pace) -> Self {
+        if self.tokens == 0 || more.tokens == 0 {
+            return if self.tokens == 0 { more } else { self };
+        }
         let are_of_one =
             self.full_at.min(more.full_at) > 0 && are_whole_tokens(pace, self.full_at.abs_diff(more.full_at));
         let full_at = if are_of_one { self.full_at } else { 0 };
@@ -38,5 +41,7 @@ mod tests {
         assert_eq!(with(in_doubt(3, 9_005)), in_doubt(5, 7_005));
         assert_eq!(with(in_doubt(3, 9_006)), in_doubt(5, 0));
         assert_eq!(with(in_doubt(3, 0)), in_doubt(5, 0));
+        assert_eq!(with(in_doubt(0, 9_006)), first, "no tokens are of no bucket");
+        assert_eq!(in_doubt(0, 0).with(first, Pace { n: 1, p: 1_000 }), first);
     }
 }
