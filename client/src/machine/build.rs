@@ -9,7 +9,7 @@ use super::{
     Actions, Command, Context, FirstTakes, Kind, Micros,
     busy::{Busy, InFlight},
     prefetch::{Allowance, BURST},
-    queue::Waiter,
+    queue::{Waiter, Waiting},
     rest::Rest,
 };
 
@@ -58,9 +58,8 @@ impl<W: Waiter> Busy<W> {
         }
         let (waiters, demand) = self.served_together(cx);
         let several = self.queue.first().filter(|_| waiters == 0);
-        if let Some((count, patient)) = several.map(|first| (first.count, !first.is_take())) {
+        if let Some((count, gathers)) = several.map(|first| (first.count, self.gathers(first, cx))) {
             let missing = count.saturating_sub(self.gathered).max(1);
-            let gathers = patient && self.gathers(count, cx);
             let operation = if gathers { Operation::Share(missing) } else { Operation::Take(missing) };
             let command = if self.may_take_first(count, rest, cx) {
                 Command::FirstTake { count, full_at: 0 }
@@ -135,14 +134,15 @@ impl<W: Waiter> Busy<W> {
             && !self.estimate.may_be_counting(cx)
     }
 
-    /// Whether the tokens of a waiter of `count` are gathered as they come, while waiters of one token are served.
-    pub(super) fn gathers(&self, count: u64, cx: &Context<'_>) -> bool {
+    /// Whether the tokens of the `first` waiter are gathered as they come: it has patience, and wants several.
+    pub(super) fn gathers(&self, first: &Waiting<W>, cx: &Context<'_>) -> bool {
         cx.terms.kind == Kind::TwoForms
+            && !first.is_take()
             && !self.gathering_failed
             && cx.daemon_alive
             && cx.is_trusted()
-            && (2..=cx.terms.capacity).contains(&count)
-            && cx.terms.time_of(count) <= GATHER_WITHIN
+            && (2..=cx.terms.capacity).contains(&first.count)
+            && cx.terms.time_of(first.count) <= GATHER_WITHIN
     }
 
     /// Tokens to prefetch with a command for `waiters`.

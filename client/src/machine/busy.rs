@@ -116,7 +116,8 @@ impl<W: Waiter> Busy<W> {
             self.prefetches |= low;
             return self.dispatch(cx, out);
         }
-        let denial = cx.or_paused(match count.saturating_sub(self.gathered) {
+        let gathered_for_it = self.gathered.saturating_sub(self.queue.demand());
+        let denial = cx.or_paused(match count.saturating_sub(gathered_for_it) {
             0 => None,
             missing => self.estimate.denial(missing, self.pending(), cx),
         });
@@ -139,8 +140,8 @@ impl<W: Waiter> Busy<W> {
         self.dismiss(cx, out);
         self.hold(cx, out);
         self.deny(cx, out);
-        self.settle_gathered(cx, out);
         self.renew_or_return(cx, out);
+        self.settle_gathered(cx, out);
         self.dispatch(cx, out);
     }
 
@@ -164,7 +165,7 @@ impl<W: Waiter> Busy<W> {
 
     /// µs until a command for the first waiter makes sense; `None` if it does now.
     pub(super) fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
-        let count = if self.gathers(first.count, cx) { 1 } else { first.count };
+        let count = if self.gathers(first, cx) { 1 } else { first.count };
         self.estimate.denial(count, 0, cx).map(|denial| denial.wait)
     }
 
@@ -183,10 +184,7 @@ impl<W: Waiter> Busy<W> {
     /// Puts all prefetched tokens back, beside `more` of the caller. The put-back names the full instant, even without
     /// prefetched tokens.
     pub(super) fn return_prefetched(&mut self, more: u64, cx: &Context<'_>, out: &mut Actions<W>) {
-        let held = cx.hot.empty() + std::mem::take(&mut self.gathered);
-        if let Some(prefetch) = &mut self.prefetch {
-            prefetch.gone(held);
-        }
+        let held = self.take_prefetched(cx) + std::mem::take(&mut self.gathered);
         let full_at = self.full_at(held, held.saturating_add(more), cx);
         out.put_back(match full_at {
             _ if cx.terms.hardly_fills_in(0) => PutBack { tokens: held, full_at, ..PutBack::default() },

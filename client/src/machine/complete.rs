@@ -89,7 +89,7 @@ impl<W: Waiter> Busy<W> {
     /// the time before it.
     fn end_stale(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
         self.renew_or_return(cx, out);
-        if self.gathered > 0 && self.good_until(self.gathered, cx.now, cx) <= cx.now {
+        if self.gathered > 0 && self.good_until(self.in_hand(cx), cx.now, cx) <= cx.now {
             self.gathered = 0;
         }
     }
@@ -182,7 +182,7 @@ impl<W: Waiter> Busy<W> {
                     Command::Settle { operation: topup_wire::bucket::Operation::Take(count), .. } => count,
                     _ => 1,
                 };
-                self.estimate = Estimate::of_settle(&settled, count, sent, cx);
+                self.estimate = Estimate::of_settle(&self.estimate, &settled, count, sent, cx);
                 let is_at_rest = !settled.counting && cx.window().is_none();
                 is_at_rest.then(|| cx.settled_rests_until(settled.headroom, sent))
             }
@@ -205,15 +205,20 @@ impl<W: Waiter> Busy<W> {
             return;
         }
         let unjudged = std::mem::take(&mut self.unjudged) > 0;
-        let (estimate, mut before, mut denials) = (self.estimate, 0_u64, Vec::new());
+        let (estimate, mut gathered, mut before) = (self.estimate, self.gathered, 0_u64);
+        let mut denials = Vec::new();
         let gone = self.queue.extract(|waiting| {
-            let turn = estimate.denial(waiting.count, before, cx);
+            // The gathered tokens are of the first waiter, or of the next one once it is denied.
+            let missing = waiting.count.saturating_sub(gathered);
+            let turn = estimate.denial(missing, before, cx);
             let late = |denial: &Denial| cx.now.saturating_add(denial.wait) > waiting.until;
             let judged = waiting.is_take() || unjudged;
             match turn.filter(|denial| judged && late(denial)) {
-                Some(denial) => denials.push(denial),
+                // It is told when it would get all of them.
+                Some(denial) => denials.push(estimate.denial(waiting.count, before, cx).unwrap_or(denial)),
                 None => {
-                    before = before.saturating_add(waiting.count);
+                    gathered = gathered.saturating_sub(waiting.count);
+                    before = before.saturating_add(missing);
                     return false;
                 }
             }

@@ -1,5 +1,7 @@
 //! A bucket of one worker, for tests of the machine.
 
+use std::{cell::Cell, rc::Rc};
+
 use topup_wire::bucket::Pace;
 
 use super::{
@@ -9,9 +11,11 @@ use super::{
 
 pub(super) const SECOND: Micros = 1_000_000;
 
-/// A caller that waits.
-#[derive(Debug)]
-pub(super) struct Caller;
+/// A caller that waits, until it leaves.
+#[derive(Debug, Default)]
+pub(super) struct Caller {
+    pub(super) left: Rc<Cell<bool>>,
+}
 
 /// A bucket whose worker knows Redis `TIME` to 100 µs, and has a deadline of 250 ms.
 pub(super) struct OneBucket {
@@ -20,13 +24,14 @@ pub(super) struct OneBucket {
     hot: HotCell<[Hot; 0]>,
     /// The mean time of a round trip.
     pub(super) round_trip: Micros,
+    pub(super) first_takes: FirstTakes,
 }
 
 // === impl Caller ===
 
 impl Waiter for Caller {
     fn has_left(&self) -> bool {
-        false
+        self.left.get()
     }
 }
 
@@ -39,12 +44,13 @@ impl OneBucket {
             pace,
             capacity,
             kind,
-            foreseen: false,
+            foreseen: true,
             lease: None,
             change: None,
             earlier_until: 0,
         };
-        Self { terms, state: BucketState::default(), hot: HotCell::default(), round_trip: 0 }
+        let first_takes = FirstTakes::Sure;
+        Self { terms, state: BucketState::default(), hot: HotCell::default(), round_trip: 0, first_takes }
     }
 
     pub(super) fn step(&mut self, event: Event<Caller>, now: Micros) -> Actions<Caller> {
@@ -56,7 +62,7 @@ impl OneBucket {
             deadline: SECOND / 4,
             round_trip: self.round_trip,
             daemon_alive: true,
-            first_takes: FirstTakes::Sure,
+            first_takes: self.first_takes,
             redis: RedisTime::from([0, 100, now]),
             enforced: true,
             paused_until: 0,
@@ -74,7 +80,8 @@ impl OneBucket {
 
     /// The command for so many takes of one token at `now`, and its number.
     pub(super) fn take_together(&mut self, takes: u64, now: Micros) -> (Command, u32) {
-        let take = |_| self.step(Event::Take { waiter: Caller, count: 1, until: now }, now).dispatch;
+        let take =
+            |_| self.step(Event::Take { waiter: Caller::default(), count: 1, until: now }, now).dispatch;
         let number = (0..takes).filter_map(take).last().unwrap();
         (self.step(Event::Ready(number), now).command.unwrap(), number)
     }

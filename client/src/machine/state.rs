@@ -69,7 +69,7 @@ impl<W: Waiter> BucketState<W> {
             }
             Event::Heard { settled, count, sent } => match settled.verdict {
                 Verdict::Denied if busy.in_flight.is_none() => {
-                    busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
+                    busy.estimate = Estimate::of_settle(&busy.estimate, &settled, count, sent, cx);
                 }
                 Verdict::Allowed if settled.tokens > settled.capacity / FILLED_PART => {
                     busy.estimate.end_denial();

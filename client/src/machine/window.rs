@@ -201,7 +201,7 @@ mod tests {
         let mut busy = windows(false);
         busy.counts(0, 1, true, 500);
         let take = busy.take(SECOND / 2);
-        busy.step(Event::Take { waiter: Caller, count: 1, until: SECOND / 2 }, SECOND / 2);
+        busy.step(Event::Take { waiter: Caller::default(), count: 1, until: SECOND / 2 }, SECOND / 2);
         let reply = Reply::InWindow { left: CAPACITY as i64 - 1, was_set: false };
         let follows = busy.follows(take, SECOND / 2, reply, SECOND);
         assert!(matches!(follows, Some(Command::Settle { operation: Operation::Refund(0), .. })));

@@ -64,3 +64,18 @@ fn a_lease_gives_nearly_all_tokens_of_a_bucket_that_is_empty() {
         }
     }
 }
+
+/// Each worker gathers tokens for its first waiter, and so takes them from the others.
+#[test]
+fn waiters_of_several_of_many_workers_get_what_the_limit_allows() {
+    const LASTS: u64 = 20 * SECOND;
+    for (workers, rate) in [(1, 100), (4, 100), (16, 100), (4, 30), (16, 30), (4, 300), (16, 300)] {
+        let mut plan = Plan::calm(1, workers, Promise::new(20, rate, SECOND));
+        plan.lasts = LASTS;
+        // Twice as many as there are tokens.
+        plan.traffic.push(Stream::Waiters { gap: SECOND * 3 / rate / 2, most: 5, patience: SECOND });
+        let (admitted, ideal) = (counts_of(&plan).admitted, 20 + rate * LASTS / SECOND);
+        println!("{workers} workers, {rate}/s: {admitted} of {ideal} tokens");
+        assert!(admitted * 100 >= ideal * 97);
+    }
+}
