@@ -77,8 +77,11 @@ impl World {
             // A part of a token is lost with the move.
             tokens -= if before == place { 0.0 } else { 1.0 };
             match call.is_allowed {
-                // More changes than are known.
-                _ if is_forgotten => tokens = tokens.min(0.0),
+                // More changes than are known. A charge is known all the same.
+                _ if is_forgotten => {
+                    let taken = if call.is_allowed == Some(false) { 0 } else { call.count };
+                    tokens = tokens.min(0.0) - taken as f64;
+                }
                 Some(false) if !call.waits => {
                     let late = place
                         .map_or(0.0, |index| self.rules[index].rate as f64 * LATE as f64 / SECOND as f64);
