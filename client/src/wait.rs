@@ -14,8 +14,9 @@ use crate::{
 impl Bucket {
     /// Takes `count` tokens, and waits up to `longest` for them.
     ///
-    /// Waiters of one process are served in order, and several processes get about equal parts. A waiter whose turn would
-    /// come too late is denied at once. Redis receives about one command for each token that comes, however many tasks wait.
+    /// Waiters of one process are served in order. Between processes, the older waiter is likely to be first. A waiter whose
+    /// turn would come too late is denied at once. Redis receives about one command for each token that comes, however many
+    /// tasks wait.
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].
