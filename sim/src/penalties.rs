@@ -44,7 +44,9 @@ const QUICKLY: [u64; 4] = [15_000, 60_000, 400_000, 5 * SECOND];
 const KEYS: [&str; 2] = ["eve", "bot"];
 /// Tokens come slowly, and denied takes do not.
 const RULES: [Rule; 3] = [Rule::new(1, 1), Rule::new(5, 1), Rule::new(3, 4)];
-/// The longest block of any penalty.
+/// The shortest block of any penalty, in µs.
+const SHORTEST: u64 = 2 * SECOND;
+/// The longest block of any penalty, in seconds.
 const LONGEST: u64 = 9;
 
 /// A penalty in force since an instant.

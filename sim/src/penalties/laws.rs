@@ -2,7 +2,7 @@
 
 use topup_wire::limit::Penalty;
 
-use super::{LONGEST, STEP, World, block::Block};
+use super::{LONGEST, SHORTEST, STEP, World, block::Block};
 use crate::{clients::Call, plan::SECOND};
 
 /// From a poll to the next one.
@@ -119,7 +119,13 @@ impl World {
         let (length, slack) = (last.until - last.from, 2 * STEP + 2 * self.clients.slowest);
         let free = block.from.saturating_sub(last.until);
         let more = || self.row(before, last).into_iter().map(|row| row + 1);
+        // Blocks that Redis refused to begin, and that nobody saw. The row goes on after them.
+        let unseen = if self.is_refused { (free / SHORTEST) as u32 } else { 0 };
         match free {
+            _ if unseen > 0 => {
+                let most = more().max().unwrap_or_default() + unseen;
+                (0..=most).collect()
+            }
             _ if free > LONGEST * SECOND + slack => vec![0],
             // The length of a block that is begun once more is not what it shows.
             _ if self.is_again(last) => more().chain([0]).collect(),
@@ -140,13 +146,13 @@ impl World {
             let within = (penalty.within().as_micros() as u64).saturating_sub(self.handed_over());
             let mut by = last.received + self.handed_over() + self.known();
             if self.is_refused {
-                // The denied takes of the next seconds have it begin again.
+                // The denied takes of each hand-over have it begin again, while it lasts.
                 by += 3 * self.handed_over();
-                let goes_on = |second: u64| {
-                    let from = last.received + second * self.handed_over();
+                let goes_on = |half: u64| {
+                    let from = last.received + half * SECOND / 2;
                     free.iter().any(|call| call.sent >= from && call.sent < from + SECOND / 2)
                 };
-                if !(1..=3).all(goes_on) {
+                if !(0..8).all(goes_on) {
                     continue;
                 }
             }

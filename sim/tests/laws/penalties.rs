@@ -12,7 +12,7 @@ fn blocks_are_earned_and_last_as_long_as_the_penalty_says() {
     // Redis refused the first block of a key in 5135, and a block was told again late in 5137. In 2900155, a look fell on
     // the loss of all data. In 5102722, Redis is back by the poll that finds a broken connection. In 5103743, a block ends
     // late, and the next one begins within it.
-    for seed in (0..SEEDS).chain([5135, 5137, 2_900_155, 5_102_722, 5_103_743]) {
+    for seed in (0..SEEDS).chain([5135, 5137, 2_900_155, 5_102_722, 5_103_743, 23_300_226]) {
         blocks += run_penalties(seed, None).unwrap_or_else(|law| panic!("seed {seed}: {law}"));
     }
     println!("{SEEDS} seeds, {blocks} blocks");
