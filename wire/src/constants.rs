@@ -29,6 +29,8 @@ constants! {
     /// A bucket that tokens were put into does not count for so long. Workers take by bare commands for a second after
     /// their last answer, and do not learn of a put-back meanwhile.
     pub const HOLD: u64 = 1_250_000;
+    /// A reservation is good for so long after its delay. Tokens that others put in wait for that.
+    pub const RESERVED_FOR: u64 = 100_000;
     /// A waiter for a permit that does not ask for this time loses its turn.
     pub const WAITER_LEASE: u64 = 2_000_000;
     /// Most waiters for permits of one key.

@@ -4,7 +4,7 @@ use topup_wire::{
     bucket::{Operation, Pace},
     constants::{
         COUNT_FROM, EXACT, FULL_AT_SLACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD, LONGEST_TICK_WAIT,
-        MOST_TAKEN_AT_REST, SHORTEST_TICK_WAIT,
+        MOST_TAKEN_AT_REST, RESERVED_FOR, SHORTEST_TICK_WAIT,
     },
     reply::Settled,
     scripts::{InDoubt, PutIn},
@@ -49,7 +49,8 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let before = (found.tokens - doubt as i64).max(floor);
     let (score, moved) = (found.score, found.moved || in_doubt.is_some());
 
-    let mut counting = matches!(bucket, Bucket::Counting(_));
+    let was_counting = matches!(bucket, Bucket::Counting(_));
+    let mut counting = was_counting;
     let (mut operation, mut untouched, mut ended, mut wait) = (asked.operation, false, false, 0);
     if let Some(PutIn { tokens, unused, unused_since, spare, full_at, in_hand_for }) = asked.put_in {
         let unused = if refunded && unused_since <= hold - HOLD { 0 } else { unused };
@@ -76,9 +77,23 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
         }
     }
 
+    let mut delay = None;
+    if let Operation::Reserve { count, longest } = operation {
+        operation = Operation::Take(count);
+        let short = count as i64 - before;
+        let may_owe = count <= record.capacity && short <= (EXACT - record.capacity) as i64;
+        if short > 0 && may_owe && rests && asked.indexed && !refunded {
+            delay = Some(record.wait_for(before, score, short as u64, now)).filter(|delay| *delay <= longest);
+        }
+        if delay.is_some() {
+            operation = Operation::Charge { count, most_debt: short as u64 };
+        }
+    }
     let Applied { verdict, tokens, granted, missing, .. } =
         apply(record.capacity, before, if rests { operation } else { without_debt(operation) }, now);
-    if missing > 0 {
+    if let Some(delay) = delay {
+        (wait, hold) = (delay, hold.max(now + delay + RESERVED_FOR + HOLD));
+    } else if missing > 0 {
         wait = record.wait_for(tokens, score, missing, now);
         if !record.catch_up {
             let soon = (record.tick / 4).clamp(SHORTEST_TICK_WAIT, LONGEST_TICK_WAIT);
@@ -104,7 +119,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
         Operation::Refund(count) => count > 0,
         _ => false,
     };
-    if hold > now && (hold % 2 == 1) != (refunded || gives && !ended) {
+    if hold > now && (hold % 2 == 1) != (refunded || gives && !(ended && was_counting)) {
         hold -= 1;
     }
     counts &= !stages.is_ahead() && tokens >= 0;

@@ -22,7 +22,8 @@ pub enum Operation {
     Refund(u64),
     /// Fill the bucket.
     Reset,
-    /// Take tokens of a leaky bucket ahead of time. They are due once all earlier ones have leaked.
+    /// Take tokens ahead of time, all or nothing. They are good after a delay. Of a leaky bucket: once all earlier ones have
+    /// leaked. Of a token bucket: once they have come. Of any other bucket, it is a take.
     Reserve {
         /// Tokens.
         count: u64,

@@ -6,6 +6,7 @@ use super::{
     Algorithm, Capacity, Holds, Lease, LimitName, OnOutage, Part, Parts, Penalty, Percent, Plans, Rollout,
     Schedule, Shards, Supply, TopKeys, words::words,
 };
+use crate::constants::RESERVED_FOR;
 
 /// The effect of a change of capacity on the tokens in a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,6 +25,9 @@ words!(OnChange: Keep = "keep", Proportional = "proportional", Reset = "reset");
 /// The longest time for which a worker of a limit without a lease keeps tokens in hand. It takes such tokens while many
 /// tasks ask for one bucket at once.
 pub const BURST_TTL: Duration = Duration::from_millis(10);
+
+/// The longest time from a reservation of a waiter to its tokens.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// Capacity and supply: the part of a limit whose changes migrate buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +120,18 @@ impl Limit {
     pub fn in_hand_for(&self) -> Duration {
         let ttl = self.lease.map_or(BURST_TTL, Lease::ttl);
         ttl + ttl / 63 + Duration::from_millis(1)
+    }
+
+    /// Whether a waiter may reserve tokens that others would take before it. Leased tokens would not be good beside these.
+    pub fn reserves(&self) -> bool {
+        let has_rate = matches!(self.terms.supply, Supply::Rate(_));
+        self.algorithm == Algorithm::TokenBucket && has_rate && self.catch_up && self.lease.is_none()
+    }
+
+    /// The longest time for which a put-back waits: until others have used their tokens in hand, and reserved ones.
+    pub fn puts_in_within(&self) -> Duration {
+        let reserved_for = LONGEST_DELAY + Duration::from_micros(RESERVED_FOR);
+        self.in_hand_for() + if self.reserves() { reserved_for } else { Duration::ZERO }
     }
 
     /// µs in which a bucket of these terms is full from the deepest debt on, whenever that begins.

@@ -9,13 +9,15 @@
 -- 4. previous index; under gcra only the first two
 --
 -- ARGV
--- 1. operation: take, peek, share, charge, refund or reset. Also put-in and fill, which are refund and reset of a
---    bucket that other workers take from, too
+-- 1. operation: take, peek, share, charge, reserve, refund or reset. Also put-in and fill, which are refund and reset
+--    of a bucket that other workers take from, too
 -- 2. count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count. A
---    charge takes up to count, also of an empty bucket, which is in debt after it
+--    charge takes up to count, also of an empty bucket, which is in debt after it. A reserve takes count ahead of time:
+--    they are good once the debt is repaid. Under gcra, it is a take
 -- 3. 1 if a bucket at rest may become a counter, else 0
 -- 4. tokens in doubt: this worker has taken them, and the bucket may not miss them. 0 if not given
 --    - charge: the most debt after it
+--    - reserve: the longest time in µs until its tokens are good. Beyond it, a reserve is a take
 --    - put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not known
 -- 5. given if the reply is to be all numbers
 --    - put-in, fill: the longest time in µs for which a worker has tokens in hand
@@ -29,7 +31,8 @@
 --       granted all of a take or a share, only one number: headroom * 2 + counting.
 -- - verdict: 1 allowed or done, 0 denied, -1 no such limit, -2 count above capacity, 2 to be put in again after
 --   `wait`
--- - wait: µs until a denied take would be allowed, or where no token is left, until the next one
+-- - wait: µs until a denied take would be allowed, or where no token is left, until the next one. Of a reserve that was
+--   allowed, until its tokens are good
 -- - headroom: µs for which the bucket stays below full if nothing more is taken
 -- - granted: tokens taken
 -- - counting: 1 if the bucket is a counter after it, else 0

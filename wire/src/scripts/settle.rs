@@ -115,7 +115,7 @@ pub fn encode_settle(
         }
         _ if has_own_script(algorithm) => &by_own_script[..2],
         _ if doubt.full_at > 0 => &by_settle,
-        Operation::Lease(_) | Operation::Charge { .. } => &by_settle[..5],
+        Operation::Lease(_) | Operation::Charge { .. } | Operation::Reserve { .. } => &by_settle[..5],
         // A worker that does not trust its terms cannot compute tokens from a headroom.
         _ if !may_count && algorithm == Algorithm::TokenBucket => &by_settle[..5],
         _ if in_doubt.is_some() => &by_settle[..4],

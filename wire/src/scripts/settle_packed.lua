@@ -1,12 +1,14 @@
--- The common case of settle.lua: a take or a share under packed terms (`packed_terms` in bucket.lua). This file stands
--- before settle.lua and has the same keys, arguments and replies. Functions would have to be made at each call, and
--- globals be looked up, so it has none of its own. It leaves all other cases to the files after it.
+-- The common case of settle.lua: a take, a share or a reserve under packed terms (`packed_terms` in bucket.lua). This
+-- file stands before settle.lua and has the same keys, arguments and replies. Functions would have to be made at each
+-- call, and globals be looked up, so it has none of its own. It leaves all other cases to the files after it.
 --
 -- A bucket in any form is read as a score and the tokens missing then. At rest, the score is the full instant, and no
--- token is missing.
+-- token is missing. In debt, it is the instant of the debt.
 local keys, argv = KEYS, ARGV
 local operation = argv[1]
-if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 and argv[4] == '0') and keys[2] then
+local reserves = operation == 'reserve'
+local is_quick = reserves or (operation == 'take' or operation == 'share') and (#argv == 3 or argv[4] == '0')
+if is_quick and (#argv == 3 or #argv == 5) and keys[2] then
   local call = redis.call
   local packed = call('HGET', keys[2], 'packed')
   local count = tonumber(argv[2])
@@ -19,6 +21,7 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
     local state = keys[1]
     local held = call('GET', state)
     local score, missing, first, left, member, indexed
+    local hold, debt = 0, 0
     local form = held and held:byte()
     if form == NUMBER_FORM and #held == NUMBER_LENGTH then
       -- 49 is the digit 1.
@@ -32,9 +35,17 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
       if held:sub(2, 5) == tag then
         first, left = tonumber(held:sub(6)), call('PTTL', state)
       end
+    elseif form == HELD_FORM or form == DEBT_FORM then
+      if held:sub(2, 5) == tag then
+        score, missing, hold = tonumber(held:sub(6, 21)), 0, tonumber(held:sub(22, 37))
+        if form == DEBT_FORM then
+          debt = tonumber(held:sub(38))
+          missing = capacity + debt
+        end
+      end
     elseif kind == GCRA_KIND then
       if not held then score, missing = 0, 0 end
-    elseif form ~= HELD_FORM and form ~= DEBT_FORM then
+    else
       member = state:sub(#keys[3])
       indexed = call('ZSCORE', keys[3], member)
       if indexed then
@@ -65,7 +76,7 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
         end
       end
     end
-    if indexed and score and score > now then score = nil end
+    if score and (score > now and (indexed or debt > 0) or hold > now + LONGEST_HOLD) then score = nil end
 
     -- As of now: the beginning of a span, its last token so far, and µs since that token.
     local base, i, d
@@ -94,12 +105,32 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
       base, i, d = score - into, (into * n - rest) / p, (rest - rest % n) / n
     end
 
-    if score and missing <= capacity then
+    if score and missing <= capacity + debt then
       local tokens = capacity - missing
-      local verdict, granted = 1, count
-      if tokens < count then
-        granted = operation == 'share' and tokens or 0
-        if granted == 0 then verdict = 0 end
+      local short, granted, wait = count - tokens, 0, 0
+      if short <= 0 then
+        granted = count
+      elseif operation == 'share' and tokens > 0 then
+        granted = tokens
+      end
+      if short >= 0 then
+        -- Until a take would be allowed, or where no token is left, until the next one.
+        local lacking = (short == 0 or granted > 0) and 1 or operation == 'share' and 1 - tokens or short
+        if n == 1 then
+          wait = score + lacking * p - now
+        else
+          local more = lacking % n
+          local token, spans = i + more, (lacking - more) / n
+          if token >= n then token, spans = token - n, spans + 1 end
+          local rest = token * p % n
+          wait = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d - now
+        end
+      end
+      if reserves and short > 0 and kind == TOKEN_BUCKET_KIND and wait <= tonumber(argv[4])
+        and short <= EXACT - capacity and not (hold > now and hold % 2 == 1) then
+        -- Even, since no caller has put tokens in.
+        local held_for = now + wait + RESERVED_FOR + HOLD
+        granted, hold = count, math.max(hold, held_for - held_for % 2)
       end
       missing = missing + granted
       local full
@@ -113,8 +144,8 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
         full = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d
       end
       local ahead = full - now
-      local counts = indexed or argv[3] == '1' and kind == TOKEN_BUCKET_KIND and granted > 0 and missing >= COUNT_FROM
-        and ahead >= LEAST_AHEAD
+      local counts = missing <= capacity and (indexed or argv[3] == '1' and kind == TOKEN_BUCKET_KIND and granted > 0
+        and missing >= COUNT_FROM and ahead >= LEAST_AHEAD and hold <= now)
       local writes = granted > 0 or indexed and score ~= written
 
       if full < EXACT and not (indexed and writes and missing <= 1) then
@@ -134,14 +165,23 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
               call('ZADD', keys[3], format(text, target), member or state:sub(#keys[3]))
             end
           else
-            local till, value = full + 999
+            local till, value = full
             if rest_form == '-' then
               local part = NUMBER_EARLY_PART * n
               till = till + math.min((p - p % part) / part, NUMBER_MOST_EARLY)
+            end
+            if hold > now then
+              till = math.max(till, hold)
+              value = missing > capacity and 'd' .. tag .. format(text, score) or 'h' .. tag .. format(text, full)
+              value = value .. format(text, hold)
+              if missing > capacity then value = value .. format(text, missing - capacity) end
+            elseif rest_form == '-' then
               value = '-' .. tag:sub(2) % NUMBER_TERMS + 1 .. format(text, full) .. '00'
             else
               value = 'r' .. tag .. format(text, full)
             end
+            till = till + 999
+            if indexed then call('ZREM', keys[3], member) end
             call('SET', state, value, 'PXAT', format(text, (till - till % 1000) / 1000))
           end
         end
@@ -149,19 +189,8 @@ if (operation == 'take' or operation == 'share') and (#argv == 3 or #argv == 5 a
           return ahead * 2 + (counts and 1 or 0)
         end
 
-        tokens = capacity - missing
-        local lacking = granted == 0 and operation == 'take' and count - tokens or tokens == 0 and 1 or 0
-        local wait = 0
-        if lacking > 0 and n == 1 then
-          wait = score + lacking * p - now
-        elseif lacking > 0 then
-          local more = lacking % n
-          local token, spans = i + more, (lacking - more) / n
-          if token >= n then token, spans = token - n, spans + 1 end
-          local rest = token * p % n
-          wait = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d - now
-        end
-        return {verdict, tokens, capacity, wait, ahead, now, granted, counts and 1 or 0}
+        tokens = math.max(0, capacity - missing)
+        return {granted > 0 and 1 or 0, tokens, capacity, wait, ahead, now, granted, counts and 1 or 0}
       end
     end
   end

@@ -16,10 +16,10 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local rests = terms.n > 0 and terms.catch_up
   local as_number = due and rests_as_number(terms)
   local puts = operation == 'put-in' or operation == 'fill'
-  local charges = operation == 'charge'
+  local charges, reserves = operation == 'charge', operation == 'reserve'
   local gives = operation == 'reset' or operation == 'fill'
     or (operation == 'refund' or operation == 'put-in') and count > 0
-  local doubt = rests and not puts and not charges and last or 0
+  local doubt = rests and not puts and not charges and not reserves and last or 0
   local doubted_full = doubt > 0 and spare or 0
 
   -- As last written ...
@@ -136,10 +136,25 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     if ended then operation, count = 'refund', 0 end
   end
 
+  -- A reservation is a charge whose debt is repaid in time. Where tokens were put in lately, or wait for that, it is
+  -- a take.
+  local most_debt, delay = charges and rests and last or 0, nil
+  if reserves then
+    operation = 'take'
+    local short = count - tokens
+    local may_owe = count <= terms.capacity and short <= EXACT - terms.capacity
+    if short > 0 and may_owe and rests and due and not refunded then
+      delay = wait_for(terms, tokens, score, short, now)
+      if delay <= last then operation, most_debt = 'charge', short else delay = nil end
+    end
+  end
   local before = tokens
   local verdict, granted, missing
-  tokens, verdict, granted, missing = apply(terms, tokens, operation, count, charges and rests and last or 0)
-  if missing > 0 then
+  tokens, verdict, granted, missing = apply(terms, tokens, operation, count, most_debt)
+  if delay then
+    -- Until it is used or given up, other tokens that are put in have to wait, and the bucket does not count.
+    wait, hold = delay, math.max(hold, now + delay + RESERVED_FOR + HOLD)
+  elseif missing > 0 then
     wait = wait_for(terms, tokens, score, missing, now)
     -- Without catch-up, only the daemon's ticks bring tokens. A tick that is due comes soon, or never if no daemon is
     -- alive, so the caller asks again after a quarter of one.
@@ -163,7 +178,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
     counts = due and may_count and granted > 0 and hold <= now and gap >= COUNT_FROM and ahead >= LEAST_AHEAD
     counts = counts or due and now + ahead >= EXACT
   end
-  refunded = refunded or gives and not ended
+  refunded = refunded or gives and not (ended and counting)
   if hold > now and (hold % 2 == 1) ~= refunded then hold = hold - 1 end
   -- Terms that no daemon has published have no due index. Nor does a bucket in debt count: no bare command may take.
   if terms.from or tokens < 0 then counts = false end

@@ -164,6 +164,14 @@ pub(crate) fn charge(record: &Record, rng: &mut StdRng) -> Operation {
     Operation::Charge { count: count(record, rng), most_debt }
 }
 
+/// A charge or a reservation.
+pub(crate) fn ahead(record: &Record, rng: &mut StdRng) -> Operation {
+    if rng.random_bool(0.5) {
+        return charge(record, rng);
+    }
+    Operation::Reserve { count: count(record, rng), longest: some_time(record, rng).unsigned_abs() }
+}
+
 /// Some µs: next to none, about a token's time, about the time until full, or any.
 pub(crate) fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
     let (n, p) = (u128::from(record.pace.n.max(1)), u128::from(record.pace.p));

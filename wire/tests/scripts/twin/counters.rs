@@ -13,7 +13,7 @@ use topup_wire::{
 use super::world::{MEMBERS, World};
 use crate::{
     generators::{
-        FARTHEST, any_size, capacity, charge, count, limit, on_change, period, seeds, some_time, terms,
+        FARTHEST, ahead, any_size, capacity, count, limit, on_change, period, seeds, some_time, terms,
     },
     server::Redis,
 };
@@ -54,8 +54,8 @@ async fn step(world: &mut World, rng: &mut StdRng) {
         }
         35 if rng.random_bool(0.3) => drop(world.settle(i, Operation::Reset, may_count, None).await),
         32..36 => {
-            let charge = charge(&world.twin.record, rng);
-            world.settle(i, charge, false, None).await;
+            let ahead = ahead(&world.twin.record, rng);
+            world.settle(i, ahead, false, None).await;
         }
         36..40 => {
             let taken = Operation::Lease(count(&world.twin.record, rng));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     generators::{
-        FARTHEST, any_size, capacity, charge, count, limit, on_change, packed_rate, seeds, some_time,
+        FARTHEST, ahead, any_size, capacity, count, limit, on_change, packed_rate, seeds, some_time,
         terms_of_numbers,
     },
     server::Redis,
@@ -81,8 +81,8 @@ async fn step(world: &mut World, rng: &mut StdRng) {
             world.settle(i, operation, may_count, in_doubt(world, i, rng)).await;
         }
         47..50 => {
-            let charge = charge(&world.twin.record, rng);
-            world.settle(i, charge, false, None).await;
+            let ahead = ahead(&world.twin.record, rng);
+            world.settle(i, ahead, false, None).await;
         }
         50 => drop(world.settle(i, Operation::Reset, may_count, None).await),
         // Workers take by scripts only once a change is due.

@@ -13,7 +13,7 @@ use topup_wire::{
 use super::{rated::content_at_rest, record::Twin};
 use crate::{
     contracts::sources,
-    generators::{any_size, capacity, limit, packed_rate, seeds},
+    generators::{ahead, any_size, capacity, limit, packed_rate, seeds},
     server::{Content, Redis},
 };
 
@@ -70,9 +70,14 @@ impl World {
     async fn step(&mut self, rng: &mut StdRng) {
         let record = self.twin.record;
         let count = if rng.random_bool(0.5) { 1 } else { any_size(rng, record.capacity).max(1) };
-        let operation = if rng.random_bool(0.5) { Operation::Take(count) } else { Operation::Share(count) };
+        let operation = match rng.random_range(0..20) {
+            0..8 => Operation::Take(count),
+            8..16 => Operation::Share(count),
+            16 => Operation::Refund(count),
+            _ => ahead(&record, rng),
+        };
         let (may_count, all) = (rng.random_bool(0.5), rng.random_bool(0.3));
-        self.settle(operation, count, may_count, all).await;
+        self.settle(operation, may_count, all).await;
         if rng.random_bool(0.3) {
             self.take_at_rest(if rng.random_bool(0.5) { 1 } else { count }).await;
         }
@@ -103,7 +108,16 @@ impl World {
         assert_eq!(said, scripts::AtRestNumber::Full(full_at));
     }
 
-    async fn settle(&mut self, operation: Operation, count: u64, may_count: bool, all: bool) {
+    async fn settle(&mut self, operation: Operation, may_count: bool, all: bool) {
+        let (word, bound) = match operation {
+            Operation::Take(_) => ("take", None),
+            Operation::Share(_) => ("share", None),
+            Operation::Refund(_) => ("refund", None),
+            Operation::Reserve { longest, .. } => ("reserve", Some(longest)),
+            Operation::Charge { most_debt, .. } => ("charge", Some(most_debt)),
+            other => panic!("{other:?}"),
+        };
+        let (count, all) = (operation.count(), all || bound.is_some());
         let clock = [(self.now / 1_000_000).to_string(), (self.now % 1_000_000).to_string()];
         self.redis.ask::<()>(&["DEL", CLOCK]).await;
         self.redis.ask::<()>(&["RPUSH", CLOCK, &clock[0], &clock[1]]).await;
@@ -111,15 +125,15 @@ impl World {
         let state = keys.counter("");
         let mut call = self.script.key(&state);
         call.key(&keys.record).key(&keys.due).key(&keys.previous);
-        let word = if matches!(operation, Operation::Take(_)) { "take" } else { "share" };
         call.arg(word).arg(count).arg(u8::from(may_count));
         if all {
-            call.arg(0).arg("all");
+            call.arg(bound.unwrap_or(0)).arg("all");
         }
         let reply: Value = self.redis.call(&call).await;
         let (record, before) = (self.twin.record, self.bucket);
         let expected = topup_twin::settle(&record, &mut self.bucket, operation, may_count, None, self.now);
-        let brief = expected.verdict == Verdict::Allowed && expected.granted == count;
+        let takes = matches!(operation, Operation::Take(_) | Operation::Share(_));
+        let brief = takes && expected.verdict == Verdict::Allowed && expected.granted == count;
         if let Value::Int(number) = reply {
             self.short += 1;
             assert!(brief && !all, "{operation:?} of {before:?} under {record:?}");
