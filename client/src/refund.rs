@@ -15,7 +15,8 @@ impl Bucket {
     /// Puts `count` tokens back, 1 to 2^53, as far as the bucket has room. Returns the tokens in the bucket after it.
     ///
     /// If other workers take from the bucket too, the call waits until their prefetched tokens are spent or have expired.
-    /// The wait is some ms, or the `ttl` of the limit's lease.
+    /// The wait is some ms, or the `ttl` of the limit's lease. It is up to 1.1 s where callers of [`Bucket::wait`] have
+    /// reserved tokens, since other workers took all that came.
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].
@@ -58,7 +59,7 @@ impl Bucket {
         let step = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), self.handle(), None);
         let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
         let (location, mut connection) = (published.locate(entry), shared.connection());
-        let longest = shared.deadline.saturating_add(request.in_hand_for);
+        let longest = shared.deadline.saturating_add(published.limit.puts_in_within());
         let left = || longest.saturating_sub(shared.clock.since(began));
         let put =
             shared.clock.timeout(left(), location.put_in(&mut connection, request, &shared.clock)).await;

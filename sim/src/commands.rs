@@ -1,6 +1,7 @@
 //! Commands on their way to Redis and back.
 
 use topup::machine::{Command, Event, Reply};
+use topup_wire::bucket::Operation;
 
 use crate::{
     fault::Fault,
@@ -84,7 +85,11 @@ impl World {
             Command::FirstTake { .. } => self.counts.first_takes += 1,
             Command::TakeAtRest { .. } => self.counts.takes_at_rest += 1,
             Command::Decrement { .. } | Command::TakeInWindow { .. } => self.counts.decrements += 1,
-            Command::Settle { .. } => self.counts.settles += 1,
+            Command::Settle { operation, .. } => {
+                let reserves = matches!(operation, Operation::Reserve { .. }) && executed.granted > 0;
+                self.counts.settles += 1;
+                self.counts.reservations += u64::from(reserves);
+            }
         }
         if executed.charged > 0 {
             self.books[bucket].charged += executed.charged;

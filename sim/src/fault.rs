@@ -67,13 +67,17 @@ pub enum Fault {
     ChargedTwice,
     /// Bare commands do not tell the tokens that were missing.
     ShortfallUntold,
+    /// Reserved tokens are good at once.
+    DelayUntold,
+    /// Tokens are put in beside reserved ones that nobody has used yet.
+    ReservationUnheld,
 }
 
 // === impl Fault ===
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -106,5 +110,7 @@ impl Fault {
         Self::DebtForgiven,
         Self::ChargedTwice,
         Self::ShortfallUntold,
+        Self::DelayUntold,
+        Self::ReservationUnheld,
     ];
 }

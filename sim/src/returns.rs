@@ -1,9 +1,7 @@
 //! Tokens on their way back: refunds, resets, and prefetched tokens.
 
-use std::time::Duration;
-
 use topup::machine::{Event, PutBack};
-use topup_wire::scripts::PutIn;
+use topup_wire::{limit::Limit, scripts::PutIn};
 
 use crate::{
     fault::Fault,
@@ -23,13 +21,13 @@ impl World {
         let outcome =
             self.step(worker, bucket, Event::PutsBack(tokens.unwrap_or(u64::MAX)), &published, None);
         let put_back = outcome.put_back.unwrap_or_default();
-        let (spare, in_hand_for) = (put_back.tokens + put_back.spare, self.in_hand_for());
-        let request = put_back.request(tokens, in_hand_for);
+        let spare = put_back.tokens + put_back.spare;
+        let request = put_back.request(tokens, self.its_limit().in_hand_for());
         self.tell(bucket, || match tokens {
             Some(tokens) => format!("worker {worker} refunds {tokens}, and {spare} that it has in hand"),
             None => format!("worker {worker} resets the bucket"),
         });
-        let until = self.now + DEADLINE + in_hand_for.as_micros() as u64;
+        let until = self.puts_in_until();
         let untold = self.workers[worker].entries[bucket].take_untold(spare);
         let by_caller = Some(tokens.map_or(Note::Filled, Note::Given));
         self.put(&SentPutIn { worker, bucket, request, untold, by_caller, until, connection: 0 });
@@ -39,8 +37,8 @@ impl World {
     pub(crate) fn returns(&mut self, worker: usize, bucket: usize, put_back: PutBack) {
         let untold = self.workers[worker].entries[bucket].take_untold(put_back.tokens + put_back.spare);
         self.tell(bucket, || format!("worker {worker} puts {} back", put_back.tokens + put_back.spare));
-        let request = put_back.request(Some(0), self.in_hand_for());
-        let until = self.now + DEADLINE;
+        let request = put_back.request(Some(0), self.its_limit().in_hand_for());
+        let until = self.puts_in_until();
         self.put(&SentPutIn { worker, bucket, request, untold, by_caller: None, until, connection: 0 });
     }
 
@@ -50,9 +48,13 @@ impl World {
         self.push(self.now + trip, Happening::PutsIn(Box::new(SentPutIn { connection, ..*putting })));
     }
 
-    /// The longest that a worker has tokens in hand.
-    fn in_hand_for(&self) -> Duration {
-        self.plan.terms.limit(self.plan.lease, self.plan.on_change).in_hand_for()
+    fn its_limit(&self) -> Limit {
+        self.plan.terms.limit(self.plan.lease, self.plan.on_change)
+    }
+
+    /// The deadline of a put-in.
+    fn puts_in_until(&self) -> u64 {
+        self.now + DEADLINE + self.its_limit().puts_in_within().as_micros() as u64
     }
 
     /// Tokens reach Redis.

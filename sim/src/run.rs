@@ -26,6 +26,8 @@ pub struct RunResult {
     pub worst: u64,
     /// Its ingredients.
     pub counts: Counts,
+    /// Tokens of each worker's callers that waited for them.
+    pub waited_for: Vec<u64>,
 }
 
 /// Runs `plan`, with a planted fault if one is given.
@@ -44,7 +46,8 @@ pub fn run(plan: &Plan, fault: Option<Fault>) -> RunResult {
 fn judged(plan: &Plan, fault: Option<Fault>) -> RunResult {
     let mut world = World::new(plan.clone(), fault, false);
     world.run();
-    let mut outcome = RunResult { counts: world.counts, ..RunResult::default() };
+    let waited_for = world.workers.iter().map(|worker| worker.waited_for).collect();
+    let mut outcome = RunResult { counts: world.counts, waited_for, ..RunResult::default() };
     let mut broken = std::mem::take(&mut world.broken);
     let promises: Vec<Promise> = plan.promises().collect();
     // The judge rounds a proportional change up, by a token of the old capacity.

@@ -37,6 +37,8 @@ pub(crate) struct Worker {
     /// Callers that wait for the limit to be read.
     pub(crate) reading: Vec<usize>,
     pub(crate) is_reading: bool,
+    /// Tokens that its callers were told of, of those that waited for them.
+    pub(crate) waited_for: u64,
     round_trip: Micros,
     in_vain: u32,
 }
@@ -57,6 +59,7 @@ impl Worker {
             corrections: Vec::new(),
             reading: Vec::new(),
             is_reading: false,
+            waited_for: 0,
             round_trip: 0,
             in_vain: 0,
         }

@@ -68,8 +68,8 @@ impl Hold {
         if since > SETTLES_WITHIN {
             return Err(Error::SettledTooLate { limit: entry.name().to_string(), since });
         }
-        let in_hand_for = entry.limit().last().map_or(Duration::ZERO, |last| last.limit.in_hand_for());
-        let deadline = shared.deadline.saturating_add(in_hand_for);
+        let waits = entry.limit().last().map_or(Duration::ZERO, |last| last.limit.puts_in_within());
+        let deadline = shared.deadline.saturating_add(waits);
         let until = now.saturating_add(micros(deadline));
         loop {
             let left = Duration::from_micros(until.saturating_sub(shared.clock.now()));

@@ -87,7 +87,6 @@ impl<W: super::Waiter> Busy<W> {
             && cx.terms.rests_as_number()
             && !rest.may_be_of_earlier_terms(cx)
             && self.is_certain()
-            && self.gathered == 0
             && cx.is_trusted()
             && cx.knows_redis_time()
             && cx.terms.missing(headroom).saturating_add(count) <= cx.terms.capacity

@@ -6,15 +6,13 @@ use topup_wire::{
 };
 
 use super::{
-    Actions, Command, Context, FirstTakes, Kind, Micros,
+    Actions, Command, Context, FirstTakes, Kind,
     busy::{Busy, InFlight},
     prefetch::{Allowance, BURST},
-    queue::{Waiter, Waiting},
+    queue::Waiter,
     rest::Rest,
 };
 
-/// Tokens are gathered for a waiter of several tokens only if these come within this, in µs.
-const GATHER_WITHIN: Micros = 1_000_000;
 /// A bucket holds plenty with this many times what is wanted. Takes of several tokens then share a bare command.
 pub(super) const PLENTY: u64 = 4;
 
@@ -56,17 +54,17 @@ impl<W: Waiter> Busy<W> {
             let must_settle = self.must_settle || self.is_in_doubt();
             return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
         }
+        if let Some(operation) = self.reserve(cx) {
+            return Some((self.settle(operation, rest, cx), 1, 0));
+        }
         let (waiters, demand) = self.served_together(cx);
-        let several = self.queue.first().filter(|_| waiters == 0);
-        if let Some((count, gathers)) = several.map(|first| (first.count, self.gathers(first, cx))) {
-            let missing = count.saturating_sub(self.gathered).max(1);
-            let operation = if gathers { Operation::Share(missing) } else { Operation::Take(missing) };
+        if let Some(count) = self.queue.first().filter(|_| waiters == 0).map(|first| first.count) {
             let command = if self.may_take_first(count, rest, cx) {
                 Command::FirstTake { count, full_at: 0 }
-            } else if !gathers && self.may_take_at_rest(count, rest, cx) {
+            } else if self.may_take_at_rest(count, rest, cx) {
                 Command::TakeAtRest { count, first_at: 0 }
             } else {
-                self.settle(operation, rest, cx)
+                self.settle(Operation::Take(count), rest, cx)
             };
             return Some((command, 1, 0));
         }
@@ -93,18 +91,16 @@ impl<W: Waiter> Busy<W> {
         Some((command, waiters, ahead))
     }
 
-    /// The waiters at the front that the next command serves together, and the tokens that they want beside those gathered.
-    /// No waiters if the first one wants several tokens, and has a command of its own.
+    /// The waiters at the front that the next command serves together, and the tokens that they want. No waiters if the first
+    /// one wants several tokens, and has a command of its own.
     ///
     /// Takes of several share a bare command where the bucket holds plenty. It takes what there is, and they want all or
     /// nothing.
     fn served_together(&self, cx: &Context<'_>) -> (usize, u64) {
         let of_one = self.queue.waiters_for_one();
         if of_one < self.queue.len() && self.is_certain() {
-            let plenty = (self.estimate.tokens() / PLENTY).saturating_add(self.gathered);
-            let (waiters, wanted) = self.queue.waiters_for(plenty);
-            let demand = wanted.saturating_sub(self.gathered);
-            if waiters > of_one && demand > 0 && self.estimate.may_decrement(demand, cx) {
+            let (waiters, demand) = self.queue.waiters_for(self.estimate.tokens() / PLENTY);
+            if waiters > of_one && self.estimate.may_decrement(demand, cx) {
                 return (waiters, demand);
             }
         }
@@ -125,24 +121,12 @@ impl<W: Waiter> Busy<W> {
     fn may_take_first(&self, count: u64, rest: &Rest, cx: &Context<'_>) -> bool {
         cx.terms.kind == Kind::TwoForms
             && self.is_certain()
-            && self.gathered == 0
             && cx.is_trusted()
             && cx.first_takes != FirstTakes::Unlikely
             && cx.now >= rest.until
             && can_take_first(cx.terms.capacity, cx.terms.pace, count)
             && cx.terms.is_full_before_change(count, cx.redis.latest(cx.now))
             && !self.estimate.may_be_counting(cx)
-    }
-
-    /// Whether the tokens of the `first` waiter are gathered as they come: it has patience, and wants several.
-    pub(super) fn gathers(&self, first: &Waiting<W>, cx: &Context<'_>) -> bool {
-        cx.terms.kind == Kind::TwoForms
-            && !first.is_take()
-            && !self.gathering_failed
-            && cx.daemon_alive
-            && cx.is_trusted()
-            && (2..=cx.terms.capacity).contains(&first.count)
-            && cx.terms.time_of(first.count) <= GATHER_WITHIN
     }
 
     /// Tokens to prefetch with a command for `waiters`.

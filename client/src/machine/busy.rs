@@ -9,6 +9,7 @@ use super::{
     hot::Spent,
     prefetch::Prefetch,
     queue::{WaitQueue, Waiter, Waiting},
+    reservation::Reservations,
 };
 use crate::decision::Decision;
 
@@ -20,8 +21,8 @@ pub(super) struct Busy<W> {
     pub(super) in_flight: Option<InFlight>,
     /// Made at its first use.
     pub(super) prefetch: Option<Box<Prefetch>>,
-    /// Tokens gathered for the first waiter.
-    pub(super) gathered: u64,
+    /// Made once a waiter with patience was served.
+    pub(super) reservations: Option<Box<Reservations>>,
     /// Until when the bucket is below full, by the estimate at the first of the tokens in hand and the own takes since. `H`
     /// in docs/design/exactness.md.
     pub(super) by_own_takes: Micros,
@@ -37,8 +38,8 @@ pub(super) struct Busy<W> {
     pub(super) must_settle: bool,
     /// The next command prefetches.
     pub(super) prefetches: bool,
-    /// Gathered tokens had to be put back. From now on, all or nothing.
-    pub(super) gathering_failed: bool,
+    /// The first waiter came in its turn, and others had taken its tokens.
+    pub(super) lost_its_turn: bool,
     /// The last command had no reply. Commands without waiters are left for later.
     pub(super) failed: bool,
 }
@@ -65,7 +66,7 @@ impl<W> Default for Busy<W> {
             queue: WaitQueue::default(),
             in_flight: None,
             prefetch: None,
-            gathered: 0,
+            reservations: None,
             by_own_takes: 0,
             in_doubt: InDoubt::default(),
             number: 0,
@@ -73,7 +74,7 @@ impl<W> Default for Busy<W> {
             settle_next: false,
             must_settle: false,
             prefetches: false,
-            gathering_failed: false,
+            lost_its_turn: false,
             failed: false,
         }
     }
@@ -83,12 +84,12 @@ impl<W: Waiter> Busy<W> {
     /// Pending demand: tokens for the present waiters and for prefetches in flight.
     pub(super) fn pending(&self) -> u64 {
         let ahead = self.in_flight.map_or(0, |in_flight| in_flight.ahead);
-        self.queue.demand().saturating_sub(self.gathered).saturating_add(ahead)
+        self.queue.demand().saturating_sub(self.reserved()).saturating_add(ahead)
     }
 
     /// Tokens in hand, good or not.
     pub(super) fn in_hand(&self, cx: &Context<'_>) -> u64 {
-        self.gathered.saturating_add(cx.hot.prefetched())
+        self.reserved().saturating_add(cx.hot.prefetched())
     }
 
     /// Prefetched tokens that were spent since the last prefetch.
@@ -116,14 +117,15 @@ impl<W: Waiter> Busy<W> {
             self.prefetches |= low;
             return self.dispatch(cx, out);
         }
-        let gathered_for_it = self.gathered.saturating_sub(self.queue.demand());
-        let denial = cx.or_paused(match count.saturating_sub(gathered_for_it) {
+        // A waiter that left may have reserved them.
+        let reserved_for_it =
+            if until > cx.now { self.reserved().saturating_sub(self.queue.demand()) } else { 0 };
+        let denial = cx.or_paused(match count.saturating_sub(reserved_for_it) {
             0 => None,
-            missing => self.estimate.denial(missing, self.pending(), cx),
+            missing => self.denial(missing, self.pending(), cx),
         });
         if let Some(denial) = denial.filter(|denial| cx.now.saturating_add(denial.wait) > until) {
-            out.answer(waiter, denied(denial));
-            return self.settle_gathered(cx, out);
+            return out.answer(waiter, denied(denial));
         }
         let waiting = Waiting { waiter, count, since: cx.now, until };
         self.unjudged += u32::from(denial.is_none() && !waiting.is_take());
@@ -141,7 +143,7 @@ impl<W: Waiter> Busy<W> {
         self.hold(cx, out);
         self.deny(cx, out);
         self.renew_or_return(cx, out);
-        self.settle_gathered(cx, out);
+        self.settle_reserved(cx, out);
         self.dispatch(cx, out);
     }
 
@@ -165,8 +167,12 @@ impl<W: Waiter> Busy<W> {
 
     /// µs until a command for the first waiter makes sense; `None` if it does now.
     pub(super) fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
-        let count = if self.gathers(first, cx) { 1 } else { first.count };
-        self.estimate.denial(count, 0, cx).map(|denial| denial.wait)
+        if self.reserved() > 0 {
+            return self.reserved_in(cx).filter(|wait| *wait > 0);
+        }
+        let wait = self.estimate.denial(first.count, 0, cx)?.wait;
+        let reserves_in = self.reserves_at(first, cx).map_or(wait, |at| at.saturating_sub(cx.now));
+        Some(wait.min(reserves_in)).filter(|wait| *wait > 0)
     }
 
     /// Whether no later step needs this state.
@@ -184,7 +190,7 @@ impl<W: Waiter> Busy<W> {
     /// Puts all prefetched tokens back, beside `more` of the caller. The put-back names the full instant, even without
     /// prefetched tokens.
     pub(super) fn return_prefetched(&mut self, more: u64, cx: &Context<'_>, out: &mut Actions<W>) {
-        let held = self.take_prefetched(cx) + std::mem::take(&mut self.gathered);
+        let held = self.take_prefetched(cx);
         let full_at = self.full_at(held, held.saturating_add(more), cx);
         out.put_back(match full_at {
             _ if cx.terms.hardly_fills_in(0) => PutBack { tokens: held, full_at, ..PutBack::default() },
@@ -238,7 +244,7 @@ impl<W: Waiter> Busy<W> {
     /// has to be below full.
     pub(super) fn full_at(&self, held: u64, tokens: u64, cx: &Context<'_>) -> Option<u64> {
         // A put-back in one step would make the bucket full before prefetched tokens expect it.
-        let is_uncertain = self.is_in_doubt() || self.in_flight.is_some() || cx.hot.prefetched() > 0;
+        let is_uncertain = self.is_in_doubt() || self.in_flight.is_some() || self.in_hand(cx) > 0;
         let has_filled = held > 0 && self.below_full_until(held, cx) <= cx.now;
         if is_uncertain || has_filled { None } else { self.estimate.full_in_redis(tokens, cx.terms) }
     }

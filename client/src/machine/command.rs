@@ -97,7 +97,10 @@ impl Command {
             | Self::TakeInWindow { count, .. } => count,
             Self::Decrement { by, .. } => by,
             Self::Settle { operation, .. } => match operation {
-                Operation::Take(count) | Operation::Share(count) | Operation::Lease(count) => count,
+                Operation::Take(count)
+                | Operation::Share(count)
+                | Operation::Lease(count)
+                | Operation::Reserve { count, .. } => count,
                 _ => 0,
             },
         }

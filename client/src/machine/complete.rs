@@ -1,6 +1,6 @@
 //! The completion of a command: its reply serves and denies waiters, and updates the estimate.
 
-use topup_wire::scripts::InDoubt;
+use topup_wire::{bucket::Operation, scripts::InDoubt};
 
 use super::{
     Actions, Answer, Command, Context, Micros, Reply,
@@ -37,12 +37,22 @@ impl<W: Waiter> Busy<W> {
         };
         let granted = command.granted(&reply, sent, cx);
         self.note_doubt(command, granted, cx);
-        self.end_stale(cx, out);
+        // Before the estimate learns: the reply says nothing of the time before it.
+        self.renew_or_return(cx, out);
         let in_hand = self.in_hand(cx);
         let rests_until = self.learn(in_flight.is_some(), command, &reply, (granted, sent), cx, out);
         self.note_own_take(granted, in_hand, cx);
-        // Once more: gathered tokens of a bucket that has ended counting are no longer good.
-        self.end_stale(cx, out);
+        let (granted, reserves) = match (command, reply) {
+            (
+                Command::Settle { operation: Operation::Reserve { longest, .. }, .. },
+                Reply::Settled(settled),
+            ) => {
+                // Tokens that nobody waits for any more are lost.
+                let is_late = in_flight.is_none();
+                (if is_late { 0 } else { self.note_reserved(longest, &settled, sent, cx) }, true)
+            }
+            _ => (granted, false),
+        };
         let (left, capacity) = match reply {
             Reply::Settled(settled) => (settled.tokens, settled.capacity),
             Reply::First(_) => (cx.terms.capacity.saturating_sub(granted), cx.terms.capacity),
@@ -59,8 +69,12 @@ impl<W: Waiter> Busy<W> {
             self.put_back(granted, None, sent, cx, out);
             0
         };
+        if served == 0 && in_flight.is_some_and(|in_flight| in_flight.waiters > 0) && !reserves {
+            self.note_denied(cx);
+        }
         // If all tokens were granted, no waiter is denied: one without tokens goes with the next command.
-        if granted < command.count()
+        if !reserves
+            && granted < command.count()
             && let (Some(in_flight), Reply::Settled(settled)) = (in_flight, &reply)
         {
             let unserved = in_flight.waiters.saturating_sub(served);
@@ -83,15 +97,6 @@ impl<W: Waiter> Busy<W> {
             (_, 0) => by_own_takes,
             _ => known.min(by_own_takes),
         };
-    }
-
-    /// Ends tokens that are no longer good. Called before the estimate learns from a reply, since the reply says nothing of
-    /// the time before it.
-    fn end_stale(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
-        self.renew_or_return(cx, out);
-        if self.gathered > 0 && self.good_until(self.in_hand(cx), cx.now, cx) <= cx.now {
-            self.gathered = 0;
-        }
     }
 
     /// Counts the tokens in doubt of a bare command that ended late. If the bucket was full on the way, it lost those that came
@@ -179,10 +184,13 @@ impl<W: Waiter> Busy<W> {
                     return None;
                 }
                 let count = match command {
-                    Command::Settle { operation: topup_wire::bucket::Operation::Take(count), .. } => count,
+                    Command::Settle {
+                        operation: Operation::Take(count) | Operation::Reserve { count, .. },
+                        ..
+                    } => count,
                     _ => 1,
                 };
-                self.estimate = Estimate::of_settle(&self.estimate, &settled, count, sent, cx);
+                self.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 let is_at_rest = !settled.counting && cx.window().is_none();
                 is_at_rest.then(|| cx.settled_rests_until(settled.headroom, sent))
             }
@@ -205,11 +213,12 @@ impl<W: Waiter> Busy<W> {
             return;
         }
         let unjudged = std::mem::take(&mut self.unjudged) > 0;
-        let (estimate, mut gathered, mut before) = (self.estimate, self.gathered, 0_u64);
+        let (estimate, mut reserved, mut before) = (self.estimate, self.reserved(), 0_u64);
         let mut denials = Vec::new();
         let gone = self.queue.extract(|waiting| {
-            // The gathered tokens are of the first waiter, or of the next one once it is denied.
-            let missing = waiting.count.saturating_sub(gathered);
+            // Reserved tokens are of the first waiter, or of the next one once it is denied. A take cannot wait for them.
+            let for_it = if waiting.is_take() { 0 } else { reserved };
+            let missing = waiting.count.saturating_sub(for_it);
             let turn = estimate.denial(missing, before, cx);
             let late = |denial: &Denial| cx.now.saturating_add(denial.wait) > waiting.until;
             let judged = waiting.is_take() || unjudged;
@@ -217,7 +226,7 @@ impl<W: Waiter> Busy<W> {
                 // It is told when it would get all of them.
                 Some(denial) => denials.push(estimate.denial(waiting.count, before, cx).unwrap_or(denial)),
                 None => {
-                    gathered = gathered.saturating_sub(waiting.count);
+                    reserved = reserved.saturating_sub(waiting.count);
                     before = before.saturating_add(missing);
                     return false;
                 }

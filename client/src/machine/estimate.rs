@@ -54,27 +54,12 @@ pub(super) struct Estimate {
 // === impl Estimate ===
 
 impl Estimate {
-    /// The estimate by the reply to a settle, which was sent at `sent` for takes of `count` tokens each. The estimate was
-    /// `before` until then.
-    pub(super) fn of_settle(
-        before: &Self,
-        settled: &Settled,
-        count: u64,
-        sent: Micros,
-        cx: &Context<'_>,
-    ) -> Self {
+    /// The estimate by the reply to a settle, which was sent at `sent` for takes of `count` tokens each.
+    pub(super) fn of_settle(settled: &Settled, count: u64, sent: Micros, cx: &Context<'_>) -> Self {
         let &Settled { tokens, capacity, headroom, now, granted, counting, .. } = settled;
         let mut estimate = Self { epoch: cx.epoch, settled_at: sent, tokens, capacity, ..Self::default() };
         // Only a worker that took has moved the full instant. By that it can tell another worker's put-back from no change.
-        if granted == 0 {
-            if counting && before.epoch == cx.epoch && cx.now < before.counting_until() {
-                // The same counting form: no put-back has ended it, and the bucket is below full for as long as before.
-                estimate.below_full_until = before.below_full_until;
-                estimate.fresh_until = before.fresh_until.max(sent + FRESH);
-                estimate.full_in_redis = before.full_in_redis;
-                estimate.taken_alone = before.taken_alone;
-            }
-        } else {
+        if granted > 0 {
             estimate.below_full_until = sent.saturating_add(cautious(headroom));
             estimate.fresh_until = if counting { sent + FRESH } else { 0 };
             if now > 0 && cx.terms.pace.n > 0 {
@@ -173,16 +158,10 @@ impl Estimate {
         self.below_full_until.min(self.fresh_until)
     }
 
-    /// A bare command for `by` tokens.
+    /// A bare command for `by` tokens. Another counting form begins after [`HOLD`] only.
     pub(super) const fn decrement(&self, by: u64) -> Command {
-        let counting_until = self.counting_until();
+        let counting_until = self.fresh_until + (HOLD - FRESH);
         Command::Decrement { by, below_full_until: self.below_full_until, counting_until }
-    }
-
-    /// Until when a bucket that counts has counted since the last reply: another counting form begins after [`HOLD`] only.
-    /// 0 if it was not counting then.
-    const fn counting_until(&self) -> Micros {
-        if self.was_counting() { self.fresh_until + (HOLD - FRESH) } else { 0 }
     }
 
     /// Whether the bucket was counting at the last reply, and may still count.

@@ -25,6 +25,7 @@ mod permit_lease;
 mod prefetch;
 mod queue;
 mod redis_time;
+mod reservation;
 mod rest;
 mod state;
 mod terms;

@@ -1,18 +1,9 @@
 //! Deadlines of takes and commands, and the next wake-up of a bucket.
 
-use super::{
-    Actions, Answer, Context, Micros,
-    busy::Busy,
-    pause,
-    queue::{Waiter, Waiting},
-};
+use super::{Actions, Answer, Context, Micros, busy::Busy, pause, queue::Waiter};
 
 /// A waiter is checked again after this, in µs, however far its tokens are: a change or a put-back may end its wait.
 const LOOK_AGAIN: Micros = 500_000;
-/// A new waiter yields to those of other workers for half of a token's time, and for no longer than this, in µs.
-const LONGEST_YIELD: Micros = 10_000;
-/// A waiter that has waited for so many µs, or for four times the time of its tokens, yields for half as long.
-const OLD: Micros = 4_000_000;
 
 // === impl Busy ===
 
@@ -66,25 +57,12 @@ impl<W: Waiter> Busy<W> {
         let command = written.map(|written| deadline(written.since));
         let first = self.queue.first().filter(|first| self.in_flight.is_none() && !first.is_take());
         let turn = first.map(|first| {
-            let wait = self.wait_of(first, cx).map_or(0, |wait| wait.saturating_add(self.yields(first, cx)));
+            let wait = self.wait_of(first, cx).unwrap_or(0);
             let paused = cx.paused_until.saturating_sub(cx.now).min(pause::LOOK_AGAIN);
             cx.now.saturating_add(wait.max(paused).clamp(1, LOOK_AGAIN))
         });
         let prefetched = (cx.hot.prefetched() > 0).then(|| cx.hot.good_until());
-        [take, command, turn, prefetched].into_iter().flatten().min()
-    }
-
-    /// µs for which the first waiter lets those of other workers have the next token. All workers know when it comes, and the
-    /// same one would be first each time. One that gathers goes on at once, so that few workers hold parts of what they
-    /// need. Otherwise, the older waiter asks first.
-    fn yields(&self, first: &Waiting<W>, cx: &Context<'_>) -> Micros {
-        // The clock of a caller's test, by which Redis `TIME` is known exactly, may stand still when the token comes.
-        if self.gathered > 0 || cx.redis.width() == 0 {
-            return 0;
-        }
-        let longest = (cx.terms.time_of(1) / 2).min(LONGEST_YIELD);
-        let old = cx.terms.time_of(first.count).saturating_mul(4).clamp(1, OLD);
-        longest * old / (old + cx.now.saturating_sub(first.since))
+        [take, command, turn, prefetched, self.reserved_wake_at(cx)].into_iter().flatten().min()
     }
 }
 

@@ -69,7 +69,7 @@ impl<W: Waiter> BucketState<W> {
             }
             Event::Heard { settled, count, sent } => match settled.verdict {
                 Verdict::Denied if busy.in_flight.is_none() => {
-                    busy.estimate = Estimate::of_settle(&busy.estimate, &settled, count, sent, cx);
+                    busy.estimate = Estimate::of_settle(&settled, count, sent, cx);
                 }
                 Verdict::Allowed if settled.tokens > settled.capacity / FILLED_PART => {
                     busy.estimate.end_denial();
@@ -128,7 +128,7 @@ impl<W: Waiter> BucketState<W> {
     /// nothing of it.
     pub fn has_plenty(&self, count: u64, cx: &Context<'_>) -> bool {
         let (in_hand, pending, tokens) = match &self.busy {
-            Some(busy) => (busy.in_hand(cx), busy.pending(), busy.estimate.tokens_if_counting(cx)),
+            Some(busy) => (cx.hot.prefetched(), busy.pending(), busy.estimate.tokens_if_counting(cx)),
             None => (0, 0, 0),
         };
         let capacity = cx.terms.capacity;

@@ -100,7 +100,7 @@ pub(crate) async fn put_back_all(
 }
 
 /// Sends one put-back. Without a reply within the deadline, its tokens are lost to the bucket. The deadline is longer by
-/// the time for which other workers may hold prefetched tokens.
+/// the time for which other workers may have tokens in hand, or have reserved some.
 async fn send(
     entry: Arc<BucketEntry>,
     put_back: PutBack,
@@ -109,10 +109,9 @@ async fn send(
     clock: Arc<Clock>,
 ) {
     let Some(published) = entry.limit().last() else { return };
-    let in_hand_for = published.limit.in_hand_for();
-    let request = put_back.request(Some(0), in_hand_for);
+    let request = put_back.request(Some(0), published.limit.in_hand_for());
     let location = published.locate(&entry);
     // No caller waits for this reply or error.
     let put = location.put_in(&mut connection, request, &clock);
-    let _ = clock.timeout(deadline + in_hand_for, put).await;
+    let _ = clock.timeout(deadline + published.limit.puts_in_within(), put).await;
 }

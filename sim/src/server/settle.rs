@@ -38,6 +38,11 @@ impl Server {
             {
                 key.expires = full_at.div_ceil(1_000);
             }
+            if let (Some(Fault::ReservationUnheld), Operation::Reserve { .. }) = (self.fault, operation)
+                && let Bucket::AtRest(AtRest::Debt { hold, .. }) = &mut key.bucket
+            {
+                *hold = 0;
+            }
         }
         settled
     }
@@ -51,6 +56,10 @@ impl Server {
         record: &Record,
     ) -> Settled {
         let headroom = settled.headroom + self.too_long(record);
+        let settled = match (self.fault, operation) {
+            (Some(Fault::DelayUntold), Operation::Reserve { .. }) => Settled { wait: 0, ..settled },
+            _ => settled,
+        };
         let asked = match operation {
             Operation::Take(count) | Operation::Share(count) => count,
             _ => return Settled { headroom, ..settled },

@@ -15,6 +15,8 @@ pub struct Counts {
     pub decrements: u64,
     /// Settles.
     pub settles: u64,
+    /// Reservations among them that were granted.
+    pub reservations: u64,
     /// Steps of put-ins.
     pub put_ins: u64,
     /// Charges.
@@ -37,6 +39,7 @@ impl std::ops::AddAssign for Counts {
         self.corrections += other.corrections;
         self.decrements += other.decrements;
         self.settles += other.settles;
+        self.reservations += other.reservations;
         self.put_ins += other.put_ins;
         self.charges += other.charges;
         self.spent_in_hand += other.spent_in_hand;

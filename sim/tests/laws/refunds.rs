@@ -91,3 +91,36 @@ fn unused_tokens_that_go_back_in_any_case_are_found() {
     });
     assert!(most.max().is_some_and(|most| most > 1_000));
 }
+
+/// Takes beyond the limit, so that waiters reserve.
+fn plans_that_reserve() -> impl Iterator<Item = Plan> {
+    plans(&FAST).map(|mut plan| {
+        plan.traffic.push(Stream::Takes { gap: plan.terms.each().max(5 * MS) / 2, most: 1 });
+        plan.traffic.push(Stream::Waiters {
+            gap: 100 * MS,
+            most: plan.terms.capacity.div_ceil(2),
+            patience: 3 * SECOND,
+        });
+        plan.traffic.push(Stream::Resets { gap: 2 * SECOND });
+        plan
+    })
+}
+
+#[test]
+fn nor_while_waiters_reserve() {
+    let reserved = |plan: Plan| {
+        breaks_no_law(&plan);
+        run(&plan, None).counts.reservations
+    };
+    let reserved: u64 = plans_that_reserve().map(reserved).sum();
+    println!("{reserved} reservations");
+    assert!(reserved > 1_000);
+}
+
+#[test]
+fn put_ins_beside_reserved_tokens_are_found() {
+    let broken = |plan: Plan| run(&plan, Some(Fault::ReservationUnheld)).broken.map(|broken| broken.law);
+    let found = plans_that_reserve().filter_map(broken).filter(|law| matches!(law, Law::Over(_))).count();
+    println!("{found} plans find it");
+    assert!(found > 0);
+}

@@ -1,0 +1,358 @@
+//! Reservations: a waiter that has waited too long takes its tokens ahead of time.
+//!
+//! Takes and waiters of other workers may get each token before it. A reservation leaves the bucket in debt. Its tokens are
+//! those that repay the debt, and nobody else gets them.
+
+use topup_wire::{bucket::Operation, constants::RESERVED_FOR, limit, reply::Settled};
+
+use super::{
+    Actions, Context, Kind, Micros,
+    busy::Busy,
+    cautious,
+    denial::Denial,
+    queue::{Waiter, Waiting},
+};
+
+/// A reservation that is refused is not asked for again within this, in µs.
+const AGAIN: Micros = 10_000;
+/// A new waiter asks later than an old one, by half of its tokens' time and by this at most, in µs.
+const LONGEST_YIELD: Micros = 10_000;
+/// A waiter that has waited for so many times as long as its tokens take yields for half as long.
+const OLD: u64 = 4;
+/// Longest time from a reservation to its tokens, in µs.
+const LONGEST_DELAY: Micros = limit::LONGEST_DELAY.as_micros() as Micros;
+/// Reserved tokens have to stay good for so long, in µs: a wake-up may be late.
+const GOOD_FOR: Micros = 5_000;
+
+/// The reservations of one bucket: tokens that its first waiter has taken ahead of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reservations {
+    /// Tokens; 0 for no reservation.
+    tokens: u64,
+    /// They are good from then on.
+    from: Micros,
+    /// They are good until then.
+    until: Micros,
+    /// The publication under which they were taken.
+    epoch: u64,
+    /// When a waiter was served last.
+    served_at: Micros,
+    /// No further reservation before this.
+    again_at: Micros,
+}
+
+// === impl Reservations ===
+
+impl Reservations {
+    /// Notes that a waiter was served at `now`.
+    pub(super) const fn served(&mut self, now: Micros) {
+        (self.served_at, self.again_at) = (now, 0);
+    }
+}
+
+// === impl Busy ===
+
+impl<W: Waiter> Busy<W> {
+    /// Reserved tokens, good or not.
+    pub(super) fn reserved(&self) -> u64 {
+        self.reservations.as_ref().map_or(0, |reserved| reserved.tokens)
+    }
+
+    /// µs until reserved tokens are good; `None` without a reservation.
+    pub(super) fn reserved_in(&self, cx: &Context<'_>) -> Option<Micros> {
+        let reserved = self.reservations.as_ref().filter(|reserved| reserved.tokens > 0)?;
+        Some(reserved.from.saturating_sub(cx.now))
+    }
+
+    /// Notes that the command for the first waiter brought none of its tokens. If others have taken them in its turn, it
+    /// reserves.
+    pub(super) fn note_denied(&mut self, cx: &Context<'_>) {
+        let Some(first) = self.queue.first().filter(|first| !first.is_take()) else { return };
+        let turn = self.waits_since(first).saturating_add(cx.terms.time_of(first.count));
+        if !self.lost_its_turn && turn <= cx.now {
+            let yields = self.yields(cx);
+            self.lost_its_turn = true;
+            self.reservations.get_or_insert_default().again_at = cx.now.saturating_add(yields);
+        }
+    }
+
+    /// Since when the `first` waiter is the first one.
+    fn waits_since(&self, first: &Waiting<W>) -> Micros {
+        self.reservations.as_ref().map_or(0, |reserved| reserved.served_at).max(first.since)
+    }
+
+    /// µs for which the first waiter lets those of other workers reserve. They all know when there is room, and the same one
+    /// would be first each time.
+    fn yields(&self, cx: &Context<'_>) -> Micros {
+        let Some(first) = self.queue.first() else { return 0 };
+        let time = cx.terms.time_of(first.count);
+        let old = OLD.saturating_mul(time).max(1);
+        (time / 2).min(LONGEST_YIELD) * old
+            / old.saturating_add(cx.now.saturating_sub(self.waits_since(first)))
+    }
+
+    /// When the first waiter reserves its tokens; `None` if it does not.
+    pub(super) fn reserves_at(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
+        let may_reserve = self.lost_its_turn
+            && cx.terms.kind == Kind::TwoForms
+            && cx.terms.lease.is_none()
+            // A test's clock may stand still while others put tokens in.
+            && cx.redis.width() > 0
+            && !first.is_take()
+            && self.reserved() == 0
+            && !self.is_in_doubt()
+            && cx.is_trusted()
+            && cx.terms.time_of(first.count) <= LONGEST_DELAY
+            && first.count <= cx.terms.capacity
+            && cx.terms.time_of(cx.terms.capacity - first.count) >= GOOD_FOR + 2 * cx.round_trip;
+        may_reserve.then(|| self.reservations.as_ref().map_or(0, |reserved| reserved.again_at))
+    }
+
+    /// The reservation to ask for now.
+    pub(super) fn reserve(&self, cx: &Context<'_>) -> Option<Operation> {
+        let first = self.queue.first()?;
+        let at = self.reserves_at(first, cx)?;
+        // The bucket owes no more than it holds: a step of the clock of Redis gives so many at most.
+        let longest = LONGEST_DELAY.min(cx.terms.time_of(cx.terms.capacity));
+        let longest = longest.min(first.until.saturating_sub(cx.now));
+        (at <= cx.now).then_some(Operation::Reserve { count: first.count, longest })
+    }
+
+    /// Notes the reply to a reservation with a delay of at most `longest`, which was sent at `sent`. Returns the tokens that
+    /// are good at once.
+    pub(super) fn note_reserved(
+        &mut self,
+        longest: Micros,
+        settled: &Settled,
+        sent: Micros,
+        cx: &Context<'_>,
+    ) -> u64 {
+        let &Settled { capacity, wait, headroom, granted, .. } = settled;
+        let until = self.below_full_until(granted.saturating_add(cx.hot.prefetched()), cx);
+        let yields = self.yields(cx);
+        let reserved = self.reservations.get_or_insert_default();
+        if granted == 0 {
+            // Others have reserved more, or have put tokens in.
+            let again = wait.saturating_sub(longest).clamp(AGAIN, LONGEST_DELAY);
+            reserved.again_at = cx.now.saturating_add(again).saturating_add(yields);
+        }
+        let is_in_debt = headroom > cx.terms.time_of(capacity);
+        if granted == 0 || !is_in_debt {
+            return granted;
+        }
+        reserved.tokens = granted;
+        // This clock may run one part in 64 fast.
+        reserved.from = cx.now.saturating_add(wait).saturating_add(wait / 64);
+        reserved.until = until.min(sent.saturating_add(cautious(wait.saturating_add(RESERVED_FOR))));
+        reserved.epoch = cx.epoch;
+        0
+    }
+
+    /// Serves waiters with reserved tokens once they are good. Tokens that are no longer good, or that nobody waits for, are
+    /// lost.
+    pub(super) fn settle_reserved(&mut self, cx: &Context<'_>, out: &mut Actions<W>) {
+        let Some(reserved) = self.reservations.as_mut().filter(|reserved| reserved.tokens > 0) else {
+            return;
+        };
+        let is_good = reserved.epoch == cx.epoch && cx.is_trusted() && cx.now < reserved.until;
+        if is_good && (cx.now < reserved.from || cx.is_paused()) {
+            return;
+        }
+        let mut tokens = std::mem::take(&mut reserved.tokens);
+        if is_good {
+            let (left, capacity) = (self.estimate.tokens(), self.estimate.capacity(cx.terms));
+            self.serve(&mut tokens, left, capacity, cx.now, cx, out);
+        }
+    }
+
+    /// The denial of `count` tokens behind a `pending` demand: nobody has tokens before those that are reserved.
+    pub(super) fn denial(&self, count: u64, pending: u64, cx: &Context<'_>) -> Option<Denial> {
+        self.estimate.denial(count, pending, cx).or_else(|| {
+            let capacity = self.estimate.capacity(cx.terms);
+            let later = cx.terms.time_of(count.saturating_add(pending));
+            let wait = self.reserved_in(cx)?.saturating_add(later);
+            Some(Denial { tokens: 0, capacity, wait })
+        })
+    }
+
+    /// When reserved tokens begin or end to be good.
+    pub(super) fn reserved_wake_at(&self, cx: &Context<'_>) -> Option<Micros> {
+        let reserved = self.reservations.as_ref().filter(|reserved| reserved.tokens > 0)?;
+        let at = if cx.now < reserved.from { reserved.from } else { reserved.until };
+        self.in_flight.is_none().then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, rc::Rc};
+
+    use topup_wire::{
+        bucket::Pace,
+        reply::{Settled, Verdict},
+    };
+
+    use super::*;
+    use crate::machine::{
+        Answer, Command, Event, FirstTakes, Reply,
+        one_bucket::{Caller, OneBucket},
+    };
+
+    const TOKEN: Micros = 5_000;
+    const CAPACITY: u64 = 10;
+    const LATER: Micros = 100 * TOKEN;
+    /// A waiter that has waited for 4 token times asks so much later than in its turn.
+    const YIELDS: Micros = 8_000;
+    /// When it reserves.
+    const RESERVES: Micros = 4 * TOKEN + YIELDS;
+
+    const ASKED: Operation = Operation::Reserve { count: 4, longest: CAPACITY * TOKEN };
+
+    /// A bucket whose first waiter wants 4 tokens, with the number of its command. Others have taken all tokens.
+    struct Waits {
+        bucket: OneBucket,
+        number: u32,
+        /// The first waiter has left.
+        left: Rc<Cell<bool>>,
+    }
+
+    impl Waits {
+        fn new() -> Self {
+            let mut bucket = OneBucket::new(Kind::TwoForms, Pace { n: 1, p: TOKEN }, CAPACITY);
+            bucket.first_takes = FirstTakes::Unlikely;
+            let mut waits = Self { bucket, number: 0, left: Rc::default() };
+            waits.left = waits.asks(4, LATER, 0).2;
+            assert_eq!(waits.replies(Operation::Take(4), 0, 4 * TOKEN, 0), (vec![], None));
+            waits
+        }
+
+        /// The same once the waiter has lost its turn. It asks to reserve.
+        fn reserving() -> Self {
+            let mut waits = Self::new();
+            assert_eq!(waits.outcome(Event::Wake, 4 * TOKEN), (vec![], Some(Operation::Take(4))));
+            assert_eq!(waits.replies(Operation::Take(4), 0, 3 * TOKEN, 4 * TOKEN), (vec![], None));
+            assert_eq!(waits.outcome(Event::Wake, RESERVES - 1), (vec![], None));
+            assert_eq!(waits.outcome(Event::Wake, RESERVES), (vec![], Some(ASKED)));
+            waits
+        }
+
+        /// The same once its tokens are reserved. They are good 3 token times later.
+        fn reserved() -> Self {
+            let mut waits = Self::reserving();
+            assert_eq!(waits.replies(ASKED, 4, 3 * TOKEN, RESERVES), (vec![], None));
+            waits
+        }
+
+        /// What is told to waiters: whether they are allowed. And the operation that follows.
+        fn outcome(&mut self, event: Event<Caller>, now: Micros) -> (Vec<bool>, Option<Operation>) {
+            let mut out = self.bucket.step(event, now);
+            let is_allowed = |answer| matches!(answer, Answer::Decided(decision) if decision.is_allowed());
+            let told = out.answers().map(|(_, answer)| is_allowed(answer)).collect();
+            self.number = out.dispatch.unwrap_or(self.number);
+            let command = out.dispatch.and_then(|number| self.bucket.step(Event::Ready(number), now).command);
+            let operation = command.map(|command| match command {
+                Command::Settle { operation, .. } => operation,
+                command => panic!("{command:?}"),
+            });
+            (told, operation)
+        }
+
+        /// The outcome for one more waiter until the instant `until`, and how to have it leave.
+        fn asks(
+            &mut self,
+            count: u64,
+            until: Micros,
+            now: Micros,
+        ) -> (Vec<bool>, Option<Operation>, Rc<Cell<bool>>) {
+            let waiter = Caller::default();
+            let left = waiter.left.clone();
+            let (told, operation) = self.outcome(Event::Take { waiter, count, until }, now);
+            (told, operation, left)
+        }
+
+        /// The outcome of the reply to `operation`. A token or those reserved come in `wait`.
+        fn replies(
+            &mut self,
+            operation: Operation,
+            granted: u64,
+            wait: Micros,
+            now: Micros,
+        ) -> (Vec<bool>, Option<Operation>) {
+            let headroom = if granted > 0 { CAPACITY * TOKEN + wait } else { CAPACITY * TOKEN };
+            let settled = Settled {
+                verdict: if granted > 0 { Verdict::Allowed } else { Verdict::Denied },
+                tokens: 0,
+                capacity: CAPACITY,
+                wait,
+                headroom,
+                now,
+                granted,
+                counting: false,
+            };
+            let (number, reply) = (self.number, Some(Reply::Settled(settled)));
+            let command = Command::Settle { operation, may_count: true, in_doubt: None };
+            self.outcome(Event::Completed { number, command, sent: now, reply }, now)
+        }
+    }
+
+    #[test]
+    fn a_waiter_whose_tokens_others_took_reserves_and_gets_them_once_they_are_good() {
+        let mut waits = Waits::reserved();
+        let good = RESERVES + 3 * TOKEN;
+        assert_eq!(waits.outcome(Event::Wake, good), (vec![], None), "the clock may run fast");
+        assert_eq!(waits.bucket.step(Event::Wake, good).wake_at, Some(good + 3 * TOKEN / 64));
+        assert_eq!(waits.outcome(Event::Wake, good + 3 * TOKEN / 64), (vec![true], None));
+    }
+
+    #[test]
+    fn a_waiter_that_asks_before_its_turn_does_not_reserve() {
+        let mut waits = Waits::new();
+        // Another caller has put tokens in, and others have taken them.
+        assert_eq!(waits.outcome(Event::Changed, TOKEN), (vec![], Some(Operation::Take(4))));
+        assert_eq!(waits.replies(Operation::Take(4), 0, 4 * TOKEN, TOKEN), (vec![], None));
+        assert_eq!(waits.outcome(Event::Wake, 5 * TOKEN - 1), (vec![], None));
+        assert_eq!(waits.outcome(Event::Wake, 5 * TOKEN), (vec![], Some(Operation::Take(4))));
+    }
+
+    #[test]
+    fn a_reservation_that_finds_all_tokens_serves_at_once() {
+        assert_eq!(Waits::reserving().replies(ASKED, 4, 0, RESERVES), (vec![true], None));
+    }
+
+    #[test]
+    fn a_refused_reservation_is_asked_for_again_once_there_is_room() {
+        let mut waits = Waits::reserving();
+        assert_eq!(waits.replies(ASKED, 0, 13 * TOKEN, RESERVES), (vec![], None));
+        // An older waiter yields for a shorter time.
+        let room = RESERVES + 3 * TOKEN;
+        assert_eq!(waits.outcome(Event::Wake, room + YIELDS / 2), (vec![], None));
+        assert_eq!(waits.outcome(Event::Wake, room + YIELDS), (vec![], Some(ASKED)));
+    }
+
+    #[test]
+    fn a_take_is_denied_while_tokens_are_reserved() {
+        let mut waits = Waits::reserved();
+        assert_eq!(waits.asks(1, 0, RESERVES + 1).0, [false]);
+        // Whatever is known of the bucket.
+        assert_eq!(waits.outcome(Event::Changed, RESERVES + 2), (vec![], None));
+        assert_eq!(waits.asks(1, 0, RESERVES + 3).0, [false]);
+    }
+
+    #[test]
+    fn reserved_tokens_are_of_the_next_waiter_if_the_first_leaves() {
+        let mut waits = Waits::reserved();
+        waits.left.set(true);
+        assert_eq!(waits.asks(3, LATER, RESERVES + 1).0, [false; 0]);
+        assert_eq!(waits.outcome(Event::Wake, RESERVES + 4 * TOKEN), (vec![true], None));
+    }
+
+    #[test]
+    fn reserved_tokens_are_lost_once_they_are_no_longer_good() {
+        let mut waits = Waits::reserved();
+        // The bucket with them would be full.
+        let full = RESERVES + (CAPACITY + 3 - 4) * TOKEN;
+        let (told, operation) = waits.outcome(Event::Wake, full);
+        assert_eq!(told, [false; 0]);
+        assert_eq!(operation, Some(ASKED), "it reserves anew");
+    }
+}
