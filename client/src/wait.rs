@@ -15,8 +15,8 @@ impl Bucket {
     /// Takes `count` tokens, and waits up to `longest` for them.
     ///
     /// Waiters of one process are served in order. A waiter of a `token-bucket` that finds its tokens taken by other processes
-    /// reserves the next ones, so it gets them however often others take. That is so if they come within 1 s, and the
-    /// bucket holds some more. A waiter whose turn would come too late is denied at once. Redis receives about one
+    /// reserves the next ones, so it gets them however often others take. That is so if they come within 1 s, the bucket
+    /// holds some more, and the limit has no lease. A waiter whose turn would come too late is denied at once. Redis receives about one
     /// command for each token that comes, however many tasks wait.
     ///
     /// # Errors

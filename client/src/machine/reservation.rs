@@ -6,7 +6,7 @@
 use topup_wire::{bucket::Operation, constants::RESERVED_FOR, limit, reply::Settled};
 
 use super::{
-    Actions, Context, Kind, Micros,
+    Actions, Context, Kind, Micros, Terms,
     busy::Busy,
     cautious,
     denial::Denial,
@@ -15,10 +15,10 @@ use super::{
 
 /// A reservation that is refused is not asked for again within this, in µs.
 const AGAIN: Micros = 10_000;
-/// A new waiter asks later than an old one, by half of its tokens' time and by this at most, in µs.
+/// A new waiter yields to an old one for half of its tokens' time, and for no longer than this, in µs.
 const LONGEST_YIELD: Micros = 10_000;
-/// A waiter that has waited for so many times as long as its tokens take yields for half as long.
-const OLD: u64 = 4;
+/// A waiter that has waited for so many µs, or for four times the time of its tokens, yields for half as long.
+const OLD: Micros = 4_000_000;
 /// Longest time from a reservation to its tokens, in µs.
 const LONGEST_DELAY: Micros = limit::LONGEST_DELAY.as_micros() as Micros;
 /// Reserved tokens have to stay good for so long, in µs: a wake-up may be late.
@@ -39,6 +39,15 @@ pub(super) struct Reservations {
     served_at: Micros,
     /// No further reservation before this.
     again_at: Micros,
+}
+
+// === impl Terms ===
+
+impl Terms {
+    /// Whether waiters may reserve: see `reserves` of a limit in topup-wire.
+    pub(super) fn reserves(&self) -> bool {
+        self.kind == Kind::TwoForms && self.lease.is_none()
+    }
 }
 
 // === impl Reservations ===
@@ -70,7 +79,7 @@ impl<W: Waiter> Busy<W> {
         let Some(first) = self.queue.first().filter(|first| !first.is_take()) else { return };
         let turn = self.waits_since(first).saturating_add(cx.terms.time_of(first.count));
         if !self.lost_its_turn && turn <= cx.now {
-            let yields = self.yields(cx);
+            let yields = self.yields(first, cx);
             self.lost_its_turn = true;
             self.reservations.get_or_insert_default().again_at = cx.now.saturating_add(yields);
         }
@@ -81,12 +90,11 @@ impl<W: Waiter> Busy<W> {
         self.reservations.as_ref().map_or(0, |reserved| reserved.served_at).max(first.since)
     }
 
-    /// µs for which the first waiter lets those of other workers reserve. They all know when there is room, and the same one
-    /// would be first each time.
-    fn yields(&self, cx: &Context<'_>) -> Micros {
-        let Some(first) = self.queue.first() else { return 0 };
+    /// µs for which the first waiter lets those of other workers go ahead. They all know when there is room for a reservation,
+    /// or a token, and the same one would be first each time.
+    pub(super) fn yields(&self, first: &Waiting<W>, cx: &Context<'_>) -> Micros {
         let time = cx.terms.time_of(first.count);
-        let old = OLD.saturating_mul(time).max(1);
+        let old = time.saturating_mul(4).clamp(1, OLD);
         (time / 2).min(LONGEST_YIELD) * old
             / old.saturating_add(cx.now.saturating_sub(self.waits_since(first)))
     }
@@ -94,8 +102,7 @@ impl<W: Waiter> Busy<W> {
     /// When the first waiter reserves its tokens; `None` if it does not.
     pub(super) fn reserves_at(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
         let may_reserve = self.lost_its_turn
-            && cx.terms.kind == Kind::TwoForms
-            && cx.terms.lease.is_none()
+            && cx.terms.reserves()
             // A test's clock may stand still while others put tokens in.
             && cx.redis.width() > 0
             && !first.is_take()
@@ -129,7 +136,7 @@ impl<W: Waiter> Busy<W> {
     ) -> u64 {
         let &Settled { capacity, wait, headroom, granted, .. } = settled;
         let until = self.below_full_until(granted.saturating_add(cx.hot.prefetched()), cx);
-        let yields = self.yields(cx);
+        let yields = self.queue.first().map_or(0, |first| self.yields(first, cx));
         let reserved = self.reservations.get_or_insert_default();
         if granted == 0 {
             // Others have reserved more, or have put tokens in.
@@ -195,7 +202,7 @@ mod tests {
     use super::*;
     use crate::machine::{
         Answer, Command, Event, FirstTakes, Reply,
-        one_bucket::{Caller, OneBucket},
+        one_bucket::{Caller, OneBucket, SECOND},
     };
 
     const TOKEN: Micros = 5_000;
@@ -218,7 +225,11 @@ mod tests {
 
     impl Waits {
         fn new() -> Self {
-            let mut bucket = OneBucket::new(Kind::TwoForms, Pace { n: 1, p: TOKEN }, CAPACITY);
+            Self::of(Kind::TwoForms)
+        }
+
+        fn of(kind: Kind) -> Self {
+            let mut bucket = OneBucket::new(kind, Pace { n: 1, p: TOKEN }, CAPACITY);
             bucket.first_takes = FirstTakes::Unlikely;
             let mut waits = Self { bucket, number: 0, left: Rc::default() };
             waits.left = waits.asks(4, LATER, 0).2;
@@ -312,6 +323,27 @@ mod tests {
         assert_eq!(waits.replies(Operation::Take(4), 0, 4 * TOKEN, TOKEN), (vec![], None));
         assert_eq!(waits.outcome(Event::Wake, 5 * TOKEN - 1), (vec![], None));
         assert_eq!(waits.outcome(Event::Wake, 5 * TOKEN), (vec![], Some(Operation::Take(4))));
+    }
+
+    #[test]
+    fn a_waiter_that_cannot_reserve_yields_and_the_older_it_is_the_shorter() {
+        let mut waits = Waits::of(Kind::Scripted);
+        let asks = 4 * TOKEN + LONGEST_YIELD;
+        assert_eq!(waits.bucket.step(Event::Wake, 0).wake_at, Some(asks));
+        assert_eq!(waits.outcome(Event::Wake, asks), (vec![], Some(Operation::Take(4))));
+        assert_eq!(waits.replies(Operation::Take(4), 0, 4 * TOKEN, asks), (vec![], None));
+        let later = waits.bucket.step(Event::Wake, asks).wake_at.unwrap() - asks;
+        assert!(4 * TOKEN < later && later < 4 * TOKEN + LONGEST_YIELD, "{later}");
+    }
+
+    #[test]
+    fn a_waiter_yields_for_some_ms_however_slow_the_limit_is() {
+        let mut waits = Waits::of(Kind::Scripted);
+        let pace = Pace { n: 1, p: u64::MAX / 2 };
+        waits.bucket = OneBucket::new(Kind::Scripted, pace, CAPACITY);
+        assert_eq!(waits.asks(4, Micros::MAX, 0).1, Some(Operation::Take(4)));
+        assert_eq!(waits.replies(Operation::Take(4), 0, SECOND, 0), (vec![], None));
+        assert!(waits.bucket.step(Event::Wake, 0).wake_at.is_some());
     }
 
     #[test]
