@@ -6,7 +6,7 @@ use crate::{
     bucket::{Bucket, Here, checked},
     error::Error,
     machine::Event,
-    shell::not_tokens,
+    shell::{deadline::Deadline, not_tokens},
 };
 
 // === impl Bucket ===
@@ -59,14 +59,13 @@ impl Bucket {
         let step = entry.step(Event::PutsBack(tokens.unwrap_or(u64::MAX)), self.handle(), None);
         let request = step.put_back.unwrap_or_default().request(tokens, published.limit.in_hand_for());
         let (location, mut connection) = (published.locate(entry), shared.connection());
-        let longest = shared.deadline.saturating_add(published.limit.puts_in_within());
-        let left = || longest.saturating_sub(shared.clock.since(began));
-        let put =
-            shared.clock.timeout(left(), location.put_in(&mut connection, request, &shared.clock)).await;
+        let left = shared.deadline.saturating_sub(shared.clock.since(began));
+        let deadline = Deadline::new(&shared.clock, left, published.limit.puts_in_within());
+        let put = deadline.within(location.put_in(&mut connection, request, &deadline)).await;
         entry.step(Event::Changed, self.handle(), None);
         let put = match put {
-            Ok(put) => put.map_err(Error::redis),
-            Err(_) => Err(Error::DeadlineExceeded { deadline: shared.deadline }),
+            Some(put) => put.map_err(Error::redis),
+            None => Err(Error::DeadlineExceeded { deadline: shared.deadline }),
         };
         self.handle().note_reply(entry, &put);
         let settled = put?;
@@ -76,7 +75,7 @@ impl Bucket {
         // Removed, or changed in kind since it was read: sent once more, as the bucket's own record says.
         entry.limit().invalidate();
         let operation = tokens.map_or(Operation::Reset, Operation::Refund);
-        let settled = shared.clock.timeout(left(), self.settle(operation)).await;
-        Ok(settled.map_err(|_| Error::DeadlineExceeded { deadline: shared.deadline })??.tokens)
+        let settled = deadline.within(self.settle(operation)).await;
+        Ok(settled.ok_or(Error::DeadlineExceeded { deadline: shared.deadline })??.tokens)
     }
 }

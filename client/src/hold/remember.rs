@@ -53,8 +53,9 @@ impl Hold {
         if self.remembered() {
             let hold = HoldRef { id: &self.id, tokens: self.estimate, is_remembered: true };
             let handle = self.bucket.handle();
-            let _ =
-                handle.within_deadline(self.entry.request_hold(hold, HoldRequest::Remember, handle)).await;
+            let _ = handle
+                .within_deadline(self.entry.request_hold(hold, HoldRequest::Remember, handle, None))
+                .await;
         }
     }
 
@@ -75,7 +76,7 @@ impl Drop for Hold {
         // Should it fail, a daemon does it at the hold's time.
         runtime.spawn(async move {
             let hold = HoldRef { id: &id, tokens, is_remembered: true };
-            if entry.request_hold(hold, HoldRequest::Abandon, &handle).await.is_ok() {
+            if entry.request_hold(hold, HoldRequest::Abandon, &handle, None).await.is_ok() {
                 entry.step(Event::Changed, &handle, None);
             }
         });

@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     machine::Event,
     shell::{
-        clock::micros,
+        deadline::Deadline,
         holds::{HoldRef, HoldRequest},
     },
 };
@@ -69,17 +69,17 @@ impl Hold {
             return Err(Error::SettledTooLate { limit: entry.name().to_string(), since });
         }
         let waits = entry.limit().last().map_or(Duration::ZERO, |last| last.limit.puts_in_within());
-        let deadline = shared.deadline.saturating_add(waits);
-        let until = now.saturating_add(micros(deadline));
+        let deadline = Deadline::new(&shared.clock, shared.deadline, waits);
         loop {
-            let left = Duration::from_micros(until.saturating_sub(shared.clock.now()));
+            let left = deadline.left();
             let hold = HoldRef { id: &self.id, tokens: covered, is_remembered: remembered };
             let result = match self.bucket.handle().check_circuit(entry) {
                 Err(error) => Err(error),
                 Ok(()) => {
-                    let request = entry.request_hold(hold, HoldRequest::Settle(used), self.bucket.handle());
+                    let (request, handle) = (HoldRequest::Settle(used), self.bucket.handle());
+                    let settling = entry.request_hold(hold, request, handle, Some(&deadline));
                     let late = Err(Error::DeadlineExceeded { deadline: shared.deadline });
-                    shared.clock.timeout(left, request).await.unwrap_or(late)
+                    deadline.within(settling).await.unwrap_or(late)
                 }
             };
             self.bucket.handle().note_reply(entry, &result);

@@ -7,7 +7,7 @@ use topup_wire::{
     scripts::{self, HoldOf, HoldOutcome, HoldReply, Use},
 };
 
-use super::{BucketEntry, Handle, Published, exceeds};
+use super::{BucketEntry, Handle, Published, deadline::Deadline, exceeds};
 use crate::{error::Error, machine::Event};
 
 /// Attempts at most, before a limit counts as unknown.
@@ -44,7 +44,7 @@ impl BucketEntry {
         handle: &Handle,
     ) -> Result<Settled, Error> {
         let sent = handle.shared().clock.now();
-        let settled = self.request_hold(hold, HoldRequest::Reserve, handle).await?.settled;
+        let settled = self.request_hold(hold, HoldRequest::Reserve, handle, None).await?.settled;
         match settled.verdict {
             Verdict::ExceedsCapacity => return Err(exceeds(self, hold.tokens, settled.capacity)),
             Verdict::Denied => {
@@ -55,12 +55,13 @@ impl BucketEntry {
         Ok(settled)
     }
 
-    /// Sends `request`, in as many steps as it takes.
+    /// Sends `request`, in as many steps as it takes. A wait between two of them puts off `deadline`.
     pub(crate) async fn request_hold(
         self: &Arc<Self>,
         hold: HoldRef<'_>,
         request: HoldRequest,
         handle: &Handle,
+        deadline: Option<&Deadline<'_>>,
     ) -> Result<HoldReply, Error> {
         let clock = &handle.shared().clock;
         let mut connection = handle.shared().connection();
@@ -90,7 +91,11 @@ impl BucketEntry {
                     attempt += 1;
                 }
                 Ok(HoldReply { outcome: HoldOutcome::Again, settled, .. }) => {
-                    clock.sleep(Duration::from_micros(settled.wait)).await;
+                    let wait = Duration::from_micros(settled.wait);
+                    match deadline {
+                        Some(deadline) => deadline.wait(wait).await,
+                        None => clock.sleep(wait).await,
+                    }
                 }
                 Ok(reply) => return Ok(reply),
             }

@@ -6,6 +6,7 @@ pub(crate) mod bucket_cache;
 pub(crate) mod clock;
 pub(crate) mod control;
 pub(crate) mod control_poll;
+pub(crate) mod deadline;
 pub(crate) mod dispatch;
 pub(crate) mod entry;
 pub(crate) mod expiry;

@@ -15,7 +15,7 @@ use topup_wire::{
 use super::BucketEntry;
 use crate::{
     machine::{ChangeAhead, Command, Correction, Kind, LeaseTerms, Micros, Terms, WindowTerms},
-    shell::clock::{Clock, micros},
+    shell::{clock::micros, deadline::Deadline},
 };
 
 /// Shorter fixed windows, in µs, are of scripts alone: many takes begin one, by two commands, and the bounds of Redis `TIME`
@@ -171,21 +171,21 @@ impl BucketLocation<'_> {
         scripts::encode_correction(out, &self.state(), pace, put_back, later, lives_until)
     }
 
-    /// Puts tokens into the bucket.
+    /// Puts tokens into the bucket, and waits as Redis tells.
     pub(crate) async fn put_in(
         &self,
         connection: &mut Connection,
         mut request: PutIn,
-        clock: &Clock,
+        deadline: &Deadline<'_>,
     ) -> RedisResult<Settled> {
-        if clock.is_manual() {
+        if deadline.clock().is_manual() {
             // The clock of a test stands still while a call waits.
             request.in_hand_for = Duration::ZERO;
         }
         loop {
             match scripts::try_put_in(connection, self.algorithm(), self.keys, self.member, request).await? {
                 PutInReply::Done(settled) => return Ok(settled),
-                PutInReply::Again(settled) => clock.sleep(Duration::from_micros(settled.wait)).await,
+                PutInReply::Again(settled) => deadline.wait(Duration::from_micros(settled.wait)).await,
             }
         }
     }

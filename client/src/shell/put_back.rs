@@ -12,7 +12,7 @@ use tokio::{
 };
 use topup_wire::connection::Connection;
 
-use super::{BucketEntry, Shared, clock::Clock};
+use super::{BucketEntry, Shared, clock::Clock, deadline::Deadline};
 use crate::machine::PutBack;
 
 /// Most put-backs in flight.
@@ -99,8 +99,7 @@ pub(crate) async fn put_back_all(
     batch.into_iter().map(send).collect::<JoinSet<_>>().join_all().await;
 }
 
-/// Sends one put-back. Without a reply within the deadline, its tokens are lost to the bucket. The deadline is longer by
-/// the time for which other workers may have tokens in hand, or have reserved some.
+/// Sends one put-back. Without a reply within the deadline, its tokens are lost to the bucket.
 async fn send(
     entry: Arc<BucketEntry>,
     put_back: PutBack,
@@ -112,6 +111,6 @@ async fn send(
     let request = put_back.request(Some(0), published.limit.in_hand_for());
     let location = published.locate(&entry);
     // No caller waits for this reply or error.
-    let put = location.put_in(&mut connection, request, &clock);
-    let _ = clock.timeout(deadline + published.limit.puts_in_within(), put).await;
+    let deadline = Deadline::new(&clock, deadline, published.limit.puts_in_within());
+    let _ = deadline.within(location.put_in(&mut connection, request, &deadline)).await;
 }

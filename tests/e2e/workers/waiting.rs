@@ -5,7 +5,7 @@ use std::time::Duration;
 use topup::Error;
 use topup_tests::{SOON, clock};
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, patient};
 
 /// Longer than any test: who waits it out has failed.
 const LONG: Duration = Duration::from_secs(600);
@@ -15,6 +15,7 @@ const CONFIG: &str = r#"
 slow = { capacity = 1, rate = "1/60s" }
 quick = { capacity = 1, rate = "1/300ms" }
 busy = { capacity = 1, rate = "50/s" }
+shared = { capacity = 20, rate = "100/s" }
 "#;
 
 #[tokio::test]
@@ -57,6 +58,26 @@ async fn a_raised_rate_wakes_a_waiter() {
     fixture.reload(&CONFIG.replace("1/60s", "10/s")).await;
     let waited = tokio::time::timeout(SOON, waiter).await.expect("it should wake").unwrap();
     assert!(waited.unwrap().is_allowed());
+}
+
+/// The other process asks for each token at the instant at which it comes.
+#[tokio::test]
+async fn a_waiter_of_several_gets_them_beside_a_process_that_takes_all_the_time() {
+    let fixture = Fixture::set(CONFIG).await;
+    let taker = patient(fixture.redis.url()).await.limit("shared");
+    let takes = tokio::spawn(async move {
+        loop {
+            let denied_for = taker.take(1).await.unwrap().retry_after();
+            tokio::time::sleep(denied_for.unwrap_or_default()).await;
+        }
+    });
+    let shared = fixture.bucket("shared");
+    for _ in 0..10 {
+        let waited = tokio::time::timeout(SOON, shared.wait(5, LONG)).await;
+        assert!(waited.expect("its turn").unwrap().is_allowed());
+    }
+    assert!(!takes.is_finished());
+    takes.abort();
 }
 
 #[tokio::test]
