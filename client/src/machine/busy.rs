@@ -21,7 +21,7 @@ pub(super) struct Busy<W> {
     pub(super) in_flight: Option<InFlight>,
     /// Made at its first use.
     pub(super) prefetch: Option<Box<Prefetch>>,
-    /// Made once a waiter with patience was served.
+    /// Made when a waiter with patience is served, or loses its turn.
     pub(super) reservations: Option<Box<Reservations>>,
     /// Until when the bucket is below full, by the estimate at the first of the tokens in hand and the own takes since. `H`
     /// in docs/design/exactness.md.
