@@ -200,6 +200,7 @@ impl World {
         }
         self.books[bucket].told += count;
         self.workers[worker].waited_for += if patience > 0 { count } else { 0 };
+        let taken = taken.filter(|taken| taken.granted > 0);
         self.workers[worker].entries[bucket].tell_of(count, taken.map(|taken| taken.order));
         // Tokens of a command count from its execution on, but not before the caller came.
         let (at, order) = match taken {

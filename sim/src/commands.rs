@@ -142,7 +142,8 @@ impl World {
         if let Some(was_full) = was_full(command, reply) {
             self.workers[worker].note_first_take(!was_full);
         }
-        let taken = executed.map(|(at, order, Executed { born, .. })| Taken { at, order, born });
+        let taken =
+            executed.map(|(at, order, Executed { granted, born, .. })| Taken { at, order, granted, born });
         if let Some((at, order, executed)) = executed
             && executed.overflow > 0
         {

@@ -67,6 +67,8 @@ pub(crate) struct SentCommand {
 pub(crate) struct Taken {
     pub(crate) at: u64,
     pub(crate) order: u64,
+    /// Tokens that Redis granted. Without any, callers are told of tokens that were in hand.
+    pub(crate) granted: u64,
     /// When the key of a bucket at rest was made, in µs of Redis.
     pub(crate) born: u64,
 }

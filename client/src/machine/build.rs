@@ -50,7 +50,8 @@ impl<W: Waiter> Busy<W> {
 
     /// A command, the number of waiters that it is for, and the tokens that it prefetches.
     fn build(&mut self, rest: &Rest, cx: &Context<'_>) -> Option<(Command, usize, u64)> {
-        if cx.is_paused() || self.must_end_window(cx) {
+        // The first waiter gets the tokens that it has reserved.
+        if cx.is_paused() || self.must_end_window(cx) || self.reserved() > 0 {
             let must_settle = self.must_settle || self.is_in_doubt();
             return must_settle.then(|| (self.settle(Operation::Refund(0), rest, cx), 0, 0));
         }
@@ -59,6 +60,7 @@ impl<W: Waiter> Busy<W> {
         }
         let (waiters, demand) = self.served_together(cx);
         if let Some(count) = self.queue.first().filter(|_| waiters == 0).map(|first| first.count) {
+            self.prefetches = false;
             let command = if self.may_take_first(count, rest, cx) {
                 Command::FirstTake { count, full_at: 0 }
             } else if self.may_take_at_rest(count, rest, cx) {

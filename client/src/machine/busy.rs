@@ -152,7 +152,7 @@ impl<W: Waiter> Busy<W> {
         if self.in_flight.is_some() {
             return;
         }
-        self.prefetches &= !cx.is_paused();
+        self.prefetches &= !cx.is_paused() && self.reserved() == 0;
         let needs_command = |first: &Waiting<W>| first.is_take() || self.wait_of(first, cx).is_none();
         let must_settle = (self.must_settle || self.is_in_doubt()) && !self.failed;
         let is_wanted = self.prefetches || self.queue.first().is_some_and(needs_command);

@@ -371,6 +371,15 @@ mod tests {
     }
 
     #[test]
+    fn a_waiter_of_several_is_no_reason_to_prefetch_again_and_again() {
+        let mut waits = Waits::new();
+        assert_eq!(waits.outcome(Event::TakeAhead, TOKEN), (vec![], Some(Operation::Take(4))));
+        assert_eq!(waits.replies(Operation::Take(4), 0, 3 * TOKEN, TOKEN), (vec![], None));
+        let mut waits = Waits::reserved();
+        assert_eq!(waits.outcome(Event::TakeAhead, RESERVES + 1), (vec![], None));
+    }
+
+    #[test]
     fn reserved_tokens_are_of_the_next_waiter_if_the_first_leaves() {
         let mut waits = Waits::reserved();
         waits.left.set(true);
