@@ -64,13 +64,17 @@ impl Reservations {
 impl<W: Waiter> Busy<W> {
     /// Reserved tokens, good or not.
     pub(super) fn reserved(&self) -> u64 {
-        self.reservations.as_ref().map_or(0, |reserved| reserved.tokens)
+        self.reservation().map_or(0, |reserved| reserved.tokens)
     }
 
     /// µs until reserved tokens are good; `None` without a reservation.
     pub(super) fn reserved_in(&self, cx: &Context<'_>) -> Option<Micros> {
-        let reserved = self.reservations.as_ref().filter(|reserved| reserved.tokens > 0)?;
-        Some(reserved.from.saturating_sub(cx.now))
+        Some(self.reservation()?.from.saturating_sub(cx.now))
+    }
+
+    /// The reservation, if there is one.
+    fn reservation(&self) -> Option<&Reservations> {
+        self.reservations.as_deref().filter(|reserved| reserved.tokens > 0)
     }
 
     /// Notes that the command for the first waiter brought none of its tokens. If others have taken them in its turn, it
@@ -184,7 +188,7 @@ impl<W: Waiter> Busy<W> {
 
     /// When reserved tokens begin or end to be good.
     pub(super) fn reserved_wake_at(&self, cx: &Context<'_>) -> Option<Micros> {
-        let reserved = self.reservations.as_ref().filter(|reserved| reserved.tokens > 0)?;
+        let reserved = self.reservation()?;
         let at = if cx.now < reserved.from { reserved.from } else { reserved.until };
         self.in_flight.is_none().then_some(at)
     }
