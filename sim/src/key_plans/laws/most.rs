@@ -22,6 +22,21 @@ impl World {
         periods: &[Period],
         first: &Call,
         until: u64,
+        calls: (&[Call], &[Call]),
+    ) -> (f64, f64) {
+        // A call that was sent before a change took of the bucket before, or moved the tokens.
+        let [(most, largest), (or, _)] =
+            [false, true].map(|moves| self.most_if(moves, periods, first, until, calls));
+        (most.max(or), largest)
+    }
+
+    /// The same, if a call that was sent before a change `moves` the tokens, where no later one does, or not.
+    fn most_if(
+        &self,
+        moves: bool,
+        periods: &[Period],
+        first: &Call,
+        until: u64,
         (calls, charges): (&[Call], &[Call]),
     ) -> (f64, f64) {
         // While a key is exempt or denied, its bucket stays as it is. If it never had one, the next one is full.
@@ -62,11 +77,13 @@ impl World {
                 // Such a plan decides without a bucket.
                 continue;
             }
-            // The first call that moves the tokens: a take or a charge. Until then, they are in the bucket of before. One that
-            // was sent earlier may have taken of that.
-            let within =
-                calls.iter().chain(charges).filter(|call| (period.from..=period.until).contains(&call.sent));
-            let Some(moved) = within.map(|call| call.received).min() else { continue };
+            // The first call that moves the tokens: a take or a charge. Until then, they are in the bucket of before.
+            let all = || calls.iter().chain(charges);
+            let within = all().filter(|call| (period.from..=period.until).contains(&call.sent));
+            let on_its_way = all().filter(|call| call.sent < period.from && period.from <= call.received);
+            let moved = within.map(|call| call.received).min();
+            let moved = moved.or_else(|| on_its_way.filter(|_| moves).map(|call| call.received).min());
+            let Some(moved) = moved else { continue };
             let (before, last) = (rule(held), std::mem::replace(&mut held, i));
             // The key may be back at the plan that it had.
             let is_left = |before: &Rule| (last + 1..=i).filter_map(rule).any(|other| other != *before);
