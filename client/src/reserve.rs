@@ -5,7 +5,7 @@ use std::time::Duration;
 use topup_wire::{
     bucket::Operation,
     limit::{Algorithm, Mode},
-    reply::Verdict,
+    reply::{Settled, Verdict},
 };
 
 use crate::{
@@ -79,7 +79,7 @@ impl Bucket {
             return Ok(Reserved { decision, delay: Duration::ZERO });
         }
         let operation = Operation::Reserve { count, longest };
-        let settled = self.handle().within_deadline(self.settle(operation)).await;
+        let settled = self.handle().within_deadline(self.settle_in_queue(operation)).await;
         let granted = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
         let delay = Duration::from_micros(granted.map_or(0, |settled| settled.wait));
         let entry = self.entry()?;
@@ -87,5 +87,19 @@ impl Bucket {
         let published = self.last_published(entry);
         let is_enforced = published.is_none_or(|published| published.mode(entry.key()) == Mode::Enforce);
         Ok(Reserved { decision, delay: if is_enforced { delay } else { Duration::ZERO } })
+    }
+
+    /// Sends `operation` to the script of a leaky bucket.
+    async fn settle_in_queue(&self, operation: Operation) -> Result<Settled, Error> {
+        let (entry, handle) = (self.entry()?, self.handle());
+        handle.check_circuit(entry)?;
+        let published = entry.read(handle).await?;
+        let algorithm = published.limit.algorithm;
+        let is_off = published.mode(entry.key()) == Mode::Off;
+        if !is_off && !algorithm.has_permits() && algorithm != Algorithm::LeakyBucket {
+            let limit = entry.name().to_string();
+            return Err(Error::NoQueue { limit, algorithm: algorithm.as_str() });
+        }
+        self.settle(operation).await
     }
 }

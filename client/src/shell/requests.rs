@@ -6,7 +6,6 @@ use futures_util::FutureExt;
 
 use topup_wire::{
     bucket::Operation,
-    limit::Algorithm,
     reply::{Settled, Verdict},
     scripts::{self, InDoubt},
 };
@@ -76,9 +75,6 @@ impl BucketEntry {
             let algorithm = own.unwrap_or(location.algorithm());
             if algorithm.has_permits() && !matches!(operation, Operation::Peek(_)) {
                 return Err(not_tokens(self));
-            }
-            if matches!(operation, Operation::Reserve { .. }) && algorithm != Algorithm::LeakyBucket {
-                return Err(Error::NoQueue { limit: self.name().to_string(), algorithm: algorithm.as_str() });
             }
             let (connection, keys, member) = (&mut connection, location.keys, location.member);
             match scripts::settle(connection, algorithm, keys, member, operation, may_count, in_doubt).await {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topup::Error;
+use topup::{Bucket, Error};
 use topup_tests::{SOON, clock};
 
 use super::fixture::{Fixture, patient};
@@ -60,24 +60,50 @@ async fn a_raised_rate_wakes_a_waiter() {
     assert!(waited.unwrap().is_allowed());
 }
 
-/// The other process asks for each token at the instant at which it comes.
 #[tokio::test]
 async fn a_waiter_of_several_gets_them_beside_a_process_that_takes_all_the_time() {
     let fixture = Fixture::set(CONFIG).await;
-    let taker = patient(fixture.redis.url()).await.limit("shared");
-    let takes = tokio::spawn(async move {
-        loop {
-            let denied_for = taker.take(1).await.unwrap().retry_after();
-            tokio::time::sleep(denied_for.unwrap_or_default()).await;
-        }
-    });
-    let shared = fixture.bucket("shared");
-    for _ in 0..10 {
-        let waited = tokio::time::timeout(SOON, shared.wait(5, LONG)).await;
-        assert!(waited.expect("its turn").unwrap().is_allowed());
+    tokio::select! {
+        () = takes_all_the_time(&fixture, "shared") => {}
+        () = waits(fixture.bucket("shared"), 5) => {}
     }
-    assert!(!takes.is_finished());
-    takes.abort();
+}
+
+/// The command that takes its tokens ahead of time is then sent once more, beside the pipeline.
+#[tokio::test]
+async fn a_waiter_of_several_gets_them_though_redis_loses_its_scripts() {
+    let fixture = Fixture::set(CONFIG).await;
+    let flushes = async {
+        loop {
+            fixture.redis.ask::<()>(&["SCRIPT", "FLUSH"]).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::select! {
+        () = takes_all_the_time(&fixture, "shared") => {}
+        () = flushes => {}
+        () = waits(fixture.bucket("shared"), 5) => {}
+    }
+}
+
+/// Another process, which asks for each token at the instant at which it comes.
+async fn takes_all_the_time(fixture: &Fixture, limit: &str) {
+    let bucket = patient(fixture.redis.url()).await.limit(limit);
+    loop {
+        let denied_for = bucket.take(1).await.ok().and_then(|decision| decision.retry_after());
+        tokio::time::sleep(denied_for.unwrap_or_default()).await;
+    }
+}
+
+/// Waits for `count` tokens, and gets them ten times. Redis may lose a script for longer than a call goes on.
+async fn waits(bucket: Bucket, count: u64) {
+    let mut got = 0;
+    while got < 10 {
+        match tokio::time::timeout(SOON, bucket.wait(count, LONG)).await.expect("its turn") {
+            Ok(decision) => got += u32::from(decision.is_allowed()),
+            Err(error) => assert!(matches!(error, Error::Redis(_)), "{error}"),
+        }
+    }
 }
 
 #[tokio::test]
