@@ -15,8 +15,8 @@ impl Bucket {
     /// Puts `count` tokens back, 1 to 2^53, as far as the bucket has room. Returns the tokens in the bucket after it.
     ///
     /// If other workers take from the bucket too, the call waits until their prefetched tokens are spent or have expired.
-    /// The wait is some ms, or the `ttl` of the limit's lease. It is up to 1.1 s where callers of [`Bucket::wait`] have
-    /// reserved tokens, since other workers took all that came.
+    /// The wait is some ms, or the `ttl` of the limit's lease. Where callers of [`Bucket::wait`] have reserved tokens, since
+    /// other workers took all that came, it may be as long as 1.1 s.
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].

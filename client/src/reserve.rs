@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Reservation},
     limit::{Algorithm, Mode},
     reply::{Settled, Verdict},
 };
@@ -78,7 +78,7 @@ impl Bucket {
             let decision = self.conclude(self.entry()?, count, Ok(paused))?;
             return Ok(Reserved { decision, delay: Duration::ZERO });
         }
-        let operation = Operation::Reserve { count, longest };
+        let operation = Operation::Reserve(Reservation { count, longest, ..Reservation::default() });
         let settled = self.handle().within_deadline(self.settle_in_queue(operation)).await;
         let granted = settled.as_ref().ok().filter(|settled| settled.verdict == Verdict::Allowed);
         let delay = Duration::from_micros(granted.map_or(0, |settled| settled.wait));

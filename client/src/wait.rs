@@ -14,10 +14,10 @@ use crate::{
 impl Bucket {
     /// Takes `count` tokens, and waits up to `longest` for them.
     ///
-    /// Waiters of one process are served in order. A waiter of a `token-bucket` that finds its tokens taken by other processes
-    /// reserves the next ones, so it gets them however often others take. That is so if they come within 1 s, the bucket
-    /// holds some more, and the limit has no lease. A waiter whose turn would come too late is denied at once. Redis receives about one
-    /// command for each token that comes, however many tasks wait.
+    /// Waiters of one process are served in order. A waiter that finds its tokens taken by other processes reserves the next
+    /// ones, so it gets them however often others take. `token-bucket` and `gcra` have reservations, of as many tokens as
+    /// come within 1 s. A waiter whose turn would come too late is denied at once. Redis receives about one command for each
+    /// token that comes, however many tasks wait.
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].

@@ -86,7 +86,7 @@ impl World {
             Command::TakeAtRest { .. } => self.counts.takes_at_rest += 1,
             Command::Decrement { .. } | Command::TakeInWindow { .. } => self.counts.decrements += 1,
             Command::Settle { operation, .. } => {
-                let reserves = matches!(operation, Operation::Reserve { .. }) && executed.granted > 0;
+                let reserves = matches!(operation, Operation::Reserve(_)) && executed.granted > 0;
                 self.counts.settles += 1;
                 self.counts.reservations += u64::from(reserves);
             }

@@ -71,13 +71,15 @@ pub enum Fault {
     DelayUntold,
     /// Tokens are put in beside reserved ones that nobody has used yet.
     ReservationUnheld,
+    /// Tokens are put in beside leased ones, once reserved ones are used.
+    LeaseForgotten,
 }
 
 // === impl Fault ===
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::FullInstantLate,
         Self::Leeway,
         Self::PutInInPlace,
@@ -112,5 +114,6 @@ impl Fault {
         Self::ShortfallUntold,
         Self::DelayUntold,
         Self::ReservationUnheld,
+        Self::LeaseForgotten,
     ];
 }

@@ -27,6 +27,7 @@ impl ReadLimit {
             capacity: record.capacity,
             kind: Kind::TwoForms,
             foreseen: true,
+            reserves: true,
             lease,
             change: record
                 .schedule

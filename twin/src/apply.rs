@@ -1,7 +1,7 @@
 //! Operations on any bucket: the twin of `apply` in `bucket.lua`.
 
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Reservation},
     constants::EXACT,
     limit::Algorithm,
     reply::{Settled, Verdict},
@@ -59,17 +59,17 @@ pub(crate) fn shown(tokens: i64) -> u64 {
 pub(crate) fn apply(capacity: u64, mut tokens: i64, operation: Operation, now: u64) -> Applied {
     let (mut verdict, mut granted, mut missing) = (Verdict::Allowed, 0, 0);
     match operation {
-        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve(Reservation { count, .. })
             if count > capacity =>
         {
             verdict = Verdict::ExceedsCapacity;
         }
-        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve { count, .. }
+        Operation::Take(count) | Operation::Peek(count) | Operation::Reserve(Reservation { count, .. })
             if tokens < count as i64 =>
         {
             (verdict, missing) = (Verdict::Denied, (count as i64 - tokens) as u64);
         }
-        Operation::Take(count) | Operation::Reserve { count, .. } => granted = count,
+        Operation::Take(count) | Operation::Reserve(Reservation { count, .. }) => granted = count,
         Operation::Share(count) | Operation::Lease(count) => {
             granted = count.min(shown(tokens));
             if tokens <= 0 {

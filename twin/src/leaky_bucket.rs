@@ -1,7 +1,7 @@
 //! The twin of `leaky_bucket.lua`.
 
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Reservation},
     constants::{EXACT, LATEST_START},
     limit::{Algorithm, OnChange},
     reply::{Settled, Verdict},
@@ -105,7 +105,7 @@ impl State for LeakyBucket {
             let above = (bucket.level + settled.granted).saturating_sub(record.capacity);
             settled.wait = until_leaked(settled.missing + above);
         }
-        if let Operation::Reserve { longest, .. } = operation {
+        if let Operation::Reserve(Reservation { longest, .. }) = operation {
             match settled.verdict {
                 Verdict::Allowed if ahead <= longest => settled.wait = ahead,
                 Verdict::Allowed => {

@@ -70,11 +70,27 @@ pub fn charged(record: &Record, bucket: &Bucket, in_doubt: InDoubt, now: u64) ->
 
 /// `settle.lua`, where tokens are put in.
 pub fn put_in(record: &Record, bucket: &mut Bucket, request: PutIn, now: u64) -> PutInReply {
+    put_in_by(record, bucket, request, true, now)
+}
+
+fn put_in_by(record: &Record, bucket: &mut Bucket, request: PutIn, indexed: bool, now: u64) -> PutInReply {
     let operation = request.tokens.map_or(Operation::Reset, Operation::Refund);
-    let asked = Asked { operation, may_count: false, in_doubt: None, put_in: Some(request), indexed: true };
+    let asked = Asked { operation, may_count: false, in_doubt: None, put_in: Some(request), indexed };
     match act(record, bucket, &asked, now) {
         (settled, false) => PutInReply::Done(settled),
         (settled, true) => PutInReply::Again(settled),
+    }
+}
+
+// === impl AtRest ===
+
+impl AtRest {
+    /// `settle.lua` for GCRA, where tokens are put in.
+    pub fn put_in(record: &Record, state: &mut Option<Self>, request: PutIn, now: u64) -> PutInReply {
+        let mut bucket = state.map_or(Bucket::Absent, Bucket::AtRest);
+        let reply = put_in_by(&Record { catch_up: true, ..*record }, &mut bucket, request, false, now);
+        *state = if let Bucket::AtRest(at_rest) = bucket { Some(at_rest) } else { None };
+        reply
     }
 }
 

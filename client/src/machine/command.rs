@@ -1,7 +1,7 @@
 //! Commands to Redis and their replies, for the machine.
 
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Reservation},
     reply::Settled,
     scripts::{InDoubt, WindowEnd},
 };
@@ -100,7 +100,7 @@ impl Command {
                 Operation::Take(count)
                 | Operation::Share(count)
                 | Operation::Lease(count)
-                | Operation::Reserve { count, .. } => count,
+                | Operation::Reserve(Reservation { count, .. }) => count,
                 _ => 0,
             },
         }

@@ -1,6 +1,9 @@
 //! The completion of a command: its reply serves and denies waiters, and updates the estimate.
 
-use topup_wire::{bucket::Operation, scripts::InDoubt};
+use topup_wire::{
+    bucket::{Operation, Reservation},
+    scripts::InDoubt,
+};
 
 use super::{
     Actions, Answer, Command, Context, Micros, Reply,
@@ -43,13 +46,10 @@ impl<W: Waiter> Busy<W> {
         let rests_until = self.learn(in_flight.is_some(), command, &reply, (granted, sent), cx, out);
         self.note_own_take(granted, in_hand, cx);
         let (granted, reserves) = match (command, reply) {
-            (
-                Command::Settle { operation: Operation::Reserve { longest, .. }, .. },
-                Reply::Settled(settled),
-            ) => {
+            (Command::Settle { operation: Operation::Reserve(reservation), .. }, Reply::Settled(settled)) => {
                 // Tokens that nobody waits for any more are lost.
                 let is_late = in_flight.is_none();
-                (if is_late { 0 } else { self.note_reserved(longest, &settled, sent, cx) }, true)
+                (if is_late { 0 } else { self.note_reserved(reservation, &settled, sent, cx) }, true)
             }
             _ => (granted, false),
         };
@@ -185,7 +185,7 @@ impl<W: Waiter> Busy<W> {
                 }
                 let count = match command {
                     Command::Settle {
-                        operation: Operation::Take(count) | Operation::Reserve { count, .. },
+                        operation: Operation::Take(count) | Operation::Reserve(Reservation { count, .. }),
                         ..
                     } => count,
                     _ => 1,

@@ -315,6 +315,7 @@ mod tests {
             capacity: 10,
             kind,
             foreseen: true,
+            reserves: true,
             lease: None,
             change: None,
             earlier_until: 0,

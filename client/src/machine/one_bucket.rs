@@ -45,6 +45,7 @@ impl OneBucket {
             capacity,
             kind,
             foreseen: true,
+            reserves: kind == Kind::TwoForms,
             lease: None,
             change: None,
             earlier_until: 0,

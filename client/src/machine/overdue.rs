@@ -58,7 +58,7 @@ impl<W: Waiter> Busy<W> {
         let first = self.queue.first().filter(|first| self.in_flight.is_none() && !first.is_take());
         let turn = first.map(|first| {
             // Where it cannot reserve, it yields in its turn. A test's clock may stand still in that turn.
-            let asks_late = !cx.terms.reserves() && cx.redis.width() > 0;
+            let asks_late = !cx.terms.reserves && cx.redis.width() > 0;
             let yields = if asks_late { self.yields(first, cx) } else { 0 };
             let wait = self.wait_of(first, cx).map_or(0, |wait| wait.saturating_add(yields));
             let paused = cx.paused_until.saturating_sub(cx.now).min(pause::LOOK_AGAIN);

@@ -54,7 +54,7 @@ impl RedisTime {
 
     /// µs by which the two clocks may drift apart from the last poll to the instant `local`.
     pub(super) const fn drift_until(self, local: Micros) -> Micros {
-        local.saturating_sub(self.heard_at) / DRIFT + 1
+        drift_in(local.saturating_sub(self.heard_at))
     }
 
     /// Earliest Redis `TIME` at the instant `local`.
@@ -81,6 +81,11 @@ impl RedisTime {
     pub(super) const fn width(self) -> u64 {
         self.most - self.least
     }
+}
+
+/// µs by which the two clocks may drift apart in `duration`.
+pub(super) const fn drift_in(duration: Micros) -> Micros {
+    duration / DRIFT + 1
 }
 
 #[cfg(test)]

@@ -3,14 +3,19 @@
 //! Takes and waiters of other workers may get each token before it. A reservation leaves the bucket in debt. Its tokens are
 //! those that repay the debt, and nobody else gets them.
 
-use topup_wire::{bucket::Operation, constants::RESERVED_FOR, limit, reply::Settled};
+use topup_wire::{
+    bucket::{Operation, Reservation},
+    constants::RESERVED_FOR,
+    limit,
+    reply::Settled,
+};
 
 use super::{
-    Actions, Context, Kind, Micros, Terms,
+    Actions, Context, Micros,
     busy::Busy,
-    cautious,
     denial::Denial,
     queue::{Waiter, Waiting},
+    redis_time::drift_in,
 };
 
 /// A reservation that is refused is not asked for again within this, in µs.
@@ -39,15 +44,6 @@ pub(super) struct Reservations {
     served_at: Micros,
     /// No further reservation before this.
     again_at: Micros,
-}
-
-// === impl Terms ===
-
-impl Terms {
-    /// Whether waiters may reserve: see `reserves` of a limit in topup-wire.
-    pub(super) fn reserves(&self) -> bool {
-        self.kind == Kind::TwoForms && self.lease.is_none()
-    }
 }
 
 // === impl Reservations ===
@@ -81,11 +77,16 @@ impl<W: Waiter> Busy<W> {
     /// reserves.
     pub(super) fn note_denied(&mut self, cx: &Context<'_>) {
         let Some(first) = self.queue.first().filter(|first| !first.is_take()) else { return };
-        let turn = self.waits_since(first).saturating_add(cx.terms.time_of(first.count));
+        // A little more than the time of its tokens. One behind a waiter that was just served does not reserve at its first try,
+        // and leaves the room to older ones of other workers.
+        let time = cx.terms.time_of(first.count);
+        let turn = self.waits_since(first).saturating_add(time.saturating_add(time / 8));
         if !self.lost_its_turn && turn <= cx.now {
-            let yields = self.yields(first, cx);
+            let wait = self.estimate.denial(first.count, 0, cx).map_or(0, |denial| denial.wait);
+            let room = wait.saturating_sub(longest_delay(first, cx));
+            let again_at = cx.now.saturating_add(room).saturating_add(self.yields(first, cx));
             self.lost_its_turn = true;
-            self.reservations.get_or_insert_default().again_at = cx.now.saturating_add(yields);
+            self.reservations.get_or_insert_default().again_at = again_at;
         }
     }
 
@@ -99,14 +100,14 @@ impl<W: Waiter> Busy<W> {
     pub(super) fn yields(&self, first: &Waiting<W>, cx: &Context<'_>) -> Micros {
         let time = cx.terms.time_of(first.count);
         let old = time.saturating_mul(4).clamp(1, OLD);
-        (time / 2).min(LONGEST_YIELD) * old
-            / old.saturating_add(cx.now.saturating_sub(self.waits_since(first)))
+        let longest = if cx.terms.reserves { LONGEST_DELAY / 2 } else { LONGEST_YIELD };
+        (time / 2).min(longest) * old / old.saturating_add(cx.now.saturating_sub(self.waits_since(first)))
     }
 
     /// When the first waiter reserves its tokens; `None` if it does not.
     pub(super) fn reserves_at(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
         let may_reserve = self.lost_its_turn
-            && cx.terms.reserves()
+            && cx.terms.reserves
             // A test's clock may stand still while others put tokens in.
             && cx.redis.width() > 0
             && !first.is_take()
@@ -114,8 +115,7 @@ impl<W: Waiter> Busy<W> {
             && !self.is_in_doubt()
             && cx.is_trusted()
             && cx.terms.time_of(first.count) <= LONGEST_DELAY
-            && first.count <= cx.terms.capacity
-            && cx.terms.time_of(cx.terms.capacity - first.count) >= GOOD_FOR + 2 * cx.round_trip;
+            && first.count <= cx.terms.capacity;
         may_reserve.then(|| self.reservations.as_ref().map_or(0, |reserved| reserved.again_at))
     }
 
@@ -123,28 +123,33 @@ impl<W: Waiter> Busy<W> {
     pub(super) fn reserve(&self, cx: &Context<'_>) -> Option<Operation> {
         let first = self.queue.first()?;
         let at = self.reserves_at(first, cx)?;
-        // The bucket owes no more than it holds: a step of the clock of Redis gives so many at most.
-        let longest = LONGEST_DELAY.min(cx.terms.time_of(cx.terms.capacity));
-        let longest = longest.min(first.until.saturating_sub(cx.now));
-        (at <= cx.now).then_some(Operation::Reserve { count: first.count, longest })
+        let (count, capacity) = (first.count, cx.terms.capacity);
+        let longest = longest_delay(first, cx);
+        let unsure = drift_in(cx.terms.time_of(capacity).saturating_add(2 * longest));
+        let needed = GOOD_FOR + 2 * cx.round_trip + unsure + cx.terms.time_of(cx.hot.prefetched());
+        let forfeit = needed.saturating_sub(cx.terms.time_of(capacity - count));
+        let in_hand_for = cx.terms.in_hand_for();
+        (at <= cx.now).then_some(Operation::Reserve(Reservation { count, longest, in_hand_for, forfeit }))
     }
 
-    /// Notes the reply to a reservation with a delay of at most `longest`, which was sent at `sent`. Returns the tokens that
-    /// are good at once.
+    /// Notes the reply to a reservation that was sent at `sent`. Returns the tokens that are good at once.
     pub(super) fn note_reserved(
         &mut self,
-        longest: Micros,
+        reservation: Reservation,
         settled: &Settled,
         sent: Micros,
         cx: &Context<'_>,
     ) -> u64 {
         let &Settled { capacity, wait, headroom, granted, .. } = settled;
-        let until = self.below_full_until(granted.saturating_add(cx.hot.prefetched()), cx);
+        let until = match cx.hot.prefetched() {
+            0 => sent + headroom.saturating_sub(drift_in(headroom) + cx.terms.time_of(granted) + 2),
+            prefetched => self.below_full_until(granted.saturating_add(prefetched), cx),
+        };
         let yields = self.queue.first().map_or(0, |first| self.yields(first, cx));
         let reserved = self.reservations.get_or_insert_default();
         if granted == 0 {
             // Others have reserved more, or have put tokens in.
-            let again = wait.saturating_sub(longest).clamp(AGAIN, LONGEST_DELAY);
+            let again = wait.saturating_sub(reservation.longest).clamp(AGAIN, LONGEST_DELAY);
             reserved.again_at = cx.now.saturating_add(again).saturating_add(yields);
         }
         let is_in_debt = headroom > cx.terms.time_of(capacity);
@@ -152,9 +157,9 @@ impl<W: Waiter> Busy<W> {
             return granted;
         }
         reserved.tokens = granted;
-        // This clock may run one part in 64 fast.
-        reserved.from = cx.now.saturating_add(wait).saturating_add(wait / 64);
-        reserved.until = until.min(sent.saturating_add(cautious(wait.saturating_add(RESERVED_FOR))));
+        reserved.from = cx.now.saturating_add(wait).saturating_add(drift_in(wait));
+        let put_in_after = wait.saturating_add(RESERVED_FOR);
+        reserved.until = until.min(sent.saturating_add(put_in_after - drift_in(put_in_after)));
         reserved.epoch = cx.epoch;
         0
     }
@@ -194,30 +199,46 @@ impl<W: Waiter> Busy<W> {
     }
 }
 
+/// The longest delay that `first` reserves with, in µs. The bucket owes no more than it holds: a step of the clock of Redis gives
+/// so many at most.
+fn longest_delay<W>(first: &Waiting<W>, cx: &Context<'_>) -> Micros {
+    let time = LONGEST_DELAY.min(cx.terms.time_of(cx.terms.capacity));
+    time.min(first.until.saturating_sub(cx.now))
+}
+
 #[cfg(test)]
 mod tests {
     use std::{cell::Cell, rc::Rc};
 
     use topup_wire::{
         bucket::Pace,
+        constants::EXACT,
         reply::{Settled, Verdict},
     };
 
     use super::*;
     use crate::machine::{
-        Answer, Command, Event, FirstTakes, Reply,
+        Answer, Command, Event, FirstTakes, Kind, Reply,
         one_bucket::{Caller, OneBucket, SECOND},
     };
 
     const TOKEN: Micros = 5_000;
     const CAPACITY: u64 = 10;
     const LATER: Micros = 100 * TOKEN;
-    /// A waiter that has waited for 4 token times asks so much later than in its turn.
-    const YIELDS: Micros = 8_000;
+    /// When a waiter for 4 tokens asks for the third time.
+    const TURN: Micros = 7 * TOKEN;
+    /// It yields for so long then, since it has waited for 7 token times.
+    const YIELDS: Micros = 2 * TOKEN * 16 / (16 + 7);
     /// When it reserves.
-    const RESERVES: Micros = 4 * TOKEN + YIELDS;
+    const RESERVES: Micros = TURN + YIELDS;
 
-    const ASKED: Operation = Operation::Reserve { count: 4, longest: CAPACITY * TOKEN };
+    const ASKED: Operation = asked(CAPACITY, 0);
+
+    /// The reservation of 4 tokens of a bucket.
+    const fn asked(capacity: u64, forfeit: Micros) -> Operation {
+        let (longest, in_hand_for) = (capacity * TOKEN, 11_158);
+        Operation::Reserve(Reservation { count: 4, longest, in_hand_for, forfeit })
+    }
 
     /// A bucket whose first waiter wants 4 tokens, with the number of its command. Others have taken all tokens.
     struct Waits {
@@ -229,11 +250,11 @@ mod tests {
 
     impl Waits {
         fn new() -> Self {
-            Self::of(Kind::TwoForms)
+            Self::of(Kind::TwoForms, CAPACITY)
         }
 
-        fn of(kind: Kind) -> Self {
-            let mut bucket = OneBucket::new(kind, Pace { n: 1, p: TOKEN }, CAPACITY);
+        fn of(kind: Kind, capacity: u64) -> Self {
+            let mut bucket = OneBucket::new(kind, Pace { n: 1, p: TOKEN }, capacity);
             bucket.first_takes = FirstTakes::Unlikely;
             let mut waits = Self { bucket, number: 0, left: Rc::default() };
             waits.left = waits.asks(4, LATER, 0).2;
@@ -244,8 +265,11 @@ mod tests {
         /// The same once the waiter has lost its turn. It asks to reserve.
         fn reserving() -> Self {
             let mut waits = Self::new();
-            assert_eq!(waits.outcome(Event::Wake, 4 * TOKEN), (vec![], Some(Operation::Take(4))));
-            assert_eq!(waits.replies(Operation::Take(4), 0, 3 * TOKEN, 4 * TOKEN), (vec![], None));
+            for (turn, wait) in [(4 * TOKEN, 3 * TOKEN), (TURN, 3 * TOKEN)] {
+                assert_eq!(waits.outcome(Event::Wake, turn - 1), (vec![], None));
+                assert_eq!(waits.outcome(Event::Wake, turn), (vec![], Some(Operation::Take(4))));
+                assert_eq!(waits.replies(Operation::Take(4), 0, wait, turn), (vec![], None));
+            }
             assert_eq!(waits.outcome(Event::Wake, RESERVES - 1), (vec![], None));
             assert_eq!(waits.outcome(Event::Wake, RESERVES), (vec![], Some(ASKED)));
             waits
@@ -313,10 +337,31 @@ mod tests {
     #[test]
     fn a_waiter_whose_tokens_others_took_reserves_and_gets_them_once_they_are_good() {
         let mut waits = Waits::reserved();
-        let good = RESERVES + 3 * TOKEN;
-        assert_eq!(waits.outcome(Event::Wake, good), (vec![], None), "the clock may run fast");
-        assert_eq!(waits.bucket.step(Event::Wake, good).wake_at, Some(good + 3 * TOKEN / 64));
-        assert_eq!(waits.outcome(Event::Wake, good + 3 * TOKEN / 64), (vec![true], None));
+        let good = RESERVES + 3 * TOKEN + drift_in(3 * TOKEN);
+        assert_eq!(waits.outcome(Event::Wake, good - 1), (vec![], None), "the clock may run fast");
+        assert_eq!(waits.bucket.step(Event::Wake, good - 1).wake_at, Some(good));
+        assert_eq!(waits.outcome(Event::Wake, good), (vec![true], None));
+    }
+
+    #[test]
+    fn tokens_are_forfeited_so_that_those_of_a_whole_bucket_stay_good() {
+        let mut waits = Waits::of(Kind::TwoForms, 4);
+        assert_eq!(waits.outcome(Event::Wake, TURN).1, Some(Operation::Take(4)));
+        // Other workers have reserved more than the bucket holds.
+        assert_eq!(waits.replies(Operation::Take(4), 0, 6 * TOKEN, TURN), (vec![], None));
+        let reserves = RESERVES + 2 * TOKEN;
+        assert_eq!(waits.outcome(Event::Wake, reserves - 1), (vec![], None));
+        let asked = asked(4, GOOD_FOR + drift_in(3 * 4 * TOKEN));
+        assert_eq!(waits.outcome(Event::Wake, reserves), (vec![], Some(asked)));
+    }
+
+    #[test]
+    fn a_part_of_the_largest_bucket_forfeits_nothing() {
+        let mut waits = Waits::of(Kind::TwoForms, EXACT);
+        assert_eq!(waits.outcome(Event::Wake, TURN).1, Some(Operation::Take(4)));
+        assert_eq!(waits.replies(Operation::Take(4), 0, 3 * TOKEN, TURN), (vec![], None));
+        let asked = waits.outcome(Event::Wake, RESERVES).1;
+        assert!(matches!(asked, Some(Operation::Reserve(Reservation { forfeit: 0, .. }))), "{asked:?}");
     }
 
     #[test]
@@ -331,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_waiter_that_cannot_reserve_yields_and_the_older_it_is_the_shorter() {
-        let mut waits = Waits::of(Kind::Scripted);
+        let mut waits = Waits::of(Kind::Scripted, CAPACITY);
         let asks = 4 * TOKEN + LONGEST_YIELD;
         assert_eq!(waits.bucket.step(Event::Wake, 0).wake_at, Some(asks));
         assert_eq!(waits.outcome(Event::Wake, asks), (vec![], Some(Operation::Take(4))));
@@ -342,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_waiter_yields_for_some_ms_however_slow_the_limit_is() {
-        let mut waits = Waits::of(Kind::Scripted);
+        let mut waits = Waits::of(Kind::Scripted, CAPACITY);
         let pace = Pace { n: 1, p: u64::MAX / 2 };
         waits.bucket = OneBucket::new(Kind::Scripted, pace, CAPACITY);
         assert_eq!(waits.asks(4, Micros::MAX, 0).1, Some(Operation::Take(4)));

@@ -1,8 +1,10 @@
 //! The input of a step beside its event: the limit's terms, and the worker's surroundings.
 
-use topup_wire::{bucket::Pace, constants::FREEZE_MICROS};
+use std::time::Duration;
 
-use super::{HotCell, Micros, RedisTime, prefetch::BURST_TTL, window::WindowTerms};
+use topup_wire::{bucket::Pace, constants::FREEZE_MICROS, limit};
+
+use super::{HotCell, Micros, RedisTime, window::WindowTerms};
 
 /// The key of a first take outlives its bucket by up to this, in µs.
 const KEY_OUTLIVES: Micros = 4_000;
@@ -44,6 +46,8 @@ pub struct Terms {
     pub kind: Kind,
     /// Whether tokens come one by one, so that the denial of a small take tells when a larger one will be allowed.
     pub foreseen: bool,
+    /// Whether a waiter may reserve tokens that others would take before it.
+    pub reserves: bool,
     /// The limit's lease, if it has one.
     pub lease: Option<LeaseTerms>,
     /// The change of terms by the limit's schedule, if one is ahead.
@@ -164,8 +168,12 @@ impl Terms {
         if self.pace.n == 0 {
             return self.kind == Kind::Counting;
         }
-        let in_hand = self.lease.map_or(BURST_TTL, |lease| lease.ttl);
-        micros.saturating_add(2 * in_hand).saturating_mul(8) <= self.time_of(1)
+        micros.saturating_add(2 * self.in_hand_for()).saturating_mul(8) <= self.time_of(1)
+    }
+
+    /// The longest time in µs for which a worker has tokens in hand, by a clock that runs slow.
+    pub(super) fn in_hand_for(&self) -> Micros {
+        limit::in_hand_for(self.lease.map(|lease| Duration::from_micros(lease.ttl))).as_micros() as Micros
     }
 
     /// Whether buckets may count.

@@ -76,6 +76,7 @@ impl Published {
             foreseen: !limit.algorithm.has_windows()
                 && !limit.algorithm.has_parts()
                 && (limit.catch_up || pace.n == 0),
+            reserves: limit.reserves(),
             lease: limit.lease.map(|lease| LeaseTerms { max: lease.max(), ttl: micros(lease.ttl()) }),
             change: limit.schedule.first_at().map(|at| ChangeAhead { at, full_by: limit.schedule.full_by() }),
             earlier_until: 0,

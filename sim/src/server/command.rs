@@ -16,7 +16,7 @@ pub(crate) struct Executed {
     pub(crate) reply: Reply,
     /// Tokens taken.
     pub(crate) granted: u64,
-    /// Tokens that no caller gets: those in doubt of a settle, or of a counter that takes at rest have met.
+    /// Tokens that no caller gets: those in doubt of a settle, of a counter that takes at rest have met, or forfeited.
     pub(crate) charged: u64,
     /// Tokens in doubt that the bucket did not have any more.
     pub(crate) unpaid: u64,

@@ -1,8 +1,8 @@
 //! The execution of commands.
 
 use topup::machine::{Command, Reply};
-use topup_twin::{Bucket, Credit};
-use topup_wire::reply::Verdict;
+use topup_twin::{AtRest, Bucket, Credit};
+use topup_wire::{bucket::Operation, reply::Verdict};
 
 use super::{Executed, Server, Written};
 use crate::fault::Fault;
@@ -82,6 +82,12 @@ impl Server {
                 let settled = self.settle(key, &record, operation, may_count, in_doubt, now);
                 executed.refused = settled.verdict == Verdict::ExceedsCapacity;
                 executed.granted = settled.granted;
+                if let (Operation::Reserve(reservation), Bucket::AtRest(AtRest::Debt { .. })) =
+                    (operation, self.keys[key].bucket)
+                    && settled.granted > 0
+                {
+                    executed.charged = (reservation.forfeit * record.pace.n).div_ceil(record.pace.p);
+                }
                 executed.reply = Reply::Settled(self.told(settled, operation, written, &record));
             }
         }

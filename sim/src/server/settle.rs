@@ -2,7 +2,7 @@
 
 use topup_twin::{AtRest, Bucket, Record};
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Reservation},
     constants::LONGEST_SHORT_HEADROOM,
     limit::Algorithm,
     reply::{Settled, Verdict},
@@ -28,6 +28,12 @@ impl Server {
         self.expire(key, now);
         let key = &mut self.keys[key];
         let before = key.bucket;
+        let operation = match (self.fault, operation) {
+            (Some(Fault::LeaseForgotten), Operation::Reserve(reservation)) => {
+                Operation::Reserve(Reservation { in_hand_for: 0, ..reservation })
+            }
+            _ => operation,
+        };
         let settled = topup_twin::settle(record, &mut key.bucket, operation, may_count, in_doubt, now);
         let denied_in_doubt = in_doubt.is_some() && settled.verdict == Verdict::Denied;
         let writes = before != key.bucket || settled.verdict == Verdict::Allowed || denied_in_doubt;
@@ -38,7 +44,7 @@ impl Server {
             {
                 key.expires = full_at.div_ceil(1_000);
             }
-            if let (Some(Fault::ReservationUnheld), Operation::Reserve { .. }) = (self.fault, operation)
+            if let (Some(Fault::ReservationUnheld), Operation::Reserve(_)) = (self.fault, operation)
                 && let Bucket::AtRest(AtRest::Debt { hold, .. }) = &mut key.bucket
             {
                 *hold = 0;
@@ -57,7 +63,7 @@ impl Server {
     ) -> Settled {
         let headroom = settled.headroom + self.too_long(record);
         let settled = match (self.fault, operation) {
-            (Some(Fault::DelayUntold), Operation::Reserve { .. }) => Settled { wait: 0, ..settled },
+            (Some(Fault::DelayUntold), Operation::Reserve(_)) => Settled { wait: 0, ..settled },
             _ => settled,
         };
         let asked = match operation {

@@ -1,6 +1,6 @@
 //! Refunds beside callers that leave: their tokens are on the way back while others refund.
 
-use topup_sim::{Fault, Law, Mishap, Network, Plan, Promise, SECOND, Stream, run, story};
+use topup_sim::{Ask, Fault, Law, Mishap, Network, Plan, Promise, SECOND, Stream, run, story};
 
 const MS: u64 = 1_000;
 /// Limits whose tokens go back in any case, since they come slowly.
@@ -106,21 +106,53 @@ fn plans_that_reserve() -> impl Iterator<Item = Plan> {
     })
 }
 
+/// A worker leases tokens, others empty the bucket, and one reserves. Tokens are put in at each of many instants, and the leased
+/// ones are spent right then.
+fn plans_that_reserve_beside_a_lease() -> impl Iterator<Item = Plan> {
+    (0..40).map(|turn| {
+        let mut plan = Plan::calm(turn, 3, Promise::new(500, 100, SECOND));
+        plan.lasts = 8 * SECOND;
+        plan.lease = Some((50, 8 * SECOND));
+        let mut once = |at, worker, ask| plan.traffic.push(Stream::Once { at, worker, ask });
+        (0..400).for_each(|take| once(SECOND + take * MS, 0, Ask::Take(1, 0)));
+        (0..800).for_each(|take| once(1_410 * MS + take * 2 * MS, 1, Ask::Take(1, 0)));
+        (0..8).for_each(|wait| once(1_700 * MS + wait * 200 * MS, 2, Ask::Take(20, 3 * SECOND)));
+        let put_in_at = 2_800 * MS + turn * 50 * MS;
+        once(put_in_at, 1, Ask::PutIn(None));
+        (0..60).for_each(|take| once(put_in_at + 20 * MS + take * 100, 0, Ask::Take(1, 0)));
+        (0..500).for_each(|take| once(put_in_at + 50 * MS + take * MS, 1, Ask::Take(1, 0)));
+        plan
+    })
+}
+
 #[test]
 fn nor_while_waiters_reserve() {
     let reserved = |plan: Plan| {
         breaks_no_law(&plan);
         run(&plan, None).counts.reservations
     };
-    let reserved: u64 = plans_that_reserve().map(reserved).sum();
-    println!("{reserved} reservations");
-    assert!(reserved > 1_000);
+    let (alone, beside): (u64, u64) =
+        (plans_that_reserve().map(reserved).sum(), plans_that_reserve_beside_a_lease().map(reserved).sum());
+    println!("{alone} reservations, {beside} beside a lease");
+    assert!(alone > 1_000 && beside > 40);
 }
 
 #[test]
 fn put_ins_beside_reserved_tokens_are_found() {
-    let broken = |plan: Plan| run(&plan, Some(Fault::ReservationUnheld)).broken.map(|broken| broken.law);
-    let found = plans_that_reserve().filter_map(broken).filter(|law| matches!(law, Law::Over(_))).count();
+    let found = found_by(plans_that_reserve(), Fault::ReservationUnheld);
     println!("{found} plans find it");
     assert!(found > 0);
+}
+
+#[test]
+fn put_ins_beside_leased_tokens_after_reserved_ones_are_found() {
+    let found = found_by(plans_that_reserve_beside_a_lease(), Fault::LeaseForgotten);
+    println!("{found} plans find it");
+    assert!(found > 0);
+}
+
+/// The number of plans that find a fault.
+fn found_by(plans: impl Iterator<Item = Plan>, fault: Fault) -> usize {
+    let broken = plans.filter_map(|plan| run(&plan, Some(fault)).broken.map(|broken| broken.law));
+    broken.filter(|law| matches!(law, Law::Over(_))).count()
 }

@@ -79,13 +79,18 @@ fn waiters_of_several_of_many_workers_get_what_the_limit_allows() {
     }
 }
 
+/// A bucket for waiters.
+const BUSY: Promise = Promise::new(20, 100, SECOND);
+/// The same, with one token at most.
+const ONE: Promise = Promise::new(1, 10, SECOND);
+
 /// When callers come in runs of waiters.
 const FROM: u64 = SECOND;
 const UNTIL: u64 = 19 * SECOND;
 
 /// The first of `workers` take all the time, and the others have callers that wait for `count` tokens, as many as there are tokens.
-fn waiters(takers: usize, waiters: usize, count: u64) -> Plan {
-    let mut plan = Plan::calm(1, takers + waiters, Promise::new(20, 100, SECOND));
+fn waiters(takers: usize, waiters: usize, count: u64, promise: Promise) -> Plan {
+    let mut plan = Plan::calm(1, takers + waiters, promise);
     plan.lasts = UNTIL + SECOND;
     let once = |at, worker, ask| Stream::Once { at, worker, ask };
     let instants = |gap| (0..(UNTIL - FROM) / gap).map(move |turn| FROM + turn * gap);
@@ -93,7 +98,7 @@ fn waiters(takers: usize, waiters: usize, count: u64) -> Plan {
         plan.traffic.extend(instants(2_000).map(|at| once(at, worker, Ask::Take(1, 0))));
     }
     for worker in takers..takers + waiters {
-        let gap = SECOND * count / 100;
+        let gap = promise.interval * count / promise.tokens;
         plan.traffic.extend(instants(gap).map(|at| once(at, worker, Ask::Take(count, UNTIL - at))));
     }
     plan
@@ -101,8 +106,10 @@ fn waiters(takers: usize, waiters: usize, count: u64) -> Plan {
 
 #[test]
 fn waiters_get_a_part_beside_takes_that_never_end() {
-    for (takers, many, count) in [(1, 1, 1), (1, 1, 5), (1, 1, 12), (4, 1, 5), (4, 4, 12), (16, 1, 5)] {
-        let RunResult { broken, counts, waited_for, .. } = run(&waiters(takers, many, count), None);
+    for (takers, many, count) in
+        [(1, 1, 1), (1, 1, 5), (1, 1, 12), (1, 1, 20), (4, 1, 5), (4, 4, 12), (16, 1, 5)]
+    {
+        let RunResult { broken, counts, waited_for, .. } = run(&waiters(takers, many, count, BUSY), None);
         assert!(broken.is_none(), "{broken:?}");
         let (waited_for, Counts { admitted, reservations, .. }) = (waited_for.iter().sum::<u64>(), counts);
         println!(
@@ -114,8 +121,10 @@ fn waiters_get_a_part_beside_takes_that_never_end() {
 
 #[test]
 fn waiters_of_many_workers_get_equal_parts() {
-    for (workers, count) in [(4, 1), (16, 1), (4, 5), (16, 5), (4, 12)] {
-        let RunResult { broken, waited_for, .. } = run(&waiters(0, workers, count), None);
+    let cases =
+        [(4, 1), (16, 1), (4, 5), (16, 5), (4, 12), (4, 20)].map(|(workers, count)| (workers, count, BUSY));
+    for (workers, count, promise) in cases.into_iter().chain([(4, 1, ONE), (8, 1, ONE)]) {
+        let RunResult { broken, waited_for, .. } = run(&waiters(0, workers, count, promise), None);
         assert!(broken.is_none(), "{broken:?}");
         let (least, most) = (waited_for.iter().min().unwrap(), waited_for.iter().max().unwrap());
         println!("{workers} waiters for {count}: {least} to {most} tokens each");

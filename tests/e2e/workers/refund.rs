@@ -2,7 +2,12 @@
 
 use topup_tests::{SOON, clock, eventually};
 use topup_wire::{
-    bucket::Operation, keyspace::ShardKeys, limit::Algorithm, namespace::Namespace, reply::Verdict, scripts,
+    bucket::{Operation, Reservation},
+    keyspace::ShardKeys,
+    limit::Algorithm,
+    namespace::Namespace,
+    reply::Verdict,
+    scripts,
 };
 
 use super::fixture::Fixture;
@@ -37,7 +42,7 @@ async fn a_refund_waits_for_reserved_tokens() {
     let api = fixture.bucket("api");
     assert!(api.take(20).await.unwrap().is_allowed());
     let keys = ShardKeys::new(Namespace::default(), &"api".parse().unwrap(), 0);
-    let reserve = Operation::Reserve { count: 5, longest: LONGEST };
+    let reserve = Operation::Reserve(Reservation { count: 5, longest: LONGEST, ..Reservation::default() });
     let (mut conn, bucket) = (fixture.redis.connection(), Algorithm::TokenBucket);
     let reserved = scripts::settle(&mut conn, bucket, &keys, "", reserve, false, None).await.unwrap();
     assert_eq!((reserved.verdict, reserved.granted), (Verdict::Allowed, 5));

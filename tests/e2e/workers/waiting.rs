@@ -16,6 +16,8 @@ slow = { capacity = 1, rate = "1/60s" }
 quick = { capacity = 1, rate = "1/300ms" }
 busy = { capacity = 1, rate = "50/s" }
 shared = { capacity = 20, rate = "100/s" }
+leased = { capacity = 20, rate = "100/s", lease = { max = 10, ttl = "1s" } }
+gcra = { capacity = 20, rate = "100/s", algorithm = "gcra" }
 "#;
 
 #[tokio::test]
@@ -63,9 +65,12 @@ async fn a_raised_rate_wakes_a_waiter() {
 #[tokio::test]
 async fn a_waiter_of_several_gets_them_beside_a_process_that_takes_all_the_time() {
     let fixture = Fixture::set(CONFIG).await;
-    tokio::select! {
-        () = takes_all_the_time(&fixture, "shared") => {}
-        () = waits(fixture.bucket("shared"), 5) => {}
+    // 20 is all that a bucket holds.
+    for (limit, count) in [("shared", 5), ("shared", 20), ("leased", 5), ("gcra", 5)] {
+        tokio::select! {
+            () = takes_all_the_time(&fixture, limit) => {}
+            () = waits(fixture.bucket(limit), count) => {}
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One operation of the script, from the bucket as it is found to the bucket as it is written.
 
 use topup_wire::{
-    bucket::{Operation, Pace},
+    bucket::{Operation, Pace, Reservation},
     constants::{
         COUNT_FROM, EXACT, FULL_AT_SLACK, GIVING_BACK, HOLD, HOLD_MARGIN, LEAST_AHEAD, LONGEST_TICK_WAIT,
         MOST_TAKEN_AT_REST, RESERVED_FOR, SHORTEST_TICK_WAIT,
@@ -47,7 +47,7 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
     let refunded = hold > now && hold % 2 == 1;
     let floor = if rests { found.tokens.min(0) } else { 0 };
     let before = (found.tokens - doubt as i64).max(floor);
-    let (score, moved) = (found.score, found.moved || in_doubt.is_some());
+    let (mut score, moved) = (found.score, found.moved || in_doubt.is_some());
 
     let was_counting = matches!(bucket, Bucket::Counting(_));
     let mut counting = was_counting;
@@ -77,22 +77,29 @@ pub(super) fn act(record: &Record, bucket: &mut Bucket, asked: &Asked, now: u64)
         }
     }
 
-    let mut delay = None;
-    if let Operation::Reserve { count, longest } = operation {
+    let mut reserved = None;
+    if let Operation::Reserve(reservation) = operation {
+        let Reservation { count, longest, forfeit, .. } = reservation;
         operation = Operation::Take(count);
         let short = count as i64 - before;
-        let may_owe = count <= record.capacity && short <= (EXACT - record.capacity) as i64;
-        if short > 0 && may_owe && rests && asked.indexed && !refunded {
-            delay = Some(record.wait_for(before, score, short as u64, now)).filter(|delay| *delay <= longest);
+        let spans = if rests { forfeit.div_ceil(record.pace.p) } else { 0 };
+        let owed = i128::from(short) + i128::from(spans) * i128::from(record.pace.n);
+        let may_owe = count <= record.capacity && owed <= i128::from(EXACT - record.capacity);
+        if short > 0 && may_owe && rests && !refunded {
+            let delay = record.wait_for(before, score, short as u64, now);
+            reserved = (delay <= longest).then_some((reservation, delay, spans));
         }
-        if delay.is_some() {
+        if reserved.is_some() {
             operation = Operation::Charge { count, most_debt: short as u64 };
         }
     }
-    let Applied { verdict, tokens, granted, missing, .. } =
+    let Applied { verdict, mut tokens, granted, missing, .. } =
         apply(record.capacity, before, if rests { operation } else { without_debt(operation) }, now);
-    if let Some(delay) = delay {
-        (wait, hold) = (delay, hold.max(now + delay + RESERVED_FOR + HOLD));
+    if let Some((Reservation { in_hand_for, forfeit, .. }, delay, spans)) = reserved {
+        tokens -= (spans * record.pace.n) as i64;
+        score = score + forfeit - spans * record.pace.p;
+        let used = (delay + RESERVED_FOR).max(in_hand_for);
+        (wait, hold) = (delay, hold.max(now + used + HOLD.saturating_sub(in_hand_for).max(HOLD_MARGIN)));
     } else if missing > 0 {
         wait = record.wait_for(tokens, score, missing, now);
         if !record.catch_up {

@@ -3,5 +3,5 @@
 mod operation;
 mod pace;
 
-pub use operation::Operation;
+pub use operation::{Operation, Reservation};
 pub use pace::{Pace, refill_period};

@@ -23,13 +23,22 @@ pub enum Operation {
     /// Fill the bucket.
     Reset,
     /// Take tokens ahead of time, all or nothing. They are good after a delay. Of a leaky bucket: once all earlier ones have
-    /// leaked. Of a token bucket: once they have come. Of any other bucket, it is a take.
-    Reserve {
-        /// Tokens.
-        count: u64,
-        /// The longest delay, in µs.
-        longest: u64,
-    },
+    /// leaked. Of a token bucket or GCRA: once they have come. Of any other bucket, it is a take.
+    Reserve(Reservation),
+}
+
+/// A reservation of tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reservation {
+    /// Tokens.
+    pub count: u64,
+    /// The longest delay, in µs.
+    pub longest: u64,
+    /// The longest time in µs for which workers have tokens of the bucket in hand. Others that put tokens in wait for at
+    /// least so long. A leaky bucket ignores it.
+    pub in_hand_for: u64,
+    /// The bucket forfeits the tokens of so many µs, and the reserved ones stay good for as much longer. A leaky bucket ignores it.
+    pub forfeit: u64,
 }
 
 // === impl Operation ===
@@ -43,7 +52,7 @@ impl Operation {
             Self::Share(count) | Self::Lease(count) => ("share", count),
             Self::Refund(count) => ("refund", count),
             Self::Reset => ("reset", 0),
-            Self::Reserve { count, .. } => ("reserve", count),
+            Self::Reserve(Reservation { count, .. }) => ("reserve", count),
             Self::Charge { count, .. } => ("charge", count),
         }
     }
@@ -54,7 +63,7 @@ impl Operation {
             Self::Take(count)
             | Self::Share(count)
             | Self::Lease(count)
-            | Self::Reserve { count, .. }
+            | Self::Reserve(Reservation { count, .. })
             | Self::Charge { count, .. } => count,
             Self::Peek(_) | Self::Refund(_) | Self::Reset => 0,
         }
@@ -68,7 +77,7 @@ impl Operation {
     /// The longest delay of a reservation, in µs, or the most debt after a charge.
     pub(crate) const fn bound(self) -> Option<u64> {
         match self {
-            Self::Reserve { longest, .. } => Some(longest),
+            Self::Reserve(Reservation { longest, .. }) => Some(longest),
             Self::Charge { most_debt, .. } => Some(most_debt),
             _ => None,
         }

@@ -29,6 +29,13 @@ pub const BURST_TTL: Duration = Duration::from_millis(10);
 /// The longest time from a reservation of a waiter to its tokens.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
+/// The longest time for which a worker has tokens in hand, by a clock that runs slow. `leased_for` is the `ttl` of the lease, if
+/// the limit has one.
+pub fn in_hand_for(leased_for: Option<Duration>) -> Duration {
+    let ttl = leased_for.unwrap_or(BURST_TTL);
+    ttl + ttl / 63 + Duration::from_millis(1)
+}
+
 /// Capacity and supply: the part of a limit whose changes migrate buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -118,14 +125,13 @@ impl Limit {
     /// The longest time for which a worker has tokens in hand, by a clock that runs slow. A put-back into a bucket that
     /// other workers take from waits for that time.
     pub fn in_hand_for(&self) -> Duration {
-        let ttl = self.lease.map_or(BURST_TTL, Lease::ttl);
-        ttl + ttl / 63 + Duration::from_millis(1)
+        in_hand_for(self.lease.map(Lease::ttl))
     }
 
-    /// Whether a waiter may reserve tokens that others would take before it. Leased tokens would not be good beside these.
+    /// Whether a waiter may reserve tokens that others would take before it.
     pub fn reserves(&self) -> bool {
         let has_rate = matches!(self.terms.supply, Supply::Rate(_));
-        self.algorithm == Algorithm::TokenBucket && has_rate && self.catch_up && self.lease.is_none()
+        matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::Gcra) && has_rate && self.catch_up
     }
 
     /// The longest time for which a put-back waits: until others have used their tokens in hand, and reserved ones.

@@ -43,7 +43,6 @@ local function decide(word, tokens, last, in_hand_for)
   if settle then return settle(KEYS[1], KEYS[2], now, word == 'put-in' and 'refund' or word, tokens, last) end
   local due, previous
   if algorithm == 'token-bucket' then due, previous = KEYS[3], KEYS[4] end
-  if not due and word == 'put-in' then word = 'refund' end
   return (token_bucket(algorithm, KEYS[1], KEYS[2], due, previous, now, word, tokens, false, last, in_hand_for, 0))
 end
 local function reply(outcome, uncharged, numbers)

@@ -64,7 +64,7 @@ pub async fn try_put_in(
     request: PutIn,
 ) -> RedisResult<PutInReply> {
     let PutIn { tokens, unused, unused_since, spare, full_at, in_hand_for } = request;
-    if algorithm != Algorithm::TokenBucket {
+    if !matches!(algorithm, Algorithm::TokenBucket | Algorithm::Gcra) {
         let operation =
             tokens.map_or(Operation::Reset, |tokens| Operation::Refund(tokens.saturating_add(unused)));
         return settle(connection, algorithm, keys, member, operation, false, None)

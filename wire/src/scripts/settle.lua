@@ -13,17 +13,18 @@
 --    of a bucket that other workers take from, too
 -- 2. count, up to 2^53. A take is all or nothing, a peek tells the reply to a take, and a share takes up to count. A
 --    charge takes up to count, also of an empty bucket, which is in debt after it. A reserve takes count ahead of time:
---    they are good once the debt is repaid. Under gcra, it is a take
+--    they are good once the debt is repaid
 -- 3. 1 if a bucket at rest may become a counter, else 0
 -- 4. tokens in doubt: this worker has taken them, and the bucket may not miss them. 0 if not given
 --    - charge: the most debt after it
 --    - reserve: the longest time in µs until its tokens are good. Beyond it, a reserve is a take
 --    - put-in, fill: the instant in µs at which the bucket is full if no other worker has taken since. 0 if not known
 -- 5. given if the reply is to be all numbers
---    - put-in, fill: the longest time in µs for which a worker has tokens in hand
+--    - put-in, fill, reserve: the longest time in µs for which a worker has tokens in hand
 -- 6. the instant in µs at which the bucket that the tokens in doubt were taken of is full. While it is that one, it
 --    misses them. 0, or not given: they are taken off in any case
 --    - put-in, fill: tokens that no caller got. They are lost where other workers have taken since
+--    - reserve: µs whose tokens the bucket forfeits. Its own are good for as much longer
 -- 7. put-in, fill: further tokens that no caller got. They are lost where callers have put tokens in since
 -- 8. put-in, fill: the instant in µs after which those of 7 were taken. Earlier versions give neither 7 nor 8
 --

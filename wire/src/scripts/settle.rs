@@ -1,12 +1,16 @@
 //! Settling: every operation on one bucket by script, under any algorithm.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use redis::{Cmd, RedisResult, Script, ScriptInvocation, aio::ConnectionLike};
 
 use super::{InDoubt, permits::peek_as_tokens, script};
 use crate::{
-    bucket::Operation, keyspace::ShardKeys, least_rights::Call, limit::Algorithm, pipeline::RedisCommand,
+    bucket::{Operation, Reservation},
+    keyspace::ShardKeys,
+    least_rights::Call,
+    limit::Algorithm,
+    pipeline::RedisCommand,
     reply::Settled,
 };
 
@@ -68,8 +72,9 @@ pub async fn settle(
         call.arg(operation.bound().or(uncovered.map(|uncovered| uncovered.tokens)));
     } else {
         let doubt = in_doubt.unwrap_or_default();
-        call.arg(u8::from(may_count)).arg(operation.bound().unwrap_or(doubt.tokens)).arg("all");
-        call.arg((doubt.full_at > 0).then_some(doubt.full_at));
+        let (fifth, sixth) = fifth_and_sixth(operation, doubt);
+        call.arg(u8::from(may_count)).arg(operation.bound().unwrap_or(doubt.tokens)).arg(fifth);
+        call.arg((sixth > 0).then_some(sixth));
     }
     call.invoke_async(connection).await
 }
@@ -97,16 +102,17 @@ pub fn encode_settle(
     let count = count.to_string();
     let doubt = in_doubt.unwrap_or_default();
     let number = operation.bound().unwrap_or(doubt.tokens).to_string();
-    let full_at = doubt.full_at.to_string();
+    let (fifth, sixth) = fifth_and_sixth(operation, doubt);
+    let last = sixth.to_string();
     let flag: &[u8] = if may_count { b"1" } else { b"0" };
     let (word, count, number) = (word.as_bytes(), count.as_bytes(), number.as_bytes());
     let of_parts = [word, count, keys.member(state).as_bytes()];
-    let by_settle = [word, count, flag, number, b"all", full_at.as_bytes()];
+    let by_settle = [word, count, flag, number, fifth.as_bytes(), last.as_bytes()];
     let by_own_script = [word, count, number];
     let quickly = [word, count, b"quick"];
     let args: &[&[u8]] = match operation {
         _ if algorithm.has_parts() => &of_parts,
-        Operation::Reserve { .. } | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
+        Operation::Reserve(_) | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
         _ if algorithm == Algorithm::FixedWindow && in_doubt.is_some() => &by_own_script,
         Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
             if has_own_script(algorithm) && algorithm != Algorithm::SlidingWindow =>
@@ -114,8 +120,8 @@ pub fn encode_settle(
             &quickly
         }
         _ if has_own_script(algorithm) => &by_own_script[..2],
-        _ if doubt.full_at > 0 => &by_settle,
-        Operation::Lease(_) | Operation::Charge { .. } | Operation::Reserve { .. } => &by_settle[..5],
+        _ if sixth > 0 => &by_settle,
+        Operation::Lease(_) | Operation::Charge { .. } | Operation::Reserve(_) => &by_settle[..5],
         // A worker that does not trust its terms cannot compute tokens from a headroom.
         _ if !may_count && algorithm == Algorithm::TokenBucket => &by_settle[..5],
         _ if in_doubt.is_some() => &by_settle[..4],
@@ -131,6 +137,16 @@ pub fn encode_settle(
             RedisCommand::Script { hash: call.hash(), keys: &call.keys, args: &args }.encode(out);
         }
         None => RedisCommand::Script { hash, keys, args }.encode(out),
+    }
+}
+
+/// The last two arguments of `settle.lua`. The sixth is left out if it is 0.
+fn fifth_and_sixth(operation: Operation, doubt: InDoubt) -> (Cow<'static, str>, u64) {
+    match operation {
+        Operation::Reserve(Reservation { in_hand_for, forfeit, .. }) => {
+            (in_hand_for.to_string().into(), forfeit)
+        }
+        _ => ("all".into(), doubt.full_at),
     }
 }
 

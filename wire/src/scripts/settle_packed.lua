@@ -126,10 +126,13 @@ if is_quick and (#argv == 3 or #argv == 5) and keys[2] then
           wait = base + spans * p + (token * p - rest) / n + (rest > 0 and 1 or 0) + d - now
         end
       end
-      if reserves and short > 0 and kind == TOKEN_BUCKET_KIND and wait <= tonumber(argv[4])
-        and short <= EXACT - capacity and not (hold > now and hold % 2 == 1) then
+      if reserves and short > 0 and wait <= tonumber(argv[4]) and short <= EXACT - capacity
+        and not (hold > now and hold % 2 == 1) then
+        local in_hand = tonumber(argv[5]) or 0
+        local used = wait + RESERVED_FOR
+        if used < in_hand then used = in_hand end
+        local held_for = now + used + (HOLD - in_hand > HOLD_MARGIN and HOLD - in_hand or HOLD_MARGIN)
         -- Even, since no caller has put tokens in.
-        local held_for = now + wait + RESERVED_FOR + HOLD
         granted, hold = count, math.max(hold, held_for - held_for % 2)
       end
       missing = missing + granted

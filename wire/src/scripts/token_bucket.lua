@@ -123,7 +123,7 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
       and math.abs(full - last) <= FULL_AT_SLACK
     if untouched then
       count = count + spare
-    elseif (count > 0 or operation == 'fill') and rests and due and full < EXACT then
+    elseif (count > 0 or operation == 'fill') and rests and full < EXACT then
       local span = math.max(HOLD, in_hand_for + HOLD_MARGIN)
       local left = hold > now and hold - span + in_hand_for - now or 0
       if counting then
@@ -138,12 +138,14 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
 
   -- A reservation is a charge whose debt is repaid in time. Where tokens were put in lately, or wait for that, it is
   -- a take.
-  local most_debt, delay = charges and rests and last or 0, nil
+  local most_debt, delay, spans = charges and rests and last or 0, nil, 0
   if reserves then
     operation = 'take'
-    local short = count - tokens
-    local may_owe = count <= terms.capacity and short <= EXACT - terms.capacity
-    if short > 0 and may_owe and rests and due and not refunded then
+    local short, forfeit = count - tokens, spare or 0
+    local rest = rests and forfeit % terms.p or 0
+    spans = rests and (forfeit - rest) / terms.p + (rest > 0 and 1 or 0) or 0
+    local may_owe = count <= terms.capacity and short + spans * terms.n <= EXACT - terms.capacity
+    if short > 0 and may_owe and rests and not refunded then
       delay = wait_for(terms, tokens, score, short, now)
       if delay <= last then operation, most_debt = 'charge', short else delay = nil end
     end
@@ -152,8 +154,12 @@ local function token_bucket(algorithm, state, record, due, previous, now, operat
   local verdict, granted, missing
   tokens, verdict, granted, missing = apply(terms, tokens, operation, count, most_debt)
   if delay then
+    -- As if it were credited later. Spans keep the score in the past.
+    tokens, score = tokens - spans * terms.n, score + (spare or 0) - spans * terms.p
     -- Until it is used or given up, other tokens that are put in have to wait, and the bucket does not count.
-    wait, hold = delay, math.max(hold, now + delay + RESERVED_FOR + HOLD)
+    local in_hand = in_hand_for or 0
+    local used = math.max(delay + RESERVED_FOR, in_hand)
+    wait, hold = delay, math.max(hold, now + used + math.max(HOLD - in_hand, HOLD_MARGIN))
   elseif missing > 0 then
     wait = wait_for(terms, tokens, score, missing, now)
     -- Without catch-up, only the daemon's ticks bring tokens. A tick that is due comes soon, or never if no daemon is

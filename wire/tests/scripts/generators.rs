@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use topup_twin::Record;
 use topup_wire::{
-    bucket::{Operation, Pace},
+    bucket::{Operation, Pace, Reservation},
     limit::{Algorithm, Capacity, Limit, MAX_TOKENS, OnChange, Period, Rate, Rule, Supply, Terms, Windows},
     scripts::rests_as_number,
 };
@@ -169,7 +169,12 @@ pub(crate) fn ahead(record: &Record, rng: &mut StdRng) -> Operation {
     if rng.random_bool(0.5) {
         return charge(record, rng);
     }
-    Operation::Reserve { count: count(record, rng), longest: some_time(record, rng).unsigned_abs() }
+    Operation::Reserve(Reservation {
+        count: count(record, rng),
+        longest: some_time(record, rng).unsigned_abs(),
+        in_hand_for: any_size(rng, 60_000_000),
+        forfeit: if rng.random_bool(0.5) { 0 } else { any_size(rng, 100_000) },
+    })
 }
 
 /// Some µs: next to none, about a token's time, about the time until full, or any.

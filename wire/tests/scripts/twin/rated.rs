@@ -3,12 +3,12 @@
 use rand::{RngExt, rngs::StdRng};
 use topup_twin::{AtRest, LazyBucket, LeakyBucket};
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Reservation},
     limit::{Supply, Terms},
     scripts::number_at_rest,
 };
 
-use super::script_only::{Kept, agree, agree_under_schedules};
+use super::script_only::{Kept, PutsIn, agree, agree_under_schedules};
 use crate::{
     generators::{any_size, capacity, packed_rate, rate},
     server::Content,
@@ -83,8 +83,12 @@ impl Kept for LeakyBucket {
     fn take(count: u64, rng: &mut StdRng) -> Operation {
         match rng.random_range(0..3) {
             0 => Operation::Take(count),
-            1 => Operation::Reserve { count, longest: 1 << 53 },
-            _ => Operation::Reserve { count, longest: any_size(rng, 1 << 40) },
+            1 => Operation::Reserve(Reservation { count, longest: 1 << 53, ..Reservation::default() }),
+            _ => Operation::Reserve(Reservation {
+                count,
+                longest: any_size(rng, 1 << 40),
+                ..Reservation::default()
+            }),
         }
     }
 }
@@ -102,6 +106,20 @@ impl Kept for AtRest {
     fn content(&self) -> Content {
         content_at_rest(self, false)
     }
+
+    fn take(count: u64, rng: &mut StdRng) -> Operation {
+        match rng.random_range(0..3) {
+            0 => Operation::Take(count),
+            _ => Operation::Reserve(Reservation {
+                count,
+                longest: any_size(rng, 1 << 40),
+                in_hand_for: any_size(rng, 60_000_000),
+                forfeit: if rng.random_bool(0.5) { 0 } else { any_size(rng, 100_000) },
+            }),
+        }
+    }
+
+    const PUTS_IN: Option<PutsIn<Self>> = Some(Self::put_in);
 
     fn earlier(&self, by: i64) -> Self {
         travelled(*self, by)

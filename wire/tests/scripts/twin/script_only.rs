@@ -1,12 +1,14 @@
 //! Each algorithm that only scripts take from, against its twin.
 
+use std::time::Duration;
+
 use rand::{RngExt, rngs::StdRng};
 use topup_twin::{Record, State};
 use topup_wire::{
     bucket::Operation,
     limit::{Limit, Terms},
-    reply::Verdict,
-    scripts,
+    reply::{PutInReply, Verdict},
+    scripts::{self, PutIn},
 };
 
 use super::{record::Twin, schedule::schedule};
@@ -21,6 +23,9 @@ const STEPS: usize = 120;
 /// Between two questions to Redis, in ms: generous, for a machine that is busy.
 const A_MOMENT: u64 = 5_000;
 const MEMBERS: [&str; 2] = ["", "alice"];
+
+/// The twin of put-ins.
+pub(super) type PutsIn<S> = fn(&Record, &mut Option<S>, PutIn, u64) -> PutInReply;
 
 /// A state as Redis keeps it.
 pub(super) trait Kept: State {
@@ -38,6 +43,9 @@ pub(super) trait Kept: State {
         Operation::Take(count)
     }
 
+    /// The twin of its put-ins, if they are more than refunds.
+    const PUTS_IN: Option<PutsIn<Self>> = None;
+
     /// Some µs that may make a difference.
     fn some_time(record: &Record, rng: &mut StdRng) -> i64 {
         some_time(record, rng)
@@ -54,6 +62,8 @@ struct World<S> {
     travelled: i64,
     /// Replies compared.
     replies: usize,
+    /// Put-ins that have to wait.
+    waits: usize,
 }
 
 /// Random worlds in which the script and its twin see the same.
@@ -67,7 +77,7 @@ pub(super) async fn agree_under_schedules<S: Kept>() {
 }
 
 async fn agree_with<S: Kept>(scheduled: bool) {
-    let (mut redis, mut steps, mut replies) = (Redis::start().await, 0, 0);
+    let (mut redis, mut steps, mut replies, mut waits) = (Redis::start().await, 0, 0, 0);
     for (_seed, mut rng) in seeds(WORLDS) {
         let mut first = limit(1, "1/s");
         first.terms = S::terms(&mut rng);
@@ -79,7 +89,7 @@ async fn agree_with<S: Kept>(scheduled: bool) {
         }
         let twin = Twin::new(&mut redis, first).await;
         let buckets = [const { None::<S> }; 2];
-        let mut world = World { redis, twin, buckets, expiries: [0; 2], travelled: 0, replies: 0 };
+        let mut world = World { redis, twin, buckets, expiries: [0; 2], travelled: 0, replies: 0, waits: 0 };
         for _ in 0..STEPS {
             world.step(&mut rng).await;
             world.hold(&mut rng).await;
@@ -87,9 +97,11 @@ async fn agree_with<S: Kept>(scheduled: bool) {
         }
         steps += STEPS;
         replies += world.replies;
+        waits += world.waits;
         redis = world.redis;
     }
-    eprintln!("{}: {steps} steps, {replies} replies, 0 mismatches", S::ALGORITHM);
+    eprintln!("{}: {steps} steps, {replies} replies, {waits} waits, 0 mismatches", S::ALGORITHM);
+    assert_eq!(waits > 0, S::PUTS_IN.is_some());
 }
 
 // === impl World ===
@@ -110,6 +122,7 @@ impl<S: Kept> World<S> {
                 self.settle(i, operation).await;
             }
             7 if rng.random_bool(0.2) => self.settle(i, Operation::Reset).await,
+            7 if rng.random_bool(0.5) => self.put_in(i, rng).await,
             7 if rng.random_bool(0.4) => {
                 let charge = charge(&self.twin.record, rng);
                 self.settle(i, charge).await;
@@ -138,6 +151,28 @@ impl<S: Kept> World<S> {
         if written && !matches!(operation, Operation::Peek(_)) {
             self.expiries[i] = self.buckets[i].as_ref().map_or(0, |held| held.expiry(record));
         }
+        self.twin.grow(&mut self.redis, settled.now).await;
+    }
+
+    async fn put_in(&mut self, i: usize, rng: &mut StdRng) {
+        let Some(put_in) = S::PUTS_IN else { return };
+        let (conn, Twin { keys, record, .. }) = (&mut self.redis.connection, &self.twin);
+        let tokens = rng.random_bool(0.8).then(|| count(record, rng));
+        let request = PutIn {
+            tokens,
+            unused: any_size(rng, 4),
+            unused_since: 0,
+            spare: any_size(rng, 4),
+            full_at: None,
+            in_hand_for: Duration::from_micros(any_size(rng, 60_000_000)),
+        };
+        let reply = scripts::try_put_in(conn, S::ALGORITHM, keys, MEMBERS[i], request).await.unwrap();
+        let (PutInReply::Done(settled) | PutInReply::Again(settled)) = reply;
+        let before = self.buckets[i].clone();
+        let expected = put_in(record, &mut self.buckets[i], request, settled.now);
+        assert_eq!(reply, expected, "{request:?} of {before:?} under {record:?}");
+        self.waits += usize::from(matches!(reply, PutInReply::Again(_)));
+        self.expiries[i] = self.buckets[i].as_ref().map_or(0, |held| held.expiry(record));
         self.twin.grow(&mut self.redis, settled.now).await;
     }
 

@@ -4,7 +4,7 @@ use rand::{RngExt, rngs::StdRng};
 use redis::{Script, Value, from_redis_value};
 use topup_twin::Bucket;
 use topup_wire::{
-    bucket::Operation,
+    bucket::{Operation, Reservation},
     limit::{Algorithm, Limit, Supply},
     reply::{Settled, Verdict},
     scripts,
@@ -113,7 +113,7 @@ impl World {
             Operation::Take(_) => ("take", None),
             Operation::Share(_) => ("share", None),
             Operation::Refund(_) => ("refund", None),
-            Operation::Reserve { longest, .. } => ("reserve", Some(longest)),
+            Operation::Reserve(Reservation { longest, .. }) => ("reserve", Some(longest)),
             Operation::Charge { most_debt, .. } => ("charge", Some(most_debt)),
             other => panic!("{other:?}"),
         };
@@ -127,7 +127,16 @@ impl World {
         call.key(&keys.record).key(&keys.due).key(&keys.previous);
         call.arg(word).arg(count).arg(u8::from(may_count));
         if all {
-            call.arg(bound.unwrap_or(0)).arg("all");
+            call.arg(bound.unwrap_or(0));
+            match operation {
+                Operation::Reserve(Reservation { in_hand_for, forfeit, .. }) => {
+                    call.arg(in_hand_for);
+                    if forfeit > 0 {
+                        call.arg(forfeit);
+                    }
+                }
+                _ => drop(call.arg("all")),
+            }
         }
         let reply: Value = self.redis.call(&call).await;
         let (record, before) = (self.twin.record, self.bucket);
