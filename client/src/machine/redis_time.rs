@@ -54,7 +54,7 @@ impl RedisTime {
 
     /// µs by which the two clocks may drift apart from the last poll to the instant `local`.
     pub(super) const fn drift_until(self, local: Micros) -> Micros {
-        drift_in(local.saturating_sub(self.heard_at))
+        drift_of(local.saturating_sub(self.heard_at))
     }
 
     /// Earliest Redis `TIME` at the instant `local`.
@@ -84,7 +84,7 @@ impl RedisTime {
 }
 
 /// µs by which the two clocks may drift apart in `duration`.
-pub(super) const fn drift_in(duration: Micros) -> Micros {
+pub(super) const fn drift_of(duration: Micros) -> Micros {
     duration / DRIFT + 1
 }
 
