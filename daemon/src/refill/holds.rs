@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_millis(100);
 const MOST: usize = 250;
 /// Holds that are put back at once.
 const AT_ONCE: usize = 16;
-/// Attempts to put a hold back into a bucket that counts. The next look makes more.
+/// Attempts to put a hold back, while other workers have tokens of its bucket in hand. The next look makes more.
 const ATTEMPTS: u32 = 4;
 
 /// A limit whose abandoned holds are put back.
@@ -112,10 +112,12 @@ async fn put_back(
     let hold = HoldOf { algorithm, keys: &keys, member, id, tokens: *tokens, is_remembered: true };
     for _ in 0..ATTEMPTS {
         let reply = scripts::abandon_hold(&mut connection, hold, in_hand_for).await?;
-        if reply.outcome != HoldOutcome::Again {
+        let wait = Duration::from_micros(reply.settled.wait);
+        // Others are not to wait for as long: the next look is for this one, too.
+        if reply.outcome != HoldOutcome::Again || wait > STEP {
             break;
         }
-        sleep(Duration::from_micros(reply.settled.wait)).await;
+        sleep(wait).await;
     }
     Ok(())
 }

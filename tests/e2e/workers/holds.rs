@@ -284,3 +284,23 @@ async fn a_hold_of_a_limit_that_is_just_published_is_remembered() {
     }
     assert_eq!(remembered, LIMITS);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_waits_for_leased_tokens_keeps_no_other_one_from_being_put_back() {
+    let terms = "capacity = 1000\nrate = \"100/s\"\nhold_ttl = \"1s\"\non_abandon = \"refund\"\n";
+    let config =
+        format!("[limit.leased]\n{terms}lease = {{ max = 10, ttl = \"60s\" }}\n[limit.plain]\n{terms}");
+    let fixture = Fixture::set(&config).await;
+    let counts = async || fixture.redis.ask::<String>(&["GET", "topup:{leased:0}:b:"]).await;
+    eventually(SOON, async || {
+        assert!(fixture.bucket("leased").take(1).await.unwrap().is_allowed());
+        counts().await.parse::<u64>().is_ok()
+    })
+    .await;
+    for limit in ["leased", "plain"] {
+        // As of a worker that was killed.
+        std::mem::forget(fixture.bucket(limit).reserve_cost(100).await.unwrap());
+    }
+    let open = async || fixture.redis.ask::<Vec<String>>(&["KEYS", "*:holds"]).await;
+    eventually(SOON, async || open().await == ["topup:{leased:0}:holds"]).await;
+}
