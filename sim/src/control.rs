@@ -98,7 +98,7 @@ impl World {
         self.workers[worker].is_reading = false;
         let read = published.is_some();
         if let Some(published) = published {
-            // Every second worker knows no earlier terms, as one that has just started.
+            // Every second worker knows of earlier terms what the record tells, as one that has just started.
             let is_new = worker % 2 == 1;
             let (local, worker) = (self.local(worker), &mut self.workers[worker]);
             let (now, before) = (worker.control.redis.earliest(local), worker.published.as_deref());

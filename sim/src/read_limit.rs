@@ -2,7 +2,7 @@
 
 use topup::machine::{ChangeAhead, Kind, LeaseTerms, Terms};
 use topup_twin::Record;
-use topup_wire::limit::Capacity;
+use topup_wire::{limit::Capacity, scripts::key_at_rest_until};
 
 use crate::{plan::Plan, server::Written};
 
@@ -33,7 +33,7 @@ impl ReadLimit {
                 .schedule
                 .first_at()
                 .map(|at| ChangeAhead { at, full_by: record.schedule.full_by() }),
-            earlier_until: 0,
+            earlier_until: earlier_until(record),
         };
         let grown = record.pace.instant(record.anchored, record.capacity.saturating_sub(record.anchor));
         let absent_full_at = if record.anchor >= record.capacity { 0 } else { grown };
@@ -50,4 +50,11 @@ impl ReadLimit {
     pub(crate) const fn written(&self) -> Written {
         Written { capacity: self.capacity, terms: self.terms }
     }
+}
+
+/// The instant by which every bucket that is kept under earlier terms is full; 0 without any.
+fn earlier_until(record: &Record) -> u64 {
+    let earlier = record.earlier.iter().flatten().map(|earlier| (earlier.terms, earlier.ended));
+    let all = record.previous.map(|previous| (previous, record.since)).into_iter().chain(earlier);
+    all.map(|(terms, end)| key_at_rest_until(terms.pace, terms.capacity, end)).max().unwrap_or(0)
 }

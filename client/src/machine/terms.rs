@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use topup_wire::{bucket::Pace, constants::FREEZE_MICROS, limit};
+use topup_wire::{bucket::Pace, constants::FREEZE_MICROS, limit, scripts::key_at_rest_until};
 
 use super::{HotCell, Micros, RedisTime, window::WindowTerms};
-
-/// The key of a first take outlives its bucket by up to this, in µs.
-const KEY_OUTLIVES: Micros = 4_000;
 
 /// The likelihood that a first take succeeds, by recent ones of the same limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,14 +109,14 @@ impl Terms {
         let earlier_until = match before {
             Some(before) if before.id == self.id => before.earlier_until,
             Some(before) => before.last_key_until(now).max(before.earlier_until),
-            None => self.earlier_until,
+            None => 0,
         };
-        Self { earlier_until, ..self }
+        Self { earlier_until: earlier_until.max(self.earlier_until), ..self }
     }
 
     /// The instant by which every key of a bucket at rest under these terms is gone, if none is written after `now`.
     fn last_key_until(&self, now: u64) -> u64 {
-        now.saturating_add(self.time_of(self.capacity)).saturating_add(KEY_OUTLIVES)
+        key_at_rest_until(self.pace, self.capacity, now)
     }
 
     /// End of the trust in an estimate, by the worker's clock. It ends a freeze before a change ahead: then only
@@ -137,26 +134,17 @@ impl Terms {
 
     /// Whether the key of a first take of `count` tokens expires before a change ahead.
     pub(super) fn is_full_before_change(&self, count: u64, now: u64) -> bool {
-        let full_at = now.saturating_add(self.time_of(count)).saturating_add(KEY_OUTLIVES);
-        self.change.is_none_or(|change| full_at <= change.at)
+        self.change.is_none_or(|change| key_at_rest_until(self.pace, count, now) <= change.at)
     }
 
     /// µs in which `tokens` come, rounded down; 0 if tokens do not come with time.
     pub(super) fn time_of(&self, tokens: u64) -> Micros {
-        let Pace { n, p } = self.pace;
-        match n {
-            0 => 0,
-            1 => tokens.saturating_mul(p),
-            _ => {
-                let micros = u128::from(tokens) * u128::from(p) / u128::from(n);
-                Micros::try_from(micros).unwrap_or(Micros::MAX)
-            }
-        }
+        self.pace.time_of(tokens)
     }
 
     /// µs between two tokens, rounded down; at least 1.
     pub(super) fn token_time(&self) -> Micros {
-        (self.pace.p / self.pace.n.max(1)).max(1)
+        self.pace.token_time()
     }
 
     /// Whether a bucket fills by an eighth of a token at most. The time is `micros`, and that for which other workers have its

@@ -79,7 +79,7 @@ impl Published {
             reserves: limit.reserves(),
             lease: limit.lease.map(|lease| LeaseTerms { max: lease.max(), ttl: micros(lease.ttl()) }),
             change: limit.schedule.first_at().map(|at| ChangeAhead { at, full_by: limit.schedule.full_by() }),
-            earlier_until: 0,
+            earlier_until: read.earlier_until,
         };
         let keys = |shard| ShardKeys::new(namespace, &limit.name, shard);
         let shards = (0..limit.shards.get()).map(keys).collect();

@@ -32,6 +32,23 @@ fn each_planted_fault_of_schedules_is_found() {
     assert!(matches!(broken.law, Law::Over(_)), "{broken:?}");
 }
 
+/// A worker that knows no earlier terms takes from a bucket that counts under them still.
+#[test]
+fn a_worker_that_starts_after_a_change_costs_no_tokens() {
+    for (capacity, after) in [(1_000, 50), (1_000, 200), (500, 100)] {
+        let mut plan = Plan::calm(1, 2, Promise::new(1_000, 100, SECOND));
+        plan.lasts = 8 * SECOND;
+        plan.schedule = vec![(5 * SECOND / 2, Promise::new(capacity, after, SECOND))];
+        // It makes the change, and migrates no bucket.
+        plan.daemons.pass = (20 * SECOND, 20 * SECOND);
+        let once = |at, worker, ask| Stream::Once { at, worker, ask };
+        plan.traffic.extend((0..700).map(|take| once(SECOND + take * 2_000, 0, Ask::Take(1, 0))));
+        plan.traffic.push(once(4 * SECOND, 1, Ask::Take(1, 0)));
+        let broken = run(&plan, None).broken;
+        assert!(broken.is_none(), "{}", story(&plan, None, &broken.unwrap()));
+    }
+}
+
 #[test]
 fn the_rate_changes_at_the_boundary_for_all_workers() {
     let (fast, slow) = (Promise::new(10, 100, SECOND), Promise::new(10, 10, SECOND));

@@ -3,10 +3,14 @@
 //! `scripts/time.lua` explains the arithmetic, with the same functions in Lua. Instants are µs of Redis `TIME`. All
 //! results are exact, in 128 bits.
 
+use std::ops::RangeInclusive;
+
 use crate::constants::{EXACT, FIRST_TAKE_EXTRA_MS, FIRST_TAKE_LATE, UNHURRIED};
 
 /// The longest time in which a bucket at rest may fill, in µs: 50 years, so that doubles hold its full instant.
 const LONGEST_FILLING: u128 = 50 * 366 * 86_400_000_000;
+/// Bounds of the longest time from a reservation to its tokens, in µs.
+const LONGEST_DELAY: RangeInclusive<u64> = 1_000_000..=30_000_000;
 
 /// A rate in lowest terms: `n` tokens every `p` µs. `n` is 0 where no tokens come with time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +49,27 @@ impl Pace {
         }
         let at = self.falls(self.fallen(score) + u128::from(k)) + u128::from(self.since_last(score));
         u64::try_from(at).map_or(EXACT, |at| at.min(EXACT))
+    }
+
+    /// µs between two tokens, rounded down; at least 1.
+    pub fn token_time(self) -> u64 {
+        (self.p / self.n.max(1)).max(1)
+    }
+
+    /// µs in which `tokens` come, rounded down; 0 if tokens do not come with time.
+    pub fn time_of(self, tokens: u64) -> u64 {
+        let Self { n, p } = self;
+        match n {
+            0 => 0,
+            1 => tokens.saturating_mul(p),
+            _ => u64::try_from(u128::from(tokens) * u128::from(p) / u128::from(n)).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The longest time from a reservation of a waiter to its tokens, in µs. A bucket owes the tokens of 1 s, or a single one
+    /// of a slower rate. A token that comes later than in 30 s is not reserved.
+    pub fn longest_delay(self) -> u64 {
+        self.token_time().clamp(*LONGEST_DELAY.start(), *LONGEST_DELAY.end())
     }
 
     /// Time to live, in ms, of the key that a first take of `count` tokens writes; `u64::MAX` when no tokens come.

@@ -14,6 +14,8 @@ pub struct PublishedLimit {
     /// The instant, in µs of Redis `TIME`, from which an absent bucket is full. No first takes before it. 0 unless a
     /// raised capacity is still filling.
     pub absent_full_at: u64,
+    /// The instant, in µs of Redis `TIME`, by which every bucket that is kept under earlier terms is full; 0 if there were none.
+    pub earlier_until: u64,
     /// The plans and assignments in force before [`plans_at`](Self::plans_at).
     pub plans_before: Plans,
     /// Earlier plans and assignments, the newest first, as far back as they may matter for tokens.

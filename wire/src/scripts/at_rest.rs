@@ -64,6 +64,14 @@ pub fn early_at_rest(pace: Pace) -> u64 {
     (pace.p / (NUMBER_EARLY_PART * pace.n.max(1))).min(NUMBER_MOST_EARLY)
 }
 
+/// The instant by which the key of a bucket at rest is gone, if the bucket misses `tokens` at `now` and nothing more is taken.
+/// Both are in µs of Redis `TIME`.
+pub fn key_at_rest_until(pace: Pace, tokens: u64, now: u64) -> u64 {
+    /// µs by which the key of a first take outlives its bucket, at most.
+    const OUTLIVES: u64 = 4_000;
+    now.saturating_add(pace.time_of(tokens)).saturating_add(OUTLIVES)
+}
+
 /// When the key of a number that is full at `full_at` expires, in ms since the Unix epoch. `full_at` is in µs of Redis `TIME`.
 pub fn number_expires_at(pace: Pace, full_at: u64) -> u64 {
     (full_at + early_at_rest(pace)).div_ceil(1_000)

@@ -61,8 +61,8 @@ pub use assigned::{assigned_outside, key_filter};
 pub use assignment_index::{AssignmentIndex, assigned_after, assignment_index};
 pub use at_rest::{
     AtRestNumber, are_whole_tokens, early_at_rest, encode_correction, encode_take_at_rest, is_at_rest,
-    is_clean_counter, is_too_old, number_at_rest, number_expires_at, read_counter, read_left,
-    read_number_at_rest, read_text_at_rest, rests_as_number, time_at_rest, units_at_rest,
+    is_clean_counter, is_too_old, key_at_rest_until, number_at_rest, number_expires_at, read_counter,
+    read_left, read_number_at_rest, read_text_at_rest, rests_as_number, time_at_rest, units_at_rest,
 };
 pub use claims::{ClaimChange, claim, ownership};
 pub use compare_assigned::{Differences, compare_assigned};

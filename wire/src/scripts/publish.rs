@@ -5,10 +5,12 @@ use std::{collections::HashMap, sync::LazyLock, time::Duration};
 use redis::{Cmd, ParsingError, RedisResult, Script, aio::ConnectionLike};
 
 use super::{
+    at_rest::key_at_rest_until,
     record::{fields, parse, text_fields},
     script,
 };
 use crate::{
+    bucket::Pace,
     constants::FREEZE_MICROS,
     keyspace::ShardKeys,
     limit::{Algorithm, Limit, LimitName, Past, Plans, Terms},
@@ -64,6 +66,21 @@ pub async fn publish_until(
     call.invoke_async(connection).await
 }
 
+/// The instant by which every bucket that is kept under earlier terms is full; 0 without any. `fields` are those of a record.
+fn earlier_until(fields: &HashMap<String, String>) -> u64 {
+    let text = |field: &str| fields.get(field).map_or("", String::as_str);
+    // As the rows of the field `earlier`: the number of the terms, their end, capacity, n and p.
+    let previous =
+        format!("0 {} {} {} {}", text("since"), text("was_capacity"), text("was_n"), text("was_p"));
+    let rows = text("earlier").split(',').chain([previous.as_str()]);
+    let full_at = rows.filter_map(|row| {
+        let mut numbers = row.split(' ').skip(1).map(|number| number.parse::<u64>().ok());
+        let [end, capacity, n, p] = [numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??];
+        Some(key_at_rest_until(Pace { n, p }, capacity, end))
+    });
+    full_at.max().unwrap_or(0)
+}
+
 /// Freezes one shard before a change to `terms`. Returns the latest instant at which the freeze began, in µs of Redis
 /// `TIME`; `None` where no freeze is needed.
 ///
@@ -106,6 +123,7 @@ pub async fn read_limit(
             terms_id: number("terms").unwrap_or(1),
             frozen: number("frozen").is_some_and(|since| since > 0),
             absent_full_at: number("anchored").map_or(0, grown),
+            earlier_until: earlier_until(&fields),
             plans_at: number("plans_at").unwrap_or(0),
             expires: number("expires"),
             plans_before: text_of("plans_before")

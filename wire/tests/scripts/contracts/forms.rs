@@ -289,17 +289,24 @@ async fn a_bucket_at_rest_keeps_its_tokens_over_a_change_of_terms() {
 }
 
 #[tokio::test]
-async fn what_is_published_says_the_terms_and_when_an_absent_bucket_is_full() {
+async fn what_is_published_says_the_terms_and_when_buckets_of_earlier_ones_are_full() {
     let mut scene = scene(limit(10, "1/s")).await;
     let name = scene.limit.name;
     let conn = &mut scene.redis.connection;
     let first = scripts::read_limit(conn, &name).await.unwrap().unwrap();
-    assert_eq!((first.frozen, first.absent_full_at), (false, 0));
+    assert_eq!((first.frozen, first.absent_full_at, first.earlier_until), (false, 0, 0));
     scene.publish(limit(70, "1/s"), None).await;
     let raised = scripts::read_limit(&mut scene.redis.connection, &name).await.unwrap().unwrap();
     assert_eq!(raised.terms_id, first.terms_id + 1);
     let now = scene.redis.time().await;
     assert!(raised.absent_full_at.abs_diff(now + 60_000_000) < 1_000_000);
+    assert!(raised.earlier_until.abs_diff(now + 10_000_000) < 1_000_000);
+    // The terms before the previous ones count, too.
+    for capacity in [20, 15] {
+        scene.publish(limit(capacity, "1/s"), None).await;
+    }
+    let lowered = scripts::read_limit(&mut scene.redis.connection, &name).await.unwrap().unwrap();
+    assert!(lowered.earlier_until.abs_diff(now + 70_000_000) < 1_000_000);
     scene.redis.ask::<()>(&["HSET", &scene.keys.record.clone(), "frozen", "1"]).await;
     let frozen = scripts::read_limit(&mut scene.redis.connection, &name).await.unwrap().unwrap();
     assert!(frozen.frozen);
