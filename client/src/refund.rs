@@ -16,7 +16,8 @@ impl Bucket {
     ///
     /// If other workers take from the bucket too, the call waits until their prefetched tokens are spent or have expired.
     /// The wait is some ms, or the `ttl` of the limit's lease. Where callers of [`Bucket::wait`] have reserved tokens, since
-    /// other workers took all that came, it may be as long as 1.1 s.
+    /// other workers took all that came, it may be as long as 1.1 s. Where tokens come further apart than a second, it is 0.1 s
+    /// longer than the time of one, and 30.1 s at most.
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].

@@ -22,7 +22,7 @@ const LONGEST: u64 = 20 * SECOND;
 /// The shortest traffic, in µs. Estimates grow old in it.
 const SHORTEST: u64 = 3 * SECOND;
 
-/// Takes of a bucket at rest trust a clock to one part in 1,024: parts per million.
+/// Takes of a bucket at rest and reserved tokens trust a clock to one part in 1,024: parts per million.
 const MOST_DRIFT: u64 = 900;
 
 // === impl Plan ===
@@ -31,7 +31,7 @@ impl Plan {
     /// The plan of `seed`.
     pub fn generate(seed: u64) -> Self {
         let mut plan = Self::generated(seed);
-        if plan.promises().any(Promise::rests_as_number) {
+        if plan.promises().any(Promise::rests_as_number) || plan.traffic.iter().any(Stream::waits) {
             plan.drift = plan.drift.min(MOST_DRIFT);
         }
         plan
@@ -48,6 +48,9 @@ impl Plan {
         // By the seed and not by the dice: the plans of all other seeds stay as they were.
         if seed % 9 == 8 {
             return plan.of_several(dice);
+        }
+        if seed % 25 == 24 {
+            return plan.slow(dice);
         }
         match dice.of(0..=10) {
             0 => return plan.steady(dice),

@@ -6,7 +6,6 @@
 use topup_wire::{
     bucket::{Operation, Reservation},
     constants::RESERVED_FOR,
-    limit,
     reply::Settled,
 };
 
@@ -20,14 +19,12 @@ use super::{
 
 /// A reservation that is refused is not asked for again within this, in µs.
 const AGAIN: Micros = 10_000;
-/// A new waiter yields to an old one for half of its tokens' time, and for no longer than this, in µs.
+/// A new waiter yields to an old one for half of its tokens' time. Without reservations, it is for no longer than this, in µs.
 const LONGEST_YIELD: Micros = 10_000;
-/// A waiter that has waited for so many µs, or for four times the time of its tokens, yields for half as long.
-const OLD: Micros = 4_000_000;
-/// Longest time from a reservation to its tokens, in µs.
-const LONGEST_DELAY: Micros = limit::LONGEST_DELAY.as_micros() as Micros;
 /// Reserved tokens have to stay good for so long, in µs: a wake-up may be late.
 const GOOD_FOR: Micros = 5_000;
+/// The same for slow tokens, as a part of the time of one.
+const GOOD_FOR_PART: Micros = 128;
 
 /// The reservations of one bucket: tokens that its first waiter has taken ahead of time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,9 +102,11 @@ impl<W: Waiter> Busy<W> {
     /// or a token, and the same one would be first each time.
     pub(super) fn yields(&self, first: &Waiting<W>, cx: &Context<'_>) -> Micros {
         let time = cx.terms.time_of(first.count);
-        let old = time.saturating_mul(4).clamp(1, OLD);
-        let longest = if cx.terms.reserves { LONGEST_DELAY / 2 } else { LONGEST_YIELD };
-        (time / 2).min(longest) * old / old.saturating_add(cx.now.saturating_sub(self.waits_since(first)))
+        let longest = cx.terms.pace.longest_delay();
+        // One that has waited for as long yields for half as long.
+        let old = time.min(longest).saturating_mul(4).max(1);
+        let yields = (time / 2).min(if cx.terms.reserves { longest / 2 } else { LONGEST_YIELD });
+        yields * old / old.saturating_add(cx.now.saturating_sub(self.waits_since(first)))
     }
 
     /// When the first waiter reserves its tokens; `None` if it does not.
@@ -120,7 +119,7 @@ impl<W: Waiter> Busy<W> {
             && self.reserved() == 0
             && !self.is_in_doubt()
             && cx.is_trusted()
-            && cx.terms.time_of(first.count) <= LONGEST_DELAY
+            && cx.terms.time_of(first.count) <= cx.terms.pace.longest_delay()
             && first.count <= cx.terms.capacity;
         may_reserve.then(|| self.reservations.as_ref().map_or(0, |reserved| reserved.again_at))
     }
@@ -132,7 +131,8 @@ impl<W: Waiter> Busy<W> {
         let (count, capacity) = (first.count, cx.terms.capacity);
         let longest = longest_delay(first, cx);
         let unsure = drift_of(cx.terms.time_of(capacity).saturating_add(2 * longest));
-        let needed = GOOD_FOR + 2 * cx.round_trip + unsure + cx.terms.time_of(cx.hot.prefetched());
+        let good_for = GOOD_FOR.max(longest / GOOD_FOR_PART);
+        let needed = good_for + 2 * cx.round_trip + unsure + cx.terms.time_of(cx.hot.prefetched());
         let forfeit = needed.saturating_sub(cx.terms.time_of(capacity - count));
         let in_hand_for = cx.terms.in_hand_for();
         (at <= cx.now).then_some(Operation::Reserve(Reservation { count, longest, in_hand_for, forfeit }))
@@ -149,7 +149,10 @@ impl<W: Waiter> Busy<W> {
         let &Settled { capacity, wait, headroom, granted, .. } = settled;
         if granted == 0 {
             // Others have reserved more, or have put tokens in.
-            self.reserve_in(wait.saturating_sub(reservation.longest).clamp(AGAIN, LONGEST_DELAY), cx);
+            self.reserve_in(
+                wait.saturating_sub(reservation.longest).clamp(AGAIN, cx.terms.pace.longest_delay()),
+                cx,
+            );
         }
         let is_in_debt = headroom > cx.terms.time_of(capacity);
         if granted == 0 || !is_in_debt {
@@ -174,12 +177,12 @@ impl<W: Waiter> Busy<W> {
         let Some(reserved) = self.reservations.as_mut().filter(|reserved| reserved.tokens > 0) else {
             return;
         };
-        let is_good = reserved.epoch == cx.epoch && cx.is_trusted() && cx.now < reserved.until;
-        if is_good && (cx.now < reserved.from || cx.is_paused()) {
+        let is_valid = reserved.epoch == cx.epoch && cx.now < reserved.until;
+        if is_valid && (cx.now < reserved.from || cx.is_paused()) {
             return;
         }
         let mut tokens = std::mem::take(&mut reserved.tokens);
-        if is_good {
+        if is_valid && cx.is_trusted() {
             let (left, capacity) = (self.estimate.tokens(), self.estimate.capacity(cx.terms));
             self.serve(&mut tokens, left, capacity, cx.now, cx, out);
         }
@@ -206,8 +209,10 @@ impl<W: Waiter> Busy<W> {
 /// The longest delay that `first` reserves with, in µs. The bucket owes no more than it holds: a step of the clock of Redis gives
 /// so many at most.
 fn longest_delay<W>(first: &Waiting<W>, cx: &Context<'_>) -> Micros {
-    let time = LONGEST_DELAY.min(cx.terms.time_of(cx.terms.capacity));
-    time.min(first.until.saturating_sub(cx.now))
+    let time = cx.terms.pace.longest_delay().min(cx.terms.time_of(cx.terms.capacity));
+    // A change of terms would move the instant of reserved tokens.
+    let until = first.until.min(cx.terms.trusted_until(Micros::MAX, cx.redis));
+    time.min(until.saturating_sub(cx.now))
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl Plan {
     }
 
     /// Other terms.
-    fn changed(&self, dice: &mut Dice) -> Promise {
+    pub(super) fn changed(&self, dice: &mut Dice) -> Promise {
         let Promise { capacity, tokens, interval } = self.terms;
         let scaled = |number: u64, dice: &mut Dice| (number * dice.pick(&[1, 2, 4, 8, 20]) / 4).max(1);
         match dice.of(0..=2) {

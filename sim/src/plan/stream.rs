@@ -86,3 +86,12 @@ pub enum Ask {
     /// To take one token after the other, and to wait as long as each denial tells. Whether it has just waited so.
     AsTold(bool),
 }
+
+// === impl Stream ===
+
+impl Stream {
+    /// Whether callers wait, and so may reserve tokens.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Self::Waiters { .. } | Self::Once { ask: Ask::Take(_, 1..), .. })
+    }
+}

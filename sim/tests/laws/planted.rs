@@ -41,7 +41,7 @@ found! {
     keys_that_are_not_kept_for_longer: ExpiryStays,
     takes_at_rest_that_are_kept: KeptAtRest,
     takes_at_rest_that_are_given_twice: GivenTwice,
-    other_terms_that_are_not_seen: OtherTermsUnseen by 2398,
+    other_terms_that_are_not_seen: OtherTermsUnseen by 102147,
     a_time_of_redis_that_is_half_a_token_wrong: OffsetWrong by 252,
     late_first_takes_that_are_not_corrected: LateFirstTake by 3490,
     reserved_tokens_that_are_good_at_once: DelayUntold,

@@ -11,6 +11,9 @@ const SLOW: [Promise; 5] = [
     Promise::new(20, 1, SECOND),
     Promise::new(8, 1, 2 * SECOND),
 ];
+/// Limits with tokens that come several seconds apart.
+const SLOWER: [Promise; 3] =
+    [Promise::new(1, 1, 5 * SECOND), Promise::new(3, 1, 2 * SECOND), Promise::new(2, 2, 50 * SECOND)];
 /// Limits whose tokens go back only where no other worker has taken since.
 const FAST: [Promise; 3] =
     [Promise::new(10, 10, SECOND), Promise::new(100, 50, SECOND), Promise::new(50, 200, SECOND)];
@@ -106,6 +109,19 @@ fn plans_that_reserve() -> impl Iterator<Item = Plan> {
     })
 }
 
+/// The same with limits of which a single token is reserved, for longer than those of faster ones.
+fn plans_that_reserve_for_long() -> impl Iterator<Item = Plan> {
+    plans(&SLOWER).map(|mut plan| {
+        let each = plan.terms.each();
+        plan.traffic = vec![
+            Stream::Takes { gap: each / 3, most: 1 },
+            Stream::Waiters { gap: each / 2, most: 1, patience: 3 * each },
+            Stream::Refunds { gap: each * 4, most: 1 },
+        ];
+        plan
+    })
+}
+
 /// A worker leases tokens, others empty the bucket, and one reserves. Tokens are put in at each of many instants, and the leased
 /// ones are spent right then.
 fn plans_that_reserve_beside_a_lease() -> impl Iterator<Item = Plan> {
@@ -131,17 +147,19 @@ fn nor_while_waiters_reserve() {
         breaks_no_law(&plan);
         run(&plan, None).counts.reservations
     };
-    let (alone, beside): (u64, u64) =
-        (plans_that_reserve().map(reserved).sum(), plans_that_reserve_beside_a_lease().map(reserved).sum());
-    println!("{alone} reservations, {beside} beside a lease");
-    assert!(alone > 1_000 && beside > 40);
+    let alone: u64 = plans_that_reserve().map(reserved).sum();
+    let for_long: u64 = plans_that_reserve_for_long().map(reserved).sum();
+    let beside: u64 = plans_that_reserve_beside_a_lease().map(reserved).sum();
+    println!("{alone} reservations, {for_long} for long, {beside} beside a lease");
+    assert!(alone > 1_000 && for_long > 500 && beside > 40);
 }
 
 #[test]
 fn put_ins_beside_reserved_tokens_are_found() {
     let found = found_by(plans_that_reserve(), Fault::ReservationUnheld);
-    println!("{found} plans find it");
-    assert!(found > 0);
+    let for_long = found_by(plans_that_reserve_for_long(), Fault::ReservationUnheld);
+    println!("{found} plans find it, and {for_long} of those for long");
+    assert!(found > 0 && for_long > 0);
 }
 
 #[test]

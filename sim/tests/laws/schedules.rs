@@ -32,6 +32,30 @@ fn each_planted_fault_of_schedules_is_found() {
     assert!(matches!(broken.law, Law::Over(_)), "{broken:?}");
 }
 
+/// Tokens are reserved for longer than a change is announced before, and come later than promised after it.
+#[test]
+fn reserved_tokens_are_good_under_their_own_terms_only() {
+    let mut reservations = 0;
+    for seed in 0..60 {
+        let (fast, slow) = (Promise::new(1, 1, 4 * SECOND), Promise::new(1, 1, 25 * SECOND));
+        for workers in [2, 4, 16] {
+            let mut plan = Plan::calm(seed, workers, fast);
+            plan.lasts = 60 * SECOND;
+            plan.daemons.many = seed % 2;
+            plan.schedule = vec![(20 * SECOND + seed * SECOND / 15, slow)];
+            plan.traffic = vec![
+                Stream::Waiters { gap: SECOND, most: 1, patience: 15 * SECOND },
+                Stream::Takes { gap: SECOND / 4, most: 1 },
+            ];
+            let result = run(&plan, None);
+            assert!(result.broken.is_none(), "{}", story(&plan, None, &result.broken.unwrap()));
+            reservations += result.counts.reservations;
+        }
+    }
+    println!("{reservations} reservations");
+    assert!(reservations > 500);
+}
+
 /// A worker that knows no earlier terms takes from a bucket that counts under them still.
 #[test]
 fn a_worker_that_starts_after_a_change_costs_no_tokens() {

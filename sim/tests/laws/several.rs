@@ -84,22 +84,26 @@ const BUSY: Promise = Promise::new(20, 100, SECOND);
 /// The same, with one token at most.
 const ONE: Promise = Promise::new(1, 10, SECOND);
 
+/// Limits whose tokens come further apart than the longest delay of a faster one.
+const SLOW: [Promise; 3] =
+    [Promise::new(1, 1, 5 * SECOND), Promise::new(3, 1, 2 * SECOND), Promise::new(1, 2, 50 * SECOND)];
+
 /// When callers come in runs of waiters.
 const FROM: u64 = SECOND;
-const UNTIL: u64 = 19 * SECOND;
 
 /// The first of `workers` take all the time, and the others have callers that wait for `count` tokens, as many as there are tokens.
 fn waiters(takers: usize, waiters: usize, count: u64, promise: Promise) -> Plan {
     let mut plan = Plan::calm(1, takers + waiters, promise);
-    plan.lasts = UNTIL + SECOND;
+    let until = FROM + promise.time_of(60).max(18 * SECOND);
+    plan.lasts = until + SECOND;
     let once = |at, worker, ask| Stream::Once { at, worker, ask };
-    let instants = |gap| (0..(UNTIL - FROM) / gap).map(move |turn| FROM + turn * gap);
+    let instants = |gap| (0..(until - FROM) / gap).map(move |turn| FROM + turn * gap);
     for worker in 0..takers {
         plan.traffic.extend(instants(2_000).map(|at| once(at, worker, Ask::Take(1, 0))));
     }
     for worker in takers..takers + waiters {
         let gap = promise.interval * count / promise.tokens;
-        plan.traffic.extend(instants(gap).map(|at| once(at, worker, Ask::Take(count, UNTIL - at))));
+        plan.traffic.extend(instants(gap).map(|at| once(at, worker, Ask::Take(count, until - at))));
     }
     plan
 }
@@ -123,7 +127,8 @@ fn waiters_get_a_part_beside_takes_that_never_end() {
 fn waiters_of_many_workers_get_equal_parts() {
     let cases =
         [(4, 1), (16, 1), (4, 5), (16, 5), (4, 12), (4, 20)].map(|(workers, count)| (workers, count, BUSY));
-    for (workers, count, promise) in cases.into_iter().chain([(4, 1, ONE), (8, 1, ONE)]) {
+    let slow = SLOW.iter().flat_map(|slow| [(4, 1, *slow), (8, 1, *slow)]);
+    for (workers, count, promise) in cases.into_iter().chain([(4, 1, ONE), (8, 1, ONE)]).chain(slow) {
         let RunResult { broken, waited_for, .. } = run(&waiters(0, workers, count, promise), None);
         assert!(broken.is_none(), "{broken:?}");
         let (least, most) = (waited_for.iter().min().unwrap(), waited_for.iter().max().unwrap());

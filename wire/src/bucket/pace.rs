@@ -103,3 +103,19 @@ pub fn refill_period(pace: Pace, catch_up: bool, tick: u64) -> u64 {
     let token = pace.p.div_ceil(pace.n);
     if catch_up { tick.max(token).max(UNHURRIED) } else { token }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tokens_of_a_second_are_reserved_or_a_single_slower_one() {
+        let seconds = |n, p| Pace { n, p }.longest_delay() as f64 / 1e6;
+        assert_eq!([seconds(1_000, 1_000_000), seconds(1, 1_000_000)], [1.0, 1.0]);
+        assert_eq!(
+            [seconds(1, 5_000_000), seconds(2, 50_000_000), seconds(1, 30_000_000)],
+            [5.0, 25.0, 30.0]
+        );
+        assert_eq!([seconds(1, 60_000_000), seconds(0, 1)], [30.0, 1.0]);
+    }
+}

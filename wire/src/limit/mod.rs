@@ -48,7 +48,7 @@ pub use rollout::{Mode, Percent, PercentError, Rollout};
 pub use schedule::{Schedule, ScheduleError, ScheduledChange};
 pub use shards::{Shards, ShardsError};
 pub use supply::{Period, Supply};
-pub use terms::{BURST_TTL, LONGEST_DELAY, Limit, OnChange, Terms, in_hand_for};
+pub use terms::{BURST_TTL, Limit, OnChange, Terms, in_hand_for};
 pub use throttle::{MAX_THROTTLE, Throttle, ThrottleError};
 pub use top_keys::{TopKeys, TopKeysError};
 pub use windows::{MAX_RULES, MAX_WINDOW_TOKENS, Rule, Windows, WindowsError};

@@ -26,9 +26,6 @@ words!(OnChange: Keep = "keep", Proportional = "proportional", Reset = "reset");
 /// tasks ask for one bucket at once.
 pub const BURST_TTL: Duration = Duration::from_millis(10);
 
-/// The longest time from a reservation of a waiter to its tokens.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(1);
-
 /// The longest time for which a worker has tokens in hand, by a clock that runs slow. `leased_for` is the `ttl` of the lease, if
 /// the limit has one.
 pub fn in_hand_for(leased_for: Option<Duration>) -> Duration {
@@ -136,8 +133,11 @@ impl Limit {
 
     /// The longest time for which a put-back waits: until others have used their tokens in hand, and reserved ones.
     pub fn puts_in_within(&self) -> Duration {
-        let reserved_for = LONGEST_DELAY + Duration::from_micros(RESERVED_FOR);
-        self.in_hand_for() + if self.reserves() { reserved_for } else { Duration::ZERO }
+        let reserved_for = match self.terms.supply {
+            Supply::Rate(rate) if self.reserves() => rate.pace().longest_delay() + RESERVED_FOR,
+            _ => 0,
+        };
+        self.in_hand_for() + Duration::from_micros(reserved_for)
     }
 
     /// µs in which a bucket of these terms is full from the deepest debt on, whenever that begins.
