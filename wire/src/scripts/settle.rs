@@ -19,8 +19,7 @@ static SETTLE: LazyLock<Script> =
 static LAZY_TOKEN_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "rated_quick.lua" "take_packed.lua");
 static LEAKY_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "leaky_bucket.lua" "script_only.lua", after "rated_quick.lua" "take_packed.lua");
 static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "script_only.lua", after "fixed_window_quick.lua" "take_packed.lua");
-static SLIDING_WINDOW: LazyLock<Script> =
-    script!("windows.lua" "sliding_window.lua" "script_only.lua", after "take_packed.lua");
+static SLIDING_WINDOW: LazyLock<Script> = script!("windows.lua" "sliding_window.lua" "script_only.lua", after "sliding_window_quick.lua" "take_packed.lua");
 static SLIDING_COUNTER: LazyLock<Script> = script!("state.lua" "windows.lua" "sliding_counter.lua" "script_only.lua", after "sliding_counter_quick.lua" "take_packed.lua");
 pub(super) static FAIR_SHARES: LazyLock<Script> =
     script!("fair_shares.lua" "fair_shares_only.lua", after "fair_shares_packed.lua");
@@ -81,7 +80,7 @@ pub async fn settle(
 
 /// Appends the command of [`settle`] for the bucket whose state is at `state`.
 ///
-/// Where all of a take or a share is granted, every algorithm but sliding windows and fair shares may reply with one
+/// Where all of a take or a share is granted, every algorithm but fair shares may reply with one
 /// [`Number`](crate::pipeline::Reply::Number), for [`Settled::from_number`]. Other replies are
 /// [`Numbers`](crate::pipeline::Reply::Numbers).
 ///
@@ -114,9 +113,7 @@ pub fn encode_settle(
         _ if algorithm.has_parts() => &of_parts,
         Operation::Reserve(_) | Operation::Charge { .. } if has_own_script(algorithm) => &by_own_script,
         _ if algorithm == Algorithm::FixedWindow && in_doubt.is_some() => &by_own_script,
-        Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..)
-            if has_own_script(algorithm) && algorithm != Algorithm::SlidingWindow =>
-        {
+        Operation::Take(1..) | Operation::Share(1..) | Operation::Lease(1..) if has_own_script(algorithm) => {
             &quickly
         }
         _ if has_own_script(algorithm) => &by_own_script[..2],

@@ -9,7 +9,7 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMG
      PEXPIRE PEXPIREAT PTTL RENAME RPUSH SET SETBIT TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 15] = [
+const SHARED: [&str; 16] = [
     "bucket",
     "fair_shares_packed",
     "fixed_window_quick",
@@ -21,6 +21,7 @@ const SHARED: [&str; 15] = [
     "schedule",
     "settle_packed",
     "sliding_counter_quick",
+    "sliding_window_quick",
     "state",
     "take_packed",
     "time",
@@ -66,6 +67,7 @@ pub(crate) fn of(algorithm: Algorithm, packed: bool) -> String {
     let first: &[&str] = match algorithm {
         Algorithm::FixedWindow if packed => &["fixed_window_quick", "take_packed"],
         Algorithm::SlidingCounter if packed => &["sliding_counter_quick", "take_packed"],
+        Algorithm::SlidingWindow if packed => &["sliding_window_quick", "take_packed"],
         Algorithm::LazyTokenBucket | Algorithm::LeakyBucket if packed => &["rated_quick", "take_packed"],
         _ if packed && asks == "script_only" => &["take_packed"],
         _ => &[],
