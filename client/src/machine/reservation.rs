@@ -23,7 +23,7 @@ const AGAIN: Micros = 10_000;
 const LONGEST_YIELD: Micros = 10_000;
 /// Reserved tokens have to stay good for so long, in µs: a wake-up may be late.
 const GOOD_FOR: Micros = 5_000;
-/// The same for slow tokens, as a part of the time of one.
+/// Where the delay is long, it is the longest one divided by this.
 const GOOD_FOR_PART: Micros = 128;
 
 /// The reservations of one bucket: tokens that its first waiter has taken ahead of time.
