@@ -108,15 +108,10 @@ impl Terms {
     pub fn after(self, before: Option<&Self>, now: u64) -> Self {
         let earlier_until = match before {
             Some(before) if before.id == self.id => before.earlier_until,
-            Some(before) => before.last_key_until(now).max(before.earlier_until),
+            Some(before) => key_at_rest_until(before.pace, before.capacity, now).max(before.earlier_until),
             None => 0,
         };
         Self { earlier_until: earlier_until.max(self.earlier_until), ..self }
-    }
-
-    /// The instant by which every key of a bucket at rest under these terms is gone, if none is written after `now`.
-    fn last_key_until(&self, now: u64) -> u64 {
-        key_at_rest_until(self.pace, self.capacity, now)
     }
 
     /// End of the trust in an estimate, by the worker's clock. It ends a freeze before a change ahead: then only

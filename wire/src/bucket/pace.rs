@@ -3,14 +3,11 @@
 //! `scripts/time.lua` explains the arithmetic, with the same functions in Lua. Instants are µs of Redis `TIME`. All
 //! results are exact, in 128 bits.
 
-use std::ops::RangeInclusive;
-
 use crate::constants::{EXACT, FIRST_TAKE_EXTRA_MS, FIRST_TAKE_LATE, UNHURRIED};
 
 /// The longest time in which a bucket at rest may fill, in µs: 50 years, so that doubles hold its full instant.
 const LONGEST_FILLING: u128 = 50 * 366 * 86_400_000_000;
-/// Bounds of the longest time from a reservation to its tokens, in µs.
-const LONGEST_DELAY: RangeInclusive<u64> = 1_000_000..=30_000_000;
+const SECOND: u64 = 1_000_000;
 
 /// A rate in lowest terms: `n` tokens every `p` µs. `n` is 0 where no tokens come with time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +66,7 @@ impl Pace {
     /// The longest time from a reservation of a waiter to its tokens, in µs. A bucket owes the tokens of 1 s, or a single one
     /// of a slower rate. A token that comes later than in 30 s is not reserved.
     pub fn longest_delay(self) -> u64 {
-        self.token_time().clamp(*LONGEST_DELAY.start(), *LONGEST_DELAY.end())
+        self.token_time().clamp(SECOND, 30 * SECOND)
     }
 
     /// Time to live, in ms, of the key that a first take of `count` tokens writes; `u64::MAX` when no tokens come.

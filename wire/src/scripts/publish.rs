@@ -69,13 +69,12 @@ pub async fn publish_until(
 /// The instant by which every bucket that is kept under earlier terms is full; 0 without any. `fields` are those of a record.
 fn earlier_until(fields: &HashMap<String, String>) -> u64 {
     let text = |field: &str| fields.get(field).map_or("", String::as_str);
-    // As the rows of the field `earlier`: the number of the terms, their end, capacity, n and p.
-    let previous =
-        format!("0 {} {} {} {}", text("since"), text("was_capacity"), text("was_n"), text("was_p"));
-    let rows = text("earlier").split(',').chain([previous.as_str()]);
-    let full_at = rows.filter_map(|row| {
-        let mut numbers = row.split(' ').skip(1).map(|number| number.parse::<u64>().ok());
-        let [end, capacity, n, p] = [numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??];
+    // The end, capacity, n and p of each.
+    let previous = ["since", "was_capacity", "was_n", "was_p"].map(text).to_vec();
+    let rows = text("earlier").split(',').map(|row| row.split(' ').skip(1).take(4).collect());
+    let full_at = rows.chain([previous]).filter_map(|row: Vec<&str>| {
+        let numbers: Option<Vec<u64>> = row.iter().map(|number| number.parse().ok()).collect();
+        let [end, capacity, n, p] = numbers?[..] else { return None };
         Some(key_at_rest_until(Pace { n, p }, capacity, end))
     });
     full_at.max().unwrap_or(0)
