@@ -121,14 +121,16 @@ async fn decides_as_the_others(
     assert!(short > asked / 6, "{short} of {asked}");
 }
 
-/// The state, and its time to live. Paths may trim a log differently, and so set its expiry at different takes.
+/// The state, or the newest entry of a log, which paths may trim differently. And its time to live.
 async fn kept(
     connection: &mut impl ConnectionLike,
     algorithm: Algorithm,
     state: &str,
 ) -> (Option<Vec<u8>>, i64) {
-    if algorithm == Algorithm::SlidingWindow {
-        return (Cmd::new().arg("LINDEX").arg(state).arg(-1).query_async(connection).await.unwrap(), 0);
-    }
-    redis::pipe().get(state).pttl(state).query_async(connection).await.unwrap()
+    let mut commands = redis::pipe();
+    match algorithm {
+        Algorithm::SlidingWindow => commands.lindex(state, -1),
+        _ => commands.get(state),
+    };
+    commands.pttl(state).query_async(connection).await.unwrap()
 }
