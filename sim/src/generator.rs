@@ -3,6 +3,7 @@
 mod bursts;
 mod disturbances;
 mod resting;
+mod slow;
 mod streams;
 mod terms;
 

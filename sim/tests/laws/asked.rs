@@ -1,11 +1,12 @@
 //! The counts of runs that break no law.
 
-use topup_sim::{Counts, Plan, Stream, run};
+use topup_sim::{Counts, Plan, Stream, run, story};
 
 #[track_caller]
 pub(crate) fn counts_of(plan: &Plan) -> Counts {
     let outcome = run(plan, None);
-    assert!(outcome.broken.is_none(), "{:?}", outcome.broken);
+    let told = outcome.broken.map(|broken| story(plan, None, &broken));
+    assert!(told.is_none(), "{}", told.unwrap_or_default());
     outcome.counts
 }
 
