@@ -16,6 +16,7 @@ use crate::{
 
 static SETTLE: LazyLock<Script> =
     script!("schedule.lua" "rest.lua" "token_bucket.lua" "settle.lua", after "settle_packed.lua");
+static GCRA: LazyLock<Script> = script!("schedule.lua" "rest.lua" "token_bucket.lua" "settle.lua", after "gcra_quick.lua" "settle_packed.lua");
 static LAZY_TOKEN_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "lazy.lua" "lazy_token_bucket.lua" "script_only.lua", after "rated_quick.lua" "take_packed.lua");
 static LEAKY_BUCKET: LazyLock<Script> = script!("schedule.lua" "state.lua" "leaky_bucket.lua" "script_only.lua", after "rated_quick.lua" "take_packed.lua");
 static FIXED_WINDOW: LazyLock<Script> = script!("windows.lua" "fixed_window.lua" "script_only.lua", after "fixed_window_quick.lua" "take_packed.lua");
@@ -173,7 +174,8 @@ fn has_own_script(algorithm: Algorithm) -> bool {
 
 fn script_of(algorithm: Algorithm) -> &'static Script {
     match algorithm {
-        Algorithm::TokenBucket | Algorithm::Gcra => &SETTLE,
+        Algorithm::TokenBucket => &SETTLE,
+        Algorithm::Gcra => &GCRA,
         Algorithm::LazyTokenBucket => &LAZY_TOKEN_BUCKET,
         Algorithm::LeakyBucket => &LEAKY_BUCKET,
         Algorithm::FixedWindow => &FIXED_WINDOW,

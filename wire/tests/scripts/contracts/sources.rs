@@ -9,10 +9,11 @@ const COMMANDS: &str = "DECRBY DEL EXISTS GET HDEL HGET HGETALL HINCRBY HLEN HMG
      PEXPIRE PEXPIREAT PTTL RENAME RPUSH SET SETBIT TIME TYPE UNLINK ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZSCORE";
 
 /// Files that others are written upon, and that reply to nothing themselves.
-const SHARED: [&str; 16] = [
+const SHARED: [&str; 17] = [
     "bucket",
     "fair_shares_packed",
     "fixed_window_quick",
+    "gcra_quick",
     "lazy",
     "packed_state",
     "rated_quick",
@@ -65,6 +66,7 @@ pub(crate) fn of(algorithm: Algorithm, packed: bool) -> String {
     let upon = upon.replace(" and ", ", ").replace(".lua", "");
     let parts = upon.split(", ").map(named).chain([named(&file), named(asks)]);
     let first: &[&str] = match algorithm {
+        Algorithm::Gcra if packed => &["gcra_quick", "settle_packed"],
         Algorithm::FixedWindow if packed => &["fixed_window_quick", "take_packed"],
         Algorithm::SlidingCounter if packed => &["sliding_counter_quick", "take_packed"],
         Algorithm::SlidingWindow if packed => &["sliding_window_quick", "take_packed"],

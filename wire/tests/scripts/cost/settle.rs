@@ -33,7 +33,7 @@ enum Way {
     Denied,
     /// A plain GCRA script that denies.
     PlainDenied,
-    /// GCRA by the same script.
+    /// GCRA.
     Gcra,
     /// A lazy token bucket.
     LazyBucket,
@@ -62,6 +62,9 @@ async fn microseconds_of_a_settle() {
     let settle = sources::scripts().into_iter().find(|source| source.name == "settle").unwrap().whole();
     redis.ask::<String>(&["SCRIPT", "LOAD", &settle]).await;
     let settle = Script::new(&settle);
+    let gcra = sources::of(Algorithm::Gcra, true);
+    redis.ask::<String>(&["SCRIPT", "LOAD", &gcra]).await;
+    let gcra = Script::new(&gcra);
     let ways = [
         Way::Plain,
         Way::AtRest,
@@ -142,7 +145,7 @@ async fn microseconds_of_a_settle() {
                         cmd.arg("take").arg(1);
                     }
                     Way::Gcra => {
-                        cmd.arg("EVALSHA").arg(settle.get_hash()).arg(2).arg(state(i)).arg(&keys.record);
+                        cmd.arg("EVALSHA").arg(gcra.get_hash()).arg(2).arg(state(i)).arg(&keys.record);
                         cmd.arg("take").arg(1).arg(1);
                     }
                     _ => {

@@ -1,8 +1,8 @@
-//! To the µs: replies of `settle_packed.lua`, by a clock that the test sets.
+//! To the µs: replies of `settle_packed.lua` and `gcra_quick.lua`, by a clock that the test sets.
 
 use rand::{RngExt, rngs::StdRng};
 use redis::{Script, Value, from_redis_value};
-use topup_twin::Bucket;
+use topup_twin::{AtRest, Bucket, State};
 use topup_wire::{
     bucket::{Operation, Reservation},
     limit::{Algorithm, Limit, Supply},
@@ -35,23 +35,32 @@ struct World {
     short: usize,
 }
 
-fn any_limit(rng: &mut StdRng) -> Limit {
+fn any_limit(algorithm: Algorithm, rng: &mut StdRng) -> Limit {
     let mut limit = limit(rng.random_range(1..2_000), RATES[rng.random_range(0..RATES.len())]);
     if rng.random_bool(0.3) {
         (limit.terms.capacity, limit.terms.supply) = (capacity(rng), Supply::Rate(packed_rate(rng)));
     }
-    limit.algorithm = Algorithm::TokenBucket;
+    limit.algorithm = algorithm;
     limit
 }
 
 #[tokio::test]
 async fn a_short_reply_says_what_a_long_one_does() {
-    let whole = sources::scripts().into_iter().find(|source| source.name == "settle").unwrap().whole();
+    let settle = sources::scripts().into_iter().find(|source| source.name == "settle").unwrap();
+    says_what_a_long_one_does(Algorithm::TokenBucket, &settle.whole()).await;
+}
+
+#[tokio::test]
+async fn a_short_reply_under_gcra_says_what_a_long_one_does() {
+    says_what_a_long_one_does(Algorithm::Gcra, &sources::of(Algorithm::Gcra, true)).await;
+}
+
+async fn says_what_a_long_one_does(algorithm: Algorithm, whole: &str) {
     let set = whole.replace("call('TIME')", &format!("call('LRANGE', '{CLOCK}', 0, 1)"));
     assert_ne!(set, whole);
     let (mut redis, mut short) = (Redis::start().await, 0);
     for (_seed, mut rng) in seeds(WORLDS) {
-        let twin = Twin::new(&mut redis, any_limit(&mut rng)).await;
+        let twin = Twin::new(&mut redis, any_limit(algorithm, &mut rng)).await;
         let now = redis.time().await + 1_000_000;
         let script = Script::new(&set);
         let mut world = World { redis, twin, script, bucket: Bucket::Absent, now, short: 0 };
@@ -92,7 +101,7 @@ impl World {
 
     /// Whether a bucket at rest is a number.
     fn rests_as_number(&self) -> bool {
-        self.twin.record.rests_as_number(self.now)
+        self.twin.limit.algorithm == Algorithm::TokenBucket && self.twin.record.rests_as_number(self.now)
     }
 
     /// A bare take, of a bucket at rest that is an integer; whether it has the tokens or not.
@@ -106,6 +115,17 @@ impl World {
         let left: i64 = self.redis.ask(&["DECRBY", &state, &by.to_string()]).await;
         let said = scripts::read_number_at_rest(left, self.twin.record.terms_id);
         assert_eq!(said, scripts::AtRestNumber::Full(full_at));
+    }
+
+    fn settle_twin(&mut self, operation: Operation, may_count: bool) -> Settled {
+        let record = &self.twin.record;
+        if self.twin.limit.algorithm == Algorithm::TokenBucket {
+            return topup_twin::settle(record, &mut self.bucket, operation, may_count, None, self.now);
+        }
+        let mut at_rest = if let Bucket::AtRest(at_rest) = self.bucket { Some(at_rest) } else { None };
+        let settled = AtRest::settle(record, &mut at_rest, operation, self.now);
+        self.bucket = at_rest.map_or(Bucket::Absent, Bucket::AtRest);
+        settled
     }
 
     async fn settle(&mut self, operation: Operation, may_count: bool, all: bool) {
@@ -122,9 +142,13 @@ impl World {
         self.redis.ask::<()>(&["DEL", CLOCK]).await;
         self.redis.ask::<()>(&["RPUSH", CLOCK, &clock[0], &clock[1]]).await;
         let keys = &self.twin.keys;
-        let state = keys.counter("");
+        let algorithm = self.twin.limit.algorithm;
+        let state = keys.state(algorithm, "");
         let mut call = self.script.key(&state);
-        call.key(&keys.record).key(&keys.due).key(&keys.previous);
+        call.key(&keys.record);
+        if algorithm == Algorithm::TokenBucket {
+            call.key(&keys.due).key(&keys.previous);
+        }
         call.arg(word).arg(count).arg(u8::from(may_count));
         if all {
             call.arg(bound.unwrap_or(0));
@@ -140,7 +164,7 @@ impl World {
         }
         let reply: Value = self.redis.call(&call).await;
         let (record, before) = (self.twin.record, self.bucket);
-        let expected = topup_twin::settle(&record, &mut self.bucket, operation, may_count, None, self.now);
+        let expected = self.settle_twin(operation, may_count);
         let takes = matches!(operation, Operation::Take(_) | Operation::Share(_));
         let brief = takes && expected.verdict == Verdict::Allowed && expected.granted == count;
         if let Value::Int(number) = reply {
@@ -149,7 +173,6 @@ impl World {
             let said = number as u64;
             assert_eq!(said, expected.headroom * 2 + u64::from(expected.counting), "{before:?}, {record:?}");
             let capacity = self.twin.limit.terms.capacity;
-            let algorithm = self.twin.limit.algorithm;
             let read = Settled::from_number(said, algorithm, capacity, record.pace, count);
             let tokens_of_3_us = 3 * record.pace.n / record.pace.p + 1;
             assert!(read.tokens.abs_diff(expected.tokens) <= tokens_of_3_us, "{read:?}, {expected:?}");
