@@ -9,7 +9,7 @@ use super::{
     hot::Spent,
     prefetch::Prefetch,
     queue::{WaitQueue, Waiter, Waiting},
-    reservation::Reservations,
+    reserved::Reservations,
 };
 use crate::decision::Decision;
 

@@ -26,6 +26,7 @@ mod prefetch;
 mod queue;
 mod redis_time;
 mod reservation;
+mod reserved;
 mod rest;
 mod state;
 mod terms;
@@ -41,9 +42,8 @@ pub use permit_lease::{PermitAnswer, PermitLease};
 pub use queue::Waiter;
 pub use redis_time::RedisTime;
 pub use state::BucketState;
-pub use terms::{ChangeAhead, Context, FirstTakes, Kind, LeaseTerms, Terms};
+pub use terms::{ChangeAhead, Context, FirstTakes, Kind, LeaseTerms, Terms, WindowTerms};
 pub use timers::Timers;
-pub use window::WindowTerms;
 
 /// An instant of the worker's clock, or a duration, in µs.
 pub type Micros = u64;

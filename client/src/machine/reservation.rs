@@ -15,6 +15,7 @@ use super::{
     denial::Denial,
     queue::{Waiter, Waiting},
     redis_time::drift_of,
+    reserved::Reservations,
 };
 
 /// A reservation that is refused is not asked for again within this, in µs.
@@ -25,32 +26,6 @@ const LONGEST_YIELD: Micros = 10_000;
 const GOOD_FOR: Micros = 5_000;
 /// Where the delay is long, it is the longest one divided by this.
 const GOOD_FOR_PART: Micros = 128;
-
-/// The reservations of one bucket: tokens that its first waiter has taken ahead of time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reservations {
-    /// Tokens; 0 for no reservation.
-    tokens: u64,
-    /// They are good from then on.
-    from: Micros,
-    /// They are good until then.
-    until: Micros,
-    /// The publication under which they were taken.
-    epoch: u64,
-    /// When a waiter was served last.
-    served_at: Micros,
-    /// No further reservation before this.
-    again_at: Micros,
-}
-
-// === impl Reservations ===
-
-impl Reservations {
-    /// Notes that a waiter was served at `now`.
-    pub(super) const fn served(&mut self, now: Micros) {
-        (self.served_at, self.again_at) = (now, 0);
-    }
-}
 
 // === impl Busy ===
 

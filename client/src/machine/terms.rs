@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use topup_wire::{bucket::Pace, constants::FREEZE_MICROS, limit, scripts::key_at_rest_until};
 
-use super::{HotCell, Micros, RedisTime, window::WindowTerms};
+use super::{HotCell, Micros, RedisTime};
 
 /// The likelihood that a first take succeeds, by recent ones of the same limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,15 @@ pub enum Kind {
     Window(WindowTerms),
     /// Scripts only.
     Scripted,
+}
+
+/// The windows of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowTerms {
+    /// Their length, in µs.
+    pub length: Micros,
+    /// Whether they begin at multiples of their length. Otherwise they begin with a take.
+    pub aligned: bool,
 }
 
 /// The terms of a limit as a worker has read them.
@@ -98,6 +107,15 @@ pub struct Context<'a> {
     pub paused_until: Micros,
     /// The part of the bucket that takes read without a lock.
     pub hot: &'a HotCell,
+}
+
+// === impl WindowTerms ===
+
+impl WindowTerms {
+    /// The end of the aligned window at an instant.
+    pub(super) const fn end(self, instant: u64) -> u64 {
+        (instant - instant % self.length).saturating_add(self.length)
+    }
 }
 
 // === impl Terms ===

@@ -6,7 +6,8 @@
 use topup_wire::scripts::{InDoubt, WindowEnd};
 
 use super::{
-    Command, Context, Kind, Micros, Reply, busy::Busy, estimate::Estimate, queue::Waiter, rest::Rest,
+    Command, Context, Kind, Micros, Reply, WindowTerms, busy::Busy, estimate::Estimate, queue::Waiter,
+    rest::Rest,
 };
 
 /// A window ends at a whole ms, and begins with the ms of its first take.
@@ -15,24 +16,6 @@ const MS: Micros = 1_000;
 const ENDS_WITHIN: Micros = 10_000;
 /// A window that another worker has begun is taken to go on for its length divided by this.
 const GOES_ON: Micros = 16;
-
-/// The windows of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowTerms {
-    /// Their length, in µs.
-    pub length: Micros,
-    /// Whether they begin at multiples of their length. Otherwise they begin with a take.
-    pub aligned: bool,
-}
-
-// === impl WindowTerms ===
-
-impl WindowTerms {
-    /// The end of the aligned window at an instant.
-    const fn end(self, instant: u64) -> u64 {
-        (instant - instant % self.length).saturating_add(self.length)
-    }
-}
 
 // === impl Context ===
 

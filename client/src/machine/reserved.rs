@@ -1,0 +1,29 @@
+//! Tokens that the first waiter of a bucket has taken ahead of time.
+
+use super::Micros;
+
+/// The reservations of one bucket: tokens that its first waiter has taken ahead of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reservations {
+    /// Tokens; 0 for no reservation.
+    pub(super) tokens: u64,
+    /// They are good from then on.
+    pub(super) from: Micros,
+    /// They are good until then.
+    pub(super) until: Micros,
+    /// The publication under which they were taken.
+    pub(super) epoch: u64,
+    /// When a waiter was served last.
+    pub(super) served_at: Micros,
+    /// No further reservation before this.
+    pub(super) again_at: Micros,
+}
+
+// === impl Reservations ===
+
+impl Reservations {
+    /// Notes that a waiter was served at `now`.
+    pub(super) const fn served(&mut self, now: Micros) {
+        (self.served_at, self.again_at) = (now, 0);
+    }
+}
