@@ -66,6 +66,18 @@ impl Choices {
         }
     }
 
+    /// The options of `scripts/bench` that name points of the suite below, each after a space.
+    pub(crate) fn points(&self) -> String {
+        let numbers = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
+        let named = [
+            ("rates", self.rates.clone()),
+            ("shares", numbers(&self.shares)),
+            ("processes", numbers(&self.processes)),
+        ];
+        let named = named.iter().filter(|(_, values)| !values.is_empty());
+        named.map(|(name, values)| format!(" --{name} {}", values.join(","))).collect()
+    }
+
     pub(crate) fn time(&self) -> Duration {
         Duration::from_secs_f64(if self.quick { 0.5 } else { self.seconds.clamp(0.1, 60.0) })
     }
@@ -105,10 +117,9 @@ impl Choices {
         limiters.peek().is_none() || limiter == Limiter::Raw || limiters.any(|name| named(&name))
     }
 
-    /// Whether suites are measured as a whole, on Redis as it comes: other tables are for no page.
+    /// Whether all limiters are measured, on Redis as it comes: other tables are for no page.
     pub(crate) fn whole(&self) -> bool {
-        let parts = self.rates.is_empty() && self.shares.is_empty() && self.processes.is_empty();
-        parts && self.hz.is_none() && self.limiters().next().is_none()
+        self.hz.is_none() && self.limiters().next().is_none()
     }
 
     /// Names of `only` that are of no suite.

@@ -93,12 +93,13 @@ fn titles() -> Vec<&'static str> {
 /// A line that says what `suite` was measured by.
 fn written_by(suite: Suite, bench: &Bench<'_>, around: &Surroundings) -> String {
     let choices = bench.choices;
-    let offered = match suite {
-        Suite::Below | Suite::Algorithms => format!(" --offered {}", choices.offered),
+    let load = match suite {
+        Suite::Below => format!("{} --offered {}", choices.points(), choices.offered),
+        Suite::Algorithms => format!(" --offered {}", choices.offered),
         _ => String::new(),
     };
     let command =
-        format!("scripts/bench --only {} {}{offered}", suite.name(), choices.options(choices.rounds()));
+        format!("scripts/bench --only {} {}{load}", suite.name(), choices.options(choices.rounds()));
     let mut how = written(&command, &around.redis, &COMPARED, &choices.found.versions);
     if suite == Suite::Speed && !around.left_out.is_empty() {
         how.push_str(&format!(" Left out: {}.", around.left_out.join("; ")));
