@@ -1,4 +1,4 @@
-//! The machine of a bucket is pure: its files name no runtime, no Redis and no clock.
+//! The machine of a bucket is pure: its files name no runtime, no Redis and no clock. No two of them need each other.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it unwraps")]
 

@@ -1,9 +1,10 @@
 -- Takes and shares of GCRA buckets under packed terms that are granted whole, sooner than by settle_packed.lua, before
 -- which it stands. It has no functions, and leaves all other cases to the files after it, the keys unchanged.
--- Reply the headroom times 2, as by settle.lua.
+-- Keys, arguments and reply are those of settle.lua.
 if #KEYS == 2 and #ARGV == 3 and (ARGV[1] == 'take' or ARGV[1] == 'share') then
   local call, state = redis.call, KEYS[1]
   local packed = call('HGET', KEYS[2], 'packed')
+  -- `form`: the first letter of a value at rest, and the tag.
   local capacity, n, p, kind, form
   if packed and #packed == PACKED_LENGTH then capacity, n, p, kind, form = struct.unpack('<ddddc5', packed) end
   if kind == GCRA_KIND then
